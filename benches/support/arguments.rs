@@ -1,0 +1,102 @@
+//! The command line of a bench: what stands after `--` in `cargo bench --bench <name> -- …`.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use super::Result;
+
+const USAGE: &str = "\
+options:
+  --quick            small sizes only, for CI: under a minute
+  --filter <text>    only cells whose name (case/size/selectivity) contains the text
+  --out <dir>        where the table, the CSV file and the plots go      [target/bench]
+  --device <name>    bowtie.device: auto, host, cuda or cuda:<n>        [auto]
+  --repeat <k>       timed runs of a cell, of which the median is taken  [5; 3 with --quick]
+  --limit <seconds>  longest single run: what would take longer is extrapolated or left out, and marked
+                                                                         [20; 2 with --quick]
+  --piecewise        also measure DataFusion's experimental piecewise merge join
+  --export <dir>     write the tables as Parquet files and measure nothing";
+
+/// The parsed command line.
+#[derive(Debug)]
+pub struct Arguments {
+    pub quick: bool,
+    pub filter: Option<String>,
+    pub out: PathBuf,
+    pub device: String,
+    pub repeat: usize,
+    pub limit: Duration,
+    pub piecewise: bool,
+    pub export: Option<PathBuf>,
+}
+
+impl Arguments {
+    /// Reads the process's arguments. `--help` prints the options and ends the process.
+    pub fn from_command_line() -> Result<Self> {
+        Self::parse(std::env::args().skip(1))
+    }
+
+    fn parse(mut words: impl Iterator<Item = String>) -> Result<Self> {
+        let mut arguments = Self {
+            quick: false,
+            filter: None,
+            out: PathBuf::from("target/bench"),
+            device: "auto".to_string(),
+            repeat: 0,
+            limit: Duration::ZERO,
+            piecewise: false,
+            export: None,
+        };
+        let mut repeat = None;
+        let mut limit = None;
+
+        while let Some(word) = words.next() {
+            let (flag, mut attached) = match word.split_once('=') {
+                Some((flag, value)) => (flag.to_string(), Some(value.to_string())),
+                None => (word, None),
+            };
+            let mut value = || -> Result<String> {
+                attached
+                    .take()
+                    .or_else(|| words.next())
+                    .ok_or_else(|| format!("{flag} needs a value\n{USAGE}").into())
+            };
+            match flag.as_str() {
+                // cargo passes this one to every bench binary.
+                "--bench" => {}
+                "--quick" => arguments.quick = true,
+                "--filter" => arguments.filter = Some(value()?),
+                "--out" => arguments.out = PathBuf::from(value()?),
+                "--device" => arguments.device = value()?,
+                "--repeat" => repeat = Some(number::<usize>(&flag, &value()?)?.max(1)),
+                "--limit" => limit = Some(number::<f64>(&flag, &value()?)?),
+                "--piecewise" => arguments.piecewise = true,
+                "--export" => arguments.export = Some(PathBuf::from(value()?)),
+                "--help" | "-h" => {
+                    println!("{USAGE}");
+                    std::process::exit(0);
+                }
+                _ => return Err(format!("unknown option {flag}\n{USAGE}").into()),
+            }
+        }
+
+        arguments.repeat = repeat.unwrap_or(if arguments.quick { 3 } else { 5 });
+        let seconds = limit.unwrap_or(if arguments.quick { 2.0 } else { 20.0 });
+        arguments.limit = Duration::try_from_secs_f64(seconds)
+            .map_err(|error| format!("--limit {seconds}: {error}"))?;
+        Ok(arguments)
+    }
+
+    /// Whether the cell of this name is to be measured.
+    pub fn selects(&self, cell: &str) -> bool {
+        self.filter
+            .as_deref()
+            .is_none_or(|filter| cell.contains(filter))
+    }
+}
+
+fn number<T: FromStr>(flag: &str, text: &str) -> Result<T> {
+    text.parse()
+        .map_err(|_| format!("{flag}: '{text}' is not a number").into())
+}

@@ -1,0 +1,81 @@
+//! Times one query: a warm-up, then the median of k runs, each from the SQL text to the last row.
+
+use std::time::{Duration, Instant};
+
+use datafusion::prelude::SessionContext;
+use futures::StreamExt;
+
+use super::Result;
+use super::answer::{Answer, Consume};
+
+/// A first run this long is no longer disturbed by cold caches: it counts, and no other follows.
+const LONG: Duration = Duration::from_secs(3);
+
+/// The time of a query and what it returned.
+#[derive(Clone, Copy, Debug)]
+pub struct Measurement {
+    /// Median over `runs`.
+    pub ms: f64,
+    pub runs: usize,
+    pub answer: Answer,
+}
+
+/// Runs `sql` once untimed, looking at the rows as `first` says, then `repeat` times looking as little as `timed` says.
+///
+/// # Errors
+/// Those of the query, and a row count or a sum that changes from run to run.
+pub async fn measure(
+    ctx: &SessionContext,
+    sql: &str,
+    first: Consume,
+    timed: Consume,
+    repeat: usize,
+) -> Result<Measurement> {
+    let (elapsed, answer) = run(ctx, sql, first).await?;
+    if elapsed >= LONG {
+        return Ok(Measurement {
+            ms: milliseconds(elapsed),
+            runs: 1,
+            answer,
+        });
+    }
+
+    let mut times = Vec::with_capacity(repeat);
+    for _ in 0..repeat {
+        let (elapsed, again) = run(ctx, sql, timed).await?;
+        if (again.rows, again.sum) != (answer.rows, answer.sum) {
+            return Err(format!("two runs differ: {answer:?}, then {again:?}\n{sql}").into());
+        }
+        times.push(milliseconds(elapsed));
+    }
+    Ok(Measurement {
+        ms: median(&mut times),
+        runs: repeat,
+        answer,
+    })
+}
+
+/// One run. The result is streamed and dropped batch by batch: a result of a billion rows is read, never held.
+async fn run(ctx: &SessionContext, sql: &str, consume: Consume) -> Result<(Duration, Answer)> {
+    let start = Instant::now();
+    let mut answer = Answer::default();
+    let mut stream = ctx.sql(sql).await?.execute_stream().await?;
+    while let Some(batch) = stream.next().await {
+        answer.add(&batch?, consume)?;
+    }
+    Ok((start.elapsed(), answer))
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+fn median(times: &mut [f64]) -> f64 {
+    times.sort_by(f64::total_cmp);
+    let middle = times.len() / 2;
+    if times.len() % 2 == 1 {
+        times[middle]
+    } else {
+        (times[middle - 1] + times[middle]) / 2.0
+    }
+}

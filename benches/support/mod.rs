@@ -1,0 +1,31 @@
+//! What every bench shares: the way from a command line to a table, a CSV file and a plot.
+//!
+//! ```text
+//!  arguments ──► contest ──► session (one per engine) ──► measure ──► report ──► table, CSV, SVG (plot)
+//!                   │             ▲                          │
+//!                   └── guard     └── table (data, export)   └── answer (same rows from everyone, or stop)
+//! ```
+//!
+//! A bench brings its cases (SQL, seeded tables, the answer known beforehand) and hands them to a [`contest::Contest`]
+//! one round at a time. All engines are DataFusion sessions of one process over the same in-memory tables, and
+//! what is timed is the user's way: from the SQL text to the last row.
+
+#![allow(
+    dead_code,
+    reason = "each bench uses its own part of what the benches share"
+)]
+
+pub mod answer;
+pub mod arguments;
+pub mod contest;
+pub mod guard;
+pub mod machine;
+pub mod measure;
+pub mod plot;
+pub mod quantity;
+pub mod report;
+pub mod session;
+pub mod table;
+
+/// Errors of a bench end in one line of text and exit status 1, so their type does not matter.
+pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;

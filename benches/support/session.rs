@@ -1,0 +1,107 @@
+//! One engine of a contest: a DataFusion session with this crate registered and its options set.
+
+use std::sync::Arc;
+
+use datafusion::catalog::TableProvider;
+use datafusion::execution::SessionStateBuilder;
+use datafusion::physical_plan::displayable;
+use datafusion::prelude::SessionContext;
+use datafusion_bowtie::BowtieSessionExt;
+
+use super::Result;
+
+/// The label of stock DataFusion, against which every ratio is taken.
+pub const BASELINE: &str = "datafusion";
+
+/// What an engine's time grows with; says how a time may be carried over to a larger size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Growth {
+    /// With the pairs it looks at, as a nested loop does: a missing time can be extrapolated.
+    Pairs,
+    /// With the rows that go in and come out, give or take a logarithm.
+    Rows,
+}
+
+/// A name and the options that make it.
+#[derive(Clone, Debug)]
+pub struct Engine {
+    pub label: &'static str,
+    pub growth: Growth,
+    settings: Vec<(&'static str, &'static str)>,
+}
+
+impl Engine {
+    /// DataFusion as it comes, `bowtie.offload` off.
+    pub fn datafusion() -> Self {
+        Self::new(BASELINE, Growth::Pairs, &[("bowtie.offload", "off")])
+    }
+
+    /// An engine of this crate. `offload` is `force`, so that a cell shows the operator at every size
+    /// and not the cost model's choice between it and the nested loop.
+    pub fn bowtie(
+        label: &'static str,
+        growth: Growth,
+        settings: &[(&'static str, &'static str)],
+    ) -> Self {
+        let mut engine = Self::new(label, growth, &[("bowtie.offload", "force")]);
+        engine.settings.extend_from_slice(settings);
+        engine
+    }
+
+    /// An engine of any options.
+    pub fn new(
+        label: &'static str,
+        growth: Growth,
+        settings: &[(&'static str, &'static str)],
+    ) -> Self {
+        Self {
+            label,
+            growth,
+            settings: settings.to_vec(),
+        }
+    }
+}
+
+/// An engine, open.
+pub struct Session {
+    pub engine: Engine,
+    pub ctx: SessionContext,
+}
+
+impl Session {
+    /// Opens a session on `device` (a value of `bowtie.device`) and sets the engine's options in it.
+    pub async fn open(engine: Engine, device: &str) -> Result<Self> {
+        let state = SessionStateBuilder::new()
+            .with_default_features()
+            .with_bowtie()?
+            .build();
+        let ctx = SessionContext::new_with_state(state);
+        let session = Self { engine, ctx };
+        session.set("bowtie.device", device).await?;
+        for (key, value) in &session.engine.settings {
+            session.set(key, value).await?;
+        }
+        Ok(session)
+    }
+
+    async fn set(&self, key: &str, value: &str) -> Result<()> {
+        let statement = format!("SET {key} = '{value}'");
+        self.ctx.sql(&statement).await?.collect().await?;
+        Ok(())
+    }
+
+    /// Registers the tables, in the place of earlier ones of the same names.
+    pub fn load(&self, tables: &[(&'static str, Arc<dyn TableProvider>)]) -> Result<()> {
+        for (name, provider) in tables {
+            self.ctx.deregister_table(*name)?;
+            self.ctx.register_table(*name, Arc::clone(provider))?;
+        }
+        Ok(())
+    }
+
+    /// The physical plan as text: equal to the baseline's where this crate left the query alone.
+    pub async fn plan(&self, sql: &str) -> Result<String> {
+        let plan = self.ctx.sql(sql).await?.create_physical_plan().await?;
+        Ok(displayable(plan.as_ref()).indent(false).to_string())
+    }
+}

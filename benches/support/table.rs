@@ -1,0 +1,149 @@
+//! Seeded columns as tables: in memory for the sessions, widened for the oracle, as Parquet for rival systems.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch};
+use arrow::datatypes::{DataType, Field, Schema};
+use datafusion::catalog::TableProvider;
+use datafusion::dataframe::DataFrameWriteOptions;
+use datafusion::datasource::MemTable;
+use datafusion::prelude::{SessionConfig, SessionContext};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+
+use super::{Result, machine};
+
+/// Rows of a batch: DataFusion's own default, so that neither side gets batches that it would not see elsewhere.
+const BATCH_ROWS: usize = 8192;
+
+/// A generator whose sequence depends on the seed alone.
+pub fn seeded(seed: u64) -> StdRng {
+    StdRng::seed_from_u64(seed)
+}
+
+/// One column's values; never NULL.
+#[derive(Clone, Debug)]
+pub enum Values {
+    Int32(Vec<i32>),
+    Int64(Vec<i64>),
+}
+
+impl Values {
+    fn len(&self) -> usize {
+        match self {
+            Self::Int32(values) => values.len(),
+            Self::Int64(values) => values.len(),
+        }
+    }
+
+    fn array(&self) -> ArrayRef {
+        match self {
+            Self::Int32(values) => Arc::new(Int32Array::from(values.clone())),
+            Self::Int64(values) => Arc::new(Int64Array::from(values.clone())),
+        }
+    }
+}
+
+/// A named table of columns of equal length.
+#[derive(Clone, Debug)]
+pub struct Table {
+    pub name: &'static str,
+    columns: Vec<(&'static str, Values)>,
+}
+
+impl Table {
+    pub fn new(name: &'static str) -> Self {
+        Self {
+            name,
+            columns: Vec::new(),
+        }
+    }
+
+    /// Adds a column.
+    ///
+    /// # Panics
+    /// If its length differs from that of the columns already there.
+    pub fn with(mut self, column: &'static str, values: Values) -> Self {
+        assert!(
+            self.columns.is_empty() || self.rows() == values.len(),
+            "column {column} of table {} has {} rows, not {}",
+            self.name,
+            values.len(),
+            self.rows()
+        );
+        self.columns.push((column, values));
+        self
+    }
+
+    pub fn rows(&self) -> usize {
+        self.columns.first().map_or(0, |(_, values)| values.len())
+    }
+
+    /// A column's values, widened.
+    ///
+    /// # Panics
+    /// If the table has no such column.
+    pub fn column(&self, name: &str) -> Vec<i64> {
+        let (_, values) = self
+            .columns
+            .iter()
+            .find(|(column, _)| *column == name)
+            .unwrap_or_else(|| panic!("table {} has no column {name}", self.name));
+        match values {
+            Values::Int32(values) => values.iter().map(|&value| i64::from(value)).collect(),
+            Values::Int64(values) => values.clone(),
+        }
+    }
+
+    /// The table in memory, its batches dealt to as many partitions as there are cores.
+    pub fn provider(&self) -> Result<Arc<dyn TableProvider>> {
+        let fields: Vec<Field> = self
+            .columns
+            .iter()
+            .map(|(name, values)| {
+                let data_type = match values {
+                    Values::Int32(_) => DataType::Int32,
+                    Values::Int64(_) => DataType::Int64,
+                };
+                Field::new(*name, data_type, false)
+            })
+            .collect();
+        let schema = Arc::new(Schema::new(fields));
+        let arrays = self.columns.iter().map(|(_, values)| values.array());
+        let whole = RecordBatch::try_new(Arc::clone(&schema), arrays.collect())?;
+
+        let batches = whole.num_rows().div_ceil(BATCH_ROWS);
+        let mut partitions = vec![Vec::new(); machine::cores().min(batches).max(1)];
+        let dealt = partitions.len();
+        for batch in 0..batches {
+            let start = batch * BATCH_ROWS;
+            let rows = BATCH_ROWS.min(whole.num_rows() - start);
+            partitions[batch % dealt].push(whole.slice(start, rows));
+        }
+        Ok(Arc::new(MemTable::try_new(schema, partitions)?))
+    }
+}
+
+/// Writes each table to `<dir>/<prefix>-<table>.parquet`.
+pub async fn export(tables: &[Table], prefix: &str, dir: &Path) -> Result<()> {
+    std::fs::create_dir_all(dir)?;
+    let ctx = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(1));
+    for table in tables {
+        let path = dir.join(format!("{prefix}-{}.parquet", table.name));
+        let path = path
+            .to_str()
+            .ok_or_else(|| format!("{}: not a path that SQL can name", path.display()))?;
+        ctx.register_table(table.name, table.provider()?)?;
+        ctx.table(table.name)
+            .await?
+            .write_parquet(
+                path,
+                DataFrameWriteOptions::new().with_single_file_output(true),
+                None,
+            )
+            .await?;
+        println!("{path}: {} rows", table.rows());
+    }
+    Ok(())
+}

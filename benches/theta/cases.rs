@@ -1,0 +1,229 @@
+//! The cases of the theta bench: a query, its tables, the sizes it climbs, and the answer known beforehand.
+
+use super::datasets;
+use super::oracle;
+use super::support::answer::Expected;
+use super::support::quantity::short;
+use super::support::table::Table;
+
+/// One query.
+pub struct Case {
+    pub name: &'static str,
+    pub sql: &'static str,
+    /// The tables' kind: cases over the same tables share their exported files.
+    pub data: &'static str,
+    pub dataset: fn(&Size) -> Vec<Table>,
+    pub oracle: fn(&[Table]) -> Expected,
+    /// The result column whose sum the oracle knows.
+    pub sum: Option<usize>,
+    /// Sizes ascend within a ladder; each ladder has its own selectivity.
+    pub ladders: Vec<Vec<Size>>,
+    /// Whether an equality key leaves one pair in [`datasets::KEYS`] to look at.
+    pub keyed: bool,
+    /// Whether comparing every pair is worth a line.
+    pub brute_force: bool,
+    /// Whether a single inequality joins, which is what a piecewise merge join takes.
+    pub one_inequality: bool,
+}
+
+impl Case {
+    /// Pairs that a nested loop looks at, or a hash join where there is an equality key.
+    pub fn pairs(&self, size: &Size) -> u64 {
+        let pairs = size.left as u64 * size.right as u64;
+        if self.keyed {
+            pairs / datasets::KEYS as u64
+        } else {
+            pairs
+        }
+    }
+
+    /// What `--filter` searches: `sum/50Kx45K/0.5`, `employees/1M`.
+    pub fn cell_name(&self, size: &Size) -> String {
+        format!("{}/{}", self.name, size.parts("/"))
+    }
+
+    /// The beginning of the exported files' names: `relations-50Kx45K-0.5`, `employees-1M`.
+    pub fn export_name(&self, size: &Size) -> String {
+        format!("{}-{}", self.data, size.parts("-"))
+    }
+}
+
+/// The sizes of one cell.
+#[derive(Clone, Debug)]
+pub struct Size {
+    pub left: usize,
+    pub right: usize,
+    /// The selectivity that the tables are made for, where that is a choice.
+    pub selectivity: Option<f64>,
+    /// Whether `--quick` takes it.
+    pub quick: bool,
+}
+
+impl Size {
+    /// `500Kx450K`, or `1M` for two inputs of one size.
+    pub fn label(&self) -> String {
+        if self.left == self.right {
+            short(self.left as f64)
+        } else {
+            format!("{}x{}", short(self.left as f64), short(self.right as f64))
+        }
+    }
+
+    fn parts(&self, separator: &str) -> String {
+        match self.selectivity {
+            Some(selectivity) => format!("{}{separator}{selectivity}", self.label()),
+            None => self.label(),
+        }
+    }
+}
+
+/// |R| and |S| of [T] table II. Its lower half is that of table III.
+const GRID: [(usize, usize); 12] = [
+    (500, 50),
+    (500, 250),
+    (500, 450),
+    (5_000, 500),
+    (5_000, 2_500),
+    (5_000, 4_500),
+    (50_000, 5_000),
+    (50_000, 25_000),
+    (50_000, 45_000),
+    (500_000, 50_000),
+    (500_000, 250_000),
+    (500_000, 450_000),
+];
+
+/// |R| and |S| of [T] table IV, after one smaller size to judge their time by.
+const OUTPUT_GRID: [(usize, usize); 4] = [
+    (5_000, 4_500),
+    (50_000, 5_000),
+    (30_000, 30_000),
+    (50_000, 25_000),
+];
+
+/// All cases, in the order of the report.
+pub fn all() -> Vec<Case> {
+    vec![
+        Case {
+            name: "sum",
+            sql: "SELECT SUM(S.x) FROM R JOIN S ON R.a > S.a",
+            data: "relations",
+            dataset: |size| {
+                datasets::relations(size.left, size.right, size.selectivity.unwrap_or(0.5))
+            },
+            oracle: oracle::sum,
+            sum: Some(0),
+            ladders: vec![
+                grid(&GRID, 0.5, 250_000_000),
+                grid(&GRID[5..], 0.1, 30_000_000),
+                grid(&GRID[5..], 0.9, 30_000_000),
+            ],
+            keyed: false,
+            brute_force: true,
+            one_inequality: true,
+        },
+        Case {
+            name: "rows",
+            sql: "SELECT R.a, S.a, S.x FROM R JOIN S ON R.a > S.a",
+            data: "relations",
+            dataset: |size| {
+                datasets::relations(size.left, size.right, size.selectivity.unwrap_or(0.5))
+            },
+            oracle: oracle::rows,
+            sum: None,
+            ladders: vec![
+                grid(&OUTPUT_GRID, 0.5, 30_000_000),
+                grid(&OUTPUT_GRID, 0.9, 30_000_000),
+            ],
+            keyed: false,
+            brute_force: true,
+            one_inequality: true,
+        },
+        Case {
+            name: "employees",
+            sql: "SELECT r.id, s.id FROM employees r JOIN employees s ON r.salary < s.salary AND r.tax > s.tax",
+            data: "employees",
+            dataset: |size| datasets::employees(size.left),
+            oracle: oracle::employees,
+            sum: None,
+            ladders: vec![squares(&[10_000, 30_000, 100_000, 1_000_000])],
+            keyed: false,
+            brute_force: true,
+            one_inequality: false,
+        },
+        Case {
+            name: "band-count",
+            sql: "SELECT r.id, COUNT(*) FROM readings r JOIN events e ON e.t BETWEEN r.t - 50 AND r.t + 50 GROUP BY r.id",
+            data: "band",
+            dataset: |size| datasets::band(size.left),
+            oracle: oracle::band_count,
+            sum: Some(1),
+            ladders: vec![squares(&[10_000, 30_000, 100_000, 1_000_000])],
+            keyed: false,
+            brute_force: false,
+            one_inequality: false,
+        },
+        Case {
+            name: "band-rows",
+            sql: "SELECT r.id, e.id FROM readings r JOIN events e ON e.t BETWEEN r.t - 50 AND r.t + 50",
+            data: "band",
+            dataset: |size| datasets::band(size.left),
+            oracle: oracle::band_rows,
+            sum: None,
+            ladders: vec![squares(&[10_000, 30_000, 100_000, 1_000_000])],
+            keyed: false,
+            brute_force: false,
+            one_inequality: false,
+        },
+        Case {
+            name: "overlap",
+            sql: "SELECT a.id, b.id FROM a JOIN b ON a.lo <= b.hi AND b.lo <= a.hi",
+            data: "overlap",
+            dataset: |size| datasets::intervals(size.left, 1),
+            oracle: oracle::overlap,
+            sum: None,
+            ladders: vec![squares(&[10_000, 30_000, 100_000, 1_000_000])],
+            keyed: false,
+            brute_force: false,
+            one_inequality: false,
+        },
+        Case {
+            name: "overlap-key",
+            sql: "SELECT a.id, b.id FROM a JOIN b ON a.k = b.k AND a.lo <= b.hi AND b.lo <= a.hi",
+            data: "overlap-key",
+            dataset: |size| datasets::intervals(size.left, datasets::KEYS),
+            oracle: oracle::overlap,
+            sum: None,
+            ladders: vec![squares(&[30_000, 100_000, 300_000, 1_000_000])],
+            keyed: true,
+            brute_force: false,
+            one_inequality: false,
+        },
+    ]
+}
+
+/// A ladder of one selectivity; `--quick` climbs it up to `quick_pairs`.
+fn grid(sizes: &[(usize, usize)], selectivity: f64, quick_pairs: usize) -> Vec<Size> {
+    sizes
+        .iter()
+        .map(|&(left, right)| Size {
+            left,
+            right,
+            selectivity: Some(selectivity),
+            quick: left * right <= quick_pairs,
+        })
+        .collect()
+}
+
+/// A ladder of inputs of equal size; `--quick` climbs it up to 100,000 rows, where the nested loop is extrapolated.
+fn squares(sizes: &[usize]) -> Vec<Size> {
+    sizes
+        .iter()
+        .map(|&rows| Size {
+            left: rows,
+            right: rows,
+            selectivity: None,
+            quick: rows <= 100_000,
+        })
+        .collect()
+}

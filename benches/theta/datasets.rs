@@ -1,0 +1,101 @@
+//! Seeded tables of the theta cases. `scripts/rivals_theta.py --generate` makes tables by the same recipes, not the same rows.
+
+use rand::Rng;
+
+use super::support::table::{Table, Values, seeded};
+
+/// Distinct equality keys of the keyed overlap join.
+pub const KEYS: usize = 100;
+
+/// `r` and `s` of [T] listing 1: `id`, `a`, `x`, 32-bit integers, so that `r.a > s.a` holds for a share of
+/// `selectivity` of all pairs.
+///
+/// Both `a` are uniform over a million values, with ties; those of `r` are shifted by the share d of the domain for which
+/// P(U + d > V) is the selectivity, U and V being uniform over [0, 1).
+pub fn relations(left: usize, right: usize, selectivity: f64) -> Vec<Table> {
+    const DOMAIN: i32 = 1_000_000;
+    let shift = if selectivity >= 0.5 {
+        1.0 - (2.0 * (1.0 - selectivity)).sqrt()
+    } else {
+        (2.0 * selectivity).sqrt() - 1.0
+    };
+    let shift = (shift * f64::from(DOMAIN)) as i32;
+
+    let relation = |name, rows: usize, shift: i32, seed| {
+        let mut random = seeded(seed);
+        let a = (0..rows)
+            .map(|_| random.random_range(shift..shift + DOMAIN))
+            .collect();
+        let x = (0..rows).map(|_| random.random_range(0..100)).collect();
+        Table::new(name)
+            .with("id", Values::Int32((0..rows as i32).collect()))
+            .with("a", Values::Int32(a))
+            .with("x", Values::Int32(x))
+    };
+    vec![relation("r", left, shift, 1), relation("s", right, 0, 2)]
+}
+
+/// `employees`: `id`, `salary`, `tax`. Tax follows salary, so that hardly anyone earns less and pays more.
+///
+/// One employee in a thousand pays the tax of a salary some 5 places (1 to 9) up the list: 5 pairs each, thus about 5,000
+/// pairs for a million employees.
+pub fn employees(rows: usize) -> Vec<Table> {
+    const RANGE: i64 = 100_000_000;
+    let mut random = seeded(3);
+    let place = RANGE / rows.max(1) as i64;
+    let mut salary = Vec::with_capacity(rows);
+    let mut tax = Vec::with_capacity(rows);
+    for employee in 0..rows {
+        let earned: i64 = random.random_range(10_000..10_000 + RANGE);
+        let taxed = if employee % 1_000 == 0 {
+            earned + place * random.random_range(1..10_i64)
+        } else {
+            earned
+        };
+        salary.push(earned as i32);
+        tax.push((taxed * 3 / 10) as i32);
+    }
+    vec![
+        Table::new("employees")
+            .with("id", Values::Int32((0..rows as i32).collect()))
+            .with("salary", Values::Int32(salary))
+            .with("tax", Values::Int32(tax)),
+    ]
+}
+
+/// `readings` and `events`: `id`, `t`, with about ten events within 50 of a reading, at any size.
+pub fn band(rows: usize) -> Vec<Table> {
+    let moments = |name, seed| {
+        let mut random = seeded(seed);
+        let t = (0..rows)
+            .map(|_| random.random_range(0..10 * rows as i64))
+            .collect();
+        Table::new(name)
+            .with("id", Values::Int32((0..rows as i32).collect()))
+            .with("t", Values::Int64(t))
+    };
+    vec![moments("readings", 4), moments("events", 5)]
+}
+
+/// `a` and `b`: `id`, `k`, `lo`, `hi`, closed intervals of length 0 to 100, about ten of the other table's with the same `k`
+/// overlapping each, at any size.
+pub fn intervals(rows: usize, keys: usize) -> Vec<Table> {
+    let end = 10 * (rows / keys).max(1) as i64;
+    let bookings = |name, seed| {
+        let mut random = seeded(seed);
+        let k = (0..rows)
+            .map(|_| random.random_range(0..keys as i32))
+            .collect();
+        let lo: Vec<i64> = (0..rows).map(|_| random.random_range(0..end)).collect();
+        let hi = lo
+            .iter()
+            .map(|lo| random.random_range(*lo..=lo + 100))
+            .collect();
+        Table::new(name)
+            .with("id", Values::Int32((0..rows as i32).collect()))
+            .with("k", Values::Int32(k))
+            .with("lo", Values::Int64(lo))
+            .with("hi", Values::Int64(hi))
+    };
+    vec![bookings("a", 6), bookings("b", 7)]
+}

@@ -1,0 +1,5 @@
+//! Batches whose columns lie on a device.
+
+mod batch;
+
+pub(crate) use batch::DeviceBatch;

@@ -1,0 +1,263 @@
+//! Group ids: rows that are equal in all key columns get one dense `u32`.
+//!
+//! One narrow column is hashed by its order key, anything else by Arrow's row format over order keys (so that −0.0 equals
+//! 0.0, as in DataFusion) and, for wide types, the values themselves.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef};
+use arrow::buffer::BooleanBuffer;
+use arrow::row::{RowConverter, Rows, SortField};
+use hashbrown::HashMap;
+
+use super::order_key::{natural, natural_array, plain_values, validity};
+use crate::device::budget::{Budget, Lease};
+use crate::device::buffer::{Buffer, Column};
+use crate::device::{MAX_CHUNK_ROWS, NO_GROUP};
+use crate::error::{BowtieError, Result};
+
+/// The groups of a base side, in which rows of the other side are looked up.
+#[derive(Debug)]
+pub(crate) struct GroupDomain {
+    table: Table,
+    groups: u32,
+    null_equal: bool,
+    _lease: Lease,
+}
+
+#[derive(Debug)]
+enum Table {
+    Word(HashMap<u64, u32>),
+    Row {
+        converter: RowConverter,
+        ids: HashMap<Vec<u8>, u32>,
+    },
+}
+
+impl GroupDomain {
+    /// Number of groups; ids are below it.
+    pub(crate) fn groups(&self) -> u32 {
+        self.groups
+    }
+}
+
+/// Rough bytes of a hash table's entry, for the lease.
+const ENTRY_BYTES: u64 = 24;
+
+pub(super) fn group_keys(
+    budget: &Arc<Budget>,
+    base: &[&Column],
+    null_equal: bool,
+) -> Result<(Buffer<u32>, GroupDomain)> {
+    let rows = base.first().map_or(0, |c| c.rows());
+    if rows > MAX_CHUNK_ROWS {
+        return Err(BowtieError::TooLarge(format!("{rows} rows in one chunk")));
+    }
+    let ids_lease = budget.lease(rows as u64 * 4, "group ids")?;
+    let table_lease = budget.lease(rows as u64 * ENTRY_BYTES, "group table")?;
+    let mut ids = Vec::with_capacity(rows);
+    let keys = KeyRows::new(budget, base, null_equal, None)?;
+    let mut next = 0u32;
+    let mut fresh = || {
+        let id = next;
+        next += 1;
+        id
+    };
+    let table = match keys {
+        KeyRows::Words { words, valid } => {
+            let mut table = HashMap::new();
+            for (i, word) in words.on_host().iter().enumerate() {
+                ids.push(match is_valid(&valid, i) {
+                    true => *table.entry(*word).or_insert_with(&mut fresh),
+                    false => NO_GROUP,
+                });
+            }
+            Table::Word(table)
+        }
+        KeyRows::Rows {
+            converter,
+            rows: key_rows,
+            valid,
+        } => {
+            let mut table: HashMap<Vec<u8>, u32> = HashMap::new();
+            for (i, row) in key_rows.iter().enumerate() {
+                ids.push(match is_valid(&valid, i) {
+                    true => *table.entry_ref(row.as_ref()).or_insert_with(&mut fresh),
+                    false => NO_GROUP,
+                });
+            }
+            Table::Row {
+                converter: converter.expect("a base makes its own converter"),
+                ids: table,
+            }
+        }
+    };
+    let domain = GroupDomain {
+        table,
+        groups: next,
+        null_equal,
+        _lease: table_lease,
+    };
+    Ok((Buffer::host(ids, ids_lease), domain))
+}
+
+pub(super) fn group_keys_in(
+    budget: &Arc<Budget>,
+    domain: &GroupDomain,
+    columns: &[&Column],
+) -> Result<Buffer<u32>> {
+    let rows = columns.first().map_or(0, |c| c.rows());
+    let lease = budget.lease(rows as u64 * 4, "group ids")?;
+    let converter = match &domain.table {
+        Table::Word(_) => None,
+        Table::Row { converter, .. } => Some(converter),
+    };
+    let keys = KeyRows::new(budget, columns, domain.null_equal, converter)?;
+    let ids = match (&domain.table, keys) {
+        (Table::Word(table), KeyRows::Words { words, valid }) => words
+            .on_host()
+            .iter()
+            .enumerate()
+            .map(|(i, word)| match is_valid(&valid, i) {
+                true => table.get(word).copied().unwrap_or(NO_GROUP),
+                false => NO_GROUP,
+            })
+            .collect(),
+        (Table::Row { ids, .. }, KeyRows::Rows { rows, valid, .. }) => rows
+            .iter()
+            .enumerate()
+            .map(|(i, row)| match is_valid(&valid, i) {
+                true => ids.get(row.as_ref()).copied().unwrap_or(NO_GROUP),
+                false => NO_GROUP,
+            })
+            .collect(),
+        _ => {
+            return Err(BowtieError::Internal(
+                "key columns of different types".into(),
+            ));
+        }
+    };
+    Ok(Buffer::host(ids, lease))
+}
+
+/// Key columns made hashable. `valid` marks the rows that belong to a group at all.
+enum KeyRows {
+    Words {
+        words: Buffer<u64>,
+        valid: Option<BooleanBuffer>,
+    },
+    Rows {
+        converter: Option<RowConverter>,
+        rows: Rows,
+        valid: Option<BooleanBuffer>,
+    },
+}
+
+impl KeyRows {
+    /// `converter`: the base's, when looking up in its domain.
+    fn new(
+        budget: &Arc<Budget>,
+        columns: &[&Column],
+        null_equal: bool,
+        converter: Option<&RowConverter>,
+    ) -> Result<Self> {
+        let arrays: Vec<ArrayRef> = columns
+            .iter()
+            .map(|c| plain_values(c.on_host()))
+            .collect::<Result<_>>()?;
+        // NULL needs a place of its own when it equals itself; the row format has one.
+        if let [array] = arrays.as_slice()
+            && !null_equal
+            && let Some(keys) = natural(budget, array)?
+        {
+            return Ok(Self::Words {
+                words: keys.values,
+                valid: keys.valid,
+            });
+        }
+        let valid = match null_equal {
+            true => None,
+            false => arrays
+                .iter()
+                .filter_map(validity)
+                .reduce(|all, one| &all & &one),
+        };
+        let hashable: Vec<ArrayRef> = arrays
+            .iter()
+            .map(|array| Ok(natural_array(budget, array)?.unwrap_or_else(|| Arc::clone(array))))
+            .collect::<Result<_>>()?;
+        match converter {
+            Some(converter) => Ok(Self::Rows {
+                rows: converter.convert_columns(&hashable)?,
+                converter: None,
+                valid,
+            }),
+            None => {
+                let fields = hashable
+                    .iter()
+                    .map(|array| SortField::new(array.data_type().clone()))
+                    .collect();
+                let converter = RowConverter::new(fields)?;
+                Ok(Self::Rows {
+                    rows: converter.convert_columns(&hashable)?,
+                    converter: Some(converter),
+                    valid,
+                })
+            }
+        }
+    }
+}
+
+fn is_valid(valid: &Option<BooleanBuffer>, row: usize) -> bool {
+    valid.as_ref().is_none_or(|valid| valid.value(row))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{Float64Array, Int32Array, StringArray};
+
+    fn column(array: ArrayRef) -> Column {
+        Column::host(array, Budget::new(0).lease(0, "test").unwrap())
+    }
+
+    #[test]
+    fn zeros_are_equal_and_nulls_are_in_no_group() {
+        let budget = Budget::new(u64::MAX);
+        let base = column(Arc::new(Float64Array::from(vec![
+            Some(-0.0),
+            Some(0.0),
+            None,
+            Some(1.0),
+        ])));
+        let (ids, domain) = group_keys(&budget, &[&base], false).unwrap();
+        assert_eq!(ids.on_host().as_ref(), [0, 0, NO_GROUP, 1]);
+        let other = column(Arc::new(Float64Array::from(vec![
+            Some(1.0),
+            None,
+            Some(7.0),
+        ])));
+        let ids = group_keys_in(&budget, &domain, &[&other]).unwrap();
+        assert_eq!(ids.on_host().as_ref(), [1, NO_GROUP, NO_GROUP]);
+    }
+
+    #[test]
+    fn several_columns_and_equal_nulls() {
+        let budget = Budget::new(u64::MAX);
+        let a = column(Arc::new(Int32Array::from(vec![Some(1), None, Some(1)])));
+        let b = column(Arc::new(StringArray::from(vec![
+            Some("x"),
+            Some("x"),
+            None,
+        ])));
+        let (ids, domain) = group_keys(&budget, &[&a, &b], true).unwrap();
+        assert_eq!(
+            (ids.on_host().as_ref(), domain.groups()),
+            ([0, 1, 2].as_slice(), 3)
+        );
+        let (ids, domain) = group_keys(&budget, &[&a, &b], false).unwrap();
+        assert_eq!(ids.on_host().as_ref(), [0, NO_GROUP, NO_GROUP]);
+        let ids = group_keys_in(&budget, &domain, &[&a, &b]).unwrap();
+        assert_eq!(ids.on_host().as_ref(), [0, NO_GROUP, NO_GROUP]);
+    }
+}

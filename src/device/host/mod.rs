@@ -1,0 +1,258 @@
+//! The host's own cores as a device: plain Rust on a thread pool. It is the executable specification of every primitive.
+
+mod aggregate;
+mod expand;
+mod flags;
+mod group_key;
+mod order_key;
+mod range;
+mod sort;
+mod values;
+mod zones;
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, BooleanArray};
+use arrow::buffer::ScalarBuffer;
+use arrow::datatypes::DataType;
+use rayon::ThreadPool;
+use rayon::prelude::*;
+
+pub(crate) use flags::Flags;
+pub(crate) use group_key::GroupDomain;
+pub(crate) use order_key::KeyDomain;
+pub(crate) use zones::ZonedKeys;
+
+use super::budget::Budget;
+use super::buffer::{Buffer, Column, Keys, Pairs, Ranges, Sorted};
+use super::{Bound, Device, Matches};
+use crate::error::{BowtieError, Result};
+use crate::spec::Comparison;
+
+/// The host's cores and memory.
+#[derive(Debug, Clone)]
+pub(crate) struct HostDevice {
+    budget: Arc<Budget>,
+    pool: Arc<ThreadPool>,
+}
+
+impl HostDevice {
+    /// `threads` cores (0: all of them) under `budget`.
+    pub(crate) fn new(threads: usize, budget: Arc<Budget>) -> Result<Self> {
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .thread_name(|i| format!("bowtie-host-{i}"))
+            .build()
+            .map_err(|e| BowtieError::TooLarge(format!("cannot start the host's threads: {e}")))?;
+        Ok(Self {
+            budget,
+            pool: Arc::new(pool),
+        })
+    }
+}
+
+impl Device for HostDevice {
+    fn name(&self) -> &str {
+        "host"
+    }
+
+    fn budget(&self) -> &Arc<Budget> {
+        &self.budget
+    }
+
+    fn attach(&self, budget: Arc<Budget>) -> Arc<dyn Device> {
+        Arc::new(Self {
+            budget,
+            pool: Arc::clone(&self.pool),
+        })
+    }
+
+    fn concurrent_pieces(&self) -> usize {
+        self.pool.current_num_threads()
+    }
+
+    fn for_each_piece(
+        &self,
+        pieces: usize,
+        each: &(dyn Fn(usize) -> Result<()> + Sync),
+    ) -> Result<()> {
+        self.pool
+            .install(|| (0..pieces).into_par_iter().try_for_each(each))
+    }
+
+    fn upload(&self, array: &ArrayRef) -> Result<Arc<Column>> {
+        values::upload(&self.budget, array).map(Arc::new)
+    }
+
+    fn download(&self, column: &Column) -> Result<ArrayRef> {
+        Ok(Arc::clone(column.on_host()))
+    }
+
+    fn read(&self, words: &Buffer<u32>) -> Result<ScalarBuffer<u32>> {
+        Ok(words.on_host().clone())
+    }
+
+    fn gather(&self, column: &Column, rows: &Buffer<u32>) -> Result<Column> {
+        values::gather(&self.budget, column, rows)
+    }
+
+    fn nulls(&self, data_type: &DataType, rows: usize) -> Result<Column> {
+        values::nulls(&self.budget, data_type, rows)
+    }
+
+    fn compact(&self, rows: &Buffer<u32>, keep: &BooleanArray) -> Result<Buffer<u32>> {
+        values::compact(&self.budget, rows, keep)
+    }
+
+    fn sequence(&self, from: u32, len: usize) -> Result<Buffer<u32>> {
+        values::sequence(&self.budget, from, len)
+    }
+
+    fn slice(&self, values: &Buffer<u32>, from: usize, len: usize) -> Result<Buffer<u32>> {
+        values::slice(&self.budget, values, from, len)
+    }
+
+    fn order_keys(&self, base: &Column) -> Result<(Keys, KeyDomain)> {
+        self.pool
+            .install(|| order_key::order_keys(&self.budget, base))
+    }
+
+    fn order_keys_in(&self, domain: &KeyDomain, column: &Column) -> Result<Keys> {
+        self.pool
+            .install(|| order_key::order_keys_in(&self.budget, domain, column))
+    }
+
+    fn group_keys(&self, base: &[&Column], null_equal: bool) -> Result<(Buffer<u32>, GroupDomain)> {
+        group_key::group_keys(&self.budget, base, null_equal)
+    }
+
+    fn group_keys_in(&self, domain: &GroupDomain, columns: &[&Column]) -> Result<Buffer<u32>> {
+        group_key::group_keys_in(&self.budget, domain, columns)
+    }
+
+    fn sort(
+        &self,
+        rows: usize,
+        key: Option<&Keys>,
+        groups: Option<(&Buffer<u32>, &GroupDomain)>,
+        not_null: &[&Keys],
+    ) -> Result<Sorted> {
+        self.pool
+            .install(|| sort::sort(&self.budget, rows, key, groups, not_null))
+    }
+
+    fn zone_keys(&self, keys: &Keys, sorted: &Sorted) -> Result<ZonedKeys> {
+        zones::zone_keys(&self.budget, keys, sorted)
+    }
+
+    fn range_bounds(
+        &self,
+        sorted: &Sorted,
+        bounds: &[Bound<'_>],
+        groups: Option<&Buffer<u32>>,
+        rows: usize,
+    ) -> Result<Ranges> {
+        self.pool
+            .install(|| range::range_bounds(&self.budget, sorted, bounds, groups, rows))
+    }
+
+    fn count_matches(&self, matches: Matches<'_>, exists_only: bool) -> Result<Buffer<u32>> {
+        self.pool
+            .install(|| expand::count_matches(&self.budget, matches, exists_only))
+    }
+
+    fn scan(&self, counts: &Buffer<u32>) -> Result<Buffer<u64>> {
+        expand::scan(&self.budget, counts)
+    }
+
+    fn total(&self, offsets: &Buffer<u64>) -> Result<u64> {
+        Ok(offsets.on_host().last().copied().unwrap_or(0))
+    }
+
+    fn expand(
+        &self,
+        matches: Matches<'_>,
+        offsets: &Buffer<u64>,
+        from: u64,
+        len: usize,
+    ) -> Result<Pairs> {
+        expand::expand(&self.budget, matches, offsets, from, len)
+    }
+
+    fn cover(&self, sorted: &Sorted, ranges: &Ranges, rows: usize) -> Result<Buffer<u32>> {
+        range::cover(&self.budget, sorted, ranges, rows)
+    }
+
+    fn sample_selectivity(
+        &self,
+        tests: &[(&Keys, Comparison, &Keys)],
+        sample: usize,
+    ) -> Result<Vec<f64>> {
+        Ok(tests
+            .iter()
+            .map(|(left, op, right)| values::sample_selectivity(left, *op, right, sample))
+            .collect())
+    }
+
+    fn flags(&self, rows: usize) -> Result<Flags> {
+        Flags::new(&self.budget, rows)
+    }
+
+    fn set_flags(&self, flags: &Flags, first: usize, rows: &Buffer<u32>) -> Result<()> {
+        for row in rows.on_host().iter() {
+            flags.set(first + *row as usize);
+        }
+        Ok(())
+    }
+
+    fn set_flags_counted(&self, flags: &Flags, first: usize, counts: &Buffer<u32>) -> Result<()> {
+        for (row, count) in counts.on_host().iter().enumerate() {
+            if *count > 0 {
+                flags.set(first + row);
+            }
+        }
+        Ok(())
+    }
+
+    fn flagged_rows(
+        &self,
+        flags: &Flags,
+        from: usize,
+        len: usize,
+        set: bool,
+    ) -> Result<Buffer<u32>> {
+        flags.rows_where(&self.budget, from, len, set)
+    }
+
+    fn flag_column(&self, flags: &Flags, from: usize, len: usize) -> Result<Column> {
+        flags.column(&self.budget, from, len)
+    }
+
+    fn weigh(&self, values: &Column, weights: &Buffer<u32>) -> Result<Column> {
+        aggregate::weigh(&self.budget, values, weights)
+    }
+
+    fn weigh_count(&self, values: Option<&Column>, weights: &Buffer<u32>) -> Result<Column> {
+        aggregate::weigh_count(&self.budget, values, weights)
+    }
+
+    fn range_sum(&self, values: &Column, sorted: &Sorted, ranges: &Ranges) -> Result<Column> {
+        self.pool
+            .install(|| aggregate::range_sum(&self.budget, values, sorted, ranges))
+    }
+
+    fn range_count(&self, values: &Column, sorted: &Sorted, ranges: &Ranges) -> Result<Column> {
+        aggregate::range_count(&self.budget, values, sorted, ranges)
+    }
+
+    fn range_extreme(
+        &self,
+        values: &Column,
+        sorted: &Sorted,
+        ranges: &Ranges,
+        max: bool,
+    ) -> Result<Column> {
+        self.pool
+            .install(|| aggregate::range_extreme(&self.budget, values, sorted, ranges, max))
+    }
+}

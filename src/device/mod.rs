@@ -1,0 +1,218 @@
+//! A device: memory and primitives, behind one trait object.
+//!
+//! Each primitive is about one box of a paper's figure and works on whole columns. The host's implementation ([`host`])
+//! is the executable specification of every other one. Nothing here knows SQL: keys are order-preserving words, rows are
+//! `u32` ids inside a chunk (so a chunk has fewer than 2^32 - 1 rows), pair counts are `u64`.
+
+pub(crate) mod budget;
+pub(crate) mod buffer;
+pub(crate) mod host;
+pub(crate) mod open;
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use arrow::buffer::ScalarBuffer;
+use arrow::datatypes::DataType;
+
+pub(crate) use budget::{Budget, Lease};
+pub(crate) use buffer::{Buffer, Column, Keys, Pairs, Ranges, Sorted};
+pub(crate) use host::{Flags, GroupDomain, KeyDomain, ZonedKeys};
+
+use crate::error::Result;
+use crate::spec::Comparison;
+
+/// Most rows that a chunk may have: row ids are `u32`, and one value is kept for "no row".
+pub(crate) const MAX_CHUNK_ROWS: usize = u32::MAX as usize - 1;
+
+/// "In no group": the row can match nothing.
+pub(crate) const NO_GROUP: u32 = u32::MAX;
+
+/// `sorted.key OP searching.key`, narrowing the range of a searching row.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bound<'a> {
+    pub op: Comparison,
+    pub searching: &'a Keys,
+}
+
+/// `sorted.key OP searching.key`, tested on each candidate inside a range.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Test<'a> {
+    pub op: Comparison,
+    pub sorted: &'a ZonedKeys,
+    pub searching: &'a Keys,
+}
+
+/// What a searching row matches: the candidates of its range that pass every test.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Matches<'a> {
+    pub sorted: &'a Sorted,
+    pub ranges: &'a Ranges,
+    pub tests: &'a [Test<'a>],
+}
+
+/// One device as an operator sees it: its memory, its primitives, and a budget that every allocation is leased from.
+pub(crate) trait Device: Debug + Send + Sync {
+    /// As shown in EXPLAIN, such as `host`.
+    fn name(&self) -> &str;
+
+    /// The budget that allocations are leased from.
+    fn budget(&self) -> &Arc<Budget>;
+
+    /// The same device with a queue of its own and another budget: one for each operator's partition.
+    fn attach(&self, budget: Arc<Budget>) -> Arc<dyn Device>;
+
+    /// How many pieces of output are worth computing at the same time.
+    fn concurrent_pieces(&self) -> usize;
+
+    /// Calls `each` with `0 .. pieces`, at the same time where the device can; the first error ends it.
+    fn for_each_piece(
+        &self,
+        pieces: usize,
+        each: &(dyn Fn(usize) -> Result<()> + Sync),
+    ) -> Result<()>;
+
+    // ---- the border ------------------------------------------------------------------------------------------------
+
+    /// Host → device.
+    fn upload(&self, array: &ArrayRef) -> Result<Arc<Column>>;
+
+    /// Device → host.
+    fn download(&self, column: &Column) -> Result<ArrayRef>;
+
+    /// Device → host.
+    fn read(&self, words: &Buffer<u32>) -> Result<ScalarBuffer<u32>>;
+
+    // ---- moving values ---------------------------------------------------------------------------------------------
+
+    /// `column[rows[i]]` at place `i`.
+    fn gather(&self, column: &Column, rows: &Buffer<u32>) -> Result<Column>;
+
+    /// `column[0 .. rows]` set to NULL.
+    fn nulls(&self, data_type: &DataType, rows: usize) -> Result<Column>;
+
+    /// The entries of `rows` whose `keep` is set, in order. `keep` comes from a residual evaluated on the host.
+    fn compact(&self, rows: &Buffer<u32>, keep: &arrow::array::BooleanArray)
+    -> Result<Buffer<u32>>;
+
+    /// `from, from + 1, …`, `len` of them.
+    fn sequence(&self, from: u32, len: usize) -> Result<Buffer<u32>>;
+
+    /// `values[from .. from + len]`.
+    fn slice(&self, values: &Buffer<u32>, from: usize, len: usize) -> Result<Buffer<u32>>;
+
+    // ---- keys ------------------------------------------------------------------------------------------------------
+
+    /// Order keys of `base`, and the domain in which other columns become comparable with them.
+    fn order_keys(&self, base: &Column) -> Result<(Keys, KeyDomain)>;
+
+    /// Order keys of `column`, comparable with the keys of the domain's base column (not with one another when the
+    /// domain is ranked).
+    fn order_keys_in(&self, domain: &KeyDomain, column: &Column) -> Result<Keys>;
+
+    /// Group ids of the rows of `base` by equality of all columns: dense from 0, [`NO_GROUP`] for rows with a NULL
+    /// unless `null_equal`.
+    fn group_keys(&self, base: &[&Column], null_equal: bool) -> Result<(Buffer<u32>, GroupDomain)>;
+
+    /// Group ids of other rows in a domain: [`NO_GROUP`] for a row that equals none of the base.
+    fn group_keys_in(&self, domain: &GroupDomain, columns: &[&Column]) -> Result<Buffer<u32>>;
+
+    // ---- theta joins -----------------------------------------------------------------------------------------------
+
+    /// Sorts row ids by group, then by key, then by row id. Rows in no group, rows with a NULL key and rows that are
+    /// NULL in any of `not_null` are left out.
+    fn sort(
+        &self,
+        rows: usize,
+        key: Option<&Keys>,
+        groups: Option<(&Buffer<u32>, &GroupDomain)>,
+        not_null: &[&Keys],
+    ) -> Result<Sorted>;
+
+    /// Keys in the order of `sorted`, with the minimum and maximum of each block ("zone maps").
+    fn zone_keys(&self, keys: &Keys, sorted: &Sorted) -> Result<ZonedKeys>;
+
+    /// For each of `rows` searching rows the sorted positions that lie in its group and satisfy all bounds.
+    fn range_bounds(
+        &self,
+        sorted: &Sorted,
+        bounds: &[Bound<'_>],
+        groups: Option<&Buffer<u32>>,
+        rows: usize,
+    ) -> Result<Ranges>;
+
+    /// How many candidates pass all tests, for each searching row; with `exists_only`, 1 or 0.
+    fn count_matches(&self, matches: Matches<'_>, exists_only: bool) -> Result<Buffer<u32>>;
+
+    /// Exclusive prefix sums, one longer than `counts`; the last is the total.
+    fn scan(&self, counts: &Buffer<u32>) -> Result<Buffer<u64>>;
+
+    /// The last of `offsets`.
+    fn total(&self, offsets: &Buffer<u64>) -> Result<u64>;
+
+    /// The pairs numbered `from .. from + len` in the order (searching row, sorted position).
+    fn expand(
+        &self,
+        matches: Matches<'_>,
+        offsets: &Buffer<u64>,
+        from: u64,
+        len: usize,
+    ) -> Result<Pairs>;
+
+    /// How many ranges cover each of `rows` rows of the sorted side.
+    fn cover(&self, sorted: &Sorted, ranges: &Ranges, rows: usize) -> Result<Buffer<u32>>;
+
+    /// The share of `sample × sample` pairs, spread evenly over both sides, that satisfies `left OP right`; 0 to 1.
+    fn sample_selectivity(
+        &self,
+        tests: &[(&Keys, Comparison, &Keys)],
+        sample: usize,
+    ) -> Result<Vec<f64>>;
+
+    // ---- matched rows ----------------------------------------------------------------------------------------------
+
+    /// `rows` flags, none set.
+    fn flags(&self, rows: usize) -> Result<Flags>;
+
+    /// Sets the flags of rows `first + rows[i]`. May be called from several threads.
+    fn set_flags(&self, flags: &Flags, first: usize, rows: &Buffer<u32>) -> Result<()>;
+
+    /// Sets the flag of every row `first + i` whose count is not zero.
+    fn set_flags_counted(&self, flags: &Flags, first: usize, counts: &Buffer<u32>) -> Result<()>;
+
+    /// Those of rows `from .. from + len` whose flag is `set`, ascending, counted from `from`.
+    fn flagged_rows(
+        &self,
+        flags: &Flags,
+        from: usize,
+        len: usize,
+        set: bool,
+    ) -> Result<Buffer<u32>>;
+
+    /// Flags `from .. from + len` as a Boolean column.
+    fn flag_column(&self, flags: &Flags, from: usize, len: usize) -> Result<Column>;
+
+    // ---- fused aggregates ------------------------------------------------------------------------------------------
+
+    /// `value × weight` for each row, wrapping as DataFusion's SUM does; NULL where the value is or the weight is 0.
+    fn weigh(&self, values: &Column, weights: &Buffer<u32>) -> Result<Column>;
+
+    /// The weight of each row (Int64), 0 where `values` is NULL.
+    fn weigh_count(&self, values: Option<&Column>, weights: &Buffer<u32>) -> Result<Column>;
+
+    /// For each range the sum of `values` over its rows; NULL when there is none that is not NULL.
+    fn range_sum(&self, values: &Column, sorted: &Sorted, ranges: &Ranges) -> Result<Column>;
+
+    /// For each range the number of its rows (Int64) where `values` is not NULL.
+    fn range_count(&self, values: &Column, sorted: &Sorted, ranges: &Ranges) -> Result<Column>;
+
+    /// For each range the value of its row with the least (`max`: greatest) key; NULL when there is none.
+    fn range_extreme(
+        &self,
+        values: &Column,
+        sorted: &Sorted,
+        ranges: &Ranges,
+        max: bool,
+    ) -> Result<Column>;
+}

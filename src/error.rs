@@ -1,0 +1,111 @@
+//! What can go wrong below the plan, and why a plan node is left as it was.
+//!
+//! [`BowtieError`] is the error of the layers that know nothing of DataFusion (`device`, `column`, `ops`); it becomes a
+//! `DataFusionError` at the edge of `exec`. A [`Decline`] is no error: the CPU node stays, and the reason is shown.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::error::ArrowError;
+use datafusion::error::DataFusionError;
+
+/// An error of the device layers.
+#[derive(Debug, Clone)]
+pub(crate) enum BowtieError {
+    /// A lease that the device's budget refused. The caller may split its chunk and try again.
+    OutOfDeviceMemory {
+        what: &'static str,
+        requested: u64,
+        in_use: u64,
+        limit: u64,
+    },
+    /// A limit of the representation, such as 2^32 - 1 rows in one chunk.
+    TooLarge(String),
+    /// An Arrow kernel failed.
+    Arrow(Arc<ArrowError>),
+    /// A DataFusion expression or accumulator failed.
+    DataFusion(Arc<DataFusionError>),
+    /// A defect of this crate.
+    Internal(String),
+}
+
+pub(crate) type Result<T, E = BowtieError> = std::result::Result<T, E>;
+
+impl BowtieError {
+    pub(crate) fn is_out_of_device_memory(&self) -> bool {
+        matches!(self, Self::OutOfDeviceMemory { .. })
+    }
+}
+
+impl fmt::Display for BowtieError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OutOfDeviceMemory {
+                what,
+                requested,
+                in_use,
+                limit,
+            } => write!(
+                f,
+                "bowtie: device memory exhausted: {what} needs {requested} bytes while {in_use} of {limit} bytes are \
+                 leased; raise bowtie.device_memory, lower bowtie.chunk_rows, or run fewer queries at once"
+            ),
+            Self::TooLarge(message) => write!(f, "bowtie: {message}"),
+            Self::Arrow(e) => write!(f, "{e}"),
+            Self::DataFusion(e) => write!(f, "{e}"),
+            Self::Internal(message) => write!(
+                f,
+                "bowtie: internal error: {message}; please report it, and SET bowtie.offload = 'off' meanwhile"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for BowtieError {}
+
+impl From<ArrowError> for BowtieError {
+    fn from(e: ArrowError) -> Self {
+        Self::Arrow(Arc::new(e))
+    }
+}
+
+impl From<DataFusionError> for BowtieError {
+    fn from(e: DataFusionError) -> Self {
+        Self::DataFusion(Arc::new(e))
+    }
+}
+
+impl From<BowtieError> for DataFusionError {
+    fn from(e: BowtieError) -> Self {
+        match e {
+            BowtieError::OutOfDeviceMemory { .. } | BowtieError::TooLarge(_) => {
+                DataFusionError::ResourcesExhausted(e.to_string())
+            }
+            BowtieError::Arrow(e) => match Arc::try_unwrap(e) {
+                Ok(e) => e.into(),
+                Err(shared) => DataFusionError::External(Box::new(shared)),
+            },
+            BowtieError::DataFusion(e) => match Arc::try_unwrap(e) {
+                Ok(e) => e,
+                Err(shared) => DataFusionError::Shared(shared),
+            },
+            BowtieError::Internal(_) => DataFusionError::Internal(e.to_string()),
+        }
+    }
+}
+
+/// Why a node of the plan is left to DataFusion; shown by `bowtie_explain`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Decline(pub String);
+
+impl Decline {
+    pub(crate) fn because<T>(reason: impl Into<String>) -> Result<T, Decline> {
+        Err(Decline(reason.into()))
+    }
+}
+
+impl fmt::Display for Decline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}

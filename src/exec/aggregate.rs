@@ -1,0 +1,216 @@
+//! [`BowtieJoinAggregateExec`]: an aggregation over a join on a device, without the join's pairs.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::memory_pool::MemoryConsumer;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, apply_expression_roots,
+};
+use futures::{FutureExt, StreamExt, TryStreamExt};
+
+use super::aggregate_run::AggregateRun;
+use super::join::{fmt_join, fmt_join_tree, gather, staged};
+use super::metrics::DeviceMetrics;
+use super::{DeviceChunk, DeviceExec, DeviceStream, as_device, device_only, exactly};
+use crate::device::Device;
+use crate::spec::JoinAggregateSpec;
+use crate::stream::StagedChunk;
+
+/// Computes COUNT, SUM, AVG, MIN and MAX over a join, grouped by nothing or by columns of one side ([T] section 4).
+///
+/// It walks the join matrix as [`super::BowtieJoinExec`] does, but merges partial states of each tile into DataFusion's own
+/// accumulators instead of writing pairs. All groups come out at the end.
+#[derive(Debug)]
+pub(crate) struct BowtieJoinAggregateExec {
+    left: Arc<dyn ExecutionPlan>,
+    right: Arc<dyn ExecutionPlan>,
+    spec: Arc<JoinAggregateSpec>,
+    device: Arc<dyn Device>,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl BowtieJoinAggregateExec {
+    /// `left` and `right` are device nodes with the columns of the spec's inputs.
+    pub(crate) fn new(
+        left: Arc<dyn ExecutionPlan>,
+        right: Arc<dyn ExecutionPlan>,
+        spec: Arc<JoinAggregateSpec>,
+        device: Arc<dyn Device>,
+    ) -> Self {
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(Arc::clone(&spec.schema)),
+            Partitioning::UnknownPartitioning(1),
+            EmissionType::Final,
+            Boundedness::Bounded,
+        );
+        Self {
+            left,
+            right,
+            spec,
+            device,
+            properties: Arc::new(properties),
+            metrics: ExecutionPlanMetricsSet::new(),
+        }
+    }
+}
+
+impl DisplayAs for BowtieJoinAggregateExec {
+    fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let spec = &self.spec;
+        let (groups, aggregates) = (
+            spec.group_display.join(", "),
+            spec.aggregate_display.join(", "),
+        );
+        match t {
+            DisplayFormatType::Default | DisplayFormatType::Verbose => {
+                write!(
+                    f,
+                    "BowtieJoinAggregateExec: gby=[{groups}], aggr=[{aggregates}], "
+                )?;
+                fmt_join(&spec.join, self.device.as_ref(), f)
+            }
+            DisplayFormatType::TreeRender => {
+                if !groups.is_empty() {
+                    writeln!(f, "group_by={groups}")?;
+                }
+                writeln!(f, "aggr={aggregates}")?;
+                fmt_join_tree(&spec.join, self.device.as_ref(), f)
+            }
+        }
+    }
+}
+
+/// Everything an execution holds.
+struct Driver {
+    left: Option<DeviceStream>,
+    right: DeviceStream,
+    spec: Arc<JoinAggregateSpec>,
+    device: Arc<dyn Device>,
+    context: Arc<TaskContext>,
+    metrics: DeviceMetrics,
+}
+
+impl Driver {
+    async fn run(mut self) -> Result<DeviceChunk> {
+        let reservation =
+            |name: &str| MemoryConsumer::new(name).register(self.context.memory_pool());
+        let metrics = self.metrics;
+        let groups = reservation("BowtieJoinAggregate");
+        let output = reservation("BowtieJoinAggregate[output]");
+        let mut run = AggregateRun::new(
+            Arc::clone(&self.device),
+            Arc::clone(&self.spec),
+            gather(self.left.take()).await?,
+            groups,
+            metrics.clone(),
+        )?;
+        while !run.is_done() {
+            if run.wants_right() {
+                match self.right.try_next().await? {
+                    Some(chunk) => run.push_right(staged(chunk)?)?,
+                    None => run.end_right(),
+                }
+            }
+            run = blocking(&metrics, run, AggregateRun::step).await?.0;
+        }
+        let (_run, batch) = blocking(&metrics, run, AggregateRun::finish).await?;
+        output.try_grow(batch.get_array_memory_size())?;
+        metrics.baseline.record_output(batch.num_rows());
+        metrics.baseline.done();
+        Ok(DeviceChunk::Staged(StagedChunk {
+            batch,
+            failure: None,
+            _reservation: output,
+        }))
+    }
+}
+
+/// Does `step` on a thread that may block.
+async fn blocking<T: Send + 'static>(
+    metrics: &DeviceMetrics,
+    mut run: AggregateRun,
+    step: impl FnOnce(&mut AggregateRun) -> crate::error::Result<T> + Send + 'static,
+) -> Result<(AggregateRun, T)> {
+    let timer = metrics.baseline.elapsed_compute().timer();
+    let (run, made) = SpawnedTask::spawn_blocking(move || {
+        let made = step(&mut run);
+        (run, made)
+    })
+    .join_unwind()
+    .await
+    .map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))?;
+    timer.done();
+    Ok((run, made?))
+}
+
+impl DeviceExec for BowtieJoinAggregateExec {
+    fn execute_device(&self, context: Arc<TaskContext>) -> Result<DeviceStream> {
+        let driver = Driver {
+            left: Some(as_device(&self.left)?.execute_device(Arc::clone(&context))?),
+            right: as_device(&self.right)?.execute_device(Arc::clone(&context))?,
+            spec: Arc::clone(&self.spec),
+            device: self.device.attach(self.device.budget().child()),
+            context,
+            metrics: DeviceMetrics::new(&self.metrics),
+        };
+        Ok(driver.run().into_stream().boxed())
+    }
+}
+
+impl ExecutionPlan for BowtieJoinAggregateExec {
+    fn name(&self) -> &'static str {
+        "BowtieJoinAggregateExec"
+    }
+
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.spec.schema)
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.left, &self.right]
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false, false]
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        let join = &self.spec.join;
+        let filters = join.residual.iter().chain(&join.whole_filter);
+        apply_expression_roots(filters.map(|filter| filter.expression()), f)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let [left, right] = exactly(self.name(), children)?;
+        let (spec, device) = (Arc::clone(&self.spec), Arc::clone(&self.device));
+        Ok(Arc::new(Self::new(left, right, spec, device)))
+    }
+
+    fn execute(&self, _: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        device_only(self.name())
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+}

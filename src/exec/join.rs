@@ -1,0 +1,388 @@
+//! [`BowtieJoinExec`]: a join on a device.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use datafusion::common::JoinType;
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::joins::utils::build_join_schema;
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, apply_expression_roots,
+};
+use futures::{StreamExt, TryStreamExt};
+
+use super::join_run::JoinRun;
+use super::metrics::DeviceMetrics;
+use super::{DeviceChunk, DeviceExec, DeviceStream, as_device, device_only, exactly};
+use crate::column::DeviceBatch;
+use crate::device::Device;
+use crate::spec::{JoinSpec, Output, Side, join_columns};
+use crate::stream::StagedChunk;
+
+/// Joins two device inputs by the [`JoinSpec`].
+///
+/// # Execution flow
+/// 1. The left side is gathered into chunks on the host.
+/// 2. Each chunk of the right side meets every left chunk, tile by tile: the sorted side is indexed once while it stays
+///    resident, the other searches it, and matches are counted exactly before any is written.
+/// 3. Pairs come out in pieces; rows without a partner at the end of their chunk (right) or of the join (left).
+///
+/// # Memory
+/// Left chunks and the right chunk at hand are reserved in DataFusion's memory pool; what is on the device is leased from
+/// `bowtie.device_memory`. A refused lease halves the tile, or the piece.
+///
+/// # Cancelling
+/// Work is done in short blocking steps, so a dropped stream stops at the next one and frees everything.
+#[derive(Debug)]
+pub(crate) struct BowtieJoinExec {
+    left: Arc<dyn ExecutionPlan>,
+    right: Arc<dyn ExecutionPlan>,
+    spec: Arc<JoinSpec>,
+    device: Arc<dyn Device>,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl BowtieJoinExec {
+    /// `left` and `right` are device nodes with the columns of the spec's inputs.
+    pub(crate) fn try_new(
+        left: Arc<dyn ExecutionPlan>,
+        right: Arc<dyn ExecutionPlan>,
+        spec: Arc<JoinSpec>,
+        device: Arc<dyn Device>,
+    ) -> Result<Self> {
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(output_schema(&spec)?),
+            Partitioning::UnknownPartitioning(1),
+            EmissionType::Both,
+            Boundedness::Bounded,
+        );
+        Ok(Self {
+            left,
+            right,
+            spec,
+            device,
+            properties: Arc::new(properties),
+            metrics: ExecutionPlanMetricsSet::new(),
+        })
+    }
+
+    pub(super) fn fetch_rows(&self) -> Option<usize> {
+        self.spec.fetch
+    }
+
+    fn with_spec(&self, spec: JoinSpec) -> Result<Self> {
+        Self::try_new(
+            Arc::clone(&self.left),
+            Arc::clone(&self.right),
+            Arc::new(spec),
+            Arc::clone(&self.device),
+        )
+    }
+
+    pub(super) fn with_fetch_rows(&self, fetch: Option<usize>) -> Result<Self> {
+        self.with_spec(JoinSpec {
+            fetch,
+            ..self.spec.as_ref().clone()
+        })
+    }
+
+    /// The join with `projection` embedded, when that is a choice of columns under their own names.
+    pub(super) fn try_embed(&self, projection: &ProjectionExec) -> Result<Option<Self>> {
+        let schema = self.schema();
+        let mut output = vec![];
+        for expr in projection.expr() {
+            match expr.expr.downcast_ref::<Column>() {
+                Some(column) if schema.field(column.index()).name() == &expr.alias => {
+                    output.push(self.spec.output[column.index()]);
+                }
+                _ => return Ok(None),
+            }
+        }
+        // A projection that only reorders gains nothing, and one of no columns keeps the row count as it is.
+        if output.is_empty() || output.len() >= self.spec.output.len() {
+            return Ok(None);
+        }
+        let embedded = self.with_spec(JoinSpec {
+            output,
+            ..self.spec.as_ref().clone()
+        })?;
+        Ok((embedded.schema() == projection.schema()).then_some(embedded))
+    }
+}
+
+/// The schema of what comes out: that of DataFusion's join over the plans below, projected.
+fn output_schema(spec: &JoinSpec) -> Result<SchemaRef> {
+    let (left, right) = (spec.left.plan(), spec.right.plan());
+    let (joined, _) = build_join_schema(left, right, &spec.kind);
+    let columns = join_columns(spec.kind, left.fields().len(), right.fields().len());
+    let fields = spec
+        .output
+        .iter()
+        .map(|output| {
+            columns
+                .iter()
+                .position(|column| column == output)
+                .map(|at| Arc::clone(&joined.fields()[at]))
+                .ok_or_else(|| {
+                    DataFusionError::Internal(format!(
+                        "bowtie: {output:?} is no column of the join"
+                    ))
+                })
+        })
+        .collect::<Result<Vec<Arc<Field>>>>()?;
+    Ok(Arc::new(Schema::new_with_metadata(
+        fields,
+        joined.metadata().clone(),
+    )))
+}
+
+impl DisplayAs for BowtieJoinExec {
+    fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match t {
+            DisplayFormatType::Default | DisplayFormatType::Verbose => {
+                write!(f, "BowtieJoinExec: ")?;
+                fmt_join(&self.spec, self.device.as_ref(), f)?;
+                if let Some(fetch) = self.spec.fetch {
+                    write!(f, ", fetch={fetch}")?;
+                }
+                let schema = self.schema();
+                let columns: Vec<&str> = schema
+                    .fields()
+                    .iter()
+                    .map(|field| field.name().as_str())
+                    .collect();
+                write!(f, ", output=[{}]", columns.join(", "))
+            }
+            DisplayFormatType::TreeRender => fmt_join_tree(&self.spec, self.device.as_ref(), f),
+        }
+    }
+}
+
+/// Join type, strategy, condition and device, on one line.
+pub(super) fn fmt_join(
+    spec: &JoinSpec,
+    device: &dyn Device,
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    write!(
+        f,
+        "device={}, join_type={}, strategy={}, sorted={}",
+        device.name(),
+        spec.kind,
+        spec.theta.strategy,
+        spec.theta.sorted
+    )?;
+    if !spec.display.keys.is_empty() {
+        write!(f, ", on=[{}]", spec.display.keys.join(", "))?;
+    }
+    if !spec.display.theta.is_empty() {
+        write!(f, ", theta=[{}]", spec.display.theta.join(", "))?;
+    }
+    if let Some(residual) = &spec.display.residual {
+        write!(f, ", residual={residual}")?;
+    }
+    Ok(())
+}
+
+/// The same, a line each.
+pub(super) fn fmt_join_tree(
+    spec: &JoinSpec,
+    device: &dyn Device,
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    writeln!(f, "device={}", device.name())?;
+    writeln!(f, "join_type={}", spec.kind)?;
+    writeln!(f, "strategy={}", spec.theta.strategy)?;
+    if !spec.display.keys.is_empty() {
+        writeln!(f, "on={}", spec.display.keys.join(", "))?;
+    }
+    if !spec.display.theta.is_empty() {
+        writeln!(f, "theta={}", spec.display.theta.join(", "))?;
+    }
+    match &spec.display.residual {
+        Some(residual) => writeln!(f, "residual={residual}"),
+        None => Ok(()),
+    }
+}
+
+/// Everything an execution holds between two steps.
+struct Driver {
+    left: Option<DeviceStream>,
+    right: DeviceStream,
+    /// Taken while a step runs.
+    run: Option<JoinRun>,
+    ready: VecDeque<DeviceBatch>,
+    spec: Arc<JoinSpec>,
+    device: Arc<dyn Device>,
+    metrics: DeviceMetrics,
+    emitted: usize,
+}
+
+impl Driver {
+    /// The next piece; `None` at the end.
+    async fn next(&mut self) -> Result<Option<DeviceBatch>> {
+        loop {
+            if let Some(piece) = self.ready.pop_front() {
+                self.emitted += piece.rows();
+                self.metrics.baseline.record_output(piece.rows());
+                return Ok(Some(piece));
+            }
+            if self.spec.fetch.is_some_and(|fetch| self.emitted >= fetch) {
+                self.run = None;
+                return Ok(None);
+            }
+            if self.left.is_some() {
+                let left = gather(self.left.take()).await?;
+                if left.is_empty() && !needs_right_without_left(self.spec.kind) {
+                    return Ok(None);
+                }
+                self.run = Some(JoinRun::new(
+                    Arc::clone(&self.device),
+                    Arc::clone(&self.spec),
+                    left,
+                    self.metrics.clone(),
+                )?);
+            }
+            let Some(mut run) = self.run.take() else {
+                return Ok(None);
+            };
+            if run.is_done() {
+                self.metrics.baseline.done();
+                return Ok(None);
+            }
+            if run.wants_right() {
+                match self.right.try_next().await? {
+                    Some(chunk) => run.push_right(staged(chunk)?)?,
+                    None => run.end_right(),
+                }
+            }
+            let timer = self.metrics.baseline.elapsed_compute().timer();
+            let (run, made) = SpawnedTask::spawn_blocking(move || {
+                let made = run.step();
+                (run, made)
+            })
+            .join_unwind()
+            .await
+            .map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))?;
+            timer.done();
+            self.ready.extend(made?);
+            self.run = Some(run);
+        }
+    }
+}
+
+/// Whether rows come out although the left side is empty.
+pub(super) fn needs_right_without_left(kind: JoinType) -> bool {
+    matches!(
+        kind,
+        JoinType::Right | JoinType::Full | JoinType::RightAnti | JoinType::RightMark
+    )
+}
+
+/// All chunks of a side.
+pub(super) async fn gather(chunks: Option<DeviceStream>) -> Result<Vec<StagedChunk>> {
+    let mut gathered = vec![];
+    if let Some(mut chunks) = chunks {
+        while let Some(chunk) = chunks.try_next().await? {
+            gathered.push(staged(chunk)?);
+        }
+    }
+    Ok(gathered)
+}
+
+pub(super) fn staged(chunk: DeviceChunk) -> Result<StagedChunk> {
+    match chunk {
+        DeviceChunk::Staged(chunk) => Ok(chunk),
+        DeviceChunk::Resident(_) => Err(DataFusionError::Internal(
+            "bowtie: a join reads from an upload only".into(),
+        )),
+    }
+}
+
+impl DeviceExec for BowtieJoinExec {
+    fn execute_device(&self, context: Arc<TaskContext>) -> Result<DeviceStream> {
+        let driver = Driver {
+            left: Some(as_device(&self.left)?.execute_device(Arc::clone(&context))?),
+            right: as_device(&self.right)?.execute_device(context)?,
+            run: None,
+            ready: VecDeque::new(),
+            spec: Arc::clone(&self.spec),
+            device: self.device.attach(self.device.budget().child()),
+            metrics: DeviceMetrics::new(&self.metrics),
+            emitted: 0,
+        };
+        let pieces = futures::stream::try_unfold(driver, |mut driver| async move {
+            let piece = driver.next().await?;
+            Ok(piece.map(|piece| (DeviceChunk::Resident(piece), driver)))
+        });
+        Ok(pieces.boxed())
+    }
+}
+
+impl ExecutionPlan for BowtieJoinExec {
+    fn name(&self) -> &'static str {
+        "BowtieJoinExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.left, &self.right]
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false, false]
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        let filters = self.spec.residual.iter().chain(&self.spec.whole_filter);
+        apply_expression_roots(filters.map(|filter| filter.expression()), f)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let [left, right] = exactly(self.name(), children)?;
+        let (spec, device) = (Arc::clone(&self.spec), Arc::clone(&self.device));
+        Ok(Arc::new(Self::try_new(left, right, spec, device)?))
+    }
+
+    fn execute(&self, _: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        device_only(self.name())
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+}
+
+/// Bytes of a row of the output, from the widths of the chunks that it comes from.
+pub(super) fn row_bytes(spec: &JoinSpec, left: &[StagedChunk]) -> usize {
+    let rows: usize = left.iter().map(StagedChunk::rows).sum();
+    let bytes: usize = left.iter().map(|c| c.batch.get_array_memory_size()).sum();
+    let width = |side: Side| {
+        let columns = spec
+            .output
+            .iter()
+            .filter(|o| matches!(o, Output::Column(s, _) if *s == side));
+        16 * columns.count()
+    };
+    width(Side::Right) + width(Side::Left).max(bytes / rows.max(1))
+}

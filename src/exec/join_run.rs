@@ -1,0 +1,391 @@
+//! [`JoinRun`]: one execution of a join, a short blocking step at a time.
+
+use std::sync::Arc;
+
+use datafusion::common::JoinType;
+use parking_lot::Mutex;
+
+use super::matrix::{Matrix, NeededColumns, SearchedTile};
+use super::metrics::DeviceMetrics;
+use crate::column::DeviceBatch;
+use crate::device::{Buffer, Device, Flags};
+use crate::error::{BowtieError, Result};
+use crate::spec::{JoinSpec, Output, Side};
+use crate::stream::StagedChunk;
+
+/// Rows of one piece of output, when memory allows: enough to amortise its overhead, few enough to stay in cache.
+const PIECE_ROWS: usize = 8192;
+/// Pieces that one step makes for each that runs at the same time.
+const PIECES_PER_STEP: usize = 4;
+
+/// What may follow: `NextRight → Tiles → (Pairs → Tiles)* → RightEnd → NextRight`, and once the right side is at its end,
+/// `LeftEnd → Done`.
+#[derive(Debug)]
+enum State {
+    /// A right chunk is wanted.
+    NextRight,
+    /// The next tile of the right chunk at hand.
+    Tiles,
+    /// Pairs of a tile, from number `next` on.
+    Pairs(Box<PairsOfTile>),
+    /// Rows of the right chunk at hand that come out by themselves, from row `next` on.
+    RightEnd {
+        next: usize,
+    },
+    /// Rows of left chunk `chunk` that come out by themselves, from row `next` on.
+    LeftEnd {
+        chunk: usize,
+        next: usize,
+    },
+    Done,
+}
+
+#[derive(Debug)]
+struct PairsOfTile {
+    tile: SearchedTile,
+    offsets: Buffer<u64>,
+    total: u64,
+    next: u64,
+    /// Sides whose matched rows are known from the pairs alone.
+    flag_left: bool,
+    flag_right: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct JoinRun {
+    spec: Arc<JoinSpec>,
+    device: Arc<dyn Device>,
+    matrix: Matrix,
+    state: State,
+    left_flags: Vec<Flags>,
+    right_flags: Option<Flags>,
+    piece_rows: usize,
+    metrics: DeviceMetrics,
+}
+
+impl JoinRun {
+    pub(super) fn new(
+        device: Arc<dyn Device>,
+        spec: Arc<JoinSpec>,
+        left: Vec<StagedChunk>,
+        metrics: DeviceMetrics,
+    ) -> Result<Self> {
+        let row_bytes = super::join::row_bytes(&spec, &left);
+        let needed = NeededColumns::of(&spec, std::iter::empty());
+        let left_flags = match spec.flags_side(Side::Left) {
+            true => left
+                .iter()
+                .map(|chunk| device.flags(chunk.rows()))
+                .collect::<Result<_>>()?,
+            false => vec![],
+        };
+        Ok(Self {
+            piece_rows: piece_rows(device.as_ref(), row_bytes),
+            matrix: Matrix::new(
+                Arc::clone(&device),
+                Arc::clone(&spec),
+                needed,
+                left,
+                metrics.clone(),
+            ),
+            spec,
+            device,
+            state: State::NextRight,
+            left_flags,
+            right_flags: None,
+            metrics,
+        })
+    }
+
+    /// Whether [`JoinRun::push_right`] or [`JoinRun::end_right`] must come before the next step.
+    pub(super) fn wants_right(&self) -> bool {
+        matches!(self.state, State::NextRight)
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        matches!(self.state, State::Done)
+    }
+
+    pub(super) fn push_right(&mut self, chunk: StagedChunk) -> Result<()> {
+        self.right_flags = match self.spec.flags_side(Side::Right) {
+            true => Some(self.device.flags(chunk.rows())?),
+            false => None,
+        };
+        self.matrix.push_right(chunk);
+        self.state = State::Tiles;
+        Ok(())
+    }
+
+    pub(super) fn end_right(&mut self) {
+        self.state = match self.spec.flags_side(Side::Left) {
+            true => State::LeftEnd { chunk: 0, next: 0 },
+            false => State::Done,
+        };
+    }
+
+    /// Does a bounded amount of work; returns the output that it made, if any.
+    pub(super) fn step(&mut self) -> Result<Vec<DeviceBatch>> {
+        let result = self.try_step();
+        self.metrics
+            .peak_device_bytes
+            .set_max(self.device.budget().peak() as usize);
+        result
+    }
+
+    fn try_step(&mut self) -> Result<Vec<DeviceBatch>> {
+        match std::mem::replace(&mut self.state, State::Done) {
+            State::NextRight => {
+                self.state = State::NextRight;
+                Ok(vec![])
+            }
+            State::Tiles => {
+                self.next_tile()?;
+                Ok(vec![])
+            }
+            State::Pairs(pairs) => self.emit_pairs(pairs),
+            State::RightEnd { next } => self.emit_right_end(next),
+            State::LeftEnd { chunk, next } => self.emit_left_end(chunk, next),
+            State::Done => Ok(vec![]),
+        }
+    }
+
+    fn next_tile(&mut self) -> Result<()> {
+        let theta = &self.spec.theta;
+        let emits_pairs = self.spec.emits_pairs();
+        // Only flags are wanted of the searching side: one match a row is enough.
+        let exists_only =
+            !emits_pairs && self.spec.residual.is_none() && !self.spec.flags_side(theta.sorted);
+        let Some(tile) = self.matrix.next(exists_only)? else {
+            self.state = match self.spec.flags_side(Side::Right) {
+                true => State::RightEnd { next: 0 },
+                false => {
+                    self.matrix.take_right();
+                    State::NextRight
+                }
+            };
+            return Ok(());
+        };
+        self.state = State::Tiles;
+
+        let has_residual = self.spec.residual.is_some() || tile.whole_filter;
+        let mut by_pairs = [false; 2];
+        for (by_pairs, side) in by_pairs.iter_mut().zip([Side::Left, Side::Right]) {
+            if !self.spec.flags_side(side) {
+                continue;
+            }
+            *by_pairs = has_residual || !tile.search.counts_side(side);
+            if !*by_pairs {
+                let (flags, first) = self.flags(side, &tile)?;
+                tile.search
+                    .flag_matched(self.device.as_ref(), side, flags, first)?;
+            }
+        }
+        let [flag_left, flag_right] = by_pairs;
+        if emits_pairs || flag_left || flag_right {
+            let offsets = tile.search.offsets(self.device.as_ref())?;
+            let total = self.device.total(&offsets)?;
+            self.metrics
+                .candidate_pairs
+                .add(usize::try_from(total).unwrap_or(usize::MAX));
+            if total > 0 {
+                self.state = State::Pairs(Box::new(PairsOfTile {
+                    tile,
+                    offsets,
+                    total,
+                    next: 0,
+                    flag_left,
+                    flag_right,
+                }));
+            }
+        }
+        Ok(())
+    }
+
+    /// The flags of `side`'s chunk, and the flag of the tile's first row.
+    fn flags(&self, side: Side, tile: &SearchedTile) -> Result<(&Flags, usize)> {
+        let flags = match side {
+            Side::Left => self.left_flags.get(tile.left_chunk),
+            Side::Right => self.right_flags.as_ref(),
+        };
+        let flags = flags.ok_or_else(|| BowtieError::Internal("flags were not made".into()))?;
+        Ok((flags, tile.first(side)))
+    }
+
+    fn emit_pairs(&mut self, mut pairs: Box<PairsOfTile>) -> Result<Vec<DeviceBatch>> {
+        let from = pairs.next;
+        let made = self.pieces(pairs.total - from, |piece_from, len| {
+            self.pairs_piece(&pairs, from + piece_from, len)
+        });
+        let (made, advanced) = self.or_smaller(made)?;
+        pairs.next += advanced;
+        self.state = match pairs.next < pairs.total {
+            true => State::Pairs(pairs),
+            false => State::Tiles,
+        };
+        Ok(made)
+    }
+
+    fn pairs_piece(
+        &self,
+        pairs: &PairsOfTile,
+        from: u64,
+        len: usize,
+    ) -> Result<Option<DeviceBatch>> {
+        let device = self.device.as_ref();
+        let tile = &pairs.tile;
+        let rows = tile.matching_pairs(device, &self.spec, &pairs.offsets, from, len)?;
+        for (side, by_pairs) in [
+            (Side::Left, pairs.flag_left),
+            (Side::Right, pairs.flag_right),
+        ] {
+            if by_pairs {
+                let (flags, first) = self.flags(side, tile)?;
+                device.set_flags(flags, first, rows.of(side))?;
+            }
+        }
+        if !self.spec.emits_pairs() || rows.len() == 0 {
+            return Ok(None);
+        }
+        let columns = self
+            .spec
+            .output
+            .iter()
+            .map(|column| match column {
+                Output::Column(Side::Left, i) => device.gather(tile.left.column(*i)?, &rows.left),
+                Output::Column(Side::Right, i) => {
+                    device.gather(tile.right.column(*i)?, &rows.right)
+                }
+                Output::Mark => Err(BowtieError::Internal("a mark among pairs".into())),
+            })
+            .map(|column| column.map(|c| Some(Arc::new(c))))
+            .collect::<Result<_>>()?;
+        Ok(Some(DeviceBatch::new(rows.len(), columns)))
+    }
+
+    fn emit_right_end(&mut self, next: usize) -> Result<Vec<DeviceBatch>> {
+        let (Some(chunk), Some(flags)) = (self.matrix.right(), self.right_flags.as_ref()) else {
+            return Err(BowtieError::Internal("the end of no right chunk".into()));
+        };
+        let rows = chunk.rows();
+        let made = self.pieces((rows - next) as u64, |from, len| {
+            self.side_piece(Side::Right, chunk, flags, next + from as usize, len)
+        });
+        let (made, advanced) = self.or_smaller(made)?;
+        let next = next + advanced as usize;
+        self.state = match next < rows {
+            true => State::RightEnd { next },
+            false => {
+                self.right_flags = None;
+                self.matrix.take_right();
+                State::NextRight
+            }
+        };
+        Ok(made)
+    }
+
+    fn emit_left_end(&mut self, chunk: usize, next: usize) -> Result<Vec<DeviceBatch>> {
+        let (Some(staged), Some(flags)) =
+            (self.matrix.left().get(chunk), self.left_flags.get(chunk))
+        else {
+            self.state = State::Done;
+            return Ok(vec![]);
+        };
+        let rows = staged.rows();
+        let made = self.pieces((rows - next) as u64, |from, len| {
+            self.side_piece(Side::Left, staged, flags, next + from as usize, len)
+        });
+        let (made, advanced) = self.or_smaller(made)?;
+        let next = next + advanced as usize;
+        self.state = match next < rows {
+            true => State::LeftEnd { chunk, next },
+            false => State::LeftEnd {
+                chunk: chunk + 1,
+                next: 0,
+            },
+        };
+        Ok(made)
+    }
+
+    /// Rows `from .. from + len` of a chunk of `side`, as far as they come out without a partner.
+    fn side_piece(
+        &self,
+        side: Side,
+        chunk: &StagedChunk,
+        flags: &Flags,
+        from: usize,
+        len: usize,
+    ) -> Result<Option<DeviceBatch>> {
+        use JoinType::*;
+        let device = self.device.as_ref();
+        let rows = match self.spec.kind {
+            LeftMark | RightMark => device.sequence(0, len)?,
+            LeftSemi | RightSemi => device.flagged_rows(flags, from, len, true)?,
+            _ => device.flagged_rows(flags, from, len, false)?,
+        };
+        if rows.len() == 0 {
+            return Ok(None);
+        }
+        let slice = chunk.batch.slice(from, len);
+        let needed = |i| self.spec.output.contains(&Output::Column(side, i));
+        let batch = DeviceBatch::upload(device, &slice, needed)?;
+        self.metrics.uploaded_bytes.add(batch.bytes() as usize);
+        let columns = self
+            .spec
+            .output
+            .iter()
+            .map(|column| match column {
+                Output::Mark => device.flag_column(flags, from, len),
+                Output::Column(of, i) if *of == side => device.gather(batch.column(*i)?, &rows),
+                Output::Column(other, i) => {
+                    device.nulls(self.spec.input(*other).data_type(*i), rows.len())
+                }
+            })
+            .map(|column| column.map(|c| Some(Arc::new(c))))
+            .collect::<Result<_>>()?;
+        Ok(Some(DeviceBatch::new(rows.len(), columns)))
+    }
+
+    /// Makes the pieces of one step out of `total` rows or pairs; also says how many of these they cover.
+    fn pieces(
+        &self,
+        total: u64,
+        make: impl Fn(u64, usize) -> Result<Option<DeviceBatch>> + Sync,
+    ) -> Result<(Vec<DeviceBatch>, u64)> {
+        let _timer = self.metrics.output_time.timer();
+        let most = self.device.concurrent_pieces() * PIECES_PER_STEP;
+        let pieces = total.div_ceil(self.piece_rows as u64).min(most as u64) as usize;
+        let made: Vec<Mutex<Option<DeviceBatch>>> = (0..pieces).map(|_| Mutex::new(None)).collect();
+        self.device.for_each_piece(pieces, &|piece| {
+            let from = (piece * self.piece_rows) as u64;
+            let len = (total - from).min(self.piece_rows as u64) as usize;
+            *made[piece].lock() = make(from, len)?;
+            Ok(())
+        })?;
+        let covered = total.min((pieces * self.piece_rows) as u64);
+        Ok((
+            made.into_iter().filter_map(Mutex::into_inner).collect(),
+            covered,
+        ))
+    }
+
+    /// After a refused lease: nothing was made, and pieces are half as long from now on.
+    fn or_smaller(
+        &mut self,
+        made: Result<(Vec<DeviceBatch>, u64)>,
+    ) -> Result<(Vec<DeviceBatch>, u64)> {
+        match made {
+            Err(error) if error.is_out_of_device_memory() && self.piece_rows > 1 => {
+                self.piece_rows /= 2;
+                Ok((vec![], 0))
+            }
+            made => made,
+        }
+    }
+}
+
+/// Rows of a piece such that the pieces of one step take at most an eighth of the budget.
+pub(super) fn piece_rows(device: &dyn Device, row_bytes: usize) -> usize {
+    let pieces = device.concurrent_pieces() * PIECES_PER_STEP;
+    let room = device.budget().limit() / 8 / pieces as u64 / (row_bytes as u64 + 16);
+    (room as usize).clamp(1, PIECE_ROWS)
+}

@@ -1,0 +1,350 @@
+//! The join matrix: the left side's chunks, gathered, by the right side's chunks, streamed.
+//!
+//! ```text
+//!               right chunk 1   right chunk 2   …          a tile is a rectangle of the matrix that fits the device:
+//! left chunk 1  ┌─────────────┬─────────────┐              one left chunk by one right chunk, unless a lease is
+//!               │    tile     │    tile     │              refused: then the longer side is halved, and again, until
+//! left chunk 2  ├─────────────┼─────────────┤              it fits ([T] 3.3.1)
+//!               │    tile     │    tile     │
+//!               └─────────────┴─────────────┘
+//! ```
+//!
+//! The right chunk at hand meets every left chunk before the next right chunk is asked for, so its unmatched rows are
+//! known when it is done; the left side's are known at the end.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::column::DeviceBatch;
+use crate::device::{Buffer, Device};
+use crate::error::{BowtieError, Result};
+use crate::exec::metrics::DeviceMetrics;
+use crate::exec::residual;
+use crate::ops::theta::{RowPairs, Search, SortedSide};
+use crate::spec::{JoinSpec, Side};
+use crate::stream::StagedChunk;
+
+/// A side of a tile no longer than this is not halved: memory that does not hold it holds nothing useful.
+const LEAST_ROWS: usize = 64;
+
+/// A tile to be done.
+#[derive(Debug, Clone)]
+struct Tile {
+    left_chunk: usize,
+    left: Range<usize>,
+    right: Range<usize>,
+}
+
+/// A tile on the device, searched and counted.
+#[derive(Debug)]
+pub(super) struct SearchedTile {
+    pub left: DeviceBatch,
+    pub right: DeviceBatch,
+    pub search: Search,
+    /// The source's whole filter must be evaluated on the pairs, since an expression of it failed on a row.
+    pub whole_filter: bool,
+    pub left_chunk: usize,
+    left_first: usize,
+    right_first: usize,
+}
+
+impl SearchedTile {
+    pub(super) fn of(&self, side: Side) -> &DeviceBatch {
+        match side {
+            Side::Left => &self.left,
+            Side::Right => &self.right,
+        }
+    }
+
+    /// The pairs that ranges and tests let through, numbered `from .. from + len`, without those that fail the residual.
+    pub(super) fn matching_pairs(
+        &self,
+        device: &dyn Device,
+        join: &JoinSpec,
+        offsets: &Buffer<u64>,
+        from: u64,
+        len: usize,
+    ) -> Result<RowPairs> {
+        let candidates = self.search.pairs(device, offsets, from, len)?;
+        let filter = match self.whole_filter {
+            true => join.whole_filter.as_ref(),
+            false => join.residual.as_ref(),
+        };
+        let Some(filter) = filter else {
+            return Ok(candidates);
+        };
+        let keep = residual::evaluate(device, filter, &self.left, &self.right, &candidates)?;
+        Ok(RowPairs {
+            left: device.compact(&candidates.left, &keep)?,
+            right: device.compact(&candidates.right, &keep)?,
+        })
+    }
+
+    /// Row of the chunk that is row 0 of the tile.
+    pub(super) fn first(&self, side: Side) -> usize {
+        match side {
+            Side::Left => self.left_first,
+            Side::Right => self.right_first,
+        }
+    }
+}
+
+/// Rows of one side on the device, kept while the next tile needs them too.
+#[derive(Debug)]
+struct Resident {
+    chunk: usize,
+    rows: Range<usize>,
+    batch: DeviceBatch,
+    /// With and without comparisons indexed.
+    index: Option<(bool, Arc<SortedSide>)>,
+}
+
+/// Which columns of each side's input the device needs.
+#[derive(Debug, Clone)]
+pub(super) struct NeededColumns {
+    pub left: Vec<bool>,
+    pub right: Vec<bool>,
+}
+
+impl NeededColumns {
+    pub(super) fn of(spec: &JoinSpec, others: impl Iterator<Item = (Side, usize)>) -> Self {
+        use crate::spec::Output;
+        use datafusion::common::JoinSide;
+        let width = |side: Side| vec![false; spec.input(side).columns()];
+        let mut needed = Self {
+            left: width(Side::Left),
+            right: width(Side::Right),
+        };
+        for (left, right) in &spec.theta.equalities {
+            needed.left[*left] = true;
+            needed.right[*right] = true;
+        }
+        for comparison in &spec.theta.comparisons {
+            needed.left[comparison.left] = true;
+            needed.right[comparison.right] = true;
+        }
+        for filter in spec.residual.iter().chain(&spec.whole_filter) {
+            for column in filter.column_indices() {
+                match column.side {
+                    JoinSide::Left => needed.left[column.index] = true,
+                    JoinSide::Right => needed.right[column.index] = true,
+                    JoinSide::None => {}
+                }
+            }
+        }
+        let output = spec.output.iter().filter_map(|column| match column {
+            Output::Column(side, index) => Some((*side, *index)),
+            Output::Mark => None,
+        });
+        for (side, index) in output.chain(others) {
+            match side {
+                Side::Left => needed.left[index] = true,
+                Side::Right => needed.right[index] = true,
+            }
+        }
+        needed
+    }
+
+    fn of_side(&self, side: Side) -> &[bool] {
+        match side {
+            Side::Left => &self.left,
+            Side::Right => &self.right,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Matrix {
+    pub(super) device: Arc<dyn Device>,
+    spec: Arc<JoinSpec>,
+    needed: NeededColumns,
+    left: Vec<StagedChunk>,
+    right: Option<StagedChunk>,
+    right_chunks: usize,
+    /// Tiles of the right chunk at hand, the next one last.
+    tiles: Vec<Tile>,
+    resident_left: Option<Resident>,
+    resident_right: Option<Resident>,
+    metrics: DeviceMetrics,
+}
+
+impl Matrix {
+    pub(super) fn new(
+        device: Arc<dyn Device>,
+        spec: Arc<JoinSpec>,
+        needed: NeededColumns,
+        left: Vec<StagedChunk>,
+        metrics: DeviceMetrics,
+    ) -> Self {
+        Self {
+            device,
+            spec,
+            needed,
+            left,
+            right: None,
+            right_chunks: 0,
+            tiles: vec![],
+            resident_left: None,
+            resident_right: None,
+            metrics,
+        }
+    }
+
+    pub(super) fn left(&self) -> &[StagedChunk] {
+        &self.left
+    }
+
+    pub(super) fn right(&self) -> Option<&StagedChunk> {
+        self.right.as_ref()
+    }
+
+    /// Begins the next right chunk.
+    pub(super) fn push_right(&mut self, chunk: StagedChunk) {
+        let mut tiles: Vec<Tile> = self
+            .left
+            .iter()
+            .enumerate()
+            .map(|(left_chunk, left)| Tile {
+                left_chunk,
+                left: 0..left.rows(),
+                right: 0..chunk.rows(),
+            })
+            .collect();
+        // Go on with the left chunk that is still resident: down one column of the matrix, up the next.
+        if self.right_chunks.is_multiple_of(2) {
+            tiles.reverse();
+        }
+        self.tiles = tiles;
+        self.right_chunks += 1;
+        self.resident_right = None;
+        self.right = Some(chunk);
+    }
+
+    /// Ends the right chunk at hand.
+    pub(super) fn take_right(&mut self) -> Option<StagedChunk> {
+        self.resident_right = None;
+        self.right.take()
+    }
+
+    /// The next tile of the right chunk at hand; `None` when it is done.
+    pub(super) fn next(&mut self, exists_only: bool) -> Result<Option<SearchedTile>> {
+        let _timer = self.metrics.prepare_time.clone();
+        let _timer = _timer.timer();
+        while let Some(tile) = self.tiles.pop() {
+            match self.prepare(&tile, exists_only) {
+                Ok(searched) => {
+                    self.metrics.chunks.add(1);
+                    return Ok(Some(searched));
+                }
+                Err(error) if error.is_out_of_device_memory() => {
+                    let (left, right) = (tile.left.len(), tile.right.len());
+                    if left.max(right) <= LEAST_ROWS {
+                        return Err(error);
+                    }
+                    self.resident_left = None;
+                    self.resident_right = None;
+                    let (first, second) = halve(tile);
+                    self.tiles.push(second);
+                    self.tiles.push(first);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
+    fn prepare(&mut self, tile: &Tile, exists_only: bool) -> Result<SearchedTile> {
+        let right_chunk = self
+            .right
+            .as_ref()
+            .ok_or_else(|| BowtieError::Internal("a tile without a right chunk".into()))?;
+        let left_chunk = &self.left[tile.left_chunk];
+        let whole_filter = left_chunk.failure.is_some() || right_chunk.failure.is_some();
+        if whole_filter && self.spec.whole_filter.is_none() {
+            // The failing expression is an equality's key: DataFusion's own join fails on it too.
+            let failure = left_chunk.failure.iter().chain(&right_chunk.failure).next();
+            if let Some(failure) = failure {
+                return Err(BowtieError::DataFusion(Arc::clone(failure)));
+            }
+        }
+        let upload = |chunk: &StagedChunk, rows: &Range<usize>, side: Side| {
+            let slice = chunk.batch.slice(rows.start, rows.len());
+            let needed = self.needed.of_side(side);
+            let batch = DeviceBatch::upload(self.device.as_ref(), &slice, |i| needed[i])?;
+            self.metrics.uploaded_bytes.add(batch.bytes() as usize);
+            Ok::<_, BowtieError>(batch)
+        };
+        let keep = |resident: &mut Option<Resident>, chunk: usize, rows: &Range<usize>| {
+            resident.take_if(|r| r.chunk != chunk || r.rows != *rows);
+        };
+        keep(&mut self.resident_left, tile.left_chunk, &tile.left);
+        keep(&mut self.resident_right, self.right_chunks, &tile.right);
+        if self.resident_left.is_none() {
+            self.resident_left = Some(Resident {
+                chunk: tile.left_chunk,
+                rows: tile.left.clone(),
+                batch: upload(left_chunk, &tile.left, Side::Left)?,
+                index: None,
+            });
+        }
+        if self.resident_right.is_none() {
+            self.resident_right = Some(Resident {
+                chunk: self.right_chunks,
+                rows: tile.right.clone(),
+                batch: upload(right_chunk, &tile.right, Side::Right)?,
+                index: None,
+            });
+        }
+        let (Some(left), Some(right)) = (&mut self.resident_left, &mut self.resident_right) else {
+            return Err(BowtieError::Internal("a tile without its sides".into()));
+        };
+
+        let device = self.device.as_ref();
+        let theta = &self.spec.theta;
+        let (sorted, searching) = match theta.sorted {
+            Side::Left => (&mut *left, &*right),
+            Side::Right => (&mut *right, &*left),
+        };
+        let index = match &sorted.index {
+            Some((comparisons, index)) if *comparisons != whole_filter => Arc::clone(index),
+            _ => {
+                let (batch, other) = (&sorted.batch, &searching.batch);
+                let index = SortedSide::build(device, theta, batch, other, !whole_filter)?;
+                let index = Arc::new(index);
+                sorted.index = Some((!whole_filter, Arc::clone(&index)));
+                index
+            }
+        };
+        let search = Search::new(
+            device,
+            theta,
+            index,
+            &searching.batch,
+            exists_only && !whole_filter,
+        )?;
+        Ok(SearchedTile {
+            search,
+            left: left.batch.clone(),
+            right: right.batch.clone(),
+            whole_filter,
+            left_chunk: tile.left_chunk,
+            left_first: tile.left.start,
+            right_first: tile.right.start,
+        })
+    }
+}
+
+/// The tile cut across its longer side.
+fn halve(tile: Tile) -> (Tile, Tile) {
+    let cut = |range: &Range<usize>| {
+        let middle = range.start + range.len() / 2;
+        (range.start..middle, middle..range.end)
+    };
+    let (mut first, mut second) = (tile.clone(), tile.clone());
+    if tile.left.len() >= tile.right.len() {
+        (first.left, second.left) = cut(&tile.left);
+    } else {
+        (first.right, second.right) = cut(&tile.right);
+    }
+    (first, second)
+}

@@ -1,0 +1,39 @@
+//! What EXPLAIN ANALYZE shows of a device node.
+
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, Count, ExecutionPlanMetricsSet, Gauge, MetricBuilder, Time,
+};
+
+#[derive(Debug, Clone)]
+pub(super) struct DeviceMetrics {
+    pub baseline: BaselineMetrics,
+    /// Rectangles of the join matrix that were processed.
+    pub chunks: Count,
+    /// Pairs that ranges and tests let through, before the residual.
+    pub candidate_pairs: Count,
+    /// Bytes host → device and device → host.
+    pub uploaded_bytes: Count,
+    pub downloaded_bytes: Count,
+    /// Uploading, keys, sorting, searching and counting.
+    pub prepare_time: Time,
+    /// Expanding pairs, the residual, and gathering the output; or aggregating.
+    pub output_time: Time,
+    /// Most bytes leased from the device at once by this node.
+    pub peak_device_bytes: Gauge,
+}
+
+impl DeviceMetrics {
+    pub(super) fn new(set: &ExecutionPlanMetricsSet) -> Self {
+        let partition = 0;
+        Self {
+            baseline: BaselineMetrics::new(set, partition),
+            chunks: MetricBuilder::new(set).counter("chunks", partition),
+            candidate_pairs: MetricBuilder::new(set).counter("candidate_pairs", partition),
+            uploaded_bytes: MetricBuilder::new(set).counter("uploaded_bytes", partition),
+            downloaded_bytes: MetricBuilder::new(set).counter("downloaded_bytes", partition),
+            prepare_time: MetricBuilder::new(set).subset_time("prepare_time", partition),
+            output_time: MetricBuilder::new(set).subset_time("output_time", partition),
+            peak_device_bytes: MetricBuilder::new(set).gauge("peak_device_bytes", partition),
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! The plan nodes. Between [`BowtieUploadExec`] and [`BowtieDownloadExec`] batches are the device's own.
+
+mod aggregate;
+mod aggregate_run;
+mod download;
+mod join;
+mod join_run;
+mod matrix;
+mod metrics;
+mod residual;
+mod upload;
+
+use std::sync::Arc;
+
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::TaskContext;
+use datafusion::physical_plan::ExecutionPlan;
+use futures::stream::BoxStream;
+
+pub(crate) use aggregate::BowtieJoinAggregateExec;
+pub(crate) use download::BowtieDownloadExec;
+pub(crate) use join::BowtieJoinExec;
+pub(crate) use upload::BowtieUploadExec;
+
+use crate::column::DeviceBatch;
+use crate::stream::StagedChunk;
+
+/// What flows between device nodes.
+#[derive(Debug)]
+pub(crate) enum DeviceChunk {
+    /// Rows that wait on the host: the node that reads them uploads the columns that it needs, when it has room.
+    Staged(StagedChunk),
+    /// Rows on the device.
+    Resident(DeviceBatch),
+}
+
+pub(crate) type DeviceStream = BoxStream<'static, Result<DeviceChunk>>;
+
+/// A plan node whose batches are the device's.
+pub(crate) trait DeviceExec: ExecutionPlan {
+    /// Starts partition 0, the only one.
+    fn execute_device(&self, context: Arc<TaskContext>) -> Result<DeviceStream>;
+}
+
+/// `plan` as a device node.
+fn as_device(plan: &Arc<dyn ExecutionPlan>) -> Result<&dyn DeviceExec> {
+    if let Some(node) = plan.downcast_ref::<BowtieUploadExec>() {
+        Ok(node)
+    } else if let Some(node) = plan.downcast_ref::<BowtieJoinExec>() {
+        Ok(node)
+    } else if let Some(node) = plan.downcast_ref::<BowtieJoinAggregateExec>() {
+        Ok(node)
+    } else {
+        Err(DataFusionError::Internal(format!(
+            "bowtie: {} stands below a device node, but its batches are the host's",
+            plan.name()
+        )))
+    }
+}
+
+/// `execute` of a node whose batches are the device's.
+fn device_only<T>(name: &str) -> Result<T> {
+    Err(DataFusionError::Internal(format!(
+        "bowtie: {name} makes device batches: only a BowtieDownloadExec can run it"
+    )))
+}
+
+/// The `N` children of a node, or an error that names it.
+fn exactly<const N: usize>(
+    name: &str,
+    children: Vec<Arc<dyn ExecutionPlan>>,
+) -> Result<[Arc<dyn ExecutionPlan>; N]> {
+    let given = children.len();
+    children.try_into().map_err(|_| {
+        DataFusionError::Internal(format!("bowtie: {name} has {N} children, not {given}"))
+    })
+}

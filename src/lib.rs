@@ -1,0 +1,43 @@
+//! ⋈ Theta joins and aggregates over them for Apache DataFusion, on a *device*: the host's own cores.
+//!
+//! Registered in a session, the crate replaces join and aggregate nodes of the physical plan. SQL and DataFrame calls stay
+//! as they are, and so do the rows.
+//!
+//! ```text
+//!  SQL, DataFrame
+//!       │  DataFusion parses, plans, optimises
+//!       ▼
+//!  plan/      recognise a node ──► Spec (plain data: what to join or group, on what, what comes out)
+//!       │                    └──► Decline(reason): the node stays as it was
+//!       ▼
+//!  exec/      Upload ─► device nodes (Join, JoinAggregate) ─► Download      ExecutionPlan nodes; streams; metrics
+//!       │     host batches │  device batches                │ host batches
+//!       ▼                  ▼                                ▼
+//!  stream/    batches → chunks sized to the device budget
+//!       ▼
+//!  column/    batches whose columns lie on the device
+//!       ▼
+//!  ops/       theta/: each algorithm once, as a sequence of device primitives
+//!       ▼
+//!  device/    trait Device: memory + primitives ──► host/ (plain Rust, all cores)
+//! ```
+//!
+//! Start with [`BowtieSessionExt`]; every option is a field of [`BowtieOptions`]. In the comments, **[T]** is Bellas and
+//! Gounaris, *GPU processing of theta-joins* (2017).
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod column;
+mod device;
+mod error;
+mod exec;
+mod ops;
+mod options;
+mod plan;
+mod session;
+mod spec;
+mod stream;
+
+pub use options::{BowtieOptions, Bytes, ChunkRows, DeviceChoice, Offload, ThetaStrategy};
+pub use session::BowtieSessionExt;

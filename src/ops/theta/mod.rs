@@ -1,0 +1,17 @@
+//! Theta joins of two chunks: one side is indexed ([`SortedSide`]), the other searches it ([`Search`]).
+//!
+//! The three strategies differ in what they sort and what they test:
+//!
+//! | strategy | sorted by | a searching row's candidates | tested |
+//! |---|---|---|---|
+//! | range | the one column of all inequalities | exactly its matches | `<>` only |
+//! | dominance | the most selective column (sampled) | the range on that column | the other comparisons, by zone maps |
+//! | tiles | nothing | all rows (of its equality group) | every comparison, by zone maps |
+//!
+//! Equalities come first in every strategy: the sorted side is grouped by them, and a range lies inside its group.
+
+mod search;
+mod sorted_side;
+
+pub(crate) use search::{RowPairs, Search};
+pub(crate) use sorted_side::SortedSide;

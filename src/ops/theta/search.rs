@@ -1,0 +1,238 @@
+//! The searching side of a theta join: its ranges in the sorted side, its match counts, and the pairs in pieces.
+
+use std::sync::Arc;
+
+use super::SortedSide;
+use super::sorted_side::equality_column;
+use crate::column::DeviceBatch;
+use crate::device::{Bound, Buffer, Column, Device, Flags, Keys, Matches, Pairs, Ranges, Test};
+use crate::error::{BowtieError, Result};
+use crate::spec::{Side, ThetaSpec};
+
+/// Matches of one chunk of the searching side in one [`SortedSide`].
+#[derive(Debug)]
+pub(crate) struct Search {
+    index: Arc<SortedSide>,
+    sorted_side: Side,
+    ranges: Ranges,
+    /// Keys of the searching side for each of the index's tests.
+    test_keys: Vec<Keys>,
+    /// Matches of each searching row.
+    counts: Buffer<u32>,
+}
+
+impl Search {
+    /// Finds the range of every row of `batch`, and counts its matches exactly.
+    ///
+    /// With `exists_only` a count is 1 or 0, and pairs cannot be expanded.
+    pub(crate) fn new(
+        device: &dyn Device,
+        spec: &ThetaSpec,
+        index: Arc<SortedSide>,
+        batch: &DeviceBatch,
+        exists_only: bool,
+    ) -> Result<Self> {
+        let side = spec.sorted.other();
+        let groups = match &index.groups {
+            None => None,
+            Some(domain) => {
+                let columns = spec
+                    .equalities
+                    .iter()
+                    .map(|pair| {
+                        batch
+                            .column(equality_column(*pair, side))
+                            .map(AsRef::as_ref)
+                    })
+                    .collect::<Result<Vec<_>>>()?;
+                Some(device.group_keys_in(domain, &columns)?)
+            }
+        };
+        let keys_of = |comparisons: &[super::sorted_side::Oriented]| -> Result<Vec<Keys>> {
+            comparisons
+                .iter()
+                .map(|c| {
+                    let domain = &index.key_columns[c.key].domain;
+                    device.order_keys_in(domain, batch.column(c.searching)?)
+                })
+                .collect()
+        };
+        let bound_keys = keys_of(&index.bounds)?;
+        let test_keys = keys_of(&index.tests)?;
+        let bounds: Vec<Bound<'_>> = index
+            .bounds
+            .iter()
+            .zip(&bound_keys)
+            .map(|(c, searching)| Bound {
+                op: c.op,
+                searching,
+            })
+            .collect();
+        let ranges = device.range_bounds(&index.sorted, &bounds, groups.as_ref(), batch.rows())?;
+        let mut search = Self {
+            sorted_side: spec.sorted,
+            counts: device.sequence(0, 0)?,
+            ranges,
+            test_keys,
+            index,
+        };
+        search.counts =
+            search.with_matches(|matches| device.count_matches(matches, exists_only))?;
+        Ok(search)
+    }
+
+    /// Calls `with` with the matches as primitives take them.
+    fn with_matches<T>(&self, with: impl FnOnce(Matches<'_>) -> Result<T>) -> Result<T> {
+        let tests = self
+            .index
+            .tests
+            .iter()
+            .zip(&self.test_keys)
+            .map(|(c, searching)| {
+                Ok(Test {
+                    op: c.op,
+                    sorted: self.index.zoned(c.key)?,
+                    searching,
+                })
+            })
+            .collect::<Result<Vec<_>>>()?;
+        with(Matches {
+            sorted: &self.index.sorted,
+            ranges: &self.ranges,
+            tests: &tests,
+        })
+    }
+
+    /// Whether every candidate of a range is a match.
+    pub(crate) fn is_untested(&self) -> bool {
+        self.index.tests.is_empty()
+    }
+
+    /// Matches of each searching row.
+    pub(crate) fn counts(&self) -> &Buffer<u32> {
+        &self.counts
+    }
+
+    /// Offsets of each searching row's pairs, and their total last.
+    pub(crate) fn offsets(&self, device: &dyn Device) -> Result<Buffer<u64>> {
+        device.scan(&self.counts)
+    }
+
+    /// The pairs numbered `from .. from + len`, as row ids of the left and of the right chunk.
+    pub(crate) fn pairs(
+        &self,
+        device: &dyn Device,
+        offsets: &Buffer<u64>,
+        from: u64,
+        len: usize,
+    ) -> Result<RowPairs> {
+        let Pairs { searching, sorted } =
+            self.with_matches(|matches| device.expand(matches, offsets, from, len))?;
+        Ok(match self.sorted_side {
+            Side::Left => RowPairs {
+                left: sorted,
+                right: searching,
+            },
+            Side::Right => RowPairs {
+                left: searching,
+                right: sorted,
+            },
+        })
+    }
+
+    /// Sets the flags of the rows of `side`, whose first row has flag `first`, that have a match. Only for the searching
+    /// side, or where nothing is tested.
+    pub(crate) fn flag_matched(
+        &self,
+        device: &dyn Device,
+        side: Side,
+        flags: &Flags,
+        first: usize,
+    ) -> Result<()> {
+        let counts;
+        let counts = match side == self.sorted_side {
+            false => &self.counts,
+            true => {
+                counts = self.cover(device)?;
+                &counts
+            }
+        };
+        device.set_flags_counted(flags, first, counts)
+    }
+
+    /// Whether [`Search::flag_matched`] and [`Search::weights`] can serve `side`.
+    pub(crate) fn counts_side(&self, side: Side) -> bool {
+        side != self.sorted_side || self.is_untested()
+    }
+
+    /// Matches of each row of `side`; see [`Search::counts_side`].
+    pub(crate) fn weights(&self, device: &dyn Device, side: Side) -> Result<Weights<'_>> {
+        match side == self.sorted_side {
+            false => Ok(Weights::Counted(&self.counts)),
+            true => Ok(Weights::Covered(self.cover(device)?)),
+        }
+    }
+
+    fn cover(&self, device: &dyn Device) -> Result<Buffer<u32>> {
+        if !self.is_untested() {
+            return Err(BowtieError::Internal("coverage of tested ranges".into()));
+        }
+        device.cover(&self.index.sorted, &self.ranges, self.index.rows())
+    }
+
+    /// For each searching row the sum of `values` (a column of the sorted side) over its matches.
+    pub(crate) fn range_sum(&self, device: &dyn Device, values: &Column) -> Result<Column> {
+        device.range_sum(values, &self.index.sorted, &self.ranges)
+    }
+
+    /// For each searching row the number of its matches whose value is not NULL.
+    pub(crate) fn range_count(&self, device: &dyn Device, values: &Column) -> Result<Column> {
+        device.range_count(values, &self.index.sorted, &self.ranges)
+    }
+
+    /// For each searching row the least or greatest value over its matches.
+    pub(crate) fn range_extreme(
+        &self,
+        device: &dyn Device,
+        values: &Column,
+        max: bool,
+    ) -> Result<Column> {
+        device.range_extreme(values, &self.index.sorted, &self.ranges, max)
+    }
+}
+
+/// Matches of each row of one side.
+#[derive(Debug)]
+pub(crate) enum Weights<'a> {
+    Counted(&'a Buffer<u32>),
+    Covered(Buffer<u32>),
+}
+
+impl Weights<'_> {
+    pub(crate) fn counts(&self) -> &Buffer<u32> {
+        match self {
+            Self::Counted(counts) => counts,
+            Self::Covered(counts) => counts,
+        }
+    }
+}
+
+/// Row ids of a left and a right chunk, one of each a pair.
+#[derive(Debug)]
+pub(crate) struct RowPairs {
+    pub(crate) left: Buffer<u32>,
+    pub(crate) right: Buffer<u32>,
+}
+
+impl RowPairs {
+    pub(crate) fn len(&self) -> usize {
+        self.left.len()
+    }
+
+    pub(crate) fn of(&self, side: Side) -> &Buffer<u32> {
+        match side {
+            Side::Left => &self.left,
+            Side::Right => &self.right,
+        }
+    }
+}

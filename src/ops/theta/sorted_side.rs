@@ -1,0 +1,189 @@
+//! The indexed side of a theta join: grouped, sorted, with zone maps on the columns that are tested.
+
+use crate::column::DeviceBatch;
+use crate::device::{Device, GroupDomain, KeyDomain, Keys, Sorted, ZonedKeys};
+use crate::error::{BowtieError, Result};
+use crate::spec::{Comparison, Side, Strategy, ThetaSpec};
+
+/// Rows sampled on each side to order the comparisons by selectivity.
+const SAMPLE: usize = 512;
+
+/// A comparison as the search runs it: `sorted.column OP searching.column`.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Oriented {
+    /// Column of the sorted side, as an index into `key_columns`.
+    pub key: usize,
+    pub op: Comparison,
+    /// Column of the searching side's batch.
+    pub searching: usize,
+}
+
+/// One key column of the sorted side: the domain that makes the other side's columns comparable with it.
+#[derive(Debug)]
+pub(super) struct KeyColumn {
+    pub domain: KeyDomain,
+    /// Keys in sorted order, when something is tested on the column.
+    pub zoned: Option<ZonedKeys>,
+}
+
+#[derive(Debug)]
+pub(crate) struct SortedSide {
+    pub(super) sorted: Sorted,
+    pub(super) groups: Option<GroupDomain>,
+    pub(super) key_columns: Vec<KeyColumn>,
+    /// Comparisons that narrow the range.
+    pub(super) bounds: Vec<Oriented>,
+    /// Comparisons that are tested, the most selective first.
+    pub(super) tests: Vec<Oriented>,
+    rows: usize,
+}
+
+impl SortedSide {
+    /// Indexes `batch`. `searching` is a chunk of the other side, from which selectivities are sampled. Without
+    /// `comparisons` only the equalities are indexed, and every other condition is left to the caller.
+    pub(crate) fn build(
+        device: &dyn Device,
+        spec: &ThetaSpec,
+        batch: &DeviceBatch,
+        searching: &DeviceBatch,
+        comparisons: bool,
+    ) -> Result<Self> {
+        let side = spec.sorted;
+        let groups = match spec.equalities.is_empty() {
+            true => None,
+            false => {
+                let columns = spec
+                    .equalities
+                    .iter()
+                    .map(|pair| {
+                        batch
+                            .column(equality_column(*pair, side))
+                            .map(AsRef::as_ref)
+                    })
+                    .collect::<Result<Vec<_>>>()?;
+                let null_equal =
+                    spec.null_equality == datafusion::common::NullEquality::NullEqualsNull;
+                Some(device.group_keys(&columns, null_equal)?)
+            }
+        };
+
+        let mut columns: Vec<usize> = vec![];
+        let mut keys: Vec<(Keys, KeyDomain)> = vec![];
+        let mut oriented: Vec<Oriented> = vec![];
+        for comparison in spec.comparisons.iter().filter(|_| comparisons) {
+            let column = comparison.column(side);
+            let key = match columns.iter().position(|known| *known == column) {
+                Some(key) => key,
+                None => {
+                    columns.push(column);
+                    keys.push(device.order_keys(batch.column(column)?)?);
+                    keys.len() - 1
+                }
+            };
+            oriented.push(Oriented {
+                key,
+                op: comparison.op_from(side),
+                searching: comparison.column(side.other()),
+            });
+        }
+
+        let selectivity = match spec.strategy {
+            Strategy::Range => vec![0.0; oriented.len()],
+            Strategy::Dominance | Strategy::Tiles => {
+                sampled_selectivity(device, &keys, &oriented, searching)?
+            }
+        };
+        let sort_key = match spec.strategy {
+            Strategy::Tiles => None,
+            Strategy::Range => oriented.iter().find(|c| c.op.is_range()).map(|c| c.key),
+            Strategy::Dominance => most_selective_column(&oriented, &selectivity),
+        };
+        let (bounds, mut tests): (Vec<_>, Vec<_>) = oriented
+            .iter()
+            .zip(&selectivity)
+            .partition(|(c, _)| Some(c.key) == sort_key && c.op.is_range());
+        tests.sort_by(|(_, a), (_, b)| a.total_cmp(b));
+        let bounds: Vec<Oriented> = bounds.into_iter().map(|(c, _)| *c).collect();
+        let tests: Vec<Oriented> = tests.into_iter().map(|(c, _)| *c).collect();
+
+        let not_null: Vec<&Keys> = keys.iter().map(|(keys, _)| keys).collect();
+        let sorted = device.sort(
+            batch.rows(),
+            sort_key.map(|key| &keys[key].0),
+            groups.as_ref().map(|(ids, domain)| (ids, domain)),
+            &not_null,
+        )?;
+        let mut key_columns = Vec::with_capacity(keys.len());
+        for (i, (keys, domain)) in keys.into_iter().enumerate() {
+            let tested = tests.iter().any(|test| test.key == i);
+            key_columns.push(KeyColumn {
+                domain,
+                zoned: tested
+                    .then(|| device.zone_keys(&keys, &sorted))
+                    .transpose()?,
+            });
+        }
+        Ok(Self {
+            sorted,
+            groups: groups.map(|(_, domain)| domain),
+            key_columns,
+            bounds,
+            tests,
+            rows: batch.rows(),
+        })
+    }
+
+    /// Rows of the indexed chunk, those that can match nothing included.
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    pub(super) fn zoned(&self, key: usize) -> Result<&ZonedKeys> {
+        self.key_columns[key]
+            .zoned
+            .as_ref()
+            .ok_or_else(|| BowtieError::Internal("a tested column without zones".into()))
+    }
+}
+
+pub(super) fn equality_column((left, right): (usize, usize), side: Side) -> usize {
+    match side {
+        Side::Left => left,
+        Side::Right => right,
+    }
+}
+
+fn sampled_selectivity(
+    device: &dyn Device,
+    keys: &[(Keys, KeyDomain)],
+    oriented: &[Oriented],
+    searching: &DeviceBatch,
+) -> Result<Vec<f64>> {
+    let others = oriented
+        .iter()
+        .map(|c| {
+            let column = searching.column(c.searching)?;
+            device.order_keys_in(&keys[c.key].1, column)
+        })
+        .collect::<Result<Vec<_>>>()?;
+    let tests: Vec<_> = oriented
+        .iter()
+        .zip(&others)
+        .map(|(c, other)| (&keys[c.key].0, c.op, other))
+        .collect();
+    device.sample_selectivity(&tests, SAMPLE)
+}
+
+/// The key column whose comparisons together let the fewest pairs through, taking them as independent.
+fn most_selective_column(oriented: &[Oriented], selectivity: &[f64]) -> Option<usize> {
+    let columns = oriented.iter().filter(|c| c.op.is_range()).map(|c| c.key);
+    let share = |column: usize| -> f64 {
+        oriented
+            .iter()
+            .zip(selectivity)
+            .filter(|(c, _)| c.key == column && c.op.is_range())
+            .map(|(_, s)| *s)
+            .product()
+    };
+    columns.min_by(|a, b| share(*a).total_cmp(&share(*b)))
+}

@@ -1,0 +1,329 @@
+//! Every `bowtie.*` option: its values, its default, and what it does. `SET bowtie.<option> = …` refuses a wrong value
+//! and names the allowed ones.
+
+use std::fmt;
+use std::str::FromStr;
+
+use datafusion::common::config::{ConfigExtension, ConfigField, ConfigOptions, Visit};
+use datafusion::common::{config_err, extensions_options};
+use datafusion::error::{DataFusionError, Result};
+
+use crate::spec::Strategy;
+
+extensions_options! {
+    /// Options of datafusion-bowtie.
+    pub struct BowtieOptions {
+        /// Which nodes bowtie takes. off: none; auto: joins for which DataFusion has no good algorithm, and aggregates above them; force: every node that it can serve.
+        pub offload: Offload, default = Offload::Auto
+        /// Where bowtie's nodes run. auto: the best device found; host: the host's own cores; cuda or cuda:N: an NVIDIA GPU.
+        pub device: DeviceChoice, default = DeviceChoice::Auto
+        /// Most memory that bowtie's nodes lease on the device, such as 512MB or 8GB; auto: half of the machine's memory on the host. It bounds the host device too.
+        pub device_memory: Bytes, default = Bytes(None)
+        /// Most rows of a chunk that is processed at once; auto: as many as fit the device's memory.
+        pub chunk_rows: ChunkRows, default = ChunkRows(None)
+        /// How theta joins run. auto: chosen by the condition; range: one sorted column; dominance: one sorted column and tests on others; tiles: all pairs.
+        pub theta_strategy: ThetaStrategy, default = ThetaStrategy(None)
+    }
+}
+
+impl ConfigExtension for BowtieOptions {
+    const PREFIX: &'static str = "bowtie";
+}
+
+impl BowtieOptions {
+    /// The options of a session; the defaults where the session was made without them.
+    pub(crate) fn of(config: &ConfigOptions) -> Self {
+        config
+            .extensions
+            .get::<BowtieOptions>()
+            .cloned()
+            .unwrap_or_default()
+    }
+}
+
+/// Implements `SET` and display for an option's type, by its `FromStr` and `Display`.
+macro_rules! option_field {
+    ($type:ty) => {
+        impl ConfigField for $type {
+            fn visit<V: Visit>(&self, v: &mut V, key: &str, description: &'static str) {
+                v.some(key, self, description)
+            }
+
+            fn set(&mut self, _: &str, value: &str) -> Result<()> {
+                *self = value.parse()?;
+                Ok(())
+            }
+        }
+    };
+}
+
+/// `bowtie.offload`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Offload {
+    /// Take no node.
+    Off,
+    /// Take nodes that gain from it.
+    Auto,
+    /// Take every node that can be served.
+    Force,
+}
+
+impl FromStr for Offload {
+    type Err = DataFusionError;
+
+    fn from_str(value: &str) -> Result<Self> {
+        match value.trim().to_ascii_lowercase().as_str() {
+            "off" => Ok(Self::Off),
+            "auto" => Ok(Self::Auto),
+            "force" => Ok(Self::Force),
+            _ => config_err!("bowtie.offload cannot be '{value}': use off, auto or force"),
+        }
+    }
+}
+
+impl fmt::Display for Offload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Off => "off",
+            Self::Auto => "auto",
+            Self::Force => "force",
+        })
+    }
+}
+
+option_field!(Offload);
+
+/// `bowtie.device`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeviceChoice {
+    /// The best device found.
+    Auto,
+    /// The host's own cores.
+    Host,
+    /// An NVIDIA GPU, by its ordinal.
+    Cuda(u32),
+}
+
+impl FromStr for DeviceChoice {
+    type Err = DataFusionError;
+
+    fn from_str(value: &str) -> Result<Self> {
+        let lower = value.trim().to_ascii_lowercase();
+        match lower.as_str() {
+            "auto" => return Ok(Self::Auto),
+            "host" => return Ok(Self::Host),
+            "cuda" => return Ok(Self::Cuda(0)),
+            _ => {}
+        }
+        match lower.strip_prefix("cuda:").map(str::parse) {
+            Some(Ok(ordinal)) => Ok(Self::Cuda(ordinal)),
+            _ => config_err!(
+                "bowtie.device cannot be '{value}': use auto, host, cuda, or cuda:N with the GPU's number"
+            ),
+        }
+    }
+}
+
+impl fmt::Display for DeviceChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::Host => f.write_str("host"),
+            Self::Cuda(ordinal) => write!(f, "cuda:{ordinal}"),
+        }
+    }
+}
+
+option_field!(DeviceChoice);
+
+/// `bowtie.device_memory`: a number of bytes, or automatic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bytes(pub Option<u64>);
+
+impl Bytes {
+    /// Below this no chunk of a useful size fits.
+    const LEAST: u64 = 1 << 20;
+}
+
+impl FromStr for Bytes {
+    type Err = DataFusionError;
+
+    fn from_str(value: &str) -> Result<Self> {
+        let text = value.trim().to_ascii_uppercase();
+        if text == "AUTO" {
+            return Ok(Self(None));
+        }
+        let refuse = || {
+            config_err!(
+                "bowtie.device_memory cannot be '{value}': use auto, or a size of at least 1MB such as 512MB, 8GB or 1.5GiB"
+            )
+        };
+        let digits = text
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(text.len());
+        let (number, unit) = text.split_at(digits);
+        // As DataFusion's own memory limits, a unit is a power of 1024.
+        let factor: u64 = match unit.trim() {
+            "" | "B" => 1,
+            "K" | "KB" | "KIB" => 1 << 10,
+            "M" | "MB" | "MIB" => 1 << 20,
+            "G" | "GB" | "GIB" => 1 << 30,
+            "T" | "TB" | "TIB" => 1 << 40,
+            _ => return refuse(),
+        };
+        let Ok(number) = number.parse::<f64>() else {
+            return refuse();
+        };
+        let bytes = number * factor as f64;
+        if !bytes.is_finite() || bytes < Self::LEAST as f64 || bytes > (1u64 << 60) as f64 {
+            return refuse();
+        }
+        Ok(Self(Some(bytes as u64)))
+    }
+}
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(bytes) = self.0 else {
+            return f.write_str("auto");
+        };
+        for (unit, shift) in [("TB", 40), ("GB", 30), ("MB", 20), ("KB", 10)] {
+            if bytes % (1 << shift) == 0 {
+                return write!(f, "{}{unit}", bytes >> shift);
+            }
+        }
+        write!(f, "{bytes}")
+    }
+}
+
+option_field!(Bytes);
+
+/// `bowtie.chunk_rows`: a number of rows, or automatic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChunkRows(pub Option<usize>);
+
+impl FromStr for ChunkRows {
+    type Err = DataFusionError;
+
+    fn from_str(value: &str) -> Result<Self> {
+        let text = value.trim();
+        if text.eq_ignore_ascii_case("auto") {
+            return Ok(Self(None));
+        }
+        match text.parse::<usize>() {
+            Ok(rows) if (1..=crate::device::MAX_CHUNK_ROWS).contains(&rows) => Ok(Self(Some(rows))),
+            _ => config_err!(
+                "bowtie.chunk_rows cannot be '{value}': use auto, or a number of rows from 1 to {}",
+                crate::device::MAX_CHUNK_ROWS
+            ),
+        }
+    }
+}
+
+impl fmt::Display for ChunkRows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            None => f.write_str("auto"),
+            Some(rows) => write!(f, "{rows}"),
+        }
+    }
+}
+
+option_field!(ChunkRows);
+
+/// `bowtie.theta_strategy`: a strategy, or automatic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ThetaStrategy(pub(crate) Option<Strategy>);
+
+impl FromStr for ThetaStrategy {
+    type Err = DataFusionError;
+
+    fn from_str(value: &str) -> Result<Self> {
+        Ok(Self(match value.trim().to_ascii_lowercase().as_str() {
+            "auto" => None,
+            "range" => Some(Strategy::Range),
+            "dominance" => Some(Strategy::Dominance),
+            "tiles" => Some(Strategy::Tiles),
+            _ => {
+                return config_err!(
+                    "bowtie.theta_strategy cannot be '{value}': use auto, range, dominance or tiles"
+                );
+            }
+        }))
+    }
+}
+
+impl fmt::Display for ThetaStrategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            None => f.write_str("auto"),
+            Some(strategy) => write!(f, "{strategy}"),
+        }
+    }
+}
+
+option_field!(ThetaStrategy);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_and_shown() {
+        for (text, bytes, shown) in [
+            ("8GB", 8 << 30, "8GB"),
+            ("256mb", 256 << 20, "256MB"),
+            ("1.5 GiB", 3 << 29, "1536MB"),
+            ("2097152", 2 << 20, "2MB"),
+        ] {
+            let parsed: Bytes = text.parse().unwrap();
+            assert_eq!(
+                (parsed.0, parsed.to_string().as_str()),
+                (Some(bytes), shown)
+            );
+        }
+        for text in ["", "lots", "1KB", "-5GB", "8 XB", "1e300TB", "nan"] {
+            let refusal = text.parse::<Bytes>().unwrap_err().to_string();
+            assert!(
+                refusal.contains("bowtie.device_memory cannot be"),
+                "{refusal}"
+            );
+        }
+    }
+
+    #[test]
+    fn wrong_values_name_the_allowed_ones() {
+        assert_eq!(
+            "cuda:3".parse::<DeviceChoice>().unwrap(),
+            DeviceChoice::Cuda(3)
+        );
+        assert!(
+            "gpu"
+                .parse::<DeviceChoice>()
+                .unwrap_err()
+                .to_string()
+                .contains("cuda:N")
+        );
+        assert!("cuda:x".parse::<DeviceChoice>().is_err());
+        assert!(
+            "maybe"
+                .parse::<Offload>()
+                .unwrap_err()
+                .to_string()
+                .contains("off, auto or force")
+        );
+        assert!(
+            "iejoin"
+                .parse::<ThetaStrategy>()
+                .unwrap_err()
+                .to_string()
+                .contains("dominance")
+        );
+        assert!(
+            "0".parse::<ChunkRows>()
+                .unwrap_err()
+                .to_string()
+                .contains("from 1 to")
+        );
+    }
+}

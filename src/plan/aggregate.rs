@@ -1,0 +1,380 @@
+//! From an aggregation above a join to a [`JoinAggregateSpec`], or the reason why the two are not fused.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Schema};
+use datafusion::common::JoinType;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::error::Result as DataFusionResult;
+use datafusion::functions_aggregate::average::Avg;
+use datafusion::functions_aggregate::count::Count;
+use datafusion::functions_aggregate::min_max::{Max, Min};
+use datafusion::functions_aggregate::sum::Sum;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_expr::expressions::{
+    BinaryExpr, CaseExpr, CastExpr, Column, IsNotNullExpr, IsNullExpr, Literal, NotExpr, lit,
+};
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr_common::physical_expr::{fmt_sql, is_volatile};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::projection::ProjectionExec;
+
+use super::condition::is_orderable;
+use super::join::Refusal;
+use crate::error::Decline;
+use crate::spec::{
+    AggregateFunction, AggregateSpec, GroupSide, JoinAggregateSpec, JoinSpec, Output, Side,
+    SideInput,
+};
+
+/// An aggregation that reads a join: its input-side node, the projections between, and the join.
+pub(super) struct AggregateSource<'a> {
+    /// The node that the parent sees.
+    top: &'a AggregateExec,
+    /// The node that reads the join's rows: `top` itself, or the Partial below it.
+    bottom: &'a AggregateExec,
+    projections: Vec<&'a ProjectionExec>,
+    pub join: &'a Arc<dyn ExecutionPlan>,
+    inputs: (Arc<dyn ExecutionPlan>, Arc<dyn ExecutionPlan>),
+}
+
+/// `None` when `plan` is no aggregation in its final stage.
+pub(super) fn aggregate_source(plan: &Arc<dyn ExecutionPlan>) -> Option<AggregateSource<'_>> {
+    let top = plan.downcast_ref::<AggregateExec>()?;
+    let bottom = match top.mode() {
+        AggregateMode::Single | AggregateMode::SinglePartitioned => top,
+        AggregateMode::Final | AggregateMode::FinalPartitioned => top
+            .input()
+            .downcast_ref::<AggregateExec>()
+            .filter(|below| *below.mode() == AggregateMode::Partial)?,
+        _ => return None,
+    };
+    let mut projections = vec![];
+    let mut join = bottom.input();
+    while let Some(projection) = join.downcast_ref::<ProjectionExec>() {
+        projections.push(projection);
+        join = projection.input();
+    }
+    let [left, right] = join.children().try_into().ok()?;
+    Some(AggregateSource {
+        top,
+        bottom,
+        projections,
+        inputs: (Arc::clone(left), Arc::clone(right)),
+        join,
+    })
+}
+
+/// The fused spec of an aggregation above `join`, whose spec is known.
+pub(super) fn join_aggregate_spec(
+    source: &AggregateSource<'_>,
+    mut join: JoinSpec,
+) -> Result<JoinAggregateSpec, Refusal> {
+    let preserved = match join.kind {
+        JoinType::Inner => None,
+        JoinType::Left => Some(Side::Left),
+        JoinType::Right => Some(Side::Right),
+        other => {
+            return Err(Decline(format!("aggregates over a {other} join are not fused")).into());
+        }
+    };
+    if source.top.limit_options().is_some() || source.bottom.limit_options().is_some() {
+        return Err(Decline("the aggregation carries a limit".into()).into());
+    }
+    if join.fetch.is_some() {
+        return Err(Decline("the join carries a limit".into()).into());
+    }
+    let group_by = source.bottom.group_expr();
+    if group_by.has_grouping_set() || !group_by.is_single() {
+        return Err(Decline("grouping sets are not fused".into()).into());
+    }
+
+    let mut group_side = GroupSide::Nothing;
+    let mut group_columns = vec![];
+    let mut group_display = vec![];
+    for (expr, name) in group_by.expr() {
+        let (side, column) = source.argument(&mut join, expr)?;
+        match group_side {
+            GroupSide::Side(known) if known != side => {
+                return Err(Decline("it groups by columns of both sides".into()).into());
+            }
+            _ => group_side = GroupSide::Side(side),
+        }
+        group_columns.push(column);
+        group_display.push(name.clone());
+    }
+    if let (Some(preserved), GroupSide::Side(side)) = (preserved, group_side)
+        && preserved != side
+    {
+        return Err(
+            Decline("it groups by the side that the outer join pads with NULLs".into()).into(),
+        );
+    }
+
+    let mut aggregates = vec![];
+    for (aggregate, filter) in source
+        .bottom
+        .aggr_expr()
+        .iter()
+        .zip(source.bottom.filter_expr())
+    {
+        aggregates.push(source.aggregate(&mut join, aggregate, filter.as_ref())?);
+    }
+    Ok(JoinAggregateSpec {
+        group_side,
+        group_columns,
+        aggregate_display: aggregates
+            .iter()
+            .map(|a| a.aggregate.name().to_string())
+            .collect(),
+        aggregates,
+        schema: source.top.schema(),
+        group_display,
+        join: JoinSpec {
+            output: vec![],
+            ..join
+        },
+    })
+}
+
+impl AggregateSource<'_> {
+    fn aggregate(
+        &self,
+        join: &mut JoinSpec,
+        aggregate: &Arc<AggregateFunctionExpr>,
+        filter: Option<&Arc<dyn PhysicalExpr>>,
+    ) -> Result<AggregateSpec, Refusal> {
+        let name = aggregate.name();
+        let Some(function) = function_of(aggregate) else {
+            return Err(Decline(format!(
+                "{name} is not fused: only COUNT, SUM, AVG, MIN and MAX are"
+            ))
+            .into());
+        };
+        let extreme = matches!(function, AggregateFunction::Min | AggregateFunction::Max);
+        if aggregate.is_distinct() && !extreme {
+            return Err(Decline(format!("{name} is not fused: DISTINCT needs the pairs")).into());
+        }
+        if !aggregate.order_bys().is_empty() {
+            return Err(Decline(format!("{name} is not fused: it has an ORDER BY")).into());
+        }
+        if !aggregate.groups_accumulator_supported() {
+            return Err(Decline(format!(
+                "{name} is not fused: DataFusion has no grouped accumulator for it"
+            ))
+            .into());
+        }
+        let [expr] = aggregate.expressions().try_into().map_err(|_| {
+            Decline(format!(
+                "{name} is not fused: it has not exactly one argument"
+            ))
+        })?;
+        let is_star = function == AggregateFunction::Count
+            && expr
+                .downcast_ref::<Literal>()
+                .is_some_and(|l| !l.value().is_null());
+        let expr = match filter {
+            None => expr,
+            // A row that the filter rejects contributes what a NULL does.
+            Some(filter) => {
+                let value = if is_star { lit(1i64) } else { expr };
+                Arc::new(CaseExpr::try_new(
+                    None,
+                    vec![(Arc::clone(filter), value)],
+                    None,
+                )?)
+            }
+        };
+        let argument = match is_star && filter.is_none() {
+            true => None,
+            false => Some(self.argument(join, &expr)?),
+        };
+        if argument.is_some() {
+            self.check_type(aggregate, function)?;
+        }
+        Ok(AggregateSpec {
+            function,
+            argument,
+            aggregate: Arc::clone(aggregate),
+        })
+    }
+
+    /// The side and column that hold `expr`, an expression over the rows that the aggregation reads.
+    fn argument(
+        &self,
+        join: &mut JoinSpec,
+        expr: &Arc<dyn PhysicalExpr>,
+    ) -> Result<(Side, usize), Refusal> {
+        let mut expr = Arc::clone(expr);
+        for projection in &self.projections {
+            expr = through_projection(&expr, projection)?;
+        }
+        let shown = fmt_sql(expr.as_ref()).to_string();
+        if is_volatile(&expr) {
+            return Err(Decline(format!("{shown} is volatile")).into());
+        }
+        let mut sides = vec![];
+        for column in collect_columns(&expr) {
+            match join.output.get(column.index()) {
+                Some(Output::Column(side, _)) => sides.push(*side),
+                _ => return Err(Decline(format!("{shown} is no column of either side")).into()),
+            }
+        }
+        let side = match sides.first() {
+            None => return Err(Decline(format!("{shown} reads no column")).into()),
+            Some(first) if sides.iter().all(|side| side == first) => *first,
+            Some(_) => return Err(Decline(format!("{shown} mixes columns of both sides")).into()),
+        };
+        let output = join.output.clone();
+        let expr = super::condition::map_columns(&expr, |column| match output[column.index()] {
+            Output::Column(_, index) => Column::new(column.name(), index),
+            Output::Mark => column.clone(),
+        })?;
+        let (input, schema): (&mut SideInput, _) = match side {
+            Side::Left => (&mut join.left, self.inputs.0.schema()),
+            Side::Right => (&mut join.right, self.inputs.1.schema()),
+        };
+        // It is evaluated on rows too that the join drops.
+        if !cannot_fail(&expr, &schema) {
+            return Err(Decline(format!("{shown} might fail on a row that the join drops")).into());
+        }
+        Ok((side, input.column_of(&expr)?))
+    }
+
+    /// Sums are made in the argument's own words, so DataFusion's state must have them too.
+    fn check_type(
+        &self,
+        aggregate: &AggregateFunctionExpr,
+        function: AggregateFunction,
+    ) -> Result<(), Refusal> {
+        let argument = aggregate
+            .expressions()
+            .first()
+            .map(|expr| expr.data_type(&self.bottom.input_schema()))
+            .transpose()?
+            .unwrap_or(DataType::Null);
+        let name = aggregate.name();
+        match function {
+            AggregateFunction::Count => Ok(()),
+            AggregateFunction::Min | AggregateFunction::Max => match is_orderable(&argument) {
+                true => Ok(()),
+                false => Err(
+                    Decline(format!("{name} is not fused: {argument} has no order keys")).into(),
+                ),
+            },
+            AggregateFunction::Sum | AggregateFunction::Avg => {
+                let state = aggregate.state_fields()?;
+                let sum = state.last().map(|field| field.data_type());
+                match sum.is_some_and(|sum| same_words(sum, &argument)) {
+                    true => Ok(()),
+                    false => Err(Decline(format!(
+                        "{name} is not fused: it sums {argument} in another type"
+                    ))
+                    .into()),
+                }
+            }
+        }
+    }
+}
+
+fn function_of(aggregate: &AggregateFunctionExpr) -> Option<AggregateFunction> {
+    let implementation: &dyn std::any::Any = aggregate.fun().inner().as_ref();
+    Some(if implementation.is::<Count>() {
+        AggregateFunction::Count
+    } else if implementation.is::<Sum>() {
+        AggregateFunction::Sum
+    } else if implementation.is::<Avg>() {
+        AggregateFunction::Avg
+    } else if implementation.is::<Min>() {
+        AggregateFunction::Min
+    } else if implementation.is::<Max>() {
+        AggregateFunction::Max
+    } else {
+        return None;
+    })
+}
+
+/// Types that `weigh` and `range_sum` add, and whose sums DataFusion keeps in the same words.
+fn same_words(sum: &DataType, argument: &DataType) -> bool {
+    use DataType::*;
+    match (sum, argument) {
+        (Decimal32(..), Decimal32(..))
+        | (Decimal64(..), Decimal64(..))
+        | (Decimal128(..), Decimal128(..))
+        | (Decimal256(..), Decimal256(..)) => true,
+        (Int64 | UInt64 | Float64 | Duration(_), _) => sum == argument,
+        _ => false,
+    }
+}
+
+fn through_projection(
+    expr: &Arc<dyn PhysicalExpr>,
+    projection: &ProjectionExec,
+) -> DataFusionResult<Arc<dyn PhysicalExpr>> {
+    Arc::clone(expr)
+        .transform(|node| {
+            Ok(match node.downcast_ref::<Column>() {
+                Some(column) => {
+                    Transformed::complete(Arc::clone(&projection.expr()[column.index()].expr))
+                }
+                None => Transformed::no(node),
+            })
+        })
+        .data()
+}
+
+/// Whether `expr` has a value on every row: no division, no narrowing cast, no function.
+fn cannot_fail(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
+    let is_number = |expr: &Arc<dyn PhysicalExpr>| {
+        expr.data_type(schema)
+            .is_ok_and(|t| t.is_integer() || t.is_floating())
+    };
+    let safe = if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
+        match binary.op() {
+            Operator::And
+            | Operator::Or
+            | Operator::Eq
+            | Operator::NotEq
+            | Operator::Lt
+            | Operator::LtEq
+            | Operator::Gt
+            | Operator::GtEq
+            | Operator::IsDistinctFrom
+            | Operator::IsNotDistinctFrom => true,
+            // On integers these wrap, on floats they round; on decimals and times they may fail.
+            Operator::Plus | Operator::Minus | Operator::Multiply => {
+                is_number(binary.left()) && is_number(binary.right())
+            }
+            _ => false,
+        }
+    } else if let Some(cast) = expr.downcast_ref::<CastExpr>() {
+        cast.expr()
+            .data_type(schema)
+            .is_ok_and(|from| is_widening(&from, cast.cast_type()))
+    } else {
+        expr.is::<Column>()
+            || expr.is::<Literal>()
+            || expr.is::<CaseExpr>()
+            || expr.is::<IsNullExpr>()
+            || expr.is::<IsNotNullExpr>()
+            || expr.is::<NotExpr>()
+    };
+    safe && expr
+        .children()
+        .into_iter()
+        .all(|child| cannot_fail(child, schema))
+}
+
+/// Whether every value of type `from` has one of type `to`.
+fn is_widening(from: &DataType, to: &DataType) -> bool {
+    use DataType::*;
+    match to {
+        Float64 => from.is_integer() || from.is_floating() || from.is_decimal(),
+        Int64 => from.is_signed_integer() || matches!(from, UInt8 | UInt16 | UInt32),
+        UInt64 => from.is_unsigned_integer(),
+        _ => from == to,
+    }
+}

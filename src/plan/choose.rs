@@ -1,0 +1,119 @@
+//! Choosing: whether bowtie takes a join, by which strategy, and which side is sorted.
+
+use datafusion::common::JoinType;
+use datafusion::common::stats::Precision;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::physical_plan::{ExecutionPlan, StatisticsArgs, StatisticsContext};
+
+use super::source::JoinSource;
+use crate::error::Decline;
+use crate::options::{BowtieOptions, Offload};
+use crate::spec::{ColumnComparison, ConditionDisplay, Side, Strategy};
+
+/// Below so many pairs DataFusion's nested loop takes less time than starting a device operator.
+const FEW_PAIRS: u64 = 1 << 16;
+
+/// Rows of an input, as far as the plan knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Estimate(pub Precision<usize>);
+
+impl Estimate {
+    pub(super) fn of(plan: &dyn ExecutionPlan) -> Self {
+        // A node without statistics is no error of the query.
+        let rows = StatisticsContext::new()
+            .compute(plan, &StatisticsArgs::new())
+            .map_or(Precision::Absent, |stats| stats.num_rows);
+        Self(rows)
+    }
+
+    pub(super) fn rows(&self) -> Option<u64> {
+        self.0.get_value().map(|rows| *rows as u64)
+    }
+}
+
+/// Whether `auto` takes the join on the host device, where only joins gain for which DataFusion has no good algorithm.
+pub(super) fn pays_on_host(
+    options: &BowtieOptions,
+    source: &JoinSource,
+    comparisons: &[ColumnComparison],
+    rows: (Estimate, Estimate),
+) -> Result<(), Decline> {
+    if options.offload == Offload::Force {
+        return Ok(());
+    }
+    let ranges = comparisons.iter().any(|c| c.op.is_range());
+    if !source.tests_all_pairs && !ranges {
+        return Decline::because(match source.filter {
+            None => "it is an equi-join: DataFusion's own serves it on the host",
+            Some(_) => {
+                "its filter has no inequality between the sides: DataFusion's equi-join serves it on the host"
+            }
+        });
+    }
+    if comparisons.is_empty() {
+        return Decline::because(match source.filter {
+            None => "it is a product: DataFusion's own serves it on the host",
+            Some(_) => {
+                "no part of its condition compares an expression of one side with one of the other: every pair must be tested, which gains nothing on the host"
+            }
+        });
+    }
+    if let (Precision::Exact(left), Precision::Exact(right)) = (rows.0.0, rows.1.0) {
+        let pairs = (left as u64).saturating_mul(right as u64);
+        if pairs <= FEW_PAIRS {
+            return Decline::because(format!(
+                "it has only {left} × {right} pairs: a device gains nothing below {FEW_PAIRS}"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The strategy and the sorted side for a condition; an error when a forced strategy cannot serve it.
+pub(super) fn strategy(
+    options: &BowtieOptions,
+    kind: JoinType,
+    comparisons: &[ColumnComparison],
+    display: &ConditionDisplay,
+) -> Result<(Strategy, Side)> {
+    let ranges: Vec<&ColumnComparison> = comparisons.iter().filter(|c| c.op.is_range()).collect();
+    let one_column = |side: Side| {
+        ranges
+            .iter()
+            .all(|c| c.column(side) == ranges[0].column(side))
+    };
+    // Flags and counts of a side come cheapest when it searches.
+    let searching = match kind {
+        JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => Side::Left,
+        _ => Side::Right,
+    };
+    let range_side = match ranges.is_empty() {
+        true => None,
+        false => [searching.other(), searching]
+            .into_iter()
+            .find(|side| one_column(*side)),
+    };
+    let natural = match (range_side, ranges.is_empty()) {
+        (Some(_), _) => Strategy::Range,
+        (None, true) => Strategy::Tiles,
+        (None, false) => Strategy::Dominance,
+    };
+    let chosen = options.theta_strategy.0.unwrap_or(natural);
+    let refuse = |why: String| {
+        let condition = match display.theta.is_empty() {
+            true => "a condition without comparisons".to_string(),
+            false => format!("'{}'", display.theta.join(" AND ")),
+        };
+        Err(DataFusionError::Plan(format!(
+            "bowtie.theta_strategy = '{chosen}' cannot serve {condition}: {why}; SET bowtie.theta_strategy = 'auto' or '{natural}'"
+        )))
+    };
+    match (chosen, range_side) {
+        (Strategy::Range, Some(side)) => Ok((Strategy::Range, side)),
+        (Strategy::Range, None) => refuse("it is no range of one column".into()),
+        (Strategy::Dominance, _) if ranges.len() < 2 => {
+            refuse("it has fewer than two inequalities".into())
+        }
+        _ => Ok((chosen, searching.other())),
+    }
+}

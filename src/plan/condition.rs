@@ -1,0 +1,209 @@
+//! Classifying a join's condition: equalities, comparisons of one side with the other, and the residual.
+//!
+//! Every sub-expression that reads one side only is evaluated once a row on that side, by DataFusion's own expressions.
+//! What compares such expressions of the two sides goes to the device; whatever is left is the residual, evaluated on
+//! candidates.
+
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion::common::JoinSide;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::error::Result;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::expressions::{BinaryExpr, Column};
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr::{PhysicalExpr, conjunction, split_conjunction};
+use datafusion::physical_expr_common::physical_expr::{fmt_sql, is_volatile};
+use datafusion::physical_plan::joins::utils::JoinFilter;
+
+use crate::spec::{ColumnComparison, Comparison, ConditionDisplay, Side, SideInput};
+
+/// A filter, taken apart.
+#[derive(Debug, Default)]
+pub(super) struct Condition {
+    pub comparisons: Vec<ColumnComparison>,
+    pub residual: Option<JoinFilter>,
+    pub display: ConditionDisplay,
+}
+
+/// Takes `filter` apart, adding the expressions that its comparisons need to the sides' inputs.
+pub(super) fn classify(
+    filter: &JoinFilter,
+    left: &mut SideInput,
+    right: &mut SideInput,
+) -> Result<Condition> {
+    let mut condition = Condition::default();
+    let mut residual: Vec<Arc<dyn PhysicalExpr>> = vec![];
+    for conjunct in split_conjunction(filter.expression()) {
+        match comparison(filter, conjunct)? {
+            Some((left_expr, op, right_expr)) => {
+                let comparison = ColumnComparison {
+                    left: left.column_of(&left_expr)?,
+                    op,
+                    right: right.column_of(&right_expr)?,
+                };
+                if !condition.comparisons.contains(&comparison) {
+                    condition.comparisons.push(comparison);
+                    condition
+                        .display
+                        .theta
+                        .push(format!("{}", fmt_sql(conjunct.as_ref())));
+                }
+            }
+            None => residual.push(Arc::clone(conjunct)),
+        }
+    }
+    if !residual.is_empty() {
+        let expression = conjunction(residual);
+        condition.display.residual = Some(fmt_sql(expression.as_ref()).to_string());
+        condition.residual = Some(JoinFilter::new(
+            expression,
+            filter.column_indices().to_vec(),
+            Arc::clone(filter.schema()),
+        ));
+    }
+    Ok(condition)
+}
+
+/// `conjunct` as a comparison of a left expression with a right one, each over the columns of its side.
+fn comparison(
+    filter: &JoinFilter,
+    conjunct: &Arc<dyn PhysicalExpr>,
+) -> Result<Option<(Arc<dyn PhysicalExpr>, Comparison, Arc<dyn PhysicalExpr>)>> {
+    let Some(binary) = conjunct.downcast_ref::<BinaryExpr>() else {
+        return Ok(None);
+    };
+    let Some(op) = comparison_of(*binary.op()) else {
+        return Ok(None);
+    };
+    // A volatile expression has another value for every pair.
+    if is_volatile(conjunct) {
+        return Ok(None);
+    }
+    let types = (
+        binary.left().data_type(filter.schema())?,
+        binary.right().data_type(filter.schema())?,
+    );
+    if !are_comparable(&types.0, &types.1) {
+        return Ok(None);
+    }
+    let sides = (
+        side_of(filter, binary.left()),
+        side_of(filter, binary.right()),
+    );
+    Ok(match sides {
+        (Some(Side::Left), Some(Side::Right)) => Some((
+            on_side(filter, binary.left())?,
+            op,
+            on_side(filter, binary.right())?,
+        )),
+        (Some(Side::Right), Some(Side::Left)) => Some((
+            on_side(filter, binary.right())?,
+            op.swap(),
+            on_side(filter, binary.left())?,
+        )),
+        _ => None,
+    })
+}
+
+fn comparison_of(op: Operator) -> Option<Comparison> {
+    Some(match op {
+        Operator::Lt => Comparison::Lt,
+        Operator::LtEq => Comparison::LtEq,
+        Operator::Gt => Comparison::Gt,
+        Operator::GtEq => Comparison::GtEq,
+        Operator::Eq => Comparison::Eq,
+        Operator::NotEq => Comparison::NotEq,
+        _ => return None,
+    })
+}
+
+/// The one side whose columns `expr` reads; `None` when it reads none or both.
+fn side_of(filter: &JoinFilter, expr: &Arc<dyn PhysicalExpr>) -> Option<Side> {
+    let mut sides = collect_columns(expr)
+        .into_iter()
+        .map(|column| filter.column_indices()[column.index()].side)
+        .collect::<Vec<_>>();
+    sides.dedup();
+    match sides.as_slice() {
+        [] => None,
+        [first, rest @ ..] if rest.iter().all(|side| side == first) => match first {
+            JoinSide::Left => Some(Side::Left),
+            JoinSide::Right => Some(Side::Right),
+            JoinSide::None => None,
+        },
+        _ => None,
+    }
+}
+
+/// An expression over the filter's schema, over the columns of its one side instead.
+fn on_side(filter: &JoinFilter, expr: &Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
+    map_columns(expr, |column| {
+        Column::new(column.name(), filter.column_indices()[column.index()].index)
+    })
+}
+
+/// `expr` with the index of every column `by` higher.
+pub(super) fn shift_columns(
+    expr: &Arc<dyn PhysicalExpr>,
+    by: usize,
+) -> Result<Arc<dyn PhysicalExpr>> {
+    map_columns(expr, |column| {
+        Column::new(column.name(), column.index() + by)
+    })
+}
+
+/// `expr` with every column replaced.
+pub(super) fn map_columns(
+    expr: &Arc<dyn PhysicalExpr>,
+    map: impl Fn(&Column) -> Column,
+) -> Result<Arc<dyn PhysicalExpr>> {
+    Arc::clone(expr)
+        .transform(|node| {
+            Ok(match node.downcast_ref::<Column>() {
+                Some(column) => Transformed::yes(Arc::new(map(column)) as Arc<dyn PhysicalExpr>),
+                None => Transformed::no(node),
+            })
+        })
+        .data()
+}
+
+/// Whether order keys compare values of these types exactly as DataFusion does.
+fn are_comparable(left: &DataType, right: &DataType) -> bool {
+    let (left, right) = (plain(left), plain(right));
+    is_orderable(left)
+        && match (left, right) {
+            // Coercion gives both sides one scale; precision does not matter to the comparison.
+            (DataType::Decimal128(_, a), DataType::Decimal128(_, b))
+            | (DataType::Decimal32(_, a), DataType::Decimal32(_, b))
+            | (DataType::Decimal64(_, a), DataType::Decimal64(_, b))
+            | (DataType::Decimal256(_, a), DataType::Decimal256(_, b)) => a == b,
+            (DataType::Timestamp(a, _), DataType::Timestamp(b, _)) => a == b,
+            _ => left == right,
+        }
+}
+
+/// The type of a dictionary's values; any other type as it is.
+fn plain(data_type: &DataType) -> &DataType {
+    match data_type {
+        // DataFusion does not make −0.0 equal 0.0 inside a dictionary: such columns stay with the residual.
+        DataType::Dictionary(_, values) if !values.is_floating() => values,
+        other => other,
+    }
+}
+
+/// Whether a column of this type has order keys.
+pub(super) fn is_orderable(data_type: &DataType) -> bool {
+    use DataType::*;
+    match plain(data_type) {
+        Dictionary(..) => false,
+        Boolean | Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..) | Duration(_)
+        | Interval(_) => true,
+        Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView | FixedSizeBinary(_) => {
+            true
+        }
+        Decimal32(..) | Decimal64(..) | Decimal128(..) | Decimal256(..) => true,
+        other => other.is_integer() || other.is_floating(),
+    }
+}

@@ -1,0 +1,101 @@
+//! From a join node of DataFusion to a [`JoinSpec`], or the reason why not.
+
+use std::sync::Arc;
+
+use datafusion::physical_expr_common::physical_expr::fmt_sql;
+
+use super::choose::{self, Estimate};
+use super::condition::{self, Condition};
+use super::source::JoinSource;
+use crate::error::Decline;
+use crate::options::BowtieOptions;
+use crate::spec::{JoinSpec, Output, SideInput, ThetaSpec, join_columns};
+
+/// Why a node is not taken: it is declined, or the options contradict the query.
+pub(super) enum Refusal {
+    Decline(Decline),
+    Error(datafusion::error::DataFusionError),
+}
+
+impl From<Decline> for Refusal {
+    fn from(decline: Decline) -> Self {
+        Self::Decline(decline)
+    }
+}
+
+impl From<datafusion::error::DataFusionError> for Refusal {
+    fn from(error: datafusion::error::DataFusionError) -> Self {
+        Self::Error(error)
+    }
+}
+
+/// The spec of `source` under `options`.
+pub(super) fn join_spec(
+    source: &JoinSource,
+    options: &BowtieOptions,
+    rows: (Estimate, Estimate),
+) -> Result<JoinSpec, Refusal> {
+    let (left_schema, right_schema) = (source.left.schema(), source.right.schema());
+    let mut left = SideInput::new(Arc::clone(&left_schema));
+    let mut right = SideInput::new(Arc::clone(&right_schema));
+    let columns = join_columns(source.kind, left.plan_columns(), right.plan_columns());
+
+    let mut equalities = vec![];
+    let mut keys = vec![];
+    for (left_key, right_key) in &source.on {
+        let types = (
+            left_key.data_type(&left_schema)?,
+            right_key.data_type(&right_schema)?,
+        );
+        if types.0 != types.1 || !condition::is_orderable(&types.0) {
+            return Err(Decline(format!(
+                "its key {} = {} has the types {} and {}, which bowtie cannot group",
+                fmt_sql(left_key.as_ref()),
+                fmt_sql(right_key.as_ref()),
+                types.0,
+                types.1
+            ))
+            .into());
+        }
+        equalities.push((left.column_of(left_key)?, right.column_of(right_key)?));
+        keys.push(format!(
+            "{} = {}",
+            fmt_sql(left_key.as_ref()),
+            fmt_sql(right_key.as_ref())
+        ));
+    }
+
+    let Condition {
+        comparisons,
+        residual,
+        mut display,
+    } = match &source.filter {
+        Some(filter) => condition::classify(filter, &mut left, &mut right)?,
+        None => Condition::default(),
+    };
+    display.keys = keys;
+    choose::pays_on_host(options, source, &comparisons, rows)?;
+    let (strategy, sorted) = choose::strategy(options, source.kind, &comparisons, &display)?;
+
+    let output: Vec<Output> = match &source.projection {
+        Some(projection) => projection.iter().map(|i| columns[*i]).collect(),
+        None => columns,
+    };
+    Ok(JoinSpec {
+        kind: source.kind,
+        theta: ThetaSpec {
+            strategy,
+            sorted,
+            equalities,
+            null_equality: source.null_equality,
+            comparisons,
+        },
+        residual,
+        whole_filter: source.filter.clone(),
+        left,
+        right,
+        output,
+        fetch: source.fetch,
+        display,
+    })
+}

@@ -1,0 +1,271 @@
+//! The physical optimizer rule: recognise a node, replace it by device nodes between an upload and a download, or leave
+//! it and keep the reason.
+
+mod aggregate;
+mod choose;
+mod condition;
+mod explain;
+mod join;
+mod source;
+
+use std::sync::Arc;
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+use parking_lot::Mutex;
+
+pub(crate) use explain::ExplainFunction;
+
+use self::aggregate::{AggregateSource, aggregate_source, join_aggregate_spec};
+use self::choose::Estimate;
+use self::join::{Refusal, join_spec};
+use self::source::{JoinSource, join_source};
+use crate::device::Device;
+use crate::device::open::Devices;
+use crate::error::Decline;
+use crate::exec::{BowtieDownloadExec, BowtieJoinAggregateExec, BowtieJoinExec, BowtieUploadExec};
+use crate::options::{BowtieOptions, DeviceChoice, Offload};
+use crate::spec::{JoinAggregateSpec, JoinSpec, Side};
+
+/// What was decided on one node of a plan.
+#[derive(Debug, Clone)]
+pub(crate) struct Decision {
+    /// DataFusion's node.
+    pub node: String,
+    /// Its condition, or its aggregates.
+    pub detail: String,
+    pub taken: bool,
+    /// Strategy and sorted side, when taken.
+    pub strategy: Option<String>,
+    pub left_rows: Option<u64>,
+    pub right_rows: Option<u64>,
+    /// Why it was declined, or what serves it.
+    pub reason: String,
+}
+
+/// Replaces joins, and aggregates above them, by device nodes.
+///
+/// It stands before `EnsureRequirements`: join sides are chosen by then, Partial and Final aggregates stand one above the
+/// other, and the distribution that our nodes declare is honoured.
+#[derive(Debug)]
+pub(crate) struct BowtieRule {
+    devices: Arc<Devices>,
+    /// Where decisions are noted, for `bowtie_explain`.
+    decisions: Option<Arc<Mutex<Vec<Decision>>>>,
+}
+
+impl BowtieRule {
+    pub(crate) const NAME: &'static str = "bowtie";
+    /// The rule of DataFusion that this one goes before.
+    pub(crate) const BEFORE: &'static str = "EnsureRequirements";
+
+    pub(crate) fn new(devices: Arc<Devices>) -> Self {
+        Self {
+            devices,
+            decisions: None,
+        }
+    }
+
+    /// The same rule, which notes what it decides.
+    pub(crate) fn noting(&self, decisions: Arc<Mutex<Vec<Decision>>>) -> Self {
+        Self {
+            devices: Arc::clone(&self.devices),
+            decisions: Some(decisions),
+        }
+    }
+
+    fn device(&self, options: &BowtieOptions) -> Result<Arc<dyn Device>> {
+        match options.device {
+            DeviceChoice::Auto | DeviceChoice::Host => {
+                Ok(self.devices.host(options.device_memory.0)?)
+            }
+            DeviceChoice::Cuda(ordinal) => Err(DataFusionError::Configuration(format!(
+                "bowtie.device = 'cuda:{ordinal}' is not available: this version of datafusion-bowtie has no CUDA \
+                 device; SET bowtie.device = 'auto' or 'host'"
+            ))),
+        }
+    }
+
+    fn note(&self, decision: impl FnOnce() -> Decision) {
+        if let Some(decisions) = &self.decisions {
+            decisions.lock().push(decision());
+        }
+    }
+
+    fn rewrite(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        options: &BowtieOptions,
+        device: &Arc<dyn Device>,
+    ) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
+        if let Some(source) = aggregate_source(&plan)
+            && let Some(fused) = self.fuse(&plan, &source, options, device)?
+        {
+            return Ok(Transformed::yes(fused));
+        }
+        let Some(source) = join_source(&plan) else {
+            return Ok(Transformed::no(plan));
+        };
+        let joined = source.map_err(Refusal::from).and_then(|source| {
+            let rows = estimates(&source);
+            let spec = join_spec(&source, options, rows)?;
+            Ok((source, spec))
+        });
+        match joined {
+            Ok((source, spec)) => {
+                self.note(|| decision(plan.name(), Some(&source), Ok(&spec)));
+                Ok(Transformed::yes(join_plan(&source, spec, device)?))
+            }
+            Err(Refusal::Decline(decline)) => {
+                let source = join_source(&plan).and_then(Result::ok);
+                self.note(|| decision(plan.name(), source.as_ref(), Err(&decline)));
+                Ok(Transformed::no(plan))
+            }
+            Err(Refusal::Error(error)) => Err(error),
+        }
+    }
+
+    /// The aggregation and the join below it as one node; `None` when they stay apart.
+    fn fuse(
+        &self,
+        plan: &Arc<dyn ExecutionPlan>,
+        source: &AggregateSource<'_>,
+        options: &BowtieOptions,
+        device: &Arc<dyn Device>,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        // A join that is not taken says so itself, when the rule reaches it.
+        let Some(Ok(join)) = join_source(source.join) else {
+            return Ok(None);
+        };
+        let rows = estimates(&join);
+        let spec = match join_spec(&join, options, rows) {
+            Ok(spec) => spec,
+            Err(Refusal::Error(error)) => return Err(error),
+            Err(Refusal::Decline(_)) => return Ok(None),
+        };
+        match join_aggregate_spec(source, spec) {
+            Ok(spec) => {
+                self.note(|| Decision {
+                    detail: spec.aggregate_display.join(", "),
+                    reason: "fused with the join below it: no pairs leave the device".into(),
+                    ..decision(plan.name(), Some(&join), Ok(&spec.join))
+                });
+                self.note(|| decision(source.join.name(), Some(&join), Ok(&spec.join)));
+                Ok(Some(aggregate_plan(&join, spec, device)?))
+            }
+            Err(Refusal::Decline(decline)) => {
+                self.note(|| Decision {
+                    detail: String::new(),
+                    ..decision(plan.name(), Some(&join), Err(&decline))
+                });
+                Ok(None)
+            }
+            Err(Refusal::Error(error)) => Err(error),
+        }
+    }
+}
+
+impl PhysicalOptimizerRule for BowtieRule {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let options = BowtieOptions::of(config);
+        if options.offload == Offload::Off {
+            return Ok(plan);
+        }
+        let device = self.device(&options)?;
+        plan.transform_down(|node| self.rewrite(node, &options, &device))
+            .data()
+    }
+
+    fn name(&self) -> &str {
+        Self::NAME
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+fn estimates(source: &JoinSource) -> (Estimate, Estimate) {
+    (
+        Estimate::of(source.left.as_ref()),
+        Estimate::of(source.right.as_ref()),
+    )
+}
+
+fn decision(
+    node: &str,
+    source: Option<&JoinSource>,
+    outcome: Result<&JoinSpec, &Decline>,
+) -> Decision {
+    let rows = source.map(estimates);
+    Decision {
+        node: node.to_string(),
+        detail: match outcome {
+            Ok(spec) => spec.display.to_string(),
+            Err(_) => source
+                .and_then(|s| s.filter.as_ref())
+                .map(ToString::to_string)
+                .unwrap_or_default(),
+        },
+        taken: outcome.is_ok(),
+        strategy: outcome.ok().map(|spec| spec.theta.strategy.to_string()),
+        left_rows: rows.and_then(|(left, _)| left.rows()),
+        right_rows: rows.and_then(|(_, right)| right.rows()),
+        reason: match outcome {
+            Ok(spec) => spec.why(),
+            Err(decline) => decline.to_string(),
+        },
+    }
+}
+
+fn uploads(
+    source: &JoinSource,
+    spec: &JoinSpec,
+    device: &Arc<dyn Device>,
+) -> Result<(Arc<dyn ExecutionPlan>, Arc<dyn ExecutionPlan>)> {
+    let upload = |side: Side, plan: &Arc<dyn ExecutionPlan>| -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(BowtieUploadExec::new(
+            Arc::clone(plan),
+            spec.input(side).clone(),
+            side,
+            Arc::clone(device),
+        )))
+    };
+    Ok((
+        upload(Side::Left, &source.left)?,
+        upload(Side::Right, &source.right)?,
+    ))
+}
+
+fn join_plan(
+    source: &JoinSource,
+    spec: JoinSpec,
+    device: &Arc<dyn Device>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let (left, right) = uploads(source, &spec, device)?;
+    let join = BowtieJoinExec::try_new(left, right, Arc::new(spec), Arc::clone(device))?;
+    Ok(Arc::new(BowtieDownloadExec::new(
+        Arc::new(join),
+        Arc::clone(device),
+    )))
+}
+
+fn aggregate_plan(
+    source: &JoinSource,
+    spec: JoinAggregateSpec,
+    device: &Arc<dyn Device>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let (left, right) = uploads(source, &spec.join, device)?;
+    let aggregate = BowtieJoinAggregateExec::new(left, right, Arc::new(spec), Arc::clone(device));
+    Ok(Arc::new(BowtieDownloadExec::new(
+        Arc::new(aggregate),
+        Arc::clone(device),
+    )))
+}

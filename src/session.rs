@@ -1,0 +1,78 @@
+//! Start reading here: [`BowtieSessionExt::with_bowtie`] registers everything in a `SessionStateBuilder`. Only this module
+//! opens devices.
+
+use std::sync::Arc;
+
+use datafusion::catalog::TableFunction;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::SessionStateBuilder;
+
+use crate::device::open::Devices;
+use crate::options::BowtieOptions;
+use crate::plan::{BowtieRule, ExplainFunction};
+
+/// Registers datafusion-bowtie.
+pub trait BowtieSessionExt: Sized {
+    /// Adds the `bowtie.*` options, the physical optimizer rule, and the table function `bowtie_explain`.
+    ///
+    /// Options that the session configuration already holds are kept. Call it once, after `with_default_features`, and
+    /// after any call that replaces the physical optimizer rules.
+    ///
+    /// # Errors
+    /// When the physical optimizer rules lack `EnsureRequirements`, before which bowtie's rule must stand.
+    ///
+    /// # Example
+    /// ```
+    /// use datafusion::{execution::SessionStateBuilder, prelude::*};
+    /// use datafusion_bowtie::BowtieSessionExt;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> datafusion::error::Result<()> {
+    /// let state = SessionStateBuilder::new().with_default_features().with_bowtie()?.build();
+    /// let ctx = SessionContext::new_with_state(state);
+    /// ctx.sql("SET bowtie.offload = 'force'").await?;
+    /// let sum = "SELECT count(*) FROM (VALUES (1), (2), (3)) r(a) JOIN (VALUES (2), (3)) s(a) ON r.a > s.a";
+    /// let batches = ctx.sql(sum).await?.collect().await?;
+    /// assert_eq!(batches[0].num_rows(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn with_bowtie(self) -> Result<Self>;
+}
+
+impl BowtieSessionExt for SessionStateBuilder {
+    fn with_bowtie(mut self) -> Result<Self> {
+        let config = self.config().get_or_insert_default();
+        let extensions = &mut config.options_mut().extensions;
+        if extensions.get::<BowtieOptions>().is_none() {
+            extensions.insert(BowtieOptions::default());
+        }
+
+        let rule = Arc::new(BowtieRule::new(Arc::new(Devices::default())));
+        let explain = TableFunction::new(
+            ExplainFunction::NAME.to_string(),
+            Arc::new(ExplainFunction::new(Arc::clone(&rule))),
+        );
+        self.table_functions()
+            .get_or_insert_default()
+            .insert(ExplainFunction::NAME.to_string(), Arc::new(explain));
+
+        let rules = &mut self.physical_optimizers().get_or_insert_default().rules;
+        if rules.iter().any(|known| known.name() == BowtieRule::NAME) {
+            return Err(DataFusionError::Configuration(
+                "with_bowtie was called twice on one SessionStateBuilder: call it once".into(),
+            ));
+        }
+        let before = rules
+            .iter()
+            .position(|known| known.name() == BowtieRule::BEFORE)
+            .ok_or_else(|| {
+                DataFusionError::Configuration(format!(
+                    "with_bowtie must stand before the physical optimizer rule {}, which this session does not have: \
+                     keep DataFusion's default rules, or put that rule back",
+                    BowtieRule::BEFORE
+                ))
+            })?;
+        rules.insert(before, rule);
+        Ok(self)
+    }
+}

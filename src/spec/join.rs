@@ -1,0 +1,278 @@
+//! A join: which rows of two sides match, and what comes out.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use datafusion::common::{JoinType, NullEquality};
+use datafusion::error::Result;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr_common::physical_expr::fmt_sql;
+use datafusion::physical_plan::joins::utils::JoinFilter;
+
+use super::Comparison;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Side {
+    Left,
+    Right,
+}
+
+impl Side {
+    pub(crate) fn other(self) -> Self {
+        match self {
+            Self::Left => Self::Right,
+            Self::Right => Self::Left,
+        }
+    }
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Left => "left",
+            Self::Right => "right",
+        })
+    }
+}
+
+/// How the theta part of a condition is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Strategy {
+    /// One sorted column; every searching row matches one range of it.
+    Range,
+    /// One sorted column and tests on others, with zone maps; the sorted column is chosen by sampled selectivity.
+    Dominance,
+    /// Every pair (inside each equality group) that zone maps cannot reject is tested.
+    Tiles,
+}
+
+impl fmt::Display for Strategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Range => "range",
+            Self::Dominance => "dominance",
+            Self::Tiles => "tiles",
+        })
+    }
+}
+
+/// What a side brings to the device: the columns of its plan, then one column for each expression.
+#[derive(Debug, Clone)]
+pub(crate) struct SideInput {
+    /// The plan below.
+    plan: SchemaRef,
+    /// Evaluated once a row, by DataFusion's own expressions.
+    pub expressions: Vec<Arc<dyn PhysicalExpr>>,
+    fields: Vec<FieldRef>,
+}
+
+impl SideInput {
+    pub(crate) fn new(plan: SchemaRef) -> Self {
+        Self {
+            fields: plan.fields().to_vec(),
+            plan,
+            expressions: vec![],
+        }
+    }
+
+    /// The schema of the plan below.
+    pub(crate) fn plan(&self) -> &SchemaRef {
+        &self.plan
+    }
+
+    /// Columns of the plan below.
+    pub(crate) fn plan_columns(&self) -> usize {
+        self.plan.fields().len()
+    }
+
+    /// Columns of the plan below and evaluated ones.
+    pub(crate) fn columns(&self) -> usize {
+        self.fields.len()
+    }
+
+    pub(crate) fn data_type(&self, column: usize) -> &DataType {
+        self.fields[column].data_type()
+    }
+
+    /// All columns.
+    pub(crate) fn schema(&self) -> SchemaRef {
+        Arc::new(Schema::new_with_metadata(
+            self.fields.clone(),
+            self.plan.metadata().clone(),
+        ))
+    }
+
+    /// The column that holds `expression`: one of the plan's own, or an evaluated one, added when it is not there yet.
+    pub(crate) fn column_of(&mut self, expression: &Arc<dyn PhysicalExpr>) -> Result<usize> {
+        if let Some(column) = expression.downcast_ref::<Column>() {
+            return Ok(column.index());
+        }
+        let known = self
+            .expressions
+            .iter()
+            .position(|known| known == expression);
+        let at = match known {
+            Some(at) => at,
+            None => {
+                let name = format!("bowtie_{}", fmt_sql(expression.as_ref()));
+                let data_type = expression.data_type(&self.plan)?;
+                // Nullable, since an expression that fails leaves NULLs behind.
+                self.fields
+                    .push(Arc::new(Field::new(name, data_type, true)));
+                self.expressions.push(Arc::clone(expression));
+                self.expressions.len() - 1
+            }
+        };
+        Ok(self.plan_columns() + at)
+    }
+}
+
+/// `left column OP right column`, by index in each side's input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ColumnComparison {
+    pub left: usize,
+    pub op: Comparison,
+    pub right: usize,
+}
+
+impl ColumnComparison {
+    pub(crate) fn column(&self, side: Side) -> usize {
+        match side {
+            Side::Left => self.left,
+            Side::Right => self.right,
+        }
+    }
+
+    /// The comparison read from `side`: `column(side) OP column(other)`.
+    pub(crate) fn op_from(&self, side: Side) -> Comparison {
+        match side {
+            Side::Left => self.op,
+            Side::Right => self.op.swap(),
+        }
+    }
+}
+
+/// The part of a condition that the device's theta primitives decide.
+#[derive(Debug, Clone)]
+pub(crate) struct ThetaSpec {
+    pub strategy: Strategy,
+    /// The side that is sorted; the other one searches.
+    pub sorted: Side,
+    /// Columns that must be equal, by index in each side's input.
+    pub equalities: Vec<(usize, usize)>,
+    pub null_equality: NullEquality,
+    pub comparisons: Vec<ColumnComparison>,
+}
+
+/// One column that comes out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Output {
+    Column(Side, usize),
+    /// Whether the row has a match.
+    Mark,
+}
+
+/// A join, whole.
+#[derive(Debug, Clone)]
+pub(crate) struct JoinSpec {
+    pub kind: JoinType,
+    pub theta: ThetaSpec,
+    /// What the device cannot decide, evaluated on candidates by DataFusion's own expressions.
+    pub residual: Option<JoinFilter>,
+    /// The source's whole filter. It replaces comparisons and residual where one of their expressions fails on a row, so
+    /// that an error arises only where DataFusion's own join would raise it.
+    pub whole_filter: Option<JoinFilter>,
+    pub left: SideInput,
+    pub right: SideInput,
+    pub output: Vec<Output>,
+    /// Rows after which the join may stop.
+    pub fetch: Option<usize>,
+    /// The condition as EXPLAIN shows it.
+    pub display: ConditionDisplay,
+}
+
+/// The parts of a condition as text, for EXPLAIN.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ConditionDisplay {
+    pub keys: Vec<String>,
+    pub theta: Vec<String>,
+    pub residual: Option<String>,
+}
+
+impl JoinSpec {
+    pub(crate) fn input(&self, side: Side) -> &SideInput {
+        match side {
+            Side::Left => &self.left,
+            Side::Right => &self.right,
+        }
+    }
+
+    /// Whether matching pairs come out, and not only rows of one side.
+    pub(crate) fn emits_pairs(&self) -> bool {
+        matches!(
+            self.kind,
+            JoinType::Inner | JoinType::Left | JoinType::Right | JoinType::Full
+        )
+    }
+
+    /// Whether it must be known which rows of `side` have a match.
+    pub(crate) fn flags_side(&self, side: Side) -> bool {
+        use JoinType::*;
+        match side {
+            Side::Left => matches!(self.kind, Left | Full | LeftSemi | LeftAnti | LeftMark),
+            Side::Right => matches!(self.kind, Right | Full | RightSemi | RightAnti | RightMark),
+        }
+    }
+}
+
+/// The columns of a join of this kind before its projection, in order: the counterpart of DataFusion's
+/// `build_join_schema`.
+pub(crate) fn join_columns(kind: JoinType, left: usize, right: usize) -> Vec<Output> {
+    use JoinType::*;
+    let all = |side, columns| (0..columns).map(move |i| Output::Column(side, i));
+    match kind {
+        Inner | Left | Right | Full => all(Side::Left, left)
+            .chain(all(Side::Right, right))
+            .collect(),
+        LeftSemi | LeftAnti => all(Side::Left, left).collect(),
+        RightSemi | RightAnti => all(Side::Right, right).collect(),
+        LeftMark => all(Side::Left, left).chain([Output::Mark]).collect(),
+        RightMark => all(Side::Right, right).chain([Output::Mark]).collect(),
+    }
+}
+
+impl JoinSpec {
+    /// What serves the join, in words.
+    pub(crate) fn why(&self) -> String {
+        let sorted = self.theta.sorted;
+        let inside = match self.theta.equalities.is_empty() {
+            true => "",
+            false => " inside each key's group",
+        };
+        match self.theta.strategy {
+            Strategy::Range => {
+                format!("one sorted column of the {sorted} side serves all inequalities{inside}")
+            }
+            Strategy::Dominance => format!(
+                "the {sorted} side is sorted by its most selective column{inside}, the other comparisons are tested by zone maps"
+            ),
+            Strategy::Tiles => format!("every pair{inside} is tested that zone maps cannot decide"),
+        }
+    }
+}
+
+impl fmt::Display for ConditionDisplay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts = vec![];
+        if !self.keys.is_empty() {
+            parts.push(self.keys.join(" AND "));
+        }
+        if !self.theta.is_empty() {
+            parts.push(self.theta.join(" AND "));
+        }
+        parts.extend(self.residual.clone());
+        f.write_str(&parts.join(" AND "))
+    }
+}

@@ -1,0 +1,12 @@
+//! What `plan` says and `exec` does, as plain data: it can be printed, tested without a device, and costed.
+
+mod aggregate;
+mod comparison;
+mod join;
+
+pub(crate) use aggregate::{AggregateFunction, AggregateSpec, GroupSide, JoinAggregateSpec};
+pub(crate) use comparison::Comparison;
+pub(crate) use join::{
+    ColumnComparison, ConditionDisplay, JoinSpec, Output, Side, SideInput, Strategy, ThetaSpec,
+    join_columns,
+};

@@ -1,0 +1,23 @@
+//! [`StagedChunk`]: rows on the host on their way to the device.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use datafusion::error::DataFusionError;
+use datafusion::execution::memory_pool::MemoryReservation;
+
+/// A chunk that waits on the host, counted in DataFusion's memory pool until it is dropped.
+#[derive(Debug)]
+pub(crate) struct StagedChunk {
+    /// The columns of the plan below, then the evaluated expressions.
+    pub(crate) batch: RecordBatch,
+    /// Why an expression has no value on some row; its column is NULL then.
+    pub(crate) failure: Option<Arc<DataFusionError>>,
+    pub(crate) _reservation: MemoryReservation,
+}
+
+impl StagedChunk {
+    pub(crate) fn rows(&self) -> usize {
+        self.batch.num_rows()
+    }
+}

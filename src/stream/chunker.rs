@@ -1,0 +1,157 @@
+//! [`Chunker`]: gathers batches into chunks and evaluates the key expressions on each.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow::compute::concat_batches;
+use arrow::datatypes::SchemaRef;
+use datafusion::error::Result;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
+use datafusion::physical_expr::PhysicalExpr;
+
+use super::StagedChunk;
+use crate::spec::Side;
+
+/// How large a chunk may grow.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ChunkLimits {
+    pub rows: usize,
+    pub bytes: usize,
+}
+
+impl ChunkLimits {
+    /// Bytes that a row's keys, ranges and offsets take on the device beside its columns, generously.
+    const WORK_BYTES_PER_ROW: u64 = 128;
+    /// Rows of a streamed chunk: enough to keep all cores busy, few enough to begin and to cancel soon.
+    const STREAMED_ROWS: u64 = 1 << 20;
+    /// Arrow's 32-bit offsets hold 2 GiB of characters.
+    const MOST_BYTES: u64 = 1 << 30;
+
+    /// Limits for chunks of `side` under a budget of `device_memory` bytes. The left side is gathered whole, the right
+    /// side is streamed; each may use a share of the budget for its columns and one for its work.
+    pub(crate) fn new(device_memory: u64, chunk_rows: Option<usize>, side: Side) -> Self {
+        let by_memory = device_memory / 4 / Self::WORK_BYTES_PER_ROW;
+        let rows = match side {
+            Side::Left => by_memory,
+            Side::Right => by_memory.min(Self::STREAMED_ROWS),
+        };
+        let rows = (rows as usize).clamp(1, crate::device::MAX_CHUNK_ROWS);
+        Self {
+            rows: chunk_rows.map_or(rows, |limit| limit.min(rows)),
+            bytes: (device_memory / 8).min(Self::MOST_BYTES) as usize,
+        }
+    }
+}
+
+/// Gathers batches into chunks. Everything it holds is reserved in DataFusion's memory pool.
+#[derive(Debug)]
+pub(crate) struct Chunker {
+    schema: SchemaRef,
+    expressions: Vec<Arc<dyn PhysicalExpr>>,
+    limits: ChunkLimits,
+    pool: Arc<dyn MemoryPool>,
+    name: String,
+    waiting: Vec<RecordBatch>,
+    waiting_rows: usize,
+    waiting_bytes: usize,
+    reservation: MemoryReservation,
+}
+
+impl Chunker {
+    /// `schema` is that of the chunks: the batches' columns, then one for each of `expressions`.
+    pub(crate) fn new(
+        name: String,
+        schema: SchemaRef,
+        expressions: Vec<Arc<dyn PhysicalExpr>>,
+        limits: ChunkLimits,
+        pool: &Arc<dyn MemoryPool>,
+    ) -> Self {
+        Self {
+            schema,
+            expressions,
+            limits,
+            reservation: MemoryConsumer::new(name.clone()).register(pool),
+            pool: Arc::clone(pool),
+            name,
+            waiting: vec![],
+            waiting_rows: 0,
+            waiting_bytes: 0,
+        }
+    }
+
+    /// Takes a batch; returns the chunks that are full with it.
+    pub(crate) fn push(&mut self, batch: &RecordBatch) -> Result<Vec<StagedChunk>> {
+        let mut full = vec![];
+        let mut from = 0;
+        let row_bytes = batch.get_array_memory_size() / batch.num_rows().max(1);
+        while from < batch.num_rows() {
+            let room = self.limits.rows - self.waiting_rows;
+            let rows_of_bytes =
+                self.limits.bytes.saturating_sub(self.waiting_bytes) / row_bytes.max(1);
+            // One row is always taken, however wide.
+            let least = usize::from(self.waiting_rows == 0);
+            let rows = room
+                .min(rows_of_bytes.max(least))
+                .min(batch.num_rows() - from);
+            if rows > 0 {
+                let bytes = rows * row_bytes;
+                self.reservation.try_grow(bytes)?;
+                self.waiting.push(batch.slice(from, rows));
+                self.waiting_rows += rows;
+                self.waiting_bytes += bytes;
+                from += rows;
+            }
+            if rows == 0 || self.waiting_rows == self.limits.rows {
+                full.extend(self.flush()?);
+            }
+        }
+        Ok(full)
+    }
+
+    /// What is waiting, as a last chunk.
+    pub(crate) fn flush(&mut self) -> Result<Option<StagedChunk>> {
+        if self.waiting_rows == 0 {
+            return Ok(None);
+        }
+        let batches = std::mem::take(&mut self.waiting);
+        let rows = std::mem::take(&mut self.waiting_rows);
+        let waiting_bytes = std::mem::take(&mut self.waiting_bytes);
+        let reservation = MemoryConsumer::new(self.name.clone()).register(&self.pool);
+        let batch = match batches.as_slice() {
+            [one] => {
+                reservation.try_grow(waiting_bytes)?;
+                one.clone()
+            }
+            many => {
+                reservation.try_grow(waiting_bytes)?;
+                concat_batches(&many[0].schema(), many)?
+            }
+        };
+        drop(batches);
+        self.reservation.shrink(waiting_bytes);
+
+        let mut columns = batch.columns().to_vec();
+        let mut failure = None;
+        for (i, expression) in self.expressions.iter().enumerate() {
+            let evaluated = expression
+                .evaluate(&batch)
+                .and_then(|value| value.into_array(rows));
+            let array: ArrayRef = match evaluated {
+                Ok(array) => array,
+                Err(error) => {
+                    failure = Some(Arc::new(error));
+                    let field = self.schema.field(batch.num_columns() + i);
+                    new_null_array(field.data_type(), rows)
+                }
+            };
+            reservation.try_grow(array.get_array_memory_size())?;
+            columns.push(array);
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        Ok(Some(StagedChunk {
+            batch: RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?,
+            failure,
+            _reservation: reservation,
+        }))
+    }
+}
