@@ -41,7 +41,8 @@ impl Budget {
     }
 
     /// Bytes leased now.
-    pub(crate) fn in_use(&self) -> u64 {
+    #[cfg(test)]
+    fn in_use(&self) -> u64 {
         self.in_use.load(Ordering::Relaxed)
     }
 

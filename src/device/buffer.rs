@@ -3,7 +3,7 @@
 
 use arrow::array::{Array, ArrayRef};
 use arrow::buffer::{BooleanBuffer, ScalarBuffer};
-use arrow::datatypes::{ArrowNativeType, DataType};
+use arrow::datatypes::ArrowNativeType;
 
 use super::budget::Lease;
 
@@ -41,7 +41,6 @@ impl<T: ArrowNativeType> Buffer<T> {
 /// A device array of values of one Arrow type.
 #[derive(Debug)]
 pub(crate) struct Column {
-    data_type: DataType,
     rows: usize,
     storage: ColumnStorage,
     lease: Lease,
@@ -55,7 +54,6 @@ enum ColumnStorage {
 impl Column {
     pub(super) fn host(array: ArrayRef, lease: Lease) -> Self {
         Self {
-            data_type: array.data_type().clone(),
             rows: array.len(),
             storage: ColumnStorage::Host(array),
             lease,
@@ -65,10 +63,6 @@ impl Column {
     pub(super) fn on_host(&self) -> &ArrayRef {
         let ColumnStorage::Host(array) = &self.storage;
         array
-    }
-
-    pub(crate) fn data_type(&self) -> &DataType {
-        &self.data_type
     }
 
     pub(crate) fn rows(&self) -> usize {
@@ -114,7 +108,7 @@ impl Sorted {
     }
 }
 
-/// For every searching row the sorted positions `lo .. hi` that it matches (`lo == hi`: none).
+/// For every searching position the sorted positions `lo .. hi` that its row matches (`lo == hi`: none).
 #[derive(Debug)]
 pub(crate) struct Ranges {
     pub(super) lo: Buffer<u32>,

@@ -33,6 +33,7 @@ pub(crate) const NO_GROUP: u32 = u32::MAX;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bound<'a> {
     pub op: Comparison,
+    /// By row of the searching side.
     pub searching: &'a Keys,
 }
 
@@ -41,13 +42,17 @@ pub(crate) struct Bound<'a> {
 pub(crate) struct Test<'a> {
     pub op: Comparison,
     pub sorted: &'a ZonedKeys,
-    pub searching: &'a Keys,
+    pub searching: &'a ZonedKeys,
 }
 
-/// What a searching row matches: the candidates of its range that pass every test.
+/// What each searching row matches: the candidates of its range that pass every test.
+///
+/// Searching rows are sorted too, so that neighbours have neighbouring ranges: their searches share cache lines, and zone
+/// maps decide on many of them at once. Ranges, counts and offsets follow that order.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Matches<'a> {
     pub sorted: &'a Sorted,
+    pub searching: &'a Sorted,
     pub ranges: &'a Ranges,
     pub tests: &'a [Test<'a>],
 }
@@ -99,9 +104,6 @@ pub(crate) trait Device: Debug + Send + Sync {
     /// `from, from + 1, …`, `len` of them.
     fn sequence(&self, from: u32, len: usize) -> Result<Buffer<u32>>;
 
-    /// `values[from .. from + len]`.
-    fn slice(&self, values: &Buffer<u32>, from: usize, len: usize) -> Result<Buffer<u32>>;
-
     // ---- keys ------------------------------------------------------------------------------------------------------
 
     /// Order keys of `base`, and the domain in which other columns become comparable with them.
@@ -120,29 +122,29 @@ pub(crate) trait Device: Debug + Send + Sync {
 
     // ---- theta joins -----------------------------------------------------------------------------------------------
 
-    /// Sorts row ids by group, then by key, then by row id. Rows in no group, rows with a NULL key and rows that are
-    /// NULL in any of `not_null` are left out.
+    /// Sorts row ids by group (of so many), then by key, then by row id. Rows in no group, rows with a NULL key and rows
+    /// that are NULL in any of `not_null` are left out.
     fn sort(
         &self,
         rows: usize,
         key: Option<&Keys>,
-        groups: Option<(&Buffer<u32>, &GroupDomain)>,
+        groups: Option<(&Buffer<u32>, u32)>,
         not_null: &[&Keys],
     ) -> Result<Sorted>;
 
     /// Keys in the order of `sorted`, with the minimum and maximum of each block ("zone maps").
     fn zone_keys(&self, keys: &Keys, sorted: &Sorted) -> Result<ZonedKeys>;
 
-    /// For each of `rows` searching rows the sorted positions that lie in its group and satisfy all bounds.
+    /// For each row of `searching` the sorted positions that lie in its group and satisfy all bounds.
     fn range_bounds(
         &self,
         sorted: &Sorted,
+        searching: &Sorted,
         bounds: &[Bound<'_>],
         groups: Option<&Buffer<u32>>,
-        rows: usize,
     ) -> Result<Ranges>;
 
-    /// How many candidates pass all tests, for each searching row; with `exists_only`, 1 or 0.
+    /// How many candidates pass all tests, for each searching position; with `exists_only`, 1 or 0.
     fn count_matches(&self, matches: Matches<'_>, exists_only: bool) -> Result<Buffer<u32>>;
 
     /// Exclusive prefix sums, one longer than `counts`; the last is the total.
@@ -151,7 +153,11 @@ pub(crate) trait Device: Debug + Send + Sync {
     /// The last of `offsets`.
     fn total(&self, offsets: &Buffer<u64>) -> Result<u64>;
 
-    /// The pairs numbered `from .. from + len` in the order (searching row, sorted position).
+    /// Where a piece that begins at pair `from` should end: at the end of a searching row's pairs, and after at most
+    /// `target` pairs, or after at most `most` when one row alone has more than `target`.
+    fn piece_end(&self, offsets: &Buffer<u64>, from: u64, target: u64, most: u64) -> Result<u64>;
+
+    /// The pairs numbered `from .. from + len` in the order (searching position, sorted position).
     fn expand(
         &self,
         matches: Matches<'_>,
@@ -159,6 +165,14 @@ pub(crate) trait Device: Debug + Send + Sync {
         from: u64,
         len: usize,
     ) -> Result<Pairs>;
+
+    /// The counts of searching positions by row id, 0 for rows that `searching` leaves out.
+    fn row_counts(
+        &self,
+        searching: &Sorted,
+        counts: &Buffer<u32>,
+        rows: usize,
+    ) -> Result<Buffer<u32>>;
 
     /// How many ranges cover each of `rows` rows of the sorted side.
     fn cover(&self, sorted: &Sorted, ranges: &Ranges, rows: usize) -> Result<Buffer<u32>>;
@@ -201,18 +215,19 @@ pub(crate) trait Device: Debug + Send + Sync {
     /// The weight of each row (Int64), 0 where `values` is NULL.
     fn weigh_count(&self, values: Option<&Column>, weights: &Buffer<u32>) -> Result<Column>;
 
-    /// For each range the sum of `values` over its rows; NULL when there is none that is not NULL.
-    fn range_sum(&self, values: &Column, sorted: &Sorted, ranges: &Ranges) -> Result<Column>;
+    /// For each of `rows` searching rows the sum of `values`, a column of the sorted side, over its range; NULL when
+    /// there is none that is not NULL. Tests are not applied.
+    fn range_sum(&self, values: &Column, matches: Matches<'_>, rows: usize) -> Result<Column>;
 
-    /// For each range the number of its rows (Int64) where `values` is not NULL.
-    fn range_count(&self, values: &Column, sorted: &Sorted, ranges: &Ranges) -> Result<Column>;
+    /// For each of `rows` searching rows how many rows of its range (Int64) are not NULL in `values`.
+    fn range_count(&self, values: &Column, matches: Matches<'_>, rows: usize) -> Result<Column>;
 
-    /// For each range the value of its row with the least (`max`: greatest) key; NULL when there is none.
+    /// For each of `rows` searching rows the least (`max`: greatest) of `values` over its range; NULL when there is none.
     fn range_extreme(
         &self,
         values: &Column,
-        sorted: &Sorted,
-        ranges: &Ranges,
+        matches: Matches<'_>,
+        rows: usize,
         max: bool,
     ) -> Result<Column>;
 }

@@ -129,7 +129,7 @@ impl Driver {
         metrics.baseline.done();
         Ok(DeviceChunk::Staged(StagedChunk {
             batch,
-            failure: None,
+            failures: vec![],
             _reservation: output,
         }))
     }

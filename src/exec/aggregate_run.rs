@@ -24,14 +24,17 @@ use datafusion::physical_plan::aggregates::group_values::{GroupValues, new_group
 use datafusion::physical_plan::aggregates::order::GroupOrdering;
 use parking_lot::Mutex;
 
-use super::join_run::piece_rows;
 use super::matrix::{Matrix, NeededColumns, SearchedTile};
 use super::metrics::DeviceMetrics;
+use super::pieces::PieceSize;
 use crate::device::{Buffer, Column, Device, Flags};
 use crate::error::{BowtieError, Result};
 use crate::ops::theta::RowPairs;
 use crate::spec::{AggregateFunction, AggregateSpec, GroupSide, JoinAggregateSpec, Side};
 use crate::stream::StagedChunk;
+
+/// Rows without a partner that are merged at once.
+const UNMATCHED_ROWS: usize = 8192;
 
 #[derive(Debug)]
 enum State {
@@ -62,7 +65,7 @@ pub(super) struct AggregateRun {
     /// Flags of the side that an outer join preserves.
     left_flags: Vec<Flags>,
     right_flags: Option<Flags>,
-    piece_rows: usize,
+    size: PieceSize,
     metrics: DeviceMetrics,
 }
 
@@ -120,10 +123,9 @@ impl GroupTable {
         side: Side,
         chunk: &StagedChunk,
         flags: &Flags,
-        piece_rows: usize,
     ) -> Result<()> {
-        for first in (0..chunk.rows()).step_by(piece_rows) {
-            let len = (chunk.rows() - first).min(piece_rows);
+        for first in (0..chunk.rows()).step_by(UNMATCHED_ROWS) {
+            let len = (chunk.rows() - first).min(UNMATCHED_ROWS);
             let rows = device.read(&device.flagged_rows(flags, first, len, false)?)?;
             let rows = UInt32Array::new(rows, None);
             let columns = group_columns(spec, chunk, first, len, &rows)?;
@@ -222,7 +224,7 @@ impl AggregateRun {
             }
         }
         Ok(Self {
-            piece_rows: piece_rows(device.as_ref(), row_bytes),
+            size: PieceSize::new(device.as_ref(), row_bytes),
             matrix: Matrix::new(
                 Arc::clone(&device),
                 Arc::new(spec.join.clone()),
@@ -290,15 +292,9 @@ impl AggregateRun {
             State::RightEnd => {
                 let flags = self.right_flags.take();
                 if let (Some(chunk), Some(flags)) = (self.matrix.take_right(), flags) {
-                    let (device, rows) = (self.device.as_ref(), self.piece_rows);
-                    self.table.merge_unmatched(
-                        &self.spec,
-                        device,
-                        Side::Right,
-                        &chunk,
-                        &flags,
-                        rows,
-                    )?;
+                    let device = self.device.as_ref();
+                    self.table
+                        .merge_unmatched(&self.spec, device, Side::Right, &chunk, &flags)?;
                 }
                 self.state = State::NextRight;
                 Ok(())
@@ -308,9 +304,9 @@ impl AggregateRun {
                 let (Some(staged), Some(flags)) = (staged, self.left_flags.get(chunk)) else {
                     return Ok(());
                 };
-                let (device, rows) = (self.device.as_ref(), self.piece_rows);
+                let device = self.device.as_ref();
                 self.table
-                    .merge_unmatched(&self.spec, device, Side::Left, staged, flags, rows)?;
+                    .merge_unmatched(&self.spec, device, Side::Left, staged, flags)?;
                 self.state = State::LeftEnd { chunk: chunk + 1 };
                 Ok(())
             }
@@ -411,7 +407,7 @@ impl AggregateRun {
                 continue;
             }
             let weights = tile.search.weights(device, side)?;
-            let counts = device.read(weights.counts())?;
+            let counts = device.read(&weights)?;
             let matched: UInt32Array = (0..counts.len() as u32)
                 .filter(|row| counts[*row as usize] > 0)
                 .collect();
@@ -420,7 +416,7 @@ impl AggregateRun {
                 let aggregate = &self.spec.aggregates[i];
                 let states = match ways[i] {
                     Way::Folded => self.folded(aggregate, tile)?,
-                    _ => self.weighed(aggregate, tile, side, weights.counts())?,
+                    _ => self.weighed(aggregate, tile, side, &weights)?,
                 };
                 let types = aggregate.aggregate.state_fields()?;
                 let states = states
@@ -518,34 +514,27 @@ impl AggregateRun {
     fn pairs_step(&mut self, mut pairs: Box<PairsOfTile>) -> Result<()> {
         let timer = self.metrics.output_time.clone();
         let _timer = timer.timer();
-        let left = pairs.total - pairs.next;
-        let pieces = left
-            .div_ceil(self.piece_rows as u64)
-            .min(self.device.concurrent_pieces() as u64) as usize;
-        let made: Vec<Mutex<Option<RowPairs>>> = (0..pieces).map(|_| Mutex::new(None)).collect();
-        let (device, join, piece_rows) = (self.device.as_ref(), &self.spec.join, self.piece_rows);
-        let result = device.for_each_piece(pieces, &|piece| {
-            let from = (piece * piece_rows) as u64;
-            let len = (left - from).min(piece_rows as u64) as usize;
-            *made[piece].lock() = Some(pairs.tile.matching_pairs(
-                device,
-                join,
-                &pairs.offsets,
-                pairs.next + from,
-                len,
-            )?);
+        let (device, join) = (self.device.as_ref(), &self.spec.join);
+        let pieces = self
+            .size
+            .of_pairs(device, &pairs.offsets, pairs.next, pairs.total)?;
+        let made: Vec<Mutex<Option<RowPairs>>> = pieces.iter().map(|_| Mutex::new(None)).collect();
+        let result = device.for_each_piece(pieces.len(), &|i| {
+            let (from, len) = (pieces[i].start, (pieces[i].end - pieces[i].start) as usize);
+            let rows = pairs
+                .tile
+                .matching_pairs(device, join, &pairs.offsets, from, len)?;
+            *made[i].lock() = Some(rows);
             Ok(())
         });
         match result {
-            Err(error) if error.is_out_of_device_memory() && self.piece_rows > 1 => {
-                self.piece_rows /= 2;
-            }
+            Err(error) if error.is_out_of_device_memory() && self.size.halve() => {}
             result => {
                 result?;
                 for piece in made.into_iter().filter_map(Mutex::into_inner) {
                     self.accumulate(&mut pairs, &piece)?;
                 }
-                pairs.next += left.min((pieces * self.piece_rows) as u64);
+                pairs.next = pieces.last().map_or(pairs.total, |piece| piece.end);
             }
         }
         self.state = match pairs.next < pairs.total {

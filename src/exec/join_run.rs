@@ -1,5 +1,6 @@
 //! [`JoinRun`]: one execution of a join, a short blocking step at a time.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use datafusion::common::JoinType;
@@ -7,16 +8,12 @@ use parking_lot::Mutex;
 
 use super::matrix::{Matrix, NeededColumns, SearchedTile};
 use super::metrics::DeviceMetrics;
+use super::pieces::PieceSize;
 use crate::column::DeviceBatch;
 use crate::device::{Buffer, Device, Flags};
 use crate::error::{BowtieError, Result};
 use crate::spec::{JoinSpec, Output, Side};
 use crate::stream::StagedChunk;
-
-/// Rows of one piece of output, when memory allows: enough to amortise its overhead, few enough to stay in cache.
-const PIECE_ROWS: usize = 8192;
-/// Pieces that one step makes for each that runs at the same time.
-const PIECES_PER_STEP: usize = 4;
 
 /// What may follow: `NextRight → Tiles → (Pairs → Tiles)* → RightEnd → NextRight`, and once the right side is at its end,
 /// `LeftEnd → Done`.
@@ -59,7 +56,7 @@ pub(super) struct JoinRun {
     state: State,
     left_flags: Vec<Flags>,
     right_flags: Option<Flags>,
-    piece_rows: usize,
+    size: PieceSize,
     metrics: DeviceMetrics,
 }
 
@@ -80,7 +77,7 @@ impl JoinRun {
             false => vec![],
         };
         Ok(Self {
-            piece_rows: piece_rows(device.as_ref(), row_bytes),
+            size: PieceSize::new(device.as_ref(), row_bytes),
             matrix: Matrix::new(
                 Arc::clone(&device),
                 Arc::clone(&spec),
@@ -212,12 +209,19 @@ impl JoinRun {
     }
 
     fn emit_pairs(&mut self, mut pairs: Box<PairsOfTile>) -> Result<Vec<DeviceBatch>> {
-        let from = pairs.next;
-        let made = self.pieces(pairs.total - from, |piece_from, len| {
-            self.pairs_piece(&pairs, from + piece_from, len)
+        let device = self.device.as_ref();
+        let pieces = self
+            .size
+            .of_pairs(device, &pairs.offsets, pairs.next, pairs.total)?;
+        let end = pieces.last().map_or(pairs.total, |piece| piece.end);
+        let made = self.pieces(pieces.len(), |i| {
+            let piece = &pieces[i];
+            self.pairs_piece(&pairs, piece.start, (piece.end - piece.start) as usize)
         });
-        let (made, advanced) = self.or_smaller(made)?;
-        pairs.next += advanced;
+        let (made, done) = self.or_smaller(made)?;
+        if done {
+            pairs.next = end;
+        }
         self.state = match pairs.next < pairs.total {
             true => State::Pairs(pairs),
             false => State::Tiles,
@@ -267,11 +271,13 @@ impl JoinRun {
             return Err(BowtieError::Internal("the end of no right chunk".into()));
         };
         let rows = chunk.rows();
-        let made = self.pieces((rows - next) as u64, |from, len| {
-            self.side_piece(Side::Right, chunk, flags, next + from as usize, len)
+        let pieces = self.size.of_rows(next, rows);
+        let end = pieces.last().map_or(rows, |piece| piece.end);
+        let made = self.pieces(pieces.len(), |i| {
+            self.side_piece(Side::Right, chunk, flags, pieces[i].clone())
         });
-        let (made, advanced) = self.or_smaller(made)?;
-        let next = next + advanced as usize;
+        let (made, done) = self.or_smaller(made)?;
+        let next = if done { end } else { next };
         self.state = match next < rows {
             true => State::RightEnd { next },
             false => {
@@ -291,11 +297,13 @@ impl JoinRun {
             return Ok(vec![]);
         };
         let rows = staged.rows();
-        let made = self.pieces((rows - next) as u64, |from, len| {
-            self.side_piece(Side::Left, staged, flags, next + from as usize, len)
+        let pieces = self.size.of_rows(next, rows);
+        let end = pieces.last().map_or(rows, |piece| piece.end);
+        let made = self.pieces(pieces.len(), |i| {
+            self.side_piece(Side::Left, staged, flags, pieces[i].clone())
         });
-        let (made, advanced) = self.or_smaller(made)?;
-        let next = next + advanced as usize;
+        let (made, done) = self.or_smaller(made)?;
+        let next = if done { end } else { next };
         self.state = match next < rows {
             true => State::LeftEnd { chunk, next },
             false => State::LeftEnd {
@@ -306,16 +314,16 @@ impl JoinRun {
         Ok(made)
     }
 
-    /// Rows `from .. from + len` of a chunk of `side`, as far as they come out without a partner.
+    /// Rows of a chunk of `side`, as far as they come out without a partner.
     fn side_piece(
         &self,
         side: Side,
         chunk: &StagedChunk,
         flags: &Flags,
-        from: usize,
-        len: usize,
+        piece: Range<usize>,
     ) -> Result<Option<DeviceBatch>> {
         use JoinType::*;
+        let (from, len) = (piece.start, piece.len());
         let device = self.device.as_ref();
         let rows = match self.spec.kind {
             LeftMark | RightMark => device.sequence(0, len)?,
@@ -345,47 +353,28 @@ impl JoinRun {
         Ok(Some(DeviceBatch::new(rows.len(), columns)))
     }
 
-    /// Makes the pieces of one step out of `total` rows or pairs; also says how many of these they cover.
+    /// Makes the pieces of one step.
     fn pieces(
         &self,
-        total: u64,
-        make: impl Fn(u64, usize) -> Result<Option<DeviceBatch>> + Sync,
-    ) -> Result<(Vec<DeviceBatch>, u64)> {
+        pieces: usize,
+        make: impl Fn(usize) -> Result<Option<DeviceBatch>> + Sync,
+    ) -> Result<Vec<DeviceBatch>> {
         let _timer = self.metrics.output_time.timer();
-        let most = self.device.concurrent_pieces() * PIECES_PER_STEP;
-        let pieces = total.div_ceil(self.piece_rows as u64).min(most as u64) as usize;
         let made: Vec<Mutex<Option<DeviceBatch>>> = (0..pieces).map(|_| Mutex::new(None)).collect();
         self.device.for_each_piece(pieces, &|piece| {
-            let from = (piece * self.piece_rows) as u64;
-            let len = (total - from).min(self.piece_rows as u64) as usize;
-            *made[piece].lock() = make(from, len)?;
+            *made[piece].lock() = make(piece)?;
             Ok(())
         })?;
-        let covered = total.min((pieces * self.piece_rows) as u64);
-        Ok((
-            made.into_iter().filter_map(Mutex::into_inner).collect(),
-            covered,
-        ))
+        Ok(made.into_iter().filter_map(Mutex::into_inner).collect())
     }
 
-    /// After a refused lease: nothing was made, and pieces are half as long from now on.
-    fn or_smaller(
-        &mut self,
-        made: Result<(Vec<DeviceBatch>, u64)>,
-    ) -> Result<(Vec<DeviceBatch>, u64)> {
+    /// After a refused lease nothing was made (false), and pieces are half as long from now on.
+    fn or_smaller(&mut self, made: Result<Vec<DeviceBatch>>) -> Result<(Vec<DeviceBatch>, bool)> {
         match made {
-            Err(error) if error.is_out_of_device_memory() && self.piece_rows > 1 => {
-                self.piece_rows /= 2;
-                Ok((vec![], 0))
+            Err(error) if error.is_out_of_device_memory() && self.size.halve() => {
+                Ok((vec![], false))
             }
-            made => made,
+            made => Ok((made?, true)),
         }
     }
-}
-
-/// Rows of a piece such that the pieces of one step take at most an eighth of the budget.
-pub(super) fn piece_rows(device: &dyn Device, row_bytes: usize) -> usize {
-    let pieces = device.concurrent_pieces() * PIECES_PER_STEP;
-    let room = device.budget().limit() / 8 / pieces as u64 / (row_bytes as u64 + 16);
-    (room as usize).clamp(1, PIECE_ROWS)
 }

@@ -259,14 +259,24 @@ impl Matrix {
             .as_ref()
             .ok_or_else(|| BowtieError::Internal("a tile without a right chunk".into()))?;
         let left_chunk = &self.left[tile.left_chunk];
-        let whole_filter = left_chunk.failure.is_some() || right_chunk.failure.is_some();
-        if whole_filter && self.spec.whole_filter.is_none() {
-            // The failing expression is an equality's key: DataFusion's own join fails on it too.
-            let failure = left_chunk.failure.iter().chain(&right_chunk.failure).next();
-            if let Some(failure) = failure {
-                return Err(BowtieError::DataFusion(Arc::clone(failure)));
+        // DataFusion's own join evaluates the keys of equalities on every row too, and fails on the same one.
+        let equalities = &self.spec.theta.equalities;
+        for (column, error) in &left_chunk.failures {
+            if equalities.iter().any(|(left, _)| left == column) {
+                return Err(BowtieError::DataFusion(Arc::clone(error)));
             }
         }
+        for (column, error) in &right_chunk.failures {
+            if equalities.iter().any(|(_, right)| right == column) {
+                return Err(BowtieError::DataFusion(Arc::clone(error)));
+            }
+        }
+        let column = |side: Side, index: usize| match side {
+            Side::Left => left_chunk.batch.column(index),
+            Side::Right => right_chunk.batch.column(index),
+        };
+        let failed = !left_chunk.failures.is_empty() || !right_chunk.failures.is_empty();
+        let whole_filter = failed || !self.spec.guards.iter().all(|guard| guard.holds(column));
         let upload = |chunk: &StagedChunk, rows: &Range<usize>, side: Side| {
             let slice = chunk.batch.slice(rows.start, rows.len());
             let needed = self.needed.of_side(side);

@@ -11,9 +11,8 @@ pub(super) struct DeviceMetrics {
     pub chunks: Count,
     /// Pairs that ranges and tests let through, before the residual.
     pub candidate_pairs: Count,
-    /// Bytes host → device and device → host.
+    /// Bytes host → device.
     pub uploaded_bytes: Count,
-    pub downloaded_bytes: Count,
     /// Uploading, keys, sorting, searching and counting.
     pub prepare_time: Time,
     /// Expanding pairs, the residual, and gathering the output; or aggregating.
@@ -30,7 +29,6 @@ impl DeviceMetrics {
             chunks: MetricBuilder::new(set).counter("chunks", partition),
             candidate_pairs: MetricBuilder::new(set).counter("candidate_pairs", partition),
             uploaded_bytes: MetricBuilder::new(set).counter("uploaded_bytes", partition),
-            downloaded_bytes: MetricBuilder::new(set).counter("downloaded_bytes", partition),
             prepare_time: MetricBuilder::new(set).subset_time("prepare_time", partition),
             output_time: MetricBuilder::new(set).subset_time("output_time", partition),
             peak_device_bytes: MetricBuilder::new(set).gauge("peak_device_bytes", partition),

@@ -7,6 +7,7 @@ mod join;
 mod join_run;
 mod matrix;
 mod metrics;
+mod pieces;
 mod residual;
 mod upload;
 

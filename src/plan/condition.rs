@@ -17,12 +17,15 @@ use datafusion::physical_expr::{PhysicalExpr, conjunction, split_conjunction};
 use datafusion::physical_expr_common::physical_expr::{fmt_sql, is_volatile};
 use datafusion::physical_plan::joins::utils::JoinFilter;
 
-use crate::spec::{ColumnComparison, Comparison, ConditionDisplay, Side, SideInput};
+use super::linear::{self, GuardExpr, Rewritten};
+use crate::spec::{ColumnComparison, Comparison, ConditionDisplay, Guard, Side, SideInput};
 
 /// A filter, taken apart.
 #[derive(Debug, Default)]
 pub(super) struct Condition {
     pub comparisons: Vec<ColumnComparison>,
+    /// What must hold of the values for the comparisons to say what the filter says.
+    pub guards: Vec<Guard>,
     pub residual: Option<JoinFilter>,
     pub display: ConditionDisplay,
 }
@@ -36,27 +39,76 @@ pub(super) fn classify(
     let mut condition = Condition::default();
     let mut residual: Vec<Arc<dyn PhysicalExpr>> = vec![];
     for conjunct in split_conjunction(filter.expression()) {
-        match comparison(filter, conjunct)? {
-            Some((left_expr, op, right_expr)) => {
-                let comparison = ColumnComparison {
-                    left: left.column_of(&left_expr)?,
-                    op,
-                    right: right.column_of(&right_expr)?,
-                };
-                if !condition.comparisons.contains(&comparison) {
-                    condition.comparisons.push(comparison);
-                    condition
-                        .display
-                        .theta
-                        .push(format!("{}", fmt_sql(conjunct.as_ref())));
+        // A volatile expression has another value for every pair.
+        if is_volatile(conjunct) {
+            residual.push(Arc::clone(conjunct));
+            continue;
+        }
+        let Rewritten {
+            comparisons,
+            guards,
+            exact,
+        } = match comparison(filter, conjunct)? {
+            Some(comparison) => Rewritten {
+                comparisons: vec![comparison],
+                guards: vec![],
+                exact: true,
+            },
+            None => match linear::rewrite(filter, conjunct)? {
+                Some(rewritten) => rewritten,
+                None => {
+                    residual.push(Arc::clone(conjunct));
+                    continue;
                 }
+            },
+        };
+        if !exact {
+            residual.push(Arc::clone(conjunct));
+        }
+        for (left_expr, op, right_expr) in comparisons {
+            let comparison = ColumnComparison {
+                left: left.column_of(&left_expr)?,
+                op,
+                right: right.column_of(&right_expr)?,
+            };
+            if !condition.comparisons.contains(&comparison) {
+                condition.comparisons.push(comparison);
+                let (l, r) = (
+                    named(Side::Left, &left_expr)?,
+                    named(Side::Right, &right_expr)?,
+                );
+                condition.display.theta.push(format!("{l} {op} {r}"));
             }
-            None => residual.push(Arc::clone(conjunct)),
+        }
+        for guard in guards {
+            condition.guards.push(match guard {
+                GuardExpr::NoOverflow {
+                    first,
+                    second,
+                    subtract,
+                    low,
+                    high,
+                } => Guard::NoOverflow {
+                    first: place(first.0, &first.1, left, right)?,
+                    second: place(second.0, &second.1, left, right)?,
+                    subtract,
+                    low,
+                    high,
+                },
+                GuardExpr::Finite(side, expr) => Guard::Finite(place(side, &expr, left, right)?),
+            });
         }
     }
     if !residual.is_empty() {
         let expression = conjunction(residual);
-        condition.display.residual = Some(fmt_sql(expression.as_ref()).to_string());
+        let shown = map_columns(&expression, |column| {
+            let side = match filter.column_indices()[column.index()].side {
+                JoinSide::Right => Side::Right,
+                _ => Side::Left,
+            };
+            Column::new(&format!("{side}.{}", column.name()), column.index())
+        })?;
+        condition.display.residual = Some(fmt_sql(shown.as_ref()).to_string());
         condition.residual = Some(JoinFilter::new(
             expression,
             filter.column_indices().to_vec(),
@@ -64,6 +116,28 @@ pub(super) fn classify(
         ));
     }
     Ok(condition)
+}
+
+/// The side and column that hold `expr`.
+fn place(
+    side: Side,
+    expr: &Arc<dyn PhysicalExpr>,
+    left: &mut SideInput,
+    right: &mut SideInput,
+) -> Result<(Side, usize)> {
+    let input = match side {
+        Side::Left => left,
+        Side::Right => right,
+    };
+    Ok((side, input.column_of(expr)?))
+}
+
+/// An expression of one side as text that names the side.
+pub(super) fn named(side: Side, expr: &Arc<dyn PhysicalExpr>) -> Result<String> {
+    let named = map_columns(expr, |column| {
+        Column::new(&format!("{side}.{}", column.name()), column.index())
+    })?;
+    Ok(fmt_sql(named.as_ref()).to_string())
 }
 
 /// `conjunct` as a comparison of a left expression with a right one, each over the columns of its side.
@@ -77,10 +151,6 @@ fn comparison(
     let Some(op) = comparison_of(*binary.op()) else {
         return Ok(None);
     };
-    // A volatile expression has another value for every pair.
-    if is_volatile(conjunct) {
-        return Ok(None);
-    }
     let types = (
         binary.left().data_type(filter.schema())?,
         binary.right().data_type(filter.schema())?,
@@ -107,7 +177,7 @@ fn comparison(
     })
 }
 
-fn comparison_of(op: Operator) -> Option<Comparison> {
+pub(super) fn comparison_of(op: Operator) -> Option<Comparison> {
     Some(match op {
         Operator::Lt => Comparison::Lt,
         Operator::LtEq => Comparison::LtEq,
@@ -120,7 +190,7 @@ fn comparison_of(op: Operator) -> Option<Comparison> {
 }
 
 /// The one side whose columns `expr` reads; `None` when it reads none or both.
-fn side_of(filter: &JoinFilter, expr: &Arc<dyn PhysicalExpr>) -> Option<Side> {
+pub(super) fn side_of(filter: &JoinFilter, expr: &Arc<dyn PhysicalExpr>) -> Option<Side> {
     let mut sides = collect_columns(expr)
         .into_iter()
         .map(|column| filter.column_indices()[column.index()].side)
@@ -138,7 +208,10 @@ fn side_of(filter: &JoinFilter, expr: &Arc<dyn PhysicalExpr>) -> Option<Side> {
 }
 
 /// An expression over the filter's schema, over the columns of its one side instead.
-fn on_side(filter: &JoinFilter, expr: &Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
+pub(super) fn on_side(
+    filter: &JoinFilter,
+    expr: &Arc<dyn PhysicalExpr>,
+) -> Result<Arc<dyn PhysicalExpr>> {
     map_columns(expr, |column| {
         Column::new(column.name(), filter.column_indices()[column.index()].index)
     })

@@ -9,7 +9,7 @@ use super::condition::{self, Condition};
 use super::source::JoinSource;
 use crate::error::Decline;
 use crate::options::BowtieOptions;
-use crate::spec::{JoinSpec, Output, SideInput, ThetaSpec, join_columns};
+use crate::spec::{JoinSpec, Output, Side, SideInput, ThetaSpec, join_columns};
 
 /// Why a node is not taken: it is declined, or the options contradict the query.
 pub(super) enum Refusal {
@@ -58,15 +58,16 @@ pub(super) fn join_spec(
             .into());
         }
         equalities.push((left.column_of(left_key)?, right.column_of(right_key)?));
-        keys.push(format!(
-            "{} = {}",
-            fmt_sql(left_key.as_ref()),
-            fmt_sql(right_key.as_ref())
-        ));
+        let (l, r) = (
+            condition::named(Side::Left, left_key)?,
+            condition::named(Side::Right, right_key)?,
+        );
+        keys.push(format!("{l} = {r}"));
     }
 
     let Condition {
         comparisons,
+        guards,
         residual,
         mut display,
     } = match &source.filter {
@@ -90,6 +91,7 @@ pub(super) fn join_spec(
             null_equality: source.null_equality,
             comparisons,
         },
+        guards,
         residual,
         whole_filter: source.filter.clone(),
         left,

@@ -6,12 +6,13 @@ mod choose;
 mod condition;
 mod explain;
 mod join;
+mod linear;
 mod source;
 
 use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
@@ -95,6 +96,18 @@ impl BowtieRule {
         }
     }
 
+    /// Notes every join as declined: nothing is taken while `bowtie.offload` is off.
+    fn note_untouched(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
+        plan.apply(|node| {
+            if let Some(source) = join_source(node) {
+                let off = Decline("bowtie.offload is 'off'".into());
+                self.note(|| decision(node.name(), source.ok().as_ref(), Err(&off)));
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        Ok(())
+    }
+
     fn rewrite(
         &self,
         plan: Arc<dyn ExecutionPlan>,
@@ -176,6 +189,7 @@ impl PhysicalOptimizerRule for BowtieRule {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let options = BowtieOptions::of(config);
         if options.offload == Offload::Off {
+            self.note_untouched(&plan)?;
             return Ok(plan);
         }
         let device = self.device(&options)?;

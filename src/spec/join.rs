@@ -11,7 +11,7 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr_common::physical_expr::fmt_sql;
 use datafusion::physical_plan::joins::utils::JoinFilter;
 
-use super::Comparison;
+use super::{Comparison, Guard};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Side {
@@ -179,6 +179,8 @@ pub(crate) enum Output {
 pub(crate) struct JoinSpec {
     pub kind: JoinType,
     pub theta: ThetaSpec,
+    /// Where one of them fails, the whole filter is evaluated too.
+    pub guards: Vec<Guard>,
     /// What the device cannot decide, evaluated on candidates by DataFusion's own expressions.
     pub residual: Option<JoinFilter>,
     /// The source's whole filter. It replaces comparisons and residual where one of their expressions fails on a row, so

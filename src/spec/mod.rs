@@ -2,10 +2,12 @@
 
 mod aggregate;
 mod comparison;
+mod guard;
 mod join;
 
 pub(crate) use aggregate::{AggregateFunction, AggregateSpec, GroupSide, JoinAggregateSpec};
 pub(crate) use comparison::Comparison;
+pub(crate) use guard::Guard;
 pub(crate) use join::{
     ColumnComparison, ConditionDisplay, JoinSpec, Output, Side, SideInput, Strategy, ThetaSpec,
     join_columns,

@@ -11,8 +11,8 @@ use datafusion::execution::memory_pool::MemoryReservation;
 pub(crate) struct StagedChunk {
     /// The columns of the plan below, then the evaluated expressions.
     pub(crate) batch: RecordBatch,
-    /// Why an expression has no value on some row; its column is NULL then.
-    pub(crate) failure: Option<Arc<DataFusionError>>,
+    /// Evaluated columns that have no value on some row, and why; they are NULL then.
+    pub(crate) failures: Vec<(usize, Arc<DataFusionError>)>,
     pub(crate) _reservation: MemoryReservation,
 }
 

@@ -131,7 +131,7 @@ impl Chunker {
         self.reservation.shrink(waiting_bytes);
 
         let mut columns = batch.columns().to_vec();
-        let mut failure = None;
+        let mut failures = vec![];
         for (i, expression) in self.expressions.iter().enumerate() {
             let evaluated = expression
                 .evaluate(&batch)
@@ -139,9 +139,9 @@ impl Chunker {
             let array: ArrayRef = match evaluated {
                 Ok(array) => array,
                 Err(error) => {
-                    failure = Some(Arc::new(error));
-                    let field = self.schema.field(batch.num_columns() + i);
-                    new_null_array(field.data_type(), rows)
+                    let column = batch.num_columns() + i;
+                    failures.push((column, Arc::new(error)));
+                    new_null_array(self.schema.field(column).data_type(), rows)
                 }
             };
             reservation.try_grow(array.get_array_memory_size())?;
@@ -150,7 +150,7 @@ impl Chunker {
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         Ok(Some(StagedChunk {
             batch: RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?,
-            failure,
+            failures,
             _reservation: reservation,
         }))
     }

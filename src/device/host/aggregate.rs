@@ -7,16 +7,18 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, ArrowPrimitiveType, AsArray, Int64Array, PrimitiveArray, UInt32Array,
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanBufferBuilder, Int64Array, PrimitiveArray,
+    UInt32Array,
 };
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::take;
 use arrow::datatypes::*;
 use rayon::prelude::*;
 
-use super::order_key::validity;
+use super::order_key::{is_valid, validity};
+use crate::device::Matches;
 use crate::device::budget::Budget;
-use crate::device::buffer::{Buffer, Column, Ranges, Sorted};
+use crate::device::buffer::{Buffer, Column, Sorted};
 use crate::error::{BowtieError, Result};
 
 /// Positions, or nodes, folded into one node of the next level.
@@ -124,46 +126,50 @@ pub(super) fn weigh_count(
 pub(super) fn range_count(
     budget: &Arc<Budget>,
     values: &Column,
-    sorted: &Sorted,
-    ranges: &Ranges,
+    matches: Matches<'_>,
+    rows: usize,
 ) -> Result<Column> {
-    let lease = budget.lease(
-        ranges.rows() as u64 * 8 + sorted.len() as u64 * 4,
-        "range counts",
-    )?;
-    let counted = NotNull::new(values.on_host(), sorted);
-    let counts = spans(ranges)
-        .map(|(lo, hi)| counted.between(lo, hi) as i64)
-        .collect::<Vec<_>>();
+    let lease = budget.lease((rows * 8 + matches.sorted.len() * 4) as u64, "range counts")?;
+    let counted = NotNull::new(values.on_host(), matches.sorted);
+    let mut counts = vec![0i64; rows];
+    for (row, lo, hi) in spans(matches) {
+        counts[row] = i64::from(counted.between(lo, hi));
+    }
     Ok(Column::host(Arc::new(Int64Array::from(counts)), lease))
 }
 
 pub(super) fn range_sum(
     budget: &Arc<Budget>,
     values: &Column,
-    sorted: &Sorted,
-    ranges: &Ranges,
+    matches: Matches<'_>,
+    rows: usize,
 ) -> Result<Column> {
-    let array = values.on_host();
-    let lease = budget.lease((ranges.rows() + sorted.len()) as u64 * 20, "range sums")?;
+    let (array, sorted) = (values.on_host(), matches.sorted);
+    let lease = budget.lease((rows + sorted.len()) as u64 * 20, "range sums")?;
     let counted = NotNull::new(array, sorted);
-    let nulls = NullBuffer::from_iter(spans(ranges).map(|(lo, hi)| counted.between(lo, hi) > 0));
+    let mut some = BooleanBufferBuilder::new(rows);
+    some.append_n(rows, false);
+    for (row, lo, hi) in spans(matches) {
+        some.set_bit(row, counted.between(lo, hi) > 0);
+    }
+    let nulls = NullBuffer::new(some.finish());
     if let Some(floats) = array.as_primitive_opt::<Float64Type>() {
         let ordered = in_order(floats, sorted);
         let tree = FoldTree::new(ordered, 0.0, |a, b| a + b);
-        let sums = par_spans(ranges, |lo, hi| tree.fold(lo, hi));
+        let sums = by_row(matches, rows, 0.0, |lo, hi| tree.fold(lo, hi));
         let sums = PrimitiveArray::<Float64Type>::new(sums.into(), Some(nulls));
         return Ok(Column::host(Arc::new(sums), lease));
     }
     summable!(array.data_type(), T => {
+        let zero = <T as ArrowPrimitiveType>::Native::default();
         let mut prefix = Vec::with_capacity(sorted.len() + 1);
-        let mut sum = <T as ArrowPrimitiveType>::Native::default();
+        let mut sum = zero;
         prefix.push(sum);
         for value in in_order(array.as_primitive::<T>(), sorted) {
             sum = sum.add_wrapping(value);
             prefix.push(sum);
         }
-        let sums = par_spans(ranges, |lo, hi| prefix[hi].sub_wrapping(prefix[lo]));
+        let sums = by_row(matches, rows, zero, |lo, hi| prefix[hi].sub_wrapping(prefix[lo]));
         let sums = PrimitiveArray::<T>::new(sums.into(), Some(nulls))
             .with_data_type(array.data_type().clone());
         Ok(Column::host(Arc::new(sums), lease))
@@ -173,19 +179,22 @@ pub(super) fn range_sum(
 pub(super) fn range_extreme(
     budget: &Arc<Budget>,
     values: &Column,
-    sorted: &Sorted,
-    ranges: &Ranges,
+    matches: Matches<'_>,
+    rows: usize,
     max: bool,
 ) -> Result<Column> {
+    let sorted = matches.sorted;
     let (keys, _domain) = super::order_key::order_keys(budget, values)?;
     let _scratch = budget.lease(sorted.len() as u64 * 20, "range extremes")?;
-    let lease = budget.lease(ranges.rows() as u64 * 8, "range extremes")?;
-    let (words, rows) = (keys.values.on_host(), sorted.rows.on_host());
+    let lease = budget.lease(rows as u64 * 8, "range extremes")?;
+    let words = keys.values.on_host();
     // (key, row), inverted for the maximum, so that both are least-first; NULLs are last.
     let nothing = (u64::MAX, u32::MAX);
-    let ordered = rows
+    let ordered = sorted
+        .rows
+        .on_host()
         .iter()
-        .map(|row| match super::zones::is_valid(&keys, *row as usize) {
+        .map(|row| match is_valid(&keys, *row as usize) {
             true => {
                 let word = words[*row as usize];
                 (if max { !word } else { word }, *row)
@@ -194,7 +203,7 @@ pub(super) fn range_extreme(
         })
         .collect();
     let tree = FoldTree::new(ordered, nothing, |a, b| if b < a { b } else { a });
-    let extremes = par_spans(ranges, |lo, hi| tree.fold(lo, hi).1);
+    let extremes = by_row(matches, rows, u32::MAX, |lo, hi| tree.fold(lo, hi).1);
     let rows: UInt32Array = extremes
         .into_iter()
         .map(|row| (row != u32::MAX).then_some(row))
@@ -250,22 +259,39 @@ impl NotNull {
     }
 }
 
-fn spans(ranges: &Ranges) -> impl Iterator<Item = (usize, usize)> {
-    ranges
+/// Searching row, and its range.
+fn spans(matches: Matches<'_>) -> impl Iterator<Item = (usize, usize, usize)> {
+    let rows = matches.searching.rows.on_host();
+    let bounds = matches
+        .ranges
         .lo
         .on_host()
         .iter()
-        .zip(ranges.hi.on_host().iter())
-        .map(|(lo, hi)| (*lo as usize, *hi as usize))
+        .zip(matches.ranges.hi.on_host());
+    rows.iter()
+        .zip(bounds)
+        .map(|(row, (lo, hi))| (*row as usize, *lo as usize, *hi as usize))
 }
 
-fn par_spans<R: Send>(ranges: &Ranges, each: impl Fn(usize, usize) -> R + Sync) -> Vec<R> {
-    let (lo, hi) = (ranges.lo.on_host(), ranges.hi.on_host());
-    lo.par_iter()
+/// `each` of every range, at the place of its searching row; `missing` for rows that do not search.
+fn by_row<R: Copy + Send>(
+    matches: Matches<'_>,
+    rows: usize,
+    missing: R,
+    each: impl Fn(usize, usize) -> R + Sync,
+) -> Vec<R> {
+    let (lo, hi) = (matches.ranges.lo.on_host(), matches.ranges.hi.on_host());
+    let folded: Vec<R> = lo
+        .par_iter()
         .zip(hi.par_iter())
         .with_min_len(1 << 12)
         .map(|(lo, hi)| each(*lo as usize, *hi as usize))
-        .collect()
+        .collect();
+    let mut placed = vec![missing; rows];
+    for (row, value) in matches.searching.rows.on_host().iter().zip(folded) {
+        placed[*row as usize] = value;
+    }
+    placed
 }
 
 /// Partial folds of 16, 256, 4096, … positions: any range folds in O(log n) steps.

@@ -1,18 +1,20 @@
 //! Counting and expanding matches: count exactly, scan, then write each piece of pairs at its place.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use super::zones::{Span, walk};
+use super::zones::{LEAF, Span, bits_of, walk};
 use crate::device::Matches;
 use crate::device::budget::Budget;
 use crate::device::buffer::{Buffer, Pairs};
 use crate::error::{BowtieError, Result};
 
-/// Rows that one task counts.
-const TASK_ROWS: usize = 1 << 10;
+/// Groups of searching rows that one task counts.
+const TASK_GROUPS: usize = 16;
+
+/// From so many pairs a row on, rows are expanded one by one: each writes long runs of its own.
+const LONG_ROW: u64 = 256;
 
 pub(super) fn count_matches(
     budget: &Arc<Budget>,
@@ -20,23 +22,35 @@ pub(super) fn count_matches(
     exists_only: bool,
 ) -> Result<Buffer<u32>> {
     let lease = budget.lease(matches.ranges.rows() as u64 * 4, "match counts")?;
+    let (lo, hi) = (matches.ranges.lo.on_host(), matches.ranges.hi.on_host());
+    if matches.tests.is_empty() {
+        let count = |(lo, hi): (&u32, &u32)| match exists_only {
+            true => u32::from(lo < hi),
+            false => hi - lo,
+        };
+        return Ok(Buffer::host(lo.iter().zip(hi).map(count).collect(), lease));
+    }
     let mut counts = vec![0u32; matches.ranges.rows()];
     counts
-        .par_chunks_mut(TASK_ROWS)
+        .par_chunks_mut(TASK_GROUPS * LEAF)
         .enumerate()
         .for_each(|(task, counts)| {
-            for (i, count) in counts.iter_mut().enumerate() {
-                let _ = walk(&matches, task * TASK_ROWS + i, &mut |span| {
-                    *count += match span {
-                        Span::All { lo, hi } => (hi - lo) as u32,
-                        Span::Bits { bits, .. } => bits.count_ones(),
-                    };
-                    if exists_only && *count > 0 {
-                        *count = 1;
-                        return ControlFlow::Break(());
-                    }
-                    ControlFlow::Continue(())
-                });
+            let first = task * TASK_GROUPS * LEAF;
+            for group in 0..counts.len().div_ceil(LEAF) {
+                walk(
+                    &matches,
+                    task * TASK_GROUPS + group,
+                    u64::MAX,
+                    |row, span| {
+                        let count = &mut counts[row - first];
+                        *count += match span {
+                            Span::All(positions) => positions.len() as u32,
+                            Span::Bits { bits, .. } => bits.count_ones(),
+                        };
+                        *count = if exists_only { 1 } else { *count };
+                        !exists_only
+                    },
+                );
             }
         });
     Ok(Buffer::host(counts, lease))
@@ -55,6 +69,18 @@ pub(super) fn scan(budget: &Arc<Budget>, counts: &Buffer<u32>) -> Result<Buffer<
     Ok(Buffer::host(offsets, lease))
 }
 
+pub(super) fn piece_end(offsets: &Buffer<u64>, from: u64, target: u64, most: u64) -> u64 {
+    let offsets = offsets.on_host();
+    // The last row end that is not after the target.
+    let at = offsets.partition_point(|offset| *offset <= from + target);
+    let end = offsets[at.max(1) - 1];
+    match end > from {
+        true => end,
+        // The row at hand is longer than that: to its end, or as far as allowed.
+        false => offsets[at.min(offsets.len() - 1)].min(from + most.max(target)),
+    }
+}
+
 pub(super) fn expand(
     budget: &Arc<Budget>,
     matches: Matches<'_>,
@@ -64,54 +90,122 @@ pub(super) fn expand(
 ) -> Result<Pairs> {
     let searching_lease = budget.lease(len as u64 * 4, "output pairs")?;
     let sorted_lease = budget.lease(len as u64 * 4, "output pairs")?;
-    let offsets = offsets.on_host();
-    let rows = matches.sorted.rows.on_host();
+    let window = Window {
+        matches,
+        offsets: offsets.on_host(),
+        from,
+        to: from + len as u64,
+    };
+    let rows = window.rows();
     let mut searching = Vec::with_capacity(len);
-    let mut sorted: Vec<u32> = Vec::with_capacity(len);
-    // The last row whose first pair is not after `from`.
-    let mut row = offsets.partition_point(|offset| *offset <= from).max(1) - 1;
-    let mut skip = (from - offsets[row]) as usize;
-    while sorted.len() < len && row < matches.ranges.rows() {
-        if offsets[row + 1] > offsets[row] {
-            let _ = walk(&matches, row, &mut |span| {
-                let room = len - sorted.len();
-                match span {
-                    Span::All { lo, hi } => {
-                        let skipped = skip.min(hi - lo);
-                        skip -= skipped;
-                        let lo = lo + skipped;
-                        sorted.extend_from_slice(&rows[lo..hi.min(lo + room)]);
-                    }
-                    Span::Bits { base, mut bits } => {
-                        while skip > 0 && bits != 0 {
-                            bits &= bits - 1;
-                            skip -= 1;
-                        }
-                        let mut room = room;
-                        while bits != 0 && room > 0 {
-                            sorted.push(rows[base + bits.trailing_zeros() as usize]);
-                            bits &= bits - 1;
-                            room -= 1;
-                        }
-                    }
-                }
-                match sorted.len() < len {
-                    true => ControlFlow::Continue(()),
-                    false => ControlFlow::Break(()),
-                }
-            });
-            searching.resize(sorted.len(), row as u32);
-        }
-        row += 1;
+    for position in rows.clone() {
+        let (first, end) = window.of(position);
+        let row = matches.searching.rows.on_host()[position];
+        searching.resize(searching.len() + (end - first) as usize, row);
     }
-    if sorted.len() != len {
+    let mut sorted = vec![0u32; len];
+    let written = match matches.tests.is_empty() {
+        true => window.copy_ranges(rows, &mut sorted),
+        false => window.walk_ranges(rows, &mut sorted),
+    };
+    if searching.len() != len || written != len {
         return Err(BowtieError::Internal(format!(
-            "{} pairs where {len} were counted",
-            sorted.len()
+            "{written} pairs of {} where {len} were counted",
+            searching.len()
         )));
     }
     Ok(Pairs {
         searching: Buffer::host(searching, searching_lease),
         sorted: Buffer::host(sorted, sorted_lease),
     })
+}
+
+/// The pairs numbered `from .. to`.
+struct Window<'a> {
+    matches: Matches<'a>,
+    offsets: &'a [u64],
+    from: u64,
+    to: u64,
+}
+
+impl Window<'_> {
+    /// Searching positions that have pairs in the window, or none at all.
+    fn rows(&self) -> std::ops::Range<usize> {
+        let first = self
+            .offsets
+            .partition_point(|offset| *offset <= self.from)
+            .max(1)
+            - 1;
+        let end = self.offsets.partition_point(|offset| *offset < self.to);
+        first..end.min(self.offsets.len() - 1)
+    }
+
+    /// The numbers of the position's pairs inside the window.
+    fn of(&self, position: usize) -> (u64, u64) {
+        let first = self.offsets[position].max(self.from);
+        (first, self.offsets[position + 1].min(self.to).max(first))
+    }
+
+    fn copy_ranges(&self, rows: std::ops::Range<usize>, out: &mut [u32]) -> usize {
+        let ids = self.matches.sorted.rows.on_host();
+        let lo = self.matches.ranges.lo.on_host();
+        let mut written = 0;
+        for position in rows {
+            let (first, end) = self.of(position);
+            let len = (end - first) as usize;
+            let at = lo[position] as usize + (first - self.offsets[position]) as usize;
+            out[written..written + len].copy_from_slice(&ids[at..at + len]);
+            written += len;
+        }
+        written
+    }
+
+    fn walk_ranges(&self, rows: std::ops::Range<usize>, out: &mut [u32]) -> usize {
+        let mut written = 0;
+        for group in rows.start / LEAF..rows.end.div_ceil(LEAF) {
+            let positions = (group * LEAF).max(rows.start)..((group + 1) * LEAF).min(rows.end);
+            let mut wanted = 0u64;
+            for position in positions.clone() {
+                let (first, end) = self.of(position);
+                wanted |= u64::from(end > first) << (position - group * LEAF);
+            }
+            let pairs = self.offsets[positions.end].min(self.to)
+                - self.offsets[positions.start].max(self.from);
+            match pairs > LONG_ROW * u64::from(wanted.count_ones()) {
+                true => {
+                    for row in bits_of(wanted) {
+                        written += self.walk_group(group, 1 << row, out);
+                    }
+                }
+                false => written += self.walk_group(group, wanted, out),
+            }
+        }
+        written
+    }
+
+    /// Writes the pairs of some rows of a group; each row keeps the number of its next pair.
+    fn walk_group(&self, group: usize, rows: u64, out: &mut [u32]) -> usize {
+        let ids = self.matches.sorted.rows.on_host();
+        let first = group * LEAF;
+        let last = (first + LEAF).min(self.offsets.len() - 1);
+        let mut next = [0u64; LEAF];
+        next[..last - first].copy_from_slice(&self.offsets[first..last]);
+        let mut written = 0;
+        walk(&self.matches, group, rows, |position, span| {
+            let number = &mut next[position - first];
+            let mut put = |position: usize| {
+                if *number >= self.from && *number < self.to {
+                    out[(*number - self.from) as usize] = ids[position];
+                    written += 1;
+                }
+                *number += 1;
+            };
+            match span {
+                Span::All(positions) => positions.for_each(&mut put),
+                Span::Bits { base, bits } => bits_of(bits).for_each(|bit| put(base + bit)),
+            }
+            *number < self.to
+        });
+        written
+    }
 }

@@ -14,7 +14,6 @@ use crate::error::Result;
 #[derive(Debug)]
 pub(crate) struct Flags {
     words: Vec<AtomicU64>,
-    rows: usize,
     _lease: Lease,
 }
 
@@ -24,13 +23,8 @@ impl Flags {
         let lease = budget.lease(words as u64 * 8, "match flags")?;
         Ok(Self {
             words: (0..words).map(|_| AtomicU64::new(0)).collect(),
-            rows,
             _lease: lease,
         })
-    }
-
-    pub(crate) fn rows(&self) -> usize {
-        self.rows
     }
 
     pub(super) fn set(&self, row: usize) {

@@ -108,10 +108,6 @@ impl Device for HostDevice {
         values::sequence(&self.budget, from, len)
     }
 
-    fn slice(&self, values: &Buffer<u32>, from: usize, len: usize) -> Result<Buffer<u32>> {
-        values::slice(&self.budget, values, from, len)
-    }
-
     fn order_keys(&self, base: &Column) -> Result<(Keys, KeyDomain)> {
         self.pool
             .install(|| order_key::order_keys(&self.budget, base))
@@ -134,7 +130,7 @@ impl Device for HostDevice {
         &self,
         rows: usize,
         key: Option<&Keys>,
-        groups: Option<(&Buffer<u32>, &GroupDomain)>,
+        groups: Option<(&Buffer<u32>, u32)>,
         not_null: &[&Keys],
     ) -> Result<Sorted> {
         self.pool
@@ -148,12 +144,12 @@ impl Device for HostDevice {
     fn range_bounds(
         &self,
         sorted: &Sorted,
+        searching: &Sorted,
         bounds: &[Bound<'_>],
         groups: Option<&Buffer<u32>>,
-        rows: usize,
     ) -> Result<Ranges> {
         self.pool
-            .install(|| range::range_bounds(&self.budget, sorted, bounds, groups, rows))
+            .install(|| range::range_bounds(&self.budget, sorted, searching, bounds, groups))
     }
 
     fn count_matches(&self, matches: Matches<'_>, exists_only: bool) -> Result<Buffer<u32>> {
@@ -169,6 +165,10 @@ impl Device for HostDevice {
         Ok(offsets.on_host().last().copied().unwrap_or(0))
     }
 
+    fn piece_end(&self, offsets: &Buffer<u64>, from: u64, target: u64, most: u64) -> Result<u64> {
+        Ok(expand::piece_end(offsets, from, target, most))
+    }
+
     fn expand(
         &self,
         matches: Matches<'_>,
@@ -177,6 +177,15 @@ impl Device for HostDevice {
         len: usize,
     ) -> Result<Pairs> {
         expand::expand(&self.budget, matches, offsets, from, len)
+    }
+
+    fn row_counts(
+        &self,
+        searching: &Sorted,
+        counts: &Buffer<u32>,
+        rows: usize,
+    ) -> Result<Buffer<u32>> {
+        range::row_counts(&self.budget, searching, counts, rows)
     }
 
     fn cover(&self, sorted: &Sorted, ranges: &Ranges, rows: usize) -> Result<Buffer<u32>> {
@@ -236,23 +245,23 @@ impl Device for HostDevice {
         aggregate::weigh_count(&self.budget, values, weights)
     }
 
-    fn range_sum(&self, values: &Column, sorted: &Sorted, ranges: &Ranges) -> Result<Column> {
+    fn range_sum(&self, values: &Column, matches: Matches<'_>, rows: usize) -> Result<Column> {
         self.pool
-            .install(|| aggregate::range_sum(&self.budget, values, sorted, ranges))
+            .install(|| aggregate::range_sum(&self.budget, values, matches, rows))
     }
 
-    fn range_count(&self, values: &Column, sorted: &Sorted, ranges: &Ranges) -> Result<Column> {
-        aggregate::range_count(&self.budget, values, sorted, ranges)
+    fn range_count(&self, values: &Column, matches: Matches<'_>, rows: usize) -> Result<Column> {
+        aggregate::range_count(&self.budget, values, matches, rows)
     }
 
     fn range_extreme(
         &self,
         values: &Column,
-        sorted: &Sorted,
-        ranges: &Ranges,
+        matches: Matches<'_>,
+        rows: usize,
         max: bool,
     ) -> Result<Column> {
         self.pool
-            .install(|| aggregate::range_extreme(&self.budget, values, sorted, ranges, max))
+            .install(|| aggregate::range_extreme(&self.budget, values, matches, rows, max))
     }
 }

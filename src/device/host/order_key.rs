@@ -232,6 +232,12 @@ pub(super) fn validity(array: &ArrayRef) -> Option<BooleanBuffer> {
         .map(|nulls| nulls.inner().clone())
 }
 
+/// Whether the row's value is not NULL.
+#[inline]
+pub(super) fn is_valid(keys: &Keys, row: usize) -> bool {
+    keys.valid.as_ref().is_none_or(|valid| valid.value(row))
+}
+
 /// A dictionary's values row by row; any other array as it is.
 pub(super) fn plain_values(array: &ArrayRef) -> Result<ArrayRef> {
     match array.data_type() {

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::group_key::GroupDomain;
 use crate::device::budget::Budget;
 use crate::device::buffer::{Buffer, Keys, Sorted};
 use crate::device::{MAX_CHUNK_ROWS, NO_GROUP};
@@ -23,7 +22,7 @@ pub(super) fn sort(
     budget: &Arc<Budget>,
     rows: usize,
     key: Option<&Keys>,
-    groups: Option<(&Buffer<u32>, &GroupDomain)>,
+    groups: Option<(&Buffer<u32>, u32)>,
     not_null: &[&Keys],
 ) -> Result<Sorted> {
     if rows > MAX_CHUNK_ROWS {
@@ -68,9 +67,9 @@ pub(super) fn sort(
 
     let segments = match groups {
         None => None,
-        Some((ids, domain)) => {
-            let lease = budget.lease((u64::from(domain.groups()) + 1) * 4, "segments")?;
-            let (ordered, segments) = by_group(&keyed, ids.on_host(), domain.groups() as usize);
+        Some((ids, groups)) => {
+            let lease = budget.lease((u64::from(groups) + 1) * 4, "segments")?;
+            let (ordered, segments) = by_group(&keyed, ids.on_host(), groups as usize);
             keyed = ordered;
             Some(Buffer::host(segments, lease))
         }

@@ -6,7 +6,7 @@ use arrow::array::{Array, ArrayRef, BooleanArray, UInt32Array, new_null_array};
 use arrow::compute::take;
 use arrow::datatypes::DataType;
 
-use super::zones::is_valid;
+use super::order_key::is_valid;
 use crate::device::MAX_CHUNK_ROWS;
 use crate::device::budget::Budget;
 use crate::device::buffer::{Buffer, Column, Keys};
@@ -72,19 +72,6 @@ pub(super) fn compact(
 pub(super) fn sequence(budget: &Arc<Budget>, from: u32, len: usize) -> Result<Buffer<u32>> {
     let lease = budget.lease(len as u64 * 4, "row ids")?;
     Ok(Buffer::host((from..from + len as u32).collect(), lease))
-}
-
-pub(super) fn slice(
-    budget: &Arc<Budget>,
-    values: &Buffer<u32>,
-    from: usize,
-    len: usize,
-) -> Result<Buffer<u32>> {
-    let lease = budget.lease(len as u64 * 4, "row ids")?;
-    Ok(Buffer::host(
-        values.on_host()[from..from + len].to_vec(),
-        lease,
-    ))
 }
 
 /// Pairs of NULL keys count as unsatisfied.

@@ -1,36 +1,40 @@
 //! Zone maps: keys in sorted order with the minimum and maximum of every block, and the walk that uses them.
 //!
-//! A searching row's candidates are the sorted positions of its range. The walk cuts the range into aligned blocks, drops
-//! a block that no key can satisfy, takes a block whole that every key satisfies, and descends into the rest; at the
-//! bottom 64 keys are compared with one word. Work is proportional to the boundary of the range plus the blocks that hold
-//! a match, so it follows the output, not the product of the inputs.
+//! Candidates of a searching row are the sorted positions of its range. The walk takes 64 searching rows at a time, which
+//! are neighbours in key order, down one tree of blocks. At each block it asks for all 64 at once whether no key of the
+//! block, or every key, satisfies a row's tests; the first kind of row is done with the block, the second takes it whole,
+//! the others descend. At the bottom 64 keys are compared with a row's key at once. So work follows the output, not the
+//! product of the inputs.
 
-use std::ops::ControlFlow;
+use std::ops::Range;
 use std::sync::Arc;
 
+use pulp::Arch;
+
+use crate::device::Matches;
 use crate::device::budget::{Budget, Lease};
 use crate::device::buffer::{Buffer, Keys, Sorted};
-use crate::device::{Matches, Test};
 use crate::error::Result;
 use crate::spec::Comparison;
 
-/// Positions in a block of the lowest level: one bit each in a word.
-const LEAF: usize = 64;
+/// Positions in a block of the lowest level, and searching rows in a group: one bit each in a word.
+pub(super) const LEAF: usize = 64;
 /// Blocks of one level in a block of the next.
 const FAN_OUT: usize = 8;
 
-#[derive(Debug, Clone, Copy)]
-struct Zone {
-    min: u64,
-    max: u64,
-}
-
-/// Keys at each sorted position, and zones: level 0 of 64 keys, every further level of 8 zones of the one below.
+/// Keys at each position, and zones: level 0 of 64 keys, every further level of 8 zones of the one below.
 #[derive(Debug)]
 pub(crate) struct ZonedKeys {
     keys: Buffer<u64>,
-    levels: Vec<Vec<Zone>>,
+    levels: Vec<Zones>,
     _lease: Lease,
+}
+
+/// Extremes of the blocks of one level.
+#[derive(Debug)]
+struct Zones {
+    min: Vec<u64>,
+    max: Vec<u64>,
 }
 
 pub(super) fn zone_keys(budget: &Arc<Budget>, keys: &Keys, sorted: &Sorted) -> Result<ZonedKeys> {
@@ -39,24 +43,15 @@ pub(super) fn zone_keys(budget: &Arc<Budget>, keys: &Keys, sorted: &Sorted) -> R
     let zones_lease = budget.lease(rows.len() as u64 / 3 + 64, "zone maps")?;
     let words = keys.values.on_host();
     let ordered: Vec<u64> = rows.iter().map(|row| words[*row as usize]).collect();
-    let mut levels = vec![
-        ordered
-            .chunks(LEAF)
-            .map(|block| Zone {
-                min: block.iter().copied().min().unwrap_or(u64::MAX),
-                max: block.iter().copied().max().unwrap_or(0),
-            })
-            .collect::<Vec<_>>(),
-    ];
-    while let Some(below) = levels.last().filter(|level| level.len() > FAN_OUT) {
-        let level = below
-            .chunks(FAN_OUT)
-            .map(|zones| Zone {
-                min: zones.iter().map(|z| z.min).min().unwrap_or(u64::MAX),
-                max: zones.iter().map(|z| z.max).max().unwrap_or(0),
-            })
-            .collect();
-        levels.push(level);
+    let mut levels = vec![Zones {
+        min: least(&ordered, LEAF),
+        max: greatest(&ordered, LEAF),
+    }];
+    while let Some(below) = levels.last().filter(|level| level.min.len() > FAN_OUT) {
+        levels.push(Zones {
+            min: least(&below.min, FAN_OUT),
+            max: greatest(&below.max, FAN_OUT),
+        });
     }
     Ok(ZonedKeys {
         keys: Buffer::host(ordered, keys_lease),
@@ -65,165 +60,225 @@ pub(super) fn zone_keys(budget: &Arc<Budget>, keys: &Keys, sorted: &Sorted) -> R
     })
 }
 
-/// Matches found together: all positions `lo .. hi`, or those of `base ..` whose bit is set.
+fn least(words: &[u64], block: usize) -> Vec<u64> {
+    let least = |block: &[u64]| block.iter().copied().fold(u64::MAX, u64::min);
+    words.chunks(block).map(least).collect()
+}
+
+fn greatest(words: &[u64], block: usize) -> Vec<u64> {
+    let greatest = |block: &[u64]| block.iter().copied().fold(0, u64::max);
+    words.chunks(block).map(greatest).collect()
+}
+
+/// Matches of one searching row found together: all positions of a range, or those after `base` whose bit is set.
 pub(super) enum Span {
-    All { lo: usize, hi: usize },
+    All(Range<usize>),
     Bits { base: usize, bits: u64 },
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum Verdict {
-    None,
-    Some,
-    All,
+/// One group of searching rows on its way through the blocks.
+pub(super) struct Walk<'a, V> {
+    matches: Matches<'a>,
+    arch: Arch,
+    /// Positions of the group's rows.
+    rows: Range<usize>,
+    lo: &'a [u32],
+    hi: &'a [u32],
+    /// Rows that still search; bit `i` is row `rows.start + i`.
+    alive: u64,
+    visit: V,
 }
 
-/// Calls `visit` with the matches of one searching row, in ascending position, until it breaks.
-#[inline]
-pub(super) fn walk(
-    matches: &Matches<'_>,
-    row: usize,
-    visit: &mut impl FnMut(Span) -> ControlFlow<()>,
-) -> ControlFlow<()> {
-    let lo = matches.ranges.lo.on_host()[row] as usize;
-    let hi = matches.ranges.hi.on_host()[row] as usize;
-    if lo >= hi {
-        return ControlFlow::Continue(());
+/// Calls `visit` with each span of matches of the rows of group `group` (64 positions) whose bit in `rows` is set: the
+/// position of the row and the span, ascending for each row. A row whose `visit` returns false searches no further.
+pub(super) fn walk<'a, V: FnMut(usize, Span) -> bool>(
+    matches: &Matches<'a>,
+    group: usize,
+    rows: u64,
+    visit: V,
+) {
+    let positions = group * LEAF..((group + 1) * LEAF).min(matches.ranges.rows());
+    let lo = &matches.ranges.lo.on_host()[positions.clone()];
+    let hi = &matches.ranges.hi.on_host()[positions.clone()];
+    let mut alive = 0;
+    let (mut from, mut to) = (usize::MAX, 0);
+    for (i, (lo, hi)) in lo.iter().zip(hi).enumerate() {
+        if lo < hi && rows & (1 << i) != 0 {
+            alive |= 1 << i;
+            from = from.min(*lo as usize);
+            to = to.max(*hi as usize);
+        }
     }
-    let Some((first, _)) = matches.tests.split_first() else {
-        return visit(Span::All { lo, hi });
+    let mut walk = Walk {
+        matches: *matches,
+        arch: Arch::new(),
+        rows: positions,
+        lo,
+        hi,
+        alive,
+        visit,
     };
-    // A NULL satisfies no comparison.
-    if !matches
-        .tests
+    if alive == 0 {
+        return;
+    }
+    if matches.tests.is_empty() {
+        return walk.take_all(alive, from..to);
+    }
+    // The tree's top has at most FAN_OUT blocks.
+    let top = matches.tests[0].sorted.levels.len() - 1;
+    let size = block_size(top);
+    for block in from / size..to.div_ceil(size) {
+        walk.block(top, block, alive, from..to);
+    }
+}
+
+fn block_size(level: usize) -> usize {
+    LEAF * FAN_OUT.pow(level as u32)
+}
+
+impl<V: FnMut(usize, Span) -> bool> Walk<'_, V> {
+    /// Block `block` of `level`, for the rows of `searching`; `within` holds all their ranges.
+    fn block(&mut self, level: usize, block: usize, searching: u64, within: Range<usize>) {
+        let size = block_size(level);
+        let positions = (block * size).max(within.start)..((block + 1) * size).min(within.end);
+        if positions.is_empty() {
+            return;
+        }
+        let mut some = searching & self.alive;
+        let mut all = some;
+        for test in self.matches.tests {
+            if some == 0 {
+                return;
+            }
+            let zones = &test.sorted.levels[level];
+            let keys = &test.searching.keys.on_host()[self.rows.clone()];
+            let (possible, certain) =
+                judge(self.arch, test.op, zones.min[block], zones.max[block], keys);
+            some &= possible;
+            all &= certain;
+        }
+        all &= some;
+        self.take_all(all, positions.clone());
+        some &= !all & self.alive;
+        if some == 0 {
+            return;
+        }
+        if level == 0 {
+            return self.leaf(some, positions);
+        }
+        let child = block_size(level - 1);
+        for block in positions.start / child..positions.end.div_ceil(child) {
+            self.block(level - 1, block, some, positions.clone());
+        }
+    }
+
+    /// All of `positions` match, as far as they lie in the row's own range.
+    fn take_all(&mut self, rows: u64, positions: Range<usize>) {
+        for i in bits_of(rows) {
+            let lo = positions.start.max(self.lo[i] as usize);
+            let hi = positions.end.min(self.hi[i] as usize);
+            if lo < hi {
+                self.take(i, Span::All(lo..hi));
+            }
+        }
+    }
+
+    /// Positions of one leaf, key by key.
+    fn leaf(&mut self, rows: u64, positions: Range<usize>) {
+        for i in bits_of(rows) {
+            let lo = positions.start.max(self.lo[i] as usize);
+            let hi = positions.end.min(self.hi[i] as usize);
+            if lo >= hi {
+                continue;
+            }
+            let mut bits = u64::MAX;
+            for test in self.matches.tests {
+                let keys = &test.sorted.keys.on_host()[lo..hi];
+                let word = test.searching.keys.on_host()[self.rows.start + i];
+                bits &= compare(self.arch, keys, test.op, word);
+                if bits == 0 {
+                    break;
+                }
+            }
+            if bits != 0 {
+                self.take(i, Span::Bits { base: lo, bits });
+            }
+        }
+    }
+
+    fn take(&mut self, i: usize, span: Span) {
+        if !(self.visit)(self.rows.start + i, span) {
+            self.alive &= !(1 << i);
+        }
+    }
+}
+
+/// Indexes of the set bits, ascending.
+pub(super) fn bits_of(mut bits: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let bit = (bits != 0).then_some(bits.trailing_zeros() as usize);
+        bits &= bits.wrapping_sub(1);
+        bit
+    })
+}
+
+/// Bit `i` is set when `holds(words[i])`; at most 64 words.
+#[inline(always)]
+fn bits_where(words: &[u64], holds: impl Fn(u64) -> bool) -> u64 {
+    words
         .iter()
-        .all(|test| is_valid(test.searching, row))
-    {
-        return ControlFlow::Continue(());
-    }
-    let top = first.sorted.levels.len() - 1;
-    let mut at = lo;
-    while at < hi {
-        // The largest aligned block that begins here and ends inside the range.
-        let mut level = None;
-        let mut size = LEAF;
-        while at % size == 0 && at + size <= hi && level.is_none_or(|l| l < top) {
-            level = Some(level.map_or(0, |l| l + 1));
-            size *= FAN_OUT;
-        }
-        match level {
-            Some(level) => {
-                block(matches.tests, row, level, at, hi, visit)?;
-                at += LEAF * FAN_OUT.pow(level as u32);
-            }
-            None => {
-                let end = hi.min(at - at % LEAF + LEAF);
-                leaf(matches.tests, row, at, end, visit)?;
-                at = end;
-            }
-        }
-    }
-    ControlFlow::Continue(())
-}
-
-/// A whole block of `level` that begins at position `at`.
-fn block(
-    tests: &[Test<'_>],
-    row: usize,
-    level: usize,
-    at: usize,
-    hi: usize,
-    visit: &mut impl FnMut(Span) -> ControlFlow<()>,
-) -> ControlFlow<()> {
-    let size = LEAF * FAN_OUT.pow(level as u32);
-    let mut verdict = Verdict::All;
-    for test in tests {
-        let zone = test.sorted.levels[level][at / size];
-        match judge(test.op, zone, test.searching.values.on_host()[row]) {
-            Verdict::None => return ControlFlow::Continue(()),
-            Verdict::Some => verdict = Verdict::Some,
-            Verdict::All => {}
-        }
-    }
-    if verdict == Verdict::All {
-        return visit(Span::All {
-            lo: at,
-            hi: (at + size).min(hi),
-        });
-    }
-    if level == 0 {
-        return leaf(tests, row, at, (at + LEAF).min(hi), visit);
-    }
-    let child = size / FAN_OUT;
-    let end = (at + size).min(hi);
-    let mut from = at;
-    while from < end {
-        block(tests, row, level - 1, from, end, visit)?;
-        from += child;
-    }
-    ControlFlow::Continue(())
-}
-
-/// At most 64 positions inside one leaf, key by key.
-#[inline]
-fn leaf(
-    tests: &[Test<'_>],
-    row: usize,
-    lo: usize,
-    hi: usize,
-    visit: &mut impl FnMut(Span) -> ControlFlow<()>,
-) -> ControlFlow<()> {
-    let mut bits = u64::MAX;
-    for test in tests {
-        let keys = &test.sorted.keys.on_host()[lo..hi];
-        bits &= compare(keys, test.op, test.searching.values.on_host()[row]);
-        if bits == 0 {
-            return ControlFlow::Continue(());
-        }
-    }
-    visit(Span::Bits { base: lo, bits })
+        .enumerate()
+        .fold(0, |bits, (i, word)| bits | u64::from(holds(*word)) << i)
 }
 
 /// Bit `i` is set when `keys[i] OP word`.
 #[inline]
-fn compare(keys: &[u64], op: Comparison, word: u64) -> u64 {
+fn compare(arch: Arch, keys: &[u64], op: Comparison, word: u64) -> u64 {
     // One loop for each comparison, so that none branches inside.
-    #[inline(always)]
-    fn bits(keys: &[u64], holds: impl Fn(u64) -> bool) -> u64 {
-        keys.iter()
-            .enumerate()
-            .fold(0, |bits, (i, key)| bits | u64::from(holds(*key)) << i)
-    }
-    match op {
-        Comparison::Lt => bits(keys, |k| k < word),
-        Comparison::LtEq => bits(keys, |k| k <= word),
-        Comparison::Gt => bits(keys, |k| k > word),
-        Comparison::GtEq => bits(keys, |k| k >= word),
-        Comparison::Eq => bits(keys, |k| k == word),
-        Comparison::NotEq => bits(keys, |k| k != word),
-    }
+    arch.dispatch(
+        #[inline(always)]
+        || match op {
+            Comparison::Lt => bits_where(keys, |k| k < word),
+            Comparison::LtEq => bits_where(keys, |k| k <= word),
+            Comparison::Gt => bits_where(keys, |k| k > word),
+            Comparison::GtEq => bits_where(keys, |k| k >= word),
+            Comparison::Eq => bits_where(keys, |k| k == word),
+            Comparison::NotEq => bits_where(keys, |k| k != word),
+        },
+    )
 }
 
-/// What the extremes of a block say about all its keys.
+/// For each searching key, whether some key, and whether every key, between `min` and `max` may satisfy
+/// `key OP searching`.
 #[inline]
-fn judge(op: Comparison, zone: Zone, word: u64) -> Verdict {
-    let Zone { min, max } = zone;
-    let (all, none) = match op {
-        Comparison::Lt => (max < word, min >= word),
-        Comparison::LtEq => (max <= word, min > word),
-        Comparison::Gt => (min > word, max <= word),
-        Comparison::GtEq => (min >= word, max < word),
-        Comparison::Eq => (min == word && max == word, word < min || word > max),
-        Comparison::NotEq => (word < min || word > max, min == word && max == word),
-    };
-    match (all, none) {
-        (true, _) => Verdict::All,
-        (_, true) => Verdict::None,
-        _ => Verdict::Some,
-    }
-}
-
-#[inline]
-pub(super) fn is_valid(keys: &Keys, row: usize) -> bool {
-    keys.valid.as_ref().is_none_or(|valid| valid.value(row))
+fn judge(arch: Arch, op: Comparison, min: u64, max: u64, searching: &[u64]) -> (u64, u64) {
+    arch.dispatch(
+        #[inline(always)]
+        || match op {
+            Comparison::Lt => (
+                bits_where(searching, |w| min < w),
+                bits_where(searching, |w| max < w),
+            ),
+            Comparison::LtEq => (
+                bits_where(searching, |w| min <= w),
+                bits_where(searching, |w| max <= w),
+            ),
+            Comparison::Gt => (
+                bits_where(searching, |w| max > w),
+                bits_where(searching, |w| min > w),
+            ),
+            Comparison::GtEq => (
+                bits_where(searching, |w| max >= w),
+                bits_where(searching, |w| min >= w),
+            ),
+            Comparison::Eq => (
+                bits_where(searching, |w| (min <= w) & (w <= max)),
+                bits_where(searching, |w| (min == w) & (w == max)),
+            ),
+            Comparison::NotEq => (
+                bits_where(searching, |w| (min != w) | (w != max)),
+                bits_where(searching, |w| (w < min) | (max < w)),
+            ),
+        },
+    )
 }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use super::SortedSide;
 use super::sorted_side::equality_column;
 use crate::column::DeviceBatch;
-use crate::device::{Bound, Buffer, Column, Device, Flags, Keys, Matches, Pairs, Ranges, Test};
+use crate::device::{
+    Bound, Buffer, Column, Device, Flags, Keys, Matches, Pairs, Ranges, Sorted, Test, ZonedKeys,
+};
 use crate::error::{BowtieError, Result};
 use crate::spec::{Side, ThetaSpec};
 
@@ -14,10 +16,14 @@ use crate::spec::{Side, ThetaSpec};
 pub(crate) struct Search {
     index: Arc<SortedSide>,
     sorted_side: Side,
+    /// The searching rows in the order of the keys that they search first; rows that cannot match are left out.
+    searching: Sorted,
+    /// All rows of the searching chunk.
+    rows: usize,
     ranges: Ranges,
     /// Keys of the searching side for each of the index's tests.
-    test_keys: Vec<Keys>,
-    /// Matches of each searching row.
+    test_keys: Vec<ZonedKeys>,
+    /// Matches of each searching position.
     counts: Buffer<u32>,
 }
 
@@ -59,6 +65,14 @@ impl Search {
         };
         let bound_keys = keys_of(&index.bounds)?;
         let test_keys = keys_of(&index.tests)?;
+        let not_null: Vec<&Keys> = bound_keys.iter().chain(&test_keys).collect();
+        let group_count = index.groups.as_ref().map_or(0, |domain| domain.groups());
+        let searching = device.sort(
+            batch.rows(),
+            not_null.first().copied(),
+            groups.as_ref().map(|ids| (ids, group_count)),
+            &not_null,
+        )?;
         let bounds: Vec<Bound<'_>> = index
             .bounds
             .iter()
@@ -68,10 +82,16 @@ impl Search {
                 searching,
             })
             .collect();
-        let ranges = device.range_bounds(&index.sorted, &bounds, groups.as_ref(), batch.rows())?;
+        let ranges = device.range_bounds(&index.sorted, &searching, &bounds, groups.as_ref())?;
+        let test_keys = test_keys
+            .iter()
+            .map(|keys| device.zone_keys(keys, &searching))
+            .collect::<Result<_>>()?;
         let mut search = Self {
             sorted_side: spec.sorted,
             counts: device.sequence(0, 0)?,
+            searching,
+            rows: batch.rows(),
             ranges,
             test_keys,
             index,
@@ -98,6 +118,7 @@ impl Search {
             .collect::<Result<Vec<_>>>()?;
         with(Matches {
             sorted: &self.index.sorted,
+            searching: &self.searching,
             ranges: &self.ranges,
             tests: &tests,
         })
@@ -106,11 +127,6 @@ impl Search {
     /// Whether every candidate of a range is a match.
     pub(crate) fn is_untested(&self) -> bool {
         self.index.tests.is_empty()
-    }
-
-    /// Matches of each searching row.
-    pub(crate) fn counts(&self) -> &Buffer<u32> {
-        &self.counts
     }
 
     /// Offsets of each searching row's pairs, and their total last.
@@ -149,15 +165,7 @@ impl Search {
         flags: &Flags,
         first: usize,
     ) -> Result<()> {
-        let counts;
-        let counts = match side == self.sorted_side {
-            false => &self.counts,
-            true => {
-                counts = self.cover(device)?;
-                &counts
-            }
-        };
-        device.set_flags_counted(flags, first, counts)
+        device.set_flags_counted(flags, first, &self.weights(device, side)?)
     }
 
     /// Whether [`Search::flag_matched`] and [`Search::weights`] can serve `side`.
@@ -166,54 +174,34 @@ impl Search {
     }
 
     /// Matches of each row of `side`; see [`Search::counts_side`].
-    pub(crate) fn weights(&self, device: &dyn Device, side: Side) -> Result<Weights<'_>> {
-        match side == self.sorted_side {
-            false => Ok(Weights::Counted(&self.counts)),
-            true => Ok(Weights::Covered(self.cover(device)?)),
+    pub(crate) fn weights(&self, device: &dyn Device, side: Side) -> Result<Buffer<u32>> {
+        if side != self.sorted_side {
+            return device.row_counts(&self.searching, &self.counts, self.rows);
         }
-    }
-
-    fn cover(&self, device: &dyn Device) -> Result<Buffer<u32>> {
         if !self.is_untested() {
             return Err(BowtieError::Internal("coverage of tested ranges".into()));
         }
         device.cover(&self.index.sorted, &self.ranges, self.index.rows())
     }
 
-    /// For each searching row the sum of `values` (a column of the sorted side) over its matches.
+    /// For each searching row the sum of `values` (a column of the sorted side) over its range.
     pub(crate) fn range_sum(&self, device: &dyn Device, values: &Column) -> Result<Column> {
-        device.range_sum(values, &self.index.sorted, &self.ranges)
+        self.with_matches(|matches| device.range_sum(values, matches, self.rows))
     }
 
-    /// For each searching row the number of its matches whose value is not NULL.
+    /// For each searching row how many rows of its range are not NULL in `values`.
     pub(crate) fn range_count(&self, device: &dyn Device, values: &Column) -> Result<Column> {
-        device.range_count(values, &self.index.sorted, &self.ranges)
+        self.with_matches(|matches| device.range_count(values, matches, self.rows))
     }
 
-    /// For each searching row the least or greatest value over its matches.
+    /// For each searching row the least or greatest value over its range.
     pub(crate) fn range_extreme(
         &self,
         device: &dyn Device,
         values: &Column,
         max: bool,
     ) -> Result<Column> {
-        device.range_extreme(values, &self.index.sorted, &self.ranges, max)
-    }
-}
-
-/// Matches of each row of one side.
-#[derive(Debug)]
-pub(crate) enum Weights<'a> {
-    Counted(&'a Buffer<u32>),
-    Covered(Buffer<u32>),
-}
-
-impl Weights<'_> {
-    pub(crate) fn counts(&self) -> &Buffer<u32> {
-        match self {
-            Self::Counted(counts) => counts,
-            Self::Covered(counts) => counts,
-        }
+        self.with_matches(|matches| device.range_extreme(values, matches, self.rows, max))
     }
 }
 

@@ -110,7 +110,7 @@ impl SortedSide {
         let sorted = device.sort(
             batch.rows(),
             sort_key.map(|key| &keys[key].0),
-            groups.as_ref().map(|(ids, domain)| (ids, domain)),
+            groups.as_ref().map(|(ids, domain)| (ids, domain.groups())),
             &not_null,
         )?;
         let mut key_columns = Vec::with_capacity(keys.len());

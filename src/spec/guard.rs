@@ -1,0 +1,123 @@
+//! Guards: what must hold of a tile's values for a rewritten condition to be exact.
+
+use arrow::array::{ArrayRef, AsArray};
+use arrow::compute::{cast, max, min};
+use arrow::datatypes::{DataType, Decimal128Type, Float64Type};
+
+use super::Side;
+
+/// A property of two chunks. Where it fails, the source's whole filter is evaluated instead of the rewritten one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Guard {
+    /// `first - second` (or `first + second`) stays between `low` and `high`, so DataFusion's integers do not wrap.
+    NoOverflow {
+        first: (Side, usize),
+        second: (Side, usize),
+        subtract: bool,
+        low: i128,
+        high: i128,
+    },
+    /// All values are finite, and small enough that their differences are.
+    Finite((Side, usize)),
+}
+
+/// Beyond it a difference of two floats may be infinite, or a slack of a few units in the last place underflow.
+const LARGEST_FLOAT: f64 = 1e300;
+
+impl Guard {
+    /// Whether it holds, given the columns of the chunks.
+    pub(crate) fn holds<'a>(&self, column: impl Fn(Side, usize) -> &'a ArrayRef) -> bool {
+        match *self {
+            Self::NoOverflow {
+                first,
+                second,
+                subtract,
+                low,
+                high,
+            } => {
+                let extremes = (
+                    extremes(column(first.0, first.1)),
+                    extremes(column(second.0, second.1)),
+                );
+                match extremes {
+                    (Extremes::Of(a, b), Extremes::Of(c, d)) => {
+                        let (c, d) = if subtract { (-d, -c) } else { (c, d) };
+                        a + c >= low && b + d <= high
+                    }
+                    (Extremes::Unknown, _) | (_, Extremes::Unknown) => false,
+                    // A side of NULLs alone has no pair at all.
+                    _ => true,
+                }
+            }
+            Self::Finite((side, index)) => {
+                let Ok(values) = cast(column(side, index), &DataType::Float64) else {
+                    return false;
+                };
+                let values = values.as_primitive::<Float64Type>();
+                values
+                    .iter()
+                    .flatten()
+                    .all(|v| v.is_finite() && v.abs() <= LARGEST_FLOAT)
+            }
+        }
+    }
+}
+
+enum Extremes {
+    Of(i128, i128),
+    /// No value but NULL.
+    Nothing,
+    Unknown,
+}
+
+/// Least and greatest value of an integer column.
+fn extremes(array: &ArrayRef) -> Extremes {
+    // 64-bit integers have at most 20 digits.
+    let Ok(values) = cast(array, &DataType::Decimal128(20, 0)) else {
+        return Extremes::Unknown;
+    };
+    let values = values.as_primitive::<Decimal128Type>();
+    match (min(values), max(values)) {
+        (Some(least), Some(greatest)) => Extremes::Of(least, greatest),
+        _ => Extremes::Nothing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{Float64Array, Int32Array};
+
+    use super::*;
+
+    #[test]
+    fn differences_that_may_wrap_are_found() {
+        let left: ArrayRef = Arc::new(Int32Array::from(vec![Some(0), None, Some(i32::MAX)]));
+        let right: ArrayRef = Arc::new(Int32Array::from(vec![Some(0), Some(5)]));
+        let holds = |subtract| {
+            Guard::NoOverflow {
+                first: (Side::Left, 0),
+                second: (Side::Right, 0),
+                subtract,
+                low: i32::MIN.into(),
+                high: i32::MAX.into(),
+            }
+            .holds(|side, _| if side == Side::Left { &left } else { &right })
+        };
+        assert!(holds(true));
+        assert!(!holds(false));
+    }
+
+    #[test]
+    fn floats_must_be_finite() {
+        let check = |values: Vec<Option<f64>>| {
+            let array: ArrayRef = Arc::new(Float64Array::from(values));
+            Guard::Finite((Side::Left, 0)).holds(|_, _| &array)
+        };
+        assert!(check(vec![Some(1.5), None]));
+        assert!(!check(vec![Some(f64::NAN)]));
+        assert!(!check(vec![Some(f64::NEG_INFINITY)]));
+        assert!(!check(vec![Some(1e301)]));
+    }
+}
