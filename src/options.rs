@@ -46,7 +46,12 @@ macro_rules! option_field {
     ($type:ty) => {
         impl ConfigField for $type {
             fn visit<V: Visit>(&self, v: &mut V, key: &str, description: &'static str) {
-                v.some(key, self, description)
+                // DataFusion lists an extension's options by the key given here: with the prefix, SHOW finds them.
+                v.some(
+                    &format!("{}.{key}", BowtieOptions::PREFIX),
+                    self,
+                    description,
+                )
             }
 
             fn set(&mut self, _: &str, value: &str) -> Result<()> {

@@ -1,6 +1,8 @@
 //! What lies on a device: [`Buffer`]s of words, [`Column`]s of values, and the structures that primitives hand to one
 //! another. Every one of them holds its [`Lease`]; where it lies is known to the device alone.
 
+use std::sync::Arc;
+
 use arrow::array::{Array, ArrayRef};
 use arrow::buffer::{BooleanBuffer, ScalarBuffer};
 use arrow::datatypes::ArrowNativeType;
@@ -43,7 +45,9 @@ impl<T: ArrowNativeType> Buffer<T> {
 pub(crate) struct Column {
     rows: usize,
     storage: ColumnStorage,
-    lease: Lease,
+    bytes: u64,
+    /// Shared with the columns that are slices of this one.
+    lease: Arc<Lease>,
 }
 
 #[derive(Debug)]
@@ -56,7 +60,8 @@ impl Column {
         Self {
             rows: array.len(),
             storage: ColumnStorage::Host(array),
-            lease,
+            bytes: lease.bytes(),
+            lease: Arc::new(lease),
         }
     }
 
@@ -69,9 +74,19 @@ impl Column {
         self.rows
     }
 
-    /// Bytes that it takes on the device, and took over the border if it crossed it.
+    /// Rows `from .. from + len`, in the same memory.
+    pub(super) fn host_slice(&self, from: usize, len: usize) -> Self {
+        Self {
+            rows: len,
+            storage: ColumnStorage::Host(self.on_host().slice(from, len)),
+            bytes: self.bytes / self.rows.max(1) as u64 * len as u64,
+            lease: Arc::clone(&self.lease),
+        }
+    }
+
+    /// Bytes that its rows take.
     pub(crate) fn bytes(&self) -> u64 {
-        self.lease.bytes()
+        self.bytes
     }
 }
 
@@ -95,7 +110,7 @@ impl Keys {
 #[derive(Debug)]
 pub(crate) struct Sorted {
     /// Row id at each sorted position.
-    pub(super) rows: Buffer<u32>,
+    pub(crate) rows: Buffer<u32>,
     /// Keys at each sorted position; `None` when only grouped.
     pub(super) keys: Option<Buffer<u64>>,
     /// Group `g` lies at positions `segments[g] .. segments[g + 1]`; `None` when all rows are one group.

@@ -94,6 +94,12 @@ pub(crate) trait Device: Debug + Send + Sync {
     /// `column[rows[i]]` at place `i`.
     fn gather(&self, column: &Column, rows: &Buffer<u32>) -> Result<Column>;
 
+    /// `column[from .. from + len]`, which may share its memory.
+    fn slice(&self, column: &Column, from: usize, len: usize) -> Result<Column>;
+
+    /// `column[row]`, `times` times.
+    fn repeat(&self, column: &Column, row: u32, times: usize) -> Result<Column>;
+
     /// `column[0 .. rows]` set to NULL.
     fn nulls(&self, data_type: &DataType, rows: usize) -> Result<Column>;
 
@@ -165,6 +171,18 @@ pub(crate) trait Device: Debug + Send + Sync {
         from: u64,
         len: usize,
     ) -> Result<Pairs>;
+
+    /// Matches a searching row must have on average for its untested range to be emitted as a slice of the sorted side
+    /// beside repeated values; `None` where expanding and gathering is faster at any length.
+    fn long_run(&self) -> Option<u64>;
+
+    /// The row at a searching position, and its range.
+    fn range_at(
+        &self,
+        searching: &Sorted,
+        ranges: &Ranges,
+        position: usize,
+    ) -> Result<(u32, std::ops::Range<usize>)>;
 
     /// The counts of searching positions by row id, 0 for rows that `searching` leaves out.
     fn row_counts(

@@ -13,9 +13,11 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, make_array, new_null_array,
+    Array, ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, UInt32Array, UInt64Array,
+    make_array, new_null_array,
 };
-use arrow::compute::{cast, take};
+use arrow::compute::kernels::cmp::eq;
+use arrow::compute::{cast, nullif, take};
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::utils::normalize_float_zero;
 use datafusion::execution::memory_pool::MemoryReservation;
@@ -97,6 +99,23 @@ impl GroupTable {
             accumulators,
             reservation,
         })
+    }
+
+    /// Merges the states of no rows into the one group of an aggregation without GROUP BY, which exists even then.
+    fn merge_nothing(&mut self, spec: &JoinAggregateSpec) -> Result<()> {
+        for (accumulator, aggregate) in self.accumulators.iter_mut().zip(&spec.aggregates) {
+            let states: Vec<ArrayRef> = match aggregate.function {
+                AggregateFunction::Count => vec![Arc::new(Int64Array::from(vec![0]))],
+                _ => aggregate
+                    .aggregate
+                    .state_fields()?
+                    .iter()
+                    .map(|field| new_null_array(field.data_type(), 1))
+                    .collect(),
+            };
+            accumulator.merge_batch(&states, &[0], 1)?;
+        }
+        Ok(())
     }
 
     fn len(&self) -> usize {
@@ -212,16 +231,7 @@ impl AggregateRun {
         let row_bytes = 16 * spec.aggregates.len();
         let mut table = GroupTable::new(&spec, reservation)?;
         if spec.group_columns.is_empty() {
-            // The one group exists even if nothing is ever merged into it.
-            for (accumulator, aggregate) in table.accumulators.iter_mut().zip(&spec.aggregates) {
-                let states: Vec<ArrayRef> = aggregate
-                    .aggregate
-                    .state_fields()?
-                    .iter()
-                    .map(|field| new_null_array(field.data_type(), 0))
-                    .collect();
-                accumulator.merge_batch(&states, &[], 1)?;
-            }
+            table.merge_nothing(&spec)?;
         }
         Ok(Self {
             size: PieceSize::new(device.as_ref(), row_bytes),
@@ -419,7 +429,7 @@ impl AggregateRun {
                     _ => self.weighed(aggregate, tile, side, &weights)?,
                 };
                 let types = aggregate.aggregate.state_fields()?;
-                let states = states
+                let mut states = states
                     .into_iter()
                     .zip(&types)
                     .map(|(state, field)| {
@@ -427,6 +437,11 @@ impl AggregateRun {
                         relabel(state, field.data_type())
                     })
                     .collect::<Result<Vec<_>>>()?;
+                if aggregate.function == AggregateFunction::Avg {
+                    // DataFusion divides by every count that is not NULL.
+                    let nothing = eq(&states[0], &UInt64Array::new_scalar(0))?;
+                    states[0] = nullif(&states[0], &nothing)?;
+                }
                 let total = self.table.len();
                 self.table.accumulators[i].merge_batch(&states, &groups, total)?;
             }

@@ -14,9 +14,11 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::metrics::{
-    BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
+    BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, RecordOutput,
 };
-use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::projection::{
+    EmbeddedProjection, ProjectionExec, try_embed_projection,
+};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     ChildStats, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, StatisticsArgs,
@@ -106,8 +108,8 @@ impl Batches {
             }
             None => batch,
         };
-        // A piece of at least half a batch goes on as it is: copying it would gain nothing.
-        if self.coalescer.is_empty() && batch.num_rows() >= self.batch_size.div_ceil(2) {
+        // A piece that is no small part of a batch goes on as it is: copying it would cost more than a batch does.
+        if self.coalescer.is_empty() && batch.num_rows() >= self.batch_size.div_ceil(8) {
             for from in (0..batch.num_rows()).step_by(self.batch_size) {
                 let rows = self.batch_size.min(batch.num_rows() - from);
                 self.ready.push_back(batch.slice(from, rows));
@@ -192,7 +194,7 @@ impl ExecutionPlan for BowtieDownloadExec {
             |(mut input, mut batches)| async move {
                 loop {
                     if let Some(batch) = batches.ready.pop_front() {
-                        batches.metrics.record_output(batch.num_rows());
+                        let batch = batch.record_output(&batches.metrics);
                         return Ok(Some((batch, (input, batches))));
                     }
                     let Some(chunks) = &mut input else {
@@ -203,6 +205,8 @@ impl ExecutionPlan for BowtieDownloadExec {
                         true => None,
                         false => chunks.try_next().await?,
                     };
+                    let timer = batches.metrics.elapsed_compute().clone();
+                    let _timer = timer.timer();
                     match chunk {
                         Some(chunk) => batches.push(chunk)?,
                         None => {
@@ -252,15 +256,19 @@ impl ExecutionPlan for BowtieDownloadExec {
         &self,
         projection: &ProjectionExec,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        let Some(join) = self.join() else {
-            return Ok(None);
+        match self.join() {
+            Some(_) => try_embed_projection(projection, self),
+            None => Ok(None),
+        }
+    }
+}
+
+impl EmbeddedProjection for BowtieDownloadExec {
+    fn with_projection(&self, projection: Option<Vec<usize>>) -> Result<Self> {
+        let input = match (self.join(), projection) {
+            (Some(join), Some(columns)) => Arc::new(join.with_output(&columns)?),
+            _ => Arc::clone(&self.input),
         };
-        let Some(join) = join.try_embed(projection)? else {
-            return Ok(None);
-        };
-        Ok(Some(Arc::new(Self::new(
-            Arc::new(join),
-            Arc::clone(&self.device),
-        ))))
+        Ok(Self::new(input, Arc::clone(&self.device)))
     }
 }

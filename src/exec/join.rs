@@ -10,12 +10,10 @@ use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::joins::utils::build_join_schema;
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
-use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, apply_expression_roots,
 };
@@ -97,27 +95,21 @@ impl BowtieJoinExec {
         })
     }
 
-    /// The join with `projection` embedded, when that is a choice of columns under their own names.
-    pub(super) fn try_embed(&self, projection: &ProjectionExec) -> Result<Option<Self>> {
-        let schema = self.schema();
-        let mut output = vec![];
-        for expr in projection.expr() {
-            match expr.expr.downcast_ref::<Column>() {
-                Some(column) if schema.field(column.index()).name() == &expr.alias => {
-                    output.push(self.spec.output[column.index()]);
-                }
-                _ => return Ok(None),
-            }
-        }
-        // A projection that only reorders gains nothing, and one of no columns keeps the row count as it is.
-        if output.is_empty() || output.len() >= self.spec.output.len() {
-            return Ok(None);
-        }
-        let embedded = self.with_spec(JoinSpec {
+    /// The join with only these of its output columns.
+    pub(super) fn with_output(&self, columns: &[usize]) -> Result<Self> {
+        let known = &self.spec.output;
+        let output = columns
+            .iter()
+            .map(|i| {
+                known.get(*i).copied().ok_or_else(|| {
+                    DataFusionError::Internal(format!("bowtie: the join has no column {i}"))
+                })
+            })
+            .collect::<Result<_>>()?;
+        self.with_spec(JoinSpec {
             output,
             ..self.spec.as_ref().clone()
-        })?;
-        Ok((embedded.schema() == projection.schema()).then_some(embedded))
+        })
     }
 }
 

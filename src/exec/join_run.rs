@@ -9,13 +9,14 @@ use parking_lot::Mutex;
 use super::matrix::{Matrix, NeededColumns, SearchedTile};
 use super::metrics::DeviceMetrics;
 use super::pieces::PieceSize;
+use super::runs::RunsOfTile;
 use crate::column::DeviceBatch;
 use crate::device::{Buffer, Device, Flags};
 use crate::error::{BowtieError, Result};
 use crate::spec::{JoinSpec, Output, Side};
 use crate::stream::StagedChunk;
 
-/// What may follow: `NextRight → Tiles → (Pairs → Tiles)* → RightEnd → NextRight`, and once the right side is at its end,
+/// What may follow: `NextRight → Tiles → (Pairs or Runs → Tiles)* → RightEnd → NextRight`, and once the right side is at its end,
 /// `LeftEnd → Done`.
 #[derive(Debug)]
 enum State {
@@ -25,6 +26,8 @@ enum State {
     Tiles,
     /// Pairs of a tile, from number `next` on.
     Pairs(Box<PairsOfTile>),
+    /// Pairs of a tile with long ranges.
+    Runs(Box<RunsOfTile>),
     /// Rows of the right chunk at hand that come out by themselves, from row `next` on.
     RightEnd {
         next: usize,
@@ -39,7 +42,7 @@ enum State {
 
 #[derive(Debug)]
 struct PairsOfTile {
-    tile: SearchedTile,
+    tile: Arc<SearchedTile>,
     offsets: Buffer<u64>,
     total: u64,
     next: u64,
@@ -140,6 +143,7 @@ impl JoinRun {
                 Ok(vec![])
             }
             State::Pairs(pairs) => self.emit_pairs(pairs),
+            State::Runs(runs) => self.emit_runs(runs),
             State::RightEnd { next } => self.emit_right_end(next),
             State::LeftEnd { chunk, next } => self.emit_left_end(chunk, next),
             State::Done => Ok(vec![]),
@@ -152,7 +156,7 @@ impl JoinRun {
         // Only flags are wanted of the searching side: one match a row is enough.
         let exists_only =
             !emits_pairs && self.spec.residual.is_none() && !self.spec.flags_side(theta.sorted);
-        let Some(tile) = self.matrix.next(exists_only)? else {
+        let Some(tile) = self.matrix.next(exists_only)?.map(Arc::new) else {
             self.state = match self.spec.flags_side(Side::Right) {
                 true => State::RightEnd { next: 0 },
                 false => {
@@ -184,6 +188,18 @@ impl JoinRun {
             self.metrics
                 .candidate_pairs
                 .add(usize::try_from(total).unwrap_or(usize::MAX));
+            let flags = flag_left || flag_right || has_residual;
+            if !flags && RunsOfTile::pay(self.device.as_ref(), &tile, total) {
+                match RunsOfTile::new(self.device.as_ref(), &self.spec, Arc::clone(&tile)) {
+                    Ok(runs) => {
+                        self.state = State::Runs(Box::new(runs));
+                        return Ok(());
+                    }
+                    // No room for columns in sorted order: their rows are gathered pair by pair.
+                    Err(error) if error.is_out_of_device_memory() => {}
+                    Err(error) => return Err(error),
+                }
+            }
             if total > 0 {
                 self.state = State::Pairs(Box::new(PairsOfTile {
                     tile,
@@ -225,6 +241,17 @@ impl JoinRun {
         self.state = match pairs.next < pairs.total {
             true => State::Pairs(pairs),
             false => State::Tiles,
+        };
+        Ok(made)
+    }
+
+    fn emit_runs(&mut self, mut runs: Box<RunsOfTile>) -> Result<Vec<DeviceBatch>> {
+        let timer = self.metrics.output_time.timer();
+        let made = runs.step(self.device.as_ref(), &self.spec)?;
+        timer.done();
+        self.state = match runs.is_done() {
+            true => State::Tiles,
+            false => State::Runs(runs),
         };
         Ok(made)
     }

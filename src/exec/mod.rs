@@ -9,6 +9,7 @@ mod matrix;
 mod metrics;
 mod pieces;
 mod residual;
+mod runs;
 mod upload;
 
 use std::sync::Arc;

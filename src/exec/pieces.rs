@@ -6,7 +6,7 @@ use crate::device::{Buffer, Device};
 use crate::error::Result;
 
 /// Rows of one piece, when memory allows: enough to amortise its overhead, few enough to stay in cache.
-const PIECE_ROWS: usize = 8192;
+pub(super) const PIECE_ROWS: usize = 8192;
 
 /// Pieces that one step makes for each that runs at the same time.
 const PIECES_PER_STEP: usize = 4;

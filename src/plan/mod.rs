@@ -112,10 +112,9 @@ impl BowtieRule {
         &self,
         plan: Arc<dyn ExecutionPlan>,
         options: &BowtieOptions,
-        device: &Arc<dyn Device>,
     ) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
         if let Some(source) = aggregate_source(&plan)
-            && let Some(fused) = self.fuse(&plan, &source, options, device)?
+            && let Some(fused) = self.fuse(&plan, &source, options)?
         {
             return Ok(Transformed::yes(fused));
         }
@@ -130,7 +129,8 @@ impl BowtieRule {
         match joined {
             Ok((source, spec)) => {
                 self.note(|| decision(plan.name(), Some(&source), Ok(&spec)));
-                Ok(Transformed::yes(join_plan(&source, spec, device)?))
+                let device = self.device(options)?;
+                Ok(Transformed::yes(join_plan(&source, spec, &device)?))
             }
             Err(Refusal::Decline(decline)) => {
                 let source = join_source(&plan).and_then(Result::ok);
@@ -147,7 +147,6 @@ impl BowtieRule {
         plan: &Arc<dyn ExecutionPlan>,
         source: &AggregateSource<'_>,
         options: &BowtieOptions,
-        device: &Arc<dyn Device>,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         // A join that is not taken says so itself, when the rule reaches it.
         let Some(Ok(join)) = join_source(source.join) else {
@@ -167,7 +166,8 @@ impl BowtieRule {
                     ..decision(plan.name(), Some(&join), Ok(&spec.join))
                 });
                 self.note(|| decision(source.join.name(), Some(&join), Ok(&spec.join)));
-                Ok(Some(aggregate_plan(&join, spec, device)?))
+                let device = self.device(options)?;
+                Ok(Some(aggregate_plan(&join, spec, &device)?))
             }
             Err(Refusal::Decline(decline)) => {
                 self.note(|| Decision {
@@ -192,8 +192,7 @@ impl PhysicalOptimizerRule for BowtieRule {
             self.note_untouched(&plan)?;
             return Ok(plan);
         }
-        let device = self.device(&options)?;
-        plan.transform_down(|node| self.rewrite(node, &options, &device))
+        plan.transform_down(|node| self.rewrite(node, &options))
             .data()
     }
 

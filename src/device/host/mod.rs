@@ -96,6 +96,14 @@ impl Device for HostDevice {
         values::gather(&self.budget, column, rows)
     }
 
+    fn slice(&self, column: &Column, from: usize, len: usize) -> Result<Column> {
+        Ok(column.host_slice(from, len))
+    }
+
+    fn repeat(&self, column: &Column, row: u32, times: usize) -> Result<Column> {
+        values::repeat(&self.budget, column, row, times)
+    }
+
     fn nulls(&self, data_type: &DataType, rows: usize) -> Result<Column> {
         values::nulls(&self.budget, data_type, rows)
     }
@@ -177,6 +185,21 @@ impl Device for HostDevice {
         len: usize,
     ) -> Result<Pairs> {
         expand::expand(&self.budget, matches, offsets, from, len)
+    }
+
+    fn long_run(&self) -> Option<u64> {
+        // A batch costs about as much as gathering some hundred rows.
+        Some(1024)
+    }
+
+    fn range_at(
+        &self,
+        searching: &Sorted,
+        ranges: &Ranges,
+        position: usize,
+    ) -> Result<(u32, std::ops::Range<usize>)> {
+        let range = ranges.lo.on_host()[position] as usize..ranges.hi.on_host()[position] as usize;
+        Ok((searching.rows.on_host()[position], range))
     }
 
     fn row_counts(

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, BooleanArray, UInt32Array, new_null_array};
+use arrow::array::{
+    Array, ArrayRef, ArrowPrimitiveType, BooleanArray, PrimitiveArray, UInt32Array,
+    downcast_primitive_array, new_null_array,
+};
 use arrow::compute::take;
 use arrow::datatypes::DataType;
 
@@ -33,6 +36,37 @@ pub(super) fn gather(budget: &Arc<Budget>, column: &Column, rows: &Buffer<u32>) 
         "output columns",
     )?;
     Ok(Column::host(array, lease))
+}
+
+pub(super) fn repeat(
+    budget: &Arc<Budget>,
+    column: &Column,
+    row: u32,
+    times: usize,
+) -> Result<Column> {
+    let array = column.on_host();
+    let repeated: ArrayRef = if array.is_null(row as usize) {
+        new_null_array(array.data_type(), times)
+    } else {
+        downcast_primitive_array! {
+            array => repeat_value(array, row as usize, times),
+            _ => take(array, &UInt32Array::from_value(row, times), None)?,
+        }
+    };
+    let lease = budget.lease(
+        repeated.to_data().get_slice_memory_size()? as u64,
+        "output columns",
+    )?;
+    Ok(Column::host(repeated, lease))
+}
+
+fn repeat_value<T: ArrowPrimitiveType>(
+    array: &PrimitiveArray<T>,
+    row: usize,
+    times: usize,
+) -> ArrayRef {
+    let repeated = PrimitiveArray::<T>::from_value(array.value(row), times);
+    Arc::new(repeated.with_data_type(array.data_type().clone()))
 }
 
 pub(super) fn nulls(budget: &Arc<Budget>, data_type: &DataType, rows: usize) -> Result<Column> {

@@ -1,5 +1,6 @@
 //! The searching side of a theta join: its ranges in the sorted side, its match counts, and the pairs in pieces.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::SortedSide;
@@ -127,6 +128,25 @@ impl Search {
     /// Whether every candidate of a range is a match.
     pub(crate) fn is_untested(&self) -> bool {
         self.index.tests.is_empty()
+    }
+
+    /// Searching positions; each has its range of sorted positions.
+    pub(crate) fn positions(&self) -> usize {
+        self.searching.len()
+    }
+
+    /// The searching row at a position, and its range of the columns that [`Search::cluster`] returns.
+    pub(crate) fn range_at(
+        &self,
+        device: &dyn Device,
+        position: usize,
+    ) -> Result<(u32, Range<usize>)> {
+        device.range_at(&self.searching, &self.ranges, position)
+    }
+
+    /// A column of the sorted side in sorted order.
+    pub(crate) fn cluster(&self, device: &dyn Device, column: &Column) -> Result<Column> {
+        device.gather(column, &self.index.sorted.rows)
     }
 
     /// Offsets of each searching row's pairs, and their total last.
