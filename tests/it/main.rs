@@ -1,3 +1,6 @@
 //! Whole-query tests, in one binary: linking DataFusion many times is slow.
 
+mod text;
+
+mod options;
 mod smoke;
