@@ -3,4 +3,5 @@
 mod text;
 
 mod options;
+mod plans;
 mod smoke;
