@@ -4,4 +4,5 @@ mod text;
 
 mod options;
 mod plans;
+mod regressions;
 mod smoke;
