@@ -5,4 +5,5 @@ mod text;
 mod options;
 mod plans;
 mod regressions;
+mod slt;
 mod smoke;
