@@ -1,0 +1,404 @@
+//! The `bowtie.*` options, by SQL: their values, defaults and refusals.
+
+use datafusion::execution::SessionStateBuilder;
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
+use datafusion::prelude::*;
+use datafusion_bowtie::{
+    BowtieOptions, BowtieSessionExt, Bytes, ChunkRows, DeviceChoice, Offload, ThetaStrategy,
+};
+
+use crate::text::{answer, empty_session, nodes, refusal, run, session};
+
+const THETA: &str = "SELECT r.a, s.a FROM r JOIN s ON r.a > s.a";
+
+fn options(context: &SessionContext) -> BowtieOptions {
+    let state = context.state();
+    let extensions = &state.config_options().extensions;
+    extensions.get::<BowtieOptions>().cloned().unwrap()
+}
+
+/// Each option as its own text shows it.
+fn shown(context: &SessionContext, option: &str) -> String {
+    let options = options(context);
+    match option {
+        "offload" => options.offload.to_string(),
+        "device" => options.device.to_string(),
+        "device_memory" => options.device_memory.to_string(),
+        "chunk_rows" => options.chunk_rows.to_string(),
+        "theta_strategy" => options.theta_strategy.to_string(),
+        other => panic!("no option {other}"),
+    }
+}
+
+#[test]
+fn defaults() {
+    let options = options(&empty_session());
+    assert_eq!(options.offload, Offload::Auto);
+    assert_eq!(options.device, DeviceChoice::Auto);
+    assert_eq!(options.device_memory, Bytes(None));
+    assert_eq!(options.chunk_rows, ChunkRows(None));
+    assert_eq!(
+        options.theta_strategy,
+        "auto".parse::<ThetaStrategy>().unwrap()
+    );
+}
+
+/// Option, value, and how the option shows it.
+const GOOD: [(&str, &str, &str); 29] = [
+    ("offload", "off", "off"),
+    ("offload", "auto", "auto"),
+    ("offload", "force", "force"),
+    ("offload", " FORCE ", "force"),
+    ("device", "auto", "auto"),
+    ("device", "host", "host"),
+    ("device", "Host", "host"),
+    ("device", "cuda", "cuda:0"),
+    ("device", "cuda:3", "cuda:3"),
+    ("device_memory", "auto", "auto"),
+    ("device_memory", "AUTO", "auto"),
+    ("device_memory", "1MB", "1MB"),
+    ("device_memory", "512MB", "512MB"),
+    ("device_memory", "512 mib", "512MB"),
+    ("device_memory", "8GB", "8GB"),
+    ("device_memory", "8G", "8GB"),
+    ("device_memory", "1.5GiB", "1536MB"),
+    ("device_memory", "2TB", "2TB"),
+    ("device_memory", "1048577", "1048577"),
+    ("device_memory", "2048KB", "2MB"),
+    ("chunk_rows", "auto", "auto"),
+    ("chunk_rows", "1", "1"),
+    ("chunk_rows", " 1000 ", "1000"),
+    ("chunk_rows", "1000000", "1000000"),
+    ("theta_strategy", "auto", "auto"),
+    ("theta_strategy", "range", "range"),
+    ("theta_strategy", "dominance", "dominance"),
+    ("theta_strategy", "tiles", "tiles"),
+    ("theta_strategy", "Tiles", "tiles"),
+];
+
+#[tokio::test]
+async fn good_values_are_taken() {
+    for (option, value, expected) in GOOD {
+        let context = empty_session();
+        context
+            .sql(&format!("SET bowtie.{option} = '{value}'"))
+            .await
+            .unwrap_or_else(|e| panic!("{option} = '{value}': {e}"));
+        assert_eq!(shown(&context, option), expected, "{option} = '{value}'");
+    }
+}
+
+/// Option, value, and the values that the refusal names.
+const BAD: [(&str, &str, &str); 25] = [
+    ("offload", "on", "use off, auto or force"),
+    ("offload", "true", "use off, auto or force"),
+    ("offload", "", "use off, auto or force"),
+    (
+        "device",
+        "gpu",
+        "use auto, host, cuda, or cuda:N with the GPU's number",
+    ),
+    ("device", "cuda:", "use auto, host, cuda, or cuda:N"),
+    ("device", "cuda:x", "use auto, host, cuda, or cuda:N"),
+    ("device", "cuda:-1", "use auto, host, cuda, or cuda:N"),
+    ("device", "host:1", "use auto, host, cuda, or cuda:N"),
+    (
+        "device_memory",
+        "",
+        "use auto, or a size of at least 1MB such as 512MB, 8GB or 1.5GiB",
+    ),
+    (
+        "device_memory",
+        "all",
+        "use auto, or a size of at least 1MB",
+    ),
+    ("device_memory", "0", "use auto, or a size of at least 1MB"),
+    (
+        "device_memory",
+        "1023KB",
+        "use auto, or a size of at least 1MB",
+    ),
+    (
+        "device_memory",
+        "-8GB",
+        "use auto, or a size of at least 1MB",
+    ),
+    (
+        "device_memory",
+        "8PB",
+        "use auto, or a size of at least 1MB",
+    ),
+    (
+        "device_memory",
+        "1.2.3GB",
+        "use auto, or a size of at least 1MB",
+    ),
+    (
+        "device_memory",
+        "99999999TB",
+        "use auto, or a size of at least 1MB",
+    ),
+    ("chunk_rows", "0", "use auto, or a number of rows from 1 to"),
+    (
+        "chunk_rows",
+        "-1",
+        "use auto, or a number of rows from 1 to",
+    ),
+    (
+        "chunk_rows",
+        "1.5",
+        "use auto, or a number of rows from 1 to",
+    ),
+    (
+        "chunk_rows",
+        "many",
+        "use auto, or a number of rows from 1 to",
+    ),
+    (
+        "chunk_rows",
+        "4294967296",
+        "use auto, or a number of rows from 1 to",
+    ),
+    (
+        "chunk_rows",
+        "99999999999999999999",
+        "use auto, or a number of rows from 1 to",
+    ),
+    (
+        "theta_strategy",
+        "iejoin",
+        "use auto, range, dominance or tiles",
+    ),
+    ("theta_strategy", "", "use auto, range, dominance or tiles"),
+    (
+        "theta_strategy",
+        "range,tiles",
+        "use auto, range, dominance or tiles",
+    ),
+];
+
+/// The refusal names the option, the value and the allowed values, and the option keeps its value.
+#[tokio::test]
+async fn bad_values_are_refused() {
+    for (option, value, allowed) in BAD {
+        let context = empty_session();
+        let before = shown(&context, option);
+        let message = refusal(&context, &format!("SET bowtie.{option} = '{value}'")).await;
+        let expected = format!("bowtie.{option} cannot be '{value}': {allowed}");
+        assert!(message.contains(&expected), "{message}\nlacks\n{expected}");
+        assert_eq!(shown(&context, option), before, "{option} = '{value}'");
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_option_is_refused() {
+    let message = refusal(&empty_session(), "SET bowtie.ofload = 'off'").await;
+    assert!(message.contains("ofload"), "{message}");
+}
+
+/// A number needs no quotes.
+#[tokio::test]
+async fn numbers_may_stand_without_quotes() {
+    let context = empty_session();
+    run(&context, "SET bowtie.chunk_rows = 1000").await.unwrap();
+    run(&context, "SET bowtie.device_memory = 2097152")
+        .await
+        .unwrap();
+    assert_eq!(shown(&context, "chunk_rows"), "1000");
+    assert_eq!(shown(&context, "device_memory"), "2MB");
+}
+
+#[tokio::test]
+async fn options_of_the_configuration_are_kept() {
+    let mut set = BowtieOptions::default();
+    set.offload = Offload::Force;
+    let state = SessionStateBuilder::new()
+        .with_config(SessionConfig::new().with_option_extension(set))
+        .with_default_features()
+        .with_bowtie()
+        .unwrap()
+        .build();
+    let context = SessionContext::new_with_state(state);
+    assert_eq!(options(&context).offload, Offload::Force);
+}
+
+#[tokio::test]
+async fn show_names_the_option_and_its_value() {
+    let context = session("force").await;
+    assert_eq!(
+        answer(&context, "SHOW bowtie.offload").await,
+        "bowtie.offload force"
+    );
+}
+
+/// `SHOW ALL` and `information_schema.df_settings` list every option by the name that SET takes.
+#[tokio::test]
+async fn all_options_are_listed_by_their_names() {
+    let context = session("force").await;
+    let sql = "SELECT name FROM information_schema.df_settings
+               WHERE name NOT LIKE 'datafusion.%' AND description IS NOT NULL";
+    let names = answer(&context, sql).await;
+    assert_eq!(
+        names.lines().collect::<Vec<_>>(),
+        [
+            "bowtie.chunk_rows",
+            "bowtie.device",
+            "bowtie.device_memory",
+            "bowtie.offload",
+            "bowtie.theta_strategy",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn an_option_works_from_the_next_query_on() {
+    let context = session("force").await;
+    assert!(!nodes(&context, THETA, &["BowtieJoinExec"]).await.is_empty());
+    run(&context, "SET bowtie.offload = 'off'").await.unwrap();
+    assert!(nodes(&context, THETA, &["BowtieJoinExec"]).await.is_empty());
+}
+
+#[tokio::test]
+async fn cuda_is_refused_when_a_query_is_planned() {
+    let context = session("force").await;
+    context.sql("SET bowtie.device = 'cuda:1'").await.unwrap();
+    let message = refusal(&context, THETA).await;
+    for part in [
+        "bowtie.device = 'cuda:1' is not available",
+        "no CUDA device",
+        "SET bowtie.device = 'auto' or 'host'",
+    ] {
+        assert!(message.contains(part), "{message}\nlacks\n{part}");
+    }
+    // The option can be set back, and does no harm while nothing is offloaded.
+    context.sql("SET bowtie.offload = 'off'").await.unwrap();
+    run(&context, THETA).await.unwrap();
+    context.sql("SET bowtie.device = 'host'").await.unwrap();
+    context.sql("SET bowtie.offload = 'force'").await.unwrap();
+    run(&context, THETA).await.unwrap();
+}
+
+/// Strategy, condition, and what the refusal says.
+const CONTRADICTIONS: [(&str, &str, &str); 4] = [
+    (
+        "range",
+        "r.a > s.a AND r.b < s.b",
+        "it is no range of one column",
+    ),
+    ("range", "r.a <> s.a", "it is no range of one column"),
+    (
+        "dominance",
+        "r.a > s.a",
+        "it has fewer than two inequalities",
+    ),
+    (
+        "dominance",
+        "r.a + s.a > 3",
+        "it has fewer than two inequalities",
+    ),
+];
+
+#[tokio::test]
+async fn a_strategy_that_cannot_serve_is_refused() {
+    for (strategy, condition, why) in CONTRADICTIONS {
+        let context = session("force").await;
+        context
+            .sql(&format!("SET bowtie.theta_strategy = '{strategy}'"))
+            .await
+            .unwrap();
+        let sql = format!("SELECT r.a FROM r JOIN s ON {condition}");
+        let message = refusal(&context, &sql).await;
+        let expected = [
+            &format!("bowtie.theta_strategy = '{strategy}' cannot serve "),
+            why,
+            "SET bowtie.theta_strategy = 'auto' or '",
+        ];
+        for part in expected {
+            assert!(message.contains(part), "{message}\nlacks\n{part}");
+        }
+        // What it advises works.
+        context
+            .sql("SET bowtie.theta_strategy = 'auto'")
+            .await
+            .unwrap();
+        run(&context, &sql).await.unwrap();
+    }
+}
+
+/// The whole text, once.
+#[tokio::test]
+async fn the_text_of_a_refused_strategy() {
+    let context = session("force").await;
+    context
+        .sql("SET bowtie.theta_strategy = 'dominance'")
+        .await
+        .unwrap();
+    insta::assert_snapshot!(refusal(&context, THETA).await, @r"
+    bowtie
+    caused by
+    Error during planning: bowtie.theta_strategy = 'dominance' cannot serve 'a > a': it has fewer than two inequalities; SET bowtie.theta_strategy = 'auto' or 'range'
+    ");
+}
+
+#[test]
+fn bowtie_twice_is_refused() {
+    let twice = SessionStateBuilder::new()
+        .with_default_features()
+        .with_bowtie()
+        .unwrap()
+        .with_bowtie();
+    let message = twice.expect_err("refused").to_string();
+    assert!(
+        message.contains("with_bowtie was called twice"),
+        "{message}"
+    );
+}
+
+/// A state that already has bowtie, built upon.
+#[test]
+fn bowtie_on_a_state_that_has_it_is_refused() {
+    let again = SessionStateBuilder::new_from_existing(empty_session().state()).with_bowtie();
+    assert!(again.is_err());
+}
+
+#[test]
+fn a_state_without_the_rule_that_it_stands_before_is_refused() {
+    let mut rules = PhysicalOptimizer::new().rules;
+    rules.retain(|rule| rule.name() != "EnsureRequirements");
+    let without = SessionStateBuilder::new()
+        .with_default_features()
+        .with_physical_optimizer_rules(rules)
+        .with_bowtie();
+    let message = without.expect_err("refused").to_string();
+    assert!(
+        message.contains("before the physical optimizer rule EnsureRequirements"),
+        "{message}"
+    );
+}
+
+#[test]
+fn the_rule_stands_before_the_one_that_ensures_requirements() {
+    let state = empty_session().state();
+    let names: Vec<&str> = state
+        .physical_optimizers()
+        .iter()
+        .map(|rule| rule.name())
+        .collect();
+    let at = names.iter().position(|name| *name == "bowtie").unwrap();
+    assert_eq!(names[at + 1], "EnsureRequirements");
+    assert_eq!(names.iter().filter(|name| **name == "bowtie").count(), 1);
+}
+
+/// They keep bowtie's rule and its table function.
+#[tokio::test]
+async fn default_features_may_come_later() {
+    let state = SessionStateBuilder::new()
+        .with_bowtie()
+        .unwrap()
+        .with_default_features()
+        .build();
+    let context = SessionContext::new_with_state(state);
+    let query = "SELECT * FROM (VALUES (1)) a(x) CROSS JOIN (VALUES (1)) b(y)";
+    let sql = format!("SELECT decision FROM bowtie_explain('{query}')");
+    assert_eq!(answer(&context, &sql).await, "declined");
+}
