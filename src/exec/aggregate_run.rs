@@ -345,7 +345,10 @@ impl AggregateRun {
         let flagged = [Side::Left, Side::Right]
             .into_iter()
             .find(|side| self.spec.join.flags_side(*side));
-        let by_pairs = ways.contains(&Way::Pairs)
+        // Also without any aggregate, as in SELECT DISTINCT.
+        let by_pairs = tile.whole_filter
+            || self.spec.join.residual.is_some()
+            || ways.contains(&Way::Pairs)
             || flagged.is_some_and(|side| !tile.search.counts_side(side))
             // Groups without aggregates still need to know which rows have a match.
             || matches!(self.spec.group_side, GroupSide::Side(side) if !tile.search.counts_side(side));
@@ -383,9 +386,6 @@ impl AggregateRun {
     }
 
     fn way(&self, aggregate: &AggregateSpec, tile: &SearchedTile) -> Way {
-        if tile.whole_filter || self.spec.join.residual.is_some() {
-            return Way::Pairs;
-        }
         let weighed = |side: Side| match tile.search.counts_side(side) {
             true => Way::Weighed(side),
             false => Way::Pairs,

@@ -123,6 +123,18 @@ pub(super) fn join_aggregate_spec(
     {
         aggregates.push(source.aggregate(&mut join, aggregate, filter.as_ref())?);
     }
+    // Counts come cheapest for the side that searches, and folds go over the side that is sorted.
+    let searching = match group_side {
+        GroupSide::Side(side) => Some(side),
+        GroupSide::Nothing => aggregates
+            .iter()
+            .find_map(|a| a.argument.map(|(side, _)| side)),
+    };
+    if let Some(searching) = searching
+        && join.theta.can_sort(searching.other())
+    {
+        join.theta.sorted = searching.other();
+    }
     Ok(JoinAggregateSpec {
         group_side,
         group_columns,

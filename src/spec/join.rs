@@ -166,6 +166,22 @@ pub(crate) struct ThetaSpec {
     pub comparisons: Vec<ColumnComparison>,
 }
 
+impl ThetaSpec {
+    /// Whether the strategy can sort `side`: a range needs one column there for all its inequalities.
+    pub(crate) fn can_sort(&self, side: Side) -> bool {
+        let mut columns = self
+            .comparisons
+            .iter()
+            .filter(|c| c.op.is_range())
+            .map(|c| c.column(side));
+        match (self.strategy, columns.next()) {
+            (Strategy::Range, Some(first)) => columns.all(|column| column == first),
+            (Strategy::Range, None) => false,
+            _ => true,
+        }
+    }
+}
+
 /// One column that comes out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Output {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow::compute::concat_batches;
 use arrow::datatypes::SchemaRef;
 use datafusion::error::Result;
@@ -83,7 +83,7 @@ impl Chunker {
     pub(crate) fn push(&mut self, batch: &RecordBatch) -> Result<Vec<StagedChunk>> {
         let mut full = vec![];
         let mut from = 0;
-        let row_bytes = batch.get_array_memory_size() / batch.num_rows().max(1);
+        let row_bytes = batch_bytes(batch) / batch.num_rows().max(1);
         while from < batch.num_rows() {
             let room = self.limits.rows - self.waiting_rows;
             let rows_of_bytes =
@@ -144,7 +144,7 @@ impl Chunker {
                     new_null_array(self.schema.field(column).data_type(), rows)
                 }
             };
-            reservation.try_grow(array.get_array_memory_size())?;
+            reservation.try_grow(array_bytes(&array))?;
             columns.push(array);
         }
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
@@ -154,4 +154,16 @@ impl Chunker {
             _reservation: reservation,
         }))
     }
+}
+
+/// Bytes of the rows of a batch, whatever larger buffers they are slices of.
+fn batch_bytes(batch: &RecordBatch) -> usize {
+    batch.columns().iter().map(array_bytes).sum()
+}
+
+fn array_bytes(array: &ArrayRef) -> usize {
+    array
+        .to_data()
+        .get_slice_memory_size()
+        .unwrap_or_else(|_| array.get_array_memory_size())
 }

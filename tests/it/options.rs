@@ -293,7 +293,7 @@ const CONTRADICTIONS: [(&str, &str, &str); 4] = [
     ),
     (
         "dominance",
-        "r.a + s.a > 3",
+        "r.a * s.a > 3",
         "it has fewer than two inequalities",
     ),
 ];
@@ -336,7 +336,7 @@ async fn the_text_of_a_refused_strategy() {
     insta::assert_snapshot!(refusal(&context, THETA).await, @r"
     bowtie
     caused by
-    Error during planning: bowtie.theta_strategy = 'dominance' cannot serve 'a > a': it has fewer than two inequalities; SET bowtie.theta_strategy = 'auto' or 'range'
+    Error during planning: bowtie.theta_strategy = 'dominance' cannot serve 'left.a > right.a': it has fewer than two inequalities; SET bowtie.theta_strategy = 'auto' or 'range'
     ");
 }
 

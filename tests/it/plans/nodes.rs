@@ -13,7 +13,7 @@ async fn a_join_stands_between_uploads_and_a_download() {
     let sql = "SELECT r.a, s.t FROM r JOIN s ON r.a > s.a";
     assert_snapshot!(plan(&context, sql).await, @r"
     BowtieDownloadExec: device=host
-      BowtieJoinExec: device=host, join_type=Inner, strategy=range, sorted=left, theta=[a > a], output=[a, t]
+      BowtieJoinExec: device=host, join_type=Inner, strategy=range, sorted=left, theta=[left.a > right.a], output=[a, t]
         BowtieUploadExec: device=host
           DataSourceExec: partitions=2, partition_sizes=[1, 0]
         BowtieUploadExec: device=host
@@ -28,7 +28,7 @@ async fn an_aggregation_is_fused_with_its_join() {
     assert_snapshot!(plan(&context, sql).await, @r"
     ProjectionExec: expr=[a@0 as a, count(Int64(1))@1 as count(*), sum(s.b)@2 as sum(s.b)]
       BowtieDownloadExec: device=host
-        BowtieJoinAggregateExec: gby=[a], aggr=[count(Int64(1)), sum(s.b)], device=host, join_type=Inner, strategy=range, sorted=left, theta=[a > a]
+        BowtieJoinAggregateExec: gby=[a], aggr=[count(Int64(1)), sum(s.b)], device=host, join_type=Inner, strategy=range, sorted=left, theta=[left.a > right.a]
           BowtieUploadExec: device=host
             DataSourceExec: partitions=2, partition_sizes=[1, 0]
           BowtieUploadExec: device=host
@@ -91,21 +91,21 @@ async fn every_join_node_of_datafusion_is_taken() {
 async fn a_range_of_one_column() {
     let context = session("force").await;
     let sql = "SELECT r.a, s.a FROM r JOIN s ON r.a >= s.a AND r.b < s.a";
-    assert_snapshot!(nodes(&context, sql, JOIN).await, @"BowtieJoinExec: device=host, join_type=Inner, strategy=range, sorted=left, theta=[a >= a, b < a], output=[a, a]");
+    assert_snapshot!(nodes(&context, sql, JOIN).await, @"BowtieJoinExec: device=host, join_type=Inner, strategy=range, sorted=left, theta=[left.a <= right.a, left.a > right.b], output=[a, a]");
 }
 
 #[tokio::test]
 async fn two_inequalities_on_columns_of_their_own() {
     let context = session("force").await;
     let sql = "SELECT r.a, s.a FROM r JOIN s ON r.a > s.a AND r.b < s.b";
-    assert_snapshot!(nodes(&context, sql, JOIN).await, @"BowtieJoinExec: device=host, join_type=Inner, strategy=dominance, sorted=left, theta=[a > a, b < b], output=[a, a]");
+    assert_snapshot!(nodes(&context, sql, JOIN).await, @"BowtieJoinExec: device=host, join_type=Inner, strategy=dominance, sorted=left, theta=[left.a < right.a, left.b > right.b], output=[a, a]");
 }
 
 #[tokio::test]
 async fn no_range_at_all() {
     let context = session("force").await;
     let sql = "SELECT r.a, s.a FROM r JOIN s ON r.a <> s.a";
-    assert_snapshot!(nodes(&context, sql, JOIN).await, @"BowtieJoinExec: device=host, join_type=Inner, strategy=tiles, sorted=left, theta=[a != a], output=[a, a]");
+    assert_snapshot!(nodes(&context, sql, JOIN).await, @"BowtieJoinExec: device=host, join_type=Inner, strategy=tiles, sorted=left, theta=[left.a <> right.a], output=[a, a]");
 }
 
 #[tokio::test]
@@ -127,8 +127,8 @@ async fn a_forced_strategy() {
 #[tokio::test]
 async fn keys_theta_and_residual_are_told_apart() {
     let context = session("force").await;
-    let sql = "SELECT r.a, s.a FROM r JOIN s ON r.k = s.k AND r.a > s.a AND r.b + s.b > 3";
-    assert_snapshot!(nodes(&context, sql, JOIN).await, @"BowtieJoinExec: device=host, join_type=Inner, strategy=range, sorted=left, on=[k = k], theta=[a > a], residual=b + b > 3, output=[a, a]");
+    let sql = "SELECT r.a, s.a FROM r JOIN s ON r.k = s.k AND r.a > s.a AND r.b * s.b > 3";
+    assert_snapshot!(nodes(&context, sql, JOIN).await, @"BowtieJoinExec: device=host, join_type=Inner, strategy=dominance, sorted=left, on=[left.k = right.k], theta=[left.a < right.a, CAST(left.b AS Decimal128(20, 0)) > CAST(3 AS Decimal128(20, 0)) - CAST(right.b AS Decimal128(20, 0))], output=[a, a]");
 }
 
 /// What reads one side only is evaluated once a row, while uploading.
@@ -138,7 +138,7 @@ async fn expressions_of_one_side_are_evaluated_by_the_upload() {
     let sql = "SELECT r.a, s.a FROM r JOIN s ON r.a + 1 > s.a * 2 AND upper(r.t) <> s.t";
     assert_snapshot!(nodes(&context, sql, BOWTIE).await, @r"
     BowtieDownloadExec: device=host
-    BowtieJoinExec: device=host, join_type=Inner, strategy=range, sorted=left, theta=[a + 1 > a * 2, upper(t) != t], output=[a, a]
+    BowtieJoinExec: device=host, join_type=Inner, strategy=range, sorted=left, theta=[left.a + 1 > right.a * 2, upper(left.t) <> right.t], output=[a, a]
     BowtieUploadExec: device=host, evaluate=[a + 1, upper(t)]
     BowtieUploadExec: device=host, evaluate=[a * 2]
     ");
@@ -150,7 +150,7 @@ async fn a_projection_is_embedded() {
     let sql = "SELECT s.t FROM r JOIN s ON r.a > s.a AND r.b < s.b";
     assert_snapshot!(plan(&context, sql).await, @r"
     BowtieDownloadExec: device=host
-      BowtieJoinExec: device=host, join_type=Inner, strategy=dominance, sorted=left, theta=[a > a, b < b], output=[t]
+      BowtieJoinExec: device=host, join_type=Inner, strategy=dominance, sorted=left, theta=[left.a > right.a, left.b < right.b], output=[t]
         BowtieUploadExec: device=host
           DataSourceExec: partitions=2, partition_sizes=[1, 0]
         BowtieUploadExec: device=host
@@ -167,7 +167,7 @@ async fn a_projection_with_other_names_stays() {
     ProjectionExec: expr=[t@2 as u, a@0 + 1 as v]
       RepartitionExec: partitioning=RoundRobinBatch(2), input_partitions=1
         BowtieDownloadExec: device=host
-          BowtieJoinExec: device=host, join_type=Inner, strategy=range, sorted=left, theta=[a > a], output=[a, a, t]
+          BowtieJoinExec: device=host, join_type=Inner, strategy=range, sorted=left, theta=[left.a > right.a], output=[a, a, t]
             BowtieUploadExec: device=host
               DataSourceExec: partitions=2, partition_sizes=[1, 0]
             BowtieUploadExec: device=host
@@ -181,7 +181,7 @@ async fn a_limit_reaches_the_join() {
     let sql = "SELECT r.a, s.a FROM r JOIN s ON r.a > s.a LIMIT 3";
     assert_snapshot!(nodes(&context, sql, &["Bowtie", "Global", "Local"]).await, @r"
     BowtieDownloadExec: device=host, fetch=3
-    BowtieJoinExec: device=host, join_type=Inner, strategy=range, sorted=left, theta=[a > a], fetch=3, output=[a, a]
+    BowtieJoinExec: device=host, join_type=Inner, strategy=range, sorted=left, theta=[left.a > right.a], fetch=3, output=[a, a]
     BowtieUploadExec: device=host
     BowtieUploadExec: device=host
     ");
@@ -194,7 +194,7 @@ async fn an_offset_is_added_to_the_limit_of_the_join() {
     assert_snapshot!(nodes(&context, sql, &["Bowtie", "Global", "Local"]).await, @r"
     GlobalLimitExec: skip=2, fetch=3
     BowtieDownloadExec: device=host, fetch=5
-    BowtieJoinExec: device=host, join_type=Inner, strategy=range, sorted=left, theta=[a > a], fetch=5, output=[a, a]
+    BowtieJoinExec: device=host, join_type=Inner, strategy=range, sorted=left, theta=[left.a > right.a], fetch=5, output=[a, a]
     BowtieUploadExec: device=host
     BowtieUploadExec: device=host
     ");
@@ -208,7 +208,7 @@ async fn a_limit_above_a_sort_does_not_reach_the_join() {
     assert_snapshot!(nodes(&context, sql, &["Bowtie", "Sort"]).await, @r"
     SortExec: TopK(fetch=3), expr=[b@2 ASC NULLS LAST], preserve_partitioning=[false]
     BowtieDownloadExec: device=host
-    BowtieJoinExec: device=host, join_type=Inner, strategy=range, sorted=left, theta=[a > a], output=[a, a, b]
+    BowtieJoinExec: device=host, join_type=Inner, strategy=range, sorted=left, theta=[left.a < right.a], output=[a, a, b]
     BowtieUploadExec: device=host
     BowtieUploadExec: device=host
     ");

@@ -23,7 +23,7 @@ async fn tree(context: &SessionContext, sql: &str) -> String {
 #[tokio::test]
 async fn a_join() {
     let context = session("force").await;
-    let sql = "SELECT r.a, s.a FROM r JOIN s ON r.k = s.k AND r.a > s.a AND r.b + s.b > 3";
+    let sql = "SELECT r.a, s.a FROM r JOIN s ON r.k = s.k AND r.a > s.a AND r.b * s.b > 3";
     assert_snapshot!(tree(&context, sql).await, @r"
     ┌───────────────────────────┐
     │     BowtieDownloadExec    │
