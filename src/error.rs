@@ -25,6 +25,8 @@ pub(crate) enum BowtieError {
     Arrow(Arc<ArrowError>),
     /// A DataFusion expression or accumulator failed.
     DataFusion(Arc<DataFusionError>),
+    /// The stream was dropped while a step ran; nobody sees it.
+    Cancelled,
     /// A defect of this crate.
     Internal(String),
 }
@@ -53,6 +55,7 @@ impl fmt::Display for BowtieError {
             Self::TooLarge(message) => write!(f, "bowtie: {message}"),
             Self::Arrow(e) => write!(f, "{e}"),
             Self::DataFusion(e) => write!(f, "{e}"),
+            Self::Cancelled => f.write_str("bowtie: the query was cancelled"),
             Self::Internal(message) => write!(
                 f,
                 "bowtie: internal error: {message}; please report it, and SET bowtie.offload = 'off' meanwhile"
@@ -89,6 +92,7 @@ impl From<BowtieError> for DataFusionError {
                 Ok(e) => e,
                 Err(shared) => DataFusionError::Shared(shared),
             },
+            BowtieError::Cancelled => DataFusionError::Execution(e.to_string()),
             BowtieError::Internal(_) => DataFusionError::Internal(e.to_string()),
         }
     }

@@ -22,7 +22,7 @@
 //!  device/    trait Device: memory + primitives ──► host/ (plain Rust, all cores)
 //! ```
 //!
-//! Start with [`BowtieSessionExt`]; every option is a field of [`BowtieOptions`]. In the comments, **[T]** is Bellas and
+//! Start with [`BowtieSessionExt`]; every option is a field of [`BowtieOptions`]. In the comments, **\[T\]** is Bellas and
 //! Gounaris, *GPU processing of theta-joins* (2017).
 
 #![forbid(unsafe_code)]

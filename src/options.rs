@@ -216,10 +216,10 @@ impl FromStr for ChunkRows {
             return Ok(Self(None));
         }
         match text.parse::<usize>() {
-            Ok(rows) if (1..=crate::device::MAX_CHUNK_ROWS).contains(&rows) => Ok(Self(Some(rows))),
+            Ok(rows) if (1..=crate::spec::MAX_CHUNK_ROWS).contains(&rows) => Ok(Self(Some(rows))),
             _ => config_err!(
                 "bowtie.chunk_rows cannot be '{value}': use auto, or a number of rows from 1 to {}",
-                crate::device::MAX_CHUNK_ROWS
+                crate::spec::MAX_CHUNK_ROWS
             ),
         }
     }

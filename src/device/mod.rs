@@ -11,6 +11,7 @@ pub(crate) mod open;
 
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use arrow::array::ArrayRef;
 use arrow::buffer::ScalarBuffer;
@@ -22,9 +23,7 @@ pub(crate) use host::{Flags, GroupDomain, KeyDomain, ZonedKeys};
 
 use crate::error::Result;
 use crate::spec::Comparison;
-
-/// Most rows that a chunk may have: row ids are `u32`, and one value is kept for "no row".
-pub(crate) const MAX_CHUNK_ROWS: usize = u32::MAX as usize - 1;
+pub(crate) use crate::spec::MAX_CHUNK_ROWS;
 
 /// "In no group": the row can match nothing.
 pub(crate) const NO_GROUP: u32 = u32::MAX;
@@ -65,8 +64,11 @@ pub(crate) trait Device: Debug + Send + Sync {
     /// The budget that allocations are leased from.
     fn budget(&self) -> &Arc<Budget>;
 
-    /// The same device with a queue of its own and another budget: one for each operator's partition.
-    fn attach(&self, budget: Arc<Budget>) -> Arc<dyn Device>;
+    /// The same device with a queue of its own and another budget: one for each execution of an operator. Long primitives
+    /// of the handle end with [`BowtieError::Cancelled`] soon after `cancelled` is set.
+    ///
+    /// [`BowtieError::Cancelled`]: crate::error::BowtieError::Cancelled
+    fn attach(&self, budget: Arc<Budget>, cancelled: Arc<AtomicBool>) -> Arc<dyn Device>;
 
     /// How many pieces of output are worth computing at the same time.
     fn concurrent_pieces(&self) -> usize;

@@ -29,7 +29,7 @@ impl Devices {
         let budget = Budget::new(limit);
         let device = match opened.values().next() {
             // Any handle knows the one thread pool.
-            Some(other) => other.attach(budget),
+            Some(other) => other.attach(budget, Arc::default()),
             None => Arc::new(HostDevice::new(0, budget)?),
         };
         opened.insert(limit, Arc::clone(&device));

@@ -20,12 +20,12 @@ use futures::{FutureExt, StreamExt, TryStreamExt};
 use super::aggregate_run::AggregateRun;
 use super::join::{fmt_join, fmt_join_tree, gather, staged};
 use super::metrics::DeviceMetrics;
-use super::{DeviceChunk, DeviceExec, DeviceStream, as_device, device_only, exactly};
+use super::{CancelOnDrop, DeviceChunk, DeviceExec, DeviceStream, as_device, device_only, exactly};
 use crate::device::Device;
 use crate::spec::JoinAggregateSpec;
 use crate::stream::StagedChunk;
 
-/// Computes COUNT, SUM, AVG, MIN and MAX over a join, grouped by nothing or by columns of one side ([T] section 4).
+/// Computes COUNT, SUM, AVG, MIN and MAX over a join, grouped by nothing or by columns of one side (\[T\] section 4).
 ///
 /// It walks the join matrix as [`super::BowtieJoinExec`] does, but merges partial states of each tile into DataFusion's own
 /// accumulators instead of writing pairs. All groups come out at the end.
@@ -97,6 +97,7 @@ struct Driver {
     spec: Arc<JoinAggregateSpec>,
     device: Arc<dyn Device>,
     context: Arc<TaskContext>,
+    _cancel: CancelOnDrop,
     metrics: DeviceMetrics,
 }
 
@@ -155,11 +156,15 @@ async fn blocking<T: Send + 'static>(
 
 impl DeviceExec for BowtieJoinAggregateExec {
     fn execute_device(&self, context: Arc<TaskContext>) -> Result<DeviceStream> {
+        let cancel = CancelOnDrop::default();
         let driver = Driver {
             left: Some(as_device(&self.left)?.execute_device(Arc::clone(&context))?),
             right: as_device(&self.right)?.execute_device(Arc::clone(&context))?,
             spec: Arc::clone(&self.spec),
-            device: self.device.attach(self.device.budget().child()),
+            device: self
+                .device
+                .attach(self.device.budget().child(), Arc::clone(&cancel.0)),
+            _cancel: cancel,
             context,
             metrics: DeviceMetrics::new(&self.metrics),
         };

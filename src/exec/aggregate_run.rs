@@ -12,20 +12,14 @@
 
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, UInt32Array, UInt64Array,
-    make_array, new_null_array,
-};
+use arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array, UInt64Array, make_array};
 use arrow::compute::kernels::cmp::eq;
-use arrow::compute::{cast, nullif, take};
-use arrow::datatypes::{DataType, SchemaRef};
-use datafusion::common::utils::normalize_float_zero;
+use arrow::compute::{nullif, take};
+use arrow::datatypes::DataType;
 use datafusion::execution::memory_pool::MemoryReservation;
-use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
-use datafusion::physical_plan::aggregates::group_values::{GroupValues, new_group_values};
-use datafusion::physical_plan::aggregates::order::GroupOrdering;
 use parking_lot::Mutex;
 
+use super::group_table::{GroupTable, group_columns};
 use super::matrix::{Matrix, NeededColumns, SearchedTile};
 use super::metrics::DeviceMetrics;
 use super::pieces::PieceSize;
@@ -34,9 +28,6 @@ use crate::error::{BowtieError, Result};
 use crate::ops::theta::RowPairs;
 use crate::spec::{AggregateFunction, AggregateSpec, GroupSide, JoinAggregateSpec, Side};
 use crate::stream::StagedChunk;
-
-/// Rows without a partner that are merged at once.
-const UNMATCHED_ROWS: usize = 8192;
 
 #[derive(Debug)]
 enum State {
@@ -71,136 +62,6 @@ pub(super) struct AggregateRun {
     metrics: DeviceMetrics,
 }
 
-/// DataFusion's group values and accumulators.
-struct GroupTable {
-    /// `None` without GROUP BY: there is one group.
-    values: Option<Box<dyn GroupValues>>,
-    accumulators: Vec<Box<dyn GroupsAccumulator>>,
-    reservation: MemoryReservation,
-}
-
-impl GroupTable {
-    fn new(spec: &JoinAggregateSpec, reservation: MemoryReservation) -> Result<Self> {
-        let values = match spec.group_columns.len() {
-            0 => None,
-            columns => {
-                let fields = spec.schema.fields()[..columns].to_vec();
-                let schema: SchemaRef = Arc::new(arrow::datatypes::Schema::new(fields));
-                Some(new_group_values(schema, &GroupOrdering::None)?)
-            }
-        };
-        let accumulators = spec
-            .aggregates
-            .iter()
-            .map(|a| Ok(a.aggregate.create_groups_accumulator()?))
-            .collect::<Result<_>>()?;
-        Ok(Self {
-            values,
-            accumulators,
-            reservation,
-        })
-    }
-
-    /// Merges the states of no rows into the one group of an aggregation without GROUP BY, which exists even then.
-    fn merge_nothing(&mut self, spec: &JoinAggregateSpec) -> Result<()> {
-        for (accumulator, aggregate) in self.accumulators.iter_mut().zip(&spec.aggregates) {
-            let states: Vec<ArrayRef> = match aggregate.function {
-                AggregateFunction::Count => vec![Arc::new(Int64Array::from(vec![0]))],
-                _ => aggregate
-                    .aggregate
-                    .state_fields()?
-                    .iter()
-                    .map(|field| new_null_array(field.data_type(), 1))
-                    .collect(),
-            };
-            accumulator.merge_batch(&states, &[0], 1)?;
-        }
-        Ok(())
-    }
-
-    fn len(&self) -> usize {
-        self.values.as_ref().map_or(1, |values| values.len())
-    }
-
-    /// Groups of rows, by their group columns.
-    fn intern(&mut self, columns: &[ArrayRef], rows: usize) -> Result<Vec<usize>> {
-        match &mut self.values {
-            None => Ok(vec![0; rows]),
-            Some(values) => {
-                let mut groups = Vec::with_capacity(rows);
-                values.intern(columns, &mut groups)?;
-                Ok(groups)
-            }
-        }
-    }
-
-    /// Rows of the preserved side without a partner: their partner's columns are NULL.
-    fn merge_unmatched(
-        &mut self,
-        spec: &JoinAggregateSpec,
-        device: &dyn Device,
-        side: Side,
-        chunk: &StagedChunk,
-        flags: &Flags,
-    ) -> Result<()> {
-        for first in (0..chunk.rows()).step_by(UNMATCHED_ROWS) {
-            let len = (chunk.rows() - first).min(UNMATCHED_ROWS);
-            let rows = device.read(&device.flagged_rows(flags, first, len, false)?)?;
-            let rows = UInt32Array::new(rows, None);
-            let columns = group_columns(spec, chunk, first, len, &rows)?;
-            let groups = self.intern(&columns, rows.len())?;
-            let total = self.len();
-            for (aggregate, accumulator) in spec.aggregates.iter().zip(&mut self.accumulators) {
-                let values: ArrayRef = match aggregate.argument {
-                    None => Arc::new(rows.clone()),
-                    Some((of, column)) if of == side => {
-                        take(&chunk.batch.column(column).slice(first, len), &rows, None)?
-                    }
-                    Some((other, column)) => {
-                        new_null_array(spec.join.input(other).data_type(column), rows.len())
-                    }
-                };
-                accumulator.update_batch(&[values], &groups, None, total)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn account(&self) -> Result<()> {
-        let values = self.values.as_ref().map_or(0, |values| values.size());
-        let states: usize = self.accumulators.iter().map(|a| a.size()).sum();
-        Ok(self.reservation.try_resize(values + states)?)
-    }
-
-    fn finish(&mut self, schema: &SchemaRef) -> Result<RecordBatch> {
-        let groups = self.len();
-        let mut columns = match &mut self.values {
-            None => vec![],
-            Some(values) => values.emit(EmitTo::All)?,
-        };
-        for accumulator in &mut self.accumulators {
-            columns.push(accumulator.evaluate(EmitTo::All)?);
-        }
-        let columns = columns
-            .into_iter()
-            .zip(schema.fields())
-            .map(
-                |(column, field)| match column.data_type() == field.data_type() {
-                    true => Ok(column),
-                    // Group values come out of the table in their plain type, such as a dictionary's values.
-                    false => Ok(cast(&column, field.data_type())?),
-                },
-            )
-            .collect::<Result<_>>()?;
-        let options = RecordBatchOptions::new().with_row_count(Some(groups));
-        Ok(RecordBatch::try_new_with_options(
-            Arc::clone(schema),
-            columns,
-            &options,
-        )?)
-    }
-}
-
 /// How the aggregates of a tile are computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
@@ -229,10 +90,7 @@ impl AggregateRun {
             false => vec![],
         };
         let row_bytes = 16 * spec.aggregates.len();
-        let mut table = GroupTable::new(&spec, reservation)?;
-        if spec.group_columns.is_empty() {
-            table.merge_nothing(&spec)?;
-        }
+        let table = GroupTable::new(&spec, reservation)?;
         Ok(Self {
             size: PieceSize::new(device.as_ref(), row_bytes),
             matrix: Matrix::new(
@@ -347,42 +205,47 @@ impl AggregateRun {
             .find(|side| self.spec.join.flags_side(*side));
         // Also without any aggregate, as in SELECT DISTINCT.
         let by_pairs = tile.whole_filter
-            || self.spec.join.residual.is_some()
+            || !self.spec.join.residual.is_empty()
             || ways.contains(&Way::Pairs)
             || flagged.is_some_and(|side| !tile.search.counts_side(side))
             // Groups without aggregates still need to know which rows have a match.
             || matches!(self.spec.group_side, GroupSide::Side(side) if !tile.search.counts_side(side));
-        if !by_pairs {
-            let device = Arc::clone(&self.device);
-            if let Some(side) = flagged {
-                let (flags, first) = self.flags(side, &tile)?;
-                tile.search
-                    .flag_matched(device.as_ref(), side, flags, first)?;
+        let begun = match by_pairs {
+            true => self.begin_pairs(&tile).map(Begun::Pairs),
+            false => self
+                .states_of_tile(&tile, &ways, flagged)
+                .map(Begun::States),
+        };
+        match begun {
+            Ok(Begun::States(states)) => self.merge_states(&tile, states),
+            Ok(Begun::Pairs(Some((offsets, total)))) => {
+                let rows = match self.spec.group_side {
+                    GroupSide::Nothing => 0,
+                    GroupSide::Side(side) => tile.of(side).rows(),
+                };
+                self.state = State::Pairs(Box::new(PairsOfTile {
+                    tile,
+                    offsets,
+                    total,
+                    next: 0,
+                    groups: vec![None; rows],
+                }));
+                Ok(())
             }
-            let _timer = self.metrics.output_time.clone();
-            let _timer = _timer.timer();
-            return self.merge_tile(&tile, &ways);
+            Ok(Begun::Pairs(None)) => Ok(()),
+            Err(error) if error.is_out_of_device_memory() && self.matrix.put_back(&tile) => Ok(()),
+            Err(error) => Err(error),
         }
+    }
+
+    /// Offsets and number of the tile's pairs; `None` when it has none.
+    fn begin_pairs(&self, tile: &SearchedTile) -> Result<Option<(Buffer<u64>, u64)>> {
         let offsets = tile.search.offsets(self.device.as_ref())?;
         let total = self.device.total(&offsets)?;
         self.metrics
             .candidate_pairs
             .add(usize::try_from(total).unwrap_or(usize::MAX));
-        if total > 0 {
-            let rows = match self.spec.group_side {
-                GroupSide::Nothing => 0,
-                GroupSide::Side(Side::Left) => tile.left.rows(),
-                GroupSide::Side(Side::Right) => tile.right.rows(),
-            };
-            self.state = State::Pairs(Box::new(PairsOfTile {
-                tile,
-                offsets,
-                total,
-                next: 0,
-                groups: vec![None; rows],
-            }));
-        }
-        Ok(())
+        Ok((total > 0).then_some((offsets, total)))
     }
 
     fn way(&self, aggregate: &AggregateSpec, tile: &SearchedTile) -> Way {
@@ -405,9 +268,22 @@ impl AggregateRun {
         }
     }
 
-    fn merge_tile(&mut self, tile: &SearchedTile, ways: &[Way]) -> Result<()> {
-        let device = Arc::clone(&self.device);
-        let device = device.as_ref();
+    /// The partial states of all aggregates, for the rows of each side that have a match. Nothing is merged yet, so a
+    /// refused lease can be answered by a smaller tile.
+    fn states_of_tile(
+        &self,
+        tile: &SearchedTile,
+        ways: &[Way],
+        flagged: Option<Side>,
+    ) -> Result<Vec<SideStates>> {
+        let timer = self.metrics.output_time.clone();
+        let _timer = timer.timer();
+        let device = self.device.as_ref();
+        if let Some(side) = flagged {
+            let (flags, first) = self.flags(side, tile)?;
+            tile.search.flag_matched(device, side, flags, first)?;
+        }
+        let mut sides = vec![];
         for side in [Side::Left, Side::Right] {
             let grouped = self.spec.group_side == GroupSide::Side(side);
             let wanted: Vec<usize> = (0..ways.len())
@@ -421,29 +297,36 @@ impl AggregateRun {
             let matched: UInt32Array = (0..counts.len() as u32)
                 .filter(|row| counts[*row as usize] > 0)
                 .collect();
+            let states = wanted
+                .into_iter()
+                .map(|i| {
+                    let aggregate = &self.spec.aggregates[i];
+                    let states = match ways[i] {
+                        Way::Folded => self.folded(aggregate, tile)?,
+                        _ => self.weighed(aggregate, tile, side, &weights)?,
+                    };
+                    Ok((i, aggregate_states(device, aggregate, states, &matched)?))
+                })
+                .collect::<Result<_>>()?;
+            sides.push(SideStates {
+                side,
+                matched,
+                states,
+            });
+        }
+        Ok(sides)
+    }
+
+    fn merge_states(&mut self, tile: &SearchedTile, sides: Vec<SideStates>) -> Result<()> {
+        for SideStates {
+            side,
+            matched,
+            states,
+        } in sides
+        {
             let groups = self.groups_of(side, tile, &matched)?;
-            for i in wanted {
-                let aggregate = &self.spec.aggregates[i];
-                let states = match ways[i] {
-                    Way::Folded => self.folded(aggregate, tile)?,
-                    _ => self.weighed(aggregate, tile, side, &weights)?,
-                };
-                let types = aggregate.aggregate.state_fields()?;
-                let mut states = states
-                    .into_iter()
-                    .zip(&types)
-                    .map(|(state, field)| {
-                        let state = take(&device.download(&state)?, &matched, None)?;
-                        relabel(state, field.data_type())
-                    })
-                    .collect::<Result<Vec<_>>>()?;
-                if aggregate.function == AggregateFunction::Avg {
-                    // DataFusion divides by every count that is not NULL.
-                    let nothing = eq(&states[0], &UInt64Array::new_scalar(0))?;
-                    states[0] = nullif(&states[0], &nothing)?;
-                }
-                let total = self.table.len();
-                self.table.accumulators[i].merge_batch(&states, &groups, total)?;
+            for (i, states) in states {
+                self.table.merge(i, &states, &groups)?;
             }
         }
         Ok(())
@@ -533,13 +416,15 @@ impl AggregateRun {
         let pieces = self
             .size
             .of_pairs(device, &pairs.offsets, pairs.next, pairs.total)?;
-        let made: Vec<Mutex<Option<RowPairs>>> = pieces.iter().map(|_| Mutex::new(None)).collect();
+        let made: Vec<Mutex<Option<PairValues>>> =
+            pieces.iter().map(|_| Mutex::new(None)).collect();
+        let spec = &self.spec;
         let result = device.for_each_piece(pieces.len(), &|i| {
             let (from, len) = (pieces[i].start, (pieces[i].end - pieces[i].start) as usize);
             let rows = pairs
                 .tile
                 .matching_pairs(device, join, &pairs.offsets, from, len)?;
-            *made[i].lock() = Some(rows);
+            *made[i].lock() = Some(PairValues::gather(device, spec, &pairs.tile, rows)?);
             Ok(())
         });
         match result {
@@ -559,9 +444,10 @@ impl AggregateRun {
         Ok(())
     }
 
-    fn accumulate(&mut self, pairs: &mut PairsOfTile, rows: &RowPairs) -> Result<()> {
+    fn accumulate(&mut self, pairs: &mut PairsOfTile, made: &PairValues) -> Result<()> {
         let device = Arc::clone(&self.device);
         let device = device.as_ref();
+        let rows = &made.rows;
         for side in [Side::Left, Side::Right] {
             if self.spec.join.flags_side(side) {
                 let (flags, first) = self.flags(side, &pairs.tile)?;
@@ -589,22 +475,8 @@ impl AggregateRun {
                     .collect()
             }
         };
-        let total = self.table.len();
-        for (aggregate, accumulator) in self
-            .spec
-            .aggregates
-            .iter()
-            .zip(&mut self.table.accumulators)
-        {
-            let values: ArrayRef = match aggregate.argument {
-                Some((side, column)) => {
-                    let column = pairs.tile.of(side).column(column)?;
-                    device.download(&device.gather(column, rows.of(side))?)?
-                }
-                // COUNT(*) counts rows: any array without NULLs.
-                None => Arc::new(UInt32Array::new(device.read(&rows.left)?, None)),
-            };
-            accumulator.update_batch(&[values], &groups, None, total)?;
+        for (i, values) in made.values.iter().enumerate() {
+            self.table.update(i, values, &groups)?;
         }
         Ok(())
     }
@@ -619,22 +491,71 @@ impl AggregateRun {
     }
 }
 
-/// The group columns of `rows`, counted from row `first` of the chunk.
-fn group_columns(
-    spec: &JoinAggregateSpec,
-    chunk: &StagedChunk,
-    first: usize,
-    len: usize,
-    rows: &UInt32Array,
+/// How a tile begins.
+enum Begun {
+    States(Vec<SideStates>),
+    /// Offsets and number of its pairs, if any.
+    Pairs(Option<(Buffer<u64>, u64)>),
+}
+
+/// Partial states for the rows of one side that have a match, by aggregate.
+struct SideStates {
+    side: Side,
+    matched: UInt32Array,
+    states: Vec<(usize, Vec<ArrayRef>)>,
+}
+
+/// Pairs, and each aggregate's argument on them.
+struct PairValues {
+    rows: RowPairs,
+    values: Vec<ArrayRef>,
+}
+
+impl PairValues {
+    fn gather(
+        device: &dyn Device,
+        spec: &JoinAggregateSpec,
+        tile: &SearchedTile,
+        rows: RowPairs,
+    ) -> Result<Self> {
+        let values = spec
+            .aggregates
+            .iter()
+            .map(|aggregate| match aggregate.argument {
+                Some((side, column)) => {
+                    let column = tile.of(side).column(column)?;
+                    device.download(&device.gather(column, rows.of(side))?)
+                }
+                // COUNT(*) counts rows: any array without NULLs.
+                None => Ok(Arc::new(UInt32Array::new(device.read(&rows.left)?, None)) as ArrayRef),
+            })
+            .collect::<Result<_>>()?;
+        Ok(Self { rows, values })
+    }
+}
+
+/// The states of the matched rows as DataFusion's accumulators merge them.
+fn aggregate_states(
+    device: &dyn Device,
+    aggregate: &AggregateSpec,
+    states: Vec<Arc<Column>>,
+    matched: &UInt32Array,
 ) -> Result<Vec<ArrayRef>> {
-    spec.group_columns
-        .iter()
-        .map(|column| {
-            let column = chunk.batch.column(*column).slice(first, len);
-            // As DataFusion's own aggregation: −0.0 and 0.0 are one group.
-            Ok(normalize_float_zero(&take(&column, rows, None)?))
+    let types = aggregate.aggregate.state_fields()?;
+    let mut states = states
+        .into_iter()
+        .zip(&types)
+        .map(|(state, field)| {
+            let state = take(&device.download(&state)?, matched, None)?;
+            relabel(state, field.data_type())
         })
-        .collect()
+        .collect::<Result<Vec<_>>>()?;
+    if aggregate.function == AggregateFunction::Avg {
+        // DataFusion divides by every count that is not NULL.
+        let nothing = eq(&states[0], &UInt64Array::new_scalar(0))?;
+        states[0] = nullif(&states[0], &nothing)?;
+    }
+    Ok(states)
 }
 
 /// The same words under the type of DataFusion's state: a decimal's precision, or an unsigned count.

@@ -21,7 +21,7 @@ use futures::{StreamExt, TryStreamExt};
 
 use super::join_run::JoinRun;
 use super::metrics::DeviceMetrics;
-use super::{DeviceChunk, DeviceExec, DeviceStream, as_device, device_only, exactly};
+use super::{CancelOnDrop, DeviceChunk, DeviceExec, DeviceStream, as_device, device_only, exactly};
 use crate::column::DeviceBatch;
 use crate::device::Device;
 use crate::spec::{JoinSpec, Output, Side, join_columns};
@@ -217,6 +217,7 @@ struct Driver {
     ready: VecDeque<DeviceBatch>,
     spec: Arc<JoinSpec>,
     device: Arc<dyn Device>,
+    _cancel: CancelOnDrop,
     metrics: DeviceMetrics,
     emitted: usize,
 }
@@ -304,13 +305,17 @@ pub(super) fn staged(chunk: DeviceChunk) -> Result<StagedChunk> {
 
 impl DeviceExec for BowtieJoinExec {
     fn execute_device(&self, context: Arc<TaskContext>) -> Result<DeviceStream> {
+        let cancel = CancelOnDrop::default();
         let driver = Driver {
             left: Some(as_device(&self.left)?.execute_device(Arc::clone(&context))?),
             right: as_device(&self.right)?.execute_device(context)?,
             run: None,
             ready: VecDeque::new(),
             spec: Arc::clone(&self.spec),
-            device: self.device.attach(self.device.budget().child()),
+            device: self
+                .device
+                .attach(self.device.budget().child(), Arc::clone(&cancel.0)),
+            _cancel: cancel,
             metrics: DeviceMetrics::new(&self.metrics),
             emitted: 0,
         };

@@ -155,7 +155,7 @@ impl JoinRun {
         let emits_pairs = self.spec.emits_pairs();
         // Only flags are wanted of the searching side: one match a row is enough.
         let exists_only =
-            !emits_pairs && self.spec.residual.is_none() && !self.spec.flags_side(theta.sorted);
+            !emits_pairs && self.spec.residual.is_empty() && !self.spec.flags_side(theta.sorted);
         let Some(tile) = self.matrix.next(exists_only)?.map(Arc::new) else {
             self.state = match self.spec.flags_side(Side::Right) {
                 true => State::RightEnd { next: 0 },
@@ -166,9 +166,21 @@ impl JoinRun {
             };
             return Ok(());
         };
-        self.state = State::Tiles;
+        self.state = match self.begin(&tile) {
+            Ok(state) => state,
+            Err(error) if error.is_out_of_device_memory() && self.matrix.put_back(&tile) => {
+                State::Tiles
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(())
+    }
 
-        let has_residual = self.spec.residual.is_some() || tile.whole_filter;
+    /// Sets the flags that need no pairs, and says how the tile goes on.
+    fn begin(&self, tile: &Arc<SearchedTile>) -> Result<State> {
+        let emits_pairs = self.spec.emits_pairs();
+        let has_residual = !self.spec.residual.is_empty() || tile.whole_filter;
+        let device = self.device.as_ref();
         let mut by_pairs = [false; 2];
         for (by_pairs, side) in by_pairs.iter_mut().zip([Side::Left, Side::Right]) {
             if !self.spec.flags_side(side) {
@@ -176,42 +188,39 @@ impl JoinRun {
             }
             *by_pairs = has_residual || !tile.search.counts_side(side);
             if !*by_pairs {
-                let (flags, first) = self.flags(side, &tile)?;
-                tile.search
-                    .flag_matched(self.device.as_ref(), side, flags, first)?;
+                let (flags, first) = self.flags(side, tile)?;
+                tile.search.flag_matched(device, side, flags, first)?;
             }
         }
         let [flag_left, flag_right] = by_pairs;
-        if emits_pairs || flag_left || flag_right {
-            let offsets = tile.search.offsets(self.device.as_ref())?;
-            let total = self.device.total(&offsets)?;
-            self.metrics
-                .candidate_pairs
-                .add(usize::try_from(total).unwrap_or(usize::MAX));
-            let flags = flag_left || flag_right || has_residual;
-            if !flags && RunsOfTile::pay(self.device.as_ref(), &tile, total) {
-                match RunsOfTile::new(self.device.as_ref(), &self.spec, Arc::clone(&tile)) {
-                    Ok(runs) => {
-                        self.state = State::Runs(Box::new(runs));
-                        return Ok(());
-                    }
-                    // No room for columns in sorted order: their rows are gathered pair by pair.
-                    Err(error) if error.is_out_of_device_memory() => {}
-                    Err(error) => return Err(error),
-                }
-            }
-            if total > 0 {
-                self.state = State::Pairs(Box::new(PairsOfTile {
-                    tile,
-                    offsets,
-                    total,
-                    next: 0,
-                    flag_left,
-                    flag_right,
-                }));
+        if !emits_pairs && !flag_left && !flag_right {
+            return Ok(State::Tiles);
+        }
+        let offsets = tile.search.offsets(device)?;
+        let total = device.total(&offsets)?;
+        self.metrics
+            .candidate_pairs
+            .add(usize::try_from(total).unwrap_or(usize::MAX));
+        if total == 0 {
+            return Ok(State::Tiles);
+        }
+        let plain = !flag_left && !flag_right && !has_residual;
+        if plain && RunsOfTile::pay(device, tile, total) {
+            match RunsOfTile::new(device, &self.spec, Arc::clone(tile)) {
+                Ok(runs) => return Ok(State::Runs(Box::new(runs))),
+                // No room for columns in sorted order: their rows are gathered pair by pair.
+                Err(error) if error.is_out_of_device_memory() => {}
+                Err(error) => return Err(error),
             }
         }
-        Ok(())
+        Ok(State::Pairs(Box::new(PairsOfTile {
+            tile: Arc::clone(tile),
+            offsets,
+            total,
+            next: 0,
+            flag_left,
+            flag_right,
+        })))
     }
 
     /// The flags of `side`'s chunk, and the flag of the tile's first row.

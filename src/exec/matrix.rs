@@ -44,8 +44,7 @@ pub(super) struct SearchedTile {
     /// The source's whole filter must be evaluated on the pairs, since an expression of it failed on a row.
     pub whole_filter: bool,
     pub left_chunk: usize,
-    left_first: usize,
-    right_first: usize,
+    tile: Tile,
 }
 
 impl SearchedTile {
@@ -65,26 +64,29 @@ impl SearchedTile {
         from: u64,
         len: usize,
     ) -> Result<RowPairs> {
-        let candidates = self.search.pairs(device, offsets, from, len)?;
-        let filter = match self.whole_filter {
-            true => join.whole_filter.as_ref(),
-            false => join.residual.as_ref(),
+        let mut pairs = self.search.pairs(device, offsets, from, len)?;
+        let filters = match self.whole_filter {
+            true => &join.whole_filter,
+            false => &join.residual,
         };
-        let Some(filter) = filter else {
-            return Ok(candidates);
-        };
-        let keep = residual::evaluate(device, filter, &self.left, &self.right, &candidates)?;
-        Ok(RowPairs {
-            left: device.compact(&candidates.left, &keep)?,
-            right: device.compact(&candidates.right, &keep)?,
-        })
+        for filter in filters {
+            if pairs.len() == 0 {
+                break;
+            }
+            let keep = residual::evaluate(device, filter, &self.left, &self.right, &pairs)?;
+            pairs = RowPairs {
+                left: device.compact(&pairs.left, &keep)?,
+                right: device.compact(&pairs.right, &keep)?,
+            };
+        }
+        Ok(pairs)
     }
 
     /// Row of the chunk that is row 0 of the tile.
     pub(super) fn first(&self, side: Side) -> usize {
         match side {
-            Side::Left => self.left_first,
-            Side::Right => self.right_first,
+            Side::Left => self.tile.left.start,
+            Side::Right => self.tile.right.start,
         }
     }
 }
@@ -237,20 +239,32 @@ impl Matrix {
                     return Ok(Some(searched));
                 }
                 Err(error) if error.is_out_of_device_memory() => {
-                    let (left, right) = (tile.left.len(), tile.right.len());
-                    if left.max(right) <= LEAST_ROWS {
+                    if !self.halve(tile) {
                         return Err(error);
                     }
-                    self.resident_left = None;
-                    self.resident_right = None;
-                    let (first, second) = halve(tile);
-                    self.tiles.push(second);
-                    self.tiles.push(first);
                 }
                 Err(error) => return Err(error),
             }
         }
         Ok(None)
+    }
+
+    /// Puts a tile back in two halves, after a refused lease; false when it cannot be cut any more. Nothing of the tile may
+    /// have come out yet.
+    pub(super) fn put_back(&mut self, searched: &SearchedTile) -> bool {
+        self.halve(searched.tile.clone())
+    }
+
+    fn halve(&mut self, tile: Tile) -> bool {
+        if tile.left.len().max(tile.right.len()) <= LEAST_ROWS {
+            return false;
+        }
+        self.resident_left = None;
+        self.resident_right = None;
+        let (first, second) = halves(tile);
+        self.tiles.push(second);
+        self.tiles.push(first);
+        true
     }
 
     fn prepare(&mut self, tile: &Tile, exists_only: bool) -> Result<SearchedTile> {
@@ -338,14 +352,13 @@ impl Matrix {
             right: right.batch.clone(),
             whole_filter,
             left_chunk: tile.left_chunk,
-            left_first: tile.left.start,
-            right_first: tile.right.start,
+            tile: tile.clone(),
         })
     }
 }
 
 /// The tile cut across its longer side.
-fn halve(tile: Tile) -> (Tile, Tile) {
+fn halves(tile: Tile) -> (Tile, Tile) {
     let cut = |range: &Range<usize>| {
         let middle = range.start + range.len() / 2;
         (range.start..middle, middle..range.end)

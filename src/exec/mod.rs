@@ -3,6 +3,7 @@
 mod aggregate;
 mod aggregate_run;
 mod download;
+mod group_table;
 mod join;
 mod join_run;
 mod matrix;
@@ -13,6 +14,7 @@ mod runs;
 mod upload;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::TaskContext;
@@ -42,6 +44,16 @@ pub(crate) type DeviceStream = BoxStream<'static, Result<DeviceChunk>>;
 pub(crate) trait DeviceExec: ExecutionPlan {
     /// Starts partition 0, the only one.
     fn execute_device(&self, context: Arc<TaskContext>) -> Result<DeviceStream>;
+}
+
+/// Tells the device, when it is dropped with its stream, that nobody waits for the work any more.
+#[derive(Debug, Default)]
+struct CancelOnDrop(Arc<AtomicBool>);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// `plan` as a device node.

@@ -330,7 +330,7 @@ fn through_projection(
         .transform(|node| {
             Ok(match node.downcast_ref::<Column>() {
                 Some(column) => {
-                    Transformed::complete(Arc::clone(&projection.expr()[column.index()].expr))
+                    Transformed::yes(Arc::clone(&projection.expr()[column.index()].expr))
                 }
                 None => Transformed::no(node),
             })

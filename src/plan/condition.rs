@@ -26,7 +26,7 @@ pub(super) struct Condition {
     pub comparisons: Vec<ColumnComparison>,
     /// What must hold of the values for the comparisons to say what the filter says.
     pub guards: Vec<Guard>,
-    pub residual: Option<JoinFilter>,
+    pub residual: Vec<JoinFilter>,
     pub display: ConditionDisplay,
 }
 
@@ -100,8 +100,7 @@ pub(super) fn classify(
         }
     }
     if !residual.is_empty() {
-        let expression = conjunction(residual);
-        let shown = map_columns(&expression, |column| {
+        let shown = map_columns(&conjunction(residual.clone()), |column| {
             let side = match filter.column_indices()[column.index()].side {
                 JoinSide::Right => Side::Right,
                 _ => Side::Left,
@@ -109,13 +108,26 @@ pub(super) fn classify(
             Column::new(&format!("{side}.{}", column.name()), column.index())
         })?;
         condition.display.residual = Some(fmt_sql(shown.as_ref()).to_string());
-        condition.residual = Some(JoinFilter::new(
-            expression,
-            filter.column_indices().to_vec(),
-            Arc::clone(filter.schema()),
-        ));
     }
+    condition.residual = residual.into_iter().map(|e| like(filter, e)).collect();
     Ok(condition)
+}
+
+/// The conjuncts of a filter, each as a filter.
+pub(super) fn conjuncts(filter: &JoinFilter) -> Vec<JoinFilter> {
+    split_conjunction(filter.expression())
+        .into_iter()
+        .map(|conjunct| like(filter, Arc::clone(conjunct)))
+        .collect()
+}
+
+/// A filter over the same columns.
+fn like(filter: &JoinFilter, expression: Arc<dyn PhysicalExpr>) -> JoinFilter {
+    JoinFilter::new(
+        expression,
+        filter.column_indices().to_vec(),
+        Arc::clone(filter.schema()),
+    )
 }
 
 /// The side and column that hold `expr`.

@@ -93,7 +93,11 @@ pub(super) fn join_spec(
         },
         guards,
         residual,
-        whole_filter: source.filter.clone(),
+        whole_filter: source
+            .filter
+            .as_ref()
+            .map(condition::conjuncts)
+            .unwrap_or_default(),
         left,
         right,
         output,

@@ -39,7 +39,7 @@ pub(crate) struct Decision {
     /// Its condition, or its aggregates.
     pub detail: String,
     pub taken: bool,
-    /// Strategy and sorted side, when taken.
+    /// When taken.
     pub strategy: Option<String>,
     pub left_rows: Option<u64>,
     pub right_rows: Option<u64>,

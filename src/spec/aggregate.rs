@@ -1,4 +1,4 @@
-//! Aggregates over a join that are computed without making its pairs ([T] section 4).
+//! Aggregates over a join that are computed without making its pairs (\[T\] section 4).
 
 use std::sync::Arc;
 

@@ -197,11 +197,12 @@ pub(crate) struct JoinSpec {
     pub theta: ThetaSpec,
     /// Where one of them fails, the whole filter is evaluated too.
     pub guards: Vec<Guard>,
-    /// What the device cannot decide, evaluated on candidates by DataFusion's own expressions.
-    pub residual: Option<JoinFilter>,
-    /// The source's whole filter. It replaces comparisons and residual where one of their expressions fails on a row, so
-    /// that an error arises only where DataFusion's own join would raise it.
-    pub whole_filter: Option<JoinFilter>,
+    /// What the device cannot decide, evaluated on candidates by DataFusion's own expressions: conjuncts, each on the pairs
+    /// that the ones before it let through, so that none fails on a pair that another one guards it from.
+    pub residual: Vec<JoinFilter>,
+    /// The conjuncts of the source's whole filter. They replace comparisons and residual where one of their expressions
+    /// fails on a row, so that an error arises only where DataFusion's own join would raise it.
+    pub whole_filter: Vec<JoinFilter>,
     pub left: SideInput,
     pub right: SideInput,
     pub output: Vec<Output>,

@@ -12,3 +12,6 @@ pub(crate) use join::{
     ColumnComparison, ConditionDisplay, JoinSpec, Output, Side, SideInput, Strategy, ThetaSpec,
     join_columns,
 };
+
+/// Most rows that a chunk may have: row ids are `u32`, and one value is kept for "none".
+pub(crate) const MAX_CHUNK_ROWS: usize = u32::MAX as usize - 1;

@@ -6,4 +6,3 @@ mod options;
 mod plans;
 mod regressions;
 mod slt;
-mod smoke;

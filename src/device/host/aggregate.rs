@@ -1,4 +1,4 @@
-//! Aggregates without pairs ([T] section 4): values weighed by the number of their matches, and folds over ranges of the
+//! Aggregates without pairs (\[T\] section 4): values weighed by the number of their matches, and folds over ranges of the
 //! sorted side.
 //!
 //! Integer and decimal sums wrap, as DataFusion's do, so differences of prefix sums are exact. Floating sums never

@@ -1,6 +1,7 @@
 //! Counting and expanding matches: count exactly, scan, then write each piece of pairs at its place.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
 
@@ -20,6 +21,7 @@ pub(super) fn count_matches(
     budget: &Arc<Budget>,
     matches: Matches<'_>,
     exists_only: bool,
+    cancelled: &AtomicBool,
 ) -> Result<Buffer<u32>> {
     let lease = budget.lease(matches.ranges.rows() as u64 * 4, "match counts")?;
     let (lo, hi) = (matches.ranges.lo.on_host(), matches.ranges.hi.on_host());
@@ -37,6 +39,9 @@ pub(super) fn count_matches(
         .for_each(|(task, counts)| {
             let first = task * TASK_GROUPS * LEAF;
             for group in 0..counts.len().div_ceil(LEAF) {
+                if cancelled.load(Ordering::Relaxed) {
+                    return;
+                }
                 walk(
                     &matches,
                     task * TASK_GROUPS + group,
@@ -53,7 +58,10 @@ pub(super) fn count_matches(
                 );
             }
         });
-    Ok(Buffer::host(counts, lease))
+    match cancelled.load(Ordering::Relaxed) {
+        true => Err(BowtieError::Cancelled),
+        false => Ok(Buffer::host(counts, lease)),
+    }
 }
 
 pub(super) fn scan(budget: &Arc<Budget>, counts: &Buffer<u32>) -> Result<Buffer<u64>> {

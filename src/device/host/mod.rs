@@ -11,6 +11,7 @@ mod values;
 mod zones;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::array::{ArrayRef, BooleanArray};
 use arrow::buffer::ScalarBuffer;
@@ -33,6 +34,7 @@ use crate::spec::Comparison;
 #[derive(Debug, Clone)]
 pub(crate) struct HostDevice {
     budget: Arc<Budget>,
+    cancelled: Arc<AtomicBool>,
     pool: Arc<ThreadPool>,
 }
 
@@ -46,6 +48,7 @@ impl HostDevice {
             .map_err(|e| BowtieError::TooLarge(format!("cannot start the host's threads: {e}")))?;
         Ok(Self {
             budget,
+            cancelled: Arc::default(),
             pool: Arc::new(pool),
         })
     }
@@ -60,9 +63,10 @@ impl Device for HostDevice {
         &self.budget
     }
 
-    fn attach(&self, budget: Arc<Budget>) -> Arc<dyn Device> {
+    fn attach(&self, budget: Arc<Budget>, cancelled: Arc<AtomicBool>) -> Arc<dyn Device> {
         Arc::new(Self {
             budget,
+            cancelled,
             pool: Arc::clone(&self.pool),
         })
     }
@@ -77,7 +81,11 @@ impl Device for HostDevice {
         each: &(dyn Fn(usize) -> Result<()> + Sync),
     ) -> Result<()> {
         self.pool
-            .install(|| (0..pieces).into_par_iter().try_for_each(each))
+            .install(|| (0..pieces).into_par_iter().try_for_each(each))?;
+        match self.cancelled.load(Ordering::Relaxed) {
+            true => Err(BowtieError::Cancelled),
+            false => Ok(()),
+        }
     }
 
     fn upload(&self, array: &ArrayRef) -> Result<Arc<Column>> {
@@ -162,7 +170,7 @@ impl Device for HostDevice {
 
     fn count_matches(&self, matches: Matches<'_>, exists_only: bool) -> Result<Buffer<u32>> {
         self.pool
-            .install(|| expand::count_matches(&self.budget, matches, exists_only))
+            .install(|| expand::count_matches(&self.budget, matches, exists_only, &self.cancelled))
     }
 
     fn scan(&self, counts: &Buffer<u32>) -> Result<Buffer<u64>> {

@@ -1,0 +1,198 @@
+//! [`GroupTable`]: DataFusion's own group values and accumulators, which merge partial states and finish them, so that
+//! overflow, NULL and result types are DataFusion's.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array};
+use arrow::compute::{cast, take};
+use arrow::datatypes::{Schema, SchemaRef};
+use datafusion::common::utils::normalize_float_zero;
+use datafusion::execution::memory_pool::MemoryReservation;
+use datafusion::logical_expr::{Accumulator, EmitTo, GroupsAccumulator};
+use datafusion::physical_plan::aggregates::group_values::{GroupValues, new_group_values};
+use datafusion::physical_plan::aggregates::order::GroupOrdering;
+
+use crate::device::{Device, Flags};
+use crate::error::Result;
+use crate::spec::{JoinAggregateSpec, Side};
+use crate::stream::StagedChunk;
+
+/// Rows without a partner that are merged at once.
+const UNMATCHED_ROWS: usize = 8192;
+
+pub(super) struct GroupTable {
+    groups: Groups,
+    reservation: MemoryReservation,
+}
+
+enum Groups {
+    /// Without GROUP BY there is one group, which exists even if no row does.
+    One(Vec<Box<dyn Accumulator>>),
+    Many {
+        values: Box<dyn GroupValues>,
+        accumulators: Vec<Box<dyn GroupsAccumulator>>,
+    },
+}
+
+impl GroupTable {
+    pub(super) fn new(spec: &JoinAggregateSpec, reservation: MemoryReservation) -> Result<Self> {
+        let aggregates = spec.aggregates.iter();
+        let groups = match spec.group_columns.len() {
+            0 => Groups::One(
+                aggregates
+                    .map(|a| Ok(a.aggregate.create_accumulator()?))
+                    .collect::<Result<_>>()?,
+            ),
+            columns => {
+                let fields = spec.schema.fields()[..columns].to_vec();
+                Groups::Many {
+                    values: new_group_values(Arc::new(Schema::new(fields)), &GroupOrdering::None)?,
+                    accumulators: aggregates
+                        .map(|a| Ok(a.aggregate.create_groups_accumulator()?))
+                        .collect::<Result<_>>()?,
+                }
+            }
+        };
+        Ok(Self {
+            groups,
+            reservation,
+        })
+    }
+
+    /// Groups of `rows` rows, by their group columns.
+    pub(super) fn intern(&mut self, columns: &[ArrayRef], rows: usize) -> Result<Vec<usize>> {
+        match &mut self.groups {
+            Groups::One(_) => Ok(vec![0; rows]),
+            Groups::Many { values, .. } => {
+                let mut groups = Vec::with_capacity(rows);
+                values.intern(columns, &mut groups)?;
+                Ok(groups)
+            }
+        }
+    }
+
+    /// Merges partial states of aggregate `i`, one a row, into the rows' groups.
+    pub(super) fn merge(&mut self, i: usize, states: &[ArrayRef], groups: &[usize]) -> Result<()> {
+        Ok(match &mut self.groups {
+            Groups::One(accumulators) => accumulators[i].merge_batch(states)?,
+            Groups::Many {
+                values,
+                accumulators,
+            } => accumulators[i].merge_batch(states, groups, values.len())?,
+        })
+    }
+
+    /// Adds arguments of aggregate `i`, one a row, to the rows' groups.
+    pub(super) fn update(&mut self, i: usize, argument: &ArrayRef, groups: &[usize]) -> Result<()> {
+        let argument = std::slice::from_ref(argument);
+        Ok(match &mut self.groups {
+            Groups::One(accumulators) => accumulators[i].update_batch(argument)?,
+            Groups::Many {
+                values,
+                accumulators,
+            } => accumulators[i].update_batch(argument, groups, None, values.len())?,
+        })
+    }
+
+    /// Rows of the preserved side without a partner: their partner's columns are NULL.
+    pub(super) fn merge_unmatched(
+        &mut self,
+        spec: &JoinAggregateSpec,
+        device: &dyn Device,
+        side: Side,
+        chunk: &StagedChunk,
+        flags: &Flags,
+    ) -> Result<()> {
+        for first in (0..chunk.rows()).step_by(UNMATCHED_ROWS) {
+            let len = (chunk.rows() - first).min(UNMATCHED_ROWS);
+            let rows = device.read(&device.flagged_rows(flags, first, len, false)?)?;
+            let rows = UInt32Array::new(rows, None);
+            let columns = group_columns(spec, chunk, first, len, &rows)?;
+            let groups = self.intern(&columns, rows.len())?;
+            for (i, aggregate) in spec.aggregates.iter().enumerate() {
+                let values: ArrayRef = match aggregate.argument {
+                    None => Arc::new(rows.clone()),
+                    Some((of, column)) if of == side => {
+                        take(&chunk.batch.column(column).slice(first, len), &rows, None)?
+                    }
+                    Some((other, column)) => {
+                        new_null_array(spec.join.input(other).data_type(column), rows.len())
+                    }
+                };
+                self.update(i, &values, &groups)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reserves what the table takes now.
+    pub(super) fn account(&self) -> Result<()> {
+        let bytes = match &self.groups {
+            Groups::One(accumulators) => accumulators.iter().map(|a| a.size()).sum(),
+            Groups::Many {
+                values,
+                accumulators,
+            } => values.size() + accumulators.iter().map(|a| a.size()).sum::<usize>(),
+        };
+        Ok(self.reservation.try_resize(bytes)?)
+    }
+
+    /// All groups: their columns, then the aggregates.
+    pub(super) fn finish(&mut self, schema: &SchemaRef) -> Result<RecordBatch> {
+        let (rows, columns) = match &mut self.groups {
+            Groups::One(accumulators) => {
+                let values = accumulators
+                    .iter_mut()
+                    .map(|a| Ok(a.evaluate()?.to_array()?))
+                    .collect::<Result<Vec<_>>>()?;
+                (1, values)
+            }
+            Groups::Many {
+                values,
+                accumulators,
+            } => {
+                let rows = values.len();
+                let mut columns = values.emit(EmitTo::All)?;
+                for accumulator in accumulators {
+                    columns.push(accumulator.evaluate(EmitTo::All)?);
+                }
+                (rows, columns)
+            }
+        };
+        let columns = columns
+            .into_iter()
+            .zip(schema.fields())
+            .map(
+                |(column, field)| match column.data_type() == field.data_type() {
+                    true => Ok(column),
+                    // Group values come out of the table in their plain type, such as a dictionary's values.
+                    false => Ok(cast(&column, field.data_type())?),
+                },
+            )
+            .collect::<Result<_>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        Ok(RecordBatch::try_new_with_options(
+            Arc::clone(schema),
+            columns,
+            &options,
+        )?)
+    }
+}
+
+/// The group columns of `rows`, counted from row `first` of the chunk.
+pub(super) fn group_columns(
+    spec: &JoinAggregateSpec,
+    chunk: &StagedChunk,
+    first: usize,
+    len: usize,
+    rows: &UInt32Array,
+) -> Result<Vec<ArrayRef>> {
+    spec.group_columns
+        .iter()
+        .map(|column| {
+            let column = chunk.batch.column(*column).slice(first, len);
+            // As DataFusion's own aggregation: −0.0 and 0.0 are one group.
+            Ok(normalize_float_zero(&take(&column, rows, None)?))
+        })
+        .collect()
+}
