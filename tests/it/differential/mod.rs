@@ -18,6 +18,6 @@
 mod conditions;
 mod empty_sides;
 mod key_types;
-mod kinds;
+pub mod kinds;
 mod sources;
 mod tunings;
