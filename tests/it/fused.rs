@@ -341,9 +341,16 @@ async fn nothing_to_add_is_null() {
 async fn an_average_of_nulls_is_null() {
     let ctx = session();
     register(&ctx, "r", &mixed_table(20, 0.0, 1));
-    register(&ctx, "s", &mixed_table(20, 1.0, 2));
-    let sql = "SELECT r.id, avg(s.a), avg(s.c) FROM r JOIN s ON r.id > s.id GROUP BY r.id";
-    check(&ctx, sql, true, &[Tuning::PLAIN]).await;
+    for nulls in [0.5, 1.0] {
+        register(&ctx, "s", &mixed_table(20, nulls, 2));
+        for sql in [
+            "SELECT s.id, avg(s.a), avg(s.c) FROM r JOIN s ON r.id > s.id GROUP BY s.id",
+            "SELECT r.id, avg(s.a), avg(s.c) FROM r JOIN s ON r.id > s.id GROUP BY r.id",
+            "SELECT avg(s.a), avg(s.c) FROM r JOIN s ON r.id > s.id",
+        ] {
+            check(&ctx, sql, true, &[Tuning::PLAIN]).await;
+        }
+    }
 }
 
 /// Nothing matches, or nothing is there.
