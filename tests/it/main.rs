@@ -1,7 +1,20 @@
 //! Whole-query tests, in one binary: linking DataFusion many times is slow.
+//!
+//! The oracle is DataFusion itself: every query runs with `bowtie.offload = 'off'` and with `'force'`, and must give the
+//! same rows. A test that forces also checks that the plan holds bowtie's nodes, so it cannot pass by not offloading.
 
+mod answer;
+mod domains;
+mod session;
+mod tables;
 mod text;
 
+mod cancel;
+mod differential;
+mod errors;
+mod fused;
+mod fuzz;
+mod limits;
 mod options;
 mod plans;
 mod regressions;

@@ -1,0 +1,252 @@
+//! Random tables, conditions, join types and options: forced and stock give the same rows.
+//!
+//! 200 cases, or as many as `PROPTEST_CASES` says; always the same ones, so that a failure can be had again.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, UInt32Array};
+use arrow::compute::take;
+use arrow::datatypes::{DataType, TimeUnit};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
+
+use crate::answer::{forced, same_rows, similar_rows, stock};
+use crate::differential::kinds::KINDS;
+use crate::domains::domain;
+use crate::session::{Tuning, session};
+use crate::tables::register;
+
+/// Types of the columns that a case may have.
+fn column_types() -> Vec<DataType> {
+    vec![
+        DataType::Int8,
+        DataType::Int32,
+        DataType::Int64,
+        DataType::UInt64,
+        DataType::Float32,
+        DataType::Float64,
+        DataType::Utf8,
+        DataType::Utf8View,
+        DataType::Decimal128(20, 3),
+        DataType::Decimal128(38, 0),
+        DataType::Decimal256(60, 2),
+        DataType::Date32,
+        DataType::Timestamp(TimeUnit::Microsecond, None),
+        DataType::Boolean,
+        DataType::Binary,
+        DataType::Dictionary(Box::new(DataType::UInt16), Box::new(DataType::Utf8)),
+        DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Float64)),
+    ]
+}
+
+/// Which value of its domain a cell holds; `None` is NULL.
+type Cell = Option<u8>;
+
+#[derive(Debug, Clone)]
+struct Case {
+    types: Vec<DataType>,
+    /// One row more or less a side, each with a cell for every column that there may be.
+    left: Vec<[Cell; 4]>,
+    right: Vec<[Cell; 4]>,
+    conjuncts: Vec<Conjunct>,
+    kind: usize,
+    strategy: &'static str,
+    tuning: usize,
+    /// Aggregate instead of the join's rows.
+    aggregate: Option<usize>,
+}
+
+/// Columns are numbers modulo the case's columns.
+#[derive(Debug, Clone)]
+enum Conjunct {
+    /// `r.x OP s.x`, of one column or of two columns of one type.
+    Compare(usize, usize, &'static str),
+    /// `(r.x OP s.x OR r.y OP s.y)`
+    Either(usize, &'static str, usize, &'static str),
+    /// An inequality of expressions over the row numbers.
+    Numbers(i64, &'static str, i64),
+    /// A condition on both sides that no comparison of columns decides.
+    Mixed(i64),
+    /// `x IS NULL` on one side.
+    IsNull(bool, usize),
+    /// `CASE WHEN r.id % 2 = 0 THEN r.x OP s.x ELSE r.id < s.id END`
+    Case(usize, &'static str),
+    Distinct(usize),
+}
+
+fn operator() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec!["<", "<=", ">", ">=", "<", ">", "=", "<>"])
+}
+
+fn conjunct() -> impl Strategy<Value = Conjunct> {
+    let column = 0..4usize;
+    prop_oneof![
+        8 => (column.clone(), column.clone(), operator())
+            .prop_map(|(x, y, op)| Conjunct::Compare(x, y, op)),
+        1 => (column.clone(), operator(), column.clone(), operator())
+            .prop_map(|(x, a, y, b)| Conjunct::Either(x, a, y, b)),
+        3 => (-9..9i64, operator(), 1..4i64).prop_map(|(d, op, m)| Conjunct::Numbers(d, op, m)),
+        1 => (0..70i64).prop_map(Conjunct::Mixed),
+        1 => (any::<bool>(), column.clone()).prop_map(|(left, x)| Conjunct::IsNull(left, x)),
+        1 => (column.clone(), operator()).prop_map(|(x, op)| Conjunct::Case(x, op)),
+        1 => column.prop_map(Conjunct::Distinct),
+    ]
+}
+
+fn rows() -> impl Strategy<Value = Vec<[Cell; 4]>> {
+    let cell = prop_oneof![1 => Just(None), 5 => (0..12u8).prop_map(Some)];
+    prop::collection::vec(prop::array::uniform4(cell), 0..60)
+}
+
+fn case() -> impl Strategy<Value = Case> {
+    (
+        prop::collection::vec(prop::sample::select(column_types()), 1..4),
+        rows(),
+        rows(),
+        prop::collection::vec(conjunct(), 1..4),
+        0..KINDS.len(),
+        prop::sample::select(vec!["auto", "auto", "range", "dominance", "tiles"]),
+        0..Tuning::COUNT,
+        prop::option::weighted(0.3, 0..AGGREGATES.len()),
+    )
+        .prop_map(
+            |(types, left, right, conjuncts, kind, strategy, tuning, aggregate)| Case {
+                types,
+                left,
+                right,
+                conjuncts,
+                kind,
+                strategy,
+                tuning,
+                aggregate,
+            },
+        )
+}
+
+const AGGREGATES: [&str; 5] = [
+    "count(*), sum(s.id), avg(r.id), min(s.id) FROM",
+    "count(s.x0), max(r.id), sum(r.id) FROM",
+    "r.x0 AS g, count(*), sum(s.id), min(s.id) FROM",
+    "s.id AS g, count(r.x0), avg(r.id), max(r.id) FROM",
+    "s.id % 5 AS g, count(*) FILTER (WHERE s.id > 9), sum(s.id) FROM",
+];
+
+fn table(types: &[DataType], rows: &[[Cell; 4]]) -> RecordBatch {
+    let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..rows.len() as i64));
+    let mut columns = vec![("id".to_string(), ids)];
+    for (i, data_type) in types.iter().enumerate() {
+        let values = domain(data_type);
+        let picks: UInt32Array = rows
+            .iter()
+            .map(|row| row[i].map(|cell| u32::from(cell) % values.len() as u32))
+            .collect();
+        columns.push((format!("x{i}"), take(&values, &picks, None).unwrap()));
+    }
+    RecordBatch::try_from_iter(columns).unwrap()
+}
+
+impl Conjunct {
+    fn sql(&self, types: &[DataType]) -> String {
+        let n = types.len();
+        match self {
+            Self::Compare(x, y, op) => {
+                let x = x % n;
+                // The next column of the same type, if there is one.
+                let y = (0..n).map(|i| (y + i) % n).find(|y| types[*y] == types[x]);
+                format!("r.x{x} {op} s.x{}", y.unwrap_or(x))
+            }
+            Self::Either(x, a, y, b) => {
+                let (x, y) = (x % n, y % n);
+                format!("(r.x{x} {a} s.x{x} OR r.x{y} {b} s.x{y})")
+            }
+            Self::Numbers(d, op, m) => format!("r.id + ({d}) {op} s.id * {m}"),
+            Self::Mixed(sum) => format!("r.id + s.id > {sum}"),
+            Self::IsNull(left, x) => {
+                let side = if *left { "r" } else { "s" };
+                format!("{side}.x{} IS NULL", x % n)
+            }
+            Self::Case(x, op) => {
+                let x = x % n;
+                format!("CASE WHEN r.id % 2 = 0 THEN r.x{x} {op} s.x{x} ELSE r.id < s.id END")
+            }
+            Self::Distinct(x) => format!("(r.x{0} IS DISTINCT FROM s.x{0})", x % n),
+        }
+    }
+}
+
+impl Case {
+    fn sql(&self) -> String {
+        let condition: Vec<String> = self.conjuncts.iter().map(|c| c.sql(&self.types)).collect();
+        let condition = condition.join(" AND ");
+        match self.aggregate {
+            None => KINDS[self.kind].sql("a", "b", &["id", "x0"], &condition),
+            Some(aggregate) => {
+                let kind = ["INNER", "LEFT", "RIGHT"][self.kind % 3];
+                let listed = AGGREGATES[aggregate];
+                let group = match listed.split_once(" AS g") {
+                    Some((group, _)) => format!(" GROUP BY {group}"),
+                    None => String::new(),
+                };
+                format!("SELECT {listed} a r {kind} JOIN b s ON {condition}{group}")
+            }
+        }
+    }
+
+    /// Whether it was offloaded, or why the rows differ.
+    async fn run(&self) -> Result<bool, String> {
+        let ctx = session();
+        register(&ctx, "a", &table(&self.types, &self.left));
+        register(&ctx, "b", &table(&self.types, &self.right));
+        let sql = self.sql();
+        let stock = match stock(&ctx, &sql).await {
+            Ok(stock) => stock,
+            // DataFusion has no such comparison, or no hash of such a type.
+            Err(_) => return Ok(false),
+        };
+        let tuning = Tuning::nth(self.tuning).with_strategy(self.strategy);
+        let given = match forced(&ctx, &sql, &tuning).await {
+            Ok(given) => given,
+            Err(error) if error.to_string().contains("bowtie.theta_strategy = ") => {
+                return Ok(false);
+            }
+            Err(error) => return Err(format!("{sql}\n{tuning:?}\nfails when forced: {error}")),
+        };
+        let same = match self.aggregate {
+            None => same_rows(&stock, &given),
+            Some(_) => similar_rows(&stock, &given),
+        };
+        same.map_err(|difference| format!("{sql}\n{tuning:?}\n{}\n{difference}", given.plan))?;
+        Ok(given.plan.contains("Bowtie"))
+    }
+}
+
+#[test]
+fn random_joins() {
+    let cases = std::env::var("PROPTEST_CASES")
+        .ok()
+        .and_then(|cases| cases.parse().ok())
+        .unwrap_or(200);
+    let config = Config {
+        cases,
+        failure_persistence: None,
+        max_shrink_iters: 400,
+        ..Config::default()
+    };
+    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .build()
+        .unwrap();
+    let offloaded = std::cell::Cell::new(0);
+    let result = TestRunner::new_with_rng(config, rng).run(&case(), |case| {
+        let taken = runtime.block_on(case.run()).map_err(TestCaseError::fail)?;
+        offloaded.set(offloaded.get() + u32::from(taken));
+        Ok(())
+    });
+    if let Err(failure) = result {
+        panic!("{failure}");
+    }
+    let offloaded = offloaded.get();
+    println!("{offloaded} of {cases} cases were offloaded");
+    assert!(offloaded > cases / 2, "{offloaded} of {cases}");
+}

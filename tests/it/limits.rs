@@ -1,0 +1,277 @@
+//! Memory: the device's budget bounds what is leased, whatever comes out; the session's pool bounds what is on the host.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use datafusion::datasource::MemTable;
+use datafusion::error::DataFusionError;
+use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
+use datafusion::physical_plan::{ExecutionPlan, collect};
+use datafusion::prelude::SessionContext;
+use futures::StreamExt;
+
+use crate::answer::{forced, plan_of, same_rows, shown, stock};
+use crate::session::{Tuning, session, session_in, set};
+
+const LIMIT: usize = 1 << 20;
+
+/// `id` 0 .. rows, `a` a permutation-like scatter of it, `t` text of `width` bytes.
+fn table(rows: i64, width: usize) -> RecordBatch {
+    let a = Int64Array::from_iter_values((0..rows).map(|i| i * 7919 % rows));
+    let t: StringArray = (0..rows)
+        .map(|i| (width > 0).then(|| format!("{i:0width$}")))
+        .collect();
+    RecordBatch::try_from_iter_with_nullable([
+        (
+            "id",
+            Arc::new(Int64Array::from_iter_values(0..rows)) as ArrayRef,
+            false,
+        ),
+        ("a", Arc::new(a), false),
+        ("t", Arc::new(t), true),
+    ])
+    .unwrap()
+}
+
+fn register(ctx: &SessionContext, name: &str, batch: RecordBatch) {
+    let table = MemTable::try_new(batch.schema(), vec![vec![batch]]).unwrap();
+    ctx.register_table(name, Arc::new(table)).unwrap();
+}
+
+/// Batches of their own, of `rows_each` rows.
+fn register_in_pieces(ctx: &SessionContext, name: &str, rows: i64, rows_each: i64) {
+    let schema = table(1, 0).schema();
+    let batches = (0..rows / rows_each)
+        .map(|piece| {
+            let ids = (piece * rows_each)..((piece + 1) * rows_each);
+            let a = Int64Array::from_iter_values(ids.clone().map(|i| i * 7919 % rows));
+            let columns: Vec<ArrayRef> = vec![
+                Arc::new(Int64Array::from_iter_values(ids)),
+                Arc::new(a),
+                Arc::new(StringArray::new_null(rows_each as usize)),
+            ];
+            RecordBatch::try_new(Arc::clone(&schema), columns).unwrap()
+        })
+        .collect();
+    let table = MemTable::try_new(schema, vec![batches]).unwrap();
+    ctx.register_table(name, Arc::new(table)).unwrap();
+}
+
+/// The greatest value of a metric in the plan; `None` when no node has it.
+fn metric(plan: &Arc<dyn ExecutionPlan>, name: &str) -> Option<usize> {
+    let own = plan
+        .metrics()
+        .and_then(|metrics| metrics.sum_by_name(name).map(|value| value.as_usize()));
+    let below = plan.children().into_iter().filter_map(|c| metric(c, name));
+    own.into_iter().chain(below).max()
+}
+
+fn tight(ctx: &SessionContext) {
+    Tuning::PLAIN.apply(ctx);
+    set(ctx, "bowtie.offload", "force");
+    set(ctx, "bowtie.device_memory", "1MB");
+}
+
+/// Runs `sql` under 1 MB, batch by batch, without keeping any; returns its rows, their bytes, and the peak.
+async fn run_tight(ctx: &SessionContext, sql: &str) -> (usize, usize, usize) {
+    tight(ctx);
+    let plan = plan_of(ctx, sql).await.unwrap();
+    assert!(shown(&plan).contains("Bowtie"), "{}", shown(&plan));
+    let mut stream =
+        datafusion::physical_plan::execute_stream(Arc::clone(&plan), ctx.task_ctx()).unwrap();
+    let (mut rows, mut bytes) = (0, 0);
+    while let Some(batch) = stream.next().await {
+        let batch = batch.unwrap_or_else(|error| panic!("{sql}\n{error}"));
+        rows += batch.num_rows();
+        bytes += batch
+            .columns()
+            .iter()
+            .map(|c| c.to_data().get_slice_memory_size().unwrap())
+            .sum::<usize>();
+    }
+    let peak = metric(&plan, "peak_device_bytes").unwrap();
+    assert!(peak <= LIMIT, "{peak} bytes were leased: {sql}");
+    assert!(peak > 0, "nothing was leased: {sql}");
+    (rows, bytes, peak)
+}
+
+#[tokio::test]
+async fn a_result_of_a_hundred_times_the_budget() {
+    let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(64 << 20));
+    let ctx = session_in(Arc::clone(&pool));
+    register(&ctx, "r", table(4000, 0));
+    register(&ctx, "s", table(3000, 0));
+    let sql = "SELECT r.id AS i, s.id AS j FROM r JOIN s ON r.a > s.a";
+    let (rows, bytes, _) = run_tight(&ctx, sql).await;
+    // a is 0 .. n in both.
+    assert_eq!(rows, 3000 * 2999 / 2 + 1000 * 3000);
+    assert!(bytes > 100 * LIMIT, "{bytes}");
+    assert_eq!(pool.reserved(), 0);
+}
+
+#[tokio::test]
+async fn strategies_and_join_types_stay_within_the_budget() {
+    let ctx = session();
+    register(&ctx, "r", table(4_000, 0));
+    register(&ctx, "s", table(3_000, 0));
+    for (sql, rows) in [
+        (
+            "SELECT r.id FROM r LEFT SEMI JOIN s ON r.a < s.a AND r.id > s.id + 3990",
+            None,
+        ),
+        (
+            "SELECT r.id, s.id AS j FROM r FULL JOIN s ON r.a < s.a - 2990",
+            None,
+        ),
+        (
+            "SELECT r.id, s.id AS j FROM r JOIN s ON r.a = s.a AND r.id <> s.id",
+            None,
+        ),
+        (
+            "SELECT count(*), sum(s.id) FROM r JOIN s ON r.a > s.a",
+            Some(1),
+        ),
+        (
+            "SELECT r.id, count(*), sum(s.id), min(s.a) FROM r LEFT JOIN s ON r.a > s.a GROUP BY r.id",
+            Some(4_000),
+        ),
+    ] {
+        let stock = stock(&ctx, sql).await.unwrap();
+        let stock_rows: usize = stock.batches.iter().map(|b| b.num_rows()).sum();
+        let (given, _, _) = run_tight(&ctx, sql).await;
+        assert_eq!(given, rows.unwrap_or(stock_rows), "{sql}");
+    }
+}
+
+/// Text: pieces are sized before their bytes are known.
+#[tokio::test]
+async fn wide_rows() {
+    for (rows, width) in [
+        (400, 500),
+        (120, 5_000),
+        (24, 30_000),
+        (12, 60_000),
+        (6, 150_000),
+    ] {
+        let ctx = session();
+        register(&ctx, "r", table(rows, width));
+        register(&ctx, "s", table(rows, width));
+        register(&ctx, "narrow", table(rows, 0));
+        let mut failures = vec![];
+        for sql in [
+            "SELECT r.t AS rt, s.t AS st FROM r JOIN s ON r.a > s.a",
+            "SELECT n.id, s.t AS st FROM narrow n JOIN s ON n.a > s.a",
+            "SELECT r.t AS rt, n.id FROM r JOIN narrow n ON r.a > n.a",
+            "SELECT r.t AS rt, s.t AS st FROM r FULL JOIN s ON r.a > s.a + 3",
+            "SELECT r.id, s.t AS st FROM r JOIN s ON r.t > s.t",
+            "SELECT r.id, s.id AS j FROM r JOIN s ON r.t = s.t",
+            "SELECT r.id, min(s.t), max(s.t) FROM r JOIN s ON r.a > s.a GROUP BY r.id",
+            "SELECT r.id, min(s.t) FROM r JOIN s ON r.a > s.a AND r.id <> s.id GROUP BY r.id",
+        ] {
+            let stock = stock(&ctx, sql).await.unwrap();
+            tight(&ctx);
+            let tuning = Tuning {
+                device_memory: "1MB",
+                ..Tuning::PLAIN
+            };
+            match forced(&ctx, sql, &tuning).await {
+                Ok(given) => same_rows(&stock, &given).unwrap(),
+                Err(error) => failures.push(format!("{width} bytes a row: {sql}\n{error}")),
+            }
+        }
+        assert!(failures.is_empty(), "{}", failures.join("\n"));
+    }
+}
+
+/// Joins above one another, and beside one another, share the budget.
+#[tokio::test]
+async fn several_joins_at_once() {
+    let ctx = session();
+    register(&ctx, "r", table(1_500, 0));
+    register(&ctx, "s", table(1_500, 0));
+    register(&ctx, "u", table(1_500, 0));
+    for sql in [
+        "SELECT r.id, u.id AS k FROM r JOIN s ON r.a BETWEEN s.a - 2 AND s.a + 2 JOIN u ON s.id BETWEEN u.a - 1 AND u.a + 1",
+        "SELECT r.id FROM r JOIN s ON r.a BETWEEN s.a - 9 AND s.a UNION ALL SELECT s.id FROM s JOIN u ON s.a BETWEEN u.a - 9 AND u.a",
+        "SELECT count(*) FROM r JOIN s ON r.a BETWEEN s.a - 3 AND s.a JOIN u ON s.id > u.a",
+    ] {
+        let stock = stock(&ctx, sql).await.unwrap();
+        let tuning = Tuning {
+            device_memory: "1MB",
+            ..Tuning::PLAIN
+        };
+        match forced(&ctx, sql, &tuning).await {
+            Ok(given) => same_rows(&stock, &given).unwrap(),
+            Err(error) => panic!("{sql}\n{error}"),
+        }
+    }
+}
+
+/// The build side must fit the pool; if not, the error says so and nothing stays reserved.
+#[tokio::test]
+async fn a_pool_too_small_for_the_build_side() {
+    for sql in [
+        "SELECT r.id, s.id AS j FROM r JOIN s ON r.a > s.a + 199990",
+        "SELECT count(*), sum(s.id) FROM r JOIN s ON r.a > s.a",
+        "SELECT r.id, s.id AS j FROM r JOIN s ON r.a = s.a AND r.id <> s.id",
+    ] {
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(1 << 20));
+        let ctx = session_in(Arc::clone(&pool));
+        register_in_pieces(&ctx, "r", 200_000, 8_000);
+        register_in_pieces(&ctx, "s", 200_000, 8_000);
+        Tuning::PLAIN.apply(&ctx);
+        set(&ctx, "bowtie.offload", "force");
+        let plan = plan_of(&ctx, sql).await.unwrap();
+        assert!(shown(&plan).contains("Bowtie"), "{}", shown(&plan));
+        let error = collect(plan, ctx.task_ctx()).await.unwrap_err();
+        assert!(
+            matches!(error.find_root(), DataFusionError::ResourcesExhausted(_)),
+            "{error}"
+        );
+        assert!(error.to_string().contains("BowtieUpload"), "{error}");
+        assert_eq!(pool.reserved(), 0, "{sql}");
+    }
+}
+
+/// A pool a few times the inputs' size is enough, although the result is far larger; nothing stays reserved.
+#[tokio::test]
+async fn a_pool_that_holds_the_inputs() {
+    let inputs: usize = 2 * 100_000 * 16;
+    let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(4 * inputs));
+    let ctx = session_in(Arc::clone(&pool));
+    register_in_pieces(&ctx, "r", 100_000, 8_000);
+    register_in_pieces(&ctx, "s", 100_000, 8_000);
+    for sql in [
+        "SELECT r.id, s.id AS j FROM r JOIN s ON r.a BETWEEN s.a - 5 AND s.a + 5",
+        "SELECT count(*), sum(s.id) FROM r JOIN s ON r.a > s.a",
+    ] {
+        Tuning::PLAIN.apply(&ctx);
+        set(&ctx, "bowtie.offload", "force");
+        let plan = plan_of(&ctx, sql).await.unwrap();
+        let mut stream = datafusion::physical_plan::execute_stream(plan, ctx.task_ctx()).unwrap();
+        let mut rows = 0;
+        while let Some(batch) = stream.next().await {
+            rows += batch.unwrap_or_else(|e| panic!("{sql}\n{e}")).num_rows();
+        }
+        assert!(rows == 1 || rows > 1_000_000, "{rows}");
+        drop(stream);
+        assert_eq!(pool.reserved(), 0, "{sql}");
+    }
+}
+
+/// A batch of a large table arrives as slices that share its buffers: each counts for its own rows only.
+#[tokio::test]
+async fn slices_of_one_batch_are_counted_once() {
+    let inputs: usize = 2 * 100_000 * 16;
+    let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(4 * inputs));
+    let ctx = session_in(Arc::clone(&pool));
+    register(&ctx, "r", table(100_000, 0));
+    register(&ctx, "s", table(100_000, 0));
+    Tuning::PLAIN.apply(&ctx);
+    set(&ctx, "bowtie.offload", "force");
+    let sql = "SELECT count(*), sum(s.id) FROM r JOIN s ON r.a > s.a";
+    let plan = plan_of(&ctx, sql).await.unwrap();
+    collect(plan, ctx.task_ctx())
+        .await
+        .unwrap_or_else(|e| panic!("{e}"));
+}
