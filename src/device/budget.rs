@@ -41,8 +41,7 @@ impl Budget {
     }
 
     /// Bytes leased now.
-    #[cfg(test)]
-    fn in_use(&self) -> u64 {
+    pub(crate) fn in_use(&self) -> u64 {
         self.in_use.load(Ordering::Relaxed)
     }
 

@@ -161,6 +161,9 @@ pub(crate) trait Device: Debug + Send + Sync {
     /// The last of `offsets`.
     fn total(&self, offsets: &Buffer<u64>) -> Result<u64>;
 
+    /// The number of the first pair of a searching position.
+    fn offset_at(&self, offsets: &Buffer<u64>, position: usize) -> Result<u64>;
+
     /// Where a piece that begins at pair `from` should end: at the end of a searching row's pairs, and after at most
     /// `target` pairs, or after at most `most` when one row alone has more than `target`.
     fn piece_end(&self, offsets: &Buffer<u64>, from: u64, target: u64, most: u64) -> Result<u64>;

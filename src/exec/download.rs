@@ -108,8 +108,9 @@ impl Batches {
             }
             None => batch,
         };
-        // A piece that is no small part of a batch goes on as it is: copying it would cost more than a batch does.
-        if self.coalescer.is_empty() && batch.num_rows() >= self.batch_size.div_ceil(8) {
+        // A piece that is no small part of a batch goes on as it is, past smaller ones that wait for company: copying it
+        // would cost more than a batch does, and a join promises no order.
+        if batch.num_rows() >= self.batch_size.div_ceil(8) {
             for from in (0..batch.num_rows()).step_by(self.batch_size) {
                 let rows = self.batch_size.min(batch.num_rows() - from);
                 self.ready.push_back(batch.slice(from, rows));

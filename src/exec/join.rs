@@ -214,6 +214,8 @@ struct Driver {
     right: DeviceStream,
     /// Taken while a step runs.
     run: Option<JoinRun>,
+    /// The step that runs while the pieces of the last one are read.
+    step: Option<SpawnedTask<(JoinRun, crate::error::Result<Vec<DeviceBatch>>)>>,
     ready: VecDeque<DeviceBatch>,
     spec: Arc<JoinSpec>,
     device: Arc<dyn Device>,
@@ -232,8 +234,23 @@ impl Driver {
                 return Ok(Some(piece));
             }
             if self.spec.fetch.is_some_and(|fetch| self.emitted >= fetch) {
-                self.run = None;
+                (self.run, self.step) = (None, None);
                 return Ok(None);
+            }
+            if let Some(step) = self.step.take() {
+                let (run, made) = step
+                    .join_unwind()
+                    .await
+                    .map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))?;
+                self.ready.extend(made?);
+                // The next step runs while this one's pieces are read, if there is room for both.
+                let budget = self.device.budget();
+                let room = budget.in_use() < budget.limit() / 2;
+                match room && !run.is_done() && !run.wants_right() {
+                    true => self.step = Some(self.start(run)),
+                    false => self.run = Some(run),
+                }
+                continue;
             }
             if self.left.is_some() {
                 let left = gather(self.left.take()).await?;
@@ -260,18 +277,21 @@ impl Driver {
                     None => run.end_right(),
                 }
             }
-            let timer = self.metrics.baseline.elapsed_compute().timer();
-            let (run, made) = SpawnedTask::spawn_blocking(move || {
-                let made = run.step();
-                (run, made)
-            })
-            .join_unwind()
-            .await
-            .map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))?;
-            timer.done();
-            self.ready.extend(made?);
-            self.run = Some(run);
+            self.step = Some(self.start(run));
         }
+    }
+
+    /// Starts the next step on a thread that may block.
+    fn start(
+        &self,
+        mut run: JoinRun,
+    ) -> SpawnedTask<(JoinRun, crate::error::Result<Vec<DeviceBatch>>)> {
+        let elapsed = self.metrics.baseline.elapsed_compute().clone();
+        SpawnedTask::spawn_blocking(move || {
+            let _timer = elapsed.timer();
+            let made = run.step();
+            (run, made)
+        })
     }
 }
 
@@ -310,6 +330,7 @@ impl DeviceExec for BowtieJoinExec {
             left: Some(as_device(&self.left)?.execute_device(Arc::clone(&context))?),
             right: as_device(&self.right)?.execute_device(context)?,
             run: None,
+            step: None,
             ready: VecDeque::new(),
             spec: Arc::clone(&self.spec),
             device: self

@@ -26,8 +26,8 @@ enum State {
     Tiles,
     /// Pairs of a tile, from number `next` on.
     Pairs(Box<PairsOfTile>),
-    /// Pairs of a tile with long ranges.
-    Runs(Box<RunsOfTile>),
+    /// Pairs of a tile with long ranges, and the same pairs for the case that runs need too much memory.
+    Runs(Box<RunsOfTile>, Box<PairsOfTile>),
     /// Rows of the right chunk at hand that come out by themselves, from row `next` on.
     RightEnd {
         next: usize,
@@ -143,7 +143,7 @@ impl JoinRun {
                 Ok(vec![])
             }
             State::Pairs(pairs) => self.emit_pairs(pairs),
-            State::Runs(runs) => self.emit_runs(runs),
+            State::Runs(runs, pairs) => self.emit_runs(runs, pairs),
             State::RightEnd { next } => self.emit_right_end(next),
             State::LeftEnd { chunk, next } => self.emit_left_end(chunk, next),
             State::Done => Ok(vec![]),
@@ -204,23 +204,24 @@ impl JoinRun {
         if total == 0 {
             return Ok(State::Tiles);
         }
-        let plain = !flag_left && !flag_right && !has_residual;
-        if plain && RunsOfTile::pay(device, tile, total) {
-            match RunsOfTile::new(device, &self.spec, Arc::clone(tile)) {
-                Ok(runs) => return Ok(State::Runs(Box::new(runs))),
-                // No room for columns in sorted order: their rows are gathered pair by pair.
-                Err(error) if error.is_out_of_device_memory() => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(State::Pairs(Box::new(PairsOfTile {
+        let pairs = Box::new(PairsOfTile {
             tile: Arc::clone(tile),
             offsets,
             total,
             next: 0,
             flag_left,
             flag_right,
-        })))
+        });
+        let plain = !flag_left && !flag_right && !has_residual;
+        if plain && RunsOfTile::pay(device, tile, total) {
+            match RunsOfTile::new(device, &self.spec, Arc::clone(tile)) {
+                Ok(runs) => return Ok(State::Runs(Box::new(runs), pairs)),
+                // No room for columns in sorted order: their rows are gathered pair by pair.
+                Err(error) if error.is_out_of_device_memory() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(State::Pairs(pairs))
     }
 
     /// The flags of `side`'s chunk, and the flag of the tile's first row.
@@ -254,15 +255,29 @@ impl JoinRun {
         Ok(made)
     }
 
-    fn emit_runs(&mut self, mut runs: Box<RunsOfTile>) -> Result<Vec<DeviceBatch>> {
+    fn emit_runs(
+        &mut self,
+        mut runs: Box<RunsOfTile>,
+        mut pairs: Box<PairsOfTile>,
+    ) -> Result<Vec<DeviceBatch>> {
         let timer = self.metrics.output_time.timer();
-        let made = runs.step(self.device.as_ref(), &self.spec)?;
+        let device = self.device.as_ref();
+        let made = runs.step(device, &self.spec);
         timer.done();
-        self.state = match runs.is_done() {
-            true => State::Tiles,
-            false => State::Runs(runs),
-        };
-        Ok(made)
+        match made {
+            Err(error) if error.is_out_of_device_memory() => {
+                pairs.next = device.offset_at(&pairs.offsets, runs.position())?;
+                self.state = State::Pairs(pairs);
+                Ok(vec![])
+            }
+            made => {
+                self.state = match runs.is_done() {
+                    true => State::Tiles,
+                    false => State::Runs(runs, pairs),
+                };
+                made
+            }
+        }
     }
 
     fn pairs_piece(

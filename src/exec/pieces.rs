@@ -33,10 +33,14 @@ impl PieceSize {
         }
     }
 
-    /// Half as long; false when they cannot be.
+    /// Half as long, or half as many; false when they cannot be.
     pub(super) fn halve(&mut self) -> bool {
-        let halved = self.rows > 1;
-        self.rows = (self.rows / 2).max(1);
+        if self.rows > 1 {
+            self.rows /= 2;
+            return true;
+        }
+        let halved = self.pieces > 1;
+        self.pieces = (self.pieces / 2).max(1);
         halved
     }
 
@@ -58,10 +62,15 @@ impl PieceSize {
         total: u64,
     ) -> Result<Vec<Range<u64>>> {
         let target = self.rows as u64;
+        // Short pieces are short for lack of memory.
+        let most = match self.rows == PIECE_ROWS {
+            true => target * LONG_PIECE,
+            false => target,
+        };
         let mut pieces = vec![];
         let mut from = next;
         while from < total && pieces.len() < self.pieces {
-            let end = device.piece_end(offsets, from, target, target * LONG_PIECE)?;
+            let end = device.piece_end(offsets, from, target, most)?;
             pieces.push(from..end);
             from = end;
         }

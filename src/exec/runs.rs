@@ -12,8 +12,11 @@ use crate::device::{Column, Device};
 use crate::error::{BowtieError, Result};
 use crate::spec::{JoinSpec, Output, Side};
 
-/// Runs that one step emits, at least.
-const RUNS_PER_STEP: usize = 64;
+/// Most runs that one step emits: enough to hide the step's own cost.
+const RUNS_PER_STEP: usize = 512;
+
+/// A row of repeated values is taken to have so many bytes when a step's share of the device's budget is reckoned.
+const REPEATED_BYTES: u64 = 16;
 
 /// The pairs of a tile in which nothing is tested, as runs.
 #[derive(Debug)]
@@ -60,6 +63,11 @@ impl RunsOfTile {
         })
     }
 
+    /// The searching position whose pairs come next.
+    pub(super) fn position(&self) -> usize {
+        self.next
+    }
+
     pub(super) fn is_done(&self) -> bool {
         self.next >= self.tile.search.positions()
     }
@@ -71,7 +79,10 @@ impl RunsOfTile {
         spec: &JoinSpec,
     ) -> Result<Vec<DeviceBatch>> {
         let first = self.next;
-        let runs = RUNS_PER_STEP.min(self.tile.search.positions() - first);
+        let room = device.budget().limit() / 8 / (PIECE_ROWS as u64 * REPEATED_BYTES);
+        let runs = RUNS_PER_STEP
+            .min(room.max(1) as usize)
+            .min(self.tile.search.positions() - first);
         let made: Vec<Mutex<Vec<DeviceBatch>>> = (0..runs).map(|_| Mutex::default()).collect();
         device.for_each_piece(runs, &|i| {
             *made[i].lock() = self.run(device, spec, first + i)?;

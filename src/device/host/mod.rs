@@ -181,6 +181,10 @@ impl Device for HostDevice {
         Ok(offsets.on_host().last().copied().unwrap_or(0))
     }
 
+    fn offset_at(&self, offsets: &Buffer<u64>, position: usize) -> Result<u64> {
+        Ok(offsets.on_host()[position])
+    }
+
     fn piece_end(&self, offsets: &Buffer<u64>, from: u64, target: u64, most: u64) -> Result<u64> {
         Ok(expand::piece_end(offsets, from, target, most))
     }

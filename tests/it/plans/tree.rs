@@ -35,10 +35,15 @@ async fn a_join() {
     │    --------------------   │
     │        device: host       │
     │      join_type: Inner     │
-    │         on: k = k         ├──────────────┐
-    │    residual: b + b > 3    │              │
+    │    on: left.k = right.k   │
+    │                           │
+    │         residual:         ├──────────────┐
+    │    right.b * left.b > 3   │              │
+    │                           │              │
     │      strategy: range      │              │
-    │        theta: a > a       │              │
+    │                           │              │
+    │           theta:          │              │
+    │      left.a < right.a     │              │
     └─────────────┬─────────────┘              │
     ┌─────────────┴─────────────┐┌─────────────┴─────────────┐
     │      BowtieUploadExec     ││      BowtieUploadExec     │
@@ -63,9 +68,11 @@ async fn a_join_with_a_limit_and_an_evaluated_expression() {
     │       BowtieJoinExec      │
     │    --------------------   │
     │        device: host       │
-    │      join_type: Inner     ├──────────────┐
-    │      strategy: range      │              │
-    │      theta: a > a + 1     │              │
+    │      join_type: Inner     │
+    │      strategy: range      ├──────────────┐
+    │                           │              │
+    │           theta:          │              │
+    │    left.a > right.a + 1   │              │
     └─────────────┬─────────────┘              │
     ┌─────────────┴─────────────┐┌─────────────┴─────────────┐
     │      BowtieUploadExec     ││      BowtieUploadExec     │
@@ -97,10 +104,12 @@ async fn a_fused_aggregation() {
     │    --------------------   │
     │   aggr: count(Int64(1))   │
     │        device: host       │
-    │        group_by: a        ├──────────────┐
-    │      join_type: Inner     │              │
+    │        group_by: a        │
+    │      join_type: Inner     ├──────────────┐
     │      strategy: range      │              │
-    │        theta: a > a       │              │
+    │                           │              │
+    │           theta:          │              │
+    │      left.a > right.a     │              │
     └─────────────┬─────────────┘              │
     ┌─────────────┴─────────────┐┌─────────────┴─────────────┐
     │      BowtieUploadExec     ││      BowtieUploadExec     │
