@@ -73,25 +73,27 @@ impl GroupTable {
 
     /// Merges partial states of aggregate `i`, one a row, into the rows' groups.
     pub(super) fn merge(&mut self, i: usize, states: &[ArrayRef], groups: &[usize]) -> Result<()> {
-        Ok(match &mut self.groups {
+        match &mut self.groups {
             Groups::One(accumulators) => accumulators[i].merge_batch(states)?,
             Groups::Many {
                 values,
                 accumulators,
             } => accumulators[i].merge_batch(states, groups, values.len())?,
-        })
+        }
+        Ok(())
     }
 
     /// Adds arguments of aggregate `i`, one a row, to the rows' groups.
     pub(super) fn update(&mut self, i: usize, argument: &ArrayRef, groups: &[usize]) -> Result<()> {
         let argument = std::slice::from_ref(argument);
-        Ok(match &mut self.groups {
+        match &mut self.groups {
             Groups::One(accumulators) => accumulators[i].update_batch(argument)?,
             Groups::Many {
                 values,
                 accumulators,
             } => accumulators[i].update_batch(argument, groups, None, values.len())?,
-        })
+        }
+        Ok(())
     }
 
     /// Rows of the preserved side without a partner: their partner's columns are NULL.

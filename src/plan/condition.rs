@@ -20,6 +20,9 @@ use datafusion::physical_plan::joins::utils::JoinFilter;
 use super::linear::{self, GuardExpr, Rewritten};
 use crate::spec::{ColumnComparison, Comparison, ConditionDisplay, Guard, Side, SideInput};
 
+/// `left expression OP right expression`, each over the columns of its side.
+pub(super) type ExprComparison = (Arc<dyn PhysicalExpr>, Comparison, Arc<dyn PhysicalExpr>);
+
 /// A filter, taken apart.
 #[derive(Debug, Default)]
 pub(super) struct Condition {
@@ -156,7 +159,7 @@ pub(super) fn named(side: Side, expr: &Arc<dyn PhysicalExpr>) -> Result<String> 
 fn comparison(
     filter: &JoinFilter,
     conjunct: &Arc<dyn PhysicalExpr>,
-) -> Result<Option<(Arc<dyn PhysicalExpr>, Comparison, Arc<dyn PhysicalExpr>)>> {
+) -> Result<Option<ExprComparison>> {
     let Some(binary) = conjunct.downcast_ref::<BinaryExpr>() else {
         return Ok(None);
     };

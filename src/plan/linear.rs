@@ -19,14 +19,14 @@ use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_plan::joins::utils::JoinFilter;
 
-use super::condition::{comparison_of, on_side, side_of};
+use super::condition::{ExprComparison, comparison_of, on_side, side_of};
 use crate::spec::{Comparison, Side};
 
 type Expr = Arc<dyn PhysicalExpr>;
 
 /// A conjunct as comparisons of a left with a right expression, each over the columns of its side.
 pub(super) struct Rewritten {
-    pub comparisons: Vec<(Expr, Comparison, Expr)>,
+    pub comparisons: Vec<ExprComparison>,
     pub guards: Vec<GuardExpr>,
     /// Whether the comparisons say exactly what the conjunct says; otherwise they let more pairs through.
     pub exact: bool,
@@ -111,13 +111,12 @@ fn mixed(filter: &JoinFilter, expr: &Expr) -> Result<Option<Mixed>> {
         return Ok(None);
     };
     let data_type = expr.data_type(filter.schema())?;
-    let numbers = (data_type.is_integer() && first_type == data_type && second_type == data_type)
-        || (matches!(data_type, DataType::Float32 | DataType::Float64)
-            && first_type == data_type
-            && second_type == data_type)
-        || [&first_type, &second_type, &data_type]
-            .iter()
-            .all(|t| matches!(t, DataType::Decimal128(p, _) if *p <= 37));
+    let plain =
+        data_type.is_integer() || matches!(data_type, DataType::Float32 | DataType::Float64);
+    let decimals = [&first_type, &second_type, &data_type]
+        .iter()
+        .all(|t| matches!(t, DataType::Decimal128(p, _) if *p <= 37));
+    let numbers = decimals || (plain && first_type == data_type && second_type == data_type);
     if !numbers {
         return Ok(None);
     }
@@ -302,7 +301,7 @@ fn floats(mixed: Mixed, op: Comparison, limit: &Expr) -> Result<Option<Rewritten
 }
 
 /// `moved OP second` with the left side's expression first; `side` is that of `moved`.
-fn oriented(side: Side, moved: Expr, op: Comparison, second: &Expr) -> (Expr, Comparison, Expr) {
+fn oriented(side: Side, moved: Expr, op: Comparison, second: &Expr) -> ExprComparison {
     match side {
         Side::Left => (moved, op, Arc::clone(second)),
         Side::Right => (Arc::clone(second), op.swap(), moved),

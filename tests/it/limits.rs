@@ -19,7 +19,7 @@ const LIMIT: usize = 1 << 20;
 fn table(rows: i64, width: usize) -> RecordBatch {
     let a = Int64Array::from_iter_values((0..rows).map(|i| i * 7919 % rows));
     let t: StringArray = (0..rows)
-        .map(|i| (width > 0).then(|| format!("{i:0width$}")))
+        .map(|i| (width > 0).then(|| "0".repeat(width - 5) + &format!("{i:05}")))
         .collect();
     RecordBatch::try_from_iter_with_nullable([
         (

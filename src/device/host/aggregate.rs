@@ -324,11 +324,11 @@ impl<V: Copy, F: Fn(V, V) -> V> FoldTree<V, F> {
         for level in &self.levels {
             // At the last level nothing is left to climb to.
             let last = level.len() <= FAN_OUT;
-            while lo < hi && (last || lo % FAN_OUT != 0) {
+            while lo < hi && (last || !lo.is_multiple_of(FAN_OUT)) {
                 left = (self.combine)(left, level[lo]);
                 lo += 1;
             }
-            while lo < hi && hi % FAN_OUT != 0 {
+            while lo < hi && !hi.is_multiple_of(FAN_OUT) {
                 hi -= 1;
                 right = (self.combine)(level[hi], right);
             }

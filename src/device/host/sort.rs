@@ -154,7 +154,7 @@ mod tests {
                     word = word
                         .wrapping_mul(6364136223846793005)
                         .wrapping_add(1442695040888963407);
-                    let key = (word >> 61) << 60 | (word >> 33) % 7;
+                    let key = ((word >> 61) << 60) | ((word >> 33) % 7);
                     KeyedRow {
                         key,
                         row: row as u32,
