@@ -12,20 +12,17 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array, UInt64Array, make_array};
-use arrow::compute::kernels::cmp::eq;
-use arrow::compute::{nullif, take};
-use arrow::datatypes::DataType;
+use arrow::array::{RecordBatch, UInt32Array};
 use datafusion::execution::memory_pool::MemoryReservation;
 use parking_lot::Mutex;
 
 use super::group_table::{GroupTable, group_columns};
 use super::matrix::{Matrix, NeededColumns, SearchedTile};
 use super::metrics::DeviceMetrics;
+use super::partial_states::{PairValues, SideStates, aggregate_states};
 use super::pieces::PieceSize;
 use crate::device::{Buffer, Column, Device, Flags};
 use crate::error::{BowtieError, Result};
-use crate::ops::theta::RowPairs;
 use crate::spec::{AggregateFunction, AggregateSpec, GroupSide, JoinAggregateSpec, Side};
 use crate::stream::StagedChunk;
 
@@ -496,73 +493,4 @@ enum Begun {
     States(Vec<SideStates>),
     /// Offsets and number of its pairs, if any.
     Pairs(Option<(Buffer<u64>, u64)>),
-}
-
-/// Partial states for the rows of one side that have a match, by aggregate.
-struct SideStates {
-    side: Side,
-    matched: UInt32Array,
-    states: Vec<(usize, Vec<ArrayRef>)>,
-}
-
-/// Pairs, and each aggregate's argument on them.
-struct PairValues {
-    rows: RowPairs,
-    values: Vec<ArrayRef>,
-}
-
-impl PairValues {
-    fn gather(
-        device: &dyn Device,
-        spec: &JoinAggregateSpec,
-        tile: &SearchedTile,
-        rows: RowPairs,
-    ) -> Result<Self> {
-        let values = spec
-            .aggregates
-            .iter()
-            .map(|aggregate| match aggregate.argument {
-                Some((side, column)) => {
-                    let column = tile.of(side).column(column)?;
-                    device.download(&device.gather(column, rows.of(side))?)
-                }
-                // COUNT(*) counts rows: any array without NULLs.
-                None => Ok(Arc::new(UInt32Array::new(device.read(&rows.left)?, None)) as ArrayRef),
-            })
-            .collect::<Result<_>>()?;
-        Ok(Self { rows, values })
-    }
-}
-
-/// The states of the matched rows as DataFusion's accumulators merge them.
-fn aggregate_states(
-    device: &dyn Device,
-    aggregate: &AggregateSpec,
-    states: Vec<Arc<Column>>,
-    matched: &UInt32Array,
-) -> Result<Vec<ArrayRef>> {
-    let types = aggregate.aggregate.state_fields()?;
-    let mut states = states
-        .into_iter()
-        .zip(&types)
-        .map(|(state, field)| {
-            let state = take(&device.download(&state)?, matched, None)?;
-            relabel(state, field.data_type())
-        })
-        .collect::<Result<Vec<_>>>()?;
-    if aggregate.function == AggregateFunction::Avg {
-        // DataFusion divides by every count that is not NULL.
-        let nothing = eq(&states[0], &UInt64Array::new_scalar(0))?;
-        states[0] = nullif(&states[0], &nothing)?;
-    }
-    Ok(states)
-}
-
-/// The same words under the type of DataFusion's state: a decimal's precision, or an unsigned count.
-fn relabel(state: ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
-    if state.data_type() == data_type {
-        return Ok(state);
-    }
-    let data = state.to_data().into_builder().data_type(data_type.clone());
-    Ok(make_array(data.build()?))
 }

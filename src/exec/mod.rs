@@ -8,6 +8,7 @@ mod join;
 mod join_run;
 mod matrix;
 mod metrics;
+mod partial_states;
 mod pieces;
 mod residual;
 mod runs;

@@ -1,0 +1,83 @@
+//! What an aggregation over a join takes from the device: partial states of rows, or arguments on pairs.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, UInt32Array, UInt64Array, make_array};
+use arrow::compute::kernels::cmp::eq;
+use arrow::compute::{nullif, take};
+use arrow::datatypes::DataType;
+
+use super::matrix::SearchedTile;
+use crate::device::{Column, Device};
+use crate::error::Result;
+use crate::ops::theta::RowPairs;
+use crate::spec::{AggregateFunction, AggregateSpec, JoinAggregateSpec, Side};
+
+/// Partial states for the rows of one side that have a match, by aggregate.
+pub(super) struct SideStates {
+    pub side: Side,
+    pub matched: UInt32Array,
+    pub states: Vec<(usize, Vec<ArrayRef>)>,
+}
+
+/// Pairs, and each aggregate's argument on them.
+pub(super) struct PairValues {
+    pub rows: RowPairs,
+    pub values: Vec<ArrayRef>,
+}
+
+impl PairValues {
+    pub(super) fn gather(
+        device: &dyn Device,
+        spec: &JoinAggregateSpec,
+        tile: &SearchedTile,
+        rows: RowPairs,
+    ) -> Result<Self> {
+        let values = spec
+            .aggregates
+            .iter()
+            .map(|aggregate| match aggregate.argument {
+                Some((side, column)) => {
+                    let column = tile.of(side).column(column)?;
+                    device.download(&device.gather(column, rows.of(side))?)
+                }
+                // COUNT(*) counts rows: any array without NULLs.
+                None => Ok(Arc::new(UInt32Array::new(device.read(&rows.left)?, None)) as ArrayRef),
+            })
+            .collect::<Result<_>>()?;
+        Ok(Self { rows, values })
+    }
+}
+
+/// The states of the matched rows as DataFusion's accumulators merge them.
+pub(super) fn aggregate_states(
+    device: &dyn Device,
+    aggregate: &AggregateSpec,
+    states: Vec<Arc<Column>>,
+    matched: &UInt32Array,
+) -> Result<Vec<ArrayRef>> {
+    let types = aggregate.aggregate.state_fields()?;
+    let mut states = states
+        .into_iter()
+        .zip(&types)
+        .map(|(state, field)| {
+            let state = take(&device.download(&state)?, matched, None)?;
+            relabel(state, field.data_type())
+        })
+        .collect::<Result<Vec<_>>>()?;
+    if aggregate.function == AggregateFunction::Avg {
+        // DataFusion divides by every count that is not NULL.
+        let nothing = eq(&states[0], &UInt64Array::new_scalar(0))?;
+        states[0] = nullif(&states[0], &nothing)?;
+    }
+    Ok(states)
+}
+
+/// The same words under the type of DataFusion's state: a decimal's precision, or an unsigned count.
+fn relabel(state: ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
+    if state.data_type() == data_type {
+        return Ok(state);
+    }
+    let data = state.to_data().into_builder().data_type(data_type.clone());
+    Ok(make_array(data.build()?))
+}
