@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arrow::array::{Array, RecordBatch, new_null_array};
 use arrow::datatypes::{DataType, Schema};
 use datafusion::common::JoinType;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
@@ -253,6 +254,20 @@ impl AggregateSource<'_> {
         if !cannot_fail(&expr, &schema) {
             return Err(Decline(format!("{shown} might fail on a row that the join drops")).into());
         }
+        // Rows that an outer join pads are merged as NULL arguments.
+        let preserved = match join.kind {
+            JoinType::Left => Some(Side::Left),
+            JoinType::Right => Some(Side::Right),
+            _ => None,
+        };
+        if preserved.is_some_and(|preserved| preserved != side)
+            && !is_null_of_nulls(&expr, &schema)?
+        {
+            return Err(Decline(format!(
+                "{shown} is not NULL on a row that the outer join pads with NULLs"
+            ))
+            .into());
+        }
         Ok((side, input.column_of(&expr)?))
     }
 
@@ -378,6 +393,20 @@ fn cannot_fail(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
         .children()
         .into_iter()
         .all(|child| cannot_fail(child, schema))
+}
+
+/// Whether `expr` is NULL where all its columns are.
+fn is_null_of_nulls(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> DataFusionResult<bool> {
+    let fields = schema.fields().iter();
+    let nullable: Vec<_> = fields
+        .map(|f| f.as_ref().clone().with_nullable(true))
+        .collect();
+    let columns = nullable
+        .iter()
+        .map(|f| new_null_array(f.data_type(), 1))
+        .collect();
+    let row = RecordBatch::try_new(Arc::new(Schema::new(nullable)), columns)?;
+    Ok(expr.evaluate(&row)?.into_array(1)?.logical_null_count() == 1)
 }
 
 /// Whether every value of type `from` has one of type `to`.

@@ -14,7 +14,7 @@ use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column};
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, conjunction, split_conjunction};
-use datafusion::physical_expr_common::physical_expr::{fmt_sql, is_volatile};
+use datafusion::physical_expr_common::physical_expr::fmt_sql;
 use datafusion::physical_plan::joins::utils::JoinFilter;
 
 use super::linear::{self, GuardExpr, Rewritten};
@@ -42,11 +42,6 @@ pub(super) fn classify(
     let mut condition = Condition::default();
     let mut residual: Vec<Arc<dyn PhysicalExpr>> = vec![];
     for conjunct in split_conjunction(filter.expression()) {
-        // A volatile expression has another value for every pair.
-        if is_volatile(conjunct) {
-            residual.push(Arc::clone(conjunct));
-            continue;
-        }
         let Rewritten {
             comparisons,
             guards,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use datafusion::physical_expr_common::physical_expr::fmt_sql;
+use datafusion::physical_expr_common::physical_expr::{fmt_sql, is_volatile};
 
 use super::choose::{self, Estimate};
 use super::condition::{self, Condition};
@@ -65,6 +65,13 @@ pub(super) fn join_spec(
         keys.push(format!("{l} = {r}"));
     }
 
+    if let Some(filter) = &source.filter
+        && is_volatile(filter.expression())
+    {
+        return Err(
+            Decline("its condition is volatile: it has another value each time".into()).into(),
+        );
+    }
     let Condition {
         comparisons,
         guards,

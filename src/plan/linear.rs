@@ -193,9 +193,13 @@ fn exact(
     let sum = |a: &Expr, op: Operator, b: &Expr| -> Expr {
         Arc::new(BinaryExpr::new(Arc::clone(a), op, Arc::clone(b)))
     };
+    // Both sides of one type: ranked keys need it.
+    let common = DataType::Decimal128(38, scale.max(limit_scale));
+    let alike = |e: Expr| -> Expr { Arc::new(CastExpr::new(e, common.clone(), None)) };
+    let second = alike(second);
     let mut comparisons = vec![];
     let mut add = |moved: Expr, op: Comparison| {
-        comparisons.push(oriented(mixed.first.0, moved, op, &second));
+        comparisons.push(oriented(mixed.first.0, alike(moved), op, &second));
     };
     match mixed.subtract {
         // first - second OP limit: first - limit OP second

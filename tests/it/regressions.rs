@@ -51,3 +51,27 @@ async fn an_average_of_nulls_alone() {
         }
     }
 }
+
+/// An argument that has a value on NULLs counts the rows that an outer join pads.
+#[tokio::test]
+async fn arguments_on_padded_rows() {
+    let context = session("force").await;
+    let query =
+        "SELECT sum(CASE WHEN r.b IS NULL THEN 1 ELSE 0 END), count(*) FILTER (WHERE r.b IS NULL),
+                        count(CASE WHEN r.b > 4 THEN 1 ELSE 0 END)
+                 FROM (VALUES (1), (5)) l(a) LEFT JOIN (VALUES (2)) r(b) ON l.a > r.b";
+    assert_eq!(answer(&context, query).await, "1 1 2");
+}
+
+/// Ranked keys of the two sides of a rewritten difference have one type.
+#[tokio::test]
+async fn a_difference_of_far_numbers() {
+    let context = session("force").await;
+    let query = "SELECT count(*) FROM (VALUES (-9223372036854775808), (9223372036854775807)) l(a)
+                 JOIN (VALUES (-1), (-1)) r(b) ON l.a - r.b < 5";
+    let off = session("off").await;
+    assert_eq!(answer(&context, query).await, answer(&off, query).await);
+    let query = "SELECT count(*) FROM (VALUES (-1e20), (1e20)) l(x) JOIN (VALUES (-1e20), (1e20)) r(x)
+                 ON abs(CAST(l.x AS DECIMAL(30, 2)) - CAST(r.x AS DECIMAL(30, 2))) <= CAST(1 AS DECIMAL(3, 2))";
+    assert_eq!(answer(&context, query).await, "2");
+}
