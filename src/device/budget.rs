@@ -45,6 +45,14 @@ impl Budget {
         self.in_use.load(Ordering::Relaxed)
     }
 
+    /// Bytes leased now by everyone who shares the limit.
+    pub(crate) fn in_use_by_all(&self) -> u64 {
+        match &self.parent {
+            Some(parent) => parent.in_use_by_all(),
+            None => self.in_use(),
+        }
+    }
+
     /// Most bytes that were ever leased at once.
     pub(crate) fn peak(&self) -> u64 {
         self.peak.load(Ordering::Relaxed)

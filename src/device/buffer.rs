@@ -1,8 +1,6 @@
 //! What lies on a device: [`Buffer`]s of words, [`Column`]s of values, and the structures that primitives hand to one
 //! another. Every one of them holds its [`Lease`]; where it lies is known to the device alone.
 
-use std::sync::Arc;
-
 use arrow::array::{Array, ArrayRef};
 use arrow::buffer::{BooleanBuffer, ScalarBuffer};
 use arrow::datatypes::ArrowNativeType;
@@ -46,8 +44,7 @@ pub(crate) struct Column {
     rows: usize,
     storage: ColumnStorage,
     bytes: u64,
-    /// Shared with the columns that are slices of this one.
-    lease: Arc<Lease>,
+    _lease: Lease,
 }
 
 #[derive(Debug)]
@@ -61,7 +58,7 @@ impl Column {
             rows: array.len(),
             storage: ColumnStorage::Host(array),
             bytes: lease.bytes(),
-            lease: Arc::new(lease),
+            _lease: lease,
         }
     }
 
@@ -72,16 +69,6 @@ impl Column {
 
     pub(crate) fn rows(&self) -> usize {
         self.rows
-    }
-
-    /// Rows `from .. from + len`, in the same memory.
-    pub(super) fn host_slice(&self, from: usize, len: usize) -> Self {
-        Self {
-            rows: len,
-            storage: ColumnStorage::Host(self.on_host().slice(from, len)),
-            bytes: self.bytes / self.rows.max(1) as u64 * len as u64,
-            lease: Arc::clone(&self.lease),
-        }
     }
 
     /// Bytes that its rows take.
@@ -126,8 +113,8 @@ impl Sorted {
 /// For every searching position the sorted positions `lo .. hi` that its row matches (`lo == hi`: none).
 #[derive(Debug)]
 pub(crate) struct Ranges {
-    pub(super) lo: Buffer<u32>,
-    pub(super) hi: Buffer<u32>,
+    pub(crate) lo: Buffer<u32>,
+    pub(crate) hi: Buffer<u32>,
 }
 
 impl Ranges {

@@ -96,12 +96,6 @@ pub(crate) trait Device: Debug + Send + Sync {
     /// `column[rows[i]]` at place `i`.
     fn gather(&self, column: &Column, rows: &Buffer<u32>) -> Result<Column>;
 
-    /// `column[from .. from + len]`, which may share its memory.
-    fn slice(&self, column: &Column, from: usize, len: usize) -> Result<Column>;
-
-    /// `column[row]`, `times` times.
-    fn repeat(&self, column: &Column, row: u32, times: usize) -> Result<Column>;
-
     /// `column[0 .. rows]` set to NULL.
     fn nulls(&self, data_type: &DataType, rows: usize) -> Result<Column>;
 
@@ -161,9 +155,6 @@ pub(crate) trait Device: Debug + Send + Sync {
     /// The last of `offsets`.
     fn total(&self, offsets: &Buffer<u64>) -> Result<u64>;
 
-    /// The number of the first pair of a searching position.
-    fn offset_at(&self, offsets: &Buffer<u64>, position: usize) -> Result<u64>;
-
     /// Where a piece that begins at pair `from` should end: at the end of a searching row's pairs, and after at most
     /// `target` pairs, or after at most `most` when one row alone has more than `target`.
     fn piece_end(&self, offsets: &Buffer<u64>, from: u64, target: u64, most: u64) -> Result<u64>;
@@ -177,17 +168,9 @@ pub(crate) trait Device: Debug + Send + Sync {
         len: usize,
     ) -> Result<Pairs>;
 
-    /// Matches a searching row must have on average for its untested range to be emitted as a slice of the sorted side
-    /// beside repeated values; `None` where expanding and gathering is faster at any length.
+    /// Matches a searching row must have on average for untested ranges to be emitted on the host, as slices of the sorted
+    /// side's columns beside repeated values; `None` where expanding and gathering is faster at any length.
     fn long_run(&self) -> Option<u64>;
-
-    /// The row at a searching position, and its range.
-    fn range_at(
-        &self,
-        searching: &Sorted,
-        ranges: &Ranges,
-        position: usize,
-    ) -> Result<(u32, std::ops::Range<usize>)>;
 
     /// The counts of searching positions by row id, 0 for rows that `searching` leaves out.
     fn row_counts(

@@ -21,7 +21,7 @@ use super::matrix::{Matrix, NeededColumns, SearchedTile};
 use super::metrics::DeviceMetrics;
 use super::partial_states::{PairValues, SideStates, aggregate_states};
 use super::pieces::PieceSize;
-use crate::device::{Buffer, Column, Device, Flags};
+use crate::device::{Buffer, Column, Device, Flags, Lease};
 use crate::error::{BowtieError, Result};
 use crate::spec::{AggregateFunction, AggregateSpec, GroupSide, JoinAggregateSpec, Side};
 use crate::stream::StagedChunk;
@@ -44,6 +44,7 @@ struct PairsOfTile {
     next: u64,
     /// Group of each row of the grouped side, once it is known.
     groups: Vec<Option<usize>>,
+    _lease: Lease,
 }
 
 pub(super) struct AggregateRun {
@@ -86,10 +87,9 @@ impl AggregateRun {
                 .collect::<Result<_>>()?,
             false => vec![],
         };
-        let row_bytes = 16 * spec.aggregates.len();
         let table = GroupTable::new(&spec, reservation)?;
         Ok(Self {
-            size: PieceSize::new(device.as_ref(), row_bytes),
+            size: PieceSize::new(device.as_ref(), needed.vary(&spec.join)),
             matrix: Matrix::new(
                 Arc::clone(&device),
                 Arc::new(spec.join.clone()),
@@ -120,6 +120,8 @@ impl AggregateRun {
             true => Some(self.device.flags(chunk.rows())?),
             false => None,
         };
+        let row_bytes = self.matrix.row_bytes(&chunk) + 16 * self.spec.aggregates.len();
+        self.size.fit(self.device.as_ref(), row_bytes);
         self.matrix.push_right(chunk);
         self.state = State::Tiles;
         Ok(())
@@ -215,17 +217,15 @@ impl AggregateRun {
         };
         match begun {
             Ok(Begun::States(states)) => self.merge_states(&tile, states),
-            Ok(Begun::Pairs(Some((offsets, total)))) => {
-                let rows = match self.spec.group_side {
-                    GroupSide::Nothing => 0,
-                    GroupSide::Side(side) => tile.of(side).rows(),
-                };
+            Ok(Begun::Pairs(Some((offsets, total, lease)))) => {
+                let rows = self.grouped_rows(&tile);
                 self.state = State::Pairs(Box::new(PairsOfTile {
                     tile,
                     offsets,
                     total,
                     next: 0,
                     groups: vec![None; rows],
+                    _lease: lease,
                 }));
                 Ok(())
             }
@@ -235,14 +235,24 @@ impl AggregateRun {
         }
     }
 
-    /// Offsets and number of the tile's pairs; `None` when it has none.
-    fn begin_pairs(&self, tile: &SearchedTile) -> Result<Option<(Buffer<u64>, u64)>> {
+    /// Rows of the tile on the grouped side.
+    fn grouped_rows(&self, tile: &SearchedTile) -> usize {
+        match self.spec.group_side {
+            GroupSide::Nothing => 0,
+            GroupSide::Side(side) => tile.of(side).rows(),
+        }
+    }
+
+    /// Offsets and number of the tile's pairs, and a lease for their rows' groups; `None` when it has none.
+    fn begin_pairs(&self, tile: &SearchedTile) -> Result<Option<(Buffer<u64>, u64, Lease)>> {
         let offsets = tile.search.offsets(self.device.as_ref())?;
         let total = self.device.total(&offsets)?;
         self.metrics
             .candidate_pairs
             .add(usize::try_from(total).unwrap_or(usize::MAX));
-        Ok((total > 0).then_some((offsets, total)))
+        let groups = self.grouped_rows(tile) * size_of::<Option<usize>>();
+        let lease = self.device.budget().lease(groups as u64, "group ids")?;
+        Ok((total > 0).then_some((offsets, total, lease)))
     }
 
     fn way(&self, aggregate: &AggregateSpec, tile: &SearchedTile) -> Way {
@@ -428,6 +438,7 @@ impl AggregateRun {
             Err(error) if error.is_out_of_device_memory() && self.size.halve() => {}
             result => {
                 result?;
+                self.size.made();
                 for piece in made.into_iter().filter_map(Mutex::into_inner) {
                     self.accumulate(&mut pairs, &piece)?;
                 }
@@ -492,5 +503,5 @@ impl AggregateRun {
 enum Begun {
     States(Vec<SideStates>),
     /// Offsets and number of its pairs, if any.
-    Pairs(Option<(Buffer<u64>, u64)>),
+    Pairs(Option<(Buffer<u64>, u64, Lease)>),
 }

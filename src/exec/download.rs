@@ -6,16 +6,14 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::compute::BatchCoalescer;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::Statistics;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
-use datafusion::physical_plan::metrics::{
-    BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, RecordOutput,
-};
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::projection::{
     EmbeddedProjection, ProjectionExec, try_embed_projection,
 };
@@ -25,9 +23,12 @@ use datafusion::physical_plan::{
 };
 use futures::{StreamExt, TryStreamExt};
 
+use super::metrics::OutputMetrics;
+use super::runs::Runs;
 use super::{BowtieJoinExec, DeviceChunk, as_device};
 use crate::column::DeviceBatch;
 use crate::device::Device;
+use crate::stream::array_bytes;
 
 /// Brings the batches of a device node to the host, as batches of the session's size.
 #[derive(Debug)]
@@ -82,44 +83,81 @@ impl DisplayAs for BowtieDownloadExec {
     }
 }
 
+/// A batch whose values of one column are longer on average is not copied together with others.
+const MOST_COPIED_BYTES: usize = 64 << 10;
+
 /// Cuts and joins pieces into batches of the session's size, up to `fetch` rows.
 struct Batches {
     schema: SchemaRef,
     device: Arc<dyn Device>,
     batch_size: usize,
     ready: VecDeque<RecordBatch>,
+    runs: Option<Box<Runs>>,
     coalescer: BatchCoalescer,
     remaining: Option<usize>,
-    downloaded_bytes: Count,
-    metrics: BaselineMetrics,
+    metrics: OutputMetrics,
 }
 
 impl Batches {
     fn push(&mut self, chunk: DeviceChunk) -> Result<()> {
-        let batch = match chunk {
-            DeviceChunk::Resident(batch) => self.download(&batch)?,
-            DeviceChunk::Staged(chunk) => chunk.batch.clone(),
-        };
-        let batch = match &mut self.remaining {
-            Some(remaining) => {
-                let rows = batch.num_rows().min(*remaining);
-                *remaining -= rows;
-                batch.slice(0, rows)
+        match chunk {
+            DeviceChunk::Resident(batch) => self.push_rows(self.download(&batch)?),
+            DeviceChunk::Staged(chunk) => {
+                let bytes = chunk.batch.get_array_memory_size();
+                self.metrics.bytes.add(bytes);
+                self.push_rows(chunk.batch.clone())
             }
-            None => batch,
-        };
+            DeviceChunk::Runs(runs) => {
+                self.runs = Some(runs);
+                Ok(())
+            }
+        }
+    }
+
+    /// The next batch that can leave.
+    fn next(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            if let Some(batch) = self.ready.pop_front() {
+                return Ok(Some(batch));
+            }
+            let batch = match &mut self.runs {
+                Some(runs) if self.remaining != Some(0) => {
+                    let batch = runs.next_batch(&self.schema, self.batch_size)?;
+                    let rows = batch.as_ref().map_or(0, RecordBatch::num_rows);
+                    self.metrics.bytes.add(rows * runs.row_bytes());
+                    batch
+                }
+                _ => None,
+            };
+            let Some(batch) = batch else {
+                self.runs = None;
+                return Ok(None);
+            };
+            self.push_rows(batch)?;
+        }
+    }
+
+    fn push_rows(&mut self, mut batch: RecordBatch) -> Result<()> {
+        if let Some(remaining) = &mut self.remaining {
+            if batch.num_rows() > *remaining {
+                batch = batch.slice(0, *remaining);
+            }
+            *remaining -= batch.num_rows();
+        }
         // A piece that is no small part of a batch goes on as it is, past smaller ones that wait for company: copying it
         // would cost more than a batch does, and a join promises no order.
-        if batch.num_rows() >= self.batch_size.div_ceil(8) {
+        if batch.num_rows() < self.batch_size.div_ceil(8) && !stays_alone(&batch) {
+            self.coalescer.push_batch(batch)?;
+            while let Some(batch) = self.coalescer.next_completed_batch() {
+                self.ready.push_back(batch);
+            }
+        } else if batch.num_rows() <= self.batch_size {
+            self.ready.push_back(batch);
+        } else {
             for from in (0..batch.num_rows()).step_by(self.batch_size) {
                 let rows = self.batch_size.min(batch.num_rows() - from);
                 self.ready.push_back(batch.slice(from, rows));
             }
-            return Ok(());
-        }
-        self.coalescer.push_batch(batch)?;
-        while let Some(batch) = self.coalescer.next_completed_batch() {
-            self.ready.push_back(batch);
         }
         Ok(())
     }
@@ -131,12 +169,39 @@ impl Batches {
     }
 
     fn download(&self, batch: &DeviceBatch) -> Result<RecordBatch> {
-        self.downloaded_bytes.add(batch.bytes() as usize);
+        self.metrics.downloaded_bytes.add(batch.bytes() as usize);
+        self.metrics.bytes.add(batch.bytes() as usize);
         Ok(batch.download(self.device.as_ref(), &self.schema)?)
     }
 
     fn is_satisfied(&self) -> bool {
         self.remaining == Some(0)
+    }
+}
+
+/// Whether a batch must not be copied together with others: dictionaries may have more values together than their keys can
+/// tell apart, and long text more characters than 32-bit offsets.
+fn stays_alone(batch: &RecordBatch) -> bool {
+    batch.columns().iter().any(|array| {
+        let data_type = array.data_type();
+        data_type.primitive_width().is_none()
+            && (has_dictionary(data_type)
+                || array_bytes(array) / batch.num_rows().max(1) > MOST_COPIED_BYTES)
+    })
+}
+
+fn has_dictionary(data_type: &DataType) -> bool {
+    use DataType::*;
+    match data_type {
+        Dictionary(..) | RunEndEncoded(..) | Union(..) => true,
+        List(field)
+        | LargeList(field)
+        | ListView(field)
+        | LargeListView(field)
+        | FixedSizeList(field, _)
+        | Map(field, _) => has_dictionary(field.data_type()),
+        Struct(fields) => fields.iter().any(|field| has_dictionary(field.data_type())),
+        _ => false,
     }
 }
 
@@ -178,35 +243,40 @@ impl ExecutionPlan for BowtieDownloadExec {
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         let batch_size = context.session_config().batch_size().max(1);
-        let batches = Batches {
+        let batches = Box::new(Batches {
             schema: self.schema(),
             device: Arc::clone(&self.device),
             batch_size,
             ready: VecDeque::new(),
+            runs: None,
             coalescer: BatchCoalescer::new(self.schema(), batch_size),
             remaining: self.fetch(),
-            downloaded_bytes: MetricBuilder::new(&self.metrics)
-                .counter("downloaded_bytes", partition),
-            metrics: BaselineMetrics::new(&self.metrics, partition),
-        };
+            metrics: OutputMetrics::new(&self.metrics, partition),
+        });
         let input = as_device(&self.input)?.execute_device(context)?;
         let stream = futures::stream::try_unfold(
             (Some(input), batches),
             |(mut input, mut batches)| async move {
                 loop {
-                    if let Some(batch) = batches.ready.pop_front() {
-                        let batch = batch.record_output(&batches.metrics);
+                    let made = {
+                        let timer = batches.metrics.elapsed_compute.clone();
+                        let _timer = timer.timer();
+                        batches.next()?
+                    };
+                    if let Some(batch) = made {
+                        batches.metrics.rows.add(batch.num_rows());
+                        batches.metrics.batches.add(1);
                         return Ok(Some((batch, (input, batches))));
                     }
                     let Some(chunks) = &mut input else {
-                        batches.metrics.done();
+                        batches.metrics.end.record();
                         return Ok(None);
                     };
                     let chunk = match batches.is_satisfied() {
                         true => None,
                         false => chunks.try_next().await?,
                     };
-                    let timer = batches.metrics.elapsed_compute().clone();
+                    let timer = batches.metrics.elapsed_compute.clone();
                     let _timer = timer.timer();
                     match chunk {
                         Some(chunk) => batches.push(chunk)?,

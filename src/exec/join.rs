@@ -22,9 +22,8 @@ use futures::{StreamExt, TryStreamExt};
 use super::join_run::JoinRun;
 use super::metrics::DeviceMetrics;
 use super::{CancelOnDrop, DeviceChunk, DeviceExec, DeviceStream, as_device, device_only, exactly};
-use crate::column::DeviceBatch;
 use crate::device::Device;
-use crate::spec::{JoinSpec, Output, Side, join_columns};
+use crate::spec::{JoinSpec, join_columns};
 use crate::stream::StagedChunk;
 
 /// Joins two device inputs by the [`JoinSpec`].
@@ -215,8 +214,8 @@ struct Driver {
     /// Taken while a step runs.
     run: Option<JoinRun>,
     /// The step that runs while the pieces of the last one are read.
-    step: Option<SpawnedTask<(JoinRun, crate::error::Result<Vec<DeviceBatch>>)>>,
-    ready: VecDeque<DeviceBatch>,
+    step: Option<SpawnedTask<(JoinRun, crate::error::Result<Vec<DeviceChunk>>)>>,
+    ready: VecDeque<DeviceChunk>,
     spec: Arc<JoinSpec>,
     device: Arc<dyn Device>,
     _cancel: CancelOnDrop,
@@ -226,11 +225,17 @@ struct Driver {
 
 impl Driver {
     /// The next piece; `None` at the end.
-    async fn next(&mut self) -> Result<Option<DeviceBatch>> {
+    async fn next(&mut self) -> Result<Option<DeviceChunk>> {
         loop {
             if let Some(piece) = self.ready.pop_front() {
-                self.emitted += piece.rows();
-                self.metrics.baseline.record_output(piece.rows());
+                // The download cuts the last piece.
+                let wanted = self
+                    .spec
+                    .fetch
+                    .map_or(usize::MAX, |fetch| fetch - self.emitted);
+                let rows = piece.rows().min(wanted);
+                self.emitted += rows;
+                self.metrics.baseline.record_output(rows);
                 return Ok(Some(piece));
             }
             if self.spec.fetch.is_some_and(|fetch| self.emitted >= fetch) {
@@ -245,7 +250,7 @@ impl Driver {
                 self.ready.extend(made?);
                 // The next step runs while this one's pieces are read, if there is room for both.
                 let budget = self.device.budget();
-                let room = budget.in_use() < budget.limit() / 2;
+                let room = budget.in_use_by_all() < budget.limit() / 2;
                 match room && !run.is_done() && !run.wants_right() {
                     true => self.step = Some(self.start(run)),
                     false => self.run = Some(run),
@@ -285,7 +290,7 @@ impl Driver {
     fn start(
         &self,
         mut run: JoinRun,
-    ) -> SpawnedTask<(JoinRun, crate::error::Result<Vec<DeviceBatch>>)> {
+    ) -> SpawnedTask<(JoinRun, crate::error::Result<Vec<DeviceChunk>>)> {
         let elapsed = self.metrics.baseline.elapsed_compute().clone();
         SpawnedTask::spawn_blocking(move || {
             let _timer = elapsed.timer();
@@ -317,7 +322,7 @@ pub(super) async fn gather(chunks: Option<DeviceStream>) -> Result<Vec<StagedChu
 pub(super) fn staged(chunk: DeviceChunk) -> Result<StagedChunk> {
     match chunk {
         DeviceChunk::Staged(chunk) => Ok(chunk),
-        DeviceChunk::Resident(_) => Err(DataFusionError::Internal(
+        DeviceChunk::Resident(_) | DeviceChunk::Runs(_) => Err(DataFusionError::Internal(
             "bowtie: a join reads from an upload only".into(),
         )),
     }
@@ -326,7 +331,7 @@ pub(super) fn staged(chunk: DeviceChunk) -> Result<StagedChunk> {
 impl DeviceExec for BowtieJoinExec {
     fn execute_device(&self, context: Arc<TaskContext>) -> Result<DeviceStream> {
         let cancel = CancelOnDrop::default();
-        let driver = Driver {
+        let driver = Box::new(Driver {
             left: Some(as_device(&self.left)?.execute_device(Arc::clone(&context))?),
             right: as_device(&self.right)?.execute_device(context)?,
             run: None,
@@ -339,10 +344,10 @@ impl DeviceExec for BowtieJoinExec {
             _cancel: cancel,
             metrics: DeviceMetrics::new(&self.metrics),
             emitted: 0,
-        };
+        });
         let pieces = futures::stream::try_unfold(driver, |mut driver| async move {
             let piece = driver.next().await?;
-            Ok(piece.map(|piece| (DeviceChunk::Resident(piece), driver)))
+            Ok(piece.map(|piece| (piece, driver)))
         });
         Ok(pieces.boxed())
     }
@@ -389,18 +394,4 @@ impl ExecutionPlan for BowtieJoinExec {
     fn metrics(&self) -> Option<MetricsSet> {
         Some(self.metrics.clone_inner())
     }
-}
-
-/// Bytes of a row of the output, from the widths of the chunks that it comes from.
-pub(super) fn row_bytes(spec: &JoinSpec, left: &[StagedChunk]) -> usize {
-    let rows: usize = left.iter().map(StagedChunk::rows).sum();
-    let bytes: usize = left.iter().map(|c| c.batch.get_array_memory_size()).sum();
-    let width = |side: Side| {
-        let columns = spec
-            .output
-            .iter()
-            .filter(|o| matches!(o, Output::Column(s, _) if *s == side));
-        16 * columns.count()
-    };
-    width(Side::Right) + width(Side::Left).max(bytes / rows.max(1))
 }

@@ -6,17 +6,18 @@ use std::sync::Arc;
 use datafusion::common::JoinType;
 use parking_lot::Mutex;
 
+use super::DeviceChunk;
 use super::matrix::{Matrix, NeededColumns, SearchedTile};
 use super::metrics::DeviceMetrics;
 use super::pieces::PieceSize;
-use super::runs::RunsOfTile;
+use super::runs::Runs;
 use crate::column::DeviceBatch;
 use crate::device::{Buffer, Device, Flags};
 use crate::error::{BowtieError, Result};
 use crate::spec::{JoinSpec, Output, Side};
 use crate::stream::StagedChunk;
 
-/// What may follow: `NextRight → Tiles → (Pairs or Runs → Tiles)* → RightEnd → NextRight`, and once the right side is at its end,
+/// What may follow: `NextRight → Tiles → (Pairs → Tiles)* → RightEnd → NextRight`, and once the right side is at its end,
 /// `LeftEnd → Done`.
 #[derive(Debug)]
 enum State {
@@ -26,8 +27,6 @@ enum State {
     Tiles,
     /// Pairs of a tile, from number `next` on.
     Pairs(Box<PairsOfTile>),
-    /// Pairs of a tile with long ranges, and the same pairs for the case that runs need too much memory.
-    Runs(Box<RunsOfTile>, Box<PairsOfTile>),
     /// Rows of the right chunk at hand that come out by themselves, from row `next` on.
     RightEnd {
         next: usize,
@@ -70,7 +69,6 @@ impl JoinRun {
         left: Vec<StagedChunk>,
         metrics: DeviceMetrics,
     ) -> Result<Self> {
-        let row_bytes = super::join::row_bytes(&spec, &left);
         let needed = NeededColumns::of(&spec, std::iter::empty());
         let left_flags = match spec.flags_side(Side::Left) {
             true => left
@@ -80,7 +78,7 @@ impl JoinRun {
             false => vec![],
         };
         Ok(Self {
-            size: PieceSize::new(device.as_ref(), row_bytes),
+            size: PieceSize::new(device.as_ref(), needed.vary(&spec)),
             matrix: Matrix::new(
                 Arc::clone(&device),
                 Arc::clone(&spec),
@@ -111,6 +109,8 @@ impl JoinRun {
             true => Some(self.device.flags(chunk.rows())?),
             false => None,
         };
+        let row_bytes = self.matrix.row_bytes(&chunk);
+        self.size.fit(self.device.as_ref(), row_bytes);
         self.matrix.push_right(chunk);
         self.state = State::Tiles;
         Ok(())
@@ -124,7 +124,7 @@ impl JoinRun {
     }
 
     /// Does a bounded amount of work; returns the output that it made, if any.
-    pub(super) fn step(&mut self) -> Result<Vec<DeviceBatch>> {
+    pub(super) fn step(&mut self) -> Result<Vec<DeviceChunk>> {
         let result = self.try_step();
         self.metrics
             .peak_device_bytes
@@ -132,25 +132,21 @@ impl JoinRun {
         result
     }
 
-    fn try_step(&mut self) -> Result<Vec<DeviceBatch>> {
+    fn try_step(&mut self) -> Result<Vec<DeviceChunk>> {
         match std::mem::replace(&mut self.state, State::Done) {
             State::NextRight => {
                 self.state = State::NextRight;
                 Ok(vec![])
             }
-            State::Tiles => {
-                self.next_tile()?;
-                Ok(vec![])
-            }
+            State::Tiles => self.next_tile(),
             State::Pairs(pairs) => self.emit_pairs(pairs),
-            State::Runs(runs, pairs) => self.emit_runs(runs, pairs),
             State::RightEnd { next } => self.emit_right_end(next),
             State::LeftEnd { chunk, next } => self.emit_left_end(chunk, next),
             State::Done => Ok(vec![]),
         }
     }
 
-    fn next_tile(&mut self) -> Result<()> {
+    fn next_tile(&mut self) -> Result<Vec<DeviceChunk>> {
         let theta = &self.spec.theta;
         let emits_pairs = self.spec.emits_pairs();
         // Only flags are wanted of the searching side: one match a row is enough.
@@ -164,20 +160,25 @@ impl JoinRun {
                     State::NextRight
                 }
             };
-            return Ok(());
+            return Ok(vec![]);
         };
-        self.state = match self.begin(&tile) {
-            Ok(state) => state,
-            Err(error) if error.is_out_of_device_memory() && self.matrix.put_back(&tile) => {
-                State::Tiles
+        self.state = State::Tiles;
+        match self.begin(&tile) {
+            Ok(Begun::Done) => Ok(vec![]),
+            Ok(Begun::Runs(runs)) => Ok(vec![DeviceChunk::Runs(runs)]),
+            Ok(Begun::Pairs(pairs)) => {
+                self.state = State::Pairs(pairs);
+                Ok(vec![])
             }
-            Err(error) => return Err(error),
-        };
-        Ok(())
+            Err(error) if error.is_out_of_device_memory() && self.matrix.put_back(&tile) => {
+                Ok(vec![])
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Sets the flags that need no pairs, and says how the tile goes on.
-    fn begin(&self, tile: &Arc<SearchedTile>) -> Result<State> {
+    fn begin(&self, tile: &Arc<SearchedTile>) -> Result<Begun> {
         let emits_pairs = self.spec.emits_pairs();
         let has_residual = !self.spec.residual.is_empty() || tile.whole_filter;
         let device = self.device.as_ref();
@@ -194,7 +195,7 @@ impl JoinRun {
         }
         let [flag_left, flag_right] = by_pairs;
         if !emits_pairs && !flag_left && !flag_right {
-            return Ok(State::Tiles);
+            return Ok(Begun::Done);
         }
         let offsets = tile.search.offsets(device)?;
         let total = device.total(&offsets)?;
@@ -202,26 +203,25 @@ impl JoinRun {
             .candidate_pairs
             .add(usize::try_from(total).unwrap_or(usize::MAX));
         if total == 0 {
-            return Ok(State::Tiles);
+            return Ok(Begun::Done);
         }
-        let pairs = Box::new(PairsOfTile {
+        let plain = !flag_left && !flag_right && !has_residual;
+        if plain && Runs::pay(device, tile, total) {
+            match Runs::new(device, &self.spec, Arc::clone(tile), total) {
+                Ok(runs) => return Ok(Begun::Runs(Box::new(runs))),
+                // No room for columns in sorted order: their rows are gathered pair by pair.
+                Err(error) if error.is_out_of_device_memory() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Begun::Pairs(Box::new(PairsOfTile {
             tile: Arc::clone(tile),
             offsets,
             total,
             next: 0,
             flag_left,
             flag_right,
-        });
-        let plain = !flag_left && !flag_right && !has_residual;
-        if plain && RunsOfTile::pay(device, tile, total) {
-            match RunsOfTile::new(device, &self.spec, Arc::clone(tile)) {
-                Ok(runs) => return Ok(State::Runs(Box::new(runs), pairs)),
-                // No room for columns in sorted order: their rows are gathered pair by pair.
-                Err(error) if error.is_out_of_device_memory() => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(State::Pairs(pairs))
+        })))
     }
 
     /// The flags of `side`'s chunk, and the flag of the tile's first row.
@@ -234,7 +234,7 @@ impl JoinRun {
         Ok((flags, tile.first(side)))
     }
 
-    fn emit_pairs(&mut self, mut pairs: Box<PairsOfTile>) -> Result<Vec<DeviceBatch>> {
+    fn emit_pairs(&mut self, mut pairs: Box<PairsOfTile>) -> Result<Vec<DeviceChunk>> {
         let device = self.device.as_ref();
         let pieces = self
             .size
@@ -253,31 +253,6 @@ impl JoinRun {
             false => State::Tiles,
         };
         Ok(made)
-    }
-
-    fn emit_runs(
-        &mut self,
-        mut runs: Box<RunsOfTile>,
-        mut pairs: Box<PairsOfTile>,
-    ) -> Result<Vec<DeviceBatch>> {
-        let timer = self.metrics.output_time.timer();
-        let device = self.device.as_ref();
-        let made = runs.step(device, &self.spec);
-        timer.done();
-        match made {
-            Err(error) if error.is_out_of_device_memory() => {
-                pairs.next = device.offset_at(&pairs.offsets, runs.position())?;
-                self.state = State::Pairs(pairs);
-                Ok(vec![])
-            }
-            made => {
-                self.state = match runs.is_done() {
-                    true => State::Tiles,
-                    false => State::Runs(runs, pairs),
-                };
-                made
-            }
-        }
     }
 
     fn pairs_piece(
@@ -317,7 +292,7 @@ impl JoinRun {
         Ok(Some(DeviceBatch::new(rows.len(), columns)))
     }
 
-    fn emit_right_end(&mut self, next: usize) -> Result<Vec<DeviceBatch>> {
+    fn emit_right_end(&mut self, next: usize) -> Result<Vec<DeviceChunk>> {
         let (Some(chunk), Some(flags)) = (self.matrix.right(), self.right_flags.as_ref()) else {
             return Err(BowtieError::Internal("the end of no right chunk".into()));
         };
@@ -340,7 +315,7 @@ impl JoinRun {
         Ok(made)
     }
 
-    fn emit_left_end(&mut self, chunk: usize, next: usize) -> Result<Vec<DeviceBatch>> {
+    fn emit_left_end(&mut self, chunk: usize, next: usize) -> Result<Vec<DeviceChunk>> {
         let (Some(staged), Some(flags)) =
             (self.matrix.left().get(chunk), self.left_flags.get(chunk))
         else {
@@ -409,23 +384,41 @@ impl JoinRun {
         &self,
         pieces: usize,
         make: impl Fn(usize) -> Result<Option<DeviceBatch>> + Sync,
-    ) -> Result<Vec<DeviceBatch>> {
+    ) -> Result<Vec<DeviceChunk>> {
         let _timer = self.metrics.output_time.timer();
         let made: Vec<Mutex<Option<DeviceBatch>>> = (0..pieces).map(|_| Mutex::new(None)).collect();
         self.device.for_each_piece(pieces, &|piece| {
             *made[piece].lock() = make(piece)?;
             Ok(())
         })?;
-        Ok(made.into_iter().filter_map(Mutex::into_inner).collect())
+        Ok(made
+            .into_iter()
+            .filter_map(Mutex::into_inner)
+            .map(DeviceChunk::Resident)
+            .collect())
     }
 
     /// After a refused lease nothing was made (false), and pieces are half as long from now on.
-    fn or_smaller(&mut self, made: Result<Vec<DeviceBatch>>) -> Result<(Vec<DeviceBatch>, bool)> {
+    fn or_smaller(&mut self, made: Result<Vec<DeviceChunk>>) -> Result<(Vec<DeviceChunk>, bool)> {
         match made {
             Err(error) if error.is_out_of_device_memory() && self.size.halve() => {
                 Ok((vec![], false))
             }
-            made => Ok((made?, true)),
+            made => {
+                let made = made?;
+                self.size.made();
+                Ok((made, true))
+            }
         }
     }
+}
+
+/// How a tile goes on once its flags are set.
+enum Begun {
+    /// Nothing comes out of it.
+    Done,
+    /// All its pairs come out as runs.
+    Runs(Box<Runs>),
+    /// Its pairs come out piece by piece.
+    Pairs(Box<PairsOfTile>),
 }

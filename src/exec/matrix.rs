@@ -15,6 +15,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use arrow::datatypes::DataType;
+
 use crate::column::DeviceBatch;
 use crate::device::{Buffer, Device};
 use crate::error::{BowtieError, Result};
@@ -22,7 +24,7 @@ use crate::exec::metrics::DeviceMetrics;
 use crate::exec::residual;
 use crate::ops::theta::{RowPairs, Search, SortedSide};
 use crate::spec::{JoinSpec, Side};
-use crate::stream::StagedChunk;
+use crate::stream::{StagedChunk, array_bytes};
 
 /// A side of a tile no longer than this is not halved: memory that does not hold it holds nothing useful.
 const LEAST_ROWS: usize = 64;
@@ -147,6 +149,26 @@ impl NeededColumns {
         needed
     }
 
+    /// Whether a needed column of `spec`'s inputs has values of different widths.
+    pub(super) fn vary(&self, spec: &JoinSpec) -> bool {
+        [Side::Left, Side::Right].into_iter().any(|side| {
+            self.of_side(side).iter().enumerate().any(|(i, needed)| {
+                let data_type = spec.input(side).data_type(i);
+                *needed && data_type != &DataType::Boolean && data_type.primitive_width().is_none()
+            })
+        })
+    }
+
+    /// Mean bytes of a row of the needed columns of a chunk of `side`.
+    fn row_bytes(&self, side: Side, chunk: &StagedChunk) -> usize {
+        let columns = chunk.batch.columns().iter().zip(self.of_side(side));
+        let bytes: usize = columns
+            .filter(|(_, needed)| **needed)
+            .map(|(array, _)| array_bytes(array))
+            .sum();
+        bytes.div_ceil(chunk.rows().max(1))
+    }
+
     fn of_side(&self, side: Side) -> &[bool] {
         match side {
             Side::Left => &self.left,
@@ -167,6 +189,8 @@ pub(super) struct Matrix {
     tiles: Vec<Tile>,
     resident_left: Option<Resident>,
     resident_right: Option<Resident>,
+    /// Whether the guards hold of a left and a right chunk; tiles of the same chunks do not ask again.
+    guarded: Option<((usize, usize), bool)>,
     metrics: DeviceMetrics,
 }
 
@@ -188,8 +212,18 @@ impl Matrix {
             tiles: vec![],
             resident_left: None,
             resident_right: None,
+            guarded: None,
             metrics,
         }
+    }
+
+    /// Mean bytes of a row of the needed columns of both sides, when `right` meets the widest left chunk.
+    pub(super) fn row_bytes(&self, right: &StagedChunk) -> usize {
+        let left = self.left.iter();
+        let widest = left
+            .map(|chunk| self.needed.row_bytes(Side::Left, chunk))
+            .max();
+        widest.unwrap_or(0) + self.needed.row_bytes(Side::Right, right)
     }
 
     pub(super) fn left(&self) -> &[StagedChunk] {
@@ -290,7 +324,13 @@ impl Matrix {
             Side::Right => right_chunk.batch.column(index),
         };
         let failed = !left_chunk.failures.is_empty() || !right_chunk.failures.is_empty();
-        let whole_filter = failed || !self.spec.guards.iter().all(|guard| guard.holds(column));
+        let chunks = (tile.left_chunk, self.right_chunks);
+        let guarded = match self.guarded {
+            Some((of, holds)) if of == chunks => holds,
+            _ => self.spec.guards.iter().all(|guard| guard.holds(column)),
+        };
+        self.guarded = Some((chunks, guarded));
+        let whole_filter = failed || !guarded;
         let upload = |chunk: &StagedChunk, rows: &Range<usize>, side: Side| {
             let slice = chunk.batch.slice(rows.start, rows.len());
             let needed = self.needed.of_side(side);

@@ -1,7 +1,7 @@
 //! What EXPLAIN ANALYZE shows of a device node.
 
 use datafusion::physical_plan::metrics::{
-    BaselineMetrics, Count, ExecutionPlanMetricsSet, Gauge, MetricBuilder, Time,
+    BaselineMetrics, Count, ExecutionPlanMetricsSet, Gauge, MetricBuilder, Time, Timestamp,
 };
 
 #[derive(Debug, Clone)]
@@ -32,6 +32,34 @@ impl DeviceMetrics {
             prepare_time: MetricBuilder::new(set).subset_time("prepare_time", partition),
             output_time: MetricBuilder::new(set).subset_time("output_time", partition),
             peak_device_bytes: MetricBuilder::new(set).gauge("peak_device_bytes", partition),
+        }
+    }
+}
+
+/// What a node shows whose batches leave the device. DataFusion's `BaselineMetrics` adds up the buffers of every batch,
+/// which costs more than to make a batch of shared columns.
+#[derive(Debug)]
+pub(super) struct OutputMetrics {
+    pub rows: Count,
+    /// Bytes of the rows, shared or not.
+    pub bytes: Count,
+    pub batches: Count,
+    /// Bytes device → host.
+    pub downloaded_bytes: Count,
+    pub elapsed_compute: Time,
+    pub end: Timestamp,
+}
+
+impl OutputMetrics {
+    pub(super) fn new(set: &ExecutionPlanMetricsSet, partition: usize) -> Self {
+        MetricBuilder::new(set).start_timestamp(partition).record();
+        Self {
+            rows: MetricBuilder::new(set).output_rows(partition),
+            bytes: MetricBuilder::new(set).output_bytes(partition),
+            batches: MetricBuilder::new(set).output_batches(partition),
+            downloaded_bytes: MetricBuilder::new(set).counter("downloaded_bytes", partition),
+            elapsed_compute: MetricBuilder::new(set).elapsed_compute(partition),
+            end: MetricBuilder::new(set).end_timestamp(partition),
         }
     }
 }

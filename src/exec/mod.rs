@@ -25,6 +25,7 @@ use futures::stream::BoxStream;
 pub(crate) use aggregate::BowtieJoinAggregateExec;
 pub(crate) use download::BowtieDownloadExec;
 pub(crate) use join::BowtieJoinExec;
+use runs::Runs;
 pub(crate) use upload::BowtieUploadExec;
 
 use crate::column::DeviceBatch;
@@ -37,6 +38,18 @@ pub(crate) enum DeviceChunk {
     Staged(StagedChunk),
     /// Rows on the device.
     Resident(DeviceBatch),
+    /// Pairs of rows with long ranges of rows.
+    Runs(Box<Runs>),
+}
+
+impl DeviceChunk {
+    pub(crate) fn rows(&self) -> usize {
+        match self {
+            Self::Staged(chunk) => chunk.rows(),
+            Self::Resident(batch) => batch.rows(),
+            Self::Runs(runs) => runs.rows(),
+        }
+    }
 }
 
 pub(crate) type DeviceStream = BoxStream<'static, Result<DeviceChunk>>;

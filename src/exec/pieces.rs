@@ -8,6 +8,9 @@ use crate::error::Result;
 /// Rows of one piece, when memory allows: enough to amortise its overhead, few enough to stay in cache.
 pub(super) const PIECE_ROWS: usize = 8192;
 
+/// Bytes of one piece at most, far from Arrow's 32-bit offsets also where rows are wider than on average.
+const PIECE_BYTES: u64 = 64 << 20;
+
 /// Pieces that one step makes for each that runs at the same time.
 const PIECES_PER_STEP: usize = 4;
 
@@ -15,26 +18,48 @@ const PIECES_PER_STEP: usize = 4;
 /// row costs a walk over what came before.
 const LONG_PIECE: u64 = 16;
 
+/// Steps without a refused lease after which shortened pieces grow.
+const STEPS_BEFORE_GROWING: usize = 16;
+
 /// How long pieces are, and how many a step makes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PieceSize {
     rows: usize,
     pieces: usize,
+    /// As long, and as many, as the budget allows when nobody else uses it.
+    full: (usize, usize),
+    /// Longest piece of a single searching row, in pieces.
+    longest: u64,
+    /// Steps done since a lease was refused.
+    undisturbed: usize,
 }
 
 impl PieceSize {
-    /// Such that the pieces of one step take at most a quarter of the device's budget, at `row_bytes` a row of output.
-    pub(super) fn new(device: &dyn Device, row_bytes: usize) -> Self {
+    /// Pieces of rows whose width is not known yet. With `variable` width they are never long.
+    pub(super) fn new(device: &dyn Device, variable: bool) -> Self {
         let pieces = device.concurrent_pieces() * PIECES_PER_STEP;
-        let room = device.budget().limit() / 4 / pieces as u64 / (row_bytes as u64 + 16);
         Self {
-            rows: (room as usize).clamp(1, PIECE_ROWS),
+            rows: PIECE_ROWS,
             pieces,
+            full: (PIECE_ROWS, pieces),
+            longest: if variable { 1 } else { LONG_PIECE },
+            undisturbed: 0,
         }
+    }
+
+    /// Shortens pieces such that those of one step take at most a quarter of the device's budget, at `row_bytes` a row of
+    /// output.
+    pub(super) fn fit(&mut self, device: &dyn Device, row_bytes: usize) {
+        let row_bytes = row_bytes as u64 + 16;
+        let share = device.budget().limit() / 4 / self.full.1 as u64;
+        let rows = (share.min(PIECE_BYTES) / row_bytes) as usize;
+        self.full.0 = rows.clamp(1, PIECE_ROWS);
+        self.rows = self.rows.min(self.full.0);
     }
 
     /// Half as long, or half as many; false when they cannot be.
     pub(super) fn halve(&mut self) -> bool {
+        self.undisturbed = 0;
         if self.rows > 1 {
             self.rows /= 2;
             return true;
@@ -42,6 +67,16 @@ impl PieceSize {
         let halved = self.pieces > 1;
         self.pieces = (self.pieces / 2).max(1);
         halved
+    }
+
+    /// A step was done. After some of them pieces grow again: what others held may be free by now.
+    pub(super) fn made(&mut self) {
+        self.undisturbed += 1;
+        if self.undisturbed >= STEPS_BEFORE_GROWING {
+            self.undisturbed = 0;
+            self.rows = (self.rows * 2).min(self.full.0);
+            self.pieces = (self.pieces * 2).min(self.full.1);
+        }
     }
 
     /// The next pieces of consecutive rows `next .. rows`.
@@ -64,7 +99,7 @@ impl PieceSize {
         let target = self.rows as u64;
         // Short pieces are short for lack of memory.
         let most = match self.rows == PIECE_ROWS {
-            true => target * LONG_PIECE,
+            true => target * self.longest,
             false => target,
         };
         let mut pieces = vec![];

@@ -1,34 +1,67 @@
 //! Long ranges come out as runs: a slice of the sorted side's columns, which need no copy once they are in sorted order,
-//! beside the searching row's values, repeated. So a high selectivity costs no more than a low one.
+//! beside the searching row's values, repeated. So a high selectivity costs no more than a low one, and what crosses the
+//! border is the columns of both sides, not their pairs.
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use arrow::array::{
+    Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray, RecordBatch, RecordBatchOptions,
+    UInt32Array, downcast_primitive_array, new_null_array,
+};
+use arrow::buffer::ScalarBuffer;
+use arrow::compute::take;
+use arrow::datatypes::SchemaRef;
 
 use super::matrix::SearchedTile;
 use super::pieces::PIECE_ROWS;
-use crate::column::DeviceBatch;
 use crate::device::{Column, Device};
 use crate::error::{BowtieError, Result};
-use crate::spec::{JoinSpec, Output, Side};
+use crate::spec::{JoinSpec, Output};
 
-/// Most runs that one step emits: enough to hide the step's own cost.
-const RUNS_PER_STEP: usize = 512;
+/// A repeated value takes at most so many bytes in one batch, unless it is wider by itself.
+const REPEATED_BYTES: usize = 1 << 20;
 
-/// A row of repeated values is taken to have so many bytes when a step's share of the device's budget is reckoned.
-const REPEATED_BYTES: u64 = 16;
-
-/// The pairs of a tile in which nothing is tested, as runs.
+/// The pairs of a tile in which nothing is tested, one searching row after the other.
+///
+/// They are made where they are read: a batch costs a few allocations, and the values that are repeated stay in cache.
 #[derive(Debug)]
-pub(super) struct RunsOfTile {
-    tile: Arc<SearchedTile>,
-    /// The output's columns of the sorted side in sorted order; `None` for those of the searching side.
-    clustered: Vec<Option<Column>>,
-    sorted: Side,
+pub(crate) struct Runs {
+    columns: Vec<RunColumn>,
+    /// Of each searching position its row, and its range `lo .. hi` of the clustered columns.
+    rows: ScalarBuffer<u32>,
+    lo: ScalarBuffer<u32>,
+    hi: ScalarBuffer<u32>,
+    total: usize,
+    /// Mean bytes of a row of output.
+    row_bytes: usize,
     next: usize,
+    run: Option<Run>,
+    /// Keeps the leases of what `columns` share.
+    _clustered: Vec<Column>,
+    _tile: Arc<SearchedTile>,
 }
 
-impl RunsOfTile {
+/// A column of the output.
+#[derive(Debug)]
+enum RunColumn {
+    /// Of the sorted side, in sorted order.
+    Clustered(ArrayRef),
+    /// Of the searching side.
+    Repeated(ArrayRef),
+}
+
+/// The pairs of one searching row that are still to come.
+#[derive(Debug)]
+struct Run {
+    lo: usize,
+    hi: usize,
+    /// Rows of a batch: parts of a run are about equal, so that none is small.
+    part: usize,
+    /// The searching row's values, `part` times, for the columns that repeat them.
+    repeated: Vec<ArrayRef>,
+}
+
+impl Runs {
     /// Whether runs pay for a tile with `total` pairs.
     pub(super) fn pay(device: &dyn Device, tile: &SearchedTile, total: u64) -> bool {
         let positions = tile.search.positions().max(1) as u64;
@@ -42,98 +75,155 @@ impl RunsOfTile {
         device: &dyn Device,
         spec: &JoinSpec,
         tile: Arc<SearchedTile>,
+        total: u64,
     ) -> Result<Self> {
-        let sorted = spec.theta.sorted;
-        let clustered = spec
+        let mut clustered = vec![];
+        let mut row_bytes = 0;
+        let mut mean = |array: &ArrayRef| -> Result<()> {
+            row_bytes += array.to_data().get_slice_memory_size()? / array.len().max(1);
+            Ok(())
+        };
+        let columns = spec
             .output
             .iter()
             .map(|output| match output {
-                Output::Column(side, i) if *side == sorted => {
-                    let column = tile.of(sorted).column(*i)?;
-                    tile.search.cluster(device, column).map(Some)
+                Output::Column(side, i) if *side == spec.theta.sorted => {
+                    let column = tile.search.cluster(device, tile.of(*side).column(*i)?)?;
+                    let array = device.download(&column)?;
+                    mean(&array)?;
+                    clustered.push(column);
+                    Ok(RunColumn::Clustered(array))
                 }
-                _ => Ok(None),
+                Output::Column(side, i) => {
+                    let array = device.download(tile.of(*side).column(*i)?)?;
+                    mean(&array)?;
+                    Ok(RunColumn::Repeated(array))
+                }
+                Output::Mark => Err(BowtieError::Internal("a mark among pairs".into())),
             })
             .collect::<Result<_>>()?;
+        let [rows, lo, hi] = tile.search.ranges(device)?;
         Ok(Self {
-            tile,
-            clustered,
-            sorted,
+            columns,
+            rows,
+            lo,
+            hi,
+            total: usize::try_from(total).unwrap_or(usize::MAX),
+            row_bytes,
             next: 0,
+            run: None,
+            _clustered: clustered,
+            _tile: tile,
         })
     }
 
-    /// The searching position whose pairs come next.
-    pub(super) fn position(&self) -> usize {
-        self.next
+    /// Pairs of the whole tile.
+    pub(crate) fn rows(&self) -> usize {
+        self.total
     }
 
-    pub(super) fn is_done(&self) -> bool {
-        self.next >= self.tile.search.positions()
+    pub(super) fn row_bytes(&self) -> usize {
+        self.row_bytes
     }
 
-    /// The runs of the next searching rows.
-    pub(super) fn step(
+    /// The next pairs, at most `batch_size` of them; `None` at the end.
+    pub(super) fn next_batch(
         &mut self,
-        device: &dyn Device,
-        spec: &JoinSpec,
-    ) -> Result<Vec<DeviceBatch>> {
-        let first = self.next;
-        let room = device.budget().limit() / 8 / (PIECE_ROWS as u64 * REPEATED_BYTES);
-        let runs = RUNS_PER_STEP
-            .min(room.max(1) as usize)
-            .min(self.tile.search.positions() - first);
-        let made: Vec<Mutex<Vec<DeviceBatch>>> = (0..runs).map(|_| Mutex::default()).collect();
-        device.for_each_piece(runs, &|i| {
-            *made[i].lock() = self.run(device, spec, first + i)?;
-            Ok(())
-        })?;
-        self.next += runs;
-        Ok(made.into_iter().flat_map(Mutex::into_inner).collect())
+        schema: &SchemaRef,
+        batch_size: usize,
+    ) -> Result<Option<RecordBatch>> {
+        let mut run = match self.run.take() {
+            Some(run) => run,
+            None => match self.next_run(batch_size)? {
+                Some(run) => run,
+                None => return Ok(None),
+            },
+        };
+        let len = run.part.min(run.hi - run.lo);
+        let mut repeated = run.repeated.iter();
+        let columns = self
+            .columns
+            .iter()
+            .filter_map(|column| match column {
+                RunColumn::Clustered(array) => Some(array.slice(run.lo, len)),
+                RunColumn::Repeated(_) => repeated.next().map(|values| match len == run.part {
+                    true => Arc::clone(values),
+                    false => values.slice(0, len),
+                }),
+            })
+            .collect();
+        run.lo += len;
+        if run.lo < run.hi {
+            self.run = Some(run);
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(len));
+        let batch = RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?;
+        Ok(Some(batch))
     }
 
-    /// All pairs of one searching row.
-    fn run(
-        &self,
-        device: &dyn Device,
-        spec: &JoinSpec,
-        position: usize,
-    ) -> Result<Vec<DeviceBatch>> {
-        let (row, range) = self.tile.search.range_at(device, position)?;
-        if range.is_empty() {
-            return Ok(vec![]);
+    fn next_run(&mut self, batch_size: usize) -> Result<Option<Run>> {
+        while self.next < self.rows.len() && self.lo[self.next] >= self.hi[self.next] {
+            self.next += 1;
         }
-        let longest = range.len().min(PIECE_ROWS);
-        // One repeated array serves all pieces of the run.
-        let repeated = spec
-            .output
+        let position = self.next;
+        if position >= self.rows.len() {
+            return Ok(None);
+        }
+        self.next += 1;
+        let row = self.rows[position] as usize;
+        let (lo, hi) = (self.lo[position] as usize, self.hi[position] as usize);
+        let mut most = batch_size.clamp(1, PIECE_ROWS);
+        for column in &self.columns {
+            if let RunColumn::Repeated(array) = column {
+                most = most.min((REPEATED_BYTES / value_bytes(array, row)?.max(1)).max(1));
+            }
+        }
+        let len = hi - lo;
+        let part = len.div_ceil(len.div_ceil(most));
+        let repeated = self
+            .columns
             .iter()
-            .map(|output| match output {
-                Output::Column(side, i) if *side != self.sorted => {
-                    let column = self.tile.of(*side).column(*i)?;
-                    device.repeat(column, row, longest).map(Some)
-                }
-                _ => Ok(None),
+            .filter_map(|column| match column {
+                RunColumn::Clustered(_) => None,
+                RunColumn::Repeated(array) => Some(repeat(array, row, part)),
             })
-            .collect::<Result<Vec<_>>>()?;
-        range
-            .clone()
-            .step_by(PIECE_ROWS)
-            .map(|from| {
-                let len = PIECE_ROWS.min(range.end - from);
-                let columns = self
-                    .clustered
-                    .iter()
-                    .zip(&repeated)
-                    .map(|columns| match columns {
-                        (Some(clustered), _) => device.slice(clustered, from, len),
-                        (None, Some(repeated)) => device.slice(repeated, 0, len),
-                        (None, None) => Err(BowtieError::Internal("a mark among pairs".into())),
-                    })
-                    .map(|column| column.map(|c| Some(Arc::new(c))))
-                    .collect::<Result<_>>()?;
-                Ok(DeviceBatch::new(len, columns))
-            })
-            .collect()
+            .collect::<Result<_>>()?;
+        Ok(Some(Run {
+            lo,
+            hi,
+            part,
+            repeated,
+        }))
+    }
+}
+
+/// Bytes of one value.
+fn value_bytes(array: &ArrayRef, row: usize) -> Result<usize> {
+    Ok(match array.data_type().primitive_width() {
+        Some(width) => width,
+        None => array.slice(row, 1).to_data().get_slice_memory_size()?,
+    })
+}
+
+/// `array[row]`, `times` times.
+fn repeat(array: &ArrayRef, row: usize, times: usize) -> Result<ArrayRef> {
+    if array.is_null(row) {
+        return Ok(new_null_array(array.data_type(), times));
+    }
+    Ok(downcast_primitive_array! {
+        array => repeat_value(array, row, times),
+        _ => take(array, &UInt32Array::from_value(row as u32, times), None)?,
+    })
+}
+
+fn repeat_value<T: ArrowPrimitiveType>(
+    array: &PrimitiveArray<T>,
+    row: usize,
+    times: usize,
+) -> ArrayRef {
+    let repeated = PrimitiveArray::<T>::from_value(array.value(row), times);
+    match repeated.data_type() == array.data_type() {
+        true => Arc::new(repeated),
+        false => Arc::new(repeated.with_data_type(array.data_type().clone())),
     }
 }

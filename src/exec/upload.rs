@@ -128,7 +128,7 @@ impl DeviceExec for BowtieUploadExec {
                         Some(batch) => chunker.push(&batch)?,
                         None => {
                             input = None;
-                            chunker.flush()?.into_iter().collect()
+                            chunker.flush()?
                         }
                     };
                     timer.done();

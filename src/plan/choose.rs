@@ -9,6 +9,7 @@ use super::source::JoinSource;
 use crate::error::Decline;
 use crate::options::{BowtieOptions, Offload};
 use crate::spec::{ColumnComparison, ConditionDisplay, Side, Strategy};
+use crate::stream::ChunkLimits;
 
 /// Below so many pairs DataFusion's nested loop takes less time than starting a device operator.
 const FEW_PAIRS: u64 = 1 << 16;
@@ -69,11 +70,21 @@ pub(super) fn pays_on_host(
     Ok(())
 }
 
+/// Whether the left side has fewer rows than the right one, and the right one is a single chunk. Where ranges are long
+/// each searching row is a run of output with values of its own, so the fewer search, the less is written.
+fn left_searches_fewer((left, right): (Estimate, Estimate)) -> bool {
+    match (left.rows(), right.rows()) {
+        (Some(left), Some(right)) => left < right && right <= ChunkLimits::STREAMED_ROWS,
+        _ => false,
+    }
+}
+
 /// The strategy and the sorted side for a condition; an error when a forced strategy cannot serve it.
 pub(super) fn strategy(
     options: &BowtieOptions,
-    kind: JoinType,
+    source: &JoinSource,
     comparisons: &[ColumnComparison],
+    rows: (Estimate, Estimate),
     display: &ConditionDisplay,
 ) -> Result<(Strategy, Side)> {
     let ranges: Vec<&ColumnComparison> = comparisons.iter().filter(|c| c.op.is_range()).collect();
@@ -83,8 +94,9 @@ pub(super) fn strategy(
             .all(|c| c.column(side) == ranges[0].column(side))
     };
     // Flags and counts of a side come cheapest when it searches.
-    let searching = match kind {
+    let searching = match source.kind {
         JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => Side::Left,
+        JoinType::Inner if source.on.is_empty() && left_searches_fewer(rows) => Side::Left,
         _ => Side::Right,
     };
     let range_side = match ranges.is_empty() {

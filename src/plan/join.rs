@@ -83,7 +83,7 @@ pub(super) fn join_spec(
     };
     display.keys = keys;
     choose::pays_on_host(options, source, &comparisons, rows)?;
-    let (strategy, sorted) = choose::strategy(options, source.kind, &comparisons, &display)?;
+    let (strategy, sorted) = choose::strategy(options, source, &comparisons, rows, &display)?;
 
     let output: Vec<Output> = match &source.projection {
         Some(projection) => projection.iter().map(|i| columns[*i]).collect(),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow::compute::concat_batches;
 use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion::physical_expr::PhysicalExpr;
@@ -23,7 +24,7 @@ impl ChunkLimits {
     /// Bytes that a row's keys, ranges and offsets take on the device beside its columns, generously.
     const WORK_BYTES_PER_ROW: u64 = 128;
     /// Rows of a streamed chunk: enough to keep all cores busy, few enough to begin and to cancel soon.
-    const STREAMED_ROWS: u64 = 1 << 20;
+    pub(crate) const STREAMED_ROWS: u64 = 1 << 20;
     /// Arrow's 32-bit offsets hold 2 GiB of characters.
     const MOST_BYTES: u64 = 1 << 30;
 
@@ -108,28 +109,50 @@ impl Chunker {
         Ok(full)
     }
 
-    /// What is waiting, as a last chunk.
-    pub(crate) fn flush(&mut self) -> Result<Option<StagedChunk>> {
+    /// What is waiting, as a last chunk, or as several when their dictionaries together have more values than their keys
+    /// can tell apart.
+    pub(crate) fn flush(&mut self) -> Result<Vec<StagedChunk>> {
         if self.waiting_rows == 0 {
-            return Ok(None);
+            return Ok(vec![]);
         }
         let batches = std::mem::take(&mut self.waiting);
-        let rows = std::mem::take(&mut self.waiting_rows);
+        self.waiting_rows = 0;
         let waiting_bytes = std::mem::take(&mut self.waiting_bytes);
-        let reservation = MemoryConsumer::new(self.name.clone()).register(&self.pool);
-        let batch = match batches.as_slice() {
-            [one] => {
-                reservation.try_grow(waiting_bytes)?;
-                one.clone()
-            }
-            many => {
-                reservation.try_grow(waiting_bytes)?;
-                concat_batches(&many[0].schema(), many)?
-            }
+        let reservation = self.reserve(waiting_bytes)?;
+        let whole = match batches.as_slice() {
+            [one] => Ok(one.clone()),
+            many => concat_batches(&many[0].schema(), many),
         };
-        drop(batches);
-        self.reservation.shrink(waiting_bytes);
+        let chunks = match whole {
+            Ok(batch) => {
+                drop(batches);
+                self.reservation.shrink(waiting_bytes);
+                vec![self.stage(batch, reservation)?]
+            }
+            Err(ArrowError::DictionaryKeyOverflowError) => {
+                drop(reservation);
+                let staged = batches.into_iter().map(|batch| {
+                    let reservation = self.reserve(batch_bytes(&batch))?;
+                    self.stage(batch, reservation)
+                });
+                let chunks = staged.collect::<Result<_>>()?;
+                self.reservation.shrink(waiting_bytes);
+                chunks
+            }
+            Err(error) => return Err(error.into()),
+        };
+        Ok(chunks)
+    }
 
+    fn reserve(&self, bytes: usize) -> Result<MemoryReservation> {
+        let reservation = MemoryConsumer::new(self.name.clone()).register(&self.pool);
+        reservation.try_grow(bytes)?;
+        Ok(reservation)
+    }
+
+    /// Evaluates the key expressions on a chunk's rows.
+    fn stage(&self, batch: RecordBatch, reservation: MemoryReservation) -> Result<StagedChunk> {
+        let rows = batch.num_rows();
         let mut columns = batch.columns().to_vec();
         let mut failures = vec![];
         for (i, expression) in self.expressions.iter().enumerate() {
@@ -148,11 +171,11 @@ impl Chunker {
             columns.push(array);
         }
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        Ok(Some(StagedChunk {
+        Ok(StagedChunk {
             batch: RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?,
             failures,
             _reservation: reservation,
-        }))
+        })
     }
 }
 
@@ -161,7 +184,7 @@ fn batch_bytes(batch: &RecordBatch) -> usize {
     batch.columns().iter().map(array_bytes).sum()
 }
 
-fn array_bytes(array: &ArrayRef) -> usize {
+pub(crate) fn array_bytes(array: &ArrayRef) -> usize {
     array
         .to_data()
         .get_slice_memory_size()

@@ -104,14 +104,6 @@ impl Device for HostDevice {
         values::gather(&self.budget, column, rows)
     }
 
-    fn slice(&self, column: &Column, from: usize, len: usize) -> Result<Column> {
-        Ok(column.host_slice(from, len))
-    }
-
-    fn repeat(&self, column: &Column, row: u32, times: usize) -> Result<Column> {
-        values::repeat(&self.budget, column, row, times)
-    }
-
     fn nulls(&self, data_type: &DataType, rows: usize) -> Result<Column> {
         values::nulls(&self.budget, data_type, rows)
     }
@@ -181,10 +173,6 @@ impl Device for HostDevice {
         Ok(offsets.on_host().last().copied().unwrap_or(0))
     }
 
-    fn offset_at(&self, offsets: &Buffer<u64>, position: usize) -> Result<u64> {
-        Ok(offsets.on_host()[position])
-    }
-
     fn piece_end(&self, offsets: &Buffer<u64>, from: u64, target: u64, most: u64) -> Result<u64> {
         Ok(expand::piece_end(offsets, from, target, most))
     }
@@ -202,16 +190,6 @@ impl Device for HostDevice {
     fn long_run(&self) -> Option<u64> {
         // A batch costs about as much as gathering some hundred rows.
         Some(1024)
-    }
-
-    fn range_at(
-        &self,
-        searching: &Sorted,
-        ranges: &Ranges,
-        position: usize,
-    ) -> Result<(u32, std::ops::Range<usize>)> {
-        let range = ranges.lo.on_host()[position] as usize..ranges.hi.on_host()[position] as usize;
-        Ok((searching.rows.on_host()[position], range))
     }
 
     fn row_counts(

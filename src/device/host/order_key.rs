@@ -133,7 +133,7 @@ pub(super) fn natural(budget: &Arc<Budget>, array: &ArrayRef) -> Result<Option<K
         DataType::UInt16 => words!(UInt16Type, u64::from),
         DataType::UInt32 => words!(UInt32Type, u64::from),
         DataType::UInt64 => words!(UInt64Type, |v: u64| v),
-        DataType::Float16 => words!(Float16Type, |v: f16| float_word(v.to_f64())),
+        DataType::Float16 => words!(Float16Type, float16_word),
         DataType::Float32 => words!(Float32Type, |v: f32| float32_word(v)),
         DataType::Float64 => words!(Float64Type, float_word),
         DataType::Decimal32(..) => words!(Decimal32Type, signed32),
@@ -177,6 +177,15 @@ fn float_word(value: f64) -> u64 {
 fn float32_word(value: f32) -> u64 {
     let bits = if value == 0.0 { 0 } else { value.to_bits() };
     let sign = 1u32 << 31;
+    u64::from(if bits & sign == 0 { bits | sign } else { !bits })
+}
+
+fn float16_word(value: f16) -> u64 {
+    let bits = match value == f16::ZERO {
+        true => 0,
+        false => value.to_bits(),
+    };
+    let sign = 1u16 << 15;
     u64::from(if bits & sign == 0 { bits | sign } else { !bits })
 }
 

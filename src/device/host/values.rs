@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, ArrowPrimitiveType, BooleanArray, PrimitiveArray, UInt32Array,
-    downcast_primitive_array, new_null_array,
+    Array, ArrayRef, AsArray, BooleanArray, OffsetSizeTrait, UInt32Array, new_null_array,
 };
+use arrow::buffer::OffsetBuffer;
 use arrow::compute::take;
 use arrow::datatypes::DataType;
 
@@ -28,45 +28,70 @@ pub(super) fn upload(budget: &Arc<Budget>, array: &ArrayRef) -> Result<Column> {
 }
 
 pub(super) fn gather(budget: &Arc<Budget>, column: &Column, rows: &Buffer<u32>) -> Result<Column> {
-    let rows = UInt32Array::new(rows.on_host().clone(), None);
-    let array = take(column.on_host(), &rows, None)?;
-    // The size of gathered strings is known only afterwards; a piece is small beside a chunk.
-    let lease = budget.lease(
-        array.to_data().get_slice_memory_size()? as u64,
-        "output columns",
-    )?;
-    Ok(Column::host(array, lease))
-}
-
-pub(super) fn repeat(
-    budget: &Arc<Budget>,
-    column: &Column,
-    row: u32,
-    times: usize,
-) -> Result<Column> {
     let array = column.on_host();
-    let repeated: ArrayRef = if array.is_null(row as usize) {
-        new_null_array(array.data_type(), times)
-    } else {
-        downcast_primitive_array! {
-            array => repeat_value(array, row as usize, times),
-            _ => take(array, &UInt32Array::from_value(row, times), None)?,
-        }
-    };
-    let lease = budget.lease(
-        repeated.to_data().get_slice_memory_size()? as u64,
-        "output columns",
-    )?;
-    Ok(Column::host(repeated, lease))
+    let rows = UInt32Array::new(rows.on_host().clone(), None);
+    let bytes = gathered_bytes(array, rows.values())?;
+    // Arrow's 32-bit offsets end here; the caller makes a shorter piece, as for any refused lease.
+    if bytes > i32::MAX as u64 && rows.len() > 1 {
+        return Err(BowtieError::OutOfDeviceMemory {
+            what: "one column of an output piece",
+            requested: bytes,
+            in_use: 0,
+            limit: i32::MAX as u64,
+        });
+    }
+    let lease = budget.lease(bytes, "output columns")?;
+    Ok(Column::host(take(array, &rows, None)?, lease))
 }
 
-fn repeat_value<T: ArrowPrimitiveType>(
-    array: &PrimitiveArray<T>,
-    row: usize,
-    times: usize,
-) -> ArrayRef {
-    let repeated = PrimitiveArray::<T>::from_value(array.value(row), times);
-    Arc::new(repeated.with_data_type(array.data_type().clone()))
+/// Bytes that `array[rows]` takes: exact for fixed widths and text, from mean widths for nested values.
+fn gathered_bytes(array: &ArrayRef, rows: &[u32]) -> Result<u64> {
+    fn lengths<O: OffsetSizeTrait>(offsets: &OffsetBuffer<O>, rows: &[u32]) -> u64 {
+        rows.iter()
+            .map(|row| (offsets[*row as usize + 1] - offsets[*row as usize]).as_usize() as u64)
+            .sum()
+    }
+    let count = rows.len() as u64;
+    let nested = |elements: u64, values: &ArrayRef| -> Result<u64> {
+        let mean = values.to_data().get_slice_memory_size()? as u64 / values.len().max(1) as u64;
+        Ok(elements * mean.max(1))
+    };
+    Ok(match array.data_type() {
+        DataType::Utf8 => 4 * count + lengths(array.as_string::<i32>().offsets(), rows),
+        DataType::LargeUtf8 => 8 * count + lengths(array.as_string::<i64>().offsets(), rows),
+        DataType::Binary => 4 * count + lengths(array.as_binary::<i32>().offsets(), rows),
+        DataType::LargeBinary => 8 * count + lengths(array.as_binary::<i64>().offsets(), rows),
+        DataType::List(_) => {
+            let list = array.as_list::<i32>();
+            4 * count + nested(lengths(list.offsets(), rows), list.values())?
+        }
+        DataType::LargeList(_) => {
+            let list = array.as_list::<i64>();
+            8 * count + nested(lengths(list.offsets(), rows), list.values())?
+        }
+        DataType::Map(..) => {
+            let map = array.as_map();
+            let entries: ArrayRef = Arc::new(map.entries().clone());
+            4 * count + nested(lengths(map.offsets(), rows), &entries)?
+        }
+        DataType::Struct(_) => {
+            let mut bytes = 0;
+            for child in array.as_struct().columns() {
+                bytes += gathered_bytes(child, rows)?;
+            }
+            bytes
+        }
+        // The values are shared.
+        DataType::Dictionary(key, _) => count * key.primitive_width().unwrap_or(8) as u64,
+        DataType::Utf8View | DataType::BinaryView => 16 * count,
+        other => match other.primitive_width() {
+            Some(width) => count * width as u64,
+            None => {
+                let bytes = array.to_data().get_slice_memory_size()? as u64;
+                count * bytes.div_ceil(array.len().max(1) as u64)
+            }
+        },
+    })
 }
 
 pub(super) fn nulls(budget: &Arc<Budget>, data_type: &DataType, rows: usize) -> Result<Column> {

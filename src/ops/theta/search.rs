@@ -1,10 +1,11 @@
 //! The searching side of a theta join: its ranges in the sorted side, its match counts, and the pairs in pieces.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use super::SortedSide;
 use super::sorted_side::equality_column;
+use arrow::buffer::ScalarBuffer;
+
 use crate::column::DeviceBatch;
 use crate::device::{
     Bound, Buffer, Column, Device, Flags, Keys, Matches, Pairs, Ranges, Sorted, Test, ZonedKeys,
@@ -135,13 +136,14 @@ impl Search {
         self.searching.len()
     }
 
-    /// The searching row at a position, and its range of the columns that [`Search::cluster`] returns.
-    pub(crate) fn range_at(
-        &self,
-        device: &dyn Device,
-        position: usize,
-    ) -> Result<(u32, Range<usize>)> {
-        device.range_at(&self.searching, &self.ranges, position)
+    /// Of each searching position its row, and the begin and end of its range of the columns that [`Search::cluster`]
+    /// returns, read to the host.
+    pub(crate) fn ranges(&self, device: &dyn Device) -> Result<[ScalarBuffer<u32>; 3]> {
+        Ok([
+            device.read(&self.searching.rows)?,
+            device.read(&self.ranges.lo)?,
+            device.read(&self.ranges.hi)?,
+        ])
     }
 
     /// A column of the sorted side in sorted order.

@@ -21,7 +21,7 @@ async fn every_column() {
     let context = session("force").await;
     let sql =
         "SELECT * FROM bowtie_explain('SELECT r.a, s.a FROM r JOIN s ON r.a > s.a AND r.b < s.b')";
-    assert_snapshot!(answer(&context, sql).await, @"NestedLoopJoinExec taken dominance left.a < right.a AND left.b > right.b 5 6 the left side is sorted by its most selective column, the other comparisons are tested by zone maps");
+    assert_snapshot!(answer(&context, sql).await, @"NestedLoopJoinExec taken dominance left.a < right.a AND left.b > right.b 5 6 the right side is sorted by its most selective column, the other comparisons are tested by zone maps");
     let batches = run(&context, sql).await.unwrap();
     let schema = batches[0].schema();
     let names: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
