@@ -21,6 +21,8 @@ pub(crate) enum BowtieError {
     },
     /// A limit of the representation, such as 2^32 - 1 rows in one chunk.
     TooLarge(String),
+    /// A device's driver failed, or is not there.
+    Device(String),
     /// An Arrow kernel failed.
     Arrow(Arc<ArrowError>),
     /// A DataFusion expression or accumulator failed.
@@ -52,7 +54,7 @@ impl fmt::Display for BowtieError {
                 "bowtie: device memory exhausted: {what} needs {requested} bytes while {in_use} of {limit} bytes are \
                  leased; raise bowtie.device_memory, lower bowtie.chunk_rows, or run fewer queries at once"
             ),
-            Self::TooLarge(message) => write!(f, "bowtie: {message}"),
+            Self::TooLarge(message) | Self::Device(message) => write!(f, "bowtie: {message}"),
             Self::Arrow(e) => write!(f, "{e}"),
             Self::DataFusion(e) => write!(f, "{e}"),
             Self::Cancelled => f.write_str("bowtie: the query was cancelled"),
@@ -92,6 +94,7 @@ impl From<BowtieError> for DataFusionError {
                 Ok(e) => e,
                 Err(shared) => DataFusionError::Shared(shared),
             },
+            BowtieError::Device(_) => DataFusionError::Execution(e.to_string()),
             BowtieError::Cancelled => DataFusionError::Execution(e.to_string()),
             BowtieError::Internal(_) => DataFusionError::Internal(e.to_string()),
         }

@@ -25,7 +25,7 @@
 //! Start with [`BowtieSessionExt`]; every option is a field of [`BowtieOptions`]. In the comments, **\[T\]** is Bellas and
 //! Gounaris, *GPU processing of theta-joins* (2017).
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 #![warn(missing_docs)]
 
 mod column;

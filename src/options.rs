@@ -17,7 +17,7 @@ extensions_options! {
         pub offload: Offload, default = Offload::Auto
         /// Where bowtie's nodes run. auto: the best device found; host: the host's own cores; cuda or cuda:N: an NVIDIA GPU.
         pub device: DeviceChoice, default = DeviceChoice::Auto
-        /// Most memory that bowtie's nodes lease on the device, such as 512MB or 8GB; auto: half of the machine's memory on the host. It bounds the host device too.
+        /// Most memory that bowtie's nodes lease on the device, such as 512MB or 8GB; auto: nine tenths of what a GPU has free, half of the machine's memory on the host. It bounds the host device too.
         pub device_memory: Bytes, default = Bytes(None)
         /// Most rows of a chunk that is processed at once; auto: as many as fit the device's memory.
         pub chunk_rows: ChunkRows, default = ChunkRows(None)
@@ -99,7 +99,7 @@ impl fmt::Display for Offload {
 option_field!(Offload);
 
 /// `bowtie.device`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DeviceChoice {
     /// The best device found.
     Auto,

@@ -9,11 +9,11 @@ use datafusion::execution::SessionStateBuilder;
 
 use crate::device::open::Devices;
 use crate::options::BowtieOptions;
-use crate::plan::{BowtieRule, ExplainFunction};
+use crate::plan::{BowtieRule, DevicesFunction, ExplainFunction};
 
 /// Registers datafusion-bowtie.
 pub trait BowtieSessionExt: Sized {
-    /// Adds the `bowtie.*` options, the physical optimizer rule, and the table function `bowtie_explain`.
+    /// Adds the `bowtie.*` options, the physical optimizer rule, and the table functions `bowtie_explain` and `bowtie_devices`.
     ///
     /// Options that the session configuration already holds are kept. Call it once, after `with_default_features`, and
     /// after any call that replaces the physical optimizer rules.
@@ -52,9 +52,11 @@ impl BowtieSessionExt for SessionStateBuilder {
             ExplainFunction::NAME.to_string(),
             Arc::new(ExplainFunction::new(Arc::clone(&rule))),
         );
-        self.table_functions()
-            .get_or_insert_default()
-            .insert(ExplainFunction::NAME.to_string(), Arc::new(explain));
+        let devices =
+            TableFunction::new(DevicesFunction::NAME.to_string(), Arc::new(DevicesFunction));
+        let functions = self.table_functions().get_or_insert_default();
+        functions.insert(ExplainFunction::NAME.to_string(), Arc::new(explain));
+        functions.insert(DevicesFunction::NAME.to_string(), Arc::new(devices));
 
         let rules = &mut self.physical_optimizers().get_or_insert_default().rules;
         if rules.iter().any(|known| known.name() == BowtieRule::NAME) {

@@ -1,40 +1,84 @@
-//! What lies on a device: [`Buffer`]s of words, [`Column`]s of values, and the structures that primitives hand to one
-//! another. Every one of them holds its [`Lease`]; where it lies is known to the device alone.
+//! What lies on a device: [`Buffer`]s of words, [`Bits`], [`Column`]s of values, and the structures that primitives hand to
+//! one another. Every one of them holds its [`Lease`]; where it lies is known to the device alone.
 
 use arrow::array::{Array, ArrayRef};
 use arrow::buffer::{BooleanBuffer, ScalarBuffer};
 use arrow::datatypes::ArrowNativeType;
 
 use super::budget::Lease;
+use super::{cuda, host};
 
 /// A device array of words.
 #[derive(Debug)]
 pub(crate) struct Buffer<T: ArrowNativeType> {
+    len: usize,
     storage: WordStorage<T>,
-    _lease: Lease,
 }
 
 #[derive(Debug)]
 enum WordStorage<T: ArrowNativeType> {
-    Host(ScalarBuffer<T>),
+    Host(ScalarBuffer<T>, #[expect(dead_code, reason = "held")] Lease),
+    Cuda(cuda::Memory),
 }
 
 impl<T: ArrowNativeType> Buffer<T> {
     pub(super) fn host(values: Vec<T>, lease: Lease) -> Self {
         Self {
-            storage: WordStorage::Host(values.into()),
-            _lease: lease,
+            len: values.len(),
+            storage: WordStorage::Host(values.into(), lease),
         }
     }
 
-    /// The words, when they lie in the host's memory.
+    pub(super) fn host_shared(values: ScalarBuffer<T>, lease: Lease) -> Self {
+        Self {
+            len: values.len(),
+            storage: WordStorage::Host(values, lease),
+        }
+    }
+
+    /// `len` words of a GPU's memory.
+    pub(super) fn cuda(memory: cuda::Memory, len: usize) -> Self {
+        Self {
+            len,
+            storage: WordStorage::Cuda(memory),
+        }
+    }
+
+    /// The words of a buffer that the host device made. A device gets its own buffers only.
     pub(super) fn on_host(&self) -> &ScalarBuffer<T> {
-        let WordStorage::Host(values) = &self.storage;
-        values
+        match &self.storage {
+            WordStorage::Host(values, _) => values,
+            WordStorage::Cuda(_) => unreachable!("a GPU's buffer was given to the host device"),
+        }
+    }
+
+    /// Its memory, when it lies on a GPU.
+    pub(super) fn on_cuda(&self) -> Option<&cuda::Memory> {
+        match &self.storage {
+            WordStorage::Host(..) => None,
+            WordStorage::Cuda(memory) => Some(memory),
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.on_host().len()
+        self.len
+    }
+}
+
+/// A device array of bits, 32 of them in a word, the first in the lowest.
+#[derive(Debug)]
+pub(crate) enum Bits {
+    Host(BooleanBuffer),
+    Cuda(cuda::Memory),
+}
+
+impl Bits {
+    /// The bits that the host device made.
+    pub(super) fn on_host(&self) -> &BooleanBuffer {
+        match self {
+            Self::Host(bits) => bits,
+            Self::Cuda(_) => unreachable!("a GPU's bits were given to the host device"),
+        }
     }
 }
 
@@ -44,27 +88,52 @@ pub(crate) struct Column {
     rows: usize,
     storage: ColumnStorage,
     bytes: u64,
-    _lease: Lease,
 }
 
 #[derive(Debug)]
 enum ColumnStorage {
-    Host(ArrayRef),
+    Host(ArrayRef, #[expect(dead_code, reason = "held")] Lease),
+    Cuda(cuda::Values),
 }
 
 impl Column {
     pub(super) fn host(array: ArrayRef, lease: Lease) -> Self {
         Self {
             rows: array.len(),
-            storage: ColumnStorage::Host(array),
             bytes: lease.bytes(),
-            _lease: lease,
+            storage: ColumnStorage::Host(array, lease),
         }
     }
 
+    pub(super) fn cuda(values: cuda::Values, rows: usize) -> Self {
+        Self {
+            rows,
+            bytes: values.bytes(),
+            storage: ColumnStorage::Cuda(values),
+        }
+    }
+
+    /// The array of a column that the host device made, or that a GPU leaves on the host.
     pub(super) fn on_host(&self) -> &ArrayRef {
-        let ColumnStorage::Host(array) = &self.storage;
-        array
+        match &self.storage {
+            ColumnStorage::Host(array, _) => array,
+            ColumnStorage::Cuda(_) => unreachable!("a GPU's column was given to the host device"),
+        }
+    }
+
+    /// Its values, when they lie on a GPU.
+    pub(super) fn on_cuda(&self) -> Option<&cuda::Values> {
+        match &self.storage {
+            ColumnStorage::Host(..) => None,
+            ColumnStorage::Cuda(values) => Some(values),
+        }
+    }
+
+    pub(super) fn into_cuda(self) -> Option<cuda::Values> {
+        match self.storage {
+            ColumnStorage::Host(..) => None,
+            ColumnStorage::Cuda(values) => Some(values),
+        }
     }
 
     pub(crate) fn rows(&self) -> usize {
@@ -84,7 +153,7 @@ impl Column {
 pub(crate) struct Keys {
     pub(super) values: Buffer<u64>,
     /// Rows whose value is not NULL; `None` when all are. A NULL satisfies no comparison.
-    pub(super) valid: Option<BooleanBuffer>,
+    pub(super) valid: Option<Bits>,
 }
 
 impl Keys {
@@ -128,4 +197,37 @@ impl Ranges {
 pub(crate) struct Pairs {
     pub(crate) searching: Buffer<u32>,
     pub(crate) sorted: Buffer<u32>,
+}
+
+/// Keys in sorted order with the extremes of their blocks.
+#[derive(Debug)]
+pub(crate) enum ZonedKeys {
+    Host(host::ZonedKeys),
+    Cuda(cuda::ZonedKeys),
+}
+
+impl ZonedKeys {
+    pub(super) fn on_host(&self) -> &host::ZonedKeys {
+        match self {
+            Self::Host(keys) => keys,
+            Self::Cuda(_) => unreachable!("a GPU's zone maps were given to the host device"),
+        }
+    }
+}
+
+/// One bit a row of a chunk: has it matched?
+#[derive(Debug)]
+pub(crate) enum Flags {
+    Host(host::Flags),
+    /// Words of 32 bits.
+    Cuda(cuda::Memory),
+}
+
+impl Flags {
+    pub(super) fn on_host(&self) -> &host::Flags {
+        match self {
+            Self::Host(flags) => flags,
+            Self::Cuda(_) => unreachable!("a GPU's flags were given to the host device"),
+        }
+    }
 }

@@ -6,8 +6,10 @@
 
 pub(crate) mod budget;
 pub(crate) mod buffer;
+pub(crate) mod cuda;
 pub(crate) mod host;
 pub(crate) mod open;
+pub(crate) mod width;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -18,8 +20,8 @@ use arrow::buffer::ScalarBuffer;
 use arrow::datatypes::DataType;
 
 pub(crate) use budget::{Budget, Lease};
-pub(crate) use buffer::{Buffer, Column, Keys, Pairs, Ranges, Sorted};
-pub(crate) use host::{Flags, GroupDomain, KeyDomain, ZonedKeys};
+pub(crate) use buffer::{Buffer, Column, Flags, Keys, Pairs, Ranges, Sorted, ZonedKeys};
+pub(crate) use host::{GroupDomain, KeyDomain};
 
 use crate::error::Result;
 use crate::spec::Comparison;
@@ -68,10 +70,13 @@ pub(crate) trait Device: Debug + Send + Sync {
     /// of the handle end with [`BowtieError::Cancelled`] soon after `cancelled` is set.
     ///
     /// [`BowtieError::Cancelled`]: crate::error::BowtieError::Cancelled
-    fn attach(&self, budget: Arc<Budget>, cancelled: Arc<AtomicBool>) -> Arc<dyn Device>;
+    fn attach(&self, budget: Arc<Budget>, cancelled: Arc<AtomicBool>) -> Result<Arc<dyn Device>>;
 
     /// How many pieces of output are worth computing at the same time.
     fn concurrent_pieces(&self) -> usize;
+
+    /// Rows of one piece of output, when memory allows: enough to amortise its overhead.
+    fn piece_rows(&self) -> usize;
 
     /// Calls `each` with `0 .. pieces`, at the same time where the device can; the first error ends it.
     fn for_each_piece(

@@ -7,45 +7,118 @@ use parking_lot::Mutex;
 
 use super::Device;
 use super::budget::Budget;
+use super::cuda::{CudaDevice, KERNEL_BUILD, gpus};
 use super::host::HostDevice;
 use crate::error::Result;
+use crate::options::DeviceChoice;
+
+/// A device for each choice and limit that was asked for.
+type Opened = HashMap<(DeviceChoice, Option<u64>), Arc<dyn Device>>;
 
 /// The opened devices of a session; shared by the rule and everything it plans.
 ///
-/// There is one handle for each limit that was asked for, so all queries under one limit share its budget.
+/// There is one handle for each device and limit that was asked for, so all queries under one limit share its budget.
 #[derive(Debug, Default)]
 pub(crate) struct Devices {
-    host: Mutex<HashMap<u64, Arc<dyn Device>>>,
+    opened: Mutex<Opened>,
 }
 
 impl Devices {
-    /// The host's cores; `limit` bounds their leased memory (`None`: half of the machine's memory).
-    pub(crate) fn host(&self, limit: Option<u64>) -> Result<Arc<dyn Device>> {
-        let limit = limit.unwrap_or_else(default_host_budget);
-        let mut opened = self.host.lock();
-        if let Some(device) = opened.get(&limit) {
+    /// The device of the choice; `limit` bounds its leased memory (`None`: half of the host's memory, nine tenths of what a
+    /// GPU has free).
+    ///
+    /// # Errors
+    /// When a GPU was asked for that cannot be used. `Auto` takes the host then.
+    pub(crate) fn open(&self, choice: DeviceChoice, limit: Option<u64>) -> Result<Arc<dyn Device>> {
+        let mut opened = self.opened.lock();
+        if let Some(device) = opened.get(&(choice, limit)) {
             return Ok(Arc::clone(device));
         }
-        let budget = Budget::new(limit);
-        let device = match opened.values().next() {
-            // Any handle knows the one thread pool.
-            Some(other) => other.attach(budget, Arc::default()),
-            None => Arc::new(HostDevice::new(0, budget)?),
+        let device: Arc<dyn Device> = match choice {
+            DeviceChoice::Host => Self::host(limit)?,
+            DeviceChoice::Cuda(ordinal) => Arc::new(CudaDevice::open(ordinal, limit)?),
+            DeviceChoice::Auto => match CudaDevice::open(0, limit) {
+                Ok(device) => Arc::new(device),
+                Err(reason) => {
+                    log::info!("bowtie.device = 'auto' takes the host: {reason}");
+                    match opened.get(&(DeviceChoice::Host, limit)) {
+                        Some(device) => Arc::clone(device),
+                        None => Self::host(limit)?,
+                    }
+                }
+            },
         };
-        opened.insert(limit, Arc::clone(&device));
+        if choice == DeviceChoice::Auto && device.name() == "host" {
+            opened.insert((DeviceChoice::Host, limit), Arc::clone(&device));
+        }
+        opened.insert((choice, limit), Arc::clone(&device));
         Ok(device)
     }
+
+    fn host(limit: Option<u64>) -> Result<Arc<dyn Device>> {
+        let budget = Budget::new(limit.unwrap_or_else(default_host_budget));
+        Ok(Arc::new(HostDevice::new(budget)?))
+    }
+}
+
+/// A device as `bowtie_devices()` shows it.
+#[derive(Debug, Clone)]
+pub(crate) struct DeviceInfo {
+    /// As `bowtie.device` takes it.
+    pub device: String,
+    /// The card's name; for a device that is not there, why.
+    pub name: String,
+    pub memory_bytes: Option<u64>,
+    pub compute_capability: Option<String>,
+    pub driver: Option<String>,
+    /// What its primitives were built as.
+    pub kernels: String,
+}
+
+/// The host, and every GPU, or why there is none.
+pub(crate) fn list() -> Vec<DeviceInfo> {
+    let mut devices = vec![DeviceInfo {
+        device: "host".into(),
+        name: format!(
+            "{} threads",
+            std::thread::available_parallelism().map_or(1, usize::from)
+        ),
+        memory_bytes: host_memory(),
+        compute_capability: None,
+        driver: None,
+        kernels: "Rust".into(),
+    }];
+    match gpus() {
+        Ok(gpus) => devices.extend(gpus.into_iter().map(|gpu| DeviceInfo {
+            device: format!("cuda:{}", gpu.ordinal),
+            name: gpu.name,
+            memory_bytes: Some(gpu.total_bytes),
+            compute_capability: Some(gpu.compute_capability),
+            driver: Some(gpu.driver),
+            kernels: KERNEL_BUILD.into(),
+        })),
+        Err(reason) => devices.push(DeviceInfo {
+            device: "cuda".into(),
+            name: format!("not available: {reason}"),
+            memory_bytes: None,
+            compute_capability: None,
+            driver: None,
+            kernels: KERNEL_BUILD.into(),
+        }),
+    }
+    devices
 }
 
 /// Half of the machine's memory, or 4 GiB where it cannot be read.
 fn default_host_budget() -> u64 {
     const FALLBACK: u64 = 8 << 30;
-    let total = std::fs::read_to_string("/proc/meminfo")
-        .ok()
-        .and_then(|text| {
-            let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
-            line.split_whitespace().nth(1)?.parse::<u64>().ok()
-        })
-        .map_or(FALLBACK, |kib| kib * 1024);
-    total / 2
+    host_memory().unwrap_or(FALLBACK) / 2
+}
+
+/// The machine's memory, where it can be read.
+fn host_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
+    let kib = line.split_whitespace().nth(1)?.parse::<u64>().ok()?;
+    Some(kib * 1024)
 }

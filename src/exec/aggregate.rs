@@ -131,7 +131,7 @@ impl Driver {
         Ok(DeviceChunk::Staged(StagedChunk {
             batch,
             failures: vec![],
-            _reservation: output,
+            reservation: Arc::new(output),
         }))
     }
 }
@@ -163,7 +163,7 @@ impl DeviceExec for BowtieJoinAggregateExec {
             spec: Arc::clone(&self.spec),
             device: self
                 .device
-                .attach(self.device.budget().child(), Arc::clone(&cancel.0)),
+                .attach(self.device.budget().child(), Arc::clone(&cancel.0))?,
             _cancel: cancel,
             context,
             metrics: DeviceMetrics::new(&self.metrics),

@@ -89,7 +89,7 @@ impl AggregateRun {
         };
         let table = GroupTable::new(&spec, reservation)?;
         Ok(Self {
-            size: PieceSize::new(device.as_ref(), needed.vary(&spec.join)),
+            size: PieceSize::new(device.as_ref()),
             matrix: Matrix::new(
                 Arc::clone(&device),
                 Arc::new(spec.join.clone()),
@@ -120,7 +120,7 @@ impl AggregateRun {
             true => Some(self.device.flags(chunk.rows())?),
             false => None,
         };
-        let row_bytes = self.matrix.row_bytes(&chunk) + 16 * self.spec.aggregates.len();
+        let row_bytes = self.matrix.row_bytes(Some(&chunk))? + 16 * self.spec.aggregates.len();
         self.size.fit(self.device.as_ref(), row_bytes);
         self.matrix.push_right(chunk);
         self.state = State::Tiles;
@@ -247,11 +247,11 @@ impl AggregateRun {
     fn begin_pairs(&self, tile: &SearchedTile) -> Result<Option<(Buffer<u64>, u64, Lease)>> {
         let offsets = tile.search.offsets(self.device.as_ref())?;
         let total = self.device.total(&offsets)?;
+        let groups = self.grouped_rows(tile) * size_of::<Option<usize>>();
+        let lease = self.device.budget().lease(groups as u64, "group ids")?;
         self.metrics
             .candidate_pairs
             .add(usize::try_from(total).unwrap_or(usize::MAX));
-        let groups = self.grouped_rows(tile) * size_of::<Option<usize>>();
-        let lease = self.device.budget().lease(groups as u64, "group ids")?;
         Ok((total > 0).then_some((offsets, total, lease)))
     }
 

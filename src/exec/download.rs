@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::compute::BatchCoalescer;
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::SchemaRef;
 use datafusion::common::Statistics;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_plan::coop::cooperative;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::projection::{
@@ -24,11 +25,11 @@ use datafusion::physical_plan::{
 use futures::{StreamExt, TryStreamExt};
 
 use super::metrics::OutputMetrics;
-use super::runs::Runs;
+use super::runs::{REPEATED_BYTES, Runs};
 use super::{BowtieJoinExec, DeviceChunk, as_device};
 use crate::column::DeviceBatch;
 use crate::device::Device;
-use crate::stream::array_bytes;
+use crate::stream::has_small_dictionary;
 
 /// Brings the batches of a device node to the host, as batches of the session's size.
 #[derive(Debug)]
@@ -83,8 +84,8 @@ impl DisplayAs for BowtieDownloadExec {
     }
 }
 
-/// A batch whose values of one column are longer on average is not copied together with others.
-const MOST_COPIED_BYTES: usize = 64 << 10;
+/// A column of a whole batch is copied together up to so many bytes.
+const MOST_COPIED_BYTES: usize = 1 << 30;
 
 /// Cuts and joins pieces into batches of the session's size, up to `fetch` rows.
 struct Batches {
@@ -144,9 +145,13 @@ impl Batches {
             }
             *remaining -= batch.num_rows();
         }
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
         // A piece that is no small part of a batch goes on as it is, past smaller ones that wait for company: copying it
         // would cost more than a batch does, and a join promises no order.
-        if batch.num_rows() < self.batch_size.div_ceil(8) && !stays_alone(&batch) {
+        if batch.num_rows() < self.batch_size.div_ceil(8) && !stays_alone(&batch, self.batch_size)?
+        {
             self.coalescer.push_batch(batch)?;
             while let Some(batch) = self.coalescer.next_completed_batch() {
                 self.ready.push_back(batch);
@@ -179,30 +184,23 @@ impl Batches {
     }
 }
 
-/// Whether a batch must not be copied together with others: dictionaries may have more values together than their keys can
-/// tell apart, and long text more characters than 32-bit offsets.
-fn stays_alone(batch: &RecordBatch) -> bool {
-    batch.columns().iter().any(|array| {
+/// Whether a batch must not be copied together with others: dictionaries with small keys may have more values together than
+/// their keys can tell apart, long text more characters than 32-bit offsets, and much of either is not worth the copy.
+fn stays_alone(batch: &RecordBatch, batch_size: usize) -> Result<bool> {
+    for array in batch.columns() {
         let data_type = array.data_type();
-        data_type.primitive_width().is_none()
-            && (has_dictionary(data_type)
-                || array_bytes(array) / batch.num_rows().max(1) > MOST_COPIED_BYTES)
-    })
-}
-
-fn has_dictionary(data_type: &DataType) -> bool {
-    use DataType::*;
-    match data_type {
-        Dictionary(..) | RunEndEncoded(..) | Union(..) => true,
-        List(field)
-        | LargeList(field)
-        | ListView(field)
-        | LargeListView(field)
-        | FixedSizeList(field, _)
-        | Map(field, _) => has_dictionary(field.data_type()),
-        Struct(fields) => fields.iter().any(|field| has_dictionary(field.data_type())),
-        _ => false,
+        if data_type.primitive_width().is_some() {
+            continue;
+        }
+        let mean = crate::device::width::mean_bytes(array)? as usize;
+        if has_small_dictionary(data_type)
+            || mean.saturating_mul(batch_size) > MOST_COPIED_BYTES
+            || mean.saturating_mul(batch.num_rows()) >= REPEATED_BYTES
+        {
+            return Ok(true);
+        }
     }
+    Ok(false)
 }
 
 impl ExecutionPlan for BowtieDownloadExec {
@@ -269,7 +267,6 @@ impl ExecutionPlan for BowtieDownloadExec {
                         return Ok(Some((batch, (input, batches))));
                     }
                     let Some(chunks) = &mut input else {
-                        batches.metrics.end.record();
                         return Ok(None);
                     };
                     let chunk = match batches.is_satisfied() {
@@ -288,10 +285,11 @@ impl ExecutionPlan for BowtieDownloadExec {
                 }
             },
         );
-        Ok(Box::pin(RecordBatchStreamAdapter::new(
+        // Runs are made without waiting for anything: a consumer that reads on and on must let others have the thread.
+        Ok(Box::pin(cooperative(RecordBatchStreamAdapter::new(
             self.schema(),
             stream.boxed(),
-        )))
+        ))))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {

@@ -340,7 +340,7 @@ impl DeviceExec for BowtieJoinExec {
             spec: Arc::clone(&self.spec),
             device: self
                 .device
-                .attach(self.device.budget().child(), Arc::clone(&cancel.0)),
+                .attach(self.device.budget().child(), Arc::clone(&cancel.0))?,
             _cancel: cancel,
             metrics: DeviceMetrics::new(&self.metrics),
             emitted: 0,

@@ -77,15 +77,19 @@ impl JoinRun {
                 .collect::<Result<_>>()?,
             false => vec![],
         };
+        let matrix = Matrix::new(
+            Arc::clone(&device),
+            Arc::clone(&spec),
+            needed,
+            left,
+            metrics.clone(),
+        );
+        let mut size = PieceSize::new(device.as_ref());
+        // For the case that no right chunk comes.
+        size.fit(device.as_ref(), matrix.row_bytes(None)?);
         Ok(Self {
-            size: PieceSize::new(device.as_ref(), needed.vary(&spec)),
-            matrix: Matrix::new(
-                Arc::clone(&device),
-                Arc::clone(&spec),
-                needed,
-                left,
-                metrics.clone(),
-            ),
+            size,
+            matrix,
             spec,
             device,
             state: State::NextRight,
@@ -109,7 +113,7 @@ impl JoinRun {
             true => Some(self.device.flags(chunk.rows())?),
             false => None,
         };
-        let row_bytes = self.matrix.row_bytes(&chunk);
+        let row_bytes = self.matrix.row_bytes(Some(&chunk))?;
         self.size.fit(self.device.as_ref(), row_bytes);
         self.matrix.push_right(chunk);
         self.state = State::Tiles;
@@ -207,7 +211,7 @@ impl JoinRun {
         }
         let plain = !flag_left && !flag_right && !has_residual;
         if plain && Runs::pay(device, tile, total) {
-            match Runs::new(device, &self.spec, Arc::clone(tile), total) {
+            match Runs::new(device, &self.spec, tile, total) {
                 Ok(runs) => return Ok(Begun::Runs(Box::new(runs))),
                 // No room for columns in sorted order: their rows are gathered pair by pair.
                 Err(error) if error.is_out_of_device_memory() => {}

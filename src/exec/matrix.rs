@@ -15,16 +15,17 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::datatypes::DataType;
+use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::column::DeviceBatch;
+use crate::device::width::mean_bytes;
 use crate::device::{Buffer, Device};
 use crate::error::{BowtieError, Result};
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::residual;
 use crate::ops::theta::{RowPairs, Search, SortedSide};
 use crate::spec::{JoinSpec, Side};
-use crate::stream::{StagedChunk, array_bytes};
+use crate::stream::StagedChunk;
 
 /// A side of a tile no longer than this is not halved: memory that does not hold it holds nothing useful.
 const LEAST_ROWS: usize = 64;
@@ -46,6 +47,8 @@ pub(super) struct SearchedTile {
     /// The source's whole filter must be evaluated on the pairs, since an expression of it failed on a row.
     pub whole_filter: bool,
     pub left_chunk: usize,
+    /// The pool's reservations of the chunks that it shares arrays with.
+    pub reservations: Vec<Arc<MemoryReservation>>,
     tile: Tile,
 }
 
@@ -149,24 +152,15 @@ impl NeededColumns {
         needed
     }
 
-    /// Whether a needed column of `spec`'s inputs has values of different widths.
-    pub(super) fn vary(&self, spec: &JoinSpec) -> bool {
-        [Side::Left, Side::Right].into_iter().any(|side| {
-            self.of_side(side).iter().enumerate().any(|(i, needed)| {
-                let data_type = spec.input(side).data_type(i);
-                *needed && data_type != &DataType::Boolean && data_type.primitive_width().is_none()
-            })
-        })
-    }
-
     /// Mean bytes of a row of the needed columns of a chunk of `side`.
-    fn row_bytes(&self, side: Side, chunk: &StagedChunk) -> usize {
-        let columns = chunk.batch.columns().iter().zip(self.of_side(side));
-        let bytes: usize = columns
-            .filter(|(_, needed)| **needed)
-            .map(|(array, _)| array_bytes(array))
-            .sum();
-        bytes.div_ceil(chunk.rows().max(1))
+    fn row_bytes(&self, side: Side, chunk: &StagedChunk) -> Result<usize> {
+        let mut bytes = 0;
+        for (array, needed) in chunk.batch.columns().iter().zip(self.of_side(side)) {
+            if *needed {
+                bytes += mean_bytes(array)? as usize;
+            }
+        }
+        Ok(bytes)
     }
 
     fn of_side(&self, side: Side) -> &[bool] {
@@ -217,13 +211,16 @@ impl Matrix {
         }
     }
 
-    /// Mean bytes of a row of the needed columns of both sides, when `right` meets the widest left chunk.
-    pub(super) fn row_bytes(&self, right: &StagedChunk) -> usize {
-        let left = self.left.iter();
-        let widest = left
-            .map(|chunk| self.needed.row_bytes(Side::Left, chunk))
-            .max();
-        widest.unwrap_or(0) + self.needed.row_bytes(Side::Right, right)
+    /// Mean bytes of a row of the needed columns of both sides: of the widest left chunk, and of `right` if there is one.
+    pub(super) fn row_bytes(&self, right: Option<&StagedChunk>) -> Result<usize> {
+        let mut widest = 0;
+        for chunk in &self.left {
+            widest = widest.max(self.needed.row_bytes(Side::Left, chunk)?);
+        }
+        Ok(match right {
+            Some(right) => widest + self.needed.row_bytes(Side::Right, right)?,
+            None => widest,
+        })
     }
 
     pub(super) fn left(&self) -> &[StagedChunk] {
@@ -392,6 +389,10 @@ impl Matrix {
             right: right.batch.clone(),
             whole_filter,
             left_chunk: tile.left_chunk,
+            reservations: vec![
+                Arc::clone(&left_chunk.reservation),
+                Arc::clone(&right_chunk.reservation),
+            ],
             tile: tile.clone(),
         })
     }

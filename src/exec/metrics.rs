@@ -1,7 +1,8 @@
 //! What EXPLAIN ANALYZE shows of a device node.
 
 use datafusion::physical_plan::metrics::{
-    BaselineMetrics, Count, ExecutionPlanMetricsSet, Gauge, MetricBuilder, Time, Timestamp,
+    BaselineMetrics, Count, ExecutionPlanMetricsSet, Gauge, MetricBuilder, MetricType, Time,
+    Timestamp,
 };
 
 #[derive(Debug, Clone)]
@@ -47,19 +48,26 @@ pub(super) struct OutputMetrics {
     /// Bytes device → host.
     pub downloaded_bytes: Count,
     pub elapsed_compute: Time,
-    pub end: Timestamp,
+    end: Timestamp,
+}
+
+impl Drop for OutputMetrics {
+    fn drop(&mut self) {
+        self.end.record();
+    }
 }
 
 impl OutputMetrics {
     pub(super) fn new(set: &ExecutionPlanMetricsSet, partition: usize) -> Self {
-        MetricBuilder::new(set).start_timestamp(partition).record();
+        let summary = || MetricBuilder::new(set).with_type(MetricType::Summary);
+        summary().start_timestamp(partition).record();
         Self {
-            rows: MetricBuilder::new(set).output_rows(partition),
-            bytes: MetricBuilder::new(set).output_bytes(partition),
-            batches: MetricBuilder::new(set).output_batches(partition),
+            rows: summary().output_rows(partition),
+            bytes: summary().output_bytes(partition),
+            batches: summary().output_batches(partition),
             downloaded_bytes: MetricBuilder::new(set).counter("downloaded_bytes", partition),
-            elapsed_compute: MetricBuilder::new(set).elapsed_compute(partition),
-            end: MetricBuilder::new(set).end_timestamp(partition),
+            elapsed_compute: summary().elapsed_compute(partition),
+            end: summary().end_timestamp(partition),
         }
     }
 }

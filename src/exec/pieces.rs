@@ -5,18 +5,15 @@ use std::ops::Range;
 use crate::device::{Buffer, Device};
 use crate::error::Result;
 
-/// Rows of one piece, when memory allows: enough to amortise its overhead, few enough to stay in cache.
-pub(super) const PIECE_ROWS: usize = 8192;
-
 /// Bytes of one piece at most, far from Arrow's 32-bit offsets also where rows are wider than on average.
 const PIECE_BYTES: u64 = 64 << 20;
 
 /// Pieces that one step makes for each that runs at the same time.
 const PIECES_PER_STEP: usize = 4;
 
-/// A searching row with more pairs than a piece holds makes a piece up to so many times as long: to begin again inside a
-/// row costs a walk over what came before.
-const LONG_PIECE: u64 = 16;
+/// A searching row with more pairs than a piece holds makes a piece of up to so many pairs: to begin again inside a row
+/// costs a walk over what came before.
+const LONG_PIECE: u64 = 1 << 17;
 
 /// Steps without a refused lease after which shortened pieces grow.
 const STEPS_BEFORE_GROWING: usize = 16;
@@ -28,6 +25,8 @@ pub(super) struct PieceSize {
     pieces: usize,
     /// As long, and as many, as the budget allows when nobody else uses it.
     full: (usize, usize),
+    /// Rows of a piece when memory is no concern.
+    most: usize,
     /// Longest piece of a single searching row, in pieces.
     longest: u64,
     /// Steps done since a lease was refused.
@@ -35,26 +34,33 @@ pub(super) struct PieceSize {
 }
 
 impl PieceSize {
-    /// Pieces of rows whose width is not known yet. With `variable` width they are never long.
-    pub(super) fn new(device: &dyn Device, variable: bool) -> Self {
+    /// Pieces of rows whose width is not known yet.
+    pub(super) fn new(device: &dyn Device) -> Self {
         let pieces = device.concurrent_pieces() * PIECES_PER_STEP;
         Self {
-            rows: PIECE_ROWS,
+            rows: device.piece_rows(),
             pieces,
-            full: (PIECE_ROWS, pieces),
-            longest: if variable { 1 } else { LONG_PIECE },
+            most: device.piece_rows(),
+            full: (device.piece_rows(), pieces),
+            longest: 1,
             undisturbed: 0,
         }
     }
 
-    /// Shortens pieces such that those of one step take at most a quarter of the device's budget, at `row_bytes` a row of
+    /// Sizes pieces such that those of one step take at most a quarter of the device's budget, at `row_bytes` a row of
     /// output.
     pub(super) fn fit(&mut self, device: &dyn Device, row_bytes: usize) {
         let row_bytes = row_bytes as u64 + 16;
         let share = device.budget().limit() / 4 / self.full.1 as u64;
-        let rows = (share.min(PIECE_BYTES) / row_bytes) as usize;
-        self.full.0 = rows.clamp(1, PIECE_ROWS);
-        self.rows = self.rows.min(self.full.0);
+        let most = self.most as u64;
+        let rows = (share.min(PIECE_BYTES) / row_bytes).clamp(1, most) as usize;
+        // Pieces that were halved stay as they are until they may grow.
+        if self.rows == self.full.0 {
+            self.rows = rows;
+        }
+        self.full.0 = rows;
+        self.rows = self.rows.min(rows);
+        self.longest = (PIECE_BYTES / (most * row_bytes)).clamp(1, (LONG_PIECE / most).max(1));
     }
 
     /// Half as long, or half as many; false when they cannot be.
@@ -98,7 +104,7 @@ impl PieceSize {
     ) -> Result<Vec<Range<u64>>> {
         let target = self.rows as u64;
         // Short pieces are short for lack of memory.
-        let most = match self.rows == PIECE_ROWS {
+        let most = match self.rows == self.most {
             true => target * self.longest,
             false => target,
         };

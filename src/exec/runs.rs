@@ -11,15 +11,19 @@ use arrow::array::{
 use arrow::buffer::ScalarBuffer;
 use arrow::compute::take;
 use arrow::datatypes::SchemaRef;
+use datafusion::execution::memory_pool::MemoryReservation;
 
 use super::matrix::SearchedTile;
-use super::pieces::PIECE_ROWS;
-use crate::device::{Column, Device};
+use crate::device::width::{gathered_bytes, mean_bytes};
+use crate::device::{Column, Device, Lease};
 use crate::error::{BowtieError, Result};
 use crate::spec::{JoinSpec, Output};
 
+/// Rows of a batch, whatever the session allows: repeated values stay in cache.
+const BATCH_ROWS: usize = 8192;
+
 /// A repeated value takes at most so many bytes in one batch, unless it is wider by itself.
-const REPEATED_BYTES: usize = 1 << 20;
+pub(super) const REPEATED_BYTES: usize = 1 << 20;
 
 /// The pairs of a tile in which nothing is tested, one searching row after the other.
 ///
@@ -36,9 +40,8 @@ pub(crate) struct Runs {
     row_bytes: usize,
     next: usize,
     run: Option<Run>,
-    /// Keeps the leases of what `columns` share.
-    _clustered: Vec<Column>,
-    _tile: Arc<SearchedTile>,
+    /// Keeps the leases of what `columns`, `rows`, `lo` and `hi` share, and the pool's reservations.
+    _held: (Vec<Arc<Column>>, Lease, Vec<Arc<MemoryReservation>>),
 }
 
 /// A column of the output.
@@ -74,13 +77,13 @@ impl Runs {
     pub(super) fn new(
         device: &dyn Device,
         spec: &JoinSpec,
-        tile: Arc<SearchedTile>,
+        tile: &SearchedTile,
         total: u64,
     ) -> Result<Self> {
-        let mut clustered = vec![];
+        let mut held = vec![];
         let mut row_bytes = 0;
         let mut mean = |array: &ArrayRef| -> Result<()> {
-            row_bytes += array.to_data().get_slice_memory_size()? / array.len().max(1);
+            row_bytes += mean_bytes(array)? as usize;
             Ok(())
         };
         let columns = spec
@@ -91,17 +94,21 @@ impl Runs {
                     let column = tile.search.cluster(device, tile.of(*side).column(*i)?)?;
                     let array = device.download(&column)?;
                     mean(&array)?;
-                    clustered.push(column);
+                    held.push(Arc::new(column));
                     Ok(RunColumn::Clustered(array))
                 }
                 Output::Column(side, i) => {
-                    let array = device.download(tile.of(*side).column(*i)?)?;
+                    let column = tile.of(*side).column(*i)?;
+                    let array = device.download(column)?;
                     mean(&array)?;
+                    held.push(Arc::clone(column));
                     Ok(RunColumn::Repeated(array))
                 }
                 Output::Mark => Err(BowtieError::Internal("a mark among pairs".into())),
             })
             .collect::<Result<_>>()?;
+        let bytes = tile.search.positions() as u64 * 12;
+        let lease = device.budget().lease(bytes, "runs")?;
         let [rows, lo, hi] = tile.search.ranges(device)?;
         Ok(Self {
             columns,
@@ -112,8 +119,7 @@ impl Runs {
             row_bytes,
             next: 0,
             run: None,
-            _clustered: clustered,
-            _tile: tile,
+            _held: (held, lease, tile.reservations.clone()),
         })
     }
 
@@ -172,10 +178,11 @@ impl Runs {
         self.next += 1;
         let row = self.rows[position] as usize;
         let (lo, hi) = (self.lo[position] as usize, self.hi[position] as usize);
-        let mut most = batch_size.clamp(1, PIECE_ROWS);
+        let mut most = batch_size.clamp(1, BATCH_ROWS);
         for column in &self.columns {
             if let RunColumn::Repeated(array) = column {
-                most = most.min((REPEATED_BYTES / value_bytes(array, row)?.max(1)).max(1));
+                let bytes = gathered_bytes(array, &[row as u32])? as usize;
+                most = most.min((REPEATED_BYTES / bytes.max(1)).max(1));
             }
         }
         let len = hi - lo;
@@ -195,14 +202,6 @@ impl Runs {
             repeated,
         }))
     }
-}
-
-/// Bytes of one value.
-fn value_bytes(array: &ArrayRef, row: usize) -> Result<usize> {
-    Ok(match array.data_type().primitive_width() {
-        Some(width) => width,
-        None => array.slice(row, 1).to_data().get_slice_memory_size()?,
-    })
 }
 
 /// `array[row]`, `times` times.

@@ -4,6 +4,7 @@
 mod aggregate;
 mod choose;
 mod condition;
+mod devices;
 mod explain;
 mod join;
 mod linear;
@@ -18,6 +19,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use parking_lot::Mutex;
 
+pub(crate) use devices::DevicesFunction;
 pub(crate) use explain::ExplainFunction;
 
 use self::aggregate::{AggregateSource, aggregate_source, join_aggregate_spec};
@@ -79,15 +81,13 @@ impl BowtieRule {
     }
 
     fn device(&self, options: &BowtieOptions) -> Result<Arc<dyn Device>> {
-        match options.device {
-            DeviceChoice::Auto | DeviceChoice::Host => {
-                Ok(self.devices.host(options.device_memory.0)?)
-            }
-            DeviceChoice::Cuda(ordinal) => Err(DataFusionError::Configuration(format!(
-                "bowtie.device = 'cuda:{ordinal}' is not available: this version of datafusion-bowtie has no CUDA \
-                 device; SET bowtie.device = 'auto' or 'host'"
-            ))),
-        }
+        let (choice, limit) = (options.device, options.device_memory.0);
+        self.devices.open(choice, limit).map_err(|error| match choice {
+            DeviceChoice::Cuda(_) => DataFusionError::Configuration(format!(
+                "bowtie.device = '{choice}' is not available: {error}; SET bowtie.device = 'auto' or 'host'"
+            )),
+            DeviceChoice::Auto | DeviceChoice::Host => error.into(),
+        })
     }
 
     fn note(&self, decision: impl FnOnce() -> Decision) {

@@ -13,7 +13,7 @@ pub(crate) struct StagedChunk {
     pub(crate) batch: RecordBatch,
     /// Evaluated columns that have no value on some row, and why; they are NULL then.
     pub(crate) failures: Vec<(usize, Arc<DataFusionError>)>,
-    pub(crate) _reservation: MemoryReservation,
+    pub(crate) reservation: Arc<MemoryReservation>,
 }
 
 impl StagedChunk {

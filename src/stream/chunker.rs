@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow::compute::concat_batches;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, SchemaRef};
 use arrow::error::ArrowError;
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
@@ -118,36 +118,43 @@ impl Chunker {
         let batches = std::mem::take(&mut self.waiting);
         self.waiting_rows = 0;
         let waiting_bytes = std::mem::take(&mut self.waiting_bytes);
-        let reservation = self.reserve(waiting_bytes)?;
-        let whole = match batches.as_slice() {
-            [one] => Ok(one.clone()),
-            many => concat_batches(&many[0].schema(), many),
-        };
-        let chunks = match whole {
-            Ok(batch) => {
-                drop(batches);
-                self.reservation.shrink(waiting_bytes);
-                vec![self.stage(batch, reservation)?]
-            }
-            Err(ArrowError::DictionaryKeyOverflowError) => {
-                drop(reservation);
-                let staged = batches.into_iter().map(|batch| {
-                    let reservation = self.reserve(batch_bytes(&batch))?;
-                    self.stage(batch, reservation)
-                });
-                let chunks = staged.collect::<Result<_>>()?;
-                self.reservation.shrink(waiting_bytes);
-                chunks
-            }
-            Err(error) => return Err(error.into()),
-        };
-        Ok(chunks)
+        let copies = self.together(batches)?;
+        self.reservation.shrink(waiting_bytes);
+        copies
+            .into_iter()
+            .map(|(batch, reservation)| self.stage(batch, reservation))
+            .collect()
     }
 
-    fn reserve(&self, bytes: usize) -> Result<MemoryReservation> {
+    /// One copy of all batches; two of each half when they cannot be copied together.
+    fn together(
+        &self,
+        mut batches: Vec<RecordBatch>,
+    ) -> Result<Vec<(RecordBatch, MemoryReservation)>> {
         let reservation = MemoryConsumer::new(self.name.clone()).register(&self.pool);
-        reservation.try_grow(bytes)?;
-        Ok(reservation)
+        reservation.try_grow(batches.iter().map(batch_bytes).sum())?;
+        if batches.len() > 1 {
+            let copied = match may_overflow_inside(&batches) {
+                true => Err(ArrowError::DictionaryKeyOverflowError),
+                false => concat_batches(&batches[0].schema(), &batches),
+            };
+            match copied {
+                Ok(batch) => batches = vec![batch],
+                Err(ArrowError::DictionaryKeyOverflowError) => {
+                    drop(reservation);
+                    let second = batches.split_off(batches.len() / 2);
+                    let mut copies = self.together(batches)?;
+                    copies.extend(self.together(second)?);
+                    return Ok(copies);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(batches
+            .pop()
+            .map(|batch| (batch, reservation))
+            .into_iter()
+            .collect())
     }
 
     /// Evaluates the key expressions on a chunk's rows.
@@ -174,8 +181,43 @@ impl Chunker {
         Ok(StagedChunk {
             batch: RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?,
             failures,
-            _reservation: reservation,
+            reservation: Arc::new(reservation),
         })
+    }
+}
+
+/// Whether copying the batches together might overflow the keys of a dictionary where Arrow does not return an error: inside
+/// of other types, or with views as values.
+fn may_overflow_inside(batches: &[RecordBatch]) -> bool {
+    let fields = batches[0].schema_ref().fields();
+    fields.iter().any(|field| match field.data_type() {
+        DataType::Dictionary(key, values) => {
+            key.primitive_width().is_some_and(|width| width < 4)
+                && matches!(**values, DataType::Utf8View | DataType::BinaryView)
+        }
+        other => has_small_dictionary(other),
+    })
+}
+
+/// Whether a type holds dictionaries whose keys have fewer than 32 bits, or what may be such.
+pub(crate) fn has_small_dictionary(data_type: &DataType) -> bool {
+    use DataType::*;
+    match data_type {
+        Dictionary(key, _) => key.primitive_width().is_none_or(|width| width < 4),
+        RunEndEncoded(_, values) => has_small_dictionary(values.data_type()),
+        Union(fields, _) => fields
+            .iter()
+            .any(|(_, field)| has_small_dictionary(field.data_type())),
+        List(field)
+        | LargeList(field)
+        | ListView(field)
+        | LargeListView(field)
+        | FixedSizeList(field, _)
+        | Map(field, _) => has_small_dictionary(field.data_type()),
+        Struct(fields) => fields
+            .iter()
+            .any(|field| has_small_dictionary(field.data_type())),
+        _ => false,
     }
 }
 
@@ -184,7 +226,7 @@ fn batch_bytes(batch: &RecordBatch) -> usize {
     batch.columns().iter().map(array_bytes).sum()
 }
 
-pub(crate) fn array_bytes(array: &ArrayRef) -> usize {
+fn array_bytes(array: &ArrayRef) -> usize {
     array
         .to_data()
         .get_slice_memory_size()

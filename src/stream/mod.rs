@@ -4,4 +4,4 @@ mod chunk;
 mod chunker;
 
 pub(crate) use chunk::StagedChunk;
-pub(crate) use chunker::{ChunkLimits, Chunker, array_bytes};
+pub(crate) use chunker::{ChunkLimits, Chunker, has_small_dictionary};

@@ -7,7 +7,7 @@ use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use datafusion::datasource::MemTable;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
-use datafusion::physical_plan::execute_stream;
+use datafusion::physical_plan::{collect, execute_stream};
 use datafusion::prelude::SessionContext;
 use futures::StreamExt;
 
@@ -183,4 +183,19 @@ async fn aborting_during_the_build() {
         let _ = task.await;
         freed(&pool, &format!("after {wait} ms")).await;
     }
+}
+
+/// Long ranges need nothing to be waited for; the thread is let go all the same, so that a time limit can end the query.
+#[tokio::test(flavor = "current_thread")]
+async fn a_time_limit_ends_a_query_of_long_ranges() {
+    let (ctx, _) = huge_tables(400_000);
+    // 80 billion pairs.
+    let sql = "SELECT stddev(r.b) FROM r JOIN s ON r.a < s.a";
+    let plan = plan_of(&ctx, sql).await.unwrap();
+    assert!(shown(&plan).contains("BowtieJoinExec"), "{}", shown(&plan));
+    let begun = Instant::now();
+    let limit = Duration::from_millis(500);
+    let ended = tokio::time::timeout(limit, collect(plan, ctx.task_ctx())).await;
+    assert!(ended.is_err(), "80 billion pairs in {:?}", begun.elapsed());
+    assert!(begun.elapsed() < limit + 2 * SOON, "{:?}", begun.elapsed());
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, AsArray, DictionaryArray, Int32Array, Int64Array, RecordBatch, StringArray,
+    ArrayRef, AsArray, DictionaryArray, Int32Array, Int64Array, ListArray, RecordBatch, StringArray,
 };
 use arrow::compute::kernels::length::length;
 use arrow::compute::{cast, sum};
@@ -362,5 +362,34 @@ async fn dictionaries_with_small_keys_are_not_copied_together() {
         };
         assert_offloaded(sql, &given.plan, &["Bowtie"]);
         same_rows(&expected, &as_text(&given)).unwrap();
+    }
+}
+
+/// What rows share, such as a dictionary's values, does not make batches short.
+#[tokio::test]
+async fn shared_values_do_not_shorten_batches() {
+    let ctx = session();
+    let text: Vec<String> = (0..30_000).map(|i| format!("value {i:030}")).collect();
+    let dictionary: DictionaryArray<Int32Type> = text.iter().map(String::as_str).collect();
+    let lists = (0..30_000).map(|i| Some([Some(i), None, Some(1)]));
+    let lists = ListArray::from_iter_primitive::<Int32Type, _, _>(lists);
+    let a = Int32Array::from_iter_values((0..30_000).map(|i| i * 7919 % 30_000));
+    let wide = RecordBatch::try_from_iter([
+        ("a", Arc::new(a) as ArrayRef),
+        ("d", Arc::new(dictionary) as ArrayRef),
+        ("l", Arc::new(lists) as ArrayRef),
+    ])
+    .unwrap();
+    register(&ctx, "wide", wide);
+    register(&ctx, "many", table(30_000, 0));
+    for condition in [
+        "wide.a < many.a",
+        "wide.a < many.a AND wide.a <> many.id",
+        "wide.a < many.a AND (wide.a + many.id) % 5 = 3",
+    ] {
+        let sql = format!("SELECT wide.d, wide.l FROM wide JOIN many ON {condition} LIMIT 2000000");
+        let answer = forced(&ctx, &sql, &Tuning::PLAIN).await.unwrap();
+        let batches = answer.batches.len();
+        assert!(batches < 2_000, "{batches} batches: {condition}");
     }
 }

@@ -259,17 +259,26 @@ async fn an_option_works_from_the_next_query_on() {
 }
 
 #[tokio::test]
-async fn cuda_is_refused_when_a_query_is_planned() {
+async fn a_gpu_that_is_not_there_is_refused_when_a_query_is_planned() {
     let context = session("force").await;
-    context.sql("SET bowtie.device = 'cuda:1'").await.unwrap();
+    context.sql("SET bowtie.device = 'cuda:99'").await.unwrap();
     let message = refusal(&context, THETA).await;
     for part in [
-        "bowtie.device = 'cuda:1' is not available",
-        "no CUDA device",
+        "bowtie.device = 'cuda:99' is not available",
         "SET bowtie.device = 'auto' or 'host'",
     ] {
         assert!(message.contains(part), "{message}\nlacks\n{part}");
     }
+    let reasons = [
+        "no NVIDIA driver",
+        "too old",
+        "finds no GPU",
+        "no GPU cuda:99",
+    ];
+    assert!(
+        reasons.iter().any(|reason| message.contains(reason)),
+        "{message}"
+    );
     // The option can be set back, and does no harm while nothing is offloaded.
     context.sql("SET bowtie.offload = 'off'").await.unwrap();
     run(&context, THETA).await.unwrap();
@@ -401,4 +410,30 @@ async fn default_features_may_come_later() {
     let query = "SELECT * FROM (VALUES (1)) a(x) CROSS JOIN (VALUES (1)) b(y)";
     let sql = format!("SELECT decision FROM bowtie_explain('{query}')");
     assert_eq!(answer(&context, &sql).await, "declined");
+}
+
+#[tokio::test]
+async fn devices_are_listed() {
+    let context = session("auto").await;
+    let batches = context
+        .sql("SELECT device, name, kernels FROM bowtie_devices() ORDER BY device DESC")
+        .await
+        .unwrap()
+        .collect()
+        .await
+        .unwrap();
+    let text = arrow::util::pretty::pretty_format_batches(&batches)
+        .unwrap()
+        .to_string();
+    assert!(text.contains("| host "), "{text}");
+    // Every GPU, or why there is none.
+    assert!(
+        text.contains("| cuda:0 ") || text.contains("not available: "),
+        "{text}"
+    );
+    let error = context
+        .sql("SELECT * FROM bowtie_devices(1)")
+        .await
+        .unwrap_err();
+    assert!(error.to_string().contains("takes no argument"), "{error}");
 }

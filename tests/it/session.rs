@@ -15,7 +15,17 @@ pub fn session() -> SessionContext {
         .with_bowtie()
         .unwrap()
         .build();
-    SessionContext::new_with_state(state)
+    on_device(SessionContext::new_with_state(state))
+}
+
+/// The device that the tests run on: BOWTIE_TEST_DEVICE, or the host.
+pub fn device() -> String {
+    std::env::var("BOWTIE_TEST_DEVICE").unwrap_or_else(|_| "host".into())
+}
+
+fn on_device(ctx: SessionContext) -> SessionContext {
+    set(&ctx, "bowtie.device", &device());
+    ctx
 }
 
 /// A session with bowtie whose host memory is counted by `pool`.
@@ -27,7 +37,7 @@ pub fn session_in(pool: Arc<dyn MemoryPool>) -> SessionContext {
         .with_bowtie()
         .unwrap()
         .build();
-    SessionContext::new_with_state(state)
+    on_device(SessionContext::new_with_state(state))
 }
 
 /// `SET key = value`, without planning a statement.

@@ -172,7 +172,7 @@ impl KeyRows {
         {
             return Ok(Self::Words {
                 words: keys.values,
-                valid: keys.valid,
+                valid: keys.valid.map(|valid| valid.on_host().clone()),
             });
         }
         let valid = match null_equal {

@@ -16,16 +16,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use arrow::array::{ArrayRef, BooleanArray};
 use arrow::buffer::ScalarBuffer;
 use arrow::datatypes::DataType;
+use parking_lot::Mutex;
 use rayon::ThreadPool;
 use rayon::prelude::*;
 
-pub(crate) use flags::Flags;
+pub(super) use flags::Flags;
 pub(crate) use group_key::GroupDomain;
 pub(crate) use order_key::KeyDomain;
-pub(crate) use zones::ZonedKeys;
+pub(super) use zones::ZonedKeys;
 
 use super::budget::Budget;
-use super::buffer::{Buffer, Column, Keys, Pairs, Ranges, Sorted};
+use super::buffer::{self, Buffer, Column, Keys, Pairs, Ranges, Sorted};
 use super::{Bound, Device, Matches};
 use crate::error::{BowtieError, Result};
 use crate::spec::Comparison;
@@ -39,19 +40,28 @@ pub(crate) struct HostDevice {
 }
 
 impl HostDevice {
-    /// `threads` cores (0: all of them) under `budget`.
-    pub(crate) fn new(threads: usize, budget: Arc<Budget>) -> Result<Self> {
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(threads)
-            .thread_name(|i| format!("bowtie-host-{i}"))
-            .build()
-            .map_err(|e| BowtieError::TooLarge(format!("cannot start the host's threads: {e}")))?;
+    /// All cores, under `budget`.
+    pub(crate) fn new(budget: Arc<Budget>) -> Result<Self> {
         Ok(Self {
             budget,
             cancelled: Arc::default(),
-            pool: Arc::new(pool),
+            pool: threads()?,
         })
     }
+}
+
+/// The process's one pool of threads for the host device: opening another device for another limit starts no more.
+fn threads() -> Result<Arc<ThreadPool>> {
+    static POOL: Mutex<Option<Arc<ThreadPool>>> = Mutex::new(None);
+    let mut started = POOL.lock();
+    if let Some(pool) = started.as_ref() {
+        return Ok(Arc::clone(pool));
+    }
+    let pool = rayon::ThreadPoolBuilder::new()
+        .thread_name(|i| format!("bowtie-host-{i}"))
+        .build()
+        .map_err(|e| BowtieError::TooLarge(format!("cannot start the host's threads: {e}")))?;
+    Ok(Arc::clone(started.insert(Arc::new(pool))))
 }
 
 impl Device for HostDevice {
@@ -63,16 +73,21 @@ impl Device for HostDevice {
         &self.budget
     }
 
-    fn attach(&self, budget: Arc<Budget>, cancelled: Arc<AtomicBool>) -> Arc<dyn Device> {
-        Arc::new(Self {
+    fn attach(&self, budget: Arc<Budget>, cancelled: Arc<AtomicBool>) -> Result<Arc<dyn Device>> {
+        Ok(Arc::new(Self {
             budget,
             cancelled,
             pool: Arc::clone(&self.pool),
-        })
+        }))
     }
 
     fn concurrent_pieces(&self) -> usize {
         self.pool.current_num_threads()
+    }
+
+    fn piece_rows(&self) -> usize {
+        // Few enough to stay in cache.
+        8192
     }
 
     fn for_each_piece(
@@ -145,8 +160,8 @@ impl Device for HostDevice {
             .install(|| sort::sort(&self.budget, rows, key, groups, not_null))
     }
 
-    fn zone_keys(&self, keys: &Keys, sorted: &Sorted) -> Result<ZonedKeys> {
-        zones::zone_keys(&self.budget, keys, sorted)
+    fn zone_keys(&self, keys: &Keys, sorted: &Sorted) -> Result<buffer::ZonedKeys> {
+        zones::zone_keys(&self.budget, keys, sorted).map(buffer::ZonedKeys::Host)
     }
 
     fn range_bounds(
@@ -216,21 +231,26 @@ impl Device for HostDevice {
             .collect())
     }
 
-    fn flags(&self, rows: usize) -> Result<Flags> {
-        Flags::new(&self.budget, rows)
+    fn flags(&self, rows: usize) -> Result<buffer::Flags> {
+        Flags::new(&self.budget, rows).map(buffer::Flags::Host)
     }
 
-    fn set_flags(&self, flags: &Flags, first: usize, rows: &Buffer<u32>) -> Result<()> {
+    fn set_flags(&self, flags: &buffer::Flags, first: usize, rows: &Buffer<u32>) -> Result<()> {
         for row in rows.on_host().iter() {
-            flags.set(first + *row as usize);
+            flags.on_host().set(first + *row as usize);
         }
         Ok(())
     }
 
-    fn set_flags_counted(&self, flags: &Flags, first: usize, counts: &Buffer<u32>) -> Result<()> {
+    fn set_flags_counted(
+        &self,
+        flags: &buffer::Flags,
+        first: usize,
+        counts: &Buffer<u32>,
+    ) -> Result<()> {
         for (row, count) in counts.on_host().iter().enumerate() {
             if *count > 0 {
-                flags.set(first + row);
+                flags.on_host().set(first + row);
             }
         }
         Ok(())
@@ -238,16 +258,16 @@ impl Device for HostDevice {
 
     fn flagged_rows(
         &self,
-        flags: &Flags,
+        flags: &buffer::Flags,
         from: usize,
         len: usize,
         set: bool,
     ) -> Result<Buffer<u32>> {
-        flags.rows_where(&self.budget, from, len, set)
+        flags.on_host().rows_where(&self.budget, from, len, set)
     }
 
-    fn flag_column(&self, flags: &Flags, from: usize, len: usize) -> Result<Column> {
-        flags.column(&self.budget, from, len)
+    fn flag_column(&self, flags: &buffer::Flags, from: usize, len: usize) -> Result<Column> {
+        flags.on_host().column(&self.budget, from, len)
     }
 
     fn weigh(&self, values: &Column, weights: &Buffer<u32>) -> Result<Column> {

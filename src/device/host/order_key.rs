@@ -8,7 +8,7 @@
 use std::cmp::Ordering;
 
 use arrow::array::{Array, ArrayRef, AsArray, UInt64Array};
-use arrow::buffer::BooleanBuffer;
+use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::cast;
 use arrow::datatypes::*;
 use arrow::row::{OwnedRow, RowConverter, SortField};
@@ -17,7 +17,7 @@ use rayon::prelude::*;
 
 use crate::device::Lease;
 use crate::device::budget::Budget;
-use crate::device::buffer::{Buffer, Column, Keys};
+use crate::device::buffer::{Bits, Buffer, Column, Keys};
 use crate::error::{BowtieError, Result};
 use std::sync::Arc;
 
@@ -104,7 +104,7 @@ pub(super) fn order_keys_in(
                 .collect();
             Ok(Keys {
                 values: Buffer::host(words, lease),
-                valid: validity(&array),
+                valid: validity(&array).map(Bits::Host),
             })
         }
     }
@@ -211,7 +211,7 @@ fn rank(budget: &Arc<Budget>, array: &ArrayRef) -> Result<(Keys, KeyDomain)> {
     }
     let keys = Keys {
         values: Buffer::host(words, lease),
-        valid,
+        valid: valid.map(Bits::Host),
     };
     let ranks = Ranks {
         converter,
@@ -225,7 +225,7 @@ fn keys(budget: &Arc<Budget>, array: &ArrayRef, words: impl Iterator<Item = u64>
     let lease = lease_keys(budget, array.len())?;
     Ok(Keys {
         values: Buffer::host(words.collect(), lease),
-        valid: validity(array),
+        valid: validity(array).map(Bits::Host),
     })
 }
 
@@ -244,7 +244,9 @@ pub(super) fn validity(array: &ArrayRef) -> Option<BooleanBuffer> {
 /// Whether the row's value is not NULL.
 #[inline]
 pub(super) fn is_valid(keys: &Keys, row: usize) -> bool {
-    keys.valid.as_ref().is_none_or(|valid| valid.value(row))
+    keys.valid
+        .as_ref()
+        .is_none_or(|valid| valid.on_host().value(row))
 }
 
 /// A dictionary's values row by row; any other array as it is.
@@ -258,7 +260,9 @@ pub(super) fn plain_values(array: &ArrayRef) -> Result<ArrayRef> {
 /// The natural keys of a column as an Arrow array with its NULLs, for row-format conversion.
 pub(super) fn natural_array(budget: &Arc<Budget>, array: &ArrayRef) -> Result<Option<ArrayRef>> {
     Ok(natural(budget, array)?.map(|keys| {
-        let nulls = keys.valid.clone().map(arrow::buffer::NullBuffer::new);
+        let nulls = keys
+            .valid
+            .map(|valid| NullBuffer::new(valid.on_host().clone()));
         Arc::new(UInt64Array::new(keys.values.on_host().clone(), nulls)) as ArrayRef
     }))
 }
@@ -339,6 +343,6 @@ mod tests {
     fn nothing_in_a_base_of_nulls() {
         let (budget, base) = on_host(Arc::new(Float64Array::from(vec![None, None])));
         let (keys, _) = order_keys(&budget, &base).unwrap();
-        assert_eq!(keys.valid.unwrap().count_set_bits(), 0);
+        assert_eq!(keys.valid.unwrap().on_host().count_set_bits(), 0);
     }
 }

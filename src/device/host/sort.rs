@@ -35,7 +35,7 @@ pub(super) fn sort(
     let valid = key
         .into_iter()
         .chain(not_null.iter().copied())
-        .filter_map(|keys| keys.valid.clone())
+        .filter_map(|keys| keys.valid.as_ref().map(|valid| valid.on_host().clone()))
         .reduce(|all, one| &all & &one);
     let group_of = groups.map(|(ids, _)| ids.on_host());
     let kept = |row: &usize| {

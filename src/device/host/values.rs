@@ -2,17 +2,16 @@
 
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, OffsetSizeTrait, UInt32Array, new_null_array,
-};
-use arrow::buffer::OffsetBuffer;
+use arrow::array::{Array, ArrayRef, BooleanArray, UInt32Array, new_null_array};
 use arrow::compute::take;
 use arrow::datatypes::DataType;
+use arrow::error::ArrowError;
 
 use super::order_key::is_valid;
 use crate::device::MAX_CHUNK_ROWS;
 use crate::device::budget::Budget;
 use crate::device::buffer::{Buffer, Column, Keys};
+use crate::device::width::gathered_bytes;
 use crate::error::{BowtieError, Result};
 use crate::spec::Comparison;
 
@@ -32,66 +31,22 @@ pub(super) fn gather(budget: &Arc<Budget>, column: &Column, rows: &Buffer<u32>) 
     let rows = UInt32Array::new(rows.on_host().clone(), None);
     let bytes = gathered_bytes(array, rows.values())?;
     // Arrow's 32-bit offsets end here; the caller makes a shorter piece, as for any refused lease.
+    let too_long = || BowtieError::OutOfDeviceMemory {
+        what: "one column of an output piece",
+        requested: bytes,
+        in_use: 0,
+        limit: i32::MAX as u64,
+    };
     if bytes > i32::MAX as u64 && rows.len() > 1 {
-        return Err(BowtieError::OutOfDeviceMemory {
-            what: "one column of an output piece",
-            requested: bytes,
-            in_use: 0,
-            limit: i32::MAX as u64,
-        });
+        return Err(too_long());
     }
     let lease = budget.lease(bytes, "output columns")?;
-    Ok(Column::host(take(array, &rows, None)?, lease))
-}
-
-/// Bytes that `array[rows]` takes: exact for fixed widths and text, from mean widths for nested values.
-fn gathered_bytes(array: &ArrayRef, rows: &[u32]) -> Result<u64> {
-    fn lengths<O: OffsetSizeTrait>(offsets: &OffsetBuffer<O>, rows: &[u32]) -> u64 {
-        rows.iter()
-            .map(|row| (offsets[*row as usize + 1] - offsets[*row as usize]).as_usize() as u64)
-            .sum()
+    match take(array, &rows, None) {
+        Ok(gathered) => Ok(Column::host(gathered, lease)),
+        // Text inside of lists, of which only the mean length was known.
+        Err(ArrowError::OffsetOverflowError(_)) if rows.len() > 1 => Err(too_long()),
+        Err(error) => Err(error.into()),
     }
-    let count = rows.len() as u64;
-    let nested = |elements: u64, values: &ArrayRef| -> Result<u64> {
-        let mean = values.to_data().get_slice_memory_size()? as u64 / values.len().max(1) as u64;
-        Ok(elements * mean.max(1))
-    };
-    Ok(match array.data_type() {
-        DataType::Utf8 => 4 * count + lengths(array.as_string::<i32>().offsets(), rows),
-        DataType::LargeUtf8 => 8 * count + lengths(array.as_string::<i64>().offsets(), rows),
-        DataType::Binary => 4 * count + lengths(array.as_binary::<i32>().offsets(), rows),
-        DataType::LargeBinary => 8 * count + lengths(array.as_binary::<i64>().offsets(), rows),
-        DataType::List(_) => {
-            let list = array.as_list::<i32>();
-            4 * count + nested(lengths(list.offsets(), rows), list.values())?
-        }
-        DataType::LargeList(_) => {
-            let list = array.as_list::<i64>();
-            8 * count + nested(lengths(list.offsets(), rows), list.values())?
-        }
-        DataType::Map(..) => {
-            let map = array.as_map();
-            let entries: ArrayRef = Arc::new(map.entries().clone());
-            4 * count + nested(lengths(map.offsets(), rows), &entries)?
-        }
-        DataType::Struct(_) => {
-            let mut bytes = 0;
-            for child in array.as_struct().columns() {
-                bytes += gathered_bytes(child, rows)?;
-            }
-            bytes
-        }
-        // The values are shared.
-        DataType::Dictionary(key, _) => count * key.primitive_width().unwrap_or(8) as u64,
-        DataType::Utf8View | DataType::BinaryView => 16 * count,
-        other => match other.primitive_width() {
-            Some(width) => count * width as u64,
-            None => {
-                let bytes = array.to_data().get_slice_memory_size()? as u64;
-                count * bytes.div_ceil(array.len().max(1) as u64)
-            }
-        },
-    })
 }
 
 pub(super) fn nulls(budget: &Arc<Budget>, data_type: &DataType, rows: usize) -> Result<Column> {

@@ -125,7 +125,7 @@ pub(super) fn walk<'a, V: FnMut(usize, Span) -> bool>(
         return walk.take_all(alive, from..to);
     }
     // The tree's top has at most FAN_OUT blocks.
-    let top = matches.tests[0].sorted.levels.len() - 1;
+    let top = matches.tests[0].sorted.on_host().levels.len() - 1;
     let size = block_size(top);
     for block in from / size..to.div_ceil(size) {
         walk.block(top, block, alive, from..to);
@@ -150,8 +150,8 @@ impl<V: FnMut(usize, Span) -> bool> Walk<'_, V> {
             if some == 0 {
                 return;
             }
-            let zones = &test.sorted.levels[level];
-            let keys = &test.searching.keys.on_host()[self.rows.clone()];
+            let zones = &test.sorted.on_host().levels[level];
+            let keys = &test.searching.on_host().keys.on_host()[self.rows.clone()];
             let (possible, certain) =
                 judge(self.arch, test.op, zones.min[block], zones.max[block], keys);
             some &= possible;
@@ -193,8 +193,8 @@ impl<V: FnMut(usize, Span) -> bool> Walk<'_, V> {
             }
             let mut bits = u64::MAX;
             for test in self.matches.tests {
-                let keys = &test.sorted.keys.on_host()[lo..hi];
-                let word = test.searching.keys.on_host()[self.rows.start + i];
+                let keys = &test.sorted.on_host().keys.on_host()[lo..hi];
+                let word = test.searching.on_host().keys.on_host()[self.rows.start + i];
                 bits &= compare(self.arch, keys, test.op, word);
                 if bits == 0 {
                     break;

@@ -100,7 +100,7 @@ impl Engine {
         let context = SessionContext::new_with_state(state);
         for set in [
             format!("SET bowtie.offload = '{offload}'"),
-            "SET bowtie.device = 'host'".into(),
+            format!("SET bowtie.device = '{}'", crate::session::device()),
         ] {
             context.sql(&set).await.unwrap();
         }

@@ -1,0 +1,81 @@
+//! Embeds the kernels.
+//!
+//! By default the PTX in `kernels/ptx`, which the driver translates for the card at hand: no CUDA toolkit is needed, to
+//! build or to run. With `BOWTIE_CUDA_ARCHS` (such as `sm_80,sm_90`) and an nvcc (`NVCC`, or on the path) the kernels are
+//! compiled for those architectures instead, and start without that translation.
+
+use std::env;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn main() {
+    let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR").expect("cargo sets it"));
+    let out = PathBuf::from(env::var("OUT_DIR").expect("cargo sets it"));
+    let archs = env::var("BOWTIE_CUDA_ARCHS")
+        .ok()
+        .filter(|archs| !archs.is_empty());
+    println!("cargo:rerun-if-env-changed=BOWTIE_CUDA_ARCHS");
+    println!("cargo:rerun-if-env-changed=NVCC");
+    println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed=kernels");
+
+    let mut families = String::from(
+        "/// The kernel families: PTX text, or machine code for some architectures.\n",
+    );
+    families.push_str("static FAMILIES: &[(&str, &[u8])] = &[\n");
+    for family in kernel_families(&root.join("kernels")) {
+        let image = match &archs {
+            Some(archs) => compile(&root, &out, &family, archs),
+            None => root.join("kernels/ptx").join(format!("{family}.ptx")),
+        };
+        writeln!(
+            families,
+            "    ({family:?}, include_bytes!({:?})),",
+            image.display().to_string()
+        )
+        .expect("writing to a string");
+    }
+    families.push_str("];\n\n/// What the kernels were built as.\n");
+    let build = archs.map_or("PTX".into(), |archs| format!("SASS for {archs}"));
+    writeln!(families, "pub(crate) const KERNEL_BUILD: &str = {build:?};")
+        .expect("writing to a string");
+    fs::write(out.join("kernel_families.rs"), families)
+        .expect("the build directory can be written");
+}
+
+/// The names of the files `*.cu`, sorted.
+fn kernel_families(directory: &Path) -> Vec<String> {
+    let mut families: Vec<String> = fs::read_dir(directory)
+        .expect("the repository has a directory kernels")
+        .map(|entry| entry.expect("it can be read").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "cu"))
+        .filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()))
+        .collect();
+    families.sort();
+    families
+}
+
+/// Machine code of a family for the architectures.
+fn compile(root: &Path, out: &Path, family: &str, archs: &str) -> PathBuf {
+    let nvcc = env::var("NVCC").unwrap_or_else(|_| "nvcc".into());
+    let image = out.join(format!("{family}.fatbin"));
+    let mut command = Command::new(&nvcc);
+    command.args(["-std=c++17", "-O3", "-fatbin", "-o"]);
+    command
+        .arg(&image)
+        .arg(root.join("kernels").join(format!("{family}.cu")));
+    for arch in archs.split(',') {
+        let number = arch.trim().trim_start_matches("sm_");
+        command.arg(format!("-gencode=arch=compute_{number},code=sm_{number}"));
+    }
+    let status = command.status().unwrap_or_else(|e| {
+        panic!("BOWTIE_CUDA_ARCHS is set, but {nvcc} does not start ({e}): set NVCC to its path")
+    });
+    assert!(
+        status.success(),
+        "{nvcc} could not compile kernels/{family}.cu"
+    );
+    image
+}

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Packs everything that a GPU machine without Rust needs into one archive: tests, bench, and a script that runs them.
+#   scripts/gpu-bundle.sh [archive]         default: target/gpu-bundle.tar.xz
+# There:  tar xf gpu-bundle.tar.xz && gpu-bundle/run.sh [results directory]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+archive=$(realpath -m "${1:-target/gpu-bundle.tar.xz}")
+staging=$(mktemp -d)
+trap 'rm -rf "$staging"' EXIT
+bundle=$staging/gpu-bundle
+mkdir -p "$bundle" "$(dirname "$archive")"
+
+# executable <cargo arguments…>: builds, and prints the paths of what was built, a line each.
+executables() {
+    cargo "$@" --message-format=json-render-diagnostics |
+        python3 -c 'import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    if message.get("executable") and message["target"]["kind"][0] in ("lib", "test", "bench"):
+        print(message["target"]["kind"][0], message["executable"])'
+}
+
+executables test --no-run --lib --test it | while read -r kind path; do
+    case "$kind" in lib) name=unit-tests ;; *) name=integration-tests ;; esac
+    strip -o "$bundle/$name" "$path"
+done
+executables build --release --bench theta | while read -r _ path; do
+    strip -o "$bundle/bench-theta" "$path"
+done
+
+cat > "$bundle/run.sh" <<'RUN'
+#!/usr/bin/env bash
+# Runs the twin tests, the integration tests on the GPU, and the bench; fails when one fails or skips for want of a GPU.
+set -uo pipefail
+cd "$(dirname "$0")"
+results=$(realpath -m "${1:-results}")
+mkdir -p "$results"
+export BOWTIE_REQUIRE_CUDA=1 BOWTIE_TEST_DEVICE=cuda
+failed=0
+./unit-tests 2>&1 | tee "$results/unit-tests.log" || failed=1
+# Upstream's sqllogictest files and the examples' data are not in the bundle.
+./integration-tests --skip slt:: 2>&1 | tee "$results/integration-tests.log" || failed=1
+grep -l "^skipped:" "$results"/*.log && failed=1
+./bench-theta --device cuda --limit 3 --repeat 5 --out "$results" 2>&1 | tee "$results/bench.log" || failed=1
+exit $failed
+RUN
+chmod +x "$bundle/run.sh"
+
+tar -C "$staging" -cf - gpu-bundle | xz -6 -T0 > "$archive"
+size=$(stat -c %s "$archive")
+printf '%s: %d MiB\n' "$archive" $((size >> 20))
+test "$size" -le $((60 << 20)) || { echo "the archive is larger than 60 MiB" >&2; exit 1; }

@@ -1,0 +1,134 @@
+//! [`Gpu`]: one card, opened once in the process: its context, its kernels by family, its staging rings.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use cudarc::driver::{CudaContext, CudaFunction, CudaModule, CudaStream, result, sys};
+use cudarc::nvrtc::Ptx;
+use parking_lot::{Mutex, RwLock};
+
+use super::driver::{count, failed};
+use super::staging::Ring;
+use crate::error::{BowtieError, Result};
+
+include!(concat!(env!("OUT_DIR"), "/kernel_families.rs"));
+
+/// A GPU and everything that its queries share.
+#[derive(Debug)]
+pub(super) struct Gpu {
+    pub(super) context: Arc<CudaContext>,
+    /// Streaming multiprocessors.
+    pub(super) multiprocessors: u32,
+    modules: Mutex<HashMap<&'static str, Arc<CudaModule>>>,
+    kernels: RwLock<HashMap<&'static str, CudaFunction>>,
+    pub(super) up: Mutex<Option<Ring>>,
+    pub(super) down: Mutex<Option<Ring>>,
+}
+
+/// The opened GPUs of the process: a context costs a tenth of a second and some memory of the card.
+static OPENED: Mutex<Option<HashMap<u32, Arc<Gpu>>>> = Mutex::new(None);
+
+impl Gpu {
+    /// GPU `ordinal`.
+    ///
+    /// # Errors
+    /// When there is no driver, when it is too old, or when it knows no such GPU.
+    pub(super) fn open(ordinal: u32) -> Result<Arc<Self>> {
+        let known = count()?;
+        if ordinal >= known {
+            return Err(BowtieError::Device(format!(
+                "there is no GPU cuda:{ordinal}: the driver knows {known}, counted from 0; SELECT * FROM bowtie_devices() lists them"
+            )));
+        }
+        let mut opened = OPENED.lock();
+        let opened = opened.get_or_insert_default();
+        if let Some(gpu) = opened.get(&ordinal) {
+            return Ok(Arc::clone(gpu));
+        }
+        let gpu = Arc::new(Self::new(ordinal)?);
+        opened.insert(ordinal, Arc::clone(&gpu));
+        Ok(gpu)
+    }
+
+    fn new(ordinal: u32) -> Result<Self> {
+        let context =
+            CudaContext::new(ordinal as usize).map_err(|e| failed("opening a context", e))?;
+        // SAFETY: every allocation of ours is used on its own stream alone, or after that stream was waited for.
+        unsafe { context.disable_event_tracking() };
+        let keep = u64::MAX;
+        // SAFETY: the device is the context's; the attribute's value is one u64, as its documentation says.
+        unsafe {
+            result::device::get_default_mem_pool(context.cu_device()).and_then(|pool| {
+                sys::cuMemPoolSetAttribute(
+                    pool,
+                    sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD,
+                    (&raw const keep).cast_mut().cast(),
+                )
+                .result()
+            })
+        }
+        .map_err(|e| failed("setting up the memory pool", e))?;
+        let multiprocessors = context
+            .attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
+            .map_err(|e| failed("asking for the number of multiprocessors", e))?;
+        Ok(Self {
+            context,
+            multiprocessors: multiprocessors.max(1) as u32,
+            modules: Mutex::default(),
+            kernels: RwLock::default(),
+            up: Mutex::new(None),
+            down: Mutex::new(None),
+        })
+    }
+
+    /// A queue of work for the card.
+    pub(super) fn stream(&self) -> Result<Arc<CudaStream>> {
+        self.context
+            .new_stream()
+            .map_err(|e| failed("opening a stream", e))
+    }
+
+    /// Bytes that are free now, and all.
+    pub(super) fn memory(&self) -> Result<(u64, u64)> {
+        self.context
+            .bind_to_thread()
+            .and_then(|()| result::mem_get_info())
+            .map(|(free, total)| (free as u64, total as u64))
+            .map_err(|e| failed("asking for free memory", e))
+    }
+
+    /// A kernel; its family, the part of its name before the first underscore, is loaded at first use.
+    pub(super) fn kernel(&self, name: &'static str) -> Result<CudaFunction> {
+        if let Some(kernel) = self.kernels.read().get(name) {
+            return Ok(kernel.clone());
+        }
+        let family = name.split('_').next().unwrap_or(name);
+        let kernel = self
+            .module(family)?
+            .load_function(name)
+            .map_err(|e| failed(&format!("finding kernel {name}"), e))?;
+        self.kernels.write().insert(name, kernel.clone());
+        Ok(kernel)
+    }
+
+    fn module(&self, family: &str) -> Result<Arc<CudaModule>> {
+        let mut modules = self.modules.lock();
+        if let Some(module) = modules.get(family) {
+            return Ok(Arc::clone(module));
+        }
+        let (name, image) = FAMILIES
+            .iter()
+            .find(|(name, _)| *name == family)
+            .ok_or_else(|| BowtieError::Internal(format!("there is no kernel family {family}")))?;
+        let image = match std::str::from_utf8(image) {
+            Ok(text) => Ptx::from_src(text),
+            Err(_) => Ptx::from_binary(image.to_vec()),
+        };
+        let module = self
+            .context
+            .load_module(image)
+            .map_err(|e| failed(&format!("loading kernel family {name}"), e))?;
+        modules.insert(name, Arc::clone(&module));
+        Ok(module)
+    }
+}

@@ -1,0 +1,75 @@
+//! Order keys (`kernels/keys.cu`): the twin's words, for the types that lie on the GPU.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, IntervalUnit};
+
+use super::queue::{Arg, Queue, Shape};
+use super::values::Values;
+use crate::device::KeyDomain;
+use crate::device::buffer::{Bits, Buffer, Keys};
+use crate::error::Result;
+
+/// The kernel that makes natural keys of a type; `None` for a type whose keys depend on other values, or that has none.
+fn natural_kernel(data_type: &DataType) -> Option<&'static str> {
+    use DataType::*;
+    Some(match data_type {
+        Boolean => "keys_bool",
+        Int8 => "keys_signed8",
+        Int16 => "keys_signed16",
+        Int32 | Date32 | Time32(_) | Decimal32(..) | Interval(IntervalUnit::YearMonth) => {
+            "keys_signed32"
+        }
+        Int64 | Date64 | Time64(_) | Timestamp(..) | Duration(_) | Decimal64(..) => "keys_signed64",
+        UInt8 => "keys_unsigned8",
+        UInt16 => "keys_unsigned16",
+        UInt32 => "keys_unsigned32",
+        UInt64 => "keys_unsigned64",
+        Float16 => "keys_float16",
+        Float32 => "keys_float32",
+        Float64 => "keys_float64",
+        Interval(IntervalUnit::DayTime) => "keys_day_time",
+        _ => return None,
+    })
+}
+
+impl Queue {
+    /// Keys in a domain that needs no look at other values, of a type that lies here; `None` otherwise.
+    pub(super) fn order_keys_in(
+        self: &Arc<Self>,
+        domain: Option<&KeyDomain>,
+        values: &Values,
+        rows: usize,
+    ) -> Result<Option<Keys>> {
+        let mut args: Vec<Arg> = vec![(&values.values).into()];
+        let kernel = match (domain, &values.data_type) {
+            (None | Some(KeyDomain::Natural), data_type) => match natural_kernel(data_type) {
+                Some(kernel) => kernel,
+                None => return Ok(None),
+            },
+            (Some(KeyDomain::Offset { low, high }), DataType::Decimal128(..)) => {
+                for word in [*low, *high] {
+                    args.extend([Arg::from(word as u64), Arg::from((word >> 64) as u64)]);
+                }
+                "keys_offset128"
+            }
+            _ => return Ok(None),
+        };
+        let shape = match kernel {
+            "keys_bool" | "keys_offset128" => Shape::rows(rows),
+            _ => Shape::blocks_of(rows, 2048, 256),
+        };
+        let out = self.alloc(rows * 8, "order keys")?;
+        args.extend([Arg::from(&out), Arg::from(rows as u32)]);
+        // SAFETY: a column of this type holds `rows` values of the width that the kernel reads; `out` holds as many words.
+        unsafe { self.launch(kernel, shape, &args)? };
+        let valid = match &values.valid {
+            Some(valid) => Some(Bits::Cuda(self.bits_and(valid, valid, rows)?)),
+            None => None,
+        };
+        Ok(Some(Keys {
+            values: Buffer::cuda(out, rows),
+            valid,
+        }))
+    }
+}

@@ -1,0 +1,439 @@
+//! An NVIDIA GPU as a device, through the driver alone.
+//!
+//! ```text
+//! driver.rs    is there a driver, which GPUs does it know
+//! gpu.rs       one card: context, kernels by family, staging rings; opened once in the process
+//! queue.rs     one stream of work, its leased memory, launching kernels
+//! staging.rs   copies through pinned memory
+//! values.rs    columns across the border
+//! keys.rs rows.rs sort.rs range.rs zones.rs fold.rs    one file for each file of kernels/
+//! twin.rs      what has no kernel, or no type here: the host's primitive, with its arguments brought down
+//! ```
+//!
+//! Work of one [`CudaDevice`] handle is done in order on one stream, so primitives need not wait for one another; they wait
+//! only where the host needs a number. Errors of a kernel are seen at the next such place.
+
+#![allow(unsafe_code)]
+
+mod driver;
+mod fold;
+mod gpu;
+mod keys;
+mod queue;
+mod range;
+mod rows;
+mod scan;
+mod sort;
+mod staging;
+mod twin;
+mod values;
+mod zones;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use arrow::array::{Array, ArrayRef, BooleanArray};
+use arrow::buffer::ScalarBuffer;
+use arrow::datatypes::DataType;
+
+pub(crate) use driver::gpus;
+pub(crate) use gpu::KERNEL_BUILD;
+pub(crate) use queue::Memory;
+pub(crate) use values::Values;
+pub(crate) use zones::ZonedKeys;
+
+use super::budget::Budget;
+use super::buffer::{self, Buffer, Column, Flags, Keys, Pairs, Ranges, Sorted};
+use super::host::{GroupDomain, HostDevice, KeyDomain};
+use super::{Bound, Device, Matches};
+use crate::error::{BowtieError, Result};
+use crate::spec::Comparison;
+use gpu::Gpu;
+use queue::Queue;
+use rows::memory;
+
+/// Pairs of one piece of output: enough to keep the card and the bus busy.
+const PIECE_ROWS: usize = 1 << 20;
+
+/// A GPU, as one operator uses it.
+#[derive(Debug)]
+pub(crate) struct CudaDevice {
+    name: String,
+    queue: Arc<Queue>,
+    /// The host's primitives, for what has no kernel. Its memory is the host's, so it is not counted.
+    twin: HostDevice,
+    cancelled: Arc<AtomicBool>,
+}
+
+impl CudaDevice {
+    /// GPU `ordinal`, of whose memory at most `limit` bytes are leased (`None`: nine tenths of what is free now).
+    ///
+    /// # Errors
+    /// When there is no driver, when it is too old, or when it knows no such GPU.
+    pub(crate) fn open(ordinal: u32, limit: Option<u64>) -> Result<Self> {
+        let gpu = Gpu::open(ordinal)?;
+        let limit = match limit {
+            Some(limit) => limit,
+            None => gpu.memory()?.0 / 10 * 9,
+        };
+        Ok(Self {
+            name: format!("cuda:{ordinal}"),
+            queue: Queue::new(gpu, Budget::new(limit))?,
+            twin: HostDevice::new(Budget::new(u64::MAX))?,
+            cancelled: Arc::default(),
+        })
+    }
+
+    fn check_cancelled(&self) -> Result<()> {
+        match self.cancelled.load(Ordering::Relaxed) {
+            true => Err(BowtieError::Cancelled),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Device for CudaDevice {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn budget(&self) -> &Arc<Budget> {
+        &self.queue.budget
+    }
+
+    fn attach(&self, budget: Arc<Budget>, cancelled: Arc<AtomicBool>) -> Result<Arc<dyn Device>> {
+        Ok(Arc::new(Self {
+            name: self.name.clone(),
+            queue: Queue::new(Arc::clone(&self.queue.gpu), budget)?,
+            twin: self.twin.clone(),
+            cancelled,
+        }))
+    }
+
+    fn concurrent_pieces(&self) -> usize {
+        1
+    }
+
+    fn piece_rows(&self) -> usize {
+        PIECE_ROWS
+    }
+
+    fn for_each_piece(
+        &self,
+        pieces: usize,
+        each: &(dyn Fn(usize) -> Result<()> + Sync),
+    ) -> Result<()> {
+        for piece in 0..pieces {
+            each(piece)?;
+            self.check_cancelled()?;
+        }
+        Ok(())
+    }
+
+    fn upload(&self, array: &ArrayRef) -> Result<Arc<Column>> {
+        self.queue.upload(array).map(Arc::new)
+    }
+
+    fn download(&self, column: &Column) -> Result<ArrayRef> {
+        self.queue.download(column)
+    }
+
+    fn read(&self, words: &Buffer<u32>) -> Result<ScalarBuffer<u32>> {
+        self.words_to_host(words)
+    }
+
+    fn gather(&self, column: &Column, rows: &Buffer<u32>) -> Result<Column> {
+        match column.on_cuda() {
+            Some(values) => self.queue.gather(values, rows),
+            None => {
+                let gathered = self.twin.gather(column, &self.host_words(rows)?)?;
+                // It goes on to the output, or to an expression: both are on the host.
+                let lease = self
+                    .queue
+                    .budget
+                    .lease(gathered.bytes(), "output columns")?;
+                Ok(Column::host(Arc::clone(gathered.on_host()), lease))
+            }
+        }
+    }
+
+    fn nulls(&self, data_type: &DataType, rows: usize) -> Result<Column> {
+        self.queue.nulls(data_type, rows)
+    }
+
+    fn compact(&self, rows: &Buffer<u32>, keep: &BooleanArray) -> Result<Buffer<u32>> {
+        if rows.len() != keep.len() {
+            return Err(BowtieError::Internal(format!(
+                "{} decisions on {} rows",
+                keep.len(),
+                rows.len()
+            )));
+        }
+        // NULL is not TRUE.
+        let keep = match keep.nulls() {
+            Some(nulls) => keep.values() & nulls.inner(),
+            None => keep.values().clone(),
+        };
+        let bits = self.queue.upload_bits(&keep, "compacted rows")?;
+        self.queue.select(&bits, keep.len(), Some(memory(rows)?))
+    }
+
+    fn sequence(&self, from: u32, len: usize) -> Result<Buffer<u32>> {
+        self.queue.sequence(from, len)
+    }
+
+    fn order_keys(&self, base: &Column) -> Result<(Keys, KeyDomain)> {
+        if let Some(values) = base.on_cuda()
+            && let Some(keys) = self.queue.order_keys_in(None, values, base.rows())?
+        {
+            return Ok((keys, KeyDomain::Natural));
+        }
+        let (keys, domain) = self.twin.order_keys(&self.column_to_host(base)?)?;
+        Ok((self.keys_from_host(&keys)?, domain))
+    }
+
+    fn order_keys_in(&self, domain: &KeyDomain, column: &Column) -> Result<Keys> {
+        if let Some(values) = column.on_cuda()
+            && let Some(keys) = self
+                .queue
+                .order_keys_in(Some(domain), values, column.rows())?
+        {
+            return Ok(keys);
+        }
+        let keys = self
+            .twin
+            .order_keys_in(domain, &self.column_to_host(column)?)?;
+        self.keys_from_host(&keys)
+    }
+
+    fn group_keys(&self, base: &[&Column], null_equal: bool) -> Result<(Buffer<u32>, GroupDomain)> {
+        let columns = self.columns_to_host(base)?;
+        let columns: Vec<&Column> = columns.iter().collect();
+        let (ids, domain) = self.twin.group_keys(&columns, null_equal)?;
+        Ok((self.words_from_host(&ids, "group ids")?, domain))
+    }
+
+    fn group_keys_in(&self, domain: &GroupDomain, columns: &[&Column]) -> Result<Buffer<u32>> {
+        let columns = self.columns_to_host(columns)?;
+        let columns: Vec<&Column> = columns.iter().collect();
+        let ids = self.twin.group_keys_in(domain, &columns)?;
+        self.words_from_host(&ids, "group ids")
+    }
+
+    fn sort(
+        &self,
+        rows: usize,
+        key: Option<&Keys>,
+        groups: Option<(&Buffer<u32>, u32)>,
+        not_null: &[&Keys],
+    ) -> Result<Sorted> {
+        self.queue.sort(rows, key, groups, not_null)
+    }
+
+    fn zone_keys(&self, keys: &Keys, sorted: &Sorted) -> Result<buffer::ZonedKeys> {
+        self.queue
+            .zone_keys(keys, sorted)
+            .map(buffer::ZonedKeys::Cuda)
+    }
+
+    fn range_bounds(
+        &self,
+        sorted: &Sorted,
+        searching: &Sorted,
+        bounds: &[Bound<'_>],
+        groups: Option<&Buffer<u32>>,
+    ) -> Result<Ranges> {
+        self.queue.range_bounds(sorted, searching, bounds, groups)
+    }
+
+    fn count_matches(&self, matches: Matches<'_>, exists_only: bool) -> Result<Buffer<u32>> {
+        self.check_cancelled()?;
+        match matches.tests.is_empty() {
+            true => self.queue.range_counts(matches.ranges, exists_only),
+            false => match self.queue.zones_count(matches, exists_only)? {
+                Some(counts) => Ok(counts),
+                None => self.count_on_twin(matches, exists_only),
+            },
+        }
+    }
+
+    fn scan(&self, counts: &Buffer<u32>) -> Result<Buffer<u64>> {
+        self.queue.scan_offsets(counts)
+    }
+
+    fn total(&self, offsets: &Buffer<u64>) -> Result<u64> {
+        match offsets.len() {
+            0 => Ok(0),
+            len => self.queue.read_word(memory(offsets)?, len - 1),
+        }
+    }
+
+    fn piece_end(&self, offsets: &Buffer<u64>, from: u64, target: u64, most: u64) -> Result<u64> {
+        self.queue.piece_end(offsets, from, target, most)
+    }
+
+    fn expand(
+        &self,
+        matches: Matches<'_>,
+        offsets: &Buffer<u64>,
+        from: u64,
+        len: usize,
+    ) -> Result<Pairs> {
+        match matches.tests.is_empty() {
+            true => self.queue.expand_ranges(
+                matches.sorted,
+                matches.searching,
+                matches.ranges,
+                offsets,
+                from,
+                len,
+            ),
+            false => match self.queue.zones_expand(matches, offsets, from, len)? {
+                Some(pairs) => Ok(pairs),
+                None => self.expand_on_twin(matches, offsets, from, len),
+            },
+        }
+    }
+
+    fn long_run(&self) -> Option<u64> {
+        // The bus: a run's columns cross it once, its pairs not at all.
+        Some(1024)
+    }
+
+    fn row_counts(
+        &self,
+        searching: &Sorted,
+        counts: &Buffer<u32>,
+        rows: usize,
+    ) -> Result<Buffer<u32>> {
+        self.queue.scatter(&searching.rows, counts, rows)
+    }
+
+    fn cover(&self, sorted: &Sorted, ranges: &Ranges, rows: usize) -> Result<Buffer<u32>> {
+        self.queue.cover(sorted, ranges, rows)
+    }
+
+    fn sample_selectivity(
+        &self,
+        tests: &[(&Keys, Comparison, &Keys)],
+        sample: usize,
+    ) -> Result<Vec<f64>> {
+        let mut shares = Vec::with_capacity(tests.len());
+        for (left, op, right) in tests {
+            let (left, right) = (self.sample(left, sample)?, self.sample(right, sample)?);
+            shares.extend(
+                self.twin
+                    .sample_selectivity(&[(&left, *op, &right)], sample)?,
+            );
+        }
+        Ok(shares)
+    }
+
+    fn flags(&self, rows: usize) -> Result<Flags> {
+        let bytes = values::bitmap_bytes(rows);
+        self.queue.zeroed(bytes, "match flags").map(Flags::Cuda)
+    }
+
+    fn set_flags(&self, flags: &Flags, first: usize, rows: &Buffer<u32>) -> Result<()> {
+        self.queue.set_flags(flag_words(flags)?, first, rows)
+    }
+
+    fn set_flags_counted(&self, flags: &Flags, first: usize, counts: &Buffer<u32>) -> Result<()> {
+        self.queue
+            .set_flags_counted(flag_words(flags)?, first, counts)
+    }
+
+    fn flagged_rows(
+        &self,
+        flags: &Flags,
+        from: usize,
+        len: usize,
+        set: bool,
+    ) -> Result<Buffer<u32>> {
+        let bits = self.queue.bits_slice(flag_words(flags)?, from, len, !set)?;
+        self.queue.select(&bits, len, None)
+    }
+
+    fn flag_column(&self, flags: &Flags, from: usize, len: usize) -> Result<Column> {
+        let values = Values {
+            data_type: DataType::Boolean,
+            values: self
+                .queue
+                .bits_slice(flag_words(flags)?, from, len, false)?,
+            valid: None,
+            original: None,
+        };
+        Ok(Column::cuda(values, len))
+    }
+
+    fn weigh(&self, values: &Column, weights: &Buffer<u32>) -> Result<Column> {
+        if let Some(weighed) = self.queue.weigh(values, weights)? {
+            return Ok(weighed);
+        }
+        let weighed = self
+            .twin
+            .weigh(&self.column_to_host(values)?, &self.host_words(weights)?)?;
+        self.column_from_host(&weighed)
+    }
+
+    fn weigh_count(&self, values: Option<&Column>, weights: &Buffer<u32>) -> Result<Column> {
+        if let Some(counts) = self.queue.weigh_count(values, weights)? {
+            return Ok(counts);
+        }
+        let values = values
+            .map(|values| self.column_to_host(values))
+            .transpose()?;
+        let counts = self
+            .twin
+            .weigh_count(values.as_ref(), &self.host_words(weights)?)?;
+        self.column_from_host(&counts)
+    }
+
+    fn range_sum(&self, values: &Column, matches: Matches<'_>, rows: usize) -> Result<Column> {
+        if let Some(sums) = self.queue.range_sum(values, matches, rows)? {
+            return Ok(sums);
+        }
+        self.on_twin(values, matches, |twin, values, matches| {
+            twin.range_sum(values, matches, rows)
+        })
+    }
+
+    fn range_count(&self, values: &Column, matches: Matches<'_>, rows: usize) -> Result<Column> {
+        if let Some(counts) = self.queue.range_count(values, matches, rows)? {
+            return Ok(counts);
+        }
+        self.on_twin(values, matches, |twin, values, matches| {
+            twin.range_count(values, matches, rows)
+        })
+    }
+
+    fn range_extreme(
+        &self,
+        values: &Column,
+        matches: Matches<'_>,
+        rows: usize,
+        max: bool,
+    ) -> Result<Column> {
+        if let Some(column) = values.on_cuda()
+            && values.rows() > 0
+        {
+            let (keys, _) = self.order_keys(values)?;
+            return self.queue.range_extreme(column, &keys, matches, rows, max);
+        }
+        self.on_twin(values, matches, |twin, values, matches| {
+            twin.range_extreme(values, matches, rows, max)
+        })
+    }
+}
+
+fn flag_words(flags: &Flags) -> Result<&Memory> {
+    match flags {
+        Flags::Cuda(words) => Ok(words),
+        Flags::Host(_) => Err(BowtieError::Internal(
+            "the host's flags were given to a GPU".into(),
+        )),
+    }
+}

@@ -1,0 +1,241 @@
+//! [`Queue`]: one stream of work on a GPU, and the memory that is used on it.
+
+use std::sync::Arc;
+
+use cudarc::driver::{CudaStream, DeviceRepr, LaunchConfig, PushKernelArg, result};
+
+use super::driver::{failed, is_out_of_memory};
+use super::gpu::Gpu;
+use crate::device::budget::{Budget, Lease};
+use crate::error::{BowtieError, Result};
+
+/// A stream and the budget that its memory is leased from. Work of one queue is done in the order in which it was given.
+#[derive(Debug)]
+pub(super) struct Queue {
+    pub(super) gpu: Arc<Gpu>,
+    pub(super) stream: Arc<CudaStream>,
+    pub(super) budget: Arc<Budget>,
+}
+
+/// Bytes on a GPU, leased. Used on their queue alone, so they can be freed as soon as nothing more will be launched on them.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    pointer: u64,
+    bytes: usize,
+    pub(super) queue: Arc<Queue>,
+    _lease: Lease,
+}
+
+impl Memory {
+    pub(super) fn pointer(&self) -> u64 {
+        self.pointer
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The address of a word of 32 bits inside of it.
+    pub(super) fn word(&self, at: usize) -> Arg {
+        debug_assert!((at + 1) * 4 <= self.bytes);
+        Arg(self.pointer + at as u64 * 4)
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        let stream = self.queue.stream.cu_stream();
+        let bound = self.queue.gpu.context.bind_to_thread();
+        // SAFETY: the pointer came from malloc_async on this stream and is freed once; what was launched on it before is
+        // done before. An error here would be that of an earlier launch, which the next call reports.
+        let _ = bound.and_then(|()| unsafe { result::free_async(self.pointer, stream) });
+    }
+}
+
+/// What a kernel is given: a word, or an address.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Arg(u64);
+
+impl From<u32> for Arg {
+    fn from(word: u32) -> Self {
+        Self(u64::from(word))
+    }
+}
+
+impl From<u64> for Arg {
+    fn from(word: u64) -> Self {
+        Self(word)
+    }
+}
+
+impl From<&Memory> for Arg {
+    fn from(memory: &Memory) -> Self {
+        Self(memory.pointer)
+    }
+}
+
+/// Nothing: a null pointer.
+impl From<Option<&Memory>> for Arg {
+    fn from(memory: Option<&Memory>) -> Self {
+        Self(memory.map_or(0, Memory::pointer))
+    }
+}
+
+/// How a kernel is spread over the card.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shape {
+    pub blocks: u32,
+    /// The grid's second dimension.
+    pub slices: u32,
+    pub threads: u32,
+    /// Bytes of dynamic shared memory.
+    pub shared: u32,
+}
+
+impl Shape {
+    /// Four items a thread, in blocks of 256: how most kernels take rows.
+    pub(super) fn rows(items: usize) -> Self {
+        Self::blocks_of(items, 1024, 256)
+    }
+
+    /// One item a thread, in blocks of 256.
+    pub(super) fn each(items: usize) -> Self {
+        Self::blocks_of(items, 256, 256)
+    }
+
+    /// So many items a block of so many threads.
+    pub(super) fn blocks_of(items: usize, per_block: usize, threads: u32) -> Self {
+        Self {
+            blocks: items.div_ceil(per_block) as u32,
+            slices: 1,
+            threads,
+            shared: 0,
+        }
+    }
+}
+
+impl Queue {
+    pub(super) fn new(gpu: Arc<Gpu>, budget: Arc<Budget>) -> Result<Arc<Self>> {
+        let stream = gpu.stream()?;
+        Ok(Arc::new(Self {
+            gpu,
+            stream,
+            budget,
+        }))
+    }
+
+    /// `bytes` of memory for `what`, not initialised.
+    pub(super) fn alloc(self: &Arc<Self>, bytes: usize, what: &'static str) -> Result<Memory> {
+        // Kernels may read whole vectors at the end, and an allocation of nothing is refused.
+        let padded = bytes.max(1).next_multiple_of(32);
+        let lease = self.budget.lease(padded as u64, what)?;
+        self.bind()?;
+        // SAFETY: the stream is this context's; what comes back is owned by `Memory` alone.
+        let pointer = unsafe { result::malloc_async(self.stream.cu_stream(), padded) };
+        match pointer {
+            Ok(pointer) => Ok(Memory {
+                pointer,
+                bytes,
+                queue: Arc::clone(self),
+                _lease: lease,
+            }),
+            // The card has less than the budget allows: the caller goes on with half of it.
+            Err(e) if is_out_of_memory(e) => Err(BowtieError::OutOfDeviceMemory {
+                what,
+                requested: bytes as u64,
+                in_use: self.budget.in_use(),
+                limit: self.budget.limit(),
+            }),
+            Err(e) => Err(failed("allocating memory", e)),
+        }
+    }
+
+    /// The same, all zero.
+    pub(super) fn zeroed(self: &Arc<Self>, bytes: usize, what: &'static str) -> Result<Memory> {
+        self.filled(bytes, 0, what)
+    }
+
+    /// The same, every byte set to `byte`.
+    pub(super) fn filled(
+        self: &Arc<Self>,
+        bytes: usize,
+        byte: u8,
+        what: &'static str,
+    ) -> Result<Memory> {
+        let memory = self.alloc(bytes, what)?;
+        let padded = bytes.max(1).next_multiple_of(32);
+        // SAFETY: `padded` bytes were allocated.
+        unsafe { result::memset_d8_async(memory.pointer, byte, padded, self.stream.cu_stream()) }
+            .map_err(|e| failed("clearing memory", e))?;
+        Ok(memory)
+    }
+
+    /// Launches a kernel.
+    ///
+    /// # Safety
+    /// The arguments are those of the kernel's signature, in order; every address is that of as many bytes as the kernel
+    /// reads or writes for these arguments, of memory of this queue.
+    pub(super) unsafe fn launch(
+        &self,
+        kernel: &'static str,
+        shape: Shape,
+        args: &[Arg],
+    ) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.launch_with::<u64>(kernel, shape, None, args) }
+    }
+
+    /// Launches a kernel whose first argument is a structure.
+    ///
+    /// # Safety
+    /// As [`Queue::launch`]; and `first` is laid out as the kernel's structure.
+    pub(super) unsafe fn launch_with<T: DeviceRepr>(
+        &self,
+        kernel: &'static str,
+        shape: Shape,
+        first: Option<&T>,
+        args: &[Arg],
+    ) -> Result<()> {
+        if shape.blocks == 0 {
+            return Ok(());
+        }
+        self.bind()?;
+        let function = self.gpu.kernel(kernel)?;
+        let mut launch = self.stream.launch_builder(&function);
+        if let Some(first) = first {
+            launch.arg(first);
+        }
+        for arg in args {
+            // A kernel that takes 32 bits reads the lower half: all hosts with NVIDIA GPUs are little-endian.
+            launch.arg(&arg.0);
+        }
+        let config = LaunchConfig {
+            grid_dim: (shape.blocks, shape.slices, 1),
+            block_dim: (shape.threads, 1, 1),
+            shared_mem_bytes: shape.shared,
+        };
+        // SAFETY: the caller's promise.
+        unsafe { launch.launch(config) }
+            .map(|_| ())
+            .map_err(|e| failed(&format!("launching kernel {kernel}"), e))
+    }
+
+    /// At most eight blocks of 256 threads a multiprocessor, at least 256 items each: for kernels that take a grid of any size.
+    pub(super) fn strips(&self, items: usize) -> Shape {
+        let mut shape = Shape::each(items);
+        shape.blocks = shape.blocks.min(8 * self.gpu.multiprocessors);
+        shape
+    }
+
+    /// Waits until all work is done.
+    pub(super) fn wait(&self) -> Result<()> {
+        self.stream.synchronize().map_err(|e| failed("a kernel", e))
+    }
+
+    pub(super) fn bind(&self) -> Result<()> {
+        self.gpu
+            .context
+            .bind_to_thread()
+            .map_err(|e| failed("binding the context", e))
+    }
+}

@@ -1,0 +1,222 @@
+//! Rows: gathering values, bitmaps, row ids of set bits, and match flags (`kernels/rows.cu`).
+
+use std::sync::Arc;
+
+use super::queue::{Arg, Memory, Queue, Shape};
+use super::scan::EXCLUSIVE_U32;
+use super::values::{Values, bitmap_bytes, width};
+use crate::device::buffer::{Buffer, Column};
+use crate::error::{BowtieError, Result};
+
+impl Queue {
+    /// `values[rows[i]]`.
+    pub(super) fn gather(self: &Arc<Self>, values: &Values, rows: &Buffer<u32>) -> Result<Column> {
+        let ids = memory(rows)?;
+        let n = rows.len();
+        let gathered = match width(&values.data_type) {
+            Some(0) => self.gather_bits(&values.values, ids, n)?,
+            Some(width) => self.gather_values(&values.values, ids, n, width)?,
+            None => return Err(BowtieError::Internal("a column without a width".into())),
+        };
+        let valid = match &values.valid {
+            Some(valid) => Some(self.gather_bits(valid, ids, n)?),
+            None => None,
+        };
+        let values = Values {
+            data_type: values.data_type.clone(),
+            values: gathered,
+            valid,
+            original: None,
+        };
+        Ok(Column::cuda(values, n))
+    }
+
+    /// `n` values of `width` bytes.
+    pub(super) fn gather_values(
+        self: &Arc<Self>,
+        values: &Memory,
+        rows: &Memory,
+        n: usize,
+        width: usize,
+    ) -> Result<Memory> {
+        let out = self.alloc(n * width, "output columns")?;
+        let kernel = match width {
+            1 => "rows_gather8",
+            2 => "rows_gather16",
+            4 => "rows_gather32",
+            8 => "rows_gather64",
+            16 => "rows_gather128",
+            32 => "rows_gather256",
+            _ => return Err(BowtieError::Internal(format!("values of {width} bytes"))),
+        };
+        let args = [values.into(), rows.into(), (&out).into(), (n as u32).into()];
+        let shape = match width {
+            // Two threads a value.
+            32 => Shape::rows(2 * n),
+            _ => Shape::rows(n),
+        };
+        // SAFETY: row ids are below the rows of `values`, as every row id of a chunk is; `out` holds n values.
+        unsafe { self.launch(kernel, shape, &args)? };
+        Ok(out)
+    }
+
+    pub(super) fn gather_bits(
+        self: &Arc<Self>,
+        bits: &Memory,
+        rows: &Memory,
+        n: usize,
+    ) -> Result<Memory> {
+        let out = self.alloc(bitmap_bytes(n), "validity")?;
+        let args = [bits.into(), rows.into(), (&out).into(), (n as u32).into()];
+        // SAFETY: row ids are below the bits of `bits`; `out` holds n bits.
+        unsafe { self.launch("rows_gather_bits", Shape::rows(n), &args)? };
+        Ok(out)
+    }
+
+    pub(super) fn sequence(self: &Arc<Self>, from: u32, len: usize) -> Result<Buffer<u32>> {
+        let out = self.alloc(len * 4, "row ids")?;
+        let args = [from.into(), (&out).into(), (len as u32).into()];
+        // SAFETY: `out` holds len words.
+        unsafe { self.launch("rows_sequence", Shape::rows(len), &args)? };
+        Ok(Buffer::cuda(out, len))
+    }
+
+    /// Both bitmaps' common bits; of `n` rows.
+    pub(super) fn bits_and(self: &Arc<Self>, a: &Memory, b: &Memory, n: usize) -> Result<Memory> {
+        let out = self.alloc(bitmap_bytes(n), "validity")?;
+        let words = n.div_ceil(32);
+        let args = [a.into(), b.into(), (&out).into(), (words as u32).into()];
+        // SAFETY: all three hold n bits in whole words.
+        unsafe { self.launch("rows_bits_and", Shape::rows(words), &args)? };
+        Ok(out)
+    }
+
+    /// The bits of rows that are in a group.
+    pub(super) fn bits_of_groups(self: &Arc<Self>, groups: &Memory, n: usize) -> Result<Memory> {
+        let out = self.alloc(bitmap_bytes(n), "validity")?;
+        let args = [groups.into(), (n as u32).into(), (&out).into()];
+        // SAFETY: `groups` holds n words, `out` n bits.
+        unsafe { self.launch("rows_bits_of_groups", Shape::rows(n), &args)? };
+        Ok(out)
+    }
+
+    /// Bits `from .. from + len`, inverted or not.
+    pub(super) fn bits_slice(
+        self: &Arc<Self>,
+        bits: &Memory,
+        from: usize,
+        len: usize,
+        invert: bool,
+    ) -> Result<Memory> {
+        if (from + len).div_ceil(32) * 4 > bits.bytes() {
+            return Err(BowtieError::Internal("bits past the end".into()));
+        }
+        let out = self.alloc(bitmap_bytes(len), "flags")?;
+        let args = [
+            bits.into(),
+            (from as u32).into(),
+            (len as u32).into(),
+            u32::from(invert).into(),
+            (&out).into(),
+        ];
+        let words = len.div_ceil(32);
+        // SAFETY: `bits` holds from + len bits, as was just checked, `out` len bits.
+        unsafe { self.launch("rows_bits_slice", Shape::rows(words), &args)? };
+        Ok(out)
+    }
+
+    /// Sets flags `first + rows[i]`.
+    pub(super) fn set_flags(&self, flags: &Memory, first: usize, rows: &Buffer<u32>) -> Result<()> {
+        let ids = memory(rows)?;
+        let n = rows.len();
+        let args = [
+            flags.into(),
+            (first as u32).into(),
+            ids.into(),
+            (n as u32).into(),
+        ];
+        // SAFETY: flags were made for all rows of the chunk that `first` and the row ids count.
+        unsafe { self.launch("rows_set_flags", Shape::rows(n), &args) }
+    }
+
+    /// Sets flag `first + i` where `counts[i]` is not 0.
+    pub(super) fn set_flags_counted(
+        &self,
+        flags: &Memory,
+        first: usize,
+        counts: &Buffer<u32>,
+    ) -> Result<()> {
+        let words = memory(counts)?;
+        let n = counts.len();
+        let args = [
+            flags.into(),
+            (first as u32).into(),
+            words.into(),
+            (n as u32).into(),
+        ];
+        // SAFETY: flags were made for all rows of the chunk, of which the counted ones begin at `first`.
+        unsafe { self.launch("rows_set_flags_counted", Shape::rows(first % 32 + n), &args) }
+    }
+
+    /// `out[rows[i]] = values[i]` among `len` words that are 0 otherwise.
+    pub(super) fn scatter(
+        self: &Arc<Self>,
+        rows: &Buffer<u32>,
+        values: &Buffer<u32>,
+        len: usize,
+    ) -> Result<Buffer<u32>> {
+        let out = self.zeroed(len * 4, "counts by row")?;
+        let n = rows.len();
+        let args = [
+            memory(rows)?.into(),
+            memory(values)?.into(),
+            (&out).into(),
+            (n as u32).into(),
+        ];
+        // SAFETY: row ids are below `len`; rows and values have the same length.
+        unsafe { self.launch("rows_scatter32", Shape::rows(n), &args)? };
+        Ok(Buffer::cuda(out, len))
+    }
+
+    /// Row ids of the set bits among `n`, ascending; or `values` at those places.
+    pub(super) fn select(
+        self: &Arc<Self>,
+        bits: &Memory,
+        n: usize,
+        values: Option<&Memory>,
+    ) -> Result<Buffer<u32>> {
+        let words = n.div_ceil(32);
+        let blocks = words.div_ceil(256);
+        if blocks == 0 {
+            return Ok(Buffer::cuda(self.alloc(0, "selected rows")?, 0));
+        }
+        let counts = self.alloc(blocks * 4, "selected rows")?;
+        let args = [bits.into(), (words as u32).into(), (&counts).into()];
+        // SAFETY: `bits` holds whole words, `counts` one for each 256 of them.
+        unsafe { self.launch("rows_select_count", Shape::blocks_of(blocks, 8, 256), &args)? };
+        let offsets = self.scan(EXCLUSIVE_U32, &counts, blocks, "selected rows")?;
+        let mut total = [0; 4];
+        self.read(&mut total, &offsets, blocks * 4)?;
+        let selected = u32::from_le_bytes(total) as usize;
+        let out = self.alloc(selected * 4, "selected rows")?;
+        let mut args: Vec<Arg> = vec![bits.into(), (words as u32).into(), (&offsets).into()];
+        let kernel = match values {
+            Some(values) => {
+                args.push(values.into());
+                "rows_select_write_values32"
+            }
+            None => "rows_select_write",
+        };
+        args.push((&out).into());
+        // SAFETY: `out` holds as many words as bits are set; values, if any, are one a bit.
+        unsafe { self.launch(kernel, Shape::blocks_of(words, 256, 256), &args)? };
+        Ok(Buffer::cuda(out, selected))
+    }
+}
+
+/// The memory of words that this device made.
+pub(super) fn memory<T: arrow::datatypes::ArrowNativeType>(words: &Buffer<T>) -> Result<&Memory> {
+    words
+        .on_cuda()
+        .ok_or_else(|| BowtieError::Internal("the host's words were given to a GPU".into()))
+}

@@ -1,0 +1,175 @@
+//! Primitives that the host's twin does for a GPU: what they take comes down, what they make goes up.
+//!
+//! It is for types that do not lie on the GPU and for structures that have no kernel; every primitive that has one for the
+//! types at hand goes the other way.
+
+use arrow::array::ArrayRef;
+use arrow::buffer::ScalarBuffer;
+use arrow::datatypes::ArrowNativeType;
+
+use super::CudaDevice;
+use super::range::valid_memory;
+use super::rows::memory;
+use crate::device::buffer::{Bits, Buffer, Column, Keys, Ranges, Sorted};
+use crate::device::host::HostDevice;
+use crate::device::{Device, Matches};
+use crate::error::Result;
+
+impl CudaDevice {
+    pub(super) fn words_to_host<T: ArrowNativeType>(
+        &self,
+        words: &Buffer<T>,
+    ) -> Result<ScalarBuffer<T>> {
+        match words.on_cuda() {
+            None => Ok(words.on_host().clone()),
+            Some(memory) => {
+                let bytes = self
+                    .queue
+                    .download_bytes(memory, words.len() * size_of::<T>())?;
+                Ok(ScalarBuffer::new(bytes, 0, words.len()))
+            }
+        }
+    }
+
+    fn host_buffer<T: ArrowNativeType>(&self, words: &Buffer<T>) -> Result<Buffer<T>> {
+        let words = self.words_to_host(words)?;
+        Ok(Buffer::host_shared(
+            words,
+            self.twin.budget().lease(0, "twin")?,
+        ))
+    }
+
+    /// Words of the twin, on the GPU.
+    pub(super) fn words_from_host<T: ArrowNativeType>(
+        &self,
+        words: &Buffer<T>,
+        what: &'static str,
+    ) -> Result<Buffer<T>> {
+        let words = words.on_host();
+        let bytes = words.inner().as_slice();
+        let memory = self.queue.alloc(bytes.len(), what)?;
+        self.queue.write(&memory, bytes)?;
+        Ok(Buffer::cuda(memory, words.len()))
+    }
+
+    pub(super) fn column_to_host(&self, column: &Column) -> Result<Column> {
+        let array = self.queue.download(column)?;
+        Ok(Column::host(array, self.twin.budget().lease(0, "twin")?))
+    }
+
+    pub(super) fn columns_to_host(&self, columns: &[&Column]) -> Result<Vec<Column>> {
+        columns
+            .iter()
+            .map(|column| self.column_to_host(column))
+            .collect()
+    }
+
+    /// A column that the twin made.
+    pub(super) fn column_from_host(&self, column: &Column) -> Result<Column> {
+        self.array_from_host(column.on_host())
+    }
+
+    fn array_from_host(&self, array: &ArrayRef) -> Result<Column> {
+        self.queue.upload(array)
+    }
+
+    pub(super) fn bits_to_host(&self, bits: &Bits, len: usize) -> Result<Bits> {
+        Ok(Bits::Host(match bits {
+            Bits::Host(bits) => bits.clone(),
+            Bits::Cuda(memory) => self.queue.download_bits(memory, len)?,
+        }))
+    }
+
+    pub(super) fn keys_to_host(&self, keys: &Keys) -> Result<Keys> {
+        let rows = keys.rows();
+        Ok(Keys {
+            values: self.host_buffer(&keys.values)?,
+            valid: match &keys.valid {
+                Some(bits) => Some(self.bits_to_host(bits, rows)?),
+                None => None,
+            },
+        })
+    }
+
+    pub(super) fn keys_from_host(&self, keys: &Keys) -> Result<Keys> {
+        Ok(Keys {
+            values: self.words_from_host(&keys.values, "order keys")?,
+            valid: match &keys.valid {
+                Some(bits) => Some(Bits::Cuda(
+                    self.queue.upload_bits(bits.on_host(), "validity")?,
+                )),
+                None => None,
+            },
+        })
+    }
+
+    pub(super) fn sorted_to_host(&self, sorted: &Sorted) -> Result<Sorted> {
+        Ok(Sorted {
+            rows: self.host_buffer(&sorted.rows)?,
+            keys: sorted
+                .keys
+                .as_ref()
+                .map(|keys| self.host_buffer(keys))
+                .transpose()?,
+            segments: sorted
+                .segments
+                .as_ref()
+                .map(|s| self.host_buffer(s))
+                .transpose()?,
+        })
+    }
+
+    pub(super) fn ranges_to_host(&self, ranges: &Ranges) -> Result<Ranges> {
+        Ok(Ranges {
+            lo: self.host_buffer(&ranges.lo)?,
+            hi: self.host_buffer(&ranges.hi)?,
+        })
+    }
+
+    pub(super) fn host_words<T: ArrowNativeType>(&self, words: &Buffer<T>) -> Result<Buffer<T>> {
+        self.host_buffer(words)
+    }
+
+    /// A fold over ranges, untested, by the twin.
+    pub(super) fn on_twin(
+        &self,
+        values: &Column,
+        matches: Matches<'_>,
+        fold: impl FnOnce(&HostDevice, &Column, Matches<'_>) -> Result<Column>,
+    ) -> Result<Column> {
+        let values = self.column_to_host(values)?;
+        let sorted = self.sorted_to_host(matches.sorted)?;
+        let searching = self.sorted_to_host(matches.searching)?;
+        let ranges = self.ranges_to_host(matches.ranges)?;
+        let matches = Matches {
+            sorted: &sorted,
+            searching: &searching,
+            ranges: &ranges,
+            tests: &[],
+        };
+        self.column_from_host(&fold(&self.twin, &values, matches)?)
+    }
+
+    /// Keys of at most `sample` rows, spread evenly.
+    pub(super) fn sample(&self, keys: &Keys, sample: usize) -> Result<Keys> {
+        let rows = keys.rows();
+        let count = rows.min(sample);
+        let spread: Vec<u32> = (0..count)
+            .map(|i| (i as u128 * rows as u128 / count as u128) as u32)
+            .collect();
+        let bytes: Vec<u8> = spread.iter().flat_map(|row| row.to_le_bytes()).collect();
+        let ids = self.queue.alloc(bytes.len(), "a sample")?;
+        self.queue.write(&ids, &bytes)?;
+        let words = self
+            .queue
+            .gather_values(memory(&keys.values)?, &ids, count, 8)?;
+        let valid = match valid_memory(keys.valid.as_ref())? {
+            Some(valid) => Some(Bits::Cuda(self.queue.gather_bits(valid, &ids, count)?)),
+            None => None,
+        };
+        self.keys_to_host(&Keys {
+            values: Buffer::cuda(words, count),
+            valid,
+        })
+    }
+}

@@ -1,0 +1,355 @@
+//! Zone maps and the walk over them (`kernels/zones.cu`).
+
+use std::sync::Arc;
+
+use cudarc::driver::DeviceRepr;
+
+use super::CudaDevice;
+use super::queue::{Memory, Queue, Shape};
+use super::range::op_code;
+use super::rows::memory;
+use crate::device::buffer::{self, Buffer, Keys, Pairs, Sorted};
+use crate::device::{Device, Matches, Test};
+use crate::error::{BowtieError, Result};
+
+/// Positions in a block of the lowest level.
+const LEAF: usize = 64;
+/// Blocks of one level in a block of the next.
+const FAN_OUT: usize = 8;
+/// Levels, and tests, that a kernel takes.
+const MAX_LEVELS: usize = 12;
+const MAX_TESTS: usize = 4;
+
+/// Keys at each position, and zones: level 0 of 64 keys, every further level of 8 zones of the one below, the last of 8 at most.
+#[derive(Debug)]
+pub(crate) struct ZonedKeys {
+    pub(super) keys: Buffer<u64>,
+    pub(super) levels: Vec<Zones>,
+}
+
+/// Extremes of the blocks of one level.
+#[derive(Debug)]
+pub(super) struct Zones {
+    pub(super) min: Memory,
+    pub(super) max: Memory,
+}
+
+impl Queue {
+    pub(super) fn zone_keys(self: &Arc<Self>, keys: &Keys, sorted: &Sorted) -> Result<ZonedKeys> {
+        let n = sorted.len();
+        let ordered = self.gather_values(memory(&keys.values)?, memory(&sorted.rows)?, n, 8)?;
+        let mut levels: Vec<Zones> = vec![];
+        let mut len = n;
+        loop {
+            let block = if levels.is_empty() { LEAF } else { FAN_OUT };
+            let blocks = len.div_ceil(block);
+            let level = Zones {
+                min: self.alloc(blocks * 8, "zone maps")?,
+                max: self.alloc(blocks * 8, "zone maps")?,
+            };
+            match levels.last() {
+                None => {
+                    let args = [
+                        (&ordered).into(),
+                        (len as u32).into(),
+                        (&level.min).into(),
+                        (&level.max).into(),
+                    ];
+                    // SAFETY: `ordered` holds len keys; a zone for each 64 of them.
+                    unsafe { self.launch("zones_leaf", Shape::blocks_of(len, 2048, 256), &args)? };
+                }
+                Some(below) => {
+                    let args = [
+                        (&below.min).into(),
+                        (&below.max).into(),
+                        (len as u32).into(),
+                        (&level.min).into(),
+                        (&level.max).into(),
+                    ];
+                    // SAFETY: the level below holds len zones; a zone for each 8 of them.
+                    unsafe { self.launch("zones_up", Shape::each(blocks), &args)? };
+                }
+            }
+            levels.push(level);
+            len = blocks;
+            if len <= FAN_OUT {
+                break;
+            }
+        }
+        Ok(ZonedKeys {
+            keys: Buffer::cuda(ordered, n),
+            levels,
+        })
+    }
+}
+
+/// `ZoneTests` of `kernels/zones_walk.cuh`.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+struct ZoneTests {
+    tests: [ZoneTest; MAX_TESTS],
+    count: u32,
+    levels: u32,
+    n: u32,
+    unused: u32,
+}
+
+/// `ZoneTest` of `kernels/zones_walk.cuh`: addresses, and the comparison.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+struct ZoneTest {
+    sorted: u64,
+    searching: u64,
+    min: [u64; MAX_LEVELS],
+    max: [u64; MAX_LEVELS],
+    op: u64,
+}
+
+// SAFETY: plain words in C's layout, as the kernel declares them.
+unsafe impl DeviceRepr for ZoneTests {}
+
+impl ZoneTests {
+    /// `None` when there are more tests than a kernel takes.
+    fn of(matches: Matches<'_>) -> Result<Option<Self>> {
+        let mut all = Self {
+            count: matches.tests.len() as u32,
+            n: matches.sorted.len() as u32,
+            ..Self::default()
+        };
+        if matches.tests.len() > MAX_TESTS {
+            return Ok(None);
+        }
+        for (slot, test) in all.tests.iter_mut().zip(matches.tests) {
+            let (sorted, searching) = (on_gpu(test.sorted)?, on_gpu(test.searching)?);
+            if sorted.levels.len() > MAX_LEVELS {
+                return Ok(None);
+            }
+            all.levels = sorted.levels.len() as u32;
+            slot.sorted = memory(&sorted.keys)?.pointer();
+            slot.searching = memory(&searching.keys)?.pointer();
+            for (level, zones) in sorted.levels.iter().enumerate() {
+                slot.min[level] = zones.min.pointer();
+                slot.max[level] = zones.max.pointer();
+            }
+            slot.op = u64::from(op_code(test.op));
+        }
+        Ok(Some(all))
+    }
+}
+
+fn on_gpu(zoned: &buffer::ZonedKeys) -> Result<&ZonedKeys> {
+    match zoned {
+        buffer::ZonedKeys::Cuda(zoned) => Ok(zoned),
+        buffer::ZonedKeys::Host(_) => Err(BowtieError::Internal(
+            "the host's zone maps were given to a GPU".into(),
+        )),
+    }
+}
+
+impl Queue {
+    /// Into how many slices the sorted side is cut, so that few searching positions keep the card busy too.
+    fn slices(&self, positions: usize, sorted: usize) -> u32 {
+        let warps = positions.div_ceil(32).max(1);
+        let wanted = (64 * self.gpu.multiprocessors as usize).div_ceil(warps);
+        // A slice much shorter than this costs more to begin than to walk.
+        wanted.min(sorted / (64 * LEAF)).clamp(1, 64) as u32
+    }
+
+    fn walkers(&self, positions: usize, sorted: usize) -> Shape {
+        Shape {
+            slices: self.slices(positions, sorted),
+            ..Shape::blocks_of(positions, 64, 64)
+        }
+    }
+
+    /// Candidates that pass all tests, by searching position; `None` for more tests than a kernel takes.
+    pub(super) fn zones_count(
+        self: &Arc<Self>,
+        matches: Matches<'_>,
+        exists_only: bool,
+    ) -> Result<Option<Buffer<u32>>> {
+        let Some(tests) = ZoneTests::of(matches)? else {
+            return Ok(None);
+        };
+        let m = matches.ranges.rows();
+        let counts = self.zeroed(m * 4, "match counts")?;
+        let args = [
+            memory(&matches.ranges.lo)?.into(),
+            memory(&matches.ranges.hi)?.into(),
+            0u32.into(),
+            (m as u32).into(),
+            u32::from(exists_only).into(),
+            0u32.into(),
+            (&counts).into(),
+        ];
+        let shape = self.walkers(m, matches.sorted.len());
+        // SAFETY: the tests' keys are by sorted and by searching position; `counts` holds m words, all zero.
+        unsafe { self.launch_with("zones_count", shape, Some(&tests), &args)? };
+        Ok(Some(Buffer::cuda(counts, m)))
+    }
+
+    /// The pairs `from .. from + len`; `None` for more tests than a kernel takes.
+    pub(super) fn zones_expand(
+        self: &Arc<Self>,
+        matches: Matches<'_>,
+        offsets: &Buffer<u64>,
+        from: u64,
+        len: usize,
+    ) -> Result<Option<Pairs>> {
+        let Some(tests) = ZoneTests::of(matches)? else {
+            return Ok(None);
+        };
+        let (m, n) = (matches.ranges.rows(), matches.sorted.len());
+        let out_sorted = self.alloc(len * 4, "output pairs")?;
+        let out_searching = self.alloc(len * 4, "output pairs")?;
+        let offsets = memory(offsets)?;
+        if len > 0 {
+            // Positions that have pairs in the window.
+            let window = self.alloc(8, "output pairs")?;
+            let args = [
+                offsets.into(),
+                (m as u32).into(),
+                from.into(),
+                (from + len as u64).into(),
+                (&window).into(),
+            ];
+            // SAFETY: offsets are one more than the positions; the window lies below their total.
+            unsafe { self.launch("expand_window", Shape::blocks_of(1, 1, 32), &args)? };
+            let window = self.read_word(&window, 0)?;
+            let (first, end) = (window as u32, (window >> 32) as u32);
+            let positions = end.saturating_sub(first) as usize;
+            let [lo, hi] = [memory(&matches.ranges.lo)?, memory(&matches.ranges.hi)?];
+            let shape = self.walkers(positions, n);
+            let slices = match shape.slices {
+                1 => None,
+                slices => {
+                    let counts = self.zeroed(slices as usize * positions * 4, "output pairs")?;
+                    let args = [
+                        lo.into(),
+                        hi.into(),
+                        first.into(),
+                        (positions as u32).into(),
+                        0u32.into(),
+                        1u32.into(),
+                        (&counts).into(),
+                    ];
+                    // SAFETY: as for zones_count; `counts` holds a word for each slice and position.
+                    unsafe { self.launch_with("zones_count", shape, Some(&tests), &args)? };
+                    let args = [(&counts).into(), (positions as u32).into(), slices.into()];
+                    // SAFETY: the same.
+                    unsafe { self.launch("zones_slice_offsets", Shape::each(positions), &args)? };
+                    Some(counts)
+                }
+            };
+            let args = [
+                lo.into(),
+                hi.into(),
+                offsets.into(),
+                slices.as_ref().into(),
+                memory(&matches.sorted.rows)?.into(),
+                first.into(),
+                (positions as u32).into(),
+                from.into(),
+                (len as u32).into(),
+                (&out_sorted).into(),
+            ];
+            // SAFETY: as for zones_count; offsets come from its counts, so each pair has its place in `out_sorted`.
+            unsafe { self.launch_with("zones_expand", shape, Some(&tests), &args)? };
+            let args = [
+                memory(&matches.searching.rows)?.into(),
+                offsets.into(),
+                (m as u32).into(),
+                from.into(),
+                (len as u32).into(),
+                (&out_searching).into(),
+            ];
+            // SAFETY: offsets are one more than the searching positions; `out_searching` holds len words.
+            unsafe { self.launch("expand_searching", self.expansion(len + m), &args)? };
+        }
+        Ok(Some(Pairs {
+            searching: Buffer::cuda(out_searching, len),
+            sorted: Buffer::cuda(out_sorted, len),
+        }))
+    }
+}
+
+impl CudaDevice {
+    /// The twin counts.
+    pub(super) fn count_on_twin(
+        &self,
+        matches: Matches<'_>,
+        exists_only: bool,
+    ) -> Result<Buffer<u32>> {
+        let counts = self.tested_on_twin(matches, |twin, matches| {
+            twin.count_matches(matches, exists_only)
+        })?;
+        self.words_from_host(&counts, "match counts")
+    }
+
+    /// The twin expands.
+    pub(super) fn expand_on_twin(
+        &self,
+        matches: Matches<'_>,
+        offsets: &Buffer<u64>,
+        from: u64,
+        len: usize,
+    ) -> Result<Pairs> {
+        let offsets = self.host_words(offsets)?;
+        let pairs = self.tested_on_twin(matches, |twin, matches| {
+            twin.expand(matches, &offsets, from, len)
+        })?;
+        Ok(Pairs {
+            searching: self.words_from_host(&pairs.searching, "output pairs")?,
+            sorted: self.words_from_host(&pairs.sorted, "output pairs")?,
+        })
+    }
+
+    /// Calls `with` with matches as the twin takes them.
+    fn tested_on_twin<T>(
+        &self,
+        matches: Matches<'_>,
+        with: impl FnOnce(&crate::device::host::HostDevice, Matches<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let sorted = self.sorted_to_host(matches.sorted)?;
+        let searching = self.sorted_to_host(matches.searching)?;
+        let ranges = self.ranges_to_host(matches.ranges)?;
+        let zoned = |zoned: &buffer::ZonedKeys| -> Result<buffer::ZonedKeys> {
+            let zoned = on_gpu(zoned)?;
+            // They are in order already.
+            let keys = Keys {
+                values: self.host_words(&zoned.keys)?,
+                valid: None,
+            };
+            let in_order = Sorted {
+                rows: self.twin.sequence(0, keys.rows())?,
+                keys: None,
+                segments: None,
+            };
+            self.twin.zone_keys(&keys, &in_order)
+        };
+        let zones = matches
+            .tests
+            .iter()
+            .map(|test| Ok((zoned(test.sorted)?, zoned(test.searching)?)))
+            .collect::<Result<Vec<_>>>()?;
+        let tests: Vec<Test<'_>> = matches
+            .tests
+            .iter()
+            .zip(&zones)
+            .map(|(test, (sorted, searching))| Test {
+                op: test.op,
+                sorted,
+                searching,
+            })
+            .collect();
+        with(
+            &self.twin,
+            Matches {
+                sorted: &sorted,
+                searching: &searching,
+                ranges: &ranges,
+                tests: &tests,
+            },
+        )
+    }
+}
