@@ -6,26 +6,24 @@
 #include "common.cuh"
 #include "tile.cuh"
 
-// A sum of values, how many rows have them, and how many pairs these rows stand for.
+// A sum of values, and how many rows have them.
 template <typename T>
 struct Total {
     T sum;
     u64 rows;
-    u64 pairs;
 };
 
 struct Add {
     template <typename T>
     __device__ Total<T> operator()(const Total<T>& a, const Total<T>& b) const {
-        return {a.sum + b.sum, a.rows + b.rows, a.pairs + b.pairs};
+        return {a.sum + b.sum, a.rows + b.rows};
     }
 };
 
 // The total of this thread's row.
 template <typename T>
-__device__ __forceinline__ Total<T> total_of(T value, bool valid, u32 weight) {
-    const bool counts = valid && weight > 0;
-    return {counts ? value * (T)weight : (T)0, counts, counts ? weight : 0u};
+__device__ __forceinline__ Total<T> total_of(T value, bool valid) {
+    return {valid ? value : (T)0, valid};
 }
 
 // Totals of the rows in this block's tiles, for its first thread. The order of additions depends on `n` and the grid alone.
@@ -42,7 +40,7 @@ __device__ __forceinline__ Total<T> block_total(u32 n, Load load) {
 // number of blocks of 256 (up to 1024 are of use); `valid` may be null.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     fold_sum_i64(const u64* __restrict__ values, const u32* __restrict__ valid, u64* __restrict__ out, u32 n) {
-    const auto all = block_total<u64>(n, [=](u32 i) { return total_of(values[i], bit_at(valid, i), 1); });
+    const auto all = block_total<u64>(n, [=](u32 i) { return total_of(values[i], bit_at(valid, i)); });
     if (threadIdx.x == 0) {
         atomicAdd(out, all.sum);
         atomicAdd(out + 1, all.rows);
@@ -53,7 +51,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
 // row; values are aligned to 16.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     fold_sum_i128(const u128* __restrict__ values, const u32* __restrict__ valid, u64* __restrict__ out, u32 n) {
-    const auto all = block_total<u128>(n, [=](u32 i) { return total_of(values[i], bit_at(valid, i), 1); });
+    const auto all = block_total<u128>(n, [=](u32 i) { return total_of(values[i], bit_at(valid, i)); });
     if (threadIdx.x == 0) {
         const u64 low = (u64)all.sum;
         // Each addition hands on its own carry, so their order does not matter.
@@ -63,25 +61,12 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     }
 }
 
-// Adds to `out[0]` the wrapping sum of value times weight, to `out[1]` the weights of the valid rows, to `out[2]` how many
-// of these have a weight other than 0. Bound: 12 bytes read a row. Launch as the sums.
-extern "C" __global__ void __launch_bounds__(BLOCK)
-    fold_weighted_sum_i64(const u64* __restrict__ values, const u32* __restrict__ valid,
-                          const u32* __restrict__ weights, u64* __restrict__ out, u32 n) {
-    const auto all = block_total<u64>(n, [=](u32 i) { return total_of(values[i], bit_at(valid, i), weights[i]); });
-    if (threadIdx.x == 0) {
-        atomicAdd(out, all.sum);
-        atomicAdd(out + 1, all.pairs);
-        atomicAdd(out + 2, all.rows);
-    }
-}
-
 // Sum and number of the valid values that each block sees. The same grid gives the same bits on every card. Bound: 8 bytes
 // read a row. 1024 blocks of 256, whatever `n` is; `valid` may be null.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     fold_sum_f64(const f64* __restrict__ values, const u32* __restrict__ valid, f64* __restrict__ block_sums,
                  u64* __restrict__ block_rows, u32 n) {
-    const auto all = block_total<f64>(n, [=](u32 i) { return total_of(values[i], bit_at(valid, i), 1); });
+    const auto all = block_total<f64>(n, [=](u32 i) { return total_of(values[i], bit_at(valid, i)); });
     if (threadIdx.x == 0) {
         block_sums[blockIdx.x] = all.sum;
         block_rows[blockIdx.x] = all.rows;
@@ -92,7 +77,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
 extern "C" __global__ void __launch_bounds__(BLOCK)
     fold_sum_f64_total(const f64* __restrict__ block_sums, const u64* __restrict__ block_rows, f64* __restrict__ sum,
                        u64* __restrict__ rows, u32 n) {
-    const auto all = block_total<f64>(n, [=](u32 i) { return Total<f64>{block_sums[i], block_rows[i], 0}; });
+    const auto all = block_total<f64>(n, [=](u32 i) { return Total<f64>{block_sums[i], block_rows[i]}; });
     if (threadIdx.x == 0) {
         *sum = all.sum;
         *rows = all.rows;

@@ -65,15 +65,11 @@ extern "C" __global__ void __launch_bounds__(BLOCK) rows_sequence(u32 from, u32*
 
 // `out[rows[i]] = values[i]`, each row at most once; other rows keep what they have. Bound: one id and one value read, and
 // one written at random a row. Blocks of 256, a block takes 1024 rows.
-#define SCATTER(bits, T)                                                                                       \
-    extern "C" __global__ void __launch_bounds__(BLOCK) rows_scatter##bits(                                    \
-        const u32* __restrict__ rows, const T* __restrict__ values, T* __restrict__ out, u32 n) {              \
-        each_row(n, [=](u32 i) { return Placed<T>{values[i], rows[i]}; },                                      \
-                 [=](u32, Placed<T> placed) { out[placed.row] = placed.value; });                              \
-    }
-
-SCATTER(32, u32)
-SCATTER(64, u64)
+extern "C" __global__ void __launch_bounds__(BLOCK) rows_scatter32(
+    const u32* __restrict__ rows, const u32* __restrict__ values, u32* __restrict__ out, u32 n) {
+    each_row(n, [=](u32 i) { return Placed<u32>{values[i], rows[i]}; },
+             [=](u32, Placed<u32> placed) { out[placed.row] = placed.value; });
+}
 
 // A word that other threads may be changing.
 __device__ __forceinline__ u32 load_shared_word(const u32* word) {

@@ -1,7 +1,5 @@
-// Bitmaps of rows: cut, combined, made from other columns, counted. Bits past the end are always written as 0.
+// Bitmaps of rows: cut, combined, made from group ids. Bits past the end are always written as 0.
 #pragma once
-
-#include <cub/block/block_reduce.cuh>
 
 #include "common.cuh"
 #include "tile.cuh"
@@ -35,32 +33,4 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
 extern "C" __global__ void __launch_bounds__(BLOCK)
     rows_bits_of_groups(const u32* __restrict__ groups, u32 n, u32* __restrict__ out_bits) {
     each_word(n, [=](u32 i) { return groups[i] != NO_GROUP; }, [=](u32 w, u32 word) { out_bits[w] = word; });
-}
-
-// Which rows have a count other than zero. Bound: 4 bytes read a row. Blocks of 256, a block takes 1024 rows.
-extern "C" __global__ void __launch_bounds__(BLOCK)
-    rows_bits_of_counts(const u32* __restrict__ counts, u32 n, u32* __restrict__ out_bits) {
-    each_word(n, [=](u32 i) { return counts[i] > 0; }, [=](u32 w, u32 word) { out_bits[w] = word; });
-}
-
-// `n` bits, all set. Bound: one word for 32 rows. Blocks of 256, a block takes 1024 words.
-extern "C" __global__ void __launch_bounds__(BLOCK) rows_bits_ones(u32* __restrict__ out, u32 n) {
-    const u32 words = (n + 31) / 32;
-    each_row(
-        words, [=](u32 w) { return w + 1 < words ? ALL_LANES : ALL_LANES >> (words * 32 - n); },
-        [=](u32 w, u32 word) { out[w] = word; });
-}
-
-// Adds the number of set bits to `*total`. Bits past the end are 0. Bound: one word for 32 rows. Any number of blocks of
-// 256; a block takes 1024 words at a time.
-extern "C" __global__ void __launch_bounds__(BLOCK)
-    rows_count_bits(const u32* __restrict__ bits, u32 words, u64* __restrict__ total) {
-    using Reduce = cub::BlockReduce<u64, BLOCK>;
-    __shared__ typename Reduce::TempStorage scratch;
-    u64 mine = 0;
-    each_row_in_turn(words, [=](u32 w) { return bits[w]; }, [&](u32, u32 word) { mine += __popc(word); });
-    const u64 count = Reduce(scratch).Sum(mine);
-    if (threadIdx.x == 0) {
-        atomicAdd(total, count);
-    }
 }

@@ -15,9 +15,10 @@ for source in kernels/*.cu; do
     family=$(basename "$source" .cu)
     # The oldest architecture that the compiler knows: the driver makes the best of it for the card at hand.
     "$nvcc" -std=c++17 -O3 -arch=compute_75 -ptx --Werror all-warnings -I"$include/cccl" -o "$made/$family.ptx" "$source"
-    # No path or build identifier of the machine; and the oldest label under which all instructions are known, so that
+    # No comment and no hash of the directory, so that every machine makes the same; and the oldest label under which all instructions are known, so that
     # drivers from R545 on accept it too.
-    sed -i -e '/^\/\//d' -e 's/^\.version .*/.version 8.3/' -e '1i // Generated from kernels/'"$family"'.cu by scripts/ptx.sh. Do not edit.' "$made/$family.ptx"
+    sed -i -E -e '1i // Generated from kernels/'"$family"'.cu by scripts/ptx.sh. Do not edit.' -e '/^\/\//d' \
+        -e 's/^\.version .*/.version 8.3/' -e 's/(_INTERNAL_|_GLOBAL__N__)[0-9a-f]{8}_/\100000000_/g' "$made/$family.ptx"
     # Is that label old enough to be of use, and new enough for the instructions?
     "$(dirname "$nvcc")/ptxas" -arch=sm_90 -o /dev/null "$made/$family.ptx"
 done

@@ -1,4 +1,4 @@
-//! ⋈ Theta joins and aggregates over them for Apache DataFusion, on a *device*: the host's own cores.
+//! ⋈ Theta joins and aggregates over them for Apache DataFusion, on a *device*: the host's own cores, or an NVIDIA GPU.
 //!
 //! Registered in a session, the crate replaces join and aggregate nodes of the physical plan. SQL and DataFrame calls stay
 //! as they are, and so do the rows.
@@ -20,6 +20,7 @@
 //!  ops/       theta/: each algorithm once, as a sequence of device primitives
 //!       ▼
 //!  device/    trait Device: memory + primitives ──► host/ (plain Rust, all cores)
+//!                                              └─► cuda/ (an NVIDIA GPU through its driver; kernels/*.cu)
 //! ```
 //!
 //! Start with [`BowtieSessionExt`]; every option is a field of [`BowtieOptions`]. In the comments, **\[T\]** is Bellas and

@@ -223,6 +223,9 @@ pub(crate) trait Device: Debug + Send + Sync {
     /// `value × weight` for each row, wrapping as DataFusion's SUM does; NULL where the value is or the weight is 0.
     fn weigh(&self, values: &Column, weights: &Buffer<u32>) -> Result<Column>;
 
+    /// The sum of a column as a column of one row: wrapping as DataFusion's SUM does, NULL when every row is.
+    fn sum(&self, values: &Column) -> Result<Column>;
+
     /// The weight of each row (Int64), 0 where `values` is NULL.
     fn weigh_count(&self, values: Option<&Column>, weights: &Buffer<u32>) -> Result<Column>;
 

@@ -30,28 +30,28 @@ impl Devices {
     /// # Errors
     /// When a GPU was asked for that cannot be used. `Auto` takes the host then.
     pub(crate) fn open(&self, choice: DeviceChoice, limit: Option<u64>) -> Result<Arc<dyn Device>> {
-        let mut opened = self.opened.lock();
-        if let Some(device) = opened.get(&(choice, limit)) {
-            return Ok(Arc::clone(device));
-        }
-        let device: Arc<dyn Device> = match choice {
-            DeviceChoice::Host => Self::host(limit)?,
-            DeviceChoice::Cuda(ordinal) => Arc::new(CudaDevice::open(ordinal, limit)?),
-            DeviceChoice::Auto => match CudaDevice::open(0, limit) {
-                Ok(device) => Arc::new(device),
+        match choice {
+            DeviceChoice::Auto => match self.opened(DeviceChoice::Cuda(0), limit) {
                 Err(reason) => {
                     log::info!("bowtie.device = 'auto' takes the host: {reason}");
-                    match opened.get(&(DeviceChoice::Host, limit)) {
-                        Some(device) => Arc::clone(device),
-                        None => Self::host(limit)?,
-                    }
+                    self.opened(DeviceChoice::Host, limit)
                 }
+                device => device,
             },
-        };
-        if choice == DeviceChoice::Auto && device.name() == "host" {
-            opened.insert((DeviceChoice::Host, limit), Arc::clone(&device));
+            named => self.opened(named, limit),
         }
-        opened.insert((choice, limit), Arc::clone(&device));
+    }
+
+    fn opened(&self, named: DeviceChoice, limit: Option<u64>) -> Result<Arc<dyn Device>> {
+        let mut opened = self.opened.lock();
+        if let Some(device) = opened.get(&(named, limit)) {
+            return Ok(Arc::clone(device));
+        }
+        let device: Arc<dyn Device> = match named {
+            DeviceChoice::Cuda(ordinal) => Arc::new(CudaDevice::open(ordinal, limit)?),
+            DeviceChoice::Host | DeviceChoice::Auto => Self::host(limit)?,
+        };
+        opened.insert((named, limit), Arc::clone(&device));
         Ok(device)
     }
 

@@ -300,18 +300,28 @@ impl AggregateRun {
                 continue;
             }
             let weights = tile.search.weights(device, side)?;
-            let counts = device.read(&weights)?;
-            let matched: UInt32Array = (0..counts.len() as u32)
-                .filter(|row| counts[*row as usize] > 0)
-                .collect();
+            let in_one_row = self.adds_to_one_row(&wanted);
+            let matched: UInt32Array = match in_one_row {
+                true => vec![0].into(),
+                false => {
+                    let counts = device.read(&weights)?;
+                    let rows = 0..counts.len() as u32;
+                    rows.filter(|row| counts[*row as usize] > 0).collect()
+                }
+            };
             let states = wanted
                 .into_iter()
                 .map(|i| {
                     let aggregate = &self.spec.aggregates[i];
-                    let states = match ways[i] {
+                    let mut states = match ways[i] {
                         Way::Folded => self.folded(aggregate, tile)?,
                         _ => self.weighed(aggregate, tile, side, &weights)?,
                     };
+                    if in_one_row {
+                        for state in &mut states {
+                            *state = Arc::new(device.sum(state)?);
+                        }
+                    }
                     Ok((i, aggregate_states(device, aggregate, states, &matched)?))
                 })
                 .collect::<Result<_>>()?;
@@ -322,6 +332,15 @@ impl AggregateRun {
             });
         }
         Ok(sides)
+    }
+
+    /// Whether the device adds the rows' states to one: without groups, and when all of them are sums.
+    fn adds_to_one_row(&self, aggregates: &[usize]) -> bool {
+        use AggregateFunction::{Avg, Count, Sum};
+        self.spec.group_side == GroupSide::Nothing
+            && aggregates
+                .iter()
+                .all(|i| matches!(self.spec.aggregates[*i].function, Count | Sum | Avg))
     }
 
     fn merge_states(&mut self, tile: &SearchedTile, sides: Vec<SideStates>) -> Result<()> {

@@ -1,5 +1,7 @@
 //! The driver: is there one, which GPUs does it know, and what its errors say.
 
+use std::sync::OnceLock;
+
 use cudarc::driver::{CudaContext, DriverError, result, sys};
 
 use crate::error::{BowtieError, Result};
@@ -19,8 +21,13 @@ pub(crate) struct GpuInfo {
     pub driver: String,
 }
 
-/// Why no GPU can be used, or how many there are.
+/// Why no GPU can be used, or how many there are. Asked once in the process.
 pub(super) fn count() -> Result<u32> {
+    static COUNT: OnceLock<Result<u32>> = OnceLock::new();
+    COUNT.get_or_init(probe).clone()
+}
+
+fn probe() -> Result<u32> {
     // SAFETY: only tries to load the driver's library, whose initialisers are NVIDIA's.
     if !unsafe { sys::is_culib_present() } {
         return Err(BowtieError::Device(

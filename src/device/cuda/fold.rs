@@ -24,6 +24,8 @@ struct Sum {
     bytes: usize,
     weigh: &'static str,
     in_order: &'static str,
+    /// Adds a whole column, if there is such a kernel.
+    whole: Option<&'static str>,
     /// Differences of prefix sums; `None` for floats, which are folded by trees.
     by_prefix: Option<(Scan, &'static str)>,
 }
@@ -35,6 +37,7 @@ fn sum_of(data_type: &DataType) -> Option<Sum> {
                 bytes: 8,
                 weigh: "fold_weigh_i64",
                 in_order: "fold_in_order_i64",
+                whole: Some("fold_sum_i64"),
                 by_prefix: Some((EXCLUSIVE_I64, "fold_range_i64")),
             })
         }
@@ -42,18 +45,21 @@ fn sum_of(data_type: &DataType) -> Option<Sum> {
             bytes: 16,
             weigh: "fold_weigh_i128",
             in_order: "fold_in_order_i128",
+            whole: Some("fold_sum_i128"),
             by_prefix: Some((EXCLUSIVE_I128, "fold_range_i128")),
         }),
         DataType::Decimal32(..) => Some(Sum {
             bytes: 4,
             weigh: "fold_weigh_i32",
             in_order: "fold_in_order_i32",
+            whole: None,
             by_prefix: Some((EXCLUSIVE_U32, "fold_range_i32")),
         }),
         DataType::Float64 => Some(Sum {
             bytes: 8,
             weigh: "fold_weigh_f64",
             in_order: "fold_in_order_f64",
+            whole: Some("fold_sum_f64"),
             by_prefix: None,
         }),
         _ => None,
@@ -109,6 +115,68 @@ impl Queue {
         // SAFETY: validity and weights are by row; `out` holds as many words.
         unsafe { self.launch("fold_weigh_count", Shape::rows(rows), &args)? };
         Ok(Some(made(DataType::Int64, out, None, rows)))
+    }
+
+    /// The sum of a whole column, in one row.
+    pub(super) fn sum(self: &Arc<Self>, states: &Column) -> Result<Option<Column>> {
+        let Some((column, sum)) = states
+            .on_cuda()
+            .and_then(|v| Some((v, sum_of(&v.data_type)?)))
+        else {
+            return Ok(None);
+        };
+        let Some(kernel) = sum.whole else {
+            return Ok(None);
+        };
+        let rows = states.rows();
+        // The sum in the first words, then the number of values.
+        let out = self.zeroed(sum.bytes + 8, "sums")?;
+        let mut blocks = Shape::rows(rows);
+        blocks.blocks = blocks.blocks.min(1024);
+        match kernel {
+            "fold_sum_f64" => {
+                let parts = self.alloc(1024 * 8, "sums")?;
+                let counts = self.alloc(1024 * 8, "sums")?;
+                let args = [
+                    (&column.values).into(),
+                    column.valid.as_ref().into(),
+                    (&parts).into(),
+                    (&counts).into(),
+                    (rows as u32).into(),
+                ];
+                // Always as many blocks, so that the order of additions depends on the rows alone.
+                let all = Shape::blocks_of(1024, 1, 256);
+                // SAFETY: a value and a bit a row; a word a block.
+                unsafe { self.launch(kernel, all, &args)? };
+                let args = [
+                    (&parts).into(),
+                    (&counts).into(),
+                    (&out).into(),
+                    out.word(sum.bytes / 4),
+                    1024u32.into(),
+                ];
+                // SAFETY: `out` holds the sum and the number.
+                unsafe { self.launch("fold_sum_f64_total", Shape::blocks_of(1, 1, 256), &args)? };
+            }
+            kernel => {
+                let args = [
+                    (&column.values).into(),
+                    column.valid.as_ref().into(),
+                    (&out).into(),
+                    (rows as u32).into(),
+                ];
+                // SAFETY: a value and a bit a row; `out` holds the sum and the number, both 0.
+                unsafe { self.launch(kernel, blocks, &args)? };
+            }
+        }
+        let mut bytes = vec![0; sum.bytes + 8];
+        self.read(&mut bytes, &out, 0)?;
+        let count = &bytes[sum.bytes..];
+        let valid = self.zeroed(4, "sums")?;
+        if count.iter().any(|byte| *byte != 0) {
+            self.write(&valid, &[1])?;
+        }
+        Ok(Some(made(column.data_type.clone(), out, Some(valid), 1)))
     }
 
     /// Prefix counts of values that are not NULL in sorted order; `None` when none is NULL.

@@ -17,6 +17,8 @@ include!(concat!(env!("OUT_DIR"), "/kernel_families.rs"));
 #[derive(Debug)]
 pub(super) struct Gpu {
     pub(super) context: Arc<CudaContext>,
+    /// Bytes that were free when it was opened. Later the pool keeps what was freed, so the driver counts it as used.
+    pub(super) free_bytes: u64,
     /// Streaming multiprocessors.
     pub(super) multiprocessors: u32,
     modules: Mutex<HashMap<&'static str, Arc<CudaModule>>>,
@@ -24,6 +26,9 @@ pub(super) struct Gpu {
     pub(super) up: Mutex<Option<Ring>>,
     pub(super) down: Mutex<Option<Ring>>,
 }
+
+/// The oldest architecture that the kernels' PTX can be translated for: Turing.
+const LEAST_CAPABILITY: (i32, i32) = (7, 5);
 
 /// The opened GPUs of the process: a context costs a tenth of a second and some memory of the card.
 static OPENED: Mutex<Option<HashMap<u32, Arc<Gpu>>>> = Mutex::new(None);
@@ -53,6 +58,17 @@ impl Gpu {
     fn new(ordinal: u32) -> Result<Self> {
         let context =
             CudaContext::new(ordinal as usize).map_err(|e| failed("opening a context", e))?;
+        let (major, minor) = context
+            .compute_capability()
+            .map_err(|e| failed("asking for the compute capability", e))?;
+        if (major, minor) < LEAST_CAPABILITY {
+            let (least, of_it) = LEAST_CAPABILITY;
+            return Err(BowtieError::Device(format!(
+                "the GPU cuda:{ordinal} has compute capability {major}.{minor}, and the kernels need {least}.{of_it}"
+            )));
+        }
+        let (free_bytes, _) =
+            result::mem_get_info().map_err(|e| failed("asking for free memory", e))?;
         // SAFETY: every allocation of ours is used on its own stream alone, or after that stream was waited for.
         unsafe { context.disable_event_tracking() };
         let keep = u64::MAX;
@@ -73,6 +89,7 @@ impl Gpu {
             .map_err(|e| failed("asking for the number of multiprocessors", e))?;
         Ok(Self {
             context,
+            free_bytes: free_bytes as u64,
             multiprocessors: multiprocessors.max(1) as u32,
             modules: Mutex::default(),
             kernels: RwLock::default(),
@@ -86,15 +103,6 @@ impl Gpu {
         self.context
             .new_stream()
             .map_err(|e| failed("opening a stream", e))
-    }
-
-    /// Bytes that are free now, and all.
-    pub(super) fn memory(&self) -> Result<(u64, u64)> {
-        self.context
-            .bind_to_thread()
-            .and_then(|()| result::mem_get_info())
-            .map(|(free, total)| (free as u64, total as u64))
-            .map_err(|e| failed("asking for free memory", e))
     }
 
     /// A kernel; its family, the part of its name before the first underscore, is loaded at first use.

@@ -69,7 +69,8 @@ pub(crate) struct CudaDevice {
 }
 
 impl CudaDevice {
-    /// GPU `ordinal`, of whose memory at most `limit` bytes are leased (`None`: nine tenths of what is free now).
+    /// GPU `ordinal`, of whose memory at most `limit` bytes are leased (`None`: nine tenths of what was free when the process
+    /// opened it).
     ///
     /// # Errors
     /// When there is no driver, when it is too old, or when it knows no such GPU.
@@ -77,7 +78,7 @@ impl CudaDevice {
         let gpu = Gpu::open(ordinal)?;
         let limit = match limit {
             Some(limit) => limit,
-            None => gpu.memory()?.0 / 10 * 9,
+            None => gpu.free_bytes / 10 * 9,
         };
         Ok(Self {
             name: format!("cuda:{ordinal}"),
@@ -377,6 +378,14 @@ impl Device for CudaDevice {
             .twin
             .weigh(&self.column_to_host(values)?, &self.host_words(weights)?)?;
         self.column_from_host(&weighed)
+    }
+
+    fn sum(&self, values: &Column) -> Result<Column> {
+        if let Some(sum) = self.queue.sum(values)? {
+            return Ok(sum);
+        }
+        let sum = self.twin.sum(&self.column_to_host(values)?)?;
+        self.column_from_host(&sum)
     }
 
     fn weigh_count(&self, values: Option<&Column>, weights: &Buffer<u32>) -> Result<Column> {

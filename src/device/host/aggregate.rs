@@ -104,6 +104,16 @@ pub(super) fn weigh(
     })
 }
 
+pub(super) fn sum(budget: &Arc<Budget>, values: &Column) -> Result<Column> {
+    let lease = budget.lease(32, "sums")?;
+    let array = values.on_host();
+    summable!(array.data_type(), T => {
+        let sum = arrow::compute::sum(array.as_primitive::<T>());
+        let sums = PrimitiveArray::<T>::from_iter([sum]).with_data_type(array.data_type().clone());
+        Ok(Column::host(Arc::new(sums), lease))
+    })
+}
+
 pub(super) fn weigh_count(
     budget: &Arc<Budget>,
     values: Option<&Column>,

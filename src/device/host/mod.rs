@@ -274,6 +274,10 @@ impl Device for HostDevice {
         aggregate::weigh(&self.budget, values, weights)
     }
 
+    fn sum(&self, values: &Column) -> Result<Column> {
+        aggregate::sum(&self.budget, values)
+    }
+
     fn weigh_count(&self, values: Option<&Column>, weights: &Buffer<u32>) -> Result<Column> {
         aggregate::weigh_count(&self.budget, values, weights)
     }
