@@ -439,9 +439,16 @@ impl AggregateRun {
         let timer = self.metrics.output_time.clone();
         let _timer = timer.timer();
         let (device, join) = (self.device.as_ref(), &self.spec.join);
-        let pieces = self
+        let pieces = match self
             .size
-            .of_pairs(device, &pairs.offsets, pairs.next, pairs.total)?;
+            .of_pairs(device, &pairs.offsets, pairs.next, pairs.total)
+        {
+            Err(error) if error.is_out_of_device_memory() && self.size.halve() => {
+                self.state = State::Pairs(pairs);
+                return Ok(());
+            }
+            pieces => pieces?,
+        };
         let made: Vec<Mutex<Option<PairValues>>> =
             pieces.iter().map(|_| Mutex::new(None)).collect();
         let spec = &self.spec;

@@ -240,9 +240,16 @@ impl JoinRun {
 
     fn emit_pairs(&mut self, mut pairs: Box<PairsOfTile>) -> Result<Vec<DeviceChunk>> {
         let device = self.device.as_ref();
-        let pieces = self
+        let pieces = match self
             .size
-            .of_pairs(device, &pairs.offsets, pairs.next, pairs.total)?;
+            .of_pairs(device, &pairs.offsets, pairs.next, pairs.total)
+        {
+            Err(error) if error.is_out_of_device_memory() && self.size.halve() => {
+                self.state = State::Pairs(pairs);
+                return Ok(vec![]);
+            }
+            pieces => pieces?,
+        };
         let end = pieces.last().map_or(pairs.total, |piece| piece.end);
         let made = self.pieces(pieces.len(), |i| {
             let piece = &pieces[i];

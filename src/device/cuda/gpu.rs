@@ -51,6 +51,8 @@ impl Gpu {
             return Ok(Arc::clone(gpu));
         }
         let gpu = Arc::new(Self::new(ordinal)?);
+        // Can the driver translate the kernels for this card? If not, the host is taken before a query depends on it.
+        gpu.module("keys")?;
         opened.insert(ordinal, Arc::clone(&gpu));
         Ok(gpu)
     }

@@ -109,7 +109,7 @@ impl Device for CudaDevice {
         Ok(Arc::new(Self {
             name: self.name.clone(),
             queue: Queue::new(Arc::clone(&self.queue.gpu), budget)?,
-            twin: self.twin.clone(),
+            twin: self.twin.cancelled_by(Arc::clone(&cancelled)),
             cancelled,
         }))
     }

@@ -45,10 +45,14 @@ impl Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         let stream = self.queue.stream.cu_stream();
-        let bound = self.queue.gpu.context.bind_to_thread();
+        let context = &self.queue.gpu.context;
+        // The first call may report the error of an earlier launch instead of binding.
+        if context.bind_to_thread().is_err() {
+            let _ = context.bind_to_thread();
+        }
         // SAFETY: the pointer came from malloc_async on this stream and is freed once; what was launched on it before is
-        // done before. An error here would be that of an earlier launch, which the next call reports.
-        let _ = bound.and_then(|()| unsafe { result::free_async(self.pointer, stream) });
+        // done before.
+        let _ = unsafe { result::free_async(self.pointer, stream) };
     }
 }
 

@@ -98,10 +98,14 @@ impl Queue {
         self.bind()?;
         let stream = self.stream.cu_stream();
         if from.len() <= SMALL_BYTES {
-            // SAFETY: the target is long enough; of pageable memory the driver makes its own copy before it returns.
-            return unsafe { result::memcpy_htod_async(to.pointer(), from, stream) }
-                .map_err(|e| failed("a copy to the GPU", e));
+            // SAFETY: the target is long enough, and `from` is borrowed until the copy was waited for: it may be memory that
+            // the caller has pinned, of which the driver makes no copy of its own.
+            unsafe { result::memcpy_htod_async(to.pointer(), from, stream) }
+                .map_err(|e| failed("a copy to the GPU", e))?;
+            return self.wait();
         }
+        // Whoever holds the ring waits for copies alone, not for kernels: nobody else does then.
+        self.wait()?;
         let mut ring = self.gpu.up.lock();
         if ring.is_none() {
             *ring = Some(Ring::new(&self.gpu)?);
@@ -113,10 +117,7 @@ impl Queue {
         for part in from.chunks(SLOT_BYTES) {
             let slot = ring.slot()?;
             let pinned = &mut slot.pinned.bytes()[..part.len()];
-            pinned
-                .par_chunks_mut(TASK_BYTES)
-                .zip(part.par_chunks(TASK_BYTES))
-                .for_each(|(pinned, part)| pinned.copy_from_slice(part));
+            copy(pinned, part);
             // SAFETY: the target has room for `part`; the slot stays untouched until its event is waited for.
             unsafe { result::memcpy_htod_async(at, pinned, stream) }
                 .and_then(|()| slot.copied.record(&self.stream))
@@ -143,6 +144,7 @@ impl Queue {
                 .map_err(|e| failed("a copy from the GPU", e))?;
             return self.wait();
         }
+        self.wait()?;
         let mut ring = self.gpu.down.lock();
         if ring.is_none() {
             *ring = Some(Ring::new(&self.gpu)?);
@@ -179,11 +181,21 @@ impl Queue {
                 .synchronize()
                 .map_err(|e| failed("a kernel or a copy", e))?;
             let pinned = &slot.pinned.bytes()[..to.len()];
-            to.par_chunks_mut(TASK_BYTES)
-                .zip(pinned.par_chunks(TASK_BYTES))
-                .for_each(|(to, pinned)| to.copy_from_slice(pinned));
+            copy(to, pinned);
         }
         ring.next = (first + parts) % SLOTS;
         Ok(())
+    }
+}
+
+/// Copies by several threads. A thread of a pool copies alone: while it waited for others it might take up work that wants the
+/// ring that it holds.
+fn copy(to: &mut [u8], from: &[u8]) {
+    match rayon::current_thread_index() {
+        Some(_) => to.copy_from_slice(from),
+        None => to
+            .par_chunks_mut(TASK_BYTES)
+            .zip(from.par_chunks(TASK_BYTES))
+            .for_each(|(to, from)| to.copy_from_slice(from)),
     }
 }

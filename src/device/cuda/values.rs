@@ -35,6 +35,9 @@ impl Values {
     }
 }
 
+/// Rows that kernels count in 32 bits with room to spare; a longer chunk is halved.
+const MOST_ROWS: usize = 1 << 30;
+
 /// Bytes of a value of a type that lies on the GPU; 0 for Boolean.
 pub(super) fn width(data_type: &DataType) -> Option<usize> {
     match data_type {
@@ -55,6 +58,14 @@ impl Queue {
                 "{} rows in one chunk",
                 array.len()
             )));
+        }
+        if array.len() > MOST_ROWS {
+            return Err(BowtieError::OutOfDeviceMemory {
+                what: "one chunk's rows on a GPU",
+                requested: array.len() as u64,
+                in_use: 0,
+                limit: MOST_ROWS as u64,
+            });
         }
         let Some(width) = width(array.data_type()) else {
             // Counted all the same: a column on the host is bounded as one on the device.

@@ -50,6 +50,16 @@ impl HostDevice {
     }
 }
 
+impl HostDevice {
+    /// The same device, whose long primitives end soon after `cancelled` is set.
+    pub(super) fn cancelled_by(&self, cancelled: Arc<AtomicBool>) -> Self {
+        Self {
+            cancelled,
+            ..self.clone()
+        }
+    }
+}
+
 /// The process's one pool of threads for the host device: opening another device for another limit starts no more.
 fn threads() -> Result<Arc<ThreadPool>> {
     static POOL: Mutex<Option<Arc<ThreadPool>>> = Mutex::new(None);
