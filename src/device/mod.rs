@@ -23,12 +23,20 @@ pub(crate) use budget::{Budget, Lease};
 pub(crate) use buffer::{Buffer, Column, Flags, Keys, Pairs, Ranges, Sorted, ZonedKeys};
 pub(crate) use host::{GroupDomain, KeyDomain};
 
-use crate::error::Result;
+use crate::error::{BowtieError, Result};
 use crate::spec::Comparison;
 pub(crate) use crate::spec::MAX_CHUNK_ROWS;
 
 /// "In no group": the row can match nothing.
 pub(crate) const NO_GROUP: u32 = u32::MAX;
+
+/// Row ids are `u32`.
+fn check_chunk_rows(rows: usize) -> Result<()> {
+    match rows > MAX_CHUNK_ROWS {
+        true => Err(BowtieError::TooLarge(format!("{rows} rows in one chunk"))),
+        false => Ok(()),
+    }
+}
 
 /// `sorted.key OP searching.key`, narrowing the range of a searching row.
 #[derive(Debug, Clone, Copy)]

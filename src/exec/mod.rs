@@ -2,6 +2,7 @@
 
 mod aggregate;
 mod aggregate_run;
+mod aggregate_ways;
 mod download;
 mod group_table;
 mod join;

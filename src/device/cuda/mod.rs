@@ -35,7 +35,7 @@ mod tests;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use arrow::array::{Array, ArrayRef, BooleanArray};
+use arrow::array::{ArrayRef, BooleanArray};
 use arrow::buffer::ScalarBuffer;
 use arrow::datatypes::DataType;
 
@@ -47,7 +47,7 @@ pub(crate) use zones::ZonedKeys;
 
 use super::budget::Budget;
 use super::buffer::{self, Buffer, Column, Flags, Keys, Pairs, Ranges, Sorted};
-use super::host::{GroupDomain, HostDevice, KeyDomain};
+use super::host::{GroupDomain, HostDevice, KeyDomain, kept};
 use super::{Bound, Device, Matches};
 use crate::error::{BowtieError, Result};
 use crate::spec::Comparison;
@@ -166,18 +166,7 @@ impl Device for CudaDevice {
     }
 
     fn compact(&self, rows: &Buffer<u32>, keep: &BooleanArray) -> Result<Buffer<u32>> {
-        if rows.len() != keep.len() {
-            return Err(BowtieError::Internal(format!(
-                "{} decisions on {} rows",
-                keep.len(),
-                rows.len()
-            )));
-        }
-        // NULL is not TRUE.
-        let keep = match keep.nulls() {
-            Some(nulls) => keep.values() & nulls.inner(),
-            None => keep.values().clone(),
-        };
+        let keep = kept(rows.len(), keep)?;
         let bits = self.queue.upload_bits(&keep, "compacted rows")?;
         self.queue.select(&bits, keep.len(), Some(memory(rows)?))
     }

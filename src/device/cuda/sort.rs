@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::queue::{Memory, Queue, Shape};
 use super::range::valid_memory;
 use super::rows::memory;
-use crate::device::MAX_CHUNK_ROWS;
 use crate::device::buffer::{Buffer, Keys, Sorted};
+use crate::device::check_chunk_rows;
 use crate::error::{BowtieError, Result};
 
 /// Bits of a digit.
@@ -68,9 +68,7 @@ impl Queue {
         groups: Option<(&Buffer<u32>, u32)>,
         not_null: &[&Keys],
     ) -> Result<Sorted> {
-        if rows > MAX_CHUNK_ROWS {
-            return Err(BowtieError::TooLarge(format!("{rows} rows in one chunk")));
-        }
+        check_chunk_rows(rows)?;
         let mut kept: Option<Memory> = match groups {
             Some((ids, _)) => Some(self.bits_of_groups(memory(ids)?, rows)?),
             None => None,

@@ -13,8 +13,8 @@ use arrow::buffer::{BooleanBuffer, Buffer as Bytes, MutableBuffer, NullBuffer};
 use arrow::datatypes::DataType;
 
 use super::queue::{Memory, Queue};
-use crate::device::MAX_CHUNK_ROWS;
 use crate::device::buffer::Column;
+use crate::device::check_chunk_rows;
 use crate::error::{BowtieError, Result};
 
 /// Values of one column.
@@ -53,12 +53,7 @@ pub(super) fn bitmap_bytes(rows: usize) -> usize {
 
 impl Queue {
     pub(super) fn upload(self: &Arc<Self>, array: &ArrayRef) -> Result<Column> {
-        if array.len() > MAX_CHUNK_ROWS {
-            return Err(BowtieError::TooLarge(format!(
-                "{} rows in one chunk",
-                array.len()
-            )));
-        }
+        check_chunk_rows(array.len())?;
         if array.len() > MOST_ROWS {
             return Err(BowtieError::OutOfDeviceMemory {
                 what: "one chunk's rows on a GPU",

@@ -13,7 +13,7 @@ use hashbrown::HashMap;
 use super::order_key::{natural, natural_array, plain_values, validity};
 use crate::device::budget::{Budget, Lease};
 use crate::device::buffer::{Buffer, Column};
-use crate::device::{MAX_CHUNK_ROWS, NO_GROUP};
+use crate::device::{NO_GROUP, check_chunk_rows};
 use crate::error::{BowtieError, Result};
 
 /// The groups of a base side, in which rows of the other side are looked up.
@@ -50,9 +50,7 @@ pub(super) fn group_keys(
     null_equal: bool,
 ) -> Result<(Buffer<u32>, GroupDomain)> {
     let rows = base.first().map_or(0, |c| c.rows());
-    if rows > MAX_CHUNK_ROWS {
-        return Err(BowtieError::TooLarge(format!("{rows} rows in one chunk")));
-    }
+    check_chunk_rows(rows)?;
     let ids_lease = budget.lease(rows as u64 * 4, "group ids")?;
     let table_lease = budget.lease(rows as u64 * ENTRY_BYTES, "group table")?;
     let mut ids = Vec::with_capacity(rows);

@@ -23,6 +23,7 @@ use rayon::prelude::*;
 pub(super) use flags::Flags;
 pub(crate) use group_key::GroupDomain;
 pub(crate) use order_key::KeyDomain;
+pub(super) use values::kept;
 pub(super) use zones::ZonedKeys;
 
 use super::budget::Budget;

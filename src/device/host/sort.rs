@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::device::budget::Budget;
 use crate::device::buffer::{Buffer, Keys, Sorted};
-use crate::device::{MAX_CHUNK_ROWS, NO_GROUP};
-use crate::error::{BowtieError, Result};
+use crate::device::{NO_GROUP, check_chunk_rows};
+use crate::error::Result;
 
 /// Below this many rows a comparison sort is faster.
 const RADIX_FROM: usize = 1 << 10;
@@ -25,9 +25,7 @@ pub(super) fn sort(
     groups: Option<(&Buffer<u32>, u32)>,
     not_null: &[&Keys],
 ) -> Result<Sorted> {
-    if rows > MAX_CHUNK_ROWS {
-        return Err(BowtieError::TooLarge(format!("{rows} rows in one chunk")));
-    }
+    check_chunk_rows(rows)?;
     let _scratch = budget.lease(rows as u64 * 32, "sort scratch")?;
     let rows_lease = budget.lease(rows as u64 * 4, "sorted rows")?;
     let keys_lease = budget.lease(rows as u64 * 8, "sorted keys")?;

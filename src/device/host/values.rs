@@ -3,25 +3,21 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, BooleanArray, UInt32Array, new_null_array};
+use arrow::buffer::BooleanBuffer;
 use arrow::compute::take;
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 
 use super::order_key::is_valid;
-use crate::device::MAX_CHUNK_ROWS;
 use crate::device::budget::Budget;
 use crate::device::buffer::{Buffer, Column, Keys};
+use crate::device::check_chunk_rows;
 use crate::device::width::gathered_bytes;
 use crate::error::{BowtieError, Result};
 use crate::spec::Comparison;
 
 pub(super) fn upload(budget: &Arc<Budget>, array: &ArrayRef) -> Result<Column> {
-    if array.len() > MAX_CHUNK_ROWS {
-        return Err(BowtieError::TooLarge(format!(
-            "{} rows in one chunk",
-            array.len()
-        )));
-    }
+    check_chunk_rows(array.len())?;
     let lease = budget.lease(array.to_data().get_slice_memory_size()? as u64, "columns")?;
     Ok(Column::host(Arc::clone(array), lease))
 }
@@ -63,24 +59,27 @@ pub(super) fn compact(
     rows: &Buffer<u32>,
     keep: &BooleanArray,
 ) -> Result<Buffer<u32>> {
-    if rows.len() != keep.len() {
-        return Err(BowtieError::Internal(format!(
-            "{} decisions on {} rows",
-            keep.len(),
-            rows.len()
-        )));
-    }
-    // NULL is not TRUE.
-    let keep = match keep.nulls() {
-        Some(nulls) => keep.values() & nulls.inner(),
-        None => keep.values().clone(),
-    };
+    let keep = kept(rows.len(), keep)?;
     let lease = budget.lease(keep.count_set_bits() as u64 * 4, "compacted rows")?;
     let rows = rows.on_host();
     Ok(Buffer::host(
         keep.set_indices().map(|i| rows[i]).collect(),
         lease,
     ))
+}
+
+/// Which of `rows` rows are kept: NULL is not TRUE.
+pub(in crate::device) fn kept(rows: usize, keep: &BooleanArray) -> Result<BooleanBuffer> {
+    if rows != keep.len() {
+        return Err(BowtieError::Internal(format!(
+            "{} decisions on {rows} rows",
+            keep.len()
+        )));
+    }
+    Ok(match keep.nulls() {
+        Some(nulls) => keep.values() & nulls.inner(),
+        None => keep.values().clone(),
+    })
 }
 
 pub(super) fn sequence(budget: &Arc<Budget>, from: u32, len: usize) -> Result<Buffer<u32>> {

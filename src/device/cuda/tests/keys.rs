@@ -1,0 +1,125 @@
+//! Order keys, groups and sorting.
+
+use super::*;
+
+#[test]
+fn order_keys_are_the_twins() {
+    let Some((host, gpu)) = twins() else { return };
+    let mut random = Random(2);
+    for (kind, n) in SIZES.into_iter().enumerate() {
+        for array in columns(&mut random, n, kind + 2) {
+            for array in [Arc::clone(&array), array.slice(n / 3, n / 5)] {
+                let (here, there) = keys_of(&host, &gpu, &array);
+                let what = format!("{} of {n}", array.data_type());
+                same_keys(&gpu, &here, &there, &what);
+                // Rows with a NULL are left out of every sort, and none is made up.
+                let rows = array.len();
+                let here = host.sort(rows, None, None, &[&here]).unwrap();
+                let there = gpu.sort(rows, None, None, &[&there]).unwrap();
+                same_sorted(&gpu, &here, &there, &what);
+            }
+        }
+    }
+}
+
+#[test]
+fn keys_of_another_column_in_a_domain() {
+    let Some((host, gpu)) = twins() else { return };
+    let mut random = Random(3);
+    for n in [0, 1, 33, 5000] {
+        for kind in [0, 3, 5] {
+            let (base, other) = (
+                columns(&mut random, n, kind),
+                columns(&mut random, n / 2, 3),
+            );
+            for (base, other) in base.iter().zip(&other) {
+                let (_, here) = host.order_keys(&host.upload(base).unwrap()).unwrap();
+                let (_, there) = gpu.order_keys(&gpu.upload(base).unwrap()).unwrap();
+                let here = host
+                    .order_keys_in(&here, &host.upload(other).unwrap())
+                    .unwrap();
+                let there = gpu
+                    .order_keys_in(&there, &gpu.upload(other).unwrap())
+                    .unwrap();
+                same_keys(&gpu, &here, &there, &base.data_type().to_string());
+            }
+        }
+    }
+}
+
+#[test]
+fn sorting_is_the_twins() {
+    let Some((host, gpu)) = twins() else { return };
+    let mut random = Random(4);
+    for n in SIZES.into_iter().chain([3_000_000]) {
+        for kind in 0..6 {
+            if n > 1_000_000 && kind % 3 != 0 {
+                continue;
+            }
+            let array = u64_column(random.words(n, kind), random.nulls(n, kind));
+            let (key, key_there) = keys_of(&host, &gpu, &array);
+            let second = u64_column(random.words(n, 0), random.nulls(n, kind + 1));
+            let (not_null, not_null_there) = keys_of(&host, &gpu, &second);
+            for groups in [None, Some(1), Some(300), Some(70_000)] {
+                let ids = groups.map(|groups| group_ids(&mut random, n, groups));
+                let here_ids = ids.as_ref().map(|ids| on_host(&host, ids));
+                let there_ids = ids.as_ref().map(|ids| on_gpu(&gpu, ids));
+                for (with_key, with_other) in
+                    [(true, false), (true, true), (false, true), (false, false)]
+                {
+                    let here = host
+                        .sort(
+                            n,
+                            with_key.then_some(&key),
+                            here_ids.as_ref().zip(groups),
+                            &if with_other { vec![&not_null] } else { vec![] },
+                        )
+                        .unwrap();
+                    let there = gpu
+                        .sort(
+                            n,
+                            with_key.then_some(&key_there),
+                            there_ids.as_ref().zip(groups),
+                            &if with_other {
+                                vec![&not_null_there]
+                            } else {
+                                vec![]
+                            },
+                        )
+                        .unwrap();
+                    let what = format!(
+                        "{n} rows, kind {kind}, {groups:?} groups, {with_key} {with_other}"
+                    );
+                    same_sorted(&gpu, &here, &there, &what);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn groups_are_the_twins() {
+    let Some((host, gpu)) = twins() else { return };
+    let mut random = Random(8);
+    for n in [0, 1, 33, 5000] {
+        let base = columns(&mut random, n, 5);
+        let other = columns(&mut random, n, 5);
+        for (base, other) in base.iter().zip(&other) {
+            let (ids, domain) = host
+                .group_keys(&[&host.upload(base).unwrap()], false)
+                .unwrap();
+            let (ids_there, domain_there) = gpu
+                .group_keys(&[&gpu.upload(base).unwrap()], false)
+                .unwrap();
+            assert_eq!(ids.on_host(), &down(&gpu, &ids_there));
+            assert_eq!(domain.groups(), domain_there.groups());
+            let ids = host
+                .group_keys_in(&domain, &[&host.upload(other).unwrap()])
+                .unwrap();
+            let ids_there = gpu
+                .group_keys_in(&domain_there, &[&gpu.upload(other).unwrap()])
+                .unwrap();
+            assert_eq!(ids.on_host(), &down(&gpu, &ids_there));
+        }
+    }
+}

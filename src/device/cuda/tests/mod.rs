@@ -1,0 +1,224 @@
+//! Every primitive beside its twin: the same words, bit by bit. They need a GPU; without one they say so and pass, unless
+//! BOWTIE_REQUIRE_CUDA is set.
+
+mod border;
+mod folds;
+mod keys;
+mod matches;
+
+use std::sync::Arc;
+
+use arrow::array::*;
+use arrow::buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
+use arrow::compute::take;
+use arrow::datatypes::*;
+
+use super::CudaDevice;
+use crate::device::buffer::{Bits, Buffer, Column, Keys, Sorted};
+use crate::device::host::HostDevice;
+use crate::device::{Bound, Budget, Device, Matches, NO_GROUP, Test};
+use crate::spec::Comparison;
+
+const OPS: [Comparison; 6] = [
+    Comparison::Lt,
+    Comparison::LtEq,
+    Comparison::Gt,
+    Comparison::GtEq,
+    Comparison::Eq,
+    Comparison::NotEq,
+];
+
+/// Around the sizes at which kernels change what they do.
+const SIZES: [usize; 14] = [
+    0, 1, 2, 31, 32, 33, 255, 257, 1000, 1023, 1025, 8193, 65_537, 300_001,
+];
+
+/// The host and the GPU; `None` where there is none.
+fn twins() -> Option<(HostDevice, CudaDevice)> {
+    let host = HostDevice::new(Budget::new(u64::MAX)).unwrap();
+    match CudaDevice::open(0, None) {
+        Ok(gpu) => Some((host, gpu)),
+        Err(reason) if std::env::var_os("BOWTIE_REQUIRE_CUDA").is_some() => {
+            panic!("BOWTIE_REQUIRE_CUDA is set, but {reason}")
+        }
+        Err(reason) => {
+            println!("skipped: {reason}");
+            None
+        }
+    }
+}
+
+/// A small generator, the same everywhere.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    }
+
+    fn below(&mut self, n: u64) -> u64 {
+        self.next() % n.max(1)
+    }
+
+    /// Words that are hard in one way or another.
+    fn words(&mut self, n: usize, kind: usize) -> Vec<u64> {
+        (0..n as u64)
+            .map(|i| match kind % 6 {
+                0 => self.next(),
+                1 => 7,
+                2 => i,
+                3 => n as u64 - i,
+                4 => [0, u64::MAX, 1 << 63, (1 << 63) - 1][self.below(4) as usize],
+                _ => self.below(n as u64 / 10 + 2) << 20,
+            })
+            .collect()
+    }
+
+    /// Validity: none, all NULL, one in seven.
+    fn nulls(&mut self, n: usize, kind: usize) -> Option<NullBuffer> {
+        match kind % 3 {
+            0 => None,
+            1 => Some(NullBuffer::new_null(n)),
+            _ => Some(NullBuffer::new(BooleanBuffer::collect_bool(n, |_| {
+                self.below(7) != 0
+            }))),
+        }
+    }
+
+    fn rows(&mut self, n: usize, below: usize) -> Vec<u32> {
+        (0..n).map(|_| self.below(below as u64) as u32).collect()
+    }
+}
+
+fn on_gpu(gpu: &CudaDevice, words: &[u32]) -> Buffer<u32> {
+    let host = Buffer::host(words.to_vec(), gpu.twin.budget().lease(0, "test").unwrap());
+    gpu.words_from_host(&host, "test").unwrap()
+}
+
+fn on_host(host: &HostDevice, words: &[u32]) -> Buffer<u32> {
+    Buffer::host(words.to_vec(), host.budget().lease(0, "test").unwrap())
+}
+
+fn down<T: ArrowNativeType>(gpu: &CudaDevice, words: &Buffer<T>) -> ScalarBuffer<T> {
+    gpu.words_to_host(words).unwrap()
+}
+
+/// Keys of a column on both devices.
+fn keys_of(host: &HostDevice, gpu: &CudaDevice, array: &ArrayRef) -> (Keys, Keys) {
+    let (here, _) = host.order_keys(&host.upload(array).unwrap()).unwrap();
+    let (there, _) = gpu.order_keys(&gpu.upload(array).unwrap()).unwrap();
+    (here, there)
+}
+
+fn u64_column(words: Vec<u64>, nulls: Option<NullBuffer>) -> ArrayRef {
+    Arc::new(UInt64Array::new(words.into(), nulls))
+}
+
+fn same_keys(gpu: &CudaDevice, here: &Keys, there: &Keys, what: &str) {
+    let valid: Option<BooleanBuffer> = here.valid.as_ref().map(|bits| bits.on_host().clone());
+    let theirs =
+        there
+            .valid
+            .as_ref()
+            .map(|bits| match gpu.bits_to_host(bits, there.rows()).unwrap() {
+                Bits::Host(bits) => bits,
+                Bits::Cuda(_) => unreachable!(),
+            });
+    let all = BooleanBuffer::new_set(here.rows());
+    assert_eq!(
+        valid.as_ref().unwrap_or(&all),
+        theirs.as_ref().unwrap_or(&all),
+        "{what}"
+    );
+    let words = down(gpu, &there.values);
+    for row in valid.as_ref().unwrap_or(&all).set_indices() {
+        assert_eq!(here.values.on_host()[row], words[row], "{what}: row {row}");
+    }
+}
+
+fn same_sorted(gpu: &CudaDevice, here: &Sorted, there: &Sorted, what: &str) {
+    assert_eq!(here.rows.on_host(), &down(gpu, &there.rows), "{what}: rows");
+    match (&here.keys, &there.keys) {
+        (Some(here), Some(there)) => assert_eq!(here.on_host(), &down(gpu, there), "{what}: keys"),
+        (None, None) => {}
+        _ => panic!("{what}: keys on one device only"),
+    }
+    match (&here.segments, &there.segments) {
+        (Some(here), Some(there)) => {
+            assert_eq!(here.on_host(), &down(gpu, there), "{what}: segments");
+        }
+        (None, None) => {}
+        _ => panic!("{what}: segments on one device only"),
+    }
+}
+
+/// Columns of every type that lies on the GPU, and some that do not.
+fn columns(random: &mut Random, n: usize, kind: usize) -> Vec<ArrayRef> {
+    let words = random.words(n, kind);
+    let nulls = random.nulls(n, kind);
+    macro_rules! primitive {
+        ($t:ty, $value:expr) => {
+            Arc::new(PrimitiveArray::<$t>::new(
+                words.iter().map(|w| $value(*w)).collect::<Vec<_>>().into(),
+                nulls.clone(),
+            )) as ArrayRef
+        };
+    }
+    vec![
+        primitive!(Int8Type, |w| w as i8),
+        primitive!(Int16Type, |w| w as i16),
+        primitive!(Int32Type, |w| w as i32),
+        primitive!(Int64Type, |w| w as i64),
+        primitive!(UInt8Type, |w| w as u8),
+        primitive!(UInt16Type, |w| w as u16),
+        primitive!(UInt32Type, |w| w as u32),
+        primitive!(UInt64Type, |w| w),
+        primitive!(Float16Type, |w| half::f16::from_bits(w as u16)),
+        primitive!(Float32Type, |w| f32::from_bits(w as u32)),
+        primitive!(Float64Type, f64::from_bits),
+        primitive!(Decimal32Type, |w| w as i32),
+        primitive!(Decimal64Type, |w| w as i64),
+        primitive!(Decimal128Type, |w| i128::from(w as i64)),
+        primitive!(Decimal256Type, |w| arrow::datatypes::i256::from_i128(
+            i128::from(w as i64)
+        )),
+        primitive!(Date32Type, |w| w as i32),
+        primitive!(Date64Type, |w| w as i64),
+        primitive!(Time32SecondType, |w| w as i32),
+        primitive!(Time64NanosecondType, |w| w as i64),
+        primitive!(TimestampMicrosecondType, |w| w as i64),
+        primitive!(DurationMillisecondType, |w| w as i64),
+        primitive!(IntervalYearMonthType, |w| w as i32),
+        primitive!(IntervalDayTimeType, |w| IntervalDayTime::new(
+            w as i32,
+            (w >> 32) as i32
+        )),
+        Arc::new(BooleanArray::new(
+            BooleanBuffer::collect_bool(n, |i| words[i] & 1 != 0),
+            nulls.clone(),
+        )),
+        Arc::new(
+            (0..n)
+                .map(|i| {
+                    nulls
+                        .as_ref()
+                        .is_none_or(|nulls| nulls.is_valid(i))
+                        .then(|| format!("{:x}", words[i] % 997))
+                })
+                .collect::<StringArray>(),
+        ),
+    ]
+}
+
+/// Group ids below `groups`, one in nine of them none.
+fn group_ids(random: &mut Random, n: usize, groups: u32) -> Vec<u32> {
+    (0..n)
+        .map(|_| match random.below(9) {
+            0 => NO_GROUP,
+            _ => random.below(u64::from(groups)) as u32,
+        })
+        .collect()
+}
