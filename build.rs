@@ -10,6 +10,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// What PTX is made for: Turing, and every later architecture.
+const LEAST_ARCH: &str = "compute_75";
+
 fn main() {
     let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR").expect("cargo sets it"));
     let out = PathBuf::from(env::var("OUT_DIR").expect("cargo sets it"));
@@ -28,12 +31,12 @@ fn main() {
     for family in kernel_families(&root.join("kernels")) {
         let image = match &archs {
             Some(archs) => compile(&root, &out, &family, archs),
-            None => root.join("kernels/ptx").join(format!("{family}.ptx")),
+            None => copy(&root, &out, &family),
         };
+        // By way of OUT_DIR: a checkout may move and keep what was built.
         writeln!(
             families,
-            "    ({family:?}, include_bytes!({:?})),",
-            image.display().to_string()
+            "    ({family:?}, include_bytes!(concat!(env!(\"OUT_DIR\"), \"/{image}\"))),"
         )
         .expect("writing to a string");
     }
@@ -57,19 +60,29 @@ fn kernel_families(directory: &Path) -> Vec<String> {
     families
 }
 
-/// Machine code of a family for the architectures.
-fn compile(root: &Path, out: &Path, family: &str, archs: &str) -> PathBuf {
+/// The repository's PTX of a family; returns the name of the file in `out`.
+fn copy(root: &Path, out: &Path, family: &str) -> String {
+    let name = format!("{family}.ptx");
+    fs::copy(root.join("kernels/ptx").join(&name), out.join(&name)).unwrap_or_else(|e| {
+        panic!("kernels/ptx/{name} cannot be copied ({e}): scripts/ptx.sh makes it")
+    });
+    name
+}
+
+/// Machine code of a family for the architectures, and PTX for cards that are newer; returns the name of the file in `out`.
+fn compile(root: &Path, out: &Path, family: &str, archs: &str) -> String {
     let nvcc = env::var("NVCC").unwrap_or_else(|_| "nvcc".into());
-    let image = out.join(format!("{family}.fatbin"));
+    let name = format!("{family}.fatbin");
     let mut command = Command::new(&nvcc);
     command.args(["-std=c++17", "-O3", "-fatbin", "-o"]);
     command
-        .arg(&image)
+        .arg(out.join(&name))
         .arg(root.join("kernels").join(format!("{family}.cu")));
     for arch in archs.split(',') {
         let number = arch.trim().trim_start_matches("sm_");
         command.arg(format!("-gencode=arch=compute_{number},code=sm_{number}"));
     }
+    command.arg(format!("-gencode=arch={LEAST_ARCH},code={LEAST_ARCH}"));
     let status = command.status().unwrap_or_else(|e| {
         panic!("BOWTIE_CUDA_ARCHS is set, but {nvcc} does not start ({e}): set NVCC to its path")
     });
@@ -77,5 +90,5 @@ fn compile(root: &Path, out: &Path, family: &str, archs: &str) -> PathBuf {
         status.success(),
         "{nvcc} could not compile kernels/{family}.cu"
     );
-    image
+    name
 }
