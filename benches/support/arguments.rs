@@ -15,6 +15,8 @@ options:
   --repeat <k>       timed runs of a cell, of which the median is taken  [5; 3 with --quick]
   --limit <seconds>  longest single run: what would take longer is extrapolated or left out, and marked
                                                                          [20; 2 with --quick]
+  --memory <size>    bowtie.device_memory, such as 256MB                [auto]
+  --analyze          after each cell of this crate: the time of each phase, and the plan with its metrics
   --piecewise        also measure DataFusion's experimental piecewise merge join
   --export <dir>     write the tables as Parquet files and measure nothing";
 
@@ -27,6 +29,8 @@ pub struct Arguments {
     pub device: String,
     pub repeat: usize,
     pub limit: Duration,
+    pub memory: Option<String>,
+    pub analyze: bool,
     pub piecewise: bool,
     pub export: Option<PathBuf>,
 }
@@ -45,6 +49,8 @@ impl Arguments {
             device: "auto".to_string(),
             repeat: 0,
             limit: Duration::ZERO,
+            memory: None,
+            analyze: false,
             piecewise: false,
             export: None,
         };
@@ -71,6 +77,8 @@ impl Arguments {
                 "--device" => arguments.device = value()?,
                 "--repeat" => repeat = Some(number::<usize>(&flag, &value()?)?.max(1)),
                 "--limit" => limit = Some(number::<f64>(&flag, &value()?)?),
+                "--memory" => arguments.memory = Some(value()?),
+                "--analyze" => arguments.analyze = true,
                 "--piecewise" => arguments.piecewise = true,
                 "--export" => arguments.export = Some(PathBuf::from(value()?)),
                 "--help" | "-h" => {

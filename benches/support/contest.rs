@@ -37,6 +37,7 @@ pub struct Contest {
     sessions: Vec<Session>,
     guard: Guard,
     repeat: usize,
+    analyze: bool,
     pub report: Report,
 }
 
@@ -50,12 +51,13 @@ impl Contest {
         assert_eq!(engines[0].label, BASELINE, "the baseline goes first");
         let mut sessions = Vec::with_capacity(engines.len());
         for engine in engines {
-            sessions.push(Session::open(engine, &arguments.device).await?);
+            sessions.push(Session::open(engine, arguments).await?);
         }
         Ok(Self {
             sessions,
             guard: Guard::new(arguments.limit),
             repeat: arguments.repeat,
+            analyze: arguments.analyze,
             report: Report::new(name, &arguments.device),
         })
     }
@@ -103,6 +105,9 @@ impl Contest {
                     Verdict::Run => {
                         let measured = enter(session, round, self.repeat, &mut digest).await?;
                         self.guard.record(engine, work, measured.ms, round.size);
+                        if self.analyze && engine.label != BASELINE {
+                            println!("{}", session.analyze(round.sql).await?);
+                        }
                         Time::Measured {
                             ms: measured.ms,
                             runs: measured.runs,

@@ -1,14 +1,18 @@
 //! One engine of a contest: a DataFusion session with this crate registered and its options set.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use datafusion::catalog::TableProvider;
 use datafusion::execution::SessionStateBuilder;
-use datafusion::physical_plan::displayable;
+use datafusion::physical_plan::display::DisplayableExecutionPlan;
+use datafusion::physical_plan::{displayable, execute_stream};
 use datafusion::prelude::SessionContext;
 use datafusion_bowtie::BowtieSessionExt;
+use futures::StreamExt;
 
 use super::Result;
+use super::arguments::Arguments;
 
 /// The label of stock DataFusion, against which every ratio is taken.
 pub const BASELINE: &str = "datafusion";
@@ -69,15 +73,18 @@ pub struct Session {
 }
 
 impl Session {
-    /// Opens a session on `device` (a value of `bowtie.device`) and sets the engine's options in it.
-    pub async fn open(engine: Engine, device: &str) -> Result<Self> {
+    /// Opens a session on the device of the command line and sets the engine's options in it.
+    pub async fn open(engine: Engine, arguments: &Arguments) -> Result<Self> {
         let state = SessionStateBuilder::new()
             .with_default_features()
             .with_bowtie()?
             .build();
         let ctx = SessionContext::new_with_state(state);
         let session = Self { engine, ctx };
-        session.set("bowtie.device", device).await?;
+        session.set("bowtie.device", &arguments.device).await?;
+        if let Some(memory) = &arguments.memory {
+            session.set("bowtie.device_memory", memory).await?;
+        }
         for (key, value) in &session.engine.settings {
             session.set(key, value).await?;
         }
@@ -97,6 +104,25 @@ impl Session {
             self.ctx.register_table(*name, Arc::clone(provider))?;
         }
         Ok(())
+    }
+
+    /// Where the time of one run goes: its phases, and the plan with its metrics.
+    pub async fn analyze(&self, sql: &str) -> Result<String> {
+        let start = Instant::now();
+        let query = self.ctx.sql(sql).await?;
+        let logical = start.elapsed();
+        let plan = query.create_physical_plan().await?;
+        let physical = start.elapsed() - logical;
+        let mut rows = execute_stream(Arc::clone(&plan), self.ctx.task_ctx())?;
+        while let Some(batch) = rows.next().await {
+            batch?;
+        }
+        let executed = start.elapsed() - logical - physical;
+        let metrics = DisplayableExecutionPlan::with_metrics(plan.as_ref());
+        Ok(format!(
+            "logical plan {logical:.1?}, physical plan {physical:.1?}, execution {executed:.1?}\n{}",
+            metrics.indent(false)
+        ))
     }
 
     /// The physical plan as text: equal to the baseline's where this crate left the query alone.

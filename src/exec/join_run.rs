@@ -372,7 +372,9 @@ impl JoinRun {
         }
         let slice = chunk.batch.slice(from, len);
         let needed = |i| self.spec.output.contains(&Output::Column(side, i));
+        let upload_timer = self.metrics.upload_time.timer();
         let batch = DeviceBatch::upload(device, &slice, needed)?;
+        upload_timer.done();
         self.metrics.uploaded_bytes.add(batch.bytes() as usize);
         let columns = self
             .spec

@@ -261,8 +261,6 @@ impl Matrix {
 
     /// The next tile of the right chunk at hand; `None` when it is done.
     pub(super) fn next(&mut self, exists_only: bool) -> Result<Option<SearchedTile>> {
-        let _timer = self.metrics.prepare_time.clone();
-        let _timer = _timer.timer();
         while let Some(tile) = self.tiles.pop() {
             match self.prepare(&tile, exists_only) {
                 Ok(searched) => {
@@ -329,6 +327,7 @@ impl Matrix {
         self.guarded = Some((chunks, guarded));
         let whole_filter = failed || !guarded;
         let upload = |chunk: &StagedChunk, rows: &Range<usize>, side: Side| {
+            let _timer = self.metrics.upload_time.timer();
             let slice = chunk.batch.slice(rows.start, rows.len());
             let needed = self.needed.of_side(side);
             let batch = DeviceBatch::upload(self.device.as_ref(), &slice, |i| needed[i])?;
@@ -360,6 +359,7 @@ impl Matrix {
             return Err(BowtieError::Internal("a tile without its sides".into()));
         };
 
+        let _timer = self.metrics.prepare_time.timer();
         let device = self.device.as_ref();
         let theta = &self.spec.theta;
         let (sorted, searching) = match theta.sorted {

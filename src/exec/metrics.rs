@@ -14,7 +14,9 @@ pub(super) struct DeviceMetrics {
     pub candidate_pairs: Count,
     /// Bytes host → device.
     pub uploaded_bytes: Count,
-    /// Uploading, keys, sorting, searching and counting.
+    /// Copying columns host → device.
+    pub upload_time: Time,
+    /// Keys, sorting, searching and counting.
     pub prepare_time: Time,
     /// Expanding pairs, the residual, and gathering the output; or aggregating.
     pub output_time: Time,
@@ -30,6 +32,7 @@ impl DeviceMetrics {
             chunks: MetricBuilder::new(set).counter("chunks", partition),
             candidate_pairs: MetricBuilder::new(set).counter("candidate_pairs", partition),
             uploaded_bytes: MetricBuilder::new(set).counter("uploaded_bytes", partition),
+            upload_time: MetricBuilder::new(set).subset_time("upload_time", partition),
             prepare_time: MetricBuilder::new(set).subset_time("prepare_time", partition),
             output_time: MetricBuilder::new(set).subset_time("output_time", partition),
             peak_device_bytes: MetricBuilder::new(set).gauge("peak_device_bytes", partition),
