@@ -137,7 +137,9 @@ async fn measure(contest: &mut Contest, case: &Case, size: &Size) -> Result<()> 
 }
 
 fn takes(case: &Case, size: &Size, arguments: &Arguments) -> bool {
-    (size.quick || !arguments.quick) && arguments.selects(&case.cell_name(size))
+    (size.quick || !arguments.quick)
+        && (arguments.large || !size.large)
+        && arguments.selects(&case.cell_name(size))
 }
 
 fn selected<'a>(

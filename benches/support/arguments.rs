@@ -9,6 +9,7 @@ use super::Result;
 const USAGE: &str = "\
 options:
   --quick            small sizes only, for CI: under a minute
+  --large            also sizes beyond a million rows a side: some GiB of memory
   --filter <text>    only cells whose name (case/size/selectivity) contains the text
   --out <dir>        where the table, the CSV file and the plots go      [target/bench]
   --device <name>    bowtie.device: auto, host, cuda or cuda:<n>        [auto]
@@ -24,6 +25,7 @@ options:
 #[derive(Debug)]
 pub struct Arguments {
     pub quick: bool,
+    pub large: bool,
     pub filter: Option<String>,
     pub out: PathBuf,
     pub device: String,
@@ -44,6 +46,7 @@ impl Arguments {
     fn parse(mut words: impl Iterator<Item = String>) -> Result<Self> {
         let mut arguments = Self {
             quick: false,
+            large: false,
             filter: None,
             out: PathBuf::from("target/bench"),
             device: "auto".to_string(),
@@ -72,6 +75,7 @@ impl Arguments {
                 // cargo passes this one to every bench binary.
                 "--bench" => {}
                 "--quick" => arguments.quick = true,
+                "--large" => arguments.large = true,
                 "--filter" => arguments.filter = Some(value()?),
                 "--out" => arguments.out = PathBuf::from(value()?),
                 "--device" => arguments.device = value()?,

@@ -57,6 +57,8 @@ pub struct Size {
     pub selectivity: Option<f64>,
     /// Whether `--quick` takes it.
     pub quick: bool,
+    /// Whether only `--large` takes it.
+    pub large: bool,
 }
 
 impl Size {
@@ -101,6 +103,16 @@ const OUTPUT_GRID: [(usize, usize); 4] = [
     (50_000, 25_000),
 ];
 
+/// Sizes of the fused sum that take seconds to make: both sides long, and a long side that is streamed past a short one.
+const LONG_GRID: [(usize, usize); 3] = [
+    (10_000_000, 10_000_000),
+    (100_000_000, 100_000_000),
+    (1_000_000, 100_000_000),
+];
+
+/// Inputs of more rows are measured with `--large` only.
+const LARGE: usize = 1_000_000;
+
 /// All cases, in the order of the report.
 pub fn all() -> Vec<Case> {
     vec![
@@ -115,6 +127,7 @@ pub fn all() -> Vec<Case> {
             sum: Some(0),
             ladders: vec![
                 grid(&GRID, 0.5, 250_000_000),
+                grid(&LONG_GRID, 0.5, 0),
                 grid(&GRID[5..], 0.1, 30_000_000),
                 grid(&GRID[5..], 0.9, 30_000_000),
             ],
@@ -146,9 +159,40 @@ pub fn all() -> Vec<Case> {
             dataset: |size| datasets::employees(size.left),
             oracle: oracle::employees,
             sum: None,
-            ladders: vec![squares(&[10_000, 30_000, 100_000, 1_000_000])],
+            ladders: vec![squares(&[10_000, 30_000, 100_000, 1_000_000, 10_000_000])],
             keyed: false,
             brute_force: true,
+            one_inequality: false,
+        },
+        Case {
+            name: "dominance-count",
+            sql: "SELECT COUNT(*) FROM r JOIN s ON r.a < s.a AND r.b > s.b",
+            data: "independent",
+            dataset: |size| datasets::independent(size.left),
+            oracle: oracle::dominance,
+            sum: Some(0),
+            ladders: vec![squares(&[
+                10_000,
+                30_000,
+                100_000,
+                1_000_000,
+                10_000_000,
+                100_000_000,
+            ])],
+            keyed: false,
+            brute_force: true,
+            one_inequality: false,
+        },
+        Case {
+            name: "mixed",
+            sql: "SELECT COUNT(*) FROM r JOIN s ON r.a * s.b + r.c > s.d",
+            data: "products",
+            dataset: |size| datasets::products(size.left),
+            oracle: oracle::mixed,
+            sum: Some(0),
+            ladders: vec![squares(&[3_000, 10_000, 30_000, 100_000])],
+            keyed: false,
+            brute_force: false,
             one_inequality: false,
         },
         Case {
@@ -158,7 +202,7 @@ pub fn all() -> Vec<Case> {
             dataset: |size| datasets::band(size.left),
             oracle: oracle::band_count,
             sum: Some(1),
-            ladders: vec![squares(&[10_000, 30_000, 100_000, 1_000_000])],
+            ladders: vec![squares(&[10_000, 30_000, 100_000, 1_000_000, 10_000_000])],
             keyed: false,
             brute_force: false,
             one_inequality: false,
@@ -170,7 +214,7 @@ pub fn all() -> Vec<Case> {
             dataset: |size| datasets::band(size.left),
             oracle: oracle::band_rows,
             sum: None,
-            ladders: vec![squares(&[10_000, 30_000, 100_000, 1_000_000])],
+            ladders: vec![squares(&[10_000, 30_000, 100_000, 1_000_000, 10_000_000])],
             keyed: false,
             brute_force: false,
             one_inequality: false,
@@ -182,7 +226,7 @@ pub fn all() -> Vec<Case> {
             dataset: |size| datasets::intervals(size.left, 1),
             oracle: oracle::overlap,
             sum: None,
-            ladders: vec![squares(&[10_000, 30_000, 100_000, 1_000_000])],
+            ladders: vec![squares(&[10_000, 30_000, 100_000, 1_000_000, 10_000_000])],
             keyed: false,
             brute_force: false,
             one_inequality: false,
@@ -211,6 +255,7 @@ fn grid(sizes: &[(usize, usize)], selectivity: f64, quick_pairs: usize) -> Vec<S
             right,
             selectivity: Some(selectivity),
             quick: left * right <= quick_pairs,
+            large: left.max(right) > LARGE,
         })
         .collect()
 }
@@ -224,6 +269,7 @@ fn squares(sizes: &[usize]) -> Vec<Size> {
             right: rows,
             selectivity: None,
             quick: rows <= 100_000,
+            large: rows > LARGE,
         })
         .collect()
 }

@@ -35,6 +35,32 @@ pub fn relations(left: usize, right: usize, selectivity: f64) -> Vec<Table> {
     vec![relation("r", left, shift, 1), relation("s", right, 0, 2)]
 }
 
+/// `r` and `s`: `a`, `b`, uniform over the 32-bit integers and independent of each other, so that of all pairs a quarter have
+/// `r.a < s.a AND r.b > s.b`, and no block of either order is decided by its extremes.
+pub fn independent(rows: usize) -> Vec<Table> {
+    let relation = |name, seed| {
+        let mut random = seeded(seed);
+        let mut column = || Values::Int32((0..rows).map(|_| random.random()).collect());
+        Table::new(name).with("a", column()).with("b", column())
+    };
+    vec![relation("r", 8), relation("s", 9)]
+}
+
+/// `r` with `a`, `c` and `s` with `b`, `d`, 64-bit integers: `r.a * s.b + r.c > s.d` holds for about half of all pairs.
+pub fn products(rows: usize) -> Vec<Table> {
+    let relation = |name, names: [&'static str; 2], seed| {
+        let mut random = seeded(seed);
+        let mut column = |end: i64| {
+            let values = (0..rows).map(|_| random.random_range(-end..end));
+            Values::Int64(values.collect())
+        };
+        Table::new(name)
+            .with(names[0], column(1_000))
+            .with(names[1], column(1_000_000))
+    };
+    vec![relation("r", ["a", "c"], 10), relation("s", ["b", "d"], 11)]
+}
+
 /// `employees`: `id`, `salary`, `tax`. Tax follows salary, so that hardly anyone earns less and pays more.
 ///
 /// One employee in a thousand pays the tax of a salary some 5 places (1 to 9) up the list: 5 pairs each, thus about 5,000

@@ -3,14 +3,19 @@
 
 use std::collections::HashMap;
 
+use rayon::prelude::*;
+
 use super::support::answer::Expected;
 use super::support::table::Table;
 
 /// `SUM(s.x)` over pairs with `r.a > s.a`.
 pub fn sum(tables: &[Table]) -> Expected {
     let greater = sorted(tables[0].column("a"));
-    let total = std::iter::zip(tables[1].column("a"), tables[1].column("x"))
-        .map(|(a, x)| above(&greater, a) as i64 * x)
+    let (a, x) = (tables[1].column("a"), tables[1].column("x"));
+    let total = a
+        .par_iter()
+        .zip(x)
+        .map(|(&a, x)| above(&greater, a) as i64 * x)
         .sum();
     Expected {
         rows: 1,
@@ -22,31 +27,43 @@ pub fn sum(tables: &[Table]) -> Expected {
 pub fn rows(tables: &[Table]) -> Expected {
     let greater = sorted(tables[0].column("a"));
     let matches = tables[1].column("a");
-    counted(matches.iter().map(|&a| above(&greater, a)))
+    counted(matches.par_iter().map(|&a| above(&greater, a)))
 }
 
 /// Pairs of whom the first earns less and pays more tax.
 pub fn employees(tables: &[Table]) -> Expected {
-    let taxes = tables[0].column("tax");
-    let mut by_salary: Vec<(i64, i64)> =
-        std::iter::zip(tables[0].column("salary"), taxes.iter().copied()).collect();
-    by_salary.sort_unstable();
-    let ranks = sorted(taxes);
-
-    // Salaries ascend; those of equal salary are counted before any of them is inserted.
-    let mut seen = Fenwick::new(ranks.len());
-    let mut pairs = 0;
-    for equal in by_salary.chunk_by(|one, other| one.0 == other.0) {
-        for &(_, tax) in equal {
-            pairs += seen.total - seen.before(up_to(&ranks, tax));
-        }
-        for &(_, tax) in equal {
-            seen.insert(below(&ranks, tax));
-        }
-    }
+    let points = || std::iter::zip(tables[0].column("salary"), tables[0].column("tax"));
     Expected {
-        rows: pairs,
+        rows: less_and_greater(points(), points()),
         sum: None,
+    }
+}
+
+/// How many pairs have `r.a < s.a AND r.b > s.b`.
+pub fn dominance(tables: &[Table]) -> Expected {
+    let points = |table: &Table| std::iter::zip(table.column("a"), table.column("b"));
+    let pairs = less_and_greater(points(&tables[0]), points(&tables[1]));
+    Expected {
+        rows: 1,
+        sum: Some(pairs as i64),
+    }
+}
+
+/// How many pairs have `r.a * s.b + r.c > s.d`, each of them tested.
+pub fn mixed(tables: &[Table]) -> Expected {
+    let (a, c) = (tables[0].column("a"), tables[0].column("c"));
+    let (b, d) = (tables[1].column("b"), tables[1].column("d"));
+    let pairs: usize = a
+        .par_iter()
+        .zip(c)
+        .map(|(&a, c)| {
+            let other = std::iter::zip(&b, &d);
+            other.filter(|&(&b, &d)| a * b + c > d).count()
+        })
+        .sum();
+    Expected {
+        rows: 1,
+        sum: Some(pairs as i64),
     }
 }
 
@@ -61,14 +78,14 @@ pub fn band_count(tables: &[Table]) -> Expected {
 
 /// Pairs of a reading and an event near.
 pub fn band_rows(tables: &[Table]) -> Expected {
-    counted(events_near(tables).into_iter())
+    counted(events_near(tables).into_par_iter())
 }
 
 fn events_near(tables: &[Table]) -> Vec<u64> {
     let events = sorted(tables[1].column("t"));
     let readings = tables[0].column("t");
     readings
-        .iter()
+        .par_iter()
         .map(|&t| (up_to(&events, t + 50) - below(&events, t - 50)) as u64)
         .collect()
 }
@@ -90,15 +107,14 @@ pub fn overlap(tables: &[Table]) -> Expected {
 
     let one = &tables[0];
     let bounds = std::iter::zip(one.column("lo"), one.column("hi"));
-    counted(
-        std::iter::zip(one.column("k"), bounds).map(|(key, (lo, hi))| {
-            ends.get(&key)
-                .map_or(0, |(los, his)| (up_to(los, hi) - below(his, lo)) as u64)
-        }),
-    )
+    let intervals: Vec<_> = std::iter::zip(one.column("k"), bounds).collect();
+    counted(intervals.into_par_iter().map(|(key, (lo, hi))| {
+        ends.get(&key)
+            .map_or(0, |(los, his)| (up_to(los, hi) - below(his, lo)) as u64)
+    }))
 }
 
-fn counted(matches: impl Iterator<Item = u64>) -> Expected {
+fn counted(matches: impl ParallelIterator<Item = u64>) -> Expected {
     Expected {
         rows: matches.sum(),
         sum: None,
@@ -106,7 +122,7 @@ fn counted(matches: impl Iterator<Item = u64>) -> Expected {
 }
 
 fn sorted(mut values: Vec<i64>) -> Vec<i64> {
-    values.sort_unstable();
+    values.par_sort_unstable();
     values
 }
 
@@ -125,37 +141,66 @@ fn above(values: &[i64], bound: i64) -> u64 {
     (values.len() - up_to(values, bound)) as u64
 }
 
-/// Counts of inserted positions, with prefix sums in O(log n).
-struct Fenwick {
-    counts: Vec<u64>,
-    total: u64,
+/// A point of either relation.
+#[derive(Clone, Copy)]
+struct Point {
+    a: i64,
+    b: i64,
+    /// Whether it is of the first relation.
+    counted: bool,
 }
 
-impl Fenwick {
-    fn new(positions: usize) -> Self {
-        Self {
-            counts: vec![0; positions + 1],
-            total: 0,
-        }
-    }
+/// How many pairs of `one` and `other` have `one.a < other.a` and `one.b > other.b`.
+fn less_and_greater(
+    one: impl Iterator<Item = (i64, i64)>,
+    other: impl Iterator<Item = (i64, i64)>,
+) -> u64 {
+    let point = |counted| move |(a, b)| Point { a, b, counted };
+    let mut points: Vec<Point> = one
+        .map(point(true))
+        .chain(other.map(point(false)))
+        .collect();
+    // Of equal `a` those that count come last: the comparison is strict.
+    points.par_sort_unstable_by_key(|point| (point.a, point.counted));
+    let mut scratch = points.clone();
+    sort_and_count(&mut points, &mut scratch)
+}
 
-    fn insert(&mut self, position: usize) {
-        self.total += 1;
-        let mut node = position + 1;
-        while node < self.counts.len() {
-            self.counts[node] += 1;
-            node += node & node.wrapping_neg();
+/// Sorts `points` by `b`, and counts for each that asks those that count before it with a greater `b`: at each merge, those of
+/// the first half for each of the second.
+fn sort_and_count(points: &mut [Point], scratch: &mut [Point]) -> u64 {
+    const ALONE: usize = 1 << 14;
+    let middle = points.len() / 2;
+    if middle == 0 {
+        return 0;
+    }
+    let (first, second) = points.split_at_mut(middle);
+    let (for_first, for_second) = scratch.split_at_mut(middle);
+    let (below, above) = match first.len() > ALONE {
+        true => rayon::join(
+            || sort_and_count(first, for_first),
+            || sort_and_count(second, for_second),
+        ),
+        false => (
+            sort_and_count(first, for_first),
+            sort_and_count(second, for_second),
+        ),
+    };
+    let all = first.iter().filter(|point| point.counted).count() as u64;
+    let (mut i, mut j, mut passed, mut pairs) = (0, 0, 0, 0);
+    for place in scratch.iter_mut() {
+        if j == second.len() || (i < first.len() && first[i].b <= second[j].b) {
+            passed += u64::from(first[i].counted);
+            *place = first[i];
+            i += 1;
+        } else {
+            if !second[j].counted {
+                pairs += all - passed;
+            }
+            *place = second[j];
+            j += 1;
         }
     }
-
-    /// How many inserted positions are < `position`.
-    fn before(&self, position: usize) -> u64 {
-        let mut node = position;
-        let mut count = 0;
-        while node > 0 {
-            count += self.counts[node];
-            node &= node - 1;
-        }
-        count
-    }
+    points.copy_from_slice(scratch);
+    below + above + pairs
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
 
 use crate::device::{Column, Device};
@@ -20,19 +20,31 @@ impl DeviceBatch {
         Self { rows, columns }
     }
 
-    /// Uploads the columns of `batch` for which `needed` says so.
-    pub(crate) fn upload(
+    /// Columns of `rows` rows on their way to the device, each from its parts; `None` for one that no one needs. The batch
+    /// can be used once it was received.
+    pub(crate) fn upload_ahead(
         device: &dyn Device,
-        batch: &RecordBatch,
-        needed: impl Fn(usize) -> bool,
+        rows: usize,
+        columns: impl IntoIterator<Item = Option<Vec<ArrayRef>>>,
     ) -> Result<Self> {
-        let columns = batch
-            .columns()
-            .iter()
-            .enumerate()
-            .map(|(i, array)| needed(i).then(|| device.upload(array)).transpose())
+        let columns = columns
+            .into_iter()
+            .map(|parts| parts.map(|parts| device.upload_ahead(&parts)).transpose())
             .collect::<Result<_>>()?;
-        Ok(Self::new(batch.num_rows(), columns))
+        Ok(Self::new(rows, columns))
+    }
+
+    /// What is done from now on sees the columns.
+    pub(crate) fn receive(self, device: &dyn Device) -> Result<Self> {
+        for column in self.columns.iter().flatten() {
+            device.receive(column)?;
+        }
+        Ok(self)
+    }
+
+    /// Whether reading it waits for the device.
+    pub(crate) fn lies_on_device(&self) -> bool {
+        self.columns.iter().flatten().any(|c| c.lies_on_device())
     }
 
     /// Downloads all columns.

@@ -121,6 +121,11 @@ impl Column {
         }
     }
 
+    /// Whether its values lie elsewhere than in the host's memory.
+    pub(crate) fn lies_on_device(&self) -> bool {
+        self.on_cuda().is_some()
+    }
+
     /// Its values, when they lie on a GPU.
     pub(super) fn on_cuda(&self) -> Option<&cuda::Values> {
         match &self.storage {

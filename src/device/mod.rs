@@ -83,6 +83,9 @@ pub(crate) trait Device: Debug + Send + Sync {
     /// How many pieces of output are worth computing at the same time.
     fn concurrent_pieces(&self) -> usize;
 
+    /// Rows of a chunk of the streamed side: enough to keep the device busy, few enough to begin and to cancel soon.
+    fn streamed_rows(&self) -> u64;
+
     /// Rows of one piece of output, when memory allows: enough to amortise its overhead.
     fn piece_rows(&self) -> usize;
 
@@ -95,8 +98,18 @@ pub(crate) trait Device: Debug + Send + Sync {
 
     // ---- the border ------------------------------------------------------------------------------------------------
 
-    /// Host → device.
-    fn upload(&self, array: &ArrayRef) -> Result<Arc<Column>>;
+    /// Whether uploading copies, so that nothing is gained by copying the parts of a column together before.
+    fn copies_uploads(&self) -> bool;
+
+    /// Host → device: a column from its parts, of which there is at least one.
+    fn upload(&self, parts: &[ArrayRef]) -> Result<Arc<Column>>;
+
+    /// The same for work to come, beside the work at hand: the column can be used once [`Device::receive`] was called for
+    /// it.
+    fn upload_ahead(&self, parts: &[ArrayRef]) -> Result<Arc<Column>>;
+
+    /// What is done from now on sees a column that was uploaded ahead.
+    fn receive(&self, column: &Column) -> Result<()>;
 
     /// Device → host.
     fn download(&self, column: &Column) -> Result<ArrayRef>;
@@ -150,7 +163,8 @@ pub(crate) trait Device: Debug + Send + Sync {
     /// Keys in the order of `sorted`, with the minimum and maximum of each block ("zone maps").
     fn zone_keys(&self, keys: &Keys, sorted: &Sorted) -> Result<ZonedKeys>;
 
-    /// For each row of `searching` the sorted positions that lie in its group and satisfy all bounds.
+    /// For each row of `searching` the sorted positions that lie in its group and satisfy all bounds. If `searching` is sorted
+    /// by keys, these are the first bound's.
     fn range_bounds(
         &self,
         sorted: &Sorted,

@@ -15,10 +15,11 @@ use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, apply_expression_roots,
 };
-use futures::{FutureExt, StreamExt, TryStreamExt};
+use futures::{FutureExt, StreamExt};
 
 use super::aggregate_run::AggregateRun;
-use super::join::{fmt_join, fmt_join_tree, gather, staged};
+use super::ahead::Ahead;
+use super::join::{fmt_join, fmt_join_tree, gather};
 use super::metrics::DeviceMetrics;
 use super::{CancelOnDrop, DeviceChunk, DeviceExec, DeviceStream, as_device, device_only, exactly};
 use crate::device::Device;
@@ -115,10 +116,14 @@ impl Driver {
             groups,
             metrics.clone(),
         )?;
+        let device = Arc::clone(&self.device);
+        let mut right = Ahead::new(self.right, device, run.needed_right(), metrics.clone());
+        right.start();
+        run = blocking(&metrics, run, AggregateRun::preload).await?.0;
         while !run.is_done() {
             if run.wants_right() {
-                match self.right.try_next().await? {
-                    Some(chunk) => run.push_right(staged(chunk)?)?,
+                match right.next().await? {
+                    Some(arriving) => run.push_right(arriving)?,
                     None => run.end_right(),
                 }
             }
@@ -128,11 +133,11 @@ impl Driver {
         output.try_grow(batch.get_array_memory_size())?;
         metrics.baseline.record_output(batch.num_rows());
         metrics.baseline.done();
-        Ok(DeviceChunk::Staged(StagedChunk {
-            batch,
-            failures: vec![],
-            reservation: Arc::new(output),
-        }))
+        Ok(DeviceChunk::Staged(StagedChunk::new(
+            vec![batch],
+            vec![],
+            output,
+        )))
     }
 }
 

@@ -17,6 +17,7 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use parking_lot::Mutex;
 
 use super::aggregate_ways::Way;
+use super::ahead::Arriving;
 use super::group_table::{GroupTable, group_columns};
 use super::matrix::{Matrix, NeededColumns, SearchedTile};
 use super::metrics::DeviceMetrics;
@@ -106,14 +107,25 @@ impl AggregateRun {
         matches!(self.state, State::Done)
     }
 
-    pub(super) fn push_right(&mut self, chunk: StagedChunk) -> Result<()> {
+    /// Columns of the right side that the device needs.
+    pub(super) fn needed_right(&self) -> &[bool] {
+        self.matrix.needed_right()
+    }
+
+    /// Uploads what can be before a right chunk is there.
+    pub(super) fn preload(&mut self) -> Result<()> {
+        self.matrix.preload()
+    }
+
+    pub(super) fn push_right(&mut self, arriving: Arriving) -> Result<()> {
+        let chunk = &arriving.chunk;
         self.right_flags = match self.spec.join.flags_side(Side::Right) {
             true => Some(self.device.flags(chunk.rows())?),
             false => None,
         };
-        let row_bytes = self.matrix.row_bytes(Some(&chunk))? + 16 * self.spec.aggregates.len();
+        let row_bytes = self.matrix.row_bytes(Some(chunk))? + 16 * self.spec.aggregates.len();
         self.size.fit(self.device.as_ref(), row_bytes);
-        self.matrix.push_right(chunk);
+        self.matrix.push_right(arriving)?;
         self.state = State::Tiles;
         Ok(())
     }

@@ -8,8 +8,9 @@ use arrow::array::RecordBatch;
 use arrow::compute::BatchCoalescer;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::Statistics;
+use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
 use datafusion::physical_plan::coop::cooperative;
@@ -29,7 +30,7 @@ use super::runs::{REPEATED_BYTES, Runs};
 use super::{BowtieJoinExec, DeviceChunk, as_device};
 use crate::column::DeviceBatch;
 use crate::device::Device;
-use crate::stream::has_small_dictionary;
+use crate::stream::{StagedChunk, has_small_dictionary};
 
 /// Brings the batches of a device node to the host, as batches of the session's size.
 #[derive(Debug)]
@@ -90,25 +91,68 @@ const MOST_COPIED_BYTES: usize = 1 << 30;
 /// Cuts and joins pieces into batches of the session's size, up to `fetch` rows.
 struct Batches {
     schema: SchemaRef,
-    device: Arc<dyn Device>,
     batch_size: usize,
     ready: VecDeque<RecordBatch>,
     runs: Option<Box<Runs>>,
     coalescer: BatchCoalescer,
     remaining: Option<usize>,
-    metrics: OutputMetrics,
+    metrics: Arc<OutputMetrics>,
+}
+
+/// A chunk on the host.
+enum Landed {
+    Rows(RecordBatch),
+    Staged(StagedChunk),
+    Runs(Box<Runs>),
+}
+
+/// Chunks that come down at the same time: one is read while the next is on its way.
+const LANDING: usize = 2;
+
+/// Brings chunks down.
+#[derive(Clone)]
+struct Landing {
+    device: Arc<dyn Device>,
+    schema: SchemaRef,
+    metrics: Arc<OutputMetrics>,
+}
+
+impl Landing {
+    async fn land(self, chunk: Result<DeviceChunk>) -> Result<Landed> {
+        Ok(match chunk? {
+            DeviceChunk::Staged(chunk) => Landed::Staged(chunk),
+            DeviceChunk::Runs(runs) => Landed::Runs(runs),
+            DeviceChunk::Resident(batch) => Landed::Rows(match batch.lies_on_device() {
+                false => self.download(&batch)?,
+                // Waiting for the device would hold up the other tasks of this thread.
+                true => SpawnedTask::spawn_blocking(move || self.download(&batch))
+                    .join_unwind()
+                    .await
+                    .map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))??,
+            }),
+        })
+    }
+
+    fn download(&self, batch: &DeviceBatch) -> Result<RecordBatch> {
+        let _timer = self.metrics.elapsed_compute.timer();
+        self.metrics.downloaded_bytes.add(batch.bytes() as usize);
+        self.metrics.bytes.add(batch.bytes() as usize);
+        Ok(batch.download(self.device.as_ref(), &self.schema)?)
+    }
 }
 
 impl Batches {
-    fn push(&mut self, chunk: DeviceChunk) -> Result<()> {
+    fn push(&mut self, chunk: Landed) -> Result<()> {
         match chunk {
-            DeviceChunk::Resident(batch) => self.push_rows(self.download(&batch)?),
-            DeviceChunk::Staged(chunk) => {
-                let bytes = chunk.batch.get_array_memory_size();
-                self.metrics.bytes.add(bytes);
-                self.push_rows(chunk.batch.clone())
+            Landed::Rows(batch) => self.push_rows(batch),
+            Landed::Staged(chunk) => {
+                for batch in chunk.batches() {
+                    self.metrics.bytes.add(batch.get_array_memory_size());
+                    self.push_rows(batch.clone())?;
+                }
+                Ok(())
             }
-            DeviceChunk::Runs(runs) => {
+            Landed::Runs(runs) => {
                 self.runs = Some(runs);
                 Ok(())
             }
@@ -171,12 +215,6 @@ impl Batches {
         self.coalescer.finish_buffered_batch()?;
         self.ready.extend(self.coalescer.next_completed_batch());
         Ok(())
-    }
-
-    fn download(&self, batch: &DeviceBatch) -> Result<RecordBatch> {
-        self.metrics.downloaded_bytes.add(batch.bytes() as usize);
-        self.metrics.bytes.add(batch.bytes() as usize);
-        Ok(batch.download(self.device.as_ref(), &self.schema)?)
     }
 
     fn is_satisfied(&self) -> bool {
@@ -243,15 +281,23 @@ impl ExecutionPlan for BowtieDownloadExec {
         let batch_size = context.session_config().batch_size().max(1);
         let batches = Box::new(Batches {
             schema: self.schema(),
-            device: Arc::clone(&self.device),
             batch_size,
             ready: VecDeque::new(),
             runs: None,
             coalescer: BatchCoalescer::new(self.schema(), batch_size),
             remaining: self.fetch(),
-            metrics: OutputMetrics::new(&self.metrics, partition),
+            metrics: Arc::new(OutputMetrics::new(&self.metrics, partition)),
         });
+        let landing = Landing {
+            device: Arc::clone(&self.device),
+            schema: self.schema(),
+            metrics: Arc::clone(&batches.metrics),
+        };
         let input = as_device(&self.input)?.execute_device(context)?;
+        let input = input
+            .map(move |chunk| landing.clone().land(chunk))
+            .buffered(LANDING)
+            .boxed();
         let stream = futures::stream::try_unfold(
             (Some(input), batches),
             |(mut input, mut batches)| async move {

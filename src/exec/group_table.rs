@@ -115,7 +115,7 @@ impl GroupTable {
                 let values: ArrayRef = match aggregate.argument {
                     None => Arc::new(rows.clone()),
                     Some((of, column)) if of == side => {
-                        take(&chunk.batch.column(column).slice(first, len), &rows, None)?
+                        take(&chunk.whole(column)?.slice(first, len), &rows, None)?
                     }
                     Some((other, column)) => {
                         new_null_array(spec.join.input(other).data_type(column), rows.len())
@@ -192,7 +192,7 @@ pub(super) fn group_columns(
     spec.group_columns
         .iter()
         .map(|column| {
-            let column = chunk.batch.column(*column).slice(first, len);
+            let column = chunk.whole(*column)?.slice(first, len);
             // As DataFusion's own aggregation: −0.0 and 0.0 are one group.
             Ok(normalize_float_zero(&take(&column, rows, None)?))
         })

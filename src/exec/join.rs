@@ -19,6 +19,7 @@ use datafusion::physical_plan::{
 };
 use futures::{StreamExt, TryStreamExt};
 
+use super::ahead::Ahead;
 use super::join_run::JoinRun;
 use super::metrics::DeviceMetrics;
 use super::{CancelOnDrop, DeviceChunk, DeviceExec, DeviceStream, as_device, device_only, exactly};
@@ -210,7 +211,9 @@ pub(super) fn fmt_join_tree(
 /// Everything an execution holds between two steps.
 struct Driver {
     left: Option<DeviceStream>,
-    right: DeviceStream,
+    /// Until the left side is there.
+    right: Option<DeviceStream>,
+    ahead: Option<Ahead>,
     /// Taken while a step runs.
     run: Option<JoinRun>,
     /// The step that runs while the pieces of the last one are read.
@@ -252,7 +255,7 @@ impl Driver {
                 let budget = self.device.budget();
                 let room = budget.in_use_by_all() < budget.limit() / 2;
                 match room && !run.is_done() && !run.wants_right() {
-                    true => self.step = Some(self.start(run)),
+                    true => self.step = Some(self.start(run, JoinRun::step)),
                     false => self.run = Some(run),
                 }
                 continue;
@@ -262,12 +265,16 @@ impl Driver {
                 if left.is_empty() && !needs_right_without_left(self.spec.kind) {
                     return Ok(None);
                 }
-                self.run = Some(JoinRun::new(
-                    Arc::clone(&self.device),
-                    Arc::clone(&self.spec),
-                    left,
-                    self.metrics.clone(),
-                )?);
+                let (device, metrics) = (Arc::clone(&self.device), self.metrics.clone());
+                let run = JoinRun::new(device, Arc::clone(&self.spec), left, metrics.clone())?;
+                if let Some(right) = self.right.take() {
+                    let device = Arc::clone(&self.device);
+                    let mut ahead = Ahead::new(right, device, run.needed_right(), metrics);
+                    ahead.start();
+                    self.ahead = Some(ahead);
+                }
+                self.step = Some(self.start(run, |run| run.preload().map(|()| vec![])));
+                continue;
             }
             let Some(mut run) = self.run.take() else {
                 return Ok(None);
@@ -277,12 +284,16 @@ impl Driver {
                 return Ok(None);
             }
             if run.wants_right() {
-                match self.right.try_next().await? {
-                    Some(chunk) => run.push_right(staged(chunk)?)?,
+                let arriving = match &mut self.ahead {
+                    Some(ahead) => ahead.next().await?,
+                    None => None,
+                };
+                match arriving {
+                    Some(arriving) => run.push_right(arriving)?,
                     None => run.end_right(),
                 }
             }
-            self.step = Some(self.start(run));
+            self.step = Some(self.start(run, JoinRun::step));
         }
     }
 
@@ -290,11 +301,12 @@ impl Driver {
     fn start(
         &self,
         mut run: JoinRun,
+        step: fn(&mut JoinRun) -> crate::error::Result<Vec<DeviceChunk>>,
     ) -> SpawnedTask<(JoinRun, crate::error::Result<Vec<DeviceChunk>>)> {
         let elapsed = self.metrics.baseline.elapsed_compute().clone();
         SpawnedTask::spawn_blocking(move || {
             let _timer = elapsed.timer();
-            let made = run.step();
+            let made = step(&mut run);
             (run, made)
         })
     }
@@ -333,7 +345,8 @@ impl DeviceExec for BowtieJoinExec {
         let cancel = CancelOnDrop::default();
         let driver = Box::new(Driver {
             left: Some(as_device(&self.left)?.execute_device(Arc::clone(&context))?),
-            right: as_device(&self.right)?.execute_device(context)?,
+            right: Some(as_device(&self.right)?.execute_device(context)?),
+            ahead: None,
             run: None,
             step: None,
             ready: VecDeque::new(),

@@ -7,6 +7,7 @@ use datafusion::common::JoinType;
 use parking_lot::Mutex;
 
 use super::DeviceChunk;
+use super::ahead::Arriving;
 use super::matrix::{Matrix, NeededColumns, SearchedTile};
 use super::metrics::DeviceMetrics;
 use super::pieces::PieceSize;
@@ -108,14 +109,25 @@ impl JoinRun {
         matches!(self.state, State::Done)
     }
 
-    pub(super) fn push_right(&mut self, chunk: StagedChunk) -> Result<()> {
+    /// Columns of the right side that the device needs.
+    pub(super) fn needed_right(&self) -> &[bool] {
+        self.matrix.needed_right()
+    }
+
+    /// Uploads what can be before a right chunk is there.
+    pub(super) fn preload(&mut self) -> Result<()> {
+        self.matrix.preload()
+    }
+
+    pub(super) fn push_right(&mut self, arriving: Arriving) -> Result<()> {
+        let chunk = &arriving.chunk;
         self.right_flags = match self.spec.flags_side(Side::Right) {
             true => Some(self.device.flags(chunk.rows())?),
             false => None,
         };
-        let row_bytes = self.matrix.row_bytes(Some(&chunk))?;
+        let row_bytes = self.matrix.row_bytes(Some(chunk))?;
         self.size.fit(self.device.as_ref(), row_bytes);
-        self.matrix.push_right(chunk);
+        self.matrix.push_right(arriving)?;
         self.state = State::Tiles;
         Ok(())
     }
@@ -370,10 +382,9 @@ impl JoinRun {
         if rows.len() == 0 {
             return Ok(None);
         }
-        let slice = chunk.batch.slice(from, len);
         let needed = |i| self.spec.output.contains(&Output::Column(side, i));
         let upload_timer = self.metrics.upload_time.timer();
-        let batch = DeviceBatch::upload(device, &slice, needed)?;
+        let batch = chunk.upload(device, &piece, needed)?;
         upload_timer.done();
         self.metrics.uploaded_bytes.add(batch.bytes() as usize);
         let columns = self

@@ -18,9 +18,9 @@ use std::sync::Arc;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::column::DeviceBatch;
-use crate::device::width::mean_bytes;
 use crate::device::{Buffer, Device};
 use crate::error::{BowtieError, Result};
+use crate::exec::ahead::Arriving;
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::residual;
 use crate::ops::theta::{RowPairs, Search, SortedSide};
@@ -155,9 +155,9 @@ impl NeededColumns {
     /// Mean bytes of a row of the needed columns of a chunk of `side`.
     fn row_bytes(&self, side: Side, chunk: &StagedChunk) -> Result<usize> {
         let mut bytes = 0;
-        for (array, needed) in chunk.batch.columns().iter().zip(self.of_side(side)) {
+        for (column, needed) in self.of_side(side).iter().enumerate() {
             if *needed {
-                bytes += mean_bytes(array)? as usize;
+                bytes += chunk.mean_bytes(column)? as usize;
             }
         }
         Ok(bytes)
@@ -231,8 +231,51 @@ impl Matrix {
         self.right.as_ref()
     }
 
+    /// Columns of the right side that the device needs.
+    pub(super) fn needed_right(&self) -> &[bool] {
+        &self.needed.right
+    }
+
+    /// Uploads the first left chunk, if there is room, before a right chunk is there.
+    pub(super) fn preload(&mut self) -> Result<()> {
+        let rows = match self.left.first() {
+            Some(chunk) => 0..chunk.rows(),
+            None => return Ok(()),
+        };
+        match self.upload(Side::Left, 0, &rows) {
+            Ok(batch) => {
+                self.resident_left = Some(Resident {
+                    chunk: 0,
+                    rows,
+                    batch,
+                    index: None,
+                });
+                Ok(())
+            }
+            Err(error) if error.is_out_of_device_memory() => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Rows of left chunk `left_chunk`, or of the right chunk at hand, on the device.
+    fn upload(&self, side: Side, left_chunk: usize, rows: &Range<usize>) -> Result<DeviceBatch> {
+        let _timer = self.metrics.upload_time.timer();
+        let chunk = match side {
+            Side::Left => &self.left[left_chunk],
+            Side::Right => self
+                .right
+                .as_ref()
+                .ok_or_else(|| BowtieError::Internal("a tile without a right chunk".into()))?,
+        };
+        let needed = self.needed.of_side(side);
+        let batch = chunk.upload(self.device.as_ref(), rows, |i| needed[i])?;
+        self.metrics.uploaded_bytes.add(batch.bytes() as usize);
+        Ok(batch)
+    }
+
     /// Begins the next right chunk.
-    pub(super) fn push_right(&mut self, chunk: StagedChunk) {
+    pub(super) fn push_right(&mut self, arriving: Arriving) -> Result<()> {
+        let Arriving { chunk, uploaded } = arriving;
         let mut tiles: Vec<Tile> = self
             .left
             .iter()
@@ -249,8 +292,17 @@ impl Matrix {
         }
         self.tiles = tiles;
         self.right_chunks += 1;
-        self.resident_right = None;
+        self.resident_right = match uploaded {
+            Some(batch) => Some(Resident {
+                chunk: self.right_chunks,
+                rows: 0..chunk.rows(),
+                batch: batch.receive(self.device.as_ref())?,
+                index: None,
+            }),
+            None => None,
+        };
         self.right = Some(chunk);
+        Ok(())
     }
 
     /// Ends the right chunk at hand.
@@ -314,26 +366,18 @@ impl Matrix {
                 return Err(BowtieError::DataFusion(Arc::clone(error)));
             }
         }
-        let column = |side: Side, index: usize| match side {
-            Side::Left => left_chunk.batch.column(index),
-            Side::Right => right_chunk.batch.column(index),
+        let parts = |side: Side, index: usize| match side {
+            Side::Left => left_chunk.parts(index),
+            Side::Right => right_chunk.parts(index),
         };
         let failed = !left_chunk.failures.is_empty() || !right_chunk.failures.is_empty();
         let chunks = (tile.left_chunk, self.right_chunks);
         let guarded = match self.guarded {
             Some((of, holds)) if of == chunks => holds,
-            _ => self.spec.guards.iter().all(|guard| guard.holds(column)),
+            _ => self.spec.guards.iter().all(|guard| guard.holds(parts)),
         };
         self.guarded = Some((chunks, guarded));
         let whole_filter = failed || !guarded;
-        let upload = |chunk: &StagedChunk, rows: &Range<usize>, side: Side| {
-            let _timer = self.metrics.upload_time.timer();
-            let slice = chunk.batch.slice(rows.start, rows.len());
-            let needed = self.needed.of_side(side);
-            let batch = DeviceBatch::upload(self.device.as_ref(), &slice, |i| needed[i])?;
-            self.metrics.uploaded_bytes.add(batch.bytes() as usize);
-            Ok::<_, BowtieError>(batch)
-        };
         let keep = |resident: &mut Option<Resident>, chunk: usize, rows: &Range<usize>| {
             resident.take_if(|r| r.chunk != chunk || r.rows != *rows);
         };
@@ -343,7 +387,7 @@ impl Matrix {
             self.resident_left = Some(Resident {
                 chunk: tile.left_chunk,
                 rows: tile.left.clone(),
-                batch: upload(left_chunk, &tile.left, Side::Left)?,
+                batch: self.upload(Side::Left, tile.left_chunk, &tile.left)?,
                 index: None,
             });
         }
@@ -351,7 +395,7 @@ impl Matrix {
             self.resident_right = Some(Resident {
                 chunk: self.right_chunks,
                 rows: tile.right.clone(),
-                batch: upload(right_chunk, &tile.right, Side::Right)?,
+                batch: self.upload(Side::Right, tile.left_chunk, &tile.right)?,
                 index: None,
             });
         }

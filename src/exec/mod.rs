@@ -3,6 +3,7 @@
 mod aggregate;
 mod aggregate_run;
 mod aggregate_ways;
+mod ahead;
 mod download;
 mod group_table;
 mod join;
@@ -10,6 +11,7 @@ mod join_run;
 mod matrix;
 mod metrics;
 mod partial_states;
+mod partitions;
 mod pieces;
 mod residual;
 mod runs;

@@ -10,27 +10,25 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
 use datafusion::physical_expr_common::physical_expr::fmt_sql;
-use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::{
-    ChildStats, DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties,
-    PlanProperties, StatisticsArgs,
+    ChildStats, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, StatisticsArgs,
 };
 use futures::{StreamExt, TryStreamExt};
 
-use super::{DeviceChunk, DeviceExec, DeviceStream, device_only};
+use super::{DeviceChunk, DeviceExec, DeviceStream, device_only, partitions};
 use crate::device::Device;
 use crate::options::BowtieOptions;
 use crate::spec::{Side, SideInput};
-use crate::stream::{ChunkLimits, Chunker};
+use crate::stream::{ChunkLimits, Chunker, Evaluator};
 
 /// Gathers all partitions of its input into chunks for a device, and evaluates key expressions on them.
 ///
 /// ```text
-/// input partition 0 ──┐
-/// input partition 1 ──┼─► Chunker: concatenate, evaluate ─► chunks, staged on the host
-/// input partition 2 ──┘
+/// input partition 0 ─► evaluate ──┐
+/// input partition 1 ─► evaluate ──┼─► Chunker ─► chunks, staged on the host
+/// input partition 2 ─► evaluate ──┘
 /// ```
 ///
 /// The node that reads a chunk uploads the columns that it needs when the device has room, and so may upload a chunk in
@@ -104,19 +102,21 @@ impl DeviceExec for BowtieUploadExec {
     fn execute_device(&self, context: Arc<TaskContext>) -> Result<DeviceStream> {
         let options = BowtieOptions::of(context.session_config().options());
         let limits = ChunkLimits::new(
-            self.device.budget().limit(),
+            self.device.as_ref(),
+            &self.schema(),
             options.chunk_rows.0,
             self.side,
         );
         let metrics = BaselineMetrics::new(&self.metrics, 0);
         let chunker = Chunker::new(
             format!("BowtieUpload[{}]", self.side),
-            self.schema(),
-            self.columns.expressions.clone(),
+            &self.schema(),
+            self.device.as_ref(),
             limits,
             context.memory_pool(),
         );
-        let input = all_partitions(&self.input, &context)?;
+        let evaluator = Evaluator::new(self.schema(), &self.columns.expressions);
+        let input = partitions::evaluated(&self.input, &context, &evaluator, &metrics)?;
         // (input, chunker): the input is None once it is at its end.
         let chunks = futures::stream::try_unfold(
             (Some(input), chunker, metrics),
@@ -125,7 +125,7 @@ impl DeviceExec for BowtieUploadExec {
                     let batch = batches.next().await.transpose()?;
                     let timer = metrics.elapsed_compute().timer();
                     let chunks = match batch {
-                        Some(batch) => chunker.push(&batch)?,
+                        Some(batch) => chunker.push(batch)?,
                         None => {
                             input = None;
                             chunker.flush()?
@@ -144,17 +144,6 @@ impl DeviceExec for BowtieUploadExec {
             },
         );
         Ok(chunks.try_flatten().map_ok(DeviceChunk::Staged).boxed())
-    }
-}
-
-/// One stream of the batches of all partitions, which run at the same time.
-fn all_partitions(
-    input: &Arc<dyn ExecutionPlan>,
-    context: &Arc<TaskContext>,
-) -> Result<SendableRecordBatchStream> {
-    match input.output_partitioning().partition_count() {
-        1 => input.execute(0, Arc::clone(context)),
-        _ => CoalescePartitionsExec::new(Arc::clone(input)).execute(0, Arc::clone(context)),
     }
 }
 

@@ -9,10 +9,12 @@ use super::source::JoinSource;
 use crate::error::Decline;
 use crate::options::{BowtieOptions, Offload};
 use crate::spec::{ColumnComparison, ConditionDisplay, Side, Strategy};
-use crate::stream::ChunkLimits;
 
 /// Below so many pairs DataFusion's nested loop takes less time than starting a device operator.
 const FEW_PAIRS: u64 = 1 << 16;
+
+/// Rows that are sure to be one chunk of the streamed side on every device, when memory allows.
+const ONE_CHUNK: u64 = 1 << 20;
 
 /// Rows of an input, as far as the plan knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,7 +76,7 @@ pub(super) fn pays_on_host(
 /// each searching row is a run of output with values of its own, so the fewer search, the less is written.
 fn left_searches_fewer((left, right): (Estimate, Estimate)) -> bool {
     match (left.rows(), right.rows()) {
-        (Some(left), Some(right)) => left < right && right <= ChunkLimits::STREAMED_ROWS,
+        (Some(left), Some(right)) => left < right && right <= ONE_CHUNK,
         _ => false,
     }
 }

@@ -1,8 +1,9 @@
 //! Guards: what must hold of a tile's values for a rewritten condition to be exact.
 
+use arrow::array::downcast_integer;
 use arrow::array::{ArrayRef, AsArray};
 use arrow::compute::{cast, max, min};
-use arrow::datatypes::{DataType, Decimal128Type, Float64Type};
+use arrow::datatypes::{DataType, Float64Type};
 
 use super::Side;
 
@@ -25,8 +26,11 @@ pub(crate) enum Guard {
 const LARGEST_FLOAT: f64 = 1e300;
 
 impl Guard {
-    /// Whether it holds, given the columns of the chunks.
-    pub(crate) fn holds<'a>(&self, column: impl Fn(Side, usize) -> &'a ArrayRef) -> bool {
+    /// Whether it holds, given the parts of the chunks' columns.
+    pub(crate) fn holds<'a, Parts: Iterator<Item = &'a ArrayRef>>(
+        &self,
+        parts: impl Fn(Side, usize) -> Parts,
+    ) -> bool {
         match *self {
             Self::NoOverflow {
                 first,
@@ -36,8 +40,8 @@ impl Guard {
                 high,
             } => {
                 let extremes = (
-                    extremes(column(first.0, first.1)),
-                    extremes(column(second.0, second.1)),
+                    Extremes::of(parts(first.0, first.1)),
+                    Extremes::of(parts(second.0, second.1)),
                 );
                 match extremes {
                     (Extremes::Of(a, b), Extremes::Of(c, d)) => {
@@ -49,8 +53,8 @@ impl Guard {
                     _ => true,
                 }
             }
-            Self::Finite((side, index)) => {
-                let Ok(values) = cast(column(side, index), &DataType::Float64) else {
+            Self::Finite((side, index)) => parts(side, index).all(|part| {
+                let Ok(values) = cast(part, &DataType::Float64) else {
                     return false;
                 };
                 let values = values.as_primitive::<Float64Type>();
@@ -58,7 +62,7 @@ impl Guard {
                     .iter()
                     .flatten()
                     .all(|v| v.is_finite() && v.abs() <= LARGEST_FLOAT)
-            }
+            }),
         }
     }
 }
@@ -70,16 +74,30 @@ enum Extremes {
     Unknown,
 }
 
-/// Least and greatest value of an integer column.
+impl Extremes {
+    /// Least and greatest value of an integer column.
+    fn of<'a>(parts: impl Iterator<Item = &'a ArrayRef>) -> Self {
+        parts.fold(Self::Nothing, |all, part| match (all, extremes(part)) {
+            (Self::Of(a, b), Self::Of(c, d)) => Self::Of(a.min(c), b.max(d)),
+            (Self::Unknown, _) | (_, Self::Unknown) => Self::Unknown,
+            (Self::Nothing, other) | (other, Self::Nothing) => other,
+        })
+    }
+}
+
 fn extremes(array: &ArrayRef) -> Extremes {
-    // 64-bit integers have at most 20 digits.
-    let Ok(values) = cast(array, &DataType::Decimal128(20, 0)) else {
-        return Extremes::Unknown;
-    };
-    let values = values.as_primitive::<Decimal128Type>();
-    match (min(values), max(values)) {
-        (Some(least), Some(greatest)) => Extremes::Of(least, greatest),
-        _ => Extremes::Nothing,
+    macro_rules! of {
+        ($type:ty) => {{
+            let values = array.as_primitive::<$type>();
+            match (min(values), max(values)) {
+                (Some(least), Some(greatest)) => Extremes::Of(least.into(), greatest.into()),
+                _ => Extremes::Nothing,
+            }
+        }};
+    }
+    downcast_integer! {
+        array.data_type() => (of),
+        _ => Extremes::Unknown,
     }
 }
 
@@ -103,7 +121,7 @@ mod tests {
                 low: i32::MIN.into(),
                 high: i32::MAX.into(),
             }
-            .holds(|side, _| if side == Side::Left { &left } else { &right })
+            .holds(|side, _| std::iter::once(if side == Side::Left { &left } else { &right }))
         };
         assert!(holds(true));
         assert!(!holds(false));
@@ -113,7 +131,7 @@ mod tests {
     fn floats_must_be_finite() {
         let check = |values: Vec<Option<f64>>| {
             let array: ArrayRef = Arc::new(Float64Array::from(values));
-            Guard::Finite((Side::Left, 0)).holds(|_, _| &array)
+            Guard::Finite((Side::Left, 0)).holds(|_, _| std::iter::once(&array))
         };
         assert!(check(vec![Some(1.5), None]));
         assert!(!check(vec![Some(f64::NAN)]));

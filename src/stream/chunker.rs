@@ -1,16 +1,17 @@
-//! [`Chunker`]: gathers batches into chunks and evaluates the key expressions on each.
+//! [`Evaluator`]: adds the key expressions to each batch; [`Chunker`]: gathers batches into chunks.
 
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow::compute::concat_batches;
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use arrow::error::ArrowError;
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion::physical_expr::PhysicalExpr;
 
 use super::StagedChunk;
+use crate::device::Device;
 use crate::spec::Side;
 
 /// How large a chunk may grow.
@@ -23,86 +24,163 @@ pub(crate) struct ChunkLimits {
 impl ChunkLimits {
     /// Bytes that a row's keys, ranges and offsets take on the device beside its columns, generously.
     const WORK_BYTES_PER_ROW: u64 = 128;
-    /// Rows of a streamed chunk: enough to keep all cores busy, few enough to begin and to cancel soon.
-    pub(crate) const STREAMED_ROWS: u64 = 1 << 20;
     /// Arrow's 32-bit offsets hold 2 GiB of characters.
-    const MOST_BYTES: u64 = 1 << 30;
+    const MOST_BYTES_OF_TEXT: u64 = 1 << 30;
 
-    /// Limits for chunks of `side` under a budget of `device_memory` bytes. The left side is gathered whole, the right
-    /// side is streamed; each may use a share of the budget for its columns and one for its work.
-    pub(crate) fn new(device_memory: u64, chunk_rows: Option<usize>, side: Side) -> Self {
+    /// Limits for chunks of `side` on `device`. The left side is gathered whole, the right side is streamed; each may use a
+    /// share of the device's budget for its columns and one for its work.
+    pub(crate) fn new(
+        device: &dyn Device,
+        schema: &SchemaRef,
+        chunk_rows: Option<usize>,
+        side: Side,
+    ) -> Self {
+        let device_memory = device.budget().limit();
         let by_memory = device_memory / 4 / Self::WORK_BYTES_PER_ROW;
         let rows = match side {
             Side::Left => by_memory,
-            Side::Right => by_memory.min(Self::STREAMED_ROWS),
+            Side::Right => by_memory.min(device.streamed_rows()),
         };
         let rows = (rows as usize).clamp(1, crate::device::MAX_CHUNK_ROWS);
         Self {
             rows: chunk_rows.map_or(rows, |limit| limit.min(rows)),
-            bytes: (device_memory / 8).min(Self::MOST_BYTES) as usize,
+            bytes: match schema.fields().iter().all(is_of_fixed_width) {
+                true => device_memory / 8,
+                false => (device_memory / 8).min(Self::MOST_BYTES_OF_TEXT),
+            } as usize,
         }
+    }
+}
+
+fn is_of_fixed_width(field: &FieldRef) -> bool {
+    let data_type = field.data_type();
+    data_type.primitive_width().is_some() || *data_type == DataType::Boolean
+}
+
+/// Adds the key expressions of a side to its batches, on the thread that reads them.
+#[derive(Debug, Clone)]
+pub(crate) struct Evaluator {
+    /// The columns of the plan below, then one for each of `expressions`.
+    schema: SchemaRef,
+    expressions: Arc<[Arc<dyn PhysicalExpr>]>,
+}
+
+/// A batch with its evaluated columns; those that have no value on some row are NULL, and it is noted why.
+#[derive(Debug)]
+pub(crate) struct Evaluated {
+    batch: RecordBatch,
+    failures: Vec<(usize, Arc<DataFusionError>)>,
+}
+
+impl Evaluator {
+    pub(crate) fn new(schema: SchemaRef, expressions: &[Arc<dyn PhysicalExpr>]) -> Self {
+        Self {
+            schema,
+            expressions: expressions.into(),
+        }
+    }
+
+    pub(crate) fn evaluate(&self, batch: &RecordBatch) -> Result<Evaluated> {
+        let rows = batch.num_rows();
+        let mut columns = batch.columns().to_vec();
+        let mut failures = vec![];
+        for (i, expression) in self.expressions.iter().enumerate() {
+            let evaluated = expression
+                .evaluate(batch)
+                .and_then(|value| value.into_array(rows));
+            columns.push(match evaluated {
+                Ok(array) => array,
+                Err(error) => {
+                    let column = batch.num_columns() + i;
+                    failures.push((column, Arc::new(error)));
+                    new_null_array(self.schema.field(column).data_type(), rows)
+                }
+            });
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        Ok(Evaluated {
+            batch: RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?,
+            failures,
+        })
     }
 }
 
 /// Gathers batches into chunks. Everything it holds is reserved in DataFusion's memory pool.
 #[derive(Debug)]
 pub(crate) struct Chunker {
-    schema: SchemaRef,
-    expressions: Vec<Arc<dyn PhysicalExpr>>,
     limits: ChunkLimits,
     pool: Arc<dyn MemoryPool>,
     name: String,
-    waiting: Vec<RecordBatch>,
-    waiting_rows: usize,
-    waiting_bytes: usize,
+    waiting: Waiting,
     reservation: MemoryReservation,
+    /// Whether the batches of a chunk are copied together at once: where the device takes columns as they are; and where it
+    /// may fail, as with dictionaries that have small keys.
+    together: bool,
+}
+
+/// Batches of the next chunk.
+#[derive(Debug, Default)]
+struct Waiting {
+    batches: Vec<RecordBatch>,
+    rows: usize,
+    bytes: usize,
+    failures: Vec<(usize, Arc<DataFusionError>)>,
 }
 
 impl Chunker {
-    /// `schema` is that of the chunks: the batches' columns, then one for each of `expressions`.
     pub(crate) fn new(
         name: String,
-        schema: SchemaRef,
-        expressions: Vec<Arc<dyn PhysicalExpr>>,
+        schema: &SchemaRef,
+        device: &dyn Device,
         limits: ChunkLimits,
         pool: &Arc<dyn MemoryPool>,
     ) -> Self {
+        let fields = schema.fields();
         Self {
-            schema,
-            expressions,
             limits,
             reservation: MemoryConsumer::new(name.clone()).register(pool),
             pool: Arc::clone(pool),
             name,
-            waiting: vec![],
-            waiting_rows: 0,
-            waiting_bytes: 0,
+            waiting: Waiting::default(),
+            together: !device.copies_uploads()
+                || fields
+                    .iter()
+                    .any(|field| has_small_dictionary(field.data_type())),
         }
     }
 
     /// Takes a batch; returns the chunks that are full with it.
-    pub(crate) fn push(&mut self, batch: &RecordBatch) -> Result<Vec<StagedChunk>> {
+    pub(crate) fn push(&mut self, evaluated: Evaluated) -> Result<Vec<StagedChunk>> {
+        let Evaluated { batch, failures } = evaluated;
         let mut full = vec![];
         let mut from = 0;
-        let row_bytes = batch_bytes(batch) / batch.num_rows().max(1);
+        let row_bytes = batch_bytes(&batch) / batch.num_rows().max(1);
         while from < batch.num_rows() {
-            let room = self.limits.rows - self.waiting_rows;
-            let rows_of_bytes =
-                self.limits.bytes.saturating_sub(self.waiting_bytes) / row_bytes.max(1);
+            let waiting = &mut self.waiting;
+            let room = self.limits.rows - waiting.rows;
+            let rows_of_bytes = self.limits.bytes.saturating_sub(waiting.bytes) / row_bytes.max(1);
             // One row is always taken, however wide.
-            let least = usize::from(self.waiting_rows == 0);
+            let least = usize::from(waiting.rows == 0);
             let rows = room
                 .min(rows_of_bytes.max(least))
                 .min(batch.num_rows() - from);
             if rows > 0 {
                 let bytes = rows * row_bytes;
                 self.reservation.try_grow(bytes)?;
-                self.waiting.push(batch.slice(from, rows));
-                self.waiting_rows += rows;
-                self.waiting_bytes += bytes;
+                waiting.batches.push(match rows == batch.num_rows() {
+                    true => batch.clone(),
+                    false => batch.slice(from, rows),
+                });
+                waiting.rows += rows;
+                waiting.bytes += bytes;
+                for (column, error) in &failures {
+                    if waiting.failures.iter().all(|(known, _)| known != column) {
+                        waiting.failures.push((*column, Arc::clone(error)));
+                    }
+                }
                 from += rows;
             }
-            if rows == 0 || self.waiting_rows == self.limits.rows {
+            if rows == 0 || self.waiting.rows == self.limits.rows {
                 full.extend(self.flush()?);
             }
         }
@@ -112,22 +190,27 @@ impl Chunker {
     /// What is waiting, as a last chunk, or as several when their dictionaries together have more values than their keys
     /// can tell apart.
     pub(crate) fn flush(&mut self) -> Result<Vec<StagedChunk>> {
-        if self.waiting_rows == 0 {
+        let waiting = std::mem::take(&mut self.waiting);
+        if waiting.rows == 0 {
             return Ok(vec![]);
         }
-        let batches = std::mem::take(&mut self.waiting);
-        self.waiting_rows = 0;
-        let waiting_bytes = std::mem::take(&mut self.waiting_bytes);
-        let copies = self.together(batches)?;
-        self.reservation.shrink(waiting_bytes);
-        copies
+        if !self.together {
+            let reservation = self.reservation.split(waiting.bytes);
+            let chunk = StagedChunk::new(waiting.batches, waiting.failures, reservation);
+            return Ok(vec![chunk]);
+        }
+        let copies = self.copy_together(waiting.batches)?;
+        self.reservation.shrink(waiting.bytes);
+        Ok(copies
             .into_iter()
-            .map(|(batch, reservation)| self.stage(batch, reservation))
-            .collect()
+            .map(|(batch, reservation)| {
+                StagedChunk::new(vec![batch], waiting.failures.clone(), reservation)
+            })
+            .collect())
     }
 
     /// One copy of all batches; two of each half when they cannot be copied together.
-    fn together(
+    fn copy_together(
         &self,
         mut batches: Vec<RecordBatch>,
     ) -> Result<Vec<(RecordBatch, MemoryReservation)>> {
@@ -143,8 +226,8 @@ impl Chunker {
                 Err(ArrowError::DictionaryKeyOverflowError) => {
                     drop(reservation);
                     let second = batches.split_off(batches.len() / 2);
-                    let mut copies = self.together(batches)?;
-                    copies.extend(self.together(second)?);
+                    let mut copies = self.copy_together(batches)?;
+                    copies.extend(self.copy_together(second)?);
                     return Ok(copies);
                 }
                 Err(error) => return Err(error.into()),
@@ -155,34 +238,6 @@ impl Chunker {
             .map(|batch| (batch, reservation))
             .into_iter()
             .collect())
-    }
-
-    /// Evaluates the key expressions on a chunk's rows.
-    fn stage(&self, batch: RecordBatch, reservation: MemoryReservation) -> Result<StagedChunk> {
-        let rows = batch.num_rows();
-        let mut columns = batch.columns().to_vec();
-        let mut failures = vec![];
-        for (i, expression) in self.expressions.iter().enumerate() {
-            let evaluated = expression
-                .evaluate(&batch)
-                .and_then(|value| value.into_array(rows));
-            let array: ArrayRef = match evaluated {
-                Ok(array) => array,
-                Err(error) => {
-                    let column = batch.num_columns() + i;
-                    failures.push((column, Arc::new(error)));
-                    new_null_array(self.schema.field(column).data_type(), rows)
-                }
-            };
-            reservation.try_grow(array_bytes(&array))?;
-            columns.push(array);
-        }
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        Ok(StagedChunk {
-            batch: RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?,
-            failures,
-            reservation: Arc::new(reservation),
-        })
     }
 }
 
@@ -227,6 +282,10 @@ fn batch_bytes(batch: &RecordBatch) -> usize {
 }
 
 fn array_bytes(array: &ArrayRef) -> usize {
+    if let Some(width) = array.data_type().primitive_width() {
+        let bits = usize::from(array.nulls().is_some());
+        return array.len() * width + array.len().div_ceil(8) * bits;
+    }
     array
         .to_data()
         .get_slice_memory_size()

@@ -4,4 +4,4 @@ mod chunk;
 mod chunker;
 
 pub(crate) use chunk::StagedChunk;
-pub(crate) use chunker::{ChunkLimits, Chunker, has_small_dictionary};
+pub(crate) use chunker::{ChunkLimits, Chunker, Evaluated, Evaluator, has_small_dictionary};

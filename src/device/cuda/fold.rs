@@ -170,12 +170,10 @@ impl Queue {
             }
         }
         let mut bytes = vec![0; sum.bytes + 8];
-        self.read(&mut bytes, &out, 0)?;
+        self.read_few(&mut bytes, &out, 0)?;
         let count = &bytes[sum.bytes..];
-        let valid = self.zeroed(4, "sums")?;
-        if count.iter().any(|byte| *byte != 0) {
-            self.write(&valid, &[1])?;
-        }
+        let some = count.iter().any(|byte| *byte != 0);
+        let valid = self.send(&u32::from(some).to_le_bytes(), "sums")?;
         Ok(Some(made(column.data_type.clone(), out, Some(valid), 1)))
     }
 
@@ -402,9 +400,7 @@ impl Queue {
             .iter()
             .flat_map(|memory| memory.pointer().to_le_bytes())
             .collect();
-        let table = self.alloc(addresses.len(), "a fold's levels")?;
-        self.write(&table, &addresses)?;
-        Ok(table)
+        self.send(&addresses, "a fold's levels")
     }
 }
 
@@ -422,6 +418,7 @@ fn made(data_type: DataType, values: Memory, valid: Option<Memory>, rows: usize)
         values,
         valid,
         original: None,
+        made: None,
     };
     Column::cuda(values, rows)
 }

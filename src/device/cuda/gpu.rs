@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use cudarc::driver::{CudaContext, CudaFunction, CudaModule, CudaStream, result, sys};
+use cudarc::driver::{
+    CudaContext, CudaEvent, CudaFunction, CudaModule, CudaStream, DriverError, result, sys,
+};
 use cudarc::nvrtc::Ptx;
 use parking_lot::{Mutex, RwLock};
 
@@ -21,14 +23,65 @@ pub(super) struct Gpu {
     pub(super) free_bytes: u64,
     /// Streaming multiprocessors.
     pub(super) multiprocessors: u32,
+    pool: Pool,
     modules: Mutex<HashMap<&'static str, Arc<CudaModule>>>,
     kernels: RwLock<HashMap<&'static str, CudaFunction>>,
-    pub(super) up: Mutex<Option<Ring>>,
-    pub(super) down: Mutex<Option<Ring>>,
+    pub(super) up: Mutex<Option<Arc<Ring>>>,
+    pub(super) down: Mutex<Option<Arc<Ring>>>,
 }
 
 /// The oldest architecture that the kernels' PTX can be translated for: Turing.
 const LEAST_CAPABILITY: (i32, i32) = (7, 5);
+
+/// The share of the card's memory that the pool keeps for later queries: one part of so many.
+const KEPT_SHARE: u64 = 4;
+
+/// Memory that is allocated and freed in the order of streams. Its own, so that nothing changes for others in the process.
+#[derive(Debug)]
+struct Pool(sys::CUmemoryPool);
+
+// SAFETY: a handle, which the driver lets any thread use.
+unsafe impl Send for Pool {}
+// SAFETY: the same.
+unsafe impl Sync for Pool {}
+
+impl Pool {
+    /// A pool of GPU `ordinal` that keeps up to `kept` bytes when nobody uses them.
+    fn new(ordinal: u32, kept: u64) -> Result<Self> {
+        // SAFETY: plain words and a pointer, for all of which zero is a value: the defaults.
+        let mut properties: sys::CUmemPoolProps = unsafe { std::mem::zeroed() };
+        properties.allocType = sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
+        properties.location.type_ = sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
+        properties.location.id = ordinal as i32;
+        let mut pool = std::ptr::null_mut();
+        let no: i32 = 0;
+        // SAFETY: the driver was initialised; the properties are read, the handle is written; the attributes' values are one
+        // u64 and one int, as their documentation says.
+        unsafe {
+            sys::cuMemPoolCreate(&mut pool, &properties)
+                .result()
+                .and_then(|()| {
+                    sys::cuMemPoolSetAttribute(
+                        pool,
+                        sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD,
+                        (&raw const kept).cast_mut().cast(),
+                    )
+                    .result()
+                })
+                // Copies must not wait for the kernels of another query to get their memory.
+                .and_then(|()| {
+                    sys::cuMemPoolSetAttribute(
+                        pool,
+                        sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES,
+                        (&raw const no).cast_mut().cast(),
+                    )
+                    .result()
+                })
+        }
+        .map_err(|e| failed("setting up the memory pool", e))?;
+        Ok(Self(pool))
+    }
+}
 
 /// The opened GPUs of the process: a context costs a tenth of a second and some memory of the card.
 static OPENED: Mutex<Option<HashMap<u32, Arc<Gpu>>>> = Mutex::new(None);
@@ -69,28 +122,17 @@ impl Gpu {
                 "the GPU cuda:{ordinal} has compute capability {major}.{minor}, and the kernels need {least}.{of_it}"
             )));
         }
-        let (free_bytes, _) =
+        let (free_bytes, total_bytes) =
             result::mem_get_info().map_err(|e| failed("asking for free memory", e))?;
         // SAFETY: every allocation of ours is used on its own stream alone, or after that stream was waited for.
         unsafe { context.disable_event_tracking() };
-        let keep = u64::MAX;
-        // SAFETY: the device is the context's; the attribute's value is one u64, as its documentation says.
-        unsafe {
-            result::device::get_default_mem_pool(context.cu_device()).and_then(|pool| {
-                sys::cuMemPoolSetAttribute(
-                    pool,
-                    sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD,
-                    (&raw const keep).cast_mut().cast(),
-                )
-                .result()
-            })
-        }
-        .map_err(|e| failed("setting up the memory pool", e))?;
+        let pool = Pool::new(ordinal, total_bytes as u64 / KEPT_SHARE)?;
         let multiprocessors = context
             .attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
             .map_err(|e| failed("asking for the number of multiprocessors", e))?;
         Ok(Self {
             context,
+            pool,
             free_bytes: free_bytes as u64,
             multiprocessors: multiprocessors.max(1) as u32,
             modules: Mutex::default(),
@@ -98,6 +140,33 @@ impl Gpu {
             up: Mutex::new(None),
             down: Mutex::new(None),
         })
+    }
+
+    /// `bytes` of the pool, in the order of `stream`.
+    pub(super) fn allocate(
+        &self,
+        stream: &CudaStream,
+        bytes: usize,
+    ) -> std::result::Result<u64, DriverError> {
+        let mut pointer = 0;
+        // SAFETY: the pool and the stream are this context's; the pointer is written before it is read.
+        unsafe {
+            sys::cuMemAllocFromPoolAsync(&mut pointer, bytes, self.pool.0, stream.cu_stream())
+        }
+        .result()?;
+        Ok(pointer)
+    }
+
+    /// Marks all work that was launched on `stream` so far.
+    pub(super) fn mark(&self, stream: &CudaStream) -> Result<CudaEvent> {
+        let event = self
+            .context
+            .new_event(None)
+            .map_err(|e| failed("making an event", e))?;
+        event
+            .record(stream)
+            .map_err(|e| failed("recording an event", e))?;
+        Ok(event)
     }
 
     /// A queue of work for the card.

@@ -134,8 +134,29 @@ impl Device for CudaDevice {
         Ok(())
     }
 
-    fn upload(&self, array: &ArrayRef) -> Result<Arc<Column>> {
-        self.queue.upload(array).map(Arc::new)
+    fn streamed_rows(&self) -> u64 {
+        1 << 24
+    }
+
+    fn copies_uploads(&self) -> bool {
+        true
+    }
+
+    fn upload(&self, parts: &[ArrayRef]) -> Result<Arc<Column>> {
+        let column = self.queue.upload(parts)?;
+        self.receive(&column)?;
+        Ok(Arc::new(column))
+    }
+
+    fn upload_ahead(&self, parts: &[ArrayRef]) -> Result<Arc<Column>> {
+        self.queue.upload(parts).map(Arc::new)
+    }
+
+    fn receive(&self, column: &Column) -> Result<()> {
+        match column.on_cuda() {
+            Some(values) => values.receive(),
+            None => Ok(()),
+        }
     }
 
     fn download(&self, column: &Column) -> Result<ArrayRef> {
@@ -355,6 +376,7 @@ impl Device for CudaDevice {
                 .bits_slice(flag_words(flags)?, from, len, false)?,
             valid: None,
             original: None,
+            made: Some(self.queue.mark()?),
         };
         Ok(Column::cuda(values, len))
     }

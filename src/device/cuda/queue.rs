@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaStream, DeviceRepr, LaunchConfig, PushKernelArg, result};
+use parking_lot::Mutex;
+
+use cudarc::driver::{CudaEvent, CudaStream, DeviceRepr, LaunchConfig, PushKernelArg, result};
 
 use super::driver::{failed, is_out_of_memory};
 use super::gpu::Gpu;
@@ -23,6 +25,8 @@ pub(crate) struct Memory {
     pointer: u64,
     bytes: usize,
     pub(super) queue: Arc<Queue>,
+    /// Marks a copy into it that is under way, until the queue is ordered after it.
+    copied: Mutex<Option<CudaEvent>>,
     _lease: Lease,
 }
 
@@ -33,6 +37,19 @@ impl Memory {
 
     pub(super) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// A copy into it is under way, which `copied` marks.
+    pub(super) fn sent(&self, copied: CudaEvent) {
+        *self.copied.lock() = Some(copied);
+    }
+
+    /// Orders the queue after the copy that is under way, if there is one.
+    pub(super) fn receive(&self) -> Result<()> {
+        match self.copied.lock().take() {
+            Some(copied) => self.queue.after(&copied),
+            None => Ok(()),
+        }
     }
 
     /// The address of a word of 32 bits inside of it.
@@ -50,8 +67,11 @@ impl Drop for Memory {
         if context.bind_to_thread().is_err() {
             let _ = context.bind_to_thread();
         }
-        // SAFETY: the pointer came from malloc_async on this stream and is freed once; what was launched on it before is
-        // done before.
+        if self.receive().is_err() {
+            // What cannot be ordered is waited for.
+            let _ = context.synchronize();
+        }
+        // SAFETY: the pointer came from the pool and is freed once; copies into it and what was launched on it are done before.
         let _ = unsafe { result::free_async(self.pointer, stream) };
     }
 }
@@ -130,17 +150,27 @@ impl Queue {
 
     /// `bytes` of memory for `what`, not initialised.
     pub(super) fn alloc(self: &Arc<Self>, bytes: usize, what: &'static str) -> Result<Memory> {
+        self.alloc_on(&self.stream, bytes, what)
+    }
+
+    /// The same in the order of another stream, after which this queue must be ordered before it uses the memory, and before
+    /// that is dropped: see [`Memory::sent`].
+    pub(super) fn alloc_on(
+        self: &Arc<Self>,
+        stream: &CudaStream,
+        bytes: usize,
+        what: &'static str,
+    ) -> Result<Memory> {
         // Kernels may read whole vectors at the end, and an allocation of nothing is refused.
         let padded = bytes.max(1).next_multiple_of(32);
         let lease = self.budget.lease(padded as u64, what)?;
         self.bind()?;
-        // SAFETY: the stream is this context's; what comes back is owned by `Memory` alone.
-        let pointer = unsafe { result::malloc_async(self.stream.cu_stream(), padded) };
-        match pointer {
+        match self.gpu.allocate(stream, padded) {
             Ok(pointer) => Ok(Memory {
                 pointer,
                 bytes,
                 queue: Arc::clone(self),
+                copied: Mutex::new(None),
                 _lease: lease,
             }),
             // The card has less than the budget allows: the caller goes on with half of it.
@@ -229,6 +259,18 @@ impl Queue {
         let mut shape = Shape::each(items);
         shape.blocks = shape.blocks.min(8 * self.gpu.multiprocessors);
         shape
+    }
+
+    /// What is launched from now on is done after what `event` marks.
+    pub(super) fn after(&self, event: &CudaEvent) -> Result<()> {
+        self.stream
+            .wait(event)
+            .map_err(|e| failed("ordering two streams", e))
+    }
+
+    /// Marks all work launched so far.
+    pub(super) fn mark(&self) -> Result<CudaEvent> {
+        self.gpu.mark(&self.stream)
     }
 
     /// Waits until all work is done.

@@ -60,27 +60,37 @@ impl Queue {
         ];
         // SAFETY: groups are by row of the searching side, segments by group and one more; `lo` and `hi` hold m words.
         unsafe { self.launch("range_begin", Shape::rows(m), &args)? };
-        for bound in bounds {
+        for (i, bound) in bounds.iter().enumerate() {
             // Not one range: never a bound.
             if bound.op == Comparison::NotEq {
                 continue;
             }
+            // The first bound's words are what the searching side is sorted by: in that order they are read in sequence, and
+            // none of them is NULL.
+            let (by_row, words, valid) = match &searching.keys {
+                Some(ordered) if i == 0 => (None, memory(ordered)?, None),
+                _ => (
+                    Some(rows),
+                    memory(&bound.searching.values)?,
+                    valid_memory(bound.searching.valid.as_ref())?,
+                ),
+            };
             let keys = sorted
                 .keys
                 .as_ref()
                 .ok_or_else(|| BowtieError::Internal("bounds on an unsorted side".into()))?;
             let args = [
                 memory(keys)?.into(),
-                rows.into(),
-                memory(&bound.searching.values)?.into(),
-                valid_memory(bound.searching.valid.as_ref())?.into(),
+                by_row.into(),
+                words.into(),
+                valid.into(),
                 op_code(bound.op).into(),
                 u32::from(segments.is_none()).into(),
                 (&lo).into(),
                 (&hi).into(),
                 (m as u32).into(),
             ];
-            // SAFETY: words and validity are by row of the searching side; ranges lie inside of the sorted keys.
+            // SAFETY: words and validity are by row of the searching side, or words by position; ranges lie inside of the sorted keys.
             unsafe { self.launch("range_narrow", Shape::rows(m), &args)? };
         }
         Ok(Ranges {
@@ -143,7 +153,7 @@ impl Queue {
     /// A word of 64 bits.
     pub(super) fn read_word(&self, words: &Memory, at: usize) -> Result<u64> {
         let mut bytes = [0; 8];
-        self.read(&mut bytes, words, at * 8)?;
+        self.read_few(&mut bytes, words, at * 8)?;
         Ok(u64::from_le_bytes(bytes))
     }
 

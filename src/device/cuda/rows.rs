@@ -27,6 +27,7 @@ impl Queue {
             values: gathered,
             valid,
             original: None,
+            made: Some(self.mark()?),
         };
         Ok(Column::cuda(values, n))
     }
@@ -196,7 +197,7 @@ impl Queue {
         unsafe { self.launch("rows_select_count", Shape::blocks_of(blocks, 8, 256), &args)? };
         let offsets = self.scan(EXCLUSIVE_U32, &counts, blocks, "selected rows")?;
         let mut total = [0; 4];
-        self.read(&mut total, &offsets, blocks * 4)?;
+        self.read_few(&mut total, &offsets, blocks * 4)?;
         let selected = u32::from_le_bytes(total) as usize;
         let out = self.alloc(selected * 4, "selected rows")?;
         let mut args: Vec<Arg> = vec![bits.into(), (words as u32).into(), (&offsets).into()];

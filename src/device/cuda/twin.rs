@@ -3,7 +3,6 @@
 //! It is for types that do not lie on the GPU and for structures that have no kernel; every primitive that has one for the
 //! types at hand goes the other way.
 
-use arrow::array::ArrayRef;
 use arrow::buffer::ScalarBuffer;
 use arrow::datatypes::ArrowNativeType;
 
@@ -23,9 +22,9 @@ impl CudaDevice {
         match words.on_cuda() {
             None => Ok(words.on_host().clone()),
             Some(memory) => {
-                let bytes = self
-                    .queue
-                    .download_bytes(memory, words.len() * size_of::<T>())?;
+                let bytes =
+                    self.queue
+                        .download_bytes(memory, words.len() * size_of::<T>(), None)?;
                 Ok(ScalarBuffer::new(bytes, 0, words.len()))
             }
         }
@@ -47,8 +46,7 @@ impl CudaDevice {
     ) -> Result<Buffer<T>> {
         let words = words.on_host();
         let bytes = words.inner().as_slice();
-        let memory = self.queue.alloc(bytes.len(), what)?;
-        self.queue.write(&memory, bytes)?;
+        let memory = self.queue.send(bytes, what)?;
         Ok(Buffer::cuda(memory, words.len()))
     }
 
@@ -66,17 +64,15 @@ impl CudaDevice {
 
     /// A column that the twin made.
     pub(super) fn column_from_host(&self, column: &Column) -> Result<Column> {
-        self.array_from_host(column.on_host())
-    }
-
-    fn array_from_host(&self, array: &ArrayRef) -> Result<Column> {
-        self.queue.upload(array)
+        let column = self.queue.upload(std::slice::from_ref(column.on_host()))?;
+        self.receive(&column)?;
+        Ok(column)
     }
 
     pub(super) fn bits_to_host(&self, bits: &Bits, len: usize) -> Result<Bits> {
         Ok(Bits::Host(match bits {
             Bits::Host(bits) => bits.clone(),
-            Bits::Cuda(memory) => self.queue.download_bits(memory, len)?,
+            Bits::Cuda(memory) => self.queue.download_bits(memory, len, None)?,
         }))
     }
 
@@ -158,8 +154,7 @@ impl CudaDevice {
             .map(|i| (i as u128 * rows as u128 / count as u128) as u32)
             .collect();
         let bytes: Vec<u8> = spread.iter().flat_map(|row| row.to_le_bytes()).collect();
-        let ids = self.queue.alloc(bytes.len(), "a sample")?;
-        self.queue.write(&ids, &bytes)?;
+        let ids = self.queue.send(&bytes, "a sample")?;
         let words = self
             .queue
             .gather_values(memory(&keys.values)?, &ids, count, 8)?;

@@ -8,13 +8,15 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayData, ArrayRef, make_array, new_null_array};
+use arrow::array::{Array, ArrayData, ArrayRef, BooleanBufferBuilder, make_array, new_null_array};
 use arrow::buffer::{BooleanBuffer, Buffer as Bytes, MutableBuffer, NullBuffer};
 use arrow::datatypes::DataType;
+use cudarc::driver::CudaEvent;
 
 use super::queue::{Memory, Queue};
 use crate::device::buffer::Column;
 use crate::device::check_chunk_rows;
+use crate::device::host::{bytes_of, together};
 use crate::error::{BowtieError, Result};
 
 /// Values of one column.
@@ -25,13 +27,23 @@ pub(crate) struct Values {
     pub(super) values: Memory,
     /// Bits of rows that are not NULL; `None` when all are not.
     pub(super) valid: Option<Memory>,
-    /// What it was uploaded from, for primitives that run on the host.
-    pub(super) original: Option<ArrayRef>,
+    /// What it was uploaded from, in parts, for primitives that run on the host.
+    pub(super) original: Option<Vec<ArrayRef>>,
+    /// Marked when the values were there; without it they are when all work of the queue is done.
+    pub(super) made: Option<CudaEvent>,
 }
 
 impl Values {
     pub(in crate::device) fn bytes(&self) -> u64 {
         (self.values.bytes() + self.valid.as_ref().map_or(0, Memory::bytes)) as u64
+    }
+}
+
+impl Values {
+    /// Kernels launched from now on see what was sent.
+    pub(super) fn receive(&self) -> Result<()> {
+        self.values.receive()?;
+        self.valid.as_ref().map_or(Ok(()), Memory::receive)
     }
 }
 
@@ -52,47 +64,76 @@ pub(super) fn bitmap_bytes(rows: usize) -> usize {
 }
 
 impl Queue {
-    pub(super) fn upload(self: &Arc<Self>, array: &ArrayRef) -> Result<Column> {
-        check_chunk_rows(array.len())?;
-        if array.len() > MOST_ROWS {
+    /// A column of `parts` together, on its way: it must be received before it is used.
+    pub(super) fn upload(self: &Arc<Self>, parts: &[ArrayRef]) -> Result<Column> {
+        let rows = parts.iter().map(|part| part.len()).sum();
+        check_chunk_rows(rows)?;
+        if rows > MOST_ROWS {
             return Err(BowtieError::OutOfDeviceMemory {
                 what: "one chunk's rows on a GPU",
-                requested: array.len() as u64,
+                requested: rows as u64,
                 in_use: 0,
                 limit: MOST_ROWS as u64,
             });
         }
-        let Some(width) = width(array.data_type()) else {
+        let data_type = parts[0].data_type();
+        let Some(width) = width(data_type) else {
             // Counted all the same: a column on the host is bounded as one on the device.
-            let bytes = array.to_data().get_slice_memory_size()? as u64;
-            let lease = self.budget.lease(bytes, "columns")?;
-            return Ok(Column::host(Arc::clone(array), lease));
+            let lease = self.budget.lease(bytes_of(parts)?, "columns")?;
+            return Ok(Column::host(together(parts)?, lease));
         };
-        let data = array.to_data();
+        let data: Vec<ArrayData> = parts.iter().map(|part| part.to_data()).collect();
         let values = match width {
             0 => {
-                let bits = BooleanBuffer::new(data.buffers()[0].clone(), data.offset(), data.len());
-                self.upload_bits(&bits, "columns")?
+                let bits = data.iter().map(|data| {
+                    BooleanBuffer::new(data.buffers()[0].clone(), data.offset(), data.len())
+                });
+                self.send_bits(bits, rows, "columns")?
             }
             width => {
-                let bytes =
-                    &data.buffers()[0].as_slice()[data.offset() * width..][..data.len() * width];
-                let memory = self.alloc(bytes.len(), "columns")?;
-                self.write(&memory, bytes)?;
-                memory
+                let bytes: Vec<&[u8]> = data
+                    .iter()
+                    .map(|data| {
+                        &data.buffers()[0].as_slice()[data.offset() * width..][..data.len() * width]
+                    })
+                    .collect();
+                self.send_ahead(&bytes, "columns")?
             }
         };
-        let valid = match array.nulls().filter(|nulls| nulls.null_count() > 0) {
-            Some(nulls) => Some(self.upload_bits(nulls.inner(), "validity")?),
-            None => None,
+        let valid = match data.iter().any(|data| data.null_count() > 0) {
+            true => {
+                let bits = data.iter().map(|data| match data.nulls() {
+                    Some(nulls) => nulls.inner().clone(),
+                    None => BooleanBuffer::new_set(data.len()),
+                });
+                Some(self.send_bits(bits, rows, "validity")?)
+            }
+            false => None,
         };
         let values = Values {
-            data_type: array.data_type().clone(),
+            data_type: data_type.clone(),
             values,
             valid,
-            original: Some(Arc::clone(array)),
+            original: Some(parts.to_vec()),
+            made: None,
         };
-        Ok(Column::cuda(values, array.len()))
+        Ok(Column::cuda(values, rows))
+    }
+
+    /// Bitmaps of `len` bits together, one after the other, in whole words; bits past the end are 0.
+    fn send_bits(
+        self: &Arc<Self>,
+        parts: impl Iterator<Item = BooleanBuffer>,
+        len: usize,
+        what: &'static str,
+    ) -> Result<Memory> {
+        // Room for whole words from the beginning: what is past the end stays 0.
+        let mut bits = BooleanBufferBuilder::new(bitmap_bytes(len) * 8);
+        for part in parts {
+            bits.append_buffer(&part);
+        }
+        bits.append_n(bitmap_bytes(len) * 8 - len, false);
+        self.send_ahead(&[bits.as_slice()], what)
     }
 
     /// A bitmap in whole words; bits past the end are 0.
@@ -101,28 +142,35 @@ impl Queue {
         bits: &BooleanBuffer,
         what: &'static str,
     ) -> Result<Memory> {
-        let aligned = bits.sliced();
-        let mut bytes = aligned.as_slice()[..bits.len().div_ceil(8)].to_vec();
-        // Of a slice the last byte may hold bits of what follows.
-        if let Some(last) = bytes.last_mut()
-            && !bits.len().is_multiple_of(8)
-        {
-            *last &= (1 << (bits.len() % 8)) - 1;
-        }
-        let memory = self.zeroed(bitmap_bytes(bits.len()), what)?;
-        self.write(&memory, &bytes)?;
+        let memory = self.send_bits(std::iter::once(bits.clone()), bits.len(), what)?;
+        memory.receive()?;
         Ok(memory)
     }
 
     /// The first `bytes` of `memory`.
-    pub(super) fn download_bytes(&self, memory: &Memory, bytes: usize) -> Result<Bytes> {
-        let mut buffer = MutableBuffer::from_len_zeroed(bytes);
-        memory.queue.read(buffer.as_slice_mut(), memory, 0)?;
+    pub(super) fn download_bytes(
+        &self,
+        memory: &Memory,
+        bytes: usize,
+        made: Option<&CudaEvent>,
+    ) -> Result<Bytes> {
+        // Not cleared first: that would be one thread's work.
+        let mut buffer = MutableBuffer::with_capacity(bytes);
+        // SAFETY: the buffer has room for `bytes`, which may be anything before they are written.
+        let room = unsafe { std::slice::from_raw_parts_mut(buffer.as_mut_ptr().cast(), bytes) };
+        memory.queue.read(room, memory, made)?;
+        // SAFETY: all of them were written.
+        unsafe { buffer.set_len(bytes) };
         Ok(buffer.into())
     }
 
-    pub(super) fn download_bits(&self, memory: &Memory, bits: usize) -> Result<BooleanBuffer> {
-        let bytes = self.download_bytes(memory, bitmap_bytes(bits))?;
+    pub(super) fn download_bits(
+        &self,
+        memory: &Memory,
+        bits: usize,
+        made: Option<&CudaEvent>,
+    ) -> Result<BooleanBuffer> {
+        let bytes = self.download_bytes(memory, bitmap_bytes(bits), made)?;
         Ok(BooleanBuffer::new(bytes, 0, bits))
     }
 
@@ -131,8 +179,9 @@ impl Queue {
             return Ok(Arc::clone(column.on_host()));
         };
         if let Some(original) = &values.original {
-            return Ok(Arc::clone(original));
+            return together(original);
         }
+        let made = values.made.as_ref();
         let rows = column.rows();
         let width = width(&values.data_type)
             .ok_or_else(|| BowtieError::Internal("a column without a width".into()))?;
@@ -140,10 +189,10 @@ impl Queue {
             0 => bitmap_bytes(rows),
             width => rows * width,
         };
-        let buffer = self.download_bytes(&values.values, bytes)?;
+        let buffer = self.download_bytes(&values.values, bytes, made)?;
         let nulls = match &values.valid {
             Some(valid) => {
-                let nulls = NullBuffer::new(self.download_bits(valid, rows)?);
+                let nulls = NullBuffer::new(self.download_bits(valid, rows, made)?);
                 (nulls.null_count() > 0).then_some(nulls)
             }
             None => None,

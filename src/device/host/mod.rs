@@ -23,7 +23,7 @@ use rayon::prelude::*;
 pub(super) use flags::Flags;
 pub(crate) use group_key::GroupDomain;
 pub(crate) use order_key::KeyDomain;
-pub(super) use values::kept;
+pub(super) use values::{bytes_of, kept, together};
 pub(super) use zones::ZonedKeys;
 
 use super::budget::Budget;
@@ -114,8 +114,24 @@ impl Device for HostDevice {
         }
     }
 
-    fn upload(&self, array: &ArrayRef) -> Result<Arc<Column>> {
-        values::upload(&self.budget, array).map(Arc::new)
+    fn streamed_rows(&self) -> u64 {
+        1 << 20
+    }
+
+    fn copies_uploads(&self) -> bool {
+        false
+    }
+
+    fn upload(&self, parts: &[ArrayRef]) -> Result<Arc<Column>> {
+        values::upload(&self.budget, parts).map(Arc::new)
+    }
+
+    fn upload_ahead(&self, parts: &[ArrayRef]) -> Result<Arc<Column>> {
+        self.upload(parts)
+    }
+
+    fn receive(&self, _column: &Column) -> Result<()> {
+        Ok(())
     }
 
     fn download(&self, column: &Column) -> Result<ArrayRef> {

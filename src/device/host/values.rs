@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, BooleanArray, UInt32Array, new_null_array};
 use arrow::buffer::BooleanBuffer;
-use arrow::compute::take;
+use arrow::compute::{concat, take};
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 
@@ -16,10 +16,30 @@ use crate::device::width::gathered_bytes;
 use crate::error::{BowtieError, Result};
 use crate::spec::Comparison;
 
-pub(super) fn upload(budget: &Arc<Budget>, array: &ArrayRef) -> Result<Column> {
-    check_chunk_rows(array.len())?;
-    let lease = budget.lease(array.to_data().get_slice_memory_size()? as u64, "columns")?;
-    Ok(Column::host(Arc::clone(array), lease))
+pub(super) fn upload(budget: &Arc<Budget>, parts: &[ArrayRef]) -> Result<Column> {
+    check_chunk_rows(parts.iter().map(|part| part.len()).sum())?;
+    let lease = budget.lease(bytes_of(parts)?, "columns")?;
+    Ok(Column::host(together(parts)?, lease))
+}
+
+/// One array of all parts, copied only where there are several.
+pub(in crate::device) fn together(parts: &[ArrayRef]) -> Result<ArrayRef> {
+    match parts {
+        [part] => Ok(Arc::clone(part)),
+        parts => {
+            let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
+            Ok(concat(&parts)?)
+        }
+    }
+}
+
+/// Bytes of the rows of all parts.
+pub(in crate::device) fn bytes_of(parts: &[ArrayRef]) -> Result<u64> {
+    let mut bytes = 0;
+    for part in parts {
+        bytes += part.to_data().get_slice_memory_size()? as u64;
+    }
+    Ok(bytes)
 }
 
 pub(super) fn gather(budget: &Arc<Budget>, column: &Column, rows: &Buffer<u32>) -> Result<Column> {

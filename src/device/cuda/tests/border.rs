@@ -12,7 +12,7 @@ fn columns_cross_the_border_and_are_gathered() {
                 continue;
             }
             for array in [Arc::clone(&array), array.slice(n / 3, n - n / 3)] {
-                let column = gpu.upload(&array).unwrap();
+                let column = gpu.upload(from_ref(&array)).unwrap();
                 assert_eq!(&gpu.download(&column).unwrap(), &array);
                 let count = if array.is_empty() { 0 } else { n.min(70_000) };
                 let rows = random.rows(count, array.len());
@@ -92,9 +92,13 @@ fn memory_is_leased_refused_and_given_back() {
     let gpu = CudaDevice::open(0, Some(1 << 20)).unwrap();
     let small: ArrayRef = Arc::new(Int64Array::from(vec![1; 1000]));
     let large: ArrayRef = Arc::new(Int64Array::from(vec![1; 1 << 20]));
-    let column = gpu.upload(&small).unwrap();
+    let column = gpu.upload(from_ref(&small)).unwrap();
     assert!(gpu.budget().in_use() >= 8000);
-    assert!(gpu.upload(&large).unwrap_err().is_out_of_device_memory());
+    assert!(
+        gpu.upload(from_ref(&large))
+            .unwrap_err()
+            .is_out_of_device_memory()
+    );
     drop(column);
     assert_eq!(gpu.budget().in_use(), 0);
 
@@ -102,5 +106,9 @@ fn memory_is_leased_refused_and_given_back() {
     let gpu = CudaDevice::open(0, Some(1 << 50)).unwrap();
     let refused = gpu.queue.alloc(1 << 46, "test").unwrap_err();
     assert!(refused.is_out_of_device_memory(), "{refused}");
-    assert_eq!(&gpu.download(&gpu.upload(&small).unwrap()).unwrap(), &small);
+    assert_eq!(
+        &gpu.download(&gpu.upload(from_ref(&small)).unwrap())
+            .unwrap(),
+        &small
+    );
 }

@@ -54,8 +54,8 @@ pub(super) fn same_folds(
     let weights = host.cover(here.sorted, here.ranges, sides.rows).unwrap();
     let weights_there = gpu.cover(there.sorted, there.ranges, sides.rows).unwrap();
     for array in values {
-        let column = host.upload(&array).unwrap();
-        let column_there = gpu.upload(&array).unwrap();
+        let column = host.upload(from_ref(&array)).unwrap();
+        let column_there = gpu.upload(from_ref(&array)).unwrap();
         let what = format!("{what}: {}", array.data_type());
         let same = |here: Column, there: Column, of: &str| {
             let there = gpu.download(&there).unwrap();

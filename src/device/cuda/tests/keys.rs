@@ -33,13 +33,17 @@ fn keys_of_another_column_in_a_domain() {
                 columns(&mut random, n / 2, 3),
             );
             for (base, other) in base.iter().zip(&other) {
-                let (_, here) = host.order_keys(&host.upload(base).unwrap()).unwrap();
-                let (_, there) = gpu.order_keys(&gpu.upload(base).unwrap()).unwrap();
+                let (_, here) = host
+                    .order_keys(&host.upload(from_ref(base)).unwrap())
+                    .unwrap();
+                let (_, there) = gpu
+                    .order_keys(&gpu.upload(from_ref(base)).unwrap())
+                    .unwrap();
                 let here = host
-                    .order_keys_in(&here, &host.upload(other).unwrap())
+                    .order_keys_in(&here, &host.upload(from_ref(other)).unwrap())
                     .unwrap();
                 let there = gpu
-                    .order_keys_in(&there, &gpu.upload(other).unwrap())
+                    .order_keys_in(&there, &gpu.upload(from_ref(other)).unwrap())
                     .unwrap();
                 same_keys(&gpu, &here, &there, &base.data_type().to_string());
             }
@@ -106,18 +110,18 @@ fn groups_are_the_twins() {
         let other = columns(&mut random, n, 5);
         for (base, other) in base.iter().zip(&other) {
             let (ids, domain) = host
-                .group_keys(&[&host.upload(base).unwrap()], false)
+                .group_keys(&[&host.upload(from_ref(base)).unwrap()], false)
                 .unwrap();
             let (ids_there, domain_there) = gpu
-                .group_keys(&[&gpu.upload(base).unwrap()], false)
+                .group_keys(&[&gpu.upload(from_ref(base)).unwrap()], false)
                 .unwrap();
             assert_eq!(ids.on_host(), &down(&gpu, &ids_there));
             assert_eq!(domain.groups(), domain_there.groups());
             let ids = host
-                .group_keys_in(&domain, &[&host.upload(other).unwrap()])
+                .group_keys_in(&domain, &[&host.upload(from_ref(other)).unwrap()])
                 .unwrap();
             let ids_there = gpu
-                .group_keys_in(&domain_there, &[&gpu.upload(other).unwrap()])
+                .group_keys_in(&domain_there, &[&gpu.upload(from_ref(other)).unwrap()])
                 .unwrap();
             assert_eq!(ids.on_host(), &down(&gpu, &ids_there));
         }

@@ -6,6 +6,7 @@ mod folds;
 mod keys;
 mod matches;
 
+use std::slice::from_ref;
 use std::sync::Arc;
 
 use arrow::array::*;
@@ -108,8 +109,12 @@ fn down<T: ArrowNativeType>(gpu: &CudaDevice, words: &Buffer<T>) -> ScalarBuffer
 
 /// Keys of a column on both devices.
 fn keys_of(host: &HostDevice, gpu: &CudaDevice, array: &ArrayRef) -> (Keys, Keys) {
-    let (here, _) = host.order_keys(&host.upload(array).unwrap()).unwrap();
-    let (there, _) = gpu.order_keys(&gpu.upload(array).unwrap()).unwrap();
+    let (here, _) = host
+        .order_keys(&host.upload(from_ref(array)).unwrap())
+        .unwrap();
+    let (there, _) = gpu
+        .order_keys(&gpu.upload(from_ref(array)).unwrap())
+        .unwrap();
     (here, there)
 }
 

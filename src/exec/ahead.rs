@@ -1,0 +1,125 @@
+//! [`Ahead`]: the streamed side, whose next chunk is read and sent to the device while the one at hand is joined.
+
+use std::sync::Arc;
+
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::error::{DataFusionError, Result};
+use futures::TryStreamExt;
+
+use super::DeviceStream;
+use super::join::staged;
+use super::metrics::DeviceMetrics;
+use crate::column::DeviceBatch;
+use crate::device::Device;
+use crate::stream::StagedChunk;
+
+/// A chunk, and its needed columns on their way to the device, if there was room for them.
+#[derive(Debug)]
+pub(super) struct Arriving {
+    pub chunk: StagedChunk,
+    pub uploaded: Option<DeviceBatch>,
+}
+
+type Reading = SpawnedTask<Result<Option<(Arriving, DeviceStream)>>>;
+
+/// Reads one chunk ahead.
+pub(super) struct Ahead {
+    chunks: Option<DeviceStream>,
+    reading: Option<Reading>,
+    upload: Upload,
+}
+
+/// What uploads a chunk.
+#[derive(Clone)]
+struct Upload {
+    device: Arc<dyn Device>,
+    needed: Arc<[bool]>,
+    metrics: DeviceMetrics,
+}
+
+impl Ahead {
+    /// Of `chunks` the columns that `needed` marks are uploaded.
+    pub(super) fn new(
+        chunks: DeviceStream,
+        device: Arc<dyn Device>,
+        needed: &[bool],
+        metrics: DeviceMetrics,
+    ) -> Self {
+        Self {
+            chunks: Some(chunks),
+            reading: None,
+            upload: Upload {
+                device,
+                needed: needed.into(),
+                metrics,
+            },
+        }
+    }
+
+    /// Begins to read the next chunk.
+    pub(super) fn start(&mut self) {
+        let Some(mut chunks) = self.chunks.take() else {
+            return;
+        };
+        let upload = self.upload.clone();
+        self.reading = Some(SpawnedTask::spawn(async move {
+            let Some(chunk) = chunks.try_next().await? else {
+                return Ok(None);
+            };
+            let chunk = staged(chunk)?;
+            let arriving = SpawnedTask::spawn_blocking(move || upload.start(chunk))
+                .join_unwind()
+                .await
+                .map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))??;
+            Ok(Some((arriving, chunks)))
+        }));
+    }
+
+    /// The next chunk; the one after it is being read from then on.
+    pub(super) async fn next(&mut self) -> Result<Option<Arriving>> {
+        self.start();
+        let Some(reading) = self.reading.take() else {
+            return Ok(None);
+        };
+        let read = reading
+            .join_unwind()
+            .await
+            .map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))??;
+        let Some((arriving, chunks)) = read else {
+            return Ok(None);
+        };
+        self.chunks = Some(chunks);
+        self.start();
+        Ok(Some(arriving))
+    }
+}
+
+impl Upload {
+    fn start(&self, chunk: StagedChunk) -> crate::error::Result<Arriving> {
+        let mut bytes = 0;
+        for (column, needed) in self.needed.iter().enumerate() {
+            if *needed {
+                bytes += chunk.mean_bytes(column)? * chunk.rows() as u64;
+            }
+        }
+        // The work at hand needs room too; so does the chunk's own later.
+        let budget = self.device.budget();
+        if budget.in_use_by_all() + 2 * bytes > budget.limit() / 2 {
+            return Ok(Arriving {
+                chunk,
+                uploaded: None,
+            });
+        }
+        let _timer = self.metrics.upload_time.timer();
+        let rows = 0..chunk.rows();
+        let uploaded = match chunk.upload_ahead(self.device.as_ref(), &rows, |i| self.needed[i]) {
+            Ok(batch) => {
+                self.metrics.uploaded_bytes.add(batch.bytes() as usize);
+                Some(batch)
+            }
+            Err(error) if error.is_out_of_device_memory() => None,
+            Err(error) => return Err(error),
+        };
+        Ok(Arriving { chunk, uploaded })
+    }
+}

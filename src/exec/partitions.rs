@@ -1,0 +1,70 @@
+//! The partitions of a plan below, read at the same time, with the key expressions evaluated on each batch where it is read.
+
+use std::sync::Arc;
+
+use datafusion::common::runtime::JoinSet;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::TaskContext;
+use datafusion::physical_plan::metrics::BaselineMetrics;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use futures::stream::BoxStream;
+use futures::{StreamExt, stream};
+use tokio::sync::mpsc;
+
+use crate::stream::{Evaluated, Evaluator};
+
+/// Batches of each partition that may wait for the reader.
+const WAITING: usize = 2;
+
+/// The evaluated batches of all partitions of `input`, in any order; a task for each partition, which ends with the stream.
+pub(super) fn evaluated(
+    input: &Arc<dyn ExecutionPlan>,
+    context: &Arc<TaskContext>,
+    evaluator: &Evaluator,
+    metrics: &BaselineMetrics,
+) -> Result<BoxStream<'static, Result<Evaluated>>> {
+    let partition = |partition| {
+        let batches = input.execute(partition, Arc::clone(context))?;
+        let (evaluator, elapsed) = (evaluator.clone(), metrics.elapsed_compute().clone());
+        Ok::<_, DataFusionError>(batches.map(move |batch| {
+            let _timer = elapsed.timer();
+            evaluator.evaluate(&batch?)
+        }))
+    };
+    let partitions = input.output_partitioning().partition_count();
+    if partitions == 1 {
+        return Ok(partition(0)?.boxed());
+    }
+    let (sender, receiver) = mpsc::channel(WAITING * partitions.max(1));
+    let mut tasks = JoinSet::new();
+    for i in 0..partitions {
+        let (mut batches, sender) = (partition(i)?, sender.clone());
+        tasks.spawn(async move {
+            while let Some(batch) = batches.next().await {
+                let failed = batch.is_err();
+                // Nobody reads any more, or nothing may follow.
+                if sender.send(batch).await.is_err() || failed {
+                    return;
+                }
+            }
+        });
+    }
+    let merged = stream::unfold((receiver, tasks), |(mut receiver, mut tasks)| async move {
+        if let Some(batch) = receiver.recv().await {
+            return Some((batch, (receiver, tasks)));
+        }
+        // All senders are gone; a task that panicked sent no error.
+        while let Some(ended) = tasks.join_next().await {
+            match ended {
+                Ok(()) => {}
+                Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+                Err(error) => {
+                    let error = DataFusionError::ExecutionJoin(Box::new(error));
+                    return Some((Err(error), (receiver, tasks)));
+                }
+            }
+        }
+        None
+    });
+    Ok(merged.boxed())
+}
