@@ -20,8 +20,9 @@ use arrow::buffer::ScalarBuffer;
 use arrow::datatypes::DataType;
 
 pub(crate) use budget::{Budget, Lease};
-pub(crate) use buffer::{Buffer, Column, Flags, Keys, Pairs, Ranges, Sorted, ZonedKeys};
-pub(crate) use host::{GroupDomain, KeyDomain};
+pub(crate) use buffer::{
+    Buffer, Column, Flags, GroupDomain, KeyDomain, Keys, Pairs, Ranges, Sorted, ZonedKeys,
+};
 
 use crate::error::{BowtieError, Result};
 use crate::spec::Comparison;

@@ -15,6 +15,7 @@ use arrow::datatypes::DataType;
 use super::queue::{Memory, Queue};
 use crate::device::buffer::Column;
 use crate::device::check_chunk_rows;
+use crate::device::host::plain_values;
 use crate::error::{BowtieError, Result};
 
 /// Values of one column.
@@ -32,6 +33,23 @@ pub(crate) struct Values {
 impl Values {
     pub(in crate::device) fn bytes(&self) -> u64 {
         (self.values.bytes() + self.valid.as_ref().map_or(0, Memory::bytes)) as u64
+    }
+}
+
+/// A key column's values where kernels read them.
+#[derive(Debug)]
+pub(super) enum KeyColumn<'a> {
+    Resident(&'a Values),
+    /// A dictionary's values row by row, sent up for its keys.
+    Sent(Values),
+}
+
+impl KeyColumn<'_> {
+    pub(super) fn values(&self) -> &Values {
+        match self {
+            Self::Resident(values) => values,
+            Self::Sent(values) => values,
+        }
     }
 }
 
@@ -93,6 +111,28 @@ impl Queue {
             original: Some(Arc::clone(array)),
         };
         Ok(Column::cuda(values, array.len()))
+    }
+
+    /// The values of a key column, if they are of fixed width.
+    pub(super) fn key_column<'a>(
+        self: &Arc<Self>,
+        column: &'a Column,
+    ) -> Result<Option<KeyColumn<'a>>> {
+        if let Some(values) = column.on_cuda() {
+            return Ok(Some(KeyColumn::Resident(values)));
+        }
+        let array = column.on_host();
+        let plain = match array.data_type() {
+            DataType::Dictionary(_, values) => values,
+            other => other,
+        };
+        match width(plain) {
+            Some(_) => {
+                let sent = self.upload(&plain_values(array)?)?;
+                Ok(sent.into_cuda().map(KeyColumn::Sent))
+            }
+            None => Ok(None),
+        }
     }
 
     /// A bitmap in whole words; bits past the end are 0.

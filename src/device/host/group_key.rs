@@ -18,7 +18,7 @@ use crate::error::{BowtieError, Result};
 
 /// The groups of a base side, in which rows of the other side are looked up.
 #[derive(Debug)]
-pub(crate) struct GroupDomain {
+pub(crate) struct Groups {
     table: Table,
     groups: u32,
     null_equal: bool,
@@ -34,9 +34,8 @@ enum Table {
     },
 }
 
-impl GroupDomain {
-    /// Number of groups; ids are below it.
-    pub(crate) fn groups(&self) -> u32 {
+impl Groups {
+    pub(in crate::device) fn groups(&self) -> u32 {
         self.groups
     }
 }
@@ -48,7 +47,7 @@ pub(super) fn group_keys(
     budget: &Arc<Budget>,
     base: &[&Column],
     null_equal: bool,
-) -> Result<(Buffer<u32>, GroupDomain)> {
+) -> Result<(Buffer<u32>, Groups)> {
     let rows = base.first().map_or(0, |c| c.rows());
     check_chunk_rows(rows)?;
     let ids_lease = budget.lease(rows as u64 * 4, "group ids")?;
@@ -90,7 +89,7 @@ pub(super) fn group_keys(
             }
         }
     };
-    let domain = GroupDomain {
+    let domain = Groups {
         table,
         groups: next,
         null_equal,
@@ -101,7 +100,7 @@ pub(super) fn group_keys(
 
 pub(super) fn group_keys_in(
     budget: &Arc<Budget>,
-    domain: &GroupDomain,
+    domain: &Groups,
     columns: &[&Column],
 ) -> Result<Buffer<u32>> {
     let rows = columns.first().map_or(0, |c| c.rows());
