@@ -7,7 +7,7 @@
 //! staging.rs   copies through pinned memory
 //! values.rs    columns across the border
 //! keys.rs rows.rs sort.rs range.rs zones.rs fold.rs    one file for each file of kernels/
-//! tuples.rs    of rows, sorted and found: groups.rs by equality, ranks.rs by order; all three launch kernels/groups.cu
+//! tuples.rs    rows as tuples of words, sorted and found: key_words.rs groups.rs by equality, ranks.rs by order
 //! twin.rs      what has no kernel, or no type here: the host's primitive, with its arguments brought down
 //! ```
 //!
@@ -20,6 +20,7 @@ mod driver;
 mod fold;
 mod gpu;
 mod groups;
+mod key_words;
 mod keys;
 mod queue;
 mod range;
