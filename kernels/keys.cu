@@ -1,8 +1,12 @@
 // Order keys: values become `u64` words whose unsigned order is DataFusion's. Twin: src/device/host/order_key.rs.
+#include <cub/block/block_reduce.cuh>
+
 #include "common.cuh"
 #include "tile.cuh"
 
 constexpr u64 SIGN = 1ull << 63;
+constexpr i128 I128_MIN = (i128)((u128)1 << 127);
+constexpr i128 I128_MAX = ~I128_MIN;
 
 // A block takes this many rows where two travel in one access.
 constexpr u32 PAIRED_TILE = 2 * TILE;
@@ -95,4 +99,52 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     each_row(
         n, [=](u32 i) { return values[i]; },
         [=](u32 i, i128 v) { out[i] = v < low ? 0 : v > high ? (u64)(high - low) + 2 : (u64)(v - low) + 1; });
+}
+
+struct alignas(16) Extremes {
+    i128 low, high;
+};
+
+// Where no value is valid, the extremes stay crossed.
+constexpr Extremes NO_EXTREMES = {I128_MAX, I128_MIN};
+
+struct Widen {
+    __device__ Extremes operator()(const Extremes& a, const Extremes& b) const {
+        return {a.low < b.low ? a.low : b.low, a.high > b.high ? a.high : b.high};
+    }
+};
+
+__device__ __forceinline__ void store_block_extremes(Extremes mine, Extremes* out) {
+    using Reduce = cub::BlockReduce<Extremes, BLOCK>;
+    __shared__ typename Reduce::TempStorage scratch;
+    const Extremes all = Reduce(scratch).Reduce(mine, Widen());
+    if (threadIdx.x == 0) {
+        out[blockIdx.x] = all;
+    }
+}
+
+struct Seen {
+    i128 value;
+    bool valid;
+};
+
+// Least and greatest of the valid 128-bit values that each block sees. Bound: bytes, 16 read a row. Blocks of 256, a grid of
+// any size (8 blocks a multiprocessor); `valid` may be null; `out` takes 32 bytes a block, both aligned to 16.
+extern "C" __global__ void __launch_bounds__(BLOCK)
+    keys_extremes128(const i128* __restrict__ values, const u32* __restrict__ valid, Extremes* __restrict__ out, u32 n) {
+    Extremes mine = NO_EXTREMES;
+    each_row_in_turn(
+        n, [=](u32 i) { return Seen{values[i], bit_at(valid, i)}; },
+        [&](u32, Seen seen) { mine = seen.valid ? Widen()(mine, {seen.value, seen.value}) : mine; });
+    store_block_extremes(mine, out);
+}
+
+// The extremes of all blocks of the launch before. One block of 256.
+extern "C" __global__ void __launch_bounds__(BLOCK)
+    keys_extremes128_total(const Extremes* __restrict__ blocks, Extremes* __restrict__ out, u32 n) {
+    Extremes mine = NO_EXTREMES;
+    for (u32 i = threadIdx.x; i < n; i += BLOCK) {
+        mine = Widen()(mine, blocks[i]);
+    }
+    store_block_extremes(mine, out);
 }

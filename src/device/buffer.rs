@@ -152,8 +152,6 @@ impl Column {
 }
 
 /// Order-preserving keys of a column: `a < b` exactly when `keys[a] < keys[b]`, among keys of one [`KeyDomain`].
-///
-/// [`KeyDomain`]: super::KeyDomain
 #[derive(Debug)]
 pub(crate) struct Keys {
     pub(super) values: Buffer<u64>,
@@ -164,6 +162,65 @@ pub(crate) struct Keys {
 impl Keys {
     pub(crate) fn rows(&self) -> usize {
         self.values.len()
+    }
+}
+
+/// How values of other columns become comparable with a base column's keys.
+#[derive(Debug)]
+pub(crate) enum KeyDomain {
+    /// Keys depend on the value alone.
+    Natural,
+    /// `key = value - low + 1`; values outside `low ..= high` are clamped to 0 and `high - low + 2`.
+    Offset { low: i128, high: i128 },
+    /// Ranks among the base column's distinct values.
+    Ranked(Ranks),
+}
+
+impl KeyDomain {
+    /// The distance from `low`, where the values up to `high`, and one more on either side, span at most 64 bits.
+    pub(super) fn offset(low: i128, high: i128) -> Option<Self> {
+        let span = high.checked_sub(low)?;
+        (span <= i128::from(u64::MAX - 2)).then_some(Self::Offset { low, high })
+    }
+}
+
+/// The sorted distinct values of a base column.
+#[derive(Debug)]
+pub(crate) enum Ranks {
+    Host(host::Ranks),
+    Cuda(cuda::Ranks),
+}
+
+impl Ranks {
+    pub(super) fn on_host(&self) -> &host::Ranks {
+        match self {
+            Self::Host(ranks) => ranks,
+            Self::Cuda(_) => unreachable!("a GPU's ranks were given to the host device"),
+        }
+    }
+}
+
+/// The groups of a base side, in which rows of the other side are looked up.
+#[derive(Debug)]
+pub(crate) enum GroupDomain {
+    Host(host::Groups),
+    Cuda(cuda::Groups),
+}
+
+impl GroupDomain {
+    pub(super) fn on_host(&self) -> &host::Groups {
+        match self {
+            Self::Host(groups) => groups,
+            Self::Cuda(_) => unreachable!("a GPU's groups were given to the host device"),
+        }
+    }
+
+    /// Number of groups; ids are below it.
+    pub(crate) fn groups(&self) -> u32 {
+        match self {
+            Self::Host(groups) => groups.groups(),
+            Self::Cuda(groups) => groups.groups(),
+        }
     }
 }
 

@@ -20,8 +20,9 @@ use arrow::buffer::ScalarBuffer;
 use arrow::datatypes::DataType;
 
 pub(crate) use budget::{Budget, Lease};
-pub(crate) use buffer::{Buffer, Column, Flags, Keys, Pairs, Ranges, Sorted, ZonedKeys};
-pub(crate) use host::{GroupDomain, KeyDomain};
+pub(crate) use buffer::{
+    Buffer, Column, Flags, GroupDomain, KeyDomain, Keys, Pairs, Ranges, Sorted, ZonedKeys,
+};
 
 use crate::error::{BowtieError, Result};
 use crate::spec::Comparison;
@@ -141,7 +142,7 @@ pub(crate) trait Device: Debug + Send + Sync {
     /// domain is ranked).
     fn order_keys_in(&self, domain: &KeyDomain, column: &Column) -> Result<Keys>;
 
-    /// Group ids of the rows of `base` by equality of all columns: dense from 0, [`NO_GROUP`] for rows with a NULL
+    /// Group ids of the rows of `base` by equality of all columns: dense from 0, in any order, [`NO_GROUP`] for rows with a NULL
     /// unless `null_equal`.
     fn group_keys(&self, base: &[&Column], null_equal: bool) -> Result<(Buffer<u32>, GroupDomain)>;
 

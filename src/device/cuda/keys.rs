@@ -6,9 +6,8 @@ use arrow::datatypes::{DataType, IntervalUnit};
 
 use super::queue::{Arg, Queue, Shape};
 use super::values::Values;
-use crate::device::KeyDomain;
-use crate::device::buffer::{Bits, Buffer, Keys};
-use crate::error::Result;
+use crate::device::buffer::{Bits, Buffer, KeyDomain, Keys, Ranks};
+use crate::error::{BowtieError, Result};
 
 /// The kernel that makes natural keys of a type; `None` for a type whose keys depend on other values, or that has none.
 fn natural_kernel(data_type: &DataType) -> Option<&'static str> {
@@ -34,27 +33,45 @@ fn natural_kernel(data_type: &DataType) -> Option<&'static str> {
 }
 
 impl Queue {
-    /// Keys in a domain that needs no look at other values, of a type that lies here; `None` otherwise.
-    pub(super) fn order_keys_in(
+    /// Keys of a base column, and their domain.
+    pub(super) fn order_keys(
         self: &Arc<Self>,
-        domain: Option<&KeyDomain>,
         values: &Values,
         rows: usize,
-    ) -> Result<Option<Keys>> {
+    ) -> Result<(Keys, KeyDomain)> {
+        match natural_kernel(&values.data_type) {
+            Some(_) => {
+                let domain = KeyDomain::Natural;
+                Ok((self.order_keys_in(&domain, values, rows)?, domain))
+            }
+            None => self.wide_keys(values, rows),
+        }
+    }
+
+    /// Keys of another column in a domain.
+    pub(super) fn order_keys_in(
+        self: &Arc<Self>,
+        domain: &KeyDomain,
+        values: &Values,
+        rows: usize,
+    ) -> Result<Keys> {
         let mut args: Vec<Arg> = vec![(&values.values).into()];
         let kernel = match (domain, &values.data_type) {
-            (None | Some(KeyDomain::Natural), data_type) => match natural_kernel(data_type) {
-                Some(kernel) => kernel,
-                None => return Ok(None),
-            },
-            (Some(KeyDomain::Offset { low, high }), DataType::Decimal128(..)) => {
+            (KeyDomain::Natural, data_type) => natural_kernel(data_type),
+            (KeyDomain::Offset { low, high }, DataType::Decimal128(..)) => {
                 for word in [*low, *high] {
                     args.extend([Arg::from(word as u64), Arg::from((word >> 64) as u64)]);
                 }
-                "keys_offset128"
+                Some("keys_offset128")
             }
-            _ => return Ok(None),
+            (KeyDomain::Ranked(Ranks::Cuda(ranks)), _) => {
+                return self.ranked_keys(ranks, values, rows);
+            }
+            _ => None,
         };
+        let kernel = kernel.ok_or_else(|| {
+            BowtieError::Internal(format!("{} in a domain of other keys", values.data_type))
+        })?;
         let shape = match kernel {
             "keys_bool" | "keys_offset128" => Shape::rows(rows),
             _ => Shape::blocks_of(rows, 2048, 256),
@@ -63,13 +80,17 @@ impl Queue {
         args.extend([Arg::from(&out), Arg::from(rows as u32)]);
         // SAFETY: a column of this type holds `rows` values of the width that the kernel reads; `out` holds as many words.
         unsafe { self.launch(kernel, shape, &args)? };
-        let valid = match &values.valid {
-            Some(valid) => Some(Bits::Cuda(self.bits_and(valid, valid, rows)?)),
-            None => None,
-        };
-        Ok(Some(Keys {
+        Ok(Keys {
             values: Buffer::cuda(out, rows),
-            valid,
-        }))
+            valid: self.valid_of(values, rows)?,
+        })
+    }
+
+    /// Which keys of a column are not of a NULL.
+    pub(super) fn valid_of(self: &Arc<Self>, values: &Values, rows: usize) -> Result<Option<Bits>> {
+        match &values.valid {
+            Some(valid) => Ok(Some(Bits::Cuda(self.bits_and(valid, valid, rows)?))),
+            None => Ok(None),
+        }
     }
 }

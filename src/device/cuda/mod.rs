@@ -7,6 +7,7 @@
 //! staging.rs   copies through pinned memory
 //! values.rs    columns across the border
 //! keys.rs rows.rs sort.rs range.rs zones.rs fold.rs    one file for each file of kernels/
+//! tuples.rs    rows as tuples of words, sorted and found: key_words.rs groups.rs by equality, ranks.rs by order
 //! twin.rs      what has no kernel, or no type here: the host's primitive, with its arguments brought down
 //! ```
 //!
@@ -18,13 +19,17 @@
 mod driver;
 mod fold;
 mod gpu;
+mod groups;
+mod key_words;
 mod keys;
 mod queue;
 mod range;
+mod ranks;
 mod rows;
 mod scan;
 mod sort;
 mod staging;
+mod tuples;
 mod twin;
 mod values;
 mod zones;
@@ -41,13 +46,17 @@ use arrow::datatypes::DataType;
 
 pub(crate) use driver::gpus;
 pub(crate) use gpu::KERNEL_BUILD;
+pub(crate) use groups::Groups;
 pub(crate) use queue::Memory;
+pub(crate) use ranks::Ranks;
 pub(crate) use values::Values;
 pub(crate) use zones::ZonedKeys;
 
 use super::budget::Budget;
-use super::buffer::{self, Buffer, Column, Flags, Keys, Pairs, Ranges, Sorted};
-use super::host::{GroupDomain, HostDevice, KeyDomain, kept};
+use super::buffer::{
+    self, Buffer, Column, Flags, GroupDomain, KeyDomain, Keys, Pairs, Ranges, Sorted,
+};
+use super::host::{HostDevice, kept};
 use super::{Bound, Device, Matches};
 use crate::error::{BowtieError, Result};
 use crate::spec::Comparison;
@@ -197,41 +206,29 @@ impl Device for CudaDevice {
     }
 
     fn order_keys(&self, base: &Column) -> Result<(Keys, KeyDomain)> {
-        if let Some(values) = base.on_cuda()
-            && let Some(keys) = self.queue.order_keys_in(None, values, base.rows())?
-        {
-            return Ok((keys, KeyDomain::Natural));
+        if let Some(column) = self.queue.key_column(base)? {
+            return self.queue.order_keys(column.values(), base.rows());
         }
-        let (keys, domain) = self.twin.order_keys(&self.column_to_host(base)?)?;
+        let (keys, domain) = self.twin.order_keys(base)?;
         Ok((self.keys_from_host(&keys)?, domain))
     }
 
     fn order_keys_in(&self, domain: &KeyDomain, column: &Column) -> Result<Keys> {
-        if let Some(values) = column.on_cuda()
-            && let Some(keys) = self
+        if let Some(key) = self.queue.key_column(column)? {
+            return self
                 .queue
-                .order_keys_in(Some(domain), values, column.rows())?
-        {
-            return Ok(keys);
+                .order_keys_in(domain, key.values(), column.rows());
         }
-        let keys = self
-            .twin
-            .order_keys_in(domain, &self.column_to_host(column)?)?;
+        let keys = self.twin.order_keys_in(domain, column)?;
         self.keys_from_host(&keys)
     }
 
     fn group_keys(&self, base: &[&Column], null_equal: bool) -> Result<(Buffer<u32>, GroupDomain)> {
-        let columns = self.columns_to_host(base)?;
-        let columns: Vec<&Column> = columns.iter().collect();
-        let (ids, domain) = self.twin.group_keys(&columns, null_equal)?;
-        Ok((self.words_from_host(&ids, "group ids")?, domain))
+        self.groups(base, null_equal)
     }
 
     fn group_keys_in(&self, domain: &GroupDomain, columns: &[&Column]) -> Result<Buffer<u32>> {
-        let columns = self.columns_to_host(columns)?;
-        let columns: Vec<&Column> = columns.iter().collect();
-        let ids = self.twin.group_keys_in(domain, &columns)?;
-        self.words_from_host(&ids, "group ids")
+        self.groups_in(domain, columns)
     }
 
     fn sort(

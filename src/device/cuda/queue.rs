@@ -59,6 +59,26 @@ impl Memory {
     }
 }
 
+/// What lies in a memory from some byte on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Part<'a> {
+    memory: &'a Memory,
+    from: usize,
+}
+
+impl<'a> From<&'a Memory> for Part<'a> {
+    fn from(memory: &'a Memory) -> Self {
+        Self { memory, from: 0 }
+    }
+}
+
+impl Memory {
+    pub(super) fn part(&self, from: usize) -> Part<'_> {
+        debug_assert!(from <= self.bytes);
+        Part { memory: self, from }
+    }
+}
+
 impl Drop for Memory {
     fn drop(&mut self) {
         let stream = self.queue.stream.cu_stream();
@@ -89,6 +109,12 @@ impl From<u32> for Arg {
 impl From<u64> for Arg {
     fn from(word: u64) -> Self {
         Self(word)
+    }
+}
+
+impl From<Part<'_>> for Arg {
+    fn from(part: Part<'_>) -> Self {
+        Self(part.memory.pointer + part.from as u64)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::queue::{Arg, Memory, Queue, Shape};
+use super::queue::{Arg, Memory, Part, Queue, Shape};
 use super::scan::EXCLUSIVE_U32;
 use super::values::{Values, bitmap_bytes, width};
 use crate::device::buffer::{Buffer, Column};
@@ -33,14 +33,27 @@ impl Queue {
     }
 
     /// `n` values of `width` bytes.
-    pub(super) fn gather_values(
+    pub(super) fn gather_values<'a>(
         self: &Arc<Self>,
-        values: &Memory,
+        values: impl Into<Part<'a>>,
         rows: &Memory,
         n: usize,
         width: usize,
     ) -> Result<Memory> {
         let out = self.alloc(n * width, "output columns")?;
+        self.gather_into(values.into(), rows, out.part(0), n, width)?;
+        Ok(out)
+    }
+
+    /// The same to where there is room for `n` values.
+    pub(super) fn gather_into(
+        &self,
+        values: Part<'_>,
+        rows: &Memory,
+        out: Part<'_>,
+        n: usize,
+        width: usize,
+    ) -> Result<()> {
         let kernel = match width {
             1 => "rows_gather8",
             2 => "rows_gather16",
@@ -50,15 +63,14 @@ impl Queue {
             32 => "rows_gather256",
             _ => return Err(BowtieError::Internal(format!("values of {width} bytes"))),
         };
-        let args = [values.into(), rows.into(), (&out).into(), (n as u32).into()];
+        let args = [values.into(), rows.into(), out.into(), (n as u32).into()];
         let shape = match width {
             // Two threads a value.
             32 => Shape::rows(2 * n),
             _ => Shape::rows(n),
         };
         // SAFETY: row ids are below the rows of `values`, as every row id of a chunk is; `out` holds n values.
-        unsafe { self.launch(kernel, shape, &args)? };
-        Ok(out)
+        unsafe { self.launch(kernel, shape, &args) }
     }
 
     pub(super) fn gather_bits(
@@ -186,11 +198,21 @@ impl Queue {
         n: usize,
         values: Option<&Memory>,
     ) -> Result<Buffer<u32>> {
-        let words = n.div_ceil(32);
-        let blocks = words.div_ceil(256);
-        if blocks == 0 {
+        if n == 0 {
             return Ok(Buffer::cuda(self.alloc(0, "selected rows")?, 0));
         }
+        let (offsets, selected) = self.select_offsets(bits, n)?;
+        self.select_at(bits, n, &offsets, selected, values)
+    }
+
+    /// How many of the `n` > 0 bits are set before each block of 8192, and how many are in all.
+    pub(super) fn select_offsets(
+        self: &Arc<Self>,
+        bits: &Memory,
+        n: usize,
+    ) -> Result<(Memory, usize)> {
+        let words = n.div_ceil(32);
+        let blocks = words.div_ceil(256);
         let counts = self.alloc(blocks * 4, "selected rows")?;
         let args = [bits.into(), (words as u32).into(), (&counts).into()];
         // SAFETY: `bits` holds whole words, `counts` one for each 256 of them.
@@ -198,9 +220,21 @@ impl Queue {
         let offsets = self.scan(EXCLUSIVE_U32, &counts, blocks, "selected rows")?;
         let mut total = [0; 4];
         self.read_few(&mut total, &offsets, blocks * 4)?;
-        let selected = u32::from_le_bytes(total) as usize;
+        Ok((offsets, u32::from_le_bytes(total) as usize))
+    }
+
+    /// The selection, once it is known where each block's begins.
+    pub(super) fn select_at(
+        self: &Arc<Self>,
+        bits: &Memory,
+        n: usize,
+        offsets: &Memory,
+        selected: usize,
+        values: Option<&Memory>,
+    ) -> Result<Buffer<u32>> {
+        let words = n.div_ceil(32);
         let out = self.alloc(selected * 4, "selected rows")?;
-        let mut args: Vec<Arg> = vec![bits.into(), (words as u32).into(), (&offsets).into()];
+        let mut args: Vec<Arg> = vec![bits.into(), (words as u32).into(), offsets.into()];
         let kernel = match values {
             Some(values) => {
                 args.push(values.into());

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::queue::{Memory, Queue, Shape};
+use super::queue::{Memory, Part, Queue, Shape};
 use super::range::valid_memory;
 use super::rows::memory;
 use crate::device::buffer::{Buffer, Keys, Sorted};
@@ -16,9 +16,22 @@ const DIGITS: usize = 1 << DIGIT_BITS;
 /// Offsets inside of a pass are signed words of 32 bits with two bits for the state of the look-back.
 const MOST_SORTED: usize = (1 << 30) - 1;
 
+/// Whether so many pairs can be sorted.
+pub(super) fn check_sortable(n: usize) -> Result<()> {
+    match n > MOST_SORTED {
+        true => Err(BowtieError::OutOfDeviceMemory {
+            what: "one sort",
+            requested: n as u64,
+            in_use: 0,
+            limit: MOST_SORTED as u64,
+        }),
+        false => Ok(()),
+    }
+}
+
 /// What differs between keys of 64 and of 32 bits.
 #[derive(Debug, Clone, Copy)]
-struct KeyWidth {
+pub(super) struct KeyWidth {
     bytes: usize,
     histogram: &'static str,
     onesweep: &'static str,
@@ -26,7 +39,7 @@ struct KeyWidth {
     tile: usize,
 }
 
-const WIDE: KeyWidth = KeyWidth {
+pub(super) const WIDE: KeyWidth = KeyWidth {
     bytes: 8,
     histogram: "sort_histogram_u64",
     onesweep: "sort_onesweep_u64",
@@ -86,14 +99,7 @@ impl Queue {
             None => None,
         };
         let n = ids.as_ref().map_or(rows, Buffer::len);
-        if n > MOST_SORTED {
-            return Err(BowtieError::OutOfDeviceMemory {
-                what: "one sort",
-                requested: n as u64,
-                in_use: 0,
-                limit: MOST_SORTED as u64,
-            });
-        }
+        check_sortable(n)?;
         let mut keys = None;
         if let Some(key) = key {
             let words = memory(&key.values)?;
@@ -107,7 +113,8 @@ impl Queue {
                 false => 0,
             };
             let start = ids.as_ref().map(memory).transpose()?;
-            if let Some((sorted, by_key)) = self.sort_pairs(WIDE, unsorted, start, n, varying)? {
+            let sorted = self.sort_pairs(WIDE, unsorted.into(), start, n, varying)?;
+            if let Some((sorted, by_key)) = sorted {
                 (keys, ids) = (Some(sorted), Some(Buffer::cuda(by_key, n)));
             } else {
                 keys = match gathered {
@@ -132,7 +139,8 @@ impl Queue {
                 true => u64::from(groups).next_power_of_two() - 1,
                 false => 0,
             };
-            let sorted = self.sort_pairs(NARROW, &of_rows, Some(memory(&rows)?), n, varying)?;
+            let unsorted = Part::from(&of_rows);
+            let sorted = self.sort_pairs(NARROW, unsorted, Some(memory(&rows)?), n, varying)?;
             let ids_in_order = match sorted {
                 Some((in_order, by_group)) => {
                     rows = Buffer::cuda(by_group, n);
@@ -171,10 +179,10 @@ impl Queue {
 
     /// Keys, which differ in `varying` bits at most, and rows in the order of the keys; `None` when all keys are equal.
     /// `rows` are 0, 1, … when not given.
-    fn sort_pairs(
+    pub(super) fn sort_pairs(
         self: &Arc<Self>,
         width: KeyWidth,
-        keys: &Memory,
+        keys: Part<'_>,
         rows: Option<&Memory>,
         n: usize,
         varying: u64,
@@ -218,7 +226,7 @@ impl Queue {
                 ),
             };
             let (keys_in, rows_in) = match &from {
-                Some((keys, rows)) => (keys, Some(rows)),
+                Some((keys, rows)) => (keys.into(), Some(rows)),
                 None => (keys, rows),
             };
             let args = [
@@ -247,10 +255,20 @@ impl Queue {
     /// The bits on which not all of `n` keys agree.
     fn varying_bits(self: &Arc<Self>, keys: &Memory, n: usize) -> Result<u64> {
         let varying = self.zeroed(8, "sort scratch")?;
-        let args = [keys.into(), (n as u32).into(), (&varying).into()];
-        // SAFETY: `keys` holds n words, `varying` one, which is zero.
-        unsafe { self.launch("sort_varying_bits", self.strips(n / 4 + 1), &args)? };
+        self.add_varying_bits(keys.into(), n, varying.part(0))?;
         self.read_word(&varying, 0)
+    }
+
+    /// Sets the same in a word of a GPU.
+    pub(super) fn add_varying_bits(
+        &self,
+        keys: Part<'_>,
+        n: usize,
+        varying: Part<'_>,
+    ) -> Result<()> {
+        let args = [keys.into(), (n as u32).into(), varying.into()];
+        // SAFETY: `keys` holds n words, and `varying` is one.
+        unsafe { self.launch("sort_varying_bits", self.strips(n / 4 + 1), &args) }
     }
 }
 

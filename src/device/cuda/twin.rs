@@ -55,13 +55,6 @@ impl CudaDevice {
         Ok(Column::host(array, self.twin.budget().lease(0, "twin")?))
     }
 
-    pub(super) fn columns_to_host(&self, columns: &[&Column]) -> Result<Vec<Column>> {
-        columns
-            .iter()
-            .map(|column| self.column_to_host(column))
-            .collect()
-    }
-
     /// A column that the twin made.
     pub(super) fn column_from_host(&self, column: &Column) -> Result<Column> {
         let column = self.queue.upload(std::slice::from_ref(column.on_host()))?;

@@ -16,7 +16,7 @@ use cudarc::driver::CudaEvent;
 use super::queue::{Memory, Queue};
 use crate::device::buffer::Column;
 use crate::device::check_chunk_rows;
-use crate::device::host::{bytes_of, together};
+use crate::device::host::{bytes_of, plain_values, together};
 use crate::error::{BowtieError, Result};
 
 /// Values of one column.
@@ -44,6 +44,23 @@ impl Values {
     pub(super) fn receive(&self) -> Result<()> {
         self.values.receive()?;
         self.valid.as_ref().map_or(Ok(()), Memory::receive)
+    }
+}
+
+/// A key column's values where kernels read them.
+#[derive(Debug)]
+pub(super) enum KeyColumn<'a> {
+    Resident(&'a Values),
+    /// A dictionary's values row by row, sent up for its keys.
+    Sent(Values),
+}
+
+impl KeyColumn<'_> {
+    pub(super) fn values(&self) -> &Values {
+        match self {
+            Self::Resident(values) => values,
+            Self::Sent(values) => values,
+        }
     }
 }
 
@@ -134,6 +151,31 @@ impl Queue {
         }
         bits.append_n(bitmap_bytes(len) * 8 - len, false);
         self.send_ahead(&[bits.as_slice()], what)
+    }
+
+    /// The values of a key column, if they are of fixed width.
+    pub(super) fn key_column<'a>(
+        self: &Arc<Self>,
+        column: &'a Column,
+    ) -> Result<Option<KeyColumn<'a>>> {
+        if let Some(values) = column.on_cuda() {
+            return Ok(Some(KeyColumn::Resident(values)));
+        }
+        let array = column.on_host();
+        let plain = match array.data_type() {
+            DataType::Dictionary(_, values) => values,
+            other => other,
+        };
+        match width(plain) {
+            Some(_) => {
+                let sent = self.upload(&[plain_values(array)?])?.into_cuda();
+                if let Some(sent) = &sent {
+                    sent.receive()?;
+                }
+                Ok(sent.map(KeyColumn::Sent))
+            }
+            None => Ok(None),
+        }
     }
 
     /// A bitmap in whole words; bits past the end are 0.

@@ -21,13 +21,13 @@ use rayon::ThreadPool;
 use rayon::prelude::*;
 
 pub(super) use flags::Flags;
-pub(crate) use group_key::GroupDomain;
-pub(crate) use order_key::KeyDomain;
+pub(super) use group_key::Groups;
+pub(super) use order_key::{Ranks, plain_values};
 pub(super) use values::{bytes_of, kept, together};
 pub(super) use zones::ZonedKeys;
 
 use super::budget::Budget;
-use super::buffer::{self, Buffer, Column, Keys, Pairs, Ranges, Sorted};
+use super::buffer::{self, Buffer, Column, GroupDomain, KeyDomain, Keys, Pairs, Ranges, Sorted};
 use super::{Bound, Device, Matches};
 use crate::error::{BowtieError, Result};
 use crate::spec::Comparison;
@@ -169,11 +169,13 @@ impl Device for HostDevice {
     }
 
     fn group_keys(&self, base: &[&Column], null_equal: bool) -> Result<(Buffer<u32>, GroupDomain)> {
-        group_key::group_keys(&self.budget, base, null_equal)
+        let (ids, domain) = group_key::group_keys(&self.budget, base, null_equal)?;
+        Ok((ids, GroupDomain::Host(domain)))
     }
 
     fn group_keys_in(&self, domain: &GroupDomain, columns: &[&Column]) -> Result<Buffer<u32>> {
-        group_key::group_keys_in(&self.budget, domain, columns)
+        self.pool
+            .install(|| group_key::group_keys_in(&self.budget, domain.on_host(), columns))
     }
 
     fn sort(

@@ -17,22 +17,11 @@ use rayon::prelude::*;
 
 use crate::device::Lease;
 use crate::device::budget::Budget;
-use crate::device::buffer::{Bits, Buffer, Column, Keys};
+use crate::device::buffer::{self, Bits, Buffer, Column, KeyDomain, Keys};
 use crate::error::{BowtieError, Result};
 use std::sync::Arc;
 
 const SIGN: u64 = 1 << 63;
-
-/// How values of other columns become comparable with a base column's keys.
-#[derive(Debug)]
-pub(crate) enum KeyDomain {
-    /// Keys depend on the value alone.
-    Natural,
-    /// `key = value - low + 1`; values outside `low ..= high` are clamped to 0 and `high - low + 2`.
-    Offset { low: i128, high: i128 },
-    /// Ranks among the base column's distinct values.
-    Ranked(Ranks),
-}
 
 /// The sorted distinct values of a base column, in Arrow's row format.
 #[derive(Debug)]
@@ -53,12 +42,7 @@ pub(super) fn order_keys(budget: &Arc<Budget>, base: &Column) -> Result<(Keys, K
             (Some(low), Some(high)) => (low, high),
             _ => (0, 0),
         };
-        // One value more on either side must still fit.
-        if high
-            .checked_sub(low)
-            .is_some_and(|span| span <= i128::from(u64::MAX - 2))
-        {
-            let domain = KeyDomain::Offset { low, high };
+        if let Some(domain) = KeyDomain::offset(low, high) {
             return Ok((order_keys_in(budget, &domain, base)?, domain));
         }
     }
@@ -88,6 +72,7 @@ pub(super) fn order_keys_in(
             keys(budget, &array, values.values().iter().map(|v| word(*v)))
         }
         KeyDomain::Ranked(ranks) => {
+            let ranks = ranks.on_host();
             let lease = lease_keys(budget, array.len())?;
             let rows = ranks.converter.convert_columns(&[Arc::clone(&array)])?;
             let words: Vec<u64> = (0..rows.num_rows())
@@ -218,7 +203,7 @@ fn rank(budget: &Arc<Budget>, array: &ArrayRef) -> Result<(Keys, KeyDomain)> {
         distinct,
         _lease: rows_lease,
     };
-    Ok((keys, KeyDomain::Ranked(ranks)))
+    Ok((keys, KeyDomain::Ranked(buffer::Ranks::Host(ranks))))
 }
 
 fn keys(budget: &Arc<Budget>, array: &ArrayRef, words: impl Iterator<Item = u64>) -> Result<Keys> {
@@ -250,7 +235,7 @@ pub(super) fn is_valid(keys: &Keys, row: usize) -> bool {
 }
 
 /// A dictionary's values row by row; any other array as it is.
-pub(super) fn plain_values(array: &ArrayRef) -> Result<ArrayRef> {
+pub(in crate::device) fn plain_values(array: &ArrayRef) -> Result<ArrayRef> {
     match array.data_type() {
         DataType::Dictionary(_, values) => Ok(cast(array, values)?),
         _ => Ok(Arc::clone(array)),

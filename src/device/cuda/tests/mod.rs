@@ -3,6 +3,7 @@
 
 mod border;
 mod folds;
+mod groups;
 mod keys;
 mod matches;
 
@@ -190,6 +191,15 @@ fn columns(random: &mut Random, n: usize, kind: usize) -> Vec<ArrayRef> {
         primitive!(Decimal256Type, |w| arrow::datatypes::i256::from_i128(
             i128::from(w as i64)
         )),
+        // These span more than 64 bits, mostly.
+        primitive!(Decimal128Type, |w: u64| i128::from(w as i64) << 60),
+        primitive!(Decimal256Type, |w: u64| arrow::datatypes::i256::from_parts(
+            u128::from(w % 5) << 64,
+            i128::from(w as i64) << 3
+        )),
+        primitive!(IntervalMonthDayNanoType, |w: u64| {
+            IntervalMonthDayNano::new((w >> 50) as i32 - 9, w as i32, (w >> 7) as i64 - 1)
+        }),
         primitive!(Date32Type, |w| w as i32),
         primitive!(Date64Type, |w| w as i64),
         primitive!(Time32SecondType, |w| w as i32),

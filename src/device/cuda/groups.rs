@@ -1,0 +1,181 @@
+//! Group ids by equality of columns of fixed width (`kernels/groups.cu`).
+//!
+//! A row's values become a tuple of words that are equal where the values are: narrow columns share a word, a wide one takes
+//! two or four. Group ids number the distinct tuples in order.
+
+use std::sync::Arc;
+
+use super::CudaDevice;
+use super::key_words::{KeyValues, Layout};
+use super::queue::{Memory, Queue};
+use super::rows::memory;
+use super::tuples::{Distinct, Significance};
+use super::values::KeyColumn;
+use crate::device::Device;
+use crate::device::buffer::{Buffer, Column, GroupDomain};
+use crate::error::{BowtieError, Result};
+
+/// The groups of a base side on a GPU, in which rows of the other side are looked up.
+#[derive(Debug)]
+pub(crate) struct Groups {
+    layout: Layout,
+    /// `None` when no row of the base is in a group.
+    distinct: Option<Distinct>,
+    /// The groups of the columns that do not lie on the GPU: their ids are the first column.
+    on_host: Option<Box<GroupDomain>>,
+}
+
+impl Groups {
+    pub(in crate::device) fn groups(&self) -> u32 {
+        self.distinct.as_ref().map_or(0, |d| d.len() as u32)
+    }
+}
+
+impl CudaDevice {
+    /// Group ids of the rows of `base`, and their domain. Columns that do not lie on the GPU are grouped together by the twin, and
+    /// the ids that it gives them are one more column.
+    pub(super) fn groups(
+        &self,
+        base: &[&Column],
+        null_equal: bool,
+    ) -> Result<(Buffer<u32>, GroupDomain)> {
+        let (here, on_host) = self.key_columns(base)?;
+        let twins = match on_host.is_empty() {
+            true => None,
+            false => {
+                let (ids, domain) = self.twin.group_keys(&on_host, null_equal)?;
+                Some((self.words_from_host(&ids, "group ids")?, domain))
+            }
+        };
+        if here.is_empty()
+            && let Some(twins) = twins
+        {
+            return Ok(twins);
+        }
+        let rows = base.first().map_or(0, |column| column.rows());
+        let ids = twins.as_ref().map(|(ids, _)| memory(ids)).transpose()?;
+        let grouped = match ids {
+            Some(ids) if !null_equal => Some(self.queue.bits_of_groups(ids, rows)?),
+            _ => None,
+        };
+        let columns = key_values(ids, &here)?;
+        let (ids, mut groups) = self.queue.group_keys(&columns, rows, null_equal, grouped)?;
+        groups.on_host = twins.map(|(_, domain)| Box::new(domain));
+        Ok((ids, GroupDomain::Cuda(groups)))
+    }
+
+    /// Group ids of other rows in a domain.
+    pub(super) fn groups_in(
+        &self,
+        domain: &GroupDomain,
+        columns: &[&Column],
+    ) -> Result<Buffer<u32>> {
+        let (here, on_host) = self.key_columns(columns)?;
+        let from_twin = |domain: &GroupDomain| {
+            let ids = self.twin.group_keys_in(domain, &on_host)?;
+            self.words_from_host(&ids, "group ids")
+        };
+        let groups = match domain {
+            GroupDomain::Host(_) => return from_twin(domain),
+            GroupDomain::Cuda(groups) => groups,
+        };
+        let ids = groups.on_host.as_deref().map(from_twin).transpose()?;
+        let rows = columns.first().map_or(0, |column| column.rows());
+        let columns = key_values(ids.as_ref().map(memory).transpose()?, &here)?;
+        self.queue.group_keys_in(groups, &columns, rows)
+    }
+
+    /// The columns that lie on the GPU, and those that do not.
+    fn key_columns<'a>(
+        &self,
+        columns: &[&'a Column],
+    ) -> Result<(Vec<KeyColumn<'a>>, Vec<&'a Column>)> {
+        let (mut here, mut on_host) = (vec![], vec![]);
+        for column in columns {
+            match self.queue.key_column(column)? {
+                Some(key) => here.push(key),
+                None => on_host.push(*column),
+            }
+        }
+        Ok((here, on_host))
+    }
+}
+
+fn key_values<'a>(
+    ids: Option<&'a Memory>,
+    here: &'a [KeyColumn<'a>],
+) -> Result<Vec<KeyValues<'a>>> {
+    let of_ids = ids.map(|ids| Ok(KeyValues::ids(ids)));
+    let here = here.iter().map(|column| KeyValues::of(column.values()));
+    of_ids.into_iter().chain(here).collect()
+}
+
+impl Queue {
+    /// Group ids of `rows` rows by equality of all `columns`; `grouped` are the rows that may be in a group at all, as far as
+    /// the columns do not say it.
+    pub(super) fn group_keys(
+        self: &Arc<Self>,
+        columns: &[KeyValues<'_>],
+        rows: usize,
+        null_equal: bool,
+        grouped: Option<Memory>,
+    ) -> Result<(Buffer<u32>, Groups)> {
+        let mut layout = Layout::of(columns, null_equal);
+        let tuples = self.pack(&layout, columns, rows)?;
+        let kept = match null_equal {
+            true => grouped,
+            false => self.all_valid(columns.iter().filter_map(|c| c.valid), rows, grouped)?,
+        };
+        let (ids, distinct) = match self.runs(&tuples, kept.as_ref(), Significance::MostVarying)? {
+            Some((runs, distinct)) => {
+                drop(tuples);
+                layout.places = distinct.places();
+                (self.run_ids(&runs)?, Some(distinct))
+            }
+            None => (Buffer::cuda(self.no_groups(rows)?, rows), None),
+        };
+        let domain = Groups {
+            layout,
+            distinct,
+            on_host: None,
+        };
+        Ok((ids, domain))
+    }
+
+    /// Group ids of other rows in a domain.
+    pub(super) fn group_keys_in(
+        self: &Arc<Self>,
+        domain: &Groups,
+        columns: &[KeyValues<'_>],
+        rows: usize,
+    ) -> Result<Buffer<u32>> {
+        if !domain.layout.fits(columns) {
+            return Err(BowtieError::Internal(
+                "key columns of different types".into(),
+            ));
+        }
+        let Some(distinct) = &domain.distinct else {
+            return Ok(Buffer::cuda(self.no_groups(rows)?, rows));
+        };
+        let tuples = self.pack(&domain.layout, columns, rows)?;
+        // A NULL is in a group only where the base has one in the same column.
+        let refused = domain.layout.refused(columns);
+        let valid = self.all_valid(refused, rows, None)?;
+        self.find_ids(Some(distinct), &tuples, valid.as_ref())
+    }
+
+    /// The rows that are valid in all bitmaps and set in `rows_set`; `None` where that is every row.
+    fn all_valid<'a>(
+        self: &Arc<Self>,
+        bitmaps: impl Iterator<Item = &'a Memory>,
+        rows: usize,
+        rows_set: Option<Memory>,
+    ) -> Result<Option<Memory>> {
+        let mut all = rows_set;
+        for valid in bitmaps {
+            let both = self.bits_and(all.as_ref().unwrap_or(valid), valid, rows)?;
+            all = Some(both);
+        }
+        Ok(all)
+    }
+}

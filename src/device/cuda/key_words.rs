@@ -1,0 +1,313 @@
+//! Key columns as tuples of words that are equal where the values are (`kernels/groups_words.cuh`): narrow columns share a
+//! word, a wide one takes two or four, and a bit says whether a value is NULL where NULLs are equal.
+
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+
+use super::queue::{Arg, Memory, Queue, Shape};
+use super::tuples::Tuples;
+use super::values::{Values, bitmap_bytes, width};
+use crate::error::{BowtieError, Result};
+
+/// A key column where kernels read it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct KeyValues<'a> {
+    kind: Kind,
+    values: &'a Memory,
+    pub(super) valid: Option<&'a Memory>,
+}
+
+impl<'a> KeyValues<'a> {
+    pub(super) fn of(values: &'a Values) -> Result<Self> {
+        Ok(Self {
+            kind: Kind::of(&values.data_type)?,
+            values: &values.values,
+            valid: values.valid.as_ref(),
+        })
+    }
+
+    /// Ids that say which rows are equal in other columns.
+    pub(super) fn ids(ids: &'a Memory) -> Self {
+        Self {
+            kind: Kind::Narrow {
+                bits: 32,
+                negative_zero: 0,
+            },
+            values: ids,
+            valid: None,
+        }
+    }
+}
+
+/// How values become words.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Kind {
+    Bit,
+    /// At most 64 bits, of which one pattern equals 0.
+    Narrow {
+        bits: u32,
+        negative_zero: u64,
+    },
+    /// So many words.
+    Wide {
+        words: usize,
+    },
+}
+
+impl Kind {
+    fn of(data_type: &DataType) -> Result<Self> {
+        Ok(match width(data_type) {
+            Some(0) => Self::Bit,
+            Some(bytes @ (1 | 2 | 4 | 8)) => {
+                let bits = bytes as u32 * 8;
+                let negative_zero = match data_type.is_floating() {
+                    true => 1 << (bits - 1),
+                    false => 0,
+                };
+                Self::Narrow {
+                    bits,
+                    negative_zero,
+                }
+            }
+            Some(bytes @ (16 | 32)) => Self::Wide { words: bytes / 8 },
+            _ => {
+                return Err(BowtieError::Internal(format!(
+                    "{data_type} has no words on a GPU"
+                )));
+            }
+        })
+    }
+
+    fn bits(self) -> usize {
+        match self {
+            Self::Bit => 1,
+            Self::Narrow { bits, .. } => bits as usize,
+            Self::Wide { words } => words * WORD_BITS,
+        }
+    }
+}
+
+/// The first bit of a field, counted from the lowest of the first word.
+type FirstBit = usize;
+
+const WORD_BITS: usize = u64::BITS as usize;
+
+/// Where a column's values are.
+#[derive(Debug, Clone, Copy)]
+struct Field {
+    kind: Kind,
+    at: FirstBit,
+    /// Whether the value is not NULL; `None` where no row of the base is NULL, or NULLs are in no group.
+    not_null: Option<FirstBit>,
+}
+
+/// How columns become tuples.
+#[derive(Debug)]
+pub(super) struct Layout {
+    fields: Vec<Field>,
+    /// Where in the tuple each word is.
+    pub(super) places: Vec<usize>,
+}
+
+impl Layout {
+    /// For the columns of a base.
+    pub(super) fn of(columns: &[KeyValues<'_>], null_equal: bool) -> Self {
+        Self::new(
+            columns
+                .iter()
+                .map(|column| (column.kind, null_equal && column.valid.is_some())),
+        )
+    }
+
+    /// Whether other columns are of the same types.
+    pub(super) fn fits(&self, columns: &[KeyValues<'_>]) -> bool {
+        let kinds = self.fields.iter().map(|field| field.kind);
+        kinds.eq(columns.iter().map(|column| column.kind))
+    }
+
+    /// The bitmaps of those other columns in which a row that is NULL equals none of the base.
+    pub(super) fn refused<'a>(
+        &self,
+        columns: &[KeyValues<'a>],
+    ) -> impl Iterator<Item = &'a Memory> {
+        columns
+            .iter()
+            .zip(&self.fields)
+            .filter(|(_, field)| field.not_null.is_none())
+            .filter_map(|(column, _)| column.valid)
+    }
+
+    /// Each field, nullable or not, in the first word that has room for it.
+    fn new(columns: impl Iterator<Item = (Kind, bool)>) -> Self {
+        let mut used: Vec<usize> = vec![];
+        let mut place = |bits: usize| -> FirstBit {
+            let roomy = used.iter().position(|used| used + bits <= WORD_BITS);
+            let word = roomy.unwrap_or(used.len());
+            if roomy.is_none() {
+                used.resize(word + bits.div_ceil(WORD_BITS), 0);
+            }
+            let at = word * WORD_BITS + used[word];
+            for used in &mut used[word..word + bits.div_ceil(WORD_BITS)] {
+                *used += bits.min(WORD_BITS);
+            }
+            at
+        };
+        let fields = columns
+            .map(|(kind, nullable)| Field {
+                kind,
+                at: place(kind.bits()),
+                not_null: nullable.then(|| place(1)),
+            })
+            .collect();
+        Self {
+            fields,
+            places: (0..used.len()).collect(),
+        }
+    }
+}
+
+impl Queue {
+    /// The columns' rows as tuples.
+    pub(super) fn pack(
+        self: &Arc<Self>,
+        layout: &Layout,
+        columns: &[KeyValues<'_>],
+        rows: usize,
+    ) -> Result<Tuples> {
+        let mut packing = Packing {
+            queue: self,
+            tuples: self.tuples(rows, layout.places.len())?,
+            places: &layout.places,
+            begun: vec![false; layout.places.len()],
+        };
+        for (column, field) in columns.iter().zip(&layout.fields) {
+            // A NULL's value must not tell it from another.
+            let valid = field.not_null.and(column.valid);
+            match field.kind {
+                Kind::Bit => packing.bits(column.values, valid, field.at)?,
+                Kind::Narrow {
+                    bits,
+                    negative_zero,
+                } => {
+                    let kernel = match bits {
+                        8 => "groups_pack8",
+                        16 => "groups_pack16",
+                        32 => "groups_pack32",
+                        _ => "groups_pack64",
+                    };
+                    let source = [column.values.into(), valid.into(), negative_zero.into()];
+                    packing.field(kernel, &source, field.at)?;
+                }
+                Kind::Wide { words } => packing.wide(words, column.values, valid, field.at)?,
+            }
+            match (field.not_null, column.valid) {
+                (Some(at), Some(valid)) => packing.bits(valid, None, at)?,
+                (Some(at), None) => {
+                    let all = self.filled(bitmap_bytes(rows), 0xFF, "validity")?;
+                    packing.bits(&all, None, at)?;
+                }
+                (None, _) => {}
+            }
+        }
+        Ok(packing.tuples)
+    }
+}
+
+/// Tuples, as one column after the other is written to them.
+struct Packing<'a> {
+    queue: &'a Arc<Queue>,
+    tuples: Tuples,
+    places: &'a [usize],
+    /// Which words hold a field already.
+    begun: Vec<bool>,
+}
+
+impl Packing<'_> {
+    fn word(&self, word: usize) -> Arg {
+        self.tuples.word(self.places[word]).into()
+    }
+
+    /// One bit a row; the common ones of two bitmaps.
+    fn bits(&mut self, bits: &Memory, valid: Option<&Memory>, at: FirstBit) -> Result<()> {
+        self.field("groups_pack_bool", &[bits.into(), valid.into()], at)
+    }
+
+    /// A field beside those that its word holds.
+    fn field(&mut self, kernel: &'static str, source: &[Arg], at: FirstBit) -> Result<()> {
+        let word = at / WORD_BITS;
+        let add = std::mem::replace(&mut self.begun[word], true);
+        let rows = self.tuples.rows();
+        let mut args = source.to_vec();
+        args.extend([
+            Arg::from((at % WORD_BITS) as u32),
+            u32::from(add).into(),
+            self.word(word),
+            (rows as u32).into(),
+        ]);
+        // SAFETY: a column holds as many values, of the kernel's width, as the tuples have rows, and its bitmaps as many bits; so
+        // does a word of the tuples.
+        unsafe { self.queue.launch(kernel, Shape::rows(rows), &args) }
+    }
+
+    /// Values of whole words.
+    fn wide(
+        &mut self,
+        words: usize,
+        values: &Memory,
+        valid: Option<&Memory>,
+        at: FirstBit,
+    ) -> Result<()> {
+        let first = at / WORD_BITS;
+        let kernel = match words {
+            2 => "groups_split128",
+            _ => "groups_split256",
+        };
+        let rows = self.tuples.rows();
+        let mut args: Vec<Arg> = vec![values.into(), valid.into()];
+        args.extend((first..first + words).map(|word| self.word(word)));
+        args.push((rows as u32).into());
+        // SAFETY: `values` holds as many values of so many words as the tuples have rows, and `valid` as many bits; so does each
+        // word of the tuples.
+        unsafe { self.queue.launch(kernel, Shape::rows(rows), &args) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn narrow_columns_share_words_and_wide_ones_take_their_own() {
+        let narrow = |bits| Kind::Narrow {
+            bits,
+            negative_zero: 0,
+        };
+        let layout = Layout::new(
+            [
+                (narrow(32), false),
+                (Kind::Wide { words: 2 }, true),
+                (narrow(16), false),
+                (narrow(64), true),
+                (Kind::Bit, false),
+            ]
+            .into_iter(),
+        );
+        let places: Vec<(usize, Option<usize>)> = layout
+            .fields
+            .iter()
+            .map(|field| (field.at, field.not_null))
+            .collect();
+        assert_eq!(
+            places,
+            [
+                (0, None),
+                (64, Some(32)),
+                (33, None),
+                (192, Some(49)),
+                (50, None)
+            ]
+        );
+        assert_eq!(layout.places, [0, 1, 2, 3]);
+    }
+}
