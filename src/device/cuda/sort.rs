@@ -10,7 +10,7 @@ use crate::device::check_chunk_rows;
 use crate::error::{BowtieError, Result};
 
 /// Bits of a digit.
-const DIGIT_BITS: u32 = 8;
+pub(super) const DIGIT_BITS: u32 = 8;
 const DIGITS: usize = 1 << DIGIT_BITS;
 
 /// Offsets inside of a pass are signed words of 32 bits with two bits for the state of the look-back.
@@ -18,7 +18,7 @@ const MOST_SORTED: usize = (1 << 30) - 1;
 
 /// What differs between keys of 64 and of 32 bits.
 #[derive(Debug, Clone, Copy)]
-struct KeyWidth {
+pub(super) struct KeyWidth {
     bytes: usize,
     histogram: &'static str,
     onesweep: &'static str,
@@ -26,13 +26,13 @@ struct KeyWidth {
     tile: usize,
 }
 
-const WIDE: KeyWidth = KeyWidth {
+pub(super) const WIDE: KeyWidth = KeyWidth {
     bytes: 8,
     histogram: "sort_histogram_u64",
     onesweep: "sort_onesweep_u64",
     tile: 5760,
 };
-const NARROW: KeyWidth = KeyWidth {
+pub(super) const NARROW: KeyWidth = KeyWidth {
     bytes: 4,
     histogram: "sort_histogram_u32",
     onesweep: "sort_onesweep_u32",
@@ -171,7 +171,7 @@ impl Queue {
 
     /// Keys, which differ in `varying` bits at most, and rows in the order of the keys; `None` when all keys are equal.
     /// `rows` are 0, 1, … when not given.
-    fn sort_pairs(
+    pub(super) fn sort_pairs(
         self: &Arc<Self>,
         width: KeyWidth,
         keys: &Memory,
@@ -245,7 +245,7 @@ impl Queue {
     }
 
     /// The bits on which not all of `n` keys agree.
-    fn varying_bits(self: &Arc<Self>, keys: &Memory, n: usize) -> Result<u64> {
+    pub(super) fn varying_bits(self: &Arc<Self>, keys: &Memory, n: usize) -> Result<u64> {
         let varying = self.zeroed(8, "sort scratch")?;
         let args = [keys.into(), (n as u32).into(), (&varying).into()];
         // SAFETY: `keys` holds n words, `varying` one, which is zero.
