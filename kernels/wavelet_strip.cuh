@@ -12,6 +12,9 @@ constexpr u32 STRIP = WARP * STEPS;
 // Positions of a block of the tree.
 constexpr u32 PLANE = 64;
 
+// How many of `most` items from `first` on there are among `n`.
+__device__ __forceinline__ u32 left_of(u32 n, u32 first, u32 most) { return first < n ? min(n - first, most) : 0; }
+
 // Counts of the four digits, 16 bits each; of 8192 ranks at most.
 typedef u64 Counts;
 
