@@ -24,7 +24,7 @@ struct Row {
 
 fn rows(seed: u64) -> Vec<Row> {
     let rng = &mut StdRng::seed_from_u64(seed);
-    let mut value = |rng: &mut StdRng| {
+    let value = |rng: &mut StdRng| {
         let value = rng.random_range(-10_000..10_000);
         (!rng.random_bool(0.01)).then_some(value)
     };
