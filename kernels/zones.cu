@@ -94,6 +94,41 @@ zones_count(const __grid_constant__ ZoneTests zones, const u32* __restrict__ lo,
     }
 }
 
+// Leaves of a range that are sampled.
+constexpr u32 SAMPLED_LEAVES = 16;
+
+// What a walk that ends nowhere early has to test, from a sample: of `sample` positions, spread evenly over the `m`
+// searching ones, 16 leaves each, spread evenly over its range; a leaf whose zones leave the position's tests undecided
+// adds the length of the range, in leaves, to *undecided. Divided by 16, and times m / sample, that is how often a key is
+// tested with a leaf.
+// Bound: 16 random reads of zones a sampled position. Launch: 256 threads, a block for each 16 sampled positions; *undecided
+// is zeroed first.
+extern "C" __global__ void __launch_bounds__(BLOCK)
+zones_sample(const __grid_constant__ ZoneTests zones, const u32* __restrict__ lo, const u32* __restrict__ hi, u32 m,
+             u32 sample, u64* __restrict__ undecided) {
+    __shared__ Words words_of_warps[BLOCK / WARP];
+    Words& words = words_of_warps[threadIdx.x / WARP];
+    const u32 thread = blockIdx.x * BLOCK + threadIdx.x;
+    const u32 sampled = thread / SAMPLED_LEAVES;
+    const bool none = sampled >= sample;
+    const u32 position = none ? 0 : u32(u64(sampled) * m / sample);
+    const u32 from = none ? 0 : lo[position];
+    const u32 to = none ? 0 : hi[position];
+    load_words(zones, position, none, words);
+    const bool asked = from < to;
+    const u32 first = from / LEAF;
+    const u32 leaves = asked ? (to - 1) / LEAF + 1 - first : 0;
+    const u32 leaf = first + (2 * (thread % SAMPLED_LEAVES) + 1) * leaves / (2 * SAMPLED_LEAVES);
+    const Verdict verdict = judge(zones, words, 0, asked ? leaf : 0, asked);
+    u64 mine = verdict.possible && !verdict.certain ? leaves : 0;
+    for (u32 distance = WARP / 2; distance > 0; distance /= 2) {
+        mine += __shfl_xor_sync(ALL_LANES, mine, distance);
+    }
+    if (threadIdx.x % WARP == 0 && mine != 0) {
+        atomicAdd(undecided, mine);
+    }
+}
+
 // Turns counts by slice into offsets inside of each position's pairs, in place.
 // Bound: 8 bytes a count. Launch: 256 threads, a thread a position.
 extern "C" __global__ void __launch_bounds__(BLOCK)

@@ -6,7 +6,7 @@
 //! queue.rs     one stream of work, its leased memory, launching kernels
 //! staging.rs   copies through pinned memory
 //! values.rs    columns across the border
-//! keys.rs rows.rs sort.rs range.rs zones.rs fold.rs    one file for each file of kernels/
+//! keys.rs rows.rs sort.rs scan.rs range.rs zones.rs wavelet.rs fold.rs    one for each family of kernels
 //! tuples.rs    rows as tuples of words, sorted and found: key_words.rs groups.rs by equality, ranks.rs by order
 //! twin.rs      what has no kernel, or no type here: the host's primitive, with its arguments brought down
 //! ```
@@ -32,6 +32,7 @@ mod staging;
 mod tuples;
 mod twin;
 mod values;
+mod wavelet;
 mod zones;
 
 #[cfg(test)]
@@ -259,12 +260,16 @@ impl Device for CudaDevice {
 
     fn count_matches(&self, matches: Matches<'_>, exists_only: bool) -> Result<Buffer<u32>> {
         self.check_cancelled()?;
-        match matches.tests.is_empty() {
-            true => self.queue.range_counts(matches.ranges, exists_only),
-            false => match self.queue.zones_count(matches, exists_only)? {
-                Some(counts) => Ok(counts),
-                None => self.count_on_twin(matches, exists_only),
-            },
+        if matches.tests.is_empty() {
+            return self.queue.range_counts(matches.ranges, exists_only);
+        }
+        if let Some(counts) = self.count_by_wavelet(matches, exists_only)? {
+            return Ok(counts);
+        }
+        let go_on = || self.check_cancelled();
+        match self.queue.zones_count(matches, exists_only, go_on)? {
+            Some(counts) => Ok(counts),
+            None => self.count_on_twin(matches, exists_only),
         }
     }
 

@@ -10,7 +10,7 @@ use crate::device::check_chunk_rows;
 use crate::error::{BowtieError, Result};
 
 /// Bits of a digit.
-const DIGIT_BITS: u32 = 8;
+pub(super) const DIGIT_BITS: u32 = 8;
 const DIGITS: usize = 1 << DIGIT_BITS;
 
 /// Offsets inside of a pass are signed words of 32 bits with two bits for the state of the look-back.
@@ -45,7 +45,7 @@ pub(super) const WIDE: KeyWidth = KeyWidth {
     onesweep: "sort_onesweep_u64",
     tile: 5760,
 };
-const NARROW: KeyWidth = KeyWidth {
+pub(super) const NARROW: KeyWidth = KeyWidth {
     bytes: 4,
     histogram: "sort_histogram_u32",
     onesweep: "sort_onesweep_u32",
@@ -253,7 +253,7 @@ impl Queue {
     }
 
     /// The bits on which not all of `n` keys agree.
-    fn varying_bits(self: &Arc<Self>, keys: &Memory, n: usize) -> Result<u64> {
+    pub(super) fn varying_bits(self: &Arc<Self>, keys: &Memory, n: usize) -> Result<u64> {
         let varying = self.zeroed(8, "sort scratch")?;
         self.add_varying_bits(keys.into(), n, varying.part(0))?;
         self.read_word(&varying, 0)

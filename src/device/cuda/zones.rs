@@ -1,6 +1,7 @@
 //! Zone maps and the walk over them (`kernels/zones.cu`).
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use cudarc::driver::DeviceRepr;
 
@@ -8,6 +9,7 @@ use super::CudaDevice;
 use super::queue::{Memory, Queue, Shape};
 use super::range::op_code;
 use super::rows::memory;
+use super::wavelet::Wavelet;
 use crate::device::buffer::{self, Buffer, Keys, Pairs, Sorted};
 use crate::device::{Device, Matches, Test};
 use crate::error::{BowtieError, Result};
@@ -19,12 +21,22 @@ const FAN_OUT: usize = 8;
 /// Levels, and tests, that a kernel takes.
 const MAX_LEVELS: usize = 12;
 const MAX_TESTS: usize = 4;
+/// Searching positions that are sampled, and leaves of the range of each.
+const SAMPLED_POSITIONS: usize = 1 << 14;
+const SAMPLED_LEAVES: usize = 16;
+
+/// Candidates of the first launch of a walk: some 25 ms on an H200, should it have to test all of them.
+const FIRST_CANDIDATES: usize = 1 << 36;
+/// How long a launch should take: a query that is cancelled ends after one.
+const LAUNCH_TIME: Duration = Duration::from_millis(20);
 
 /// Keys at each position, and zones: level 0 of 64 keys, every further level of 8 zones of the one below, the last of 8 at most.
 #[derive(Debug)]
 pub(crate) struct ZonedKeys {
     pub(super) keys: Buffer<u64>,
     pub(super) levels: Vec<Zones>,
+    /// Made when it is first needed, and kept as long as the keys are.
+    pub(super) wavelet: OnceLock<Wavelet>,
 }
 
 /// Extremes of the blocks of one level.
@@ -79,6 +91,7 @@ impl Queue {
         Ok(ZonedKeys {
             keys: Buffer::cuda(ordered, n),
             levels,
+            wavelet: OnceLock::new(),
         })
     }
 }
@@ -137,7 +150,7 @@ impl ZoneTests {
     }
 }
 
-fn on_gpu(zoned: &buffer::ZonedKeys) -> Result<&ZonedKeys> {
+pub(super) fn on_gpu(zoned: &buffer::ZonedKeys) -> Result<&ZonedKeys> {
     match zoned {
         buffer::ZonedKeys::Cuda(zoned) => Ok(zoned),
         buffer::ZonedKeys::Host(_) => Err(BowtieError::Internal(
@@ -152,7 +165,7 @@ impl Queue {
         let warps = positions.div_ceil(32).max(1);
         let wanted = (64 * self.gpu.multiprocessors as usize).div_ceil(warps);
         // A slice much shorter than this costs more to begin than to walk.
-        wanted.min(sorted / (64 * LEAF)).clamp(1, 64) as u32
+        wanted.min(sorted / (64 * LEAF)).clamp(1, 1024) as u32
     }
 
     fn walkers(&self, positions: usize, sorted: usize) -> Shape {
@@ -162,29 +175,67 @@ impl Queue {
         }
     }
 
-    /// Candidates that pass all tests, by searching position; `None` for more tests than a kernel takes.
+    /// How many times a walk that ends nowhere early tests a key with a leaf, from a sample; infinitely often with more tests
+    /// than a kernel takes.
+    pub(super) fn sampled_leaf_tests(self: &Arc<Self>, matches: Matches<'_>) -> Result<f64> {
+        let Some(tests) = ZoneTests::of(matches)? else {
+            return Ok(f64::INFINITY);
+        };
+        let m = matches.ranges.rows();
+        let sample = m.min(SAMPLED_POSITIONS);
+        let undecided = self.zeroed(8, "a sample")?;
+        let args = [
+            memory(&matches.ranges.lo)?.into(),
+            memory(&matches.ranges.hi)?.into(),
+            (m as u32).into(),
+            (sample as u32).into(),
+            (&undecided).into(),
+        ];
+        let shape = Shape::each(sample * SAMPLED_LEAVES);
+        // SAFETY: as for zones_count; `undecided` is one word, which is zero.
+        unsafe { self.launch_with("zones_sample", shape, Some(&tests), &args)? };
+        let leaves = self.read_word(&undecided, 0)? as f64 / SAMPLED_LEAVES as f64;
+        Ok(leaves * (m as f64 / sample.max(1) as f64))
+    }
+
+    /// Candidates that pass all tests, by searching position; `None` for more tests than a kernel takes. Where there are
+    /// many it goes on while `go_on` allows it.
     pub(super) fn zones_count(
         self: &Arc<Self>,
         matches: Matches<'_>,
         exists_only: bool,
+        go_on: impl Fn() -> Result<()>,
     ) -> Result<Option<Buffer<u32>>> {
         let Some(tests) = ZoneTests::of(matches)? else {
             return Ok(None);
         };
-        let m = matches.ranges.rows();
+        let (m, n) = (matches.ranges.rows(), matches.sorted.len());
         let counts = self.zeroed(m * 4, "match counts")?;
-        let args = [
-            memory(&matches.ranges.lo)?.into(),
-            memory(&matches.ranges.hi)?.into(),
-            0u32.into(),
-            (m as u32).into(),
-            u32::from(exists_only).into(),
-            0u32.into(),
-            (&counts).into(),
-        ];
-        let shape = self.walkers(m, matches.sorted.len());
-        // SAFETY: the tests' keys are by sorted and by searching position; `counts` holds m words, all zero.
-        unsafe { self.launch_with("zones_count", shape, Some(&tests), &args)? };
+        let mut first = 0;
+        let mut most = FIRST_CANDIDATES / n.max(1);
+        while first < m {
+            let positions = most.next_multiple_of(64).max(64).min(m - first);
+            let begun = Instant::now();
+            let args = [
+                memory(&matches.ranges.lo)?.into(),
+                memory(&matches.ranges.hi)?.into(),
+                (first as u32).into(),
+                (positions as u32).into(),
+                u32::from(exists_only).into(),
+                0u32.into(),
+                counts.word(first),
+            ];
+            let shape = self.walkers(positions, n);
+            // SAFETY: the tests' keys are by sorted and by searching position; from position `first` on `counts` holds as
+            // many words as there are positions, all zero.
+            unsafe { self.launch_with("zones_count", shape, Some(&tests), &args)? };
+            first += positions;
+            if first < m {
+                self.wait()?;
+                go_on()?;
+                most = next_launch(positions, begun.elapsed());
+            }
+        }
         Ok(Some(Buffer::cuda(counts, m)))
     }
 
@@ -271,6 +322,12 @@ impl Queue {
             sorted: Buffer::cuda(out_sorted, len),
         }))
     }
+}
+
+/// How many positions the next launch takes, after one of so many took so long.
+fn next_launch(positions: usize, took: Duration) -> usize {
+    let times = LAUNCH_TIME.as_secs_f64() / took.as_secs_f64();
+    (positions as f64 * times.clamp(0.25, 8.0)) as usize
 }
 
 impl CudaDevice {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
 
+use super::wavelet;
 use super::zones::{LEAF, Span, bits_of, walk};
 use crate::device::Matches;
 use crate::device::budget::Budget;
@@ -23,6 +24,9 @@ pub(super) fn count_matches(
     exists_only: bool,
     cancelled: &AtomicBool,
 ) -> Result<Buffer<u32>> {
+    if let Some(counts) = wavelet::count_matches(budget, matches, exists_only, cancelled)? {
+        return Ok(counts);
+    }
     let lease = budget.lease(matches.ranges.rows() as u64 * 4, "match counts")?;
     let (lo, hi) = (matches.ranges.lo.on_host(), matches.ranges.hi.on_host());
     if matches.tests.is_empty() {

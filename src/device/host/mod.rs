@@ -8,6 +8,7 @@ mod order_key;
 mod range;
 mod sort;
 mod values;
+pub(super) mod wavelet;
 mod zones;
 
 use std::sync::Arc;

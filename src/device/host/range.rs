@@ -102,7 +102,7 @@ fn range_of(
 }
 
 /// How many leading keys satisfy `holds`, which none after them do. Gallops from `hint`, so a near miss costs little.
-fn seek(keys: &[u64], hint: usize, holds: impl Fn(u64) -> bool) -> usize {
+pub(super) fn seek(keys: &[u64], hint: usize, holds: impl Fn(u64) -> bool) -> usize {
     let hint = hint.min(keys.len());
     let mut step = 1;
     let (mut from, mut to);

@@ -13,9 +13,15 @@ const DIGIT_BITS: u32 = 8;
 const DIGITS: usize = 1 << DIGIT_BITS;
 
 #[derive(Clone, Copy)]
-struct KeyedRow {
-    key: u64,
-    row: u32,
+pub(super) struct KeyedRow {
+    pub(super) key: u64,
+    pub(super) row: u32,
+}
+
+impl KeyedRow {
+    pub(super) fn new((row, key): (u32, &u64)) -> Self {
+        Self { key: *key, row }
+    }
 }
 
 pub(super) fn sort(
@@ -80,7 +86,7 @@ pub(super) fn sort(
 }
 
 /// Sorts by key; rows of one key stay in ascending order of row id.
-fn sort_by_key(keyed: &mut Vec<KeyedRow>) {
+pub(super) fn sort_by_key(keyed: &mut Vec<KeyedRow>) {
     if keyed.len() < RADIX_FROM {
         keyed.sort_unstable_by_key(|k| (k.key, k.row));
         return;

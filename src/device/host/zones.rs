@@ -7,10 +7,11 @@
 //! product of the inputs.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use pulp::Arch;
 
+use super::wavelet::Wavelet;
 use crate::device::Matches;
 use crate::device::budget::{Budget, Lease};
 use crate::device::buffer::{Buffer, Keys, Sorted};
@@ -27,7 +28,16 @@ const FAN_OUT: usize = 8;
 pub(crate) struct ZonedKeys {
     keys: Buffer<u64>,
     levels: Vec<Zones>,
+    /// Made when it is first needed, and kept as long as the keys are.
+    pub(super) wavelet: OnceLock<Wavelet>,
     _lease: Lease,
+}
+
+impl ZonedKeys {
+    /// Keys by position.
+    pub(super) fn keys(&self) -> &[u64] {
+        self.keys.on_host()
+    }
 }
 
 /// Extremes of the blocks of one level.
@@ -56,6 +66,7 @@ pub(super) fn zone_keys(budget: &Arc<Budget>, keys: &Keys, sorted: &Sorted) -> R
     Ok(ZonedKeys {
         keys: Buffer::host(ordered, keys_lease),
         levels,
+        wavelet: OnceLock::new(),
         _lease: zones_lease,
     })
 }
@@ -130,6 +141,41 @@ pub(super) fn walk<'a, V: FnMut(usize, Span) -> bool>(
     for block in from / size..to.div_ceil(size) {
         walk.block(top, block, alive, from..to);
     }
+}
+
+/// Searching positions that are sampled, and leaves of the range of each.
+const SAMPLED_ROWS: usize = 2048;
+const SAMPLED_LEAVES: usize = 16;
+
+/// How many times a walk that ends nowhere early compares a row's key with a leaf: what the zones of some leaves, spread
+/// evenly over the ranges of some rows, leave undecided.
+pub(super) fn sampled_leaf_tests(matches: &Matches<'_>) -> f64 {
+    let rows = matches.ranges.rows();
+    let sample = rows.min(SAMPLED_ROWS);
+    let mut undecided = 0;
+    for row in (0..sample).map(|i| i * rows / sample) {
+        let lo = matches.ranges.lo.on_host()[row] as usize;
+        let hi = matches.ranges.hi.on_host()[row] as usize;
+        if lo >= hi {
+            continue;
+        }
+        let (first, end) = (lo / LEAF, hi.div_ceil(LEAF));
+        let leaves = end - first;
+        for leaf in (0..SAMPLED_LEAVES).map(|i| first + (2 * i + 1) * leaves / (2 * SAMPLED_LEAVES))
+        {
+            let (mut possible, mut certain) = (true, true);
+            for test in matches.tests {
+                let zones = &test.sorted.on_host().levels[0];
+                let word = test.searching.on_host().keys()[row];
+                let (min, max) = (zones.min[leaf], zones.max[leaf]);
+                let (some, every) = judge(Arch::Scalar, test.op, min, max, &[word]);
+                possible &= some != 0;
+                certain &= every != 0;
+            }
+            undecided += if possible && !certain { leaves } else { 0 };
+        }
+    }
+    undecided as f64 / SAMPLED_LEAVES as f64 * (rows as f64 / sample.max(1) as f64)
 }
 
 fn block_size(level: usize) -> usize {

@@ -10,6 +10,7 @@
 //! | `tunings` | batch size × chunk size × memory × partitions | – |
 //! | `empty_sides` | join type × empty side × strategy | tuning |
 //! | `sources` | DataFusion's join node × join type × NULL density | tuning |
+//! | `uncorrelated` | two inequalities on 20,000 rows a side, against counts of our own | – |
 //!
 //! Tuning `n` of a rotation is [`Tuning::nth`]: 140 consecutive ones are the full product of tunings.
 //!
@@ -21,3 +22,4 @@ mod key_types;
 pub mod kinds;
 mod sources;
 mod tunings;
+mod uncorrelated;

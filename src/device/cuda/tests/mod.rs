@@ -6,9 +6,11 @@ mod folds;
 mod groups;
 mod keys;
 mod matches;
+mod wavelet;
 
 use std::slice::from_ref;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::array::*;
 use arrow::buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
@@ -16,7 +18,7 @@ use arrow::compute::take;
 use arrow::datatypes::*;
 
 use super::CudaDevice;
-use crate::device::buffer::{Bits, Buffer, Column, Keys, Sorted};
+use crate::device::buffer::{Bits, Buffer, Column, Keys, Sorted, ZonedKeys};
 use crate::device::host::HostDevice;
 use crate::device::{Bound, Budget, Device, Matches, NO_GROUP, Test};
 use crate::spec::Comparison;
