@@ -9,6 +9,7 @@ use arrow::array::{Array, ArrayRef};
 use arrow::buffer::BooleanBuffer;
 use arrow::row::{RowConverter, Rows, SortField};
 use hashbrown::HashMap;
+use rayon::prelude::*;
 
 use super::order_key::{natural, natural_array, plain_values, validity};
 use crate::device::budget::{Budget, Lease};
@@ -43,6 +44,9 @@ impl Groups {
 /// Rough bytes of a hash table's entry, for the lease.
 const ENTRY_BYTES: u64 = 24;
 
+/// Rows that one task looks up.
+const TASK_ROWS: usize = 1 << 14;
+
 pub(super) fn group_keys(
     budget: &Arc<Budget>,
     base: &[&Column],
@@ -53,7 +57,8 @@ pub(super) fn group_keys(
     let ids_lease = budget.lease(rows as u64 * 4, "group ids")?;
     let table_lease = budget.lease(rows as u64 * ENTRY_BYTES, "group table")?;
     let mut ids = Vec::with_capacity(rows);
-    let keys = KeyRows::new(budget, base, null_equal, None)?;
+    let arrays = base.iter().map(|c| Arc::clone(c.on_host()));
+    let keys = KeyRows::new(budget, arrays, null_equal, None)?;
     let mut next = 0u32;
     let mut fresh = || {
         let id = next;
@@ -98,6 +103,7 @@ pub(super) fn group_keys(
     Ok((Buffer::host(ids, ids_lease), domain))
 }
 
+/// Looks rows up by several threads, each of which makes the keys of its own.
 pub(super) fn group_keys_in(
     budget: &Arc<Budget>,
     domain: &Groups,
@@ -105,36 +111,54 @@ pub(super) fn group_keys_in(
 ) -> Result<Buffer<u32>> {
     let rows = columns.first().map_or(0, |c| c.rows());
     let lease = budget.lease(rows as u64 * 4, "group ids")?;
-    let converter = match &domain.table {
-        Table::Word(_) => None,
-        Table::Row { converter, .. } => Some(converter),
-    };
-    let keys = KeyRows::new(budget, columns, domain.null_equal, converter)?;
-    let ids = match (&domain.table, keys) {
-        (Table::Word(table), KeyRows::Words { words, valid }) => words
-            .on_host()
-            .iter()
-            .enumerate()
-            .map(|(i, word)| match is_valid(&valid, i) {
-                true => table.get(word).copied().unwrap_or(NO_GROUP),
-                false => NO_GROUP,
-            })
-            .collect(),
-        (Table::Row { ids, .. }, KeyRows::Rows { rows, valid, .. }) => rows
-            .iter()
-            .enumerate()
-            .map(|(i, row)| match is_valid(&valid, i) {
-                true => ids.get(row.as_ref()).copied().unwrap_or(NO_GROUP),
-                false => NO_GROUP,
-            })
-            .collect(),
-        _ => {
-            return Err(BowtieError::Internal(
-                "key columns of different types".into(),
-            ));
-        }
-    };
-    Ok(Buffer::host(ids, lease))
+    let tasks: Vec<usize> = (0..rows).step_by(TASK_ROWS).collect();
+    let ids: Vec<Vec<u32>> = tasks
+        .into_par_iter()
+        .map(|from| {
+            let len = TASK_ROWS.min(rows - from);
+            let part = columns.iter().map(|c| c.on_host().slice(from, len));
+            domain.find(budget, part)
+        })
+        .collect::<Result<_>>()?;
+    Ok(Buffer::host(ids.concat(), lease))
+}
+
+impl Groups {
+    fn find(
+        &self,
+        budget: &Arc<Budget>,
+        arrays: impl Iterator<Item = ArrayRef>,
+    ) -> Result<Vec<u32>> {
+        let converter = match &self.table {
+            Table::Word(_) => None,
+            Table::Row { converter, .. } => Some(converter),
+        };
+        let keys = KeyRows::new(budget, arrays, self.null_equal, converter)?;
+        Ok(match (&self.table, keys) {
+            (Table::Word(table), KeyRows::Words { words, valid }) => words
+                .on_host()
+                .iter()
+                .enumerate()
+                .map(|(i, word)| match is_valid(&valid, i) {
+                    true => table.get(word).copied().unwrap_or(NO_GROUP),
+                    false => NO_GROUP,
+                })
+                .collect(),
+            (Table::Row { ids, .. }, KeyRows::Rows { rows, valid, .. }) => rows
+                .iter()
+                .enumerate()
+                .map(|(i, row)| match is_valid(&valid, i) {
+                    true => ids.get(row.as_ref()).copied().unwrap_or(NO_GROUP),
+                    false => NO_GROUP,
+                })
+                .collect(),
+            _ => {
+                return Err(BowtieError::Internal(
+                    "key columns of different types".into(),
+                ));
+            }
+        })
+    }
 }
 
 /// Key columns made hashable. `valid` marks the rows that belong to a group at all.
@@ -154,13 +178,12 @@ impl KeyRows {
     /// `converter`: the base's, when looking up in its domain.
     fn new(
         budget: &Arc<Budget>,
-        columns: &[&Column],
+        arrays: impl Iterator<Item = ArrayRef>,
         null_equal: bool,
         converter: Option<&RowConverter>,
     ) -> Result<Self> {
-        let arrays: Vec<ArrayRef> = columns
-            .iter()
-            .map(|c| plain_values(c.on_host()))
+        let arrays: Vec<ArrayRef> = arrays
+            .map(|array| plain_values(&array))
             .collect::<Result<_>>()?;
         // NULL needs a place of its own when it equals itself; the row format has one.
         if let [array] = arrays.as_slice()
@@ -216,6 +239,19 @@ mod tests {
 
     fn column(array: ArrayRef) -> Column {
         Column::host(array, Budget::new(0).lease(0, "test").unwrap())
+    }
+
+    #[test]
+    fn rows_of_several_tasks_find_their_own_groups() {
+        let budget = Budget::new(u64::MAX);
+        let n = 2 * TASK_ROWS + 5;
+        let text = (0..n).map(|i| (i % 11 != 0).then(|| format!("{}", i * 7 % 20_011)));
+        let base = column(Arc::new(text.collect::<StringArray>()));
+        for null_equal in [false, true] {
+            let (ids, domain) = group_keys(&budget, &[&base], null_equal).unwrap();
+            let found = group_keys_in(&budget, &domain, &[&base]).unwrap();
+            assert_eq!(ids.on_host(), found.on_host());
+        }
     }
 
     #[test]

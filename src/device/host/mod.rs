@@ -158,7 +158,8 @@ impl Device for HostDevice {
     }
 
     fn group_keys_in(&self, domain: &GroupDomain, columns: &[&Column]) -> Result<Buffer<u32>> {
-        group_key::group_keys_in(&self.budget, domain.on_host(), columns)
+        self.pool
+            .install(|| group_key::group_keys_in(&self.budget, domain.on_host(), columns))
     }
 
     fn sort(
