@@ -8,8 +8,8 @@ use super::CudaDevice;
 use super::queue::{Memory, Queue, Shape};
 use super::range::op_code;
 use super::rows::memory;
-use crate::device::buffer::{self, Buffer, Keys, Pairs, Sorted};
-use crate::device::{Device, Matches, Test};
+use crate::device::buffer::{self, Buffer, Column, Keys, Pairs, Sorted};
+use crate::device::{BoundProgram, Device, Matches, Test};
 use crate::error::{BowtieError, Result};
 
 /// Positions in a block of the lowest level.
@@ -342,6 +342,21 @@ impl CudaDevice {
                 searching,
             })
             .collect();
+        let columns = |columns: &[Column]| -> Result<Vec<Column>> {
+            columns.iter().map(|c| self.column_to_host(c)).collect()
+        };
+        let program_columns = match &matches.program {
+            Some(program) => Some((columns(program.sorted)?, columns(program.searching)?)),
+            None => None,
+        };
+        let program = match (&matches.program, &program_columns) {
+            (Some(program), Some((sorted, searching))) => Some(BoundProgram {
+                sorted,
+                searching,
+                ..*program
+            }),
+            _ => None,
+        };
         with(
             &self.twin,
             Matches {
@@ -349,6 +364,7 @@ impl CudaDevice {
                 searching: &searching,
                 ranges: &ranges,
                 tests: &tests,
+                program,
             },
         )
     }
