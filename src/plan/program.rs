@@ -149,10 +149,13 @@ impl<'a> Compiler<'a> {
             return self.unary(Op::Not, Kind::Bool, not.arg(), guarded);
         }
         if let Some(negative) = expr.downcast_ref::<NegativeExpr>() {
-            let numbers = data_type.is_signed_integer() || kind.is_float();
-            return match numbers {
-                true => self.unary(Op::Neg, kind, negative.arg(), guarded),
-                false => None,
+            let operand = negative.arg();
+            return match () {
+                () if kind.is_float() => self.unary(Op::Neg, kind, operand, guarded),
+                () if data_type.is_signed_integer() => {
+                    self.negative_integer(operand, kind, guarded)
+                }
+                () => None,
             };
         }
         if let Some(is_null) = expr.downcast_ref::<IsNullExpr>() {
@@ -214,6 +217,20 @@ impl<'a> Compiler<'a> {
     fn unary(&mut self, op: Op, kind: Kind, operand: &Expr, guarded: bool) -> Option<u8> {
         let out = self.value(operand, guarded)?;
         self.emit(op, kind, [out, out, 0])?;
+        Some(out)
+    }
+
+    fn negative_integer(&mut self, operand: &Expr, kind: Kind, guarded: bool) -> Option<u8> {
+        if !has_case(operand) {
+            return self.unary(Op::Neg, kind, operand, guarded);
+        }
+        // A CASE may give one value for all pairs, and DataFusion fails on the negative of the least one then: it goes to the
+        // host as by -1 it cannot be divided.
+        let data_type = self.type_of(operand)?;
+        let out = self.value(operand, guarded)?;
+        let by = self.constant(kind, &ScalarValue::new_negative_one(&data_type).ok()?)?;
+        self.emit(Op::Div, kind, [out, out, by])?;
+        self.can_fail = true;
         Some(out)
     }
 
@@ -385,6 +402,10 @@ impl<'a> Compiler<'a> {
     }
 }
 
+fn has_case(expr: &Expr) -> bool {
+    expr.is::<CaseExpr>() || expr.children().into_iter().any(has_case)
+}
+
 /// The value of an expression without columns; `None` when it fails.
 fn constant(expr: &Expr, data_type: &DataType) -> Option<ScalarValue> {
     if let Some(literal) = expr.downcast_ref::<Literal>() {
@@ -460,3 +481,6 @@ fn might_fail(expr: &Expr, schema: &Schema) -> bool {
             .iter()
             .any(|child| might_fail(child, schema))
 }
+
+#[cfg(test)]
+mod tests;
