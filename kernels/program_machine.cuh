@@ -1,0 +1,377 @@
+// Runs a tape for the 16 pairs of each lane of a warp.
+//
+// A step is decoded once for 16 pairs, which lie in registers of the lane by a number known when this is compiled. Words
+// are what costs: states are masks of a bit a pair, and so are truth values, so that NULLs and logic cost next to nothing.
+#pragma once
+
+#include "program_pairs.cuh"
+#include "program_values.cuh"
+
+// For each pair of a lane: true, NULL, or for the host to decide. At most one of these; otherwise a value, or false.
+struct Flags {
+    u32 truth, null, fault;
+};
+
+// What a warp keeps of a register: a word for each pair and lane, and the flags of each lane.
+constexpr u32 REGISTER_BYTES = WARP * PAIRS * 8 + WARP * 4;
+
+// A lane's registers.
+struct Registers {
+    u8* of_warp;
+
+    __device__ __forceinline__ ulonglong2* words(u32 index) const {
+        return reinterpret_cast<ulonglong2*>(of_warp + index * REGISTER_BYTES) + threadIdx.x % WARP;
+    }
+
+    __device__ __forceinline__ u32& flags(u32 index) const {
+        return reinterpret_cast<u32*>(of_warp + index * REGISTER_BYTES + WARP * PAIRS * 8)[threadIdx.x % WARP];
+    }
+
+    // Flags in two masks: the upper one of pairs without a value, the lower one of those that are true or at fault.
+    __device__ __forceinline__ void store_flags(u32 index, const Flags& is) const {
+        flags(index) = is.truth | is.fault | (is.null | is.fault) << PAIRS;
+    }
+
+    __device__ __forceinline__ Flags load_flags(u32 index) const {
+        const u32 low = flags(index) & ALL_PAIRS;
+        const u32 high = flags(index) >> PAIRS;
+        return {low & ~high, high & ~low, low & high};
+    }
+
+    __device__ __forceinline__ void store_words(u32 index, const u64 (&from)[PAIRS]) const {
+        ulonglong2* const to = words(index);
+#pragma unroll
+        for (u32 p = 0; p < PAIRS; p += 2) {
+            to[p / 2 * WARP] = make_ulonglong2(from[p], from[p + 1]);
+        }
+    }
+
+    __device__ __forceinline__ void load_words(u32 index, u64 (&to)[PAIRS]) const {
+        const ulonglong2* const from = words(index);
+#pragma unroll
+        for (u32 p = 0; p < PAIRS; p += 2) {
+            const ulonglong2 two = from[p / 2 * WARP];
+            to[p] = two.x;
+            to[p + 1] = two.y;
+        }
+    }
+};
+
+// Words and flags of an operand; `words` and `flags` hold the last result. Flags alone unless WORDS and `wanted`.
+template <bool WORDS, typename Pairs>
+__device__ __forceinline__ Flags fetch(const Program& program, const Tape& tape, const Registers& registers, const Pairs& pairs,
+                                       Operand operand, bool wanted, const u64 (&last)[PAIRS], const Flags& last_flags,
+                                       u64 (&words)[PAIRS]) {
+    Flags is = {0, 0, 0};
+    switch (operand.source) {
+        case Source::LAST:
+            if (WORDS) {
+#pragma unroll
+                for (u32 p = 0; p < PAIRS; p++) {
+                    words[p] = last[p];
+                }
+            }
+            return last_flags;
+        case Source::REGISTER:
+            if (WORDS && wanted) {
+                registers.load_words(operand.index, words);
+            }
+            return registers.load_flags(operand.index);
+        case Source::SORTED: {
+            const ProgramColumn& column = program.sorted[operand.index];
+            if (column.valid != nullptr) {
+                is.null = ~pairs.sorted_bits(column.valid) & ALL_PAIRS;
+            }
+            if (Kind(column.kind) == Kind::BOOL) {
+                is.truth = pairs.sorted_bits(static_cast<const u32*>(column.values)) & ~is.null;
+            } else if (WORDS && wanted) {
+                pairs.sorted_words(column, words);
+            }
+            return is;
+        }
+        case Source::SEARCHING: {
+            const ProgramColumn& column = program.searching[operand.index];
+            if (column.valid != nullptr) {
+                is.null = ~pairs.searching_bits(column.valid) & ALL_PAIRS;
+            }
+            if (Kind(column.kind) == Kind::BOOL) {
+                is.truth = pairs.searching_bits(static_cast<const u32*>(column.values)) & ~is.null;
+            } else if (WORDS && wanted) {
+                pairs.searching_words(column, words);
+            }
+            return is;
+        }
+        case Source::CONSTANT: {
+            const Instruction& in = tape.instructions[operand.index];
+            is.null = in.b != 0 ? ALL_PAIRS : 0;
+            is.truth = in.b == 0 && in.kind == Kind::BOOL && in.constant != 0 ? ALL_PAIRS : 0;
+            if (WORDS && wanted) {
+#pragma unroll
+                for (u32 p = 0; p < PAIRS; p++) {
+                    words[p] = in.constant;
+                }
+            }
+            return is;
+        }
+        default: return is;
+    }
+}
+
+// `a[p] = with(a[p], b[p])` of integers of a kind, wrapping in its width.
+template <typename With>
+__device__ __forceinline__ void integers(Kind kind, u64 (&a)[PAIRS], const u64 (&b)[PAIRS], With with) {
+#pragma unroll
+    for (u32 p = 0; p < PAIRS; p++) {
+        a[p] = with(a[p], b[p]);
+    }
+    if (!is_wide(kind)) {
+        const Extension extension(kind);
+#pragma unroll
+        for (u32 p = 0; p < PAIRS; p++) {
+            a[p] = extension(u32(a[p]));
+        }
+    }
+}
+
+// `results[k] = with(a[first + k], b[first + k])` of four floats; returns the pairs whose NaN the host must decide on.
+constexpr u32 GROUP = 4;
+
+template <typename Float, typename With>
+__device__ __forceinline__ u32 four_floats(u64 (&a)[PAIRS], const u64 (&b)[PAIRS], u32 first, With with) {
+    typename Float::Value results[GROUP];
+    u32 fault = 0;
+    bool any_nan = false;
+#pragma unroll
+    for (u32 k = 0; k < GROUP; k++) {
+        results[k] = with(Float::of(a[first + k]), Float::of(b[first + k]));
+        any_nan |= is_nan(results[k]);
+    }
+    if (any_nan) {
+#pragma unroll
+        for (u32 k = 0; k < GROUP; k++) {
+            if (is_nan(results[k])) {
+                bool undecided;
+                results[k] = Float::of(nan_of<Float>(a[first + k], b[first + k], undecided));
+                fault |= u32(undecided) << k;
+            }
+        }
+    }
+#pragma unroll
+    for (u32 k = 0; k < GROUP; k++) {
+        a[first + k] = Float::word(results[k]);
+    }
+    return fault;
+}
+
+template <typename Float, typename With>
+__device__ __forceinline__ u32 floats(u64 (&a)[PAIRS], const u64 (&b)[PAIRS], With with) {
+    u32 fault = 0;
+#pragma unroll
+    for (u32 first = 0; first < PAIRS; first += GROUP) {
+        fault |= four_floats<Float>(a, b, first, with) << first;
+    }
+    return fault;
+}
+
+// `some()` does the first COUNT of the words in `a` and `b` and returns their faults; the words go round, so that the code is
+// there once.
+template <u32 COUNT, typename Some>
+__device__ __forceinline__ u32 in_turn(u64 (&a)[PAIRS], u64 (&b)[PAIRS], Some some) {
+    u32 fault = 0;
+#pragma unroll 1
+    for (u32 first = 0; first < PAIRS; first += COUNT) {
+        fault |= some() << first;
+        u64 of_a[COUNT], of_b[COUNT];
+#pragma unroll
+        for (u32 k = 0; k < COUNT; k++) {
+            of_a[k] = a[k];
+            of_b[k] = b[k];
+        }
+#pragma unroll
+        for (u32 k = 0; k + COUNT < PAIRS; k++) {
+            a[k] = a[k + COUNT];
+            b[k] = b[k + COUNT];
+        }
+#pragma unroll
+        for (u32 k = 0; k < COUNT; k++) {
+            a[PAIRS - COUNT + k] = of_a[k];
+            b[PAIRS - COUNT + k] = of_b[k];
+        }
+    }
+    return fault;
+}
+
+__device__ __forceinline__ float arithmetic(Code code, float x, float y) {
+    switch (code) {
+        case Code::ADD: return __fadd_rn(x, y);
+        case Code::SUB: return __fsub_rn(x, y);
+        case Code::MUL: return __fmul_rn(x, y);
+        default: return __fdiv_rn(x, y);
+    }
+}
+
+template <typename Key>
+__device__ __forceinline__ u32 compare(Order order, const u64 (&a)[PAIRS], const u64 (&b)[PAIRS], Key key) {
+    switch (order) {
+        case Order::LESS: return each_bit([&](u32 p) { return key(a[p]) < key(b[p]); });
+        case Order::GREATER: return each_bit([&](u32 p) { return key(a[p]) > key(b[p]); });
+        default: return each_bit([&](u32 p) { return key(a[p]) == key(b[p]); });
+    }
+}
+
+// IS [NOT] DISTINCT FROM, where `truth` says it for pairs that have both values.
+__device__ __forceinline__ Flags distinct(Code code, u32 truth, const Flags& a, const Flags& b) {
+    const u32 fault = a.fault | b.fault;
+    const u32 of_nulls = code == Code::DISTINCT ? a.null ^ b.null : a.null & b.null;
+    return {(of_nulls | (truth & ~(a.null | b.null))) & ~fault & ALL_PAIRS, 0, fault};
+}
+
+// Logic on flags alone, comparisons of truth values among it.
+__device__ __forceinline__ Flags logic(Code code, const Flags& a, const Flags& b) {
+    const u32 fault = a.fault | b.fault;
+    const u32 value = ~(a.null | b.null | fault) & ALL_PAIRS;
+    u32 truth = 0;
+    switch (code) {
+        case Code::AND: {
+            const u32 not_false = (a.truth | a.null) & (b.truth | b.null) & ~fault;
+            truth = a.truth & b.truth;
+            return {truth, not_false & ~truth, fault};
+        }
+        case Code::OR:
+            truth = (a.truth | b.truth) & ~fault;
+            return {truth, (a.null | b.null) & ~truth & ~fault, fault};
+        case Code::IS_NULL: return {a.null, 0, a.fault};
+        case Code::IS_NOT_NULL: return {~(a.null | a.fault) & ALL_PAIRS, 0, a.fault};
+        case Code::NOT: truth = ~a.truth; break;
+        case Code::LT: truth = ~a.truth & b.truth; break;
+        case Code::LT_EQ: truth = ~a.truth | b.truth; break;
+        case Code::GT: truth = a.truth & ~b.truth; break;
+        case Code::GT_EQ: truth = a.truth | ~b.truth; break;
+        case Code::EQ: truth = ~(a.truth ^ b.truth); break;
+        case Code::DISTINCT: return distinct(code, a.truth ^ b.truth, a, b);
+        case Code::NOT_DISTINCT: return distinct(code, ~(a.truth ^ b.truth), a, b);
+        default: truth = a.truth ^ b.truth; break;
+    }
+    return {truth & value, (a.null | b.null) & ~fault, fault};
+}
+
+// The flags of `a` where the condition is true, else those of `b`.
+__device__ __forceinline__ Flags choose(const Flags& condition, const Flags& a, const Flags& b) {
+    const u32 yes = condition.truth;
+    const u32 decided = ~condition.fault;
+    return {((a.truth & yes) | (b.truth & ~yes)) & decided, ((a.null & yes) | (b.null & ~yes)) & decided,
+            (a.fault & yes) | (b.fault & ~yes) | condition.fault};
+}
+
+// What became of each pair: the flags of the last step.
+template <typename Pairs>
+__device__ __forceinline__ Flags run(const Program& program, const Tape& tape, const Registers& registers, const Pairs& pairs) {
+    u64 a[PAIRS], b[PAIRS];
+    Flags is = {0, 0, 0};
+#pragma unroll 1
+    for (u32 s = 0; s < tape.count; s++) {
+        const Step step = tape.steps[s];
+        const bool words = step.words;
+        Flags condition = {0, 0, 0}, of_b = {0, 0, 0};
+        if (step.c.source != Source::NONE) {
+            condition = fetch<false>(program, tape, registers, pairs, step.c, false, a, is, b);
+        }
+        if (step.b.source != Source::NONE) {
+            of_b = fetch<true>(program, tape, registers, pairs, step.b, words, a, is, b);
+        }
+        if (step.a.source != Source::LAST) {
+            is = fetch<true>(program, tape, registers, pairs, step.a, words, a, is, a);
+        }
+        // Of pairs whose operands have values.
+        u32 truth = 0, fault = 0;
+        bool by_keys = false;
+        switch (step.body) {
+            case Body::MOVE: truth = is.truth; break;
+            case Body::ADD_INT: integers(step.kind, a, b, [](u64 x, u64 y) { return x + y; }); break;
+            case Body::SUB_INT: integers(step.kind, a, b, [](u64 x, u64 y) { return x - y; }); break;
+            case Body::MUL_INT: integers(step.kind, a, b, [](u64 x, u64 y) { return x * y; }); break;
+            case Body::ADD_F64: fault = floats<Double>(a, b, [](f64 x, f64 y) { return __dadd_rn(x, y); }); break;
+            case Body::SUB_F64: fault = floats<Double>(a, b, [](f64 x, f64 y) { return __dsub_rn(x, y); }); break;
+            case Body::MUL_F64: fault = floats<Double>(a, b, [](f64 x, f64 y) { return __dmul_rn(x, y); }); break;
+            case Body::DIV_F64:
+                fault = in_turn<GROUP>(a, b, [&] { return four_floats<Double>(a, b, 0, [](f64 x, f64 y) { return __ddiv_rn(x, y); }); });
+                break;
+            case Body::ARITHMETIC_F32:
+                fault = in_turn<GROUP>(a, b, [&] {
+                    return four_floats<Single>(a, b, 0, [&](float x, float y) { return arithmetic(step.code, x, y); });
+                });
+                break;
+            case Body::COMPARE_SIGNED: truth = compare(step.order, a, b, [](u64 word) { return i64(word); }); break;
+            case Body::COMPARE_F64: {
+                bool any_nan = false;
+#pragma unroll
+                for (u32 p = 0; p < PAIRS; p++) {
+                    any_nan |= is_nan(Double::of(a[p])) | is_nan(Double::of(b[p]));
+                }
+                by_keys = any_nan;
+                truth = compare(step.order, a, b, Double::of);
+                break;
+            }
+            case Body::COMPARE_KEYS: by_keys = true; break;
+            case Body::CHOOSE:
+                if (words) {
+#pragma unroll
+                    for (u32 p = 0; p < PAIRS; p++) {
+                        a[p] = (condition.truth >> p & 1) != 0 ? a[p] : b[p];
+                    }
+                }
+                break;
+            case Body::SIGNED_TO_F64:
+#pragma unroll
+                for (u32 p = 0; p < PAIRS; p++) {
+                    a[p] = Double::word(__ll2double_rn(i64(a[p])));
+                }
+                break;
+            case Body::OTHER:
+                if (!words) {
+#pragma unroll
+                    for (u32 p = 0; p < PAIRS; p++) {
+                        a[p] = is.truth >> p & 1;
+                    }
+                }
+                fault = in_turn<1>(a, b, [&] {
+                    bool undecided = false;
+                    a[0] = other(step, a[0], b[0], undecided);
+                    return u32(undecided);
+                });
+                truth = step.kind == Kind::BOOL ? each_bit([&](u32 p) { return a[p] != 0; }) : 0;
+                break;
+            default: break;
+        }
+        if (by_keys) {
+            if (is_float(step.kind)) {
+                const bool is_double = step.kind == Kind::F64;
+#pragma unroll
+                for (u32 p = 0; p < PAIRS; p++) {
+                    a[p] = is_double ? Double::key(a[p]) : Single::key(a[p]);
+                    b[p] = is_double ? Double::key(b[p]) : Single::key(b[p]);
+                }
+            }
+            truth = compare(step.order, a, b, [](u64 word) { return word; });
+        }
+        truth ^= step.inverted ? ALL_PAIRS : 0;
+        if (step.body == Body::LOGIC) {
+            is = logic(step.code, is, of_b);
+        } else if (step.body == Body::CHOOSE) {
+            is = choose(condition, is, of_b);
+        } else if (step.code == Code::DISTINCT || step.code == Code::NOT_DISTINCT) {
+            is = distinct(step.code, truth, is, of_b);
+        } else {
+            const u32 null = (is.null | of_b.null) & ~(is.fault | of_b.fault);
+            fault = is.fault | of_b.fault | (fault & ~null);
+            is = {truth & ~(null | fault), null, fault};
+        }
+        if (step.store) {
+            registers.store_flags(step.out, is);
+            if (step.makes_words) {
+                registers.store_words(step.out, a);
+            }
+        }
+    }
+    return is;
+}
