@@ -89,7 +89,8 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// One conjunct more: register 0 says whether all of them hold.
+    /// One conjunct more: register 0 says whether all of them hold. As in the residual, one is asked for pairs only that those
+    /// before it let through.
     fn conjunct(&mut self, expr: &Expr) -> Option<()> {
         let first = self.free == 0;
         if self.type_of(expr)? != DataType::Boolean {
@@ -97,7 +98,7 @@ impl<'a> Compiler<'a> {
         }
         self.value(expr, false)?;
         if !first {
-            self.emit(Op::And, Kind::Bool, [0, 0, 1])?;
+            self.emit(Op::Select, Kind::Bool, [0, 0, 1])?.c = 0;
         }
         self.free = 1;
         Some(())

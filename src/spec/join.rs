@@ -290,6 +290,9 @@ impl JoinSpec {
             Strategy::Dominance => format!(
                 "the {sorted} side is sorted by its most selective column{inside}, the other comparisons are tested by zone maps"
             ),
+            Strategy::Tiles if self.theta.comparisons.is_empty() && self.program.is_some() => {
+                format!("every pair{inside} is tested by a program")
+            }
             Strategy::Tiles => format!("every pair{inside} is tested that zone maps cannot decide"),
         }
     }

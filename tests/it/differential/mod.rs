@@ -9,6 +9,7 @@
 //! | `key_types` | key type × operator × NULL density | join type, tuning, strategy |
 //! | `tunings` | batch size × chunk size × memory × partitions | – |
 //! | `empty_sides` | join type × empty side × strategy | tuning |
+//! | `programs` | join type × condition that mixes the sides | tuning, and which side is larger |
 //! | `sources` | DataFusion's join node × join type × NULL density | tuning |
 //!
 //! Tuning `n` of a rotation is [`Tuning::nth`]: 140 consecutive ones are the full product of tunings.
@@ -19,5 +20,6 @@ mod conditions;
 mod empty_sides;
 mod key_types;
 pub mod kinds;
+mod programs;
 mod sources;
 mod tunings;
