@@ -42,12 +42,12 @@ program_count(const __grid_constant__ Program program, const u32* __restrict__ l
     translate(program, tape);
     const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
     const bool none = i >= positions;
-    const u32 searching = first + min(i, positions - 1);
+    const u32 searching = first + i;
     u32 next = none ? 0 : lo[searching];
     u32 end = none ? 0 : hi[searching];
     cut_to_slice(next, end);
     CountPairs count = {exists_only != 0, 0};
-    if (walk(program, tape, registers_of(program), count_way(next, end), searching, next, end, count)) {
+    if (walk(program, tape, registers_of(program), count_way(next, end), searching - threadIdx.x % WARP, next, end, count)) {
         atomicOr(fault, 1);
     }
     const u32 found = exists_only != 0 ? min(count.count, 1u) : count.count;
@@ -119,7 +119,7 @@ program_expand(const __grid_constant__ Program program, const u32* __restrict__ 
     translate(program, tape);
     const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
     const bool none = i >= positions;
-    const u32 searching = first + min(i, positions - 1);
+    const u32 searching = first + i;
     u32 next = none ? 0 : lo[searching];
     u32 end = none ? 0 : hi[searching];
     cut_to_slice(next, end);
@@ -145,7 +145,7 @@ program_expand(const __grid_constant__ Program program, const u32* __restrict__ 
     } else {
         next = end = 0;
     }
-    if (walk(program, tape, registers_of(program), expand_way(next, end), searching, next, end, write)) {
+    if (walk(program, tape, registers_of(program), expand_way(next, end), searching - threadIdx.x % WARP, next, end, write)) {
         atomicOr(fault, 1);
     }
 }

@@ -251,8 +251,9 @@ __device__ __forceinline__ Step step_of(const Tape& tape, u64 steps, u32 t, u32 
     step.store = is_kept(tape, steps, t, count);
     step.order = order_of(in.code);
     step.inverted = in.code == Code::NOT_EQ || in.code == Code::LT_EQ || in.code == Code::GT_EQ || in.code == Code::DISTINCT;
-    // The last result stays where it is when it comes first.
-    if (step.b.source == Source::LAST && step.a.source != Source::LAST) {
+    // The last result stays where it is when it comes first, and what is the same for all pairs of a lane need not be spread
+    // when it comes second.
+    if (step.a.source != Source::LAST && (step.b.source == Source::LAST || step.a.source >= Source::SEARCHING)) {
         turn(step);
     }
     return step;

@@ -117,12 +117,23 @@ __device__ __forceinline__ Flags fetch(const Program& program, const Tape& tape,
     }
 }
 
-// `a[p] = with(a[p], b[p])` of integers of a kind, wrapping in its width.
-template <typename With>
-__device__ __forceinline__ void integers(Kind kind, u64 (&a)[PAIRS], const u64 (&b)[PAIRS], With with) {
+// The word that all pairs of a lane have in common.
+template <typename Pairs>
+__device__ __forceinline__ u64 fetch_scalar(const Program& program, const Tape& tape, const Pairs& pairs, Operand operand) {
+    if constexpr (Pairs::ONE_ROW) {
+        if (operand.source == Source::SEARCHING) {
+            return pairs.searching_word(program.searching[operand.index]);
+        }
+    }
+    return tape.instructions[operand.index].constant;
+}
+
+// `a[p] = with(a[p], b(p))` of integers of a kind, wrapping in its width.
+template <typename Second, typename With>
+__device__ __forceinline__ void integers(Kind kind, u64 (&a)[PAIRS], Second b, With with) {
 #pragma unroll
     for (u32 p = 0; p < PAIRS; p++) {
-        a[p] = with(a[p], b[p]);
+        a[p] = with(a[p], b(p));
     }
     if (!is_wide(kind)) {
         const Extension extension(kind);
@@ -133,42 +144,20 @@ __device__ __forceinline__ void integers(Kind kind, u64 (&a)[PAIRS], const u64 (
     }
 }
 
-// `results[k] = with(a[first + k], b[first + k])` of four floats; returns the pairs whose NaN the host must decide on.
-constexpr u32 GROUP = 4;
-
-template <typename Float, typename With>
-__device__ __forceinline__ u32 four_floats(u64 (&a)[PAIRS], const u64 (&b)[PAIRS], u32 first, With with) {
-    typename Float::Value results[GROUP];
+// `a[p] = with(a[p], b(p))` of the first COUNT pairs; returns those whose NaN the host must decide on.
+template <typename Float, u32 COUNT, typename Second, typename With>
+__device__ __forceinline__ u32 careful_floats(u64 (&a)[PAIRS], Second b, With with) {
     u32 fault = 0;
-    bool any_nan = false;
 #pragma unroll
-    for (u32 k = 0; k < GROUP; k++) {
-        results[k] = with(Float::of(a[first + k]), Float::of(b[first + k]));
-        any_nan |= is_nan(results[k]);
-    }
-    if (any_nan) {
-#pragma unroll
-        for (u32 k = 0; k < GROUP; k++) {
-            if (is_nan(results[k])) {
-                bool undecided;
-                results[k] = Float::of(nan_of<Float>(a[first + k], b[first + k], undecided));
-                fault |= u32(undecided) << k;
-            }
+    for (u32 p = 0; p < COUNT; p++) {
+        const typename Float::Value result = with(Float::of(a[p]), Float::of(b(p)));
+        if (is_nan(result)) {
+            bool undecided;
+            a[p] = nan_of<Float>(a[p], b(p), undecided);
+            fault |= u32(undecided) << p;
+        } else {
+            a[p] = Float::word(result);
         }
-    }
-#pragma unroll
-    for (u32 k = 0; k < GROUP; k++) {
-        a[first + k] = Float::word(results[k]);
-    }
-    return fault;
-}
-
-template <typename Float, typename With>
-__device__ __forceinline__ u32 floats(u64 (&a)[PAIRS], const u64 (&b)[PAIRS], With with) {
-    u32 fault = 0;
-#pragma unroll
-    for (u32 first = 0; first < PAIRS; first += GROUP) {
-        fault |= four_floats<Float>(a, b, first, with) << first;
     }
     return fault;
 }
@@ -201,21 +190,71 @@ __device__ __forceinline__ u32 in_turn(u64 (&a)[PAIRS], u64 (&b)[PAIRS], Some so
     return fault;
 }
 
-__device__ __forceinline__ float arithmetic(Code code, float x, float y) {
+template <typename Float>
+__device__ __forceinline__ typename Float::Value arithmetic(Code code, typename Float::Value x, typename Float::Value y) {
     switch (code) {
-        case Code::ADD: return __fadd_rn(x, y);
-        case Code::SUB: return __fsub_rn(x, y);
-        case Code::MUL: return __fmul_rn(x, y);
-        default: return __fdiv_rn(x, y);
+        case Code::ADD: return Float::add(x, y);
+        case Code::SUB: return Float::sub(x, y);
+        case Code::MUL: return Float::mul(x, y);
+        default: return Float::div(x, y);
     }
 }
 
-template <typename Key>
-__device__ __forceinline__ u32 compare(Order order, const u64 (&a)[PAIRS], const u64 (&b)[PAIRS], Key key) {
+// Any arithmetic of floats, some pairs at a time.
+template <typename Float>
+__device__ __forceinline__ u32 any_floats(Code code, u64 (&a)[PAIRS], u64 (&b)[PAIRS]) {
+    constexpr u32 COUNT = 4;
+    return in_turn<COUNT>(a, b, [&] {
+        return careful_floats<Float, COUNT>(a, [&](u32 p) { return b[p]; },
+                                            [&](auto x, auto y) { return arithmetic<Float>(code, x, y); });
+    });
+}
+
+// ADD, SUB and MUL of F64. Of finite values they make no NaN; `special` is set where others are, and nothing else is done.
+template <typename Second, typename With>
+__device__ __forceinline__ void finite_doubles(u64 (&a)[PAIRS], Second b, With with, bool& special) {
+    const f64 above = Double::of(0x7FF0ull << 48);
+#pragma unroll
+    for (u32 p = 0; p < PAIRS; p++) {
+        special |= !(fabs(Double::of(a[p])) < above) | !(fabs(Double::of(b(p))) < above);
+    }
+    if (!special) {
+#pragma unroll
+        for (u32 p = 0; p < PAIRS; p++) {
+            a[p] = Double::word(with(Double::of(a[p]), Double::of(b(p))));
+        }
+    }
+}
+
+template <typename Second, typename Key>
+__device__ __forceinline__ u32 compare(Order order, const u64 (&a)[PAIRS], Second b, Key key) {
     switch (order) {
-        case Order::LESS: return each_bit([&](u32 p) { return key(a[p]) < key(b[p]); });
-        case Order::GREATER: return each_bit([&](u32 p) { return key(a[p]) > key(b[p]); });
-        default: return each_bit([&](u32 p) { return key(a[p]) == key(b[p]); });
+        case Order::LESS: return each_bit([&](u32 p) { return key(a[p]) < key(b(p)); });
+        case Order::GREATER: return each_bit([&](u32 p) { return key(a[p]) > key(b(p)); });
+        default: return each_bit([&](u32 p) { return key(a[p]) == key(b(p)); });
+    }
+}
+
+// The bodies that most programs are made of; false for any other, and where special floats need another one.
+template <typename Second>
+__device__ __forceinline__ bool run_common(const Step& step, u64 (&a)[PAIRS], Second b, u32& truth) {
+    bool special = false;
+    switch (step.body) {
+        case Body::ADD_INT: integers(step.kind, a, b, [](u64 x, u64 y) { return x + y; }); return true;
+        case Body::SUB_INT: integers(step.kind, a, b, [](u64 x, u64 y) { return x - y; }); return true;
+        case Body::MUL_INT: integers(step.kind, a, b, [](u64 x, u64 y) { return x * y; }); return true;
+        case Body::ADD_F64: finite_doubles(a, b, Double::add, special); return !special;
+        case Body::SUB_F64: finite_doubles(a, b, Double::sub, special); return !special;
+        case Body::MUL_F64: finite_doubles(a, b, Double::mul, special); return !special;
+        case Body::COMPARE_SIGNED: truth = compare(step.order, a, b, [](u64 word) { return i64(word); }); return true;
+        case Body::COMPARE_F64:
+#pragma unroll
+            for (u32 p = 0; p < PAIRS; p++) {
+                special |= is_nan(Double::of(a[p])) | is_nan(Double::of(b(p)));
+            }
+            truth = compare(step.order, a, b, Double::of);
+            return !special;
+        default: return false;
     }
 }
 
@@ -276,43 +315,38 @@ __device__ __forceinline__ Flags run(const Program& program, const Tape& tape, c
         if (step.c.source != Source::NONE) {
             condition = fetch<false>(program, tape, registers, pairs, step.c, false, a, is, b);
         }
+        // One word for all pairs of the lane.
+        const bool scalar = words && (step.b.source == Source::CONSTANT || (Pairs::ONE_ROW && step.b.source == Source::SEARCHING));
+        u64 word = 0;
         if (step.b.source != Source::NONE) {
-            of_b = fetch<true>(program, tape, registers, pairs, step.b, words, a, is, b);
+            of_b = fetch<true>(program, tape, registers, pairs, step.b, words && !scalar, a, is, b);
         }
         if (step.a.source != Source::LAST) {
             is = fetch<true>(program, tape, registers, pairs, step.a, words, a, is, a);
         }
         // Of pairs whose operands have values.
         u32 truth = 0, fault = 0;
-        bool by_keys = false;
-        switch (step.body) {
-            case Body::MOVE: truth = is.truth; break;
-            case Body::ADD_INT: integers(step.kind, a, b, [](u64 x, u64 y) { return x + y; }); break;
-            case Body::SUB_INT: integers(step.kind, a, b, [](u64 x, u64 y) { return x - y; }); break;
-            case Body::MUL_INT: integers(step.kind, a, b, [](u64 x, u64 y) { return x * y; }); break;
-            case Body::ADD_F64: fault = floats<Double>(a, b, [](f64 x, f64 y) { return __dadd_rn(x, y); }); break;
-            case Body::SUB_F64: fault = floats<Double>(a, b, [](f64 x, f64 y) { return __dsub_rn(x, y); }); break;
-            case Body::MUL_F64: fault = floats<Double>(a, b, [](f64 x, f64 y) { return __dmul_rn(x, y); }); break;
-            case Body::DIV_F64:
-                fault = in_turn<GROUP>(a, b, [&] { return four_floats<Double>(a, b, 0, [](f64 x, f64 y) { return __ddiv_rn(x, y); }); });
-                break;
-            case Body::ARITHMETIC_F32:
-                fault = in_turn<GROUP>(a, b, [&] {
-                    return four_floats<Single>(a, b, 0, [&](float x, float y) { return arithmetic(step.code, x, y); });
-                });
-                break;
-            case Body::COMPARE_SIGNED: truth = compare(step.order, a, b, [](u64 word) { return i64(word); }); break;
-            case Body::COMPARE_F64: {
-                bool any_nan = false;
+        bool done;
+        if (scalar) {
+            word = fetch_scalar(program, tape, pairs, step.b);
+            done = run_common(step, a, [&](u32) { return word; }, truth);
+            if (!done) {
 #pragma unroll
                 for (u32 p = 0; p < PAIRS; p++) {
-                    any_nan |= is_nan(Double::of(a[p])) | is_nan(Double::of(b[p]));
+                    b[p] = word;
                 }
-                by_keys = any_nan;
-                truth = compare(step.order, a, b, Double::of);
-                break;
             }
-            case Body::COMPARE_KEYS: by_keys = true; break;
+        } else {
+            done = run_common(step, a, [&](u32 p) { return b[p]; }, truth);
+        }
+        bool by_keys = false;
+        switch (done ? Body::MOVE : step.body) {
+            case Body::MOVE: break;
+            case Body::ADD_F64: case Body::SUB_F64: case Body::MUL_F64: case Body::DIV_F64:
+                fault = any_floats<Double>(step.code, a, b);
+                break;
+            case Body::ARITHMETIC_F32: fault = any_floats<Single>(step.code, a, b); break;
+            case Body::COMPARE_F64: case Body::COMPARE_KEYS: by_keys = true; break;
             case Body::CHOOSE:
                 if (words) {
 #pragma unroll
@@ -352,10 +386,12 @@ __device__ __forceinline__ Flags run(const Program& program, const Tape& tape, c
                     b[p] = is_double ? Double::key(b[p]) : Single::key(b[p]);
                 }
             }
-            truth = compare(step.order, a, b, [](u64 word) { return word; });
+            truth = compare(step.order, a, [&](u32 p) { return b[p]; }, [](u64 key) { return key; });
         }
         truth ^= step.inverted ? ALL_PAIRS : 0;
-        if (step.body == Body::LOGIC) {
+        if (step.body == Body::MOVE) {
+            // The flags are the operand's.
+        } else if (step.body == Body::LOGIC) {
             is = logic(step.code, is, of_b);
         } else if (step.body == Body::CHOOSE) {
             is = choose(condition, is, of_b);

@@ -18,6 +18,13 @@ __device__ __forceinline__ u32 each_bit(Bit bit) {
     return bits;
 }
 
+// The same value, which the compiler does not see through: what is computed from it is not computed ahead of all steps, and
+// kept for those that need it.
+__device__ __forceinline__ u32 opaque(u32 value) {
+    asm volatile("" : "+r"(value));
+    return value;
+}
+
 // A value of up to 32 bits, from the word in memory that it lies in.
 __device__ __forceinline__ u32 narrow_at(const ProgramColumn& column, u32 width, u32 position) {
     const u64 bit = u64(position) * width;
@@ -50,36 +57,61 @@ __device__ __forceinline__ void load_words(const ProgramColumn& column, Position
     }
 }
 
-// Sorted positions `base + p * step` beside searching position `searching`. `whole`: no lane's pairs leave the sorted side
-// and the step is 1; elsewhere the last position stands for those beyond it.
-struct RangePairs {
-    u32 searching, base, step, last;
-    bool whole;
+// Vectors of a column's values from position `base` on.
+template <typename Vector>
+__device__ __forceinline__ Vector vector_at(const ProgramColumn& column, u32 base, u32 k) {
+    constexpr u32 LENGTH = sizeof(Vector) / sizeof(Vector::x);
+    return __ldg(static_cast<const Vector*>(column.values) + base / LENGTH + k);
+}
 
-    __device__ __forceinline__ u32 sorted_at(u32 p) const { return min(base + p * step, last); }
+// Sorted positions `base + p * step` beside searching position `searching`. `aligned`: the same 16 for all lanes, from a
+// multiple of 16 on, none of them beyond the sorted side; elsewhere the last position stands for those beyond it.
+struct RangePairs {
+    // All pairs of a lane have one searching position.
+    static constexpr bool ONE_ROW = true;
+
+    u32 searching, base, step, last;
+    bool aligned;
 
     __device__ __forceinline__ void sorted_words(const ProgramColumn& column, u64 (&words)[PAIRS]) const {
-        if (whole && width_of(Kind(column.kind)) == 64) {
-            const u64* const values = static_cast<const u64*>(column.values) + base;
+        const u32 width = width_of(Kind(column.kind));
+        if (aligned && width == 64) {
 #pragma unroll
-            for (u32 p = 0; p < PAIRS; p++) {
-                words[p] = __ldg(values + p);
+            for (u32 p = 0; p < PAIRS; p += 2) {
+                const ulonglong2 two = vector_at<ulonglong2>(column, base, p / 2);
+                words[p] = two.x;
+                words[p + 1] = two.y;
+            }
+        } else if (aligned && width == 32) {
+            const Extension extension(Kind(column.kind));
+#pragma unroll
+            for (u32 p = 0; p < PAIRS; p += 4) {
+                const uint4 four = vector_at<uint4>(column, base, p / 4);
+                words[p] = extension(four.x);
+                words[p + 1] = extension(four.y);
+                words[p + 2] = extension(four.z);
+                words[p + 3] = extension(four.w);
             }
         } else {
-            load_words(column, [&](u32 p) { return sorted_at(p); }, words);
+            const u32 from = opaque(base);
+            load_words(column, [&](u32 p) { return min(from + p * step, last); }, words);
         }
     }
 
     __device__ __forceinline__ u32 sorted_bits(const u32* bits) const {
         if (step == 1) {
-            const u32 at = min(base, last) / 32;
-            return __funnelshift_r(__ldg(bits + at), __ldg(bits + min(at + 1, last / 32)), base) & ALL_PAIRS;
+            const u32 from = opaque(base);
+            const u32 at = min(from, last) / 32;
+            return __funnelshift_r(__ldg(bits + at), __ldg(bits + min(at + 1, last / 32)), from) & ALL_PAIRS;
         }
-        return each_bit([&](u32 p) { return bit_at(bits, sorted_at(p)); });
+        const u32 from = opaque(base);
+        return each_bit([&](u32 p) { return bit_at(bits, min(from + p * step, last)); });
     }
 
+    __device__ __forceinline__ u64 searching_word(const ProgramColumn& column) const { return load_word(column, searching); }
+
     __device__ __forceinline__ void searching_words(const ProgramColumn& column, u64 (&words)[PAIRS]) const {
-        const u64 word = load_word(column, searching);
+        const u64 word = searching_word(column);
 #pragma unroll
         for (u32 p = 0; p < PAIRS; p++) {
             words[p] = word;
@@ -91,25 +123,32 @@ struct RangePairs {
 
 // The pairs `first + 32 p` of a list of `last + 1`; the last one stands for those beyond it.
 struct ListedPairs {
+    static constexpr bool ONE_ROW = false;
+
     const u32* sorted_rows;
     const u32* searching_rows;
     u32 first, last;
 
-    __device__ __forceinline__ u32 pair(u32 p) const { return min(first + p * WARP, last); }
+    // The row of pair `p`.
+    __device__ __forceinline__ auto at(const u32* rows) const {
+        return [rows, from = opaque(first), last = last](u32 p) { return __ldg(rows + min(from + p * WARP, last)); };
+    }
 
     __device__ __forceinline__ void sorted_words(const ProgramColumn& column, u64 (&words)[PAIRS]) const {
-        load_words(column, [&](u32 p) { return __ldg(sorted_rows + pair(p)); }, words);
+        load_words(column, at(sorted_rows), words);
     }
 
     __device__ __forceinline__ u32 sorted_bits(const u32* bits) const {
-        return each_bit([&](u32 p) { return bit_at(bits, __ldg(sorted_rows + pair(p))); });
+        const auto row = at(sorted_rows);
+        return each_bit([&](u32 p) { return bit_at(bits, row(p)); });
     }
 
     __device__ __forceinline__ void searching_words(const ProgramColumn& column, u64 (&words)[PAIRS]) const {
-        load_words(column, [&](u32 p) { return __ldg(searching_rows + pair(p)); }, words);
+        load_words(column, at(searching_rows), words);
     }
 
     __device__ __forceinline__ u32 searching_bits(const u32* bits) const {
-        return each_bit([&](u32 p) { return bit_at(bits, __ldg(searching_rows + pair(p))); });
+        const auto row = at(searching_rows);
+        return each_bit([&](u32 p) { return bit_at(bits, row(p)); });
     }
 };

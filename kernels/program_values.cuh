@@ -14,6 +14,10 @@ struct Double {
     static constexpr u64 QUIETED = QUIET;
     static __device__ __forceinline__ f64 of(u64 word) { return __longlong_as_double(i64(word)); }
     static __device__ __forceinline__ u64 word(f64 value) { return u64(__double_as_longlong(value)); }
+    static __device__ __forceinline__ f64 add(f64 x, f64 y) { return __dadd_rn(x, y); }
+    static __device__ __forceinline__ f64 sub(f64 x, f64 y) { return __dsub_rn(x, y); }
+    static __device__ __forceinline__ f64 mul(f64 x, f64 y) { return __dmul_rn(x, y); }
+    static __device__ __forceinline__ f64 div(f64 x, f64 y) { return __ddiv_rn(x, y); }
 
     // As order_key.rs: IEEE 754's total order, but -0.0 is 0.0.
     static __device__ __forceinline__ u64 key(u64 word) {
@@ -27,6 +31,10 @@ struct Single {
     static constexpr u64 QUIETED = QUIET_32;
     static __device__ __forceinline__ float of(u64 word) { return __uint_as_float(u32(word)); }
     static __device__ __forceinline__ u64 word(float value) { return __float_as_uint(value); }
+    static __device__ __forceinline__ float add(float x, float y) { return __fadd_rn(x, y); }
+    static __device__ __forceinline__ float sub(float x, float y) { return __fsub_rn(x, y); }
+    static __device__ __forceinline__ float mul(float x, float y) { return __fmul_rn(x, y); }
+    static __device__ __forceinline__ float div(float x, float y) { return __fdiv_rn(x, y); }
 
     static __device__ __forceinline__ u64 key(u64 word) {
         const u32 bits = u32(word) == SIGN_32 ? 0 : u32(word);

@@ -67,59 +67,61 @@ __device__ __forceinline__ Way expand_way(u32 next, u32 end) {
     return by_row / 2 <= apart ? Way::ROW_BY_ROW : Way::APART;
 }
 
-// Walks each lane's range `next .. end` of the sorted positions beside its searching position, and hands the pairs that pass
-// to `take`, for each row in ascending order: `take.own(base, passing)` the lane's own row's at `base + p`; `take.row(lane, base,
-// passing)` those of the row of `lane` at `base + 32 p`. True comes back when that row needs no more. Returns whether some
-// pair is for the host to decide.
+// Walks each lane's range `next .. end` of the sorted positions beside its searching position, the warp's first of which is
+// `searching`, and hands the pairs that pass to `take`, for each row in ascending order: `take.own(base, passing)` the lane's
+// own row's at `base + p`; `take.row(lane, base, passing)` those of the row of `lane` at `base + 32 p`. True comes back when that
+// row needs no more. Returns whether some pair is for the host to decide. A lane without a row has an empty range.
 template <typename Take>
 __device__ __forceinline__ bool walk(const Program& program, const Tape& tape, const Registers& registers, Way way, u32 searching,
                                      u32 next, u32 end, Take& take) {
     const bool by_row = way == Way::ROW_BY_ROW;
-    const u32 last = program.sorted_len - 1;
+    const bool together = way == Way::TOGETHER;
+    // Rows that all lanes have before them, the first of which they are at.
+    u32 rows = by_row ? __ballot_sync(ALL_LANES, next < end) : 0;
     const u32 start = warp_min(next < end ? next : NOWHERE);
-    u32 base = way == Way::TOGETHER ? start : next;
-    u32 rows = __ballot_sync(ALL_LANES, next < end);
-    // Of the row that all lanes are at.
-    u32 lane = 0, strip = 0, strips_end = 0;
-    RangePairs pairs = {searching, 0, by_row ? WARP : 1, last, false};
+    u32 at = together ? start / PAIRS * PAIRS : by_row ? 0 : next;
+    u32 stop = by_row ? 0 : end;
+    RangePairs pairs;
+    pairs.searching = min(searching + threadIdx.x % WARP, program.searching_len - 1);
+    pairs.step = by_row ? WARP : 1;
+    pairs.last = program.sorted_len - 1;
+    pairs.aligned = false;
     bool faulted = false;
-    for (;;) {
+    if (by_row && rows != 0) {
+        const u32 lane = __ffs(rows) - 1;
+        at = __shfl_sync(ALL_LANES, next, lane);
+        stop = __shfl_sync(ALL_LANES, end, lane);
+        pairs.searching = searching + lane;
+    }
+    while (__any_sync(ALL_LANES, at < stop)) {
         u32 active;
         if (by_row) {
-            if (strip >= strips_end) {
-                if (rows == 0) {
-                    return faulted;
-                }
-                lane = __ffs(rows) - 1;
-                rows &= rows - 1;
-                strip = __shfl_sync(ALL_LANES, next, lane);
-                strips_end = __shfl_sync(ALL_LANES, end, lane);
-                pairs.searching = __shfl_sync(ALL_LANES, searching, lane);
-            }
-            pairs.base = strip + threadIdx.x % WARP;
-            const u32 left = strips_end > pairs.base ? strips_end - pairs.base : 0;
+            pairs.base = at + threadIdx.x % WARP;
+            const u32 left = stop > pairs.base ? stop - pairs.base : 0;
             active = ALL_PAIRS >> (PAIRS - min((left + WARP - 1) / WARP, PAIRS));
         } else {
-            if (!__any_sync(ALL_LANES, base < end)) {
-                return faulted;
-            }
-            const u32 left = base < end ? end - base : 0;
-            const u32 before = next > base ? min(next - base, PAIRS) : 0;
+            const u32 left = at < stop ? stop - at : 0;
+            const u32 before = next > at ? min(next - at, PAIRS) : 0;
             active = ALL_PAIRS >> (PAIRS - min(left, PAIRS)) & ALL_PAIRS << before;
-            // Lanes that are done read what is surely there.
-            pairs.base = way == Way::TOGETHER || base < end ? base : 0;
-            pairs.whole = __all_sync(ALL_LANES, u64(pairs.base) + PAIRS - 1 <= last);
+            pairs.base = at;
+            pairs.aligned = together && at + (PAIRS - 1) <= pairs.last;
         }
         const Flags is = run(program, tape, registers, pairs);
         const u32 passing = is.truth & active;
         faulted |= (is.fault & active) != 0;
         if (by_row) {
-            const bool done = take.row(lane, pairs.base, passing);
-            strip = done ? strips_end : strip + STRIP;
+            at = take.row(__ffs(rows) - 1, pairs.base, passing) ? stop : at + STRIP;
+            if (at >= stop && (rows & (rows - 1)) != 0) {
+                rows &= rows - 1;
+                const u32 lane = __ffs(rows) - 1;
+                at = __shfl_sync(ALL_LANES, next, lane);
+                stop = __shfl_sync(ALL_LANES, end, lane);
+                pairs.searching = searching + lane;
+            }
         } else {
-            const bool done = take.own(base, passing);
-            end = done ? 0 : end;
-            base += PAIRS;
+            stop = take.own(at, passing) ? 0 : stop;
+            at += PAIRS;
         }
     }
+    return faulted;
 }
