@@ -6,7 +6,7 @@
 //! queue.rs     one stream of work, its leased memory, launching kernels
 //! staging.rs   copies through pinned memory
 //! values.rs    columns across the border
-//! keys.rs rows.rs sort.rs range.rs zones.rs fold.rs    one file for each file of kernels/
+//! keys.rs rows.rs sort.rs range.rs zones.rs program.rs fold.rs    one file for each file of kernels/
 //! twin.rs      what has no kernel, or no type here: the host's primitive, with its arguments brought down
 //! ```
 //!
@@ -19,6 +19,7 @@ mod driver;
 mod fold;
 mod gpu;
 mod keys;
+mod program;
 mod queue;
 mod range;
 mod rows;
@@ -241,6 +242,12 @@ impl Device for CudaDevice {
 
     fn count_matches(&self, matches: Matches<'_>, exists_only: bool) -> Result<Buffer<u32>> {
         self.check_cancelled()?;
+        if let Some(program) = &matches.program {
+            return match self.queue.program_count(matches, program, exists_only)? {
+                Some(counts) => Ok(counts),
+                None => self.count_on_twin(matches, exists_only),
+            };
+        }
         match matches.tests.is_empty() {
             true => self.queue.range_counts(matches.ranges, exists_only),
             false => match self.queue.zones_count(matches, exists_only)? {
@@ -272,6 +279,15 @@ impl Device for CudaDevice {
         from: u64,
         len: usize,
     ) -> Result<Pairs> {
+        if let Some(program) = &matches.program {
+            let pairs = self
+                .queue
+                .program_expand(matches, program, offsets, from, len)?;
+            return match pairs {
+                Some(pairs) => Ok(pairs),
+                None => self.expand_on_twin(matches, offsets, from, len),
+            };
+        }
         match matches.tests.is_empty() {
             true => self.queue.expand_ranges(
                 matches.sorted,

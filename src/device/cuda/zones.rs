@@ -1,5 +1,6 @@
 //! Zone maps and the walk over them (`kernels/zones.cu`).
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use cudarc::driver::DeviceRepr;
@@ -188,6 +189,54 @@ impl Queue {
         Ok(Some(Buffer::cuda(counts, m)))
     }
 
+    /// The same, of the positions of a window only; 0 for others.
+    pub(super) fn zones_count_of(
+        self: &Arc<Self>,
+        matches: Matches<'_>,
+        window: Range<usize>,
+    ) -> Result<Option<Buffer<u32>>> {
+        let Some(tests) = ZoneTests::of(matches)? else {
+            return Ok(None);
+        };
+        let m = matches.ranges.rows();
+        let counts = self.zeroed(m * 4, "match counts")?;
+        let args = [
+            memory(&matches.ranges.lo)?.into(),
+            memory(&matches.ranges.hi)?.into(),
+            (window.start as u32).into(),
+            (window.len() as u32).into(),
+            0u32.into(),
+            0u32.into(),
+            counts.word(window.start),
+        ];
+        let shape = self.walkers(window.len(), matches.sorted.len());
+        // SAFETY: as for zones_count; the window lies inside of the m positions, and its counts begin at its first one's.
+        unsafe { self.launch_with("zones_count", shape, Some(&tests), &args)? };
+        Ok(Some(Buffer::cuda(counts, m)))
+    }
+
+    /// Searching positions that have pairs among those numbered `from .. from + len`, and others between them.
+    pub(super) fn window(
+        self: &Arc<Self>,
+        offsets: &Buffer<u64>,
+        from: u64,
+        len: usize,
+    ) -> Result<Range<usize>> {
+        let window = self.alloc(8, "output pairs")?;
+        let args = [
+            memory(offsets)?.into(),
+            (offsets.len() as u32 - 1).into(),
+            from.into(),
+            (from + len as u64).into(),
+            (&window).into(),
+        ];
+        // SAFETY: offsets are one more than the positions; the window lies below their total.
+        unsafe { self.launch("expand_window", Shape::blocks_of(1, 1, 32), &args)? };
+        let window = self.read_word(&window, 0)?;
+        let (first, end) = (window as u32 as usize, (window >> 32) as usize);
+        Ok(first..end.max(first))
+    }
+
     /// The pairs `from .. from + len`; `None` for more tests than a kernel takes.
     pub(super) fn zones_expand(
         self: &Arc<Self>,
@@ -202,22 +251,10 @@ impl Queue {
         let (m, n) = (matches.ranges.rows(), matches.sorted.len());
         let out_sorted = self.alloc(len * 4, "output pairs")?;
         let out_searching = self.alloc(len * 4, "output pairs")?;
-        let offsets = memory(offsets)?;
         if len > 0 {
-            // Positions that have pairs in the window.
-            let window = self.alloc(8, "output pairs")?;
-            let args = [
-                offsets.into(),
-                (m as u32).into(),
-                from.into(),
-                (from + len as u64).into(),
-                (&window).into(),
-            ];
-            // SAFETY: offsets are one more than the positions; the window lies below their total.
-            unsafe { self.launch("expand_window", Shape::blocks_of(1, 1, 32), &args)? };
-            let window = self.read_word(&window, 0)?;
-            let (first, end) = (window as u32, (window >> 32) as u32);
-            let positions = end.saturating_sub(first) as usize;
+            let window = self.window(offsets, from, len)?;
+            let (first, positions) = (window.start as u32, window.len());
+            let offsets = memory(offsets)?;
             let [lo, hi] = [memory(&matches.ranges.lo)?, memory(&matches.ranges.hi)?];
             let shape = self.walkers(positions, n);
             let slices = match shape.slices {

@@ -17,7 +17,7 @@ pub(super) struct Sides {
     pub(super) searching_rows: usize,
 }
 
-fn sides(
+pub(super) fn sides(
     host: &HostDevice,
     gpu: &CudaDevice,
     random: &mut Random,
@@ -172,7 +172,7 @@ fn ranges_counts_and_coverage_are_the_twins() {
 }
 
 /// Offsets, pieces and pairs.
-fn same_pairs(
+pub(super) fn same_pairs(
     host: &HostDevice,
     gpu: &CudaDevice,
     here: Matches<'_>,

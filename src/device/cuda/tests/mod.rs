@@ -5,6 +5,7 @@ mod border;
 mod folds;
 mod keys;
 mod matches;
+mod programs;
 
 use std::sync::Arc;
 
