@@ -4,13 +4,8 @@
 // are what costs: states are masks of a bit a pair, and so are truth values, so that NULLs and logic cost next to nothing.
 #pragma once
 
-#include "program_pairs.cuh"
-#include "program_values.cuh"
-
-// For each pair of a lane: true, NULL, or for the host to decide. At most one of these; otherwise a value, or false.
-struct Flags {
-    u32 truth, null, fault;
-};
+#include "program_bodies.cuh"
+#include "program_flags.cuh"
 
 // What a warp keeps of a register: a word for each pair and lane, and the flags of each lane.
 constexpr u32 REGISTER_BYTES = WARP * PAIRS * 8 + WARP * 4;
@@ -57,7 +52,8 @@ struct Registers {
     }
 };
 
-// Words and flags of an operand; `words` and `flags` hold the last result. Flags alone unless WORDS and `wanted`.
+// The flags of an operand, and where WORDS and `wanted` are set its words, to `words`. `last` and `last_flags`: the last
+// step's result.
 template <bool WORDS, typename Pairs>
 __device__ __forceinline__ Flags fetch(const Program& program, const Tape& tape, const Registers& registers, const Pairs& pairs,
                                        Operand operand, bool wanted, const u64 (&last)[PAIRS], const Flags& last_flags,
@@ -126,180 +122,6 @@ __device__ __forceinline__ u64 fetch_scalar(const Program& program, const Tape& 
         }
     }
     return tape.instructions[operand.index].constant;
-}
-
-// `a[p] = with(a[p], b(p))` of integers of a kind, wrapping in its width.
-template <typename Second, typename With>
-__device__ __forceinline__ void integers(Kind kind, u64 (&a)[PAIRS], Second b, With with) {
-#pragma unroll
-    for (u32 p = 0; p < PAIRS; p++) {
-        a[p] = with(a[p], b(p));
-    }
-    if (!is_wide(kind)) {
-        const Extension extension(kind);
-#pragma unroll
-        for (u32 p = 0; p < PAIRS; p++) {
-            a[p] = extension(u32(a[p]));
-        }
-    }
-}
-
-// `a[p] = with(a[p], b(p))` of the first COUNT pairs; returns those whose NaN the host must decide on.
-template <typename Float, u32 COUNT, typename Second, typename With>
-__device__ __forceinline__ u32 careful_floats(u64 (&a)[PAIRS], Second b, With with) {
-    u32 fault = 0;
-#pragma unroll
-    for (u32 p = 0; p < COUNT; p++) {
-        const typename Float::Value result = with(Float::of(a[p]), Float::of(b(p)));
-        if (is_nan(result)) {
-            bool undecided;
-            a[p] = nan_of<Float>(a[p], b(p), undecided);
-            fault |= u32(undecided) << p;
-        } else {
-            a[p] = Float::word(result);
-        }
-    }
-    return fault;
-}
-
-// `some()` does the first COUNT of the words in `a` and `b` and returns their faults; the words go round, so that the code is
-// there once.
-template <u32 COUNT, typename Some>
-__device__ __forceinline__ u32 in_turn(u64 (&a)[PAIRS], u64 (&b)[PAIRS], Some some) {
-    u32 fault = 0;
-#pragma unroll 1
-    for (u32 first = 0; first < PAIRS; first += COUNT) {
-        fault |= some() << first;
-        u64 of_a[COUNT], of_b[COUNT];
-#pragma unroll
-        for (u32 k = 0; k < COUNT; k++) {
-            of_a[k] = a[k];
-            of_b[k] = b[k];
-        }
-#pragma unroll
-        for (u32 k = 0; k + COUNT < PAIRS; k++) {
-            a[k] = a[k + COUNT];
-            b[k] = b[k + COUNT];
-        }
-#pragma unroll
-        for (u32 k = 0; k < COUNT; k++) {
-            a[PAIRS - COUNT + k] = of_a[k];
-            b[PAIRS - COUNT + k] = of_b[k];
-        }
-    }
-    return fault;
-}
-
-template <typename Float>
-__device__ __forceinline__ typename Float::Value arithmetic(Code code, typename Float::Value x, typename Float::Value y) {
-    switch (code) {
-        case Code::ADD: return Float::add(x, y);
-        case Code::SUB: return Float::sub(x, y);
-        case Code::MUL: return Float::mul(x, y);
-        default: return Float::div(x, y);
-    }
-}
-
-// Any arithmetic of floats, some pairs at a time.
-template <typename Float>
-__device__ __forceinline__ u32 any_floats(Code code, u64 (&a)[PAIRS], u64 (&b)[PAIRS]) {
-    constexpr u32 COUNT = 4;
-    return in_turn<COUNT>(a, b, [&] {
-        return careful_floats<Float, COUNT>(a, [&](u32 p) { return b[p]; },
-                                            [&](auto x, auto y) { return arithmetic<Float>(code, x, y); });
-    });
-}
-
-// ADD, SUB and MUL of F64. Of finite values they make no NaN; `special` is set where others are, and nothing else is done.
-template <typename Second, typename With>
-__device__ __forceinline__ void finite_doubles(u64 (&a)[PAIRS], Second b, With with, bool& special) {
-    const f64 above = Double::of(0x7FF0ull << 48);
-#pragma unroll
-    for (u32 p = 0; p < PAIRS; p++) {
-        special |= !(fabs(Double::of(a[p])) < above) | !(fabs(Double::of(b(p))) < above);
-    }
-    if (!special) {
-#pragma unroll
-        for (u32 p = 0; p < PAIRS; p++) {
-            a[p] = Double::word(with(Double::of(a[p]), Double::of(b(p))));
-        }
-    }
-}
-
-template <typename Second, typename Key>
-__device__ __forceinline__ u32 compare(Order order, const u64 (&a)[PAIRS], Second b, Key key) {
-    switch (order) {
-        case Order::LESS: return each_bit([&](u32 p) { return key(a[p]) < key(b(p)); });
-        case Order::GREATER: return each_bit([&](u32 p) { return key(a[p]) > key(b(p)); });
-        default: return each_bit([&](u32 p) { return key(a[p]) == key(b(p)); });
-    }
-}
-
-// The bodies that most programs are made of; false for any other, and where special floats need another one.
-template <typename Second>
-__device__ __forceinline__ bool run_common(const Step& step, u64 (&a)[PAIRS], Second b, u32& truth) {
-    bool special = false;
-    switch (step.body) {
-        case Body::ADD_INT: integers(step.kind, a, b, [](u64 x, u64 y) { return x + y; }); return true;
-        case Body::SUB_INT: integers(step.kind, a, b, [](u64 x, u64 y) { return x - y; }); return true;
-        case Body::MUL_INT: integers(step.kind, a, b, [](u64 x, u64 y) { return x * y; }); return true;
-        case Body::ADD_F64: finite_doubles(a, b, Double::add, special); return !special;
-        case Body::SUB_F64: finite_doubles(a, b, Double::sub, special); return !special;
-        case Body::MUL_F64: finite_doubles(a, b, Double::mul, special); return !special;
-        case Body::COMPARE_SIGNED: truth = compare(step.order, a, b, [](u64 word) { return i64(word); }); return true;
-        case Body::COMPARE_F64:
-#pragma unroll
-            for (u32 p = 0; p < PAIRS; p++) {
-                special |= is_nan(Double::of(a[p])) | is_nan(Double::of(b(p)));
-            }
-            truth = compare(step.order, a, b, Double::of);
-            return !special;
-        default: return false;
-    }
-}
-
-// IS [NOT] DISTINCT FROM, where `truth` says it for pairs that have both values.
-__device__ __forceinline__ Flags distinct(Code code, u32 truth, const Flags& a, const Flags& b) {
-    const u32 fault = a.fault | b.fault;
-    const u32 of_nulls = code == Code::DISTINCT ? a.null ^ b.null : a.null & b.null;
-    return {(of_nulls | (truth & ~(a.null | b.null))) & ~fault & ALL_PAIRS, 0, fault};
-}
-
-// Logic on flags alone, comparisons of truth values among it.
-__device__ __forceinline__ Flags logic(Code code, const Flags& a, const Flags& b) {
-    const u32 fault = a.fault | b.fault;
-    const u32 value = ~(a.null | b.null | fault) & ALL_PAIRS;
-    u32 truth = 0;
-    switch (code) {
-        case Code::AND: {
-            const u32 not_false = (a.truth | a.null) & (b.truth | b.null) & ~fault;
-            truth = a.truth & b.truth;
-            return {truth, not_false & ~truth, fault};
-        }
-        case Code::OR:
-            truth = (a.truth | b.truth) & ~fault;
-            return {truth, (a.null | b.null) & ~truth & ~fault, fault};
-        case Code::IS_NULL: return {a.null, 0, a.fault};
-        case Code::IS_NOT_NULL: return {~(a.null | a.fault) & ALL_PAIRS, 0, a.fault};
-        case Code::NOT: truth = ~a.truth; break;
-        case Code::LT: truth = ~a.truth & b.truth; break;
-        case Code::LT_EQ: truth = ~a.truth | b.truth; break;
-        case Code::GT: truth = a.truth & ~b.truth; break;
-        case Code::GT_EQ: truth = a.truth | ~b.truth; break;
-        case Code::EQ: truth = ~(a.truth ^ b.truth); break;
-        case Code::DISTINCT: return distinct(code, a.truth ^ b.truth, a, b);
-        case Code::NOT_DISTINCT: return distinct(code, ~(a.truth ^ b.truth), a, b);
-        default: truth = a.truth ^ b.truth; break;
-    }
-    return {truth & value, (a.null | b.null) & ~fault, fault};
-}
-
-// The flags of `a` where the condition is true, else those of `b`.
-__device__ __forceinline__ Flags choose(const Flags& condition, const Flags& a, const Flags& b) {
-    const u32 yes = condition.truth;
-    const u32 decided = ~condition.fault;
-    return {((a.truth & yes) | (b.truth & ~yes)) & decided, ((a.null & yes) | (b.null & ~yes)) & decided,
-            (a.fault & yes) | (b.fault & ~yes) | condition.fault};
 }
 
 // What became of each pair: the flags of the last step.

@@ -1,7 +1,7 @@
 // What operations mean for one pair of words: integers in their width, order keys of floats, NaNs, casts.
 #pragma once
 
-#include "program.cuh"
+#include "program_tape.cuh"
 
 constexpr u64 SIGN = 1ull << 63;
 constexpr u32 SIGN_32 = 1u << 31;
