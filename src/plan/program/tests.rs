@@ -480,7 +480,7 @@ fn what_does_not_compile_is_left() {
     let filter = |expr: Expr| JoinFilter::new(expr, indices.to_vec(), Arc::clone(&schema));
     let is_null = filter(Arc::new(IsNullExpr::new(Arc::new(text))));
     let one_sided = filter(Arc::new(IsNullExpr::new(Arc::new(Column::new("d", 1)))));
-    let program = compile(&[is_null.clone()], &mut left, &mut right).unwrap();
+    let program = compile(std::slice::from_ref(&is_null), &mut left, &mut right).unwrap();
     assert_eq!(program, None);
     assert!(left.expressions.is_empty() && right.expressions.is_empty());
     // Beside another conjunct that does compile: one side's text as a Boolean column.
