@@ -23,7 +23,7 @@ use crate::spec::{Instruction, Kind, MAX_COLUMNS, MAX_INSTRUCTIONS, Op, Side};
 /// Candidates that tests let through and that are decided on together.
 const CANDIDATES: u64 = 1 << 22;
 /// Sorted positions of a slice, at least.
-const SLICE: usize = 512;
+const SLICE: usize = 2048;
 
 /// `Program` of `kernels/program.cuh`.
 #[derive(Debug, Clone, Copy)]
@@ -150,10 +150,10 @@ impl Queue {
     /// So many slices of the sorted side that few searching positions keep the card busy too.
     fn runners(&self, program: &ProgramArg, positions: usize) -> Shape {
         let warps = positions.div_ceil(32).max(1);
-        let wanted = (64 * self.gpu.multiprocessors as usize).div_ceil(warps);
+        let wanted = (128 * self.gpu.multiprocessors as usize).div_ceil(warps);
         let slices = wanted.min(program.sorted_len as usize / SLICE);
         Shape {
-            slices: slices.clamp(1, 64) as u32,
+            slices: slices.max(1) as u32,
             ..program.shape(positions, 1)
         }
     }
