@@ -5,146 +5,27 @@
 //! | of ranges alone | `program_count` runs the program on each | `program_expand` runs it again |
 //! | that tests let through | the walk of zone maps expands them in pieces, `program_filter` decides on each piece, and those that pass are counted by searching position | the same for the positions of a window, and what passes is put one piece after another |
 
+mod arg;
+
 use std::ops::Range;
 use std::sync::Arc;
 
-use cudarc::driver::{DeviceRepr, result};
+use cudarc::driver::result;
 
+use self::arg::ProgramArg;
 use super::driver::failed;
 use super::queue::{Memory, Queue, Shape};
 use super::rows::memory;
 use super::scan::INCLUSIVE_U32;
 use super::values::bitmap_bytes;
-use crate::device::buffer::{Buffer, Column, Pairs, Ranges, Sorted};
+use crate::device::buffer::{Buffer, Pairs, Ranges, Sorted};
 use crate::device::{BoundProgram, Matches};
 use crate::error::{BowtieError, Result};
-use crate::spec::{Instruction, Kind, MAX_COLUMNS, MAX_INSTRUCTIONS, Op, Side};
 
 /// Candidates that tests let through and that are decided on together.
 const CANDIDATES: u64 = 1 << 22;
 /// Sorted positions of a slice, at least.
 const SLICE: usize = 2048;
-
-/// `Program` of `kernels/program.cuh`.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub(super) struct ProgramArg {
-    sorted: [ProgramColumn; MAX_COLUMNS],
-    searching: [ProgramColumn; MAX_COLUMNS],
-    instructions: [ProgramInstruction; MAX_INSTRUCTIONS],
-    count: u32,
-    registers: u32,
-    sorted_len: u32,
-    searching_len: u32,
-}
-
-/// `ProgramColumn`: addresses, and the kind.
-#[derive(Debug, Clone, Copy, Default)]
-#[repr(C)]
-struct ProgramColumn {
-    values: u64,
-    valid: u64,
-    kind: u32,
-    unused: u32,
-}
-
-/// `Instruction`.
-#[derive(Debug, Clone, Copy, Default)]
-#[repr(C)]
-struct ProgramInstruction {
-    op: u8,
-    kind: u8,
-    out: u8,
-    a: u8,
-    b: u8,
-    c: u8,
-    column: u16,
-    constant: u64,
-}
-
-// SAFETY: plain words in C's layout, as the kernel declares them.
-unsafe impl DeviceRepr for ProgramArg {}
-
-impl ProgramInstruction {
-    fn of(instruction: &Instruction, sorted: Side) -> Self {
-        // The kernels number loads by sorted and searching side.
-        let op = match (instruction.op, sorted) {
-            (Op::LoadLeft, Side::Right) => Op::LoadRight,
-            (Op::LoadRight, Side::Right) => Op::LoadLeft,
-            (op, _) => op,
-        };
-        Self {
-            op: op as u8,
-            kind: instruction.kind as u8,
-            out: instruction.out,
-            a: instruction.a,
-            b: instruction.b,
-            c: instruction.c,
-            column: match instruction.op {
-                Op::Cast => instruction.from as u16,
-                _ => instruction.column,
-            },
-            constant: instruction.constant,
-        }
-    }
-}
-
-impl ProgramColumn {
-    /// `None` for a column that is not on the GPU.
-    fn of(column: &Column) -> Option<Self> {
-        let values = column.on_cuda()?;
-        Some(Self {
-            values: values.values.pointer(),
-            valid: values.valid.as_ref().map_or(0, Memory::pointer),
-            kind: Kind::of(&values.data_type)? as u32,
-            unused: 0,
-        })
-    }
-}
-
-impl ProgramArg {
-    /// `None` where some column is not on the GPU, or there is more of anything than a kernel takes.
-    fn of(bound: &BoundProgram<'_>, sorted: usize, searching: usize) -> Option<Self> {
-        let columns = |columns: &[Column]| {
-            let mut all = [ProgramColumn::default(); MAX_COLUMNS];
-            for (i, column) in columns.iter().enumerate() {
-                *all.get_mut(i)? = ProgramColumn::of(column)?;
-            }
-            Some(all)
-        };
-        let program = &bound.program.instructions;
-        let mut instructions = [ProgramInstruction::default(); MAX_INSTRUCTIONS];
-        for (i, instruction) in program.iter().enumerate() {
-            *instructions.get_mut(i)? = ProgramInstruction::of(instruction, bound.sorted_side);
-        }
-        // Loads and constants are read where they are used.
-        let kept = program
-            .iter()
-            .filter(|i| !matches!(i.op, Op::LoadLeft | Op::LoadRight | Op::Constant));
-        Some(Self {
-            sorted: columns(bound.sorted)?,
-            searching: columns(bound.searching)?,
-            instructions,
-            count: program.len() as u32,
-            registers: kept.map(|i| u32::from(i.out) + 1).max().unwrap_or(0),
-            sorted_len: sorted as u32,
-            searching_len: searching as u32,
-        })
-    }
-
-    /// A grid of `per_thread` items a thread.
-    fn shape(&self, items: usize, per_thread: usize) -> Shape {
-        let threads = match self.registers {
-            0..=2 => 128,
-            3..=5 => 64,
-            _ => 32,
-        };
-        Shape {
-            shared: threads / 32 * self.registers * 4224,
-            ..Shape::blocks_of(items, threads as usize * per_thread, threads)
-        }
-    }
-}
 
 impl Queue {
     /// So many slices of the sorted side that few searching positions keep the card busy too.
