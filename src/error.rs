@@ -27,6 +27,9 @@ pub(crate) enum BowtieError {
     Arrow(Arc<ArrowError>),
     /// A DataFusion expression or accumulator failed.
     DataFusion(Arc<DataFusionError>),
+    /// A program met a pair that DataFusion's own expressions must decide. Who runs the program leaves the tile to them, so
+    /// nobody sees it.
+    NeedsHost,
     /// The stream was dropped while a step ran; nobody sees it.
     Cancelled,
     /// A defect of this crate.
@@ -57,6 +60,7 @@ impl fmt::Display for BowtieError {
             Self::TooLarge(message) | Self::Device(message) => write!(f, "bowtie: {message}"),
             Self::Arrow(e) => write!(f, "{e}"),
             Self::DataFusion(e) => write!(f, "{e}"),
+            Self::NeedsHost => f.write_str("bowtie: a pair is left to DataFusion's expressions"),
             Self::Cancelled => f.write_str("bowtie: the query was cancelled"),
             Self::Internal(message) => write!(
                 f,
@@ -94,8 +98,9 @@ impl From<BowtieError> for DataFusionError {
                 Ok(e) => e,
                 Err(shared) => DataFusionError::Shared(shared),
             },
-            BowtieError::Device(_) => DataFusionError::Execution(e.to_string()),
-            BowtieError::Cancelled => DataFusionError::Execution(e.to_string()),
+            BowtieError::Device(_) | BowtieError::NeedsHost | BowtieError::Cancelled => {
+                DataFusionError::Execution(e.to_string())
+            }
             BowtieError::Internal(_) => DataFusionError::Internal(e.to_string()),
         }
     }

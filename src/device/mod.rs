@@ -25,8 +25,8 @@ pub(crate) use buffer::{
 };
 
 use crate::error::{BowtieError, Result};
-use crate::spec::Comparison;
 pub(crate) use crate::spec::MAX_CHUNK_ROWS;
+use crate::spec::{Comparison, Program, Side};
 
 /// "In no group": the row can match nothing.
 pub(crate) const NO_GROUP: u32 = u32::MAX;
@@ -55,7 +55,19 @@ pub(crate) struct Test<'a> {
     pub searching: &'a ZonedKeys,
 }
 
-/// What each searching row matches: the candidates of its range that pass every test.
+/// A program with its columns by position, in the order in which it numbers them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BoundProgram<'a> {
+    pub program: &'a Program,
+    /// Which side's columns `sorted` are.
+    pub sorted_side: Side,
+    /// By sorted position.
+    pub sorted: &'a [Column],
+    /// By searching position.
+    pub searching: &'a [Column],
+}
+
+/// What each searching row matches: the candidates of its range that pass every test, and the program if there is one.
 ///
 /// Searching rows are sorted too, so that neighbours have neighbouring ranges: their searches share cache lines, and zone
 /// maps decide on many of them at once. Ranges, counts and offsets follow that order.
@@ -65,6 +77,7 @@ pub(crate) struct Matches<'a> {
     pub searching: &'a Sorted,
     pub ranges: &'a Ranges,
     pub tests: &'a [Test<'a>],
+    pub program: Option<BoundProgram<'a>>,
 }
 
 /// One device as an operator sees it: its memory, its primitives, and a budget that every allocation is leased from.
@@ -175,6 +188,7 @@ pub(crate) trait Device: Debug + Send + Sync {
     ) -> Result<Ranges>;
 
     /// How many candidates pass all tests, for each searching position; with `exists_only`, 1 or 0.
+    /// [`BowtieError::NeedsHost`] where the program meets a candidate that it cannot decide.
     fn count_matches(&self, matches: Matches<'_>, exists_only: bool) -> Result<Buffer<u32>>;
 
     /// Exclusive prefix sums, one longer than `counts`; the last is the total.

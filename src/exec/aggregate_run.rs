@@ -206,8 +206,7 @@ impl AggregateRun {
             .into_iter()
             .find(|side| self.spec.join.flags_side(*side));
         // Also without any aggregate, as in SELECT DISTINCT.
-        let by_pairs = tile.whole_filter
-            || !self.spec.join.residual.is_empty()
+        let by_pairs = !tile.filters(&self.spec.join).is_empty()
             || ways.contains(&Way::Pairs)
             || flagged.is_some_and(|side| !tile.search.counts_side(side))
             // Groups without aggregates still need to know which rows have a match.

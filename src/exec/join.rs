@@ -181,6 +181,9 @@ pub(super) fn fmt_join(
     if !spec.display.theta.is_empty() {
         write!(f, ", theta=[{}]", spec.display.theta.join(", "))?;
     }
+    if let Some(program) = &spec.display.program {
+        write!(f, ", program={program}")?;
+    }
     if let Some(residual) = &spec.display.residual {
         write!(f, ", residual={residual}")?;
     }
@@ -201,6 +204,9 @@ pub(super) fn fmt_join_tree(
     }
     if !spec.display.theta.is_empty() {
         writeln!(f, "theta={}", spec.display.theta.join(", "))?;
+    }
+    if let Some(program) = &spec.display.program {
+        writeln!(f, "program={program}")?;
     }
     match &spec.display.residual {
         Some(residual) => writeln!(f, "residual={residual}"),

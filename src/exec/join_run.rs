@@ -165,9 +165,9 @@ impl JoinRun {
     fn next_tile(&mut self) -> Result<Vec<DeviceChunk>> {
         let theta = &self.spec.theta;
         let emits_pairs = self.spec.emits_pairs();
+        let has_rest = self.spec.unprogrammed().next().is_some();
         // Only flags are wanted of the searching side: one match a row is enough.
-        let exists_only =
-            !emits_pairs && self.spec.residual.is_empty() && !self.spec.flags_side(theta.sorted);
+        let exists_only = !emits_pairs && !has_rest && !self.spec.flags_side(theta.sorted);
         let Some(tile) = self.matrix.next(exists_only)?.map(Arc::new) else {
             self.state = match self.spec.flags_side(Side::Right) {
                 true => State::RightEnd { next: 0 },
@@ -196,7 +196,7 @@ impl JoinRun {
     /// Sets the flags that need no pairs, and says how the tile goes on.
     fn begin(&self, tile: &Arc<SearchedTile>) -> Result<Begun> {
         let emits_pairs = self.spec.emits_pairs();
-        let has_residual = !self.spec.residual.is_empty() || tile.whole_filter;
+        let has_residual = !tile.filters(&self.spec).is_empty();
         let device = self.device.as_ref();
         let mut by_pairs = [false; 2];
         for (by_pairs, side) in by_pairs.iter_mut().zip([Side::Left, Side::Right]) {

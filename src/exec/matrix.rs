@@ -16,6 +16,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use datafusion::execution::memory_pool::MemoryReservation;
+use datafusion::physical_plan::joins::utils::JoinFilter;
 
 use crate::column::DeviceBatch;
 use crate::device::{Buffer, Device};
@@ -70,11 +71,7 @@ impl SearchedTile {
         len: usize,
     ) -> Result<RowPairs> {
         let mut pairs = self.search.pairs(device, offsets, from, len)?;
-        let filters = match self.whole_filter {
-            true => &join.whole_filter,
-            false => &join.residual,
-        };
-        for filter in filters {
+        for filter in self.filters(join) {
             if pairs.len() == 0 {
                 break;
             }
@@ -85,6 +82,15 @@ impl SearchedTile {
             };
         }
         Ok(pairs)
+    }
+
+    /// What is evaluated on the tile's pairs.
+    pub(super) fn filters<'a>(&self, join: &'a JoinSpec) -> Vec<&'a JoinFilter> {
+        match (self.whole_filter, self.search.is_programmed()) {
+            (true, _) => join.whole_filter.iter().collect(),
+            (false, true) => join.unprogrammed().collect(),
+            (false, false) => join.residual.iter().collect(),
+        }
     }
 
     /// Row of the chunk that is row 0 of the tile.
@@ -129,6 +135,13 @@ impl NeededColumns {
         for comparison in &spec.theta.comparisons {
             needed.left[comparison.left] = true;
             needed.right[comparison.right] = true;
+        }
+        let program = spec.program.iter();
+        for column in program.clone().flat_map(|p| &p.left) {
+            needed.left[*column] = true;
+        }
+        for column in program.flat_map(|p| &p.right) {
+            needed.right[*column] = true;
         }
         for filter in spec.residual.iter().chain(&spec.whole_filter) {
             for column in filter.column_indices() {
@@ -406,6 +419,7 @@ impl Matrix {
         let _timer = self.metrics.prepare_time.timer();
         let device = self.device.as_ref();
         let theta = &self.spec.theta;
+        let program = self.spec.program.as_ref();
         let (sorted, searching) = match theta.sorted {
             Side::Left => (&mut *left, &*right),
             Side::Right => (&mut *right, &*left),
@@ -414,7 +428,7 @@ impl Matrix {
             Some((comparisons, index)) if *comparisons != whole_filter => Arc::clone(index),
             _ => {
                 let (batch, other) = (&sorted.batch, &searching.batch);
-                let index = SortedSide::build(device, theta, batch, other, !whole_filter)?;
+                let index = SortedSide::build(device, theta, program, batch, other, !whole_filter)?;
                 let index = Arc::new(index);
                 sorted.index = Some((!whole_filter, Arc::clone(&index)));
                 index
@@ -423,6 +437,7 @@ impl Matrix {
         let search = Search::new(
             device,
             theta,
+            program.filter(|_| !whole_filter),
             index,
             &searching.batch,
             exists_only && !whole_filter,

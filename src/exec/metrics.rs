@@ -10,7 +10,7 @@ pub(super) struct DeviceMetrics {
     pub baseline: BaselineMetrics,
     /// Rectangles of the join matrix that were processed.
     pub chunks: Count,
-    /// Pairs that ranges and tests let through, before the residual.
+    /// Pairs that ranges, tests and programs let through, before the residual.
     pub candidate_pairs: Count,
     /// Bytes host → device.
     pub uploaded_bytes: Count,

@@ -35,10 +35,12 @@ impl Estimate {
 }
 
 /// Whether `auto` takes the join on the host device, where only joins gain for which DataFusion has no good algorithm.
+/// `decides_all`: a program decides all that comparisons do not.
 pub(super) fn pays_on_host(
     options: &BowtieOptions,
     source: &JoinSource,
     comparisons: &[ColumnComparison],
+    decides_all: bool,
     rows: (Estimate, Estimate),
 ) -> Result<(), Decline> {
     if options.offload == Offload::Force {
@@ -53,11 +55,11 @@ pub(super) fn pays_on_host(
             }
         });
     }
-    if comparisons.is_empty() {
+    if comparisons.is_empty() && !decides_all {
         return Decline::because(match source.filter {
             None => "it is a product: DataFusion's own serves it on the host",
             Some(_) => {
-                "no part of its condition compares an expression of one side with one of the other: every pair must be tested, which gains nothing on the host"
+                "no part of its condition compares an expression of one side with one of the other, and not all of it compiles to a program: every pair must be tested, which gains nothing on the host"
             }
         });
     }

@@ -1,8 +1,8 @@
 //! Classifying a join's condition: equalities, comparisons of one side with the other, and the residual.
 //!
 //! Every sub-expression that reads one side only is evaluated once a row on that side, by DataFusion's own expressions.
-//! What compares such expressions of the two sides goes to the device; whatever is left is the residual, evaluated on
-//! candidates.
+//! What compares such expressions of the two sides goes to the device; whatever is left is the residual. What of it compiles
+//! to a program is evaluated on the device, on candidates; the rest by DataFusion's own expressions.
 
 use std::sync::Arc;
 
@@ -18,7 +18,10 @@ use datafusion::physical_expr_common::physical_expr::fmt_sql;
 use datafusion::physical_plan::joins::utils::JoinFilter;
 
 use super::linear::{self, GuardExpr, Rewritten};
-use crate::spec::{ColumnComparison, Comparison, ConditionDisplay, Guard, Side, SideInput};
+use super::program;
+use crate::spec::{
+    ColumnComparison, Comparison, ConditionDisplay, Guard, Program, Side, SideInput,
+};
 
 /// `left expression OP right expression`, each over the columns of its side.
 pub(super) type ExprComparison = (Arc<dyn PhysicalExpr>, Comparison, Arc<dyn PhysicalExpr>);
@@ -30,6 +33,8 @@ pub(super) struct Condition {
     /// What must hold of the values for the comparisons to say what the filter says.
     pub guards: Vec<Guard>,
     pub residual: Vec<JoinFilter>,
+    /// What the device decides of the residual.
+    pub program: Option<Program>,
     pub display: ConditionDisplay,
 }
 
@@ -97,18 +102,36 @@ pub(super) fn classify(
             });
         }
     }
-    if !residual.is_empty() {
-        let shown = map_columns(&conjunction(residual.clone()), |column| {
-            let side = match filter.column_indices()[column.index()].side {
-                JoinSide::Right => Side::Right,
-                _ => Side::Left,
-            };
-            Column::new(&format!("{side}.{}", column.name()), column.index())
-        })?;
-        condition.display.residual = Some(fmt_sql(shown.as_ref()).to_string());
-    }
     condition.residual = residual.into_iter().map(|e| like(filter, e)).collect();
+    condition.program = program::compile(&condition.residual, left, right)?;
+    let covered = |i: &usize| match &condition.program {
+        Some(program) => program.covers.contains(i),
+        None => false,
+    };
+    let (program, rest): (Vec<usize>, Vec<usize>) =
+        (0..condition.residual.len()).partition(covered);
+    let shown = |conjuncts: Vec<usize>| -> Result<Option<String>> {
+        let conjuncts = conjuncts.into_iter().map(|i| &condition.residual[i]);
+        let conjuncts: Vec<_> = conjuncts.map(|c| Arc::clone(c.expression())).collect();
+        match conjuncts.is_empty() {
+            true => Ok(None),
+            false => sides_named(filter, &conjunction(conjuncts)).map(Some),
+        }
+    };
+    (condition.display.program, condition.display.residual) = (shown(program)?, shown(rest)?);
     Ok(condition)
+}
+
+/// An expression over the filter's columns as text that names their sides.
+fn sides_named(filter: &JoinFilter, expr: &Arc<dyn PhysicalExpr>) -> Result<String> {
+    let named = map_columns(expr, |column| {
+        let side = match filter.column_indices()[column.index()].side {
+            JoinSide::Right => Side::Right,
+            _ => Side::Left,
+        };
+        Column::new(&format!("{side}.{}", column.name()), column.index())
+    })?;
+    Ok(fmt_sql(named.as_ref()).to_string())
 }
 
 /// The conjuncts of a filter, each as a filter.

@@ -76,13 +76,17 @@ pub(super) fn join_spec(
         comparisons,
         guards,
         residual,
+        program,
         mut display,
     } = match &source.filter {
         Some(filter) => condition::classify(filter, &mut left, &mut right)?,
         None => Condition::default(),
     };
     display.keys = keys;
-    choose::pays_on_host(options, source, &comparisons, rows)?;
+    let decides_all = program
+        .as_ref()
+        .is_some_and(|program| program.covers.len() == residual.len());
+    choose::pays_on_host(options, source, &comparisons, decides_all, rows)?;
     let (strategy, sorted) = choose::strategy(options, source, &comparisons, rows, &display)?;
 
     let output: Vec<Output> = match &source.projection {
@@ -100,6 +104,7 @@ pub(super) fn join_spec(
         },
         guards,
         residual,
+        program,
         whole_filter: source
             .filter
             .as_ref()

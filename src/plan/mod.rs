@@ -8,6 +8,7 @@ mod devices;
 mod explain;
 mod join;
 mod linear;
+mod program;
 mod source;
 
 use std::sync::Arc;

@@ -11,7 +11,7 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr_common::physical_expr::fmt_sql;
 use datafusion::physical_plan::joins::utils::JoinFilter;
 
-use super::{Comparison, Guard};
+use super::{Comparison, Guard, Program};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Side {
@@ -197,9 +197,12 @@ pub(crate) struct JoinSpec {
     pub theta: ThetaSpec,
     /// Where one of them fails, the whole filter is evaluated too.
     pub guards: Vec<Guard>,
-    /// What the device cannot decide, evaluated on candidates by DataFusion's own expressions: conjuncts, each on the pairs
-    /// that the ones before it let through, so that none fails on a pair that another one guards it from.
+    /// What comparisons cannot decide, evaluated on candidates by DataFusion's own expressions where no program does:
+    /// conjuncts, each on the pairs that the ones before it let through, so that none fails on a pair that another one
+    /// guards it from.
     pub residual: Vec<JoinFilter>,
+    /// The same for some conjuncts of the residual, for the device.
+    pub program: Option<Program>,
     /// The conjuncts of the source's whole filter. They replace comparisons and residual where one of their expressions
     /// fails on a row, so that an error arises only where DataFusion's own join would raise it.
     pub whole_filter: Vec<JoinFilter>,
@@ -217,6 +220,9 @@ pub(crate) struct JoinSpec {
 pub(crate) struct ConditionDisplay {
     pub keys: Vec<String>,
     pub theta: Vec<String>,
+    /// What the device decides of the residual.
+    pub program: Option<String>,
+    /// What it leaves.
     pub residual: Option<String>,
 }
 
@@ -226,6 +232,13 @@ impl JoinSpec {
             Side::Left => &self.left,
             Side::Right => &self.right,
         }
+    }
+
+    /// The conjuncts of the residual that no program decides.
+    pub(crate) fn unprogrammed(&self) -> impl Iterator<Item = &JoinFilter> {
+        let covers = self.program.as_ref().map_or(&[][..], |p| &p.covers);
+        let rest = self.residual.iter().enumerate();
+        rest.filter(|(i, _)| !covers.contains(i)).map(|(_, c)| c)
     }
 
     /// Whether matching pairs come out, and not only rows of one side.
@@ -277,6 +290,9 @@ impl JoinSpec {
             Strategy::Dominance => format!(
                 "the {sorted} side is sorted by its most selective column{inside}, the other comparisons are tested by zone maps"
             ),
+            Strategy::Tiles if self.theta.comparisons.is_empty() && self.program.is_some() => {
+                format!("every pair{inside} is tested by a program")
+            }
             Strategy::Tiles => format!("every pair{inside} is tested that zone maps cannot decide"),
         }
     }
@@ -291,6 +307,7 @@ impl fmt::Display for ConditionDisplay {
         if !self.theta.is_empty() {
             parts.push(self.theta.join(" AND "));
         }
+        parts.extend(self.program.clone());
         parts.extend(self.residual.clone());
         f.write_str(&parts.join(" AND "))
     }

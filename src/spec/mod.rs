@@ -4,6 +4,7 @@ mod aggregate;
 mod comparison;
 mod guard;
 mod join;
+mod program;
 
 pub(crate) use aggregate::{AggregateFunction, AggregateSpec, GroupSide, JoinAggregateSpec};
 pub(crate) use comparison::Comparison;
@@ -11,6 +12,9 @@ pub(crate) use guard::Guard;
 pub(crate) use join::{
     ColumnComparison, ConditionDisplay, JoinSpec, Output, Side, SideInput, Strategy, ThetaSpec,
     join_columns,
+};
+pub(crate) use program::{
+    Instruction, Kind, MAX_COLUMNS, MAX_INSTRUCTIONS, MAX_REGISTERS, Op, Program,
 };
 
 /// Most rows that a chunk may have: row ids are `u32`, and one value is kept for "none".

@@ -6,7 +6,7 @@
 //! queue.rs     one stream of work, its leased memory, launching kernels
 //! staging.rs   copies through pinned memory
 //! values.rs    columns across the border
-//! keys.rs rows.rs sort.rs scan.rs range.rs zones.rs wavelet.rs fold.rs    one for each family of kernels
+//! keys.rs rows.rs sort.rs scan.rs range.rs zones.rs wavelet.rs program.rs fold.rs    one for each family of kernels
 //! tuples.rs    rows as tuples of words, sorted and found: key_words.rs groups.rs by equality, ranks.rs by order
 //! twin.rs      what has no kernel, or no type here: the host's primitive, with its arguments brought down
 //! ```
@@ -22,6 +22,7 @@ mod gpu;
 mod groups;
 mod key_words;
 mod keys;
+mod program;
 mod queue;
 mod range;
 mod ranks;
@@ -260,14 +261,23 @@ impl Device for CudaDevice {
 
     fn count_matches(&self, matches: Matches<'_>, exists_only: bool) -> Result<Buffer<u32>> {
         self.check_cancelled()?;
+        let go_on = || self.check_cancelled();
+        if let Some(program) = &matches.program {
+            let counted = self
+                .queue
+                .program_count(matches, program, exists_only, &go_on)?;
+            return match counted {
+                Some(counts) => Ok(counts),
+                None => self.count_on_twin(matches, exists_only),
+            };
+        }
         if matches.tests.is_empty() {
             return self.queue.range_counts(matches.ranges, exists_only);
         }
         if let Some(counts) = self.count_by_wavelet(matches, exists_only)? {
             return Ok(counts);
         }
-        let go_on = || self.check_cancelled();
-        match self.queue.zones_count(matches, exists_only, go_on)? {
+        match self.queue.zones_count(matches, exists_only, &go_on)? {
             Some(counts) => Ok(counts),
             None => self.count_on_twin(matches, exists_only),
         }
@@ -295,6 +305,15 @@ impl Device for CudaDevice {
         from: u64,
         len: usize,
     ) -> Result<Pairs> {
+        if let Some(program) = &matches.program {
+            let pairs = self
+                .queue
+                .program_expand(matches, program, offsets, from, len)?;
+            return match pairs {
+                Some(pairs) => Ok(pairs),
+                None => self.expand_on_twin(matches, offsets, from, len),
+            };
+        }
         match matches.tests.is_empty() {
             true => self.queue.expand_ranges(
                 matches.sorted,

@@ -135,6 +135,7 @@ impl CudaDevice {
             searching: &searching,
             ranges: &ranges,
             tests: &[],
+            program: None,
         };
         self.column_from_host(&fold(&self.twin, &values, matches)?)
     }

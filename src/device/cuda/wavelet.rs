@@ -123,10 +123,11 @@ impl Queue {
         // Ordered by their leading bits first, the writes of a moment stay within a stretch that the cache holds.
         let bits = usize::BITS - (n - 1).leading_zeros();
         let leading = (1u64 << bits) - (1 << bits.saturating_sub(DIGIT_BITS));
-        let (places, values) = match self.sort_pairs(NARROW, (&places).into(), values, n, leading)? {
-            Some((places, values)) => (places, Buffer::cuda(values, n)),
-            None => (places, self.sequence(0, n)?),
-        };
+        let (places, values) =
+            match self.sort_pairs(NARROW, (&places).into(), values, n, leading)? {
+                Some((places, values)) => (places, Buffer::cuda(values, n)),
+                None => (places, self.sequence(0, n)?),
+            };
         self.scatter(&Buffer::cuda(places, n), &values, n)
     }
 

@@ -1,5 +1,6 @@
 //! Zone maps and the walk over them (`kernels/zones.cu`).
 
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -10,8 +11,8 @@ use super::queue::{Memory, Queue, Shape};
 use super::range::op_code;
 use super::rows::memory;
 use super::wavelet::Wavelet;
-use crate::device::buffer::{self, Buffer, Keys, Pairs, Sorted};
-use crate::device::{Device, Matches, Test};
+use crate::device::buffer::{self, Buffer, Column, Keys, Pairs, Sorted};
+use crate::device::{BoundProgram, Device, Matches, Test};
 use crate::error::{BowtieError, Result};
 
 /// Positions in a block of the lowest level.
@@ -198,24 +199,44 @@ impl Queue {
         Ok(leaves * (m as f64 / sample.max(1) as f64))
     }
 
+    /// Launches what counts `positions` searching positions from `first` on, for all `m` of them: at first `most`, later as many
+    /// as take a few milliseconds, while `go_on` allows it.
+    pub(super) fn in_launches(
+        &self,
+        m: usize,
+        mut most: usize,
+        go_on: &dyn Fn() -> Result<()>,
+        mut launch: impl FnMut(usize, usize) -> Result<()>,
+    ) -> Result<()> {
+        let mut first = 0;
+        while first < m {
+            let positions = most.next_multiple_of(64).max(64).min(m - first);
+            let begun = Instant::now();
+            launch(first, positions)?;
+            first += positions;
+            if first < m {
+                self.wait()?;
+                go_on()?;
+                most = next_launch(positions, begun.elapsed());
+            }
+        }
+        Ok(())
+    }
+
     /// Candidates that pass all tests, by searching position; `None` for more tests than a kernel takes. Where there are
     /// many it goes on while `go_on` allows it.
     pub(super) fn zones_count(
         self: &Arc<Self>,
         matches: Matches<'_>,
         exists_only: bool,
-        go_on: impl Fn() -> Result<()>,
+        go_on: &dyn Fn() -> Result<()>,
     ) -> Result<Option<Buffer<u32>>> {
         let Some(tests) = ZoneTests::of(matches)? else {
             return Ok(None);
         };
         let (m, n) = (matches.ranges.rows(), matches.sorted.len());
         let counts = self.zeroed(m * 4, "match counts")?;
-        let mut first = 0;
-        let mut most = FIRST_CANDIDATES / n.max(1);
-        while first < m {
-            let positions = most.next_multiple_of(64).max(64).min(m - first);
-            let begun = Instant::now();
+        self.in_launches(m, FIRST_CANDIDATES / n.max(1), go_on, |first, positions| {
             let args = [
                 memory(&matches.ranges.lo)?.into(),
                 memory(&matches.ranges.hi)?.into(),
@@ -228,15 +249,57 @@ impl Queue {
             let shape = self.walkers(positions, n);
             // SAFETY: the tests' keys are by sorted and by searching position; from position `first` on `counts` holds as
             // many words as there are positions, all zero.
-            unsafe { self.launch_with("zones_count", shape, Some(&tests), &args)? };
-            first += positions;
-            if first < m {
-                self.wait()?;
-                go_on()?;
-                most = next_launch(positions, begun.elapsed());
-            }
-        }
+            unsafe { self.launch_with("zones_count", shape, Some(&tests), &args) }
+        })?;
         Ok(Some(Buffer::cuda(counts, m)))
+    }
+
+    /// The same, of the positions of a window only; 0 for others.
+    pub(super) fn zones_count_of(
+        self: &Arc<Self>,
+        matches: Matches<'_>,
+        window: Range<usize>,
+    ) -> Result<Option<Buffer<u32>>> {
+        let Some(tests) = ZoneTests::of(matches)? else {
+            return Ok(None);
+        };
+        let m = matches.ranges.rows();
+        let counts = self.zeroed(m * 4, "match counts")?;
+        let args = [
+            memory(&matches.ranges.lo)?.into(),
+            memory(&matches.ranges.hi)?.into(),
+            (window.start as u32).into(),
+            (window.len() as u32).into(),
+            0u32.into(),
+            0u32.into(),
+            counts.word(window.start),
+        ];
+        let shape = self.walkers(window.len(), matches.sorted.len());
+        // SAFETY: as for zones_count; the window lies inside of the m positions, and its counts begin at its first one's.
+        unsafe { self.launch_with("zones_count", shape, Some(&tests), &args)? };
+        Ok(Some(Buffer::cuda(counts, m)))
+    }
+
+    /// Searching positions that have pairs among those numbered `from .. from + len`, and others between them.
+    pub(super) fn window(
+        self: &Arc<Self>,
+        offsets: &Buffer<u64>,
+        from: u64,
+        len: usize,
+    ) -> Result<Range<usize>> {
+        let window = self.alloc(8, "output pairs")?;
+        let args = [
+            memory(offsets)?.into(),
+            (offsets.len() as u32 - 1).into(),
+            from.into(),
+            (from + len as u64).into(),
+            (&window).into(),
+        ];
+        // SAFETY: offsets are one more than the positions; the window lies below their total.
+        unsafe { self.launch("expand_window", Shape::blocks_of(1, 1, 32), &args)? };
+        let window = self.read_word(&window, 0)?;
+        let (first, end) = (window as u32 as usize, (window >> 32) as usize);
+        Ok(first..end.max(first))
     }
 
     /// The pairs `from .. from + len`; `None` for more tests than a kernel takes.
@@ -253,22 +316,10 @@ impl Queue {
         let (m, n) = (matches.ranges.rows(), matches.sorted.len());
         let out_sorted = self.alloc(len * 4, "output pairs")?;
         let out_searching = self.alloc(len * 4, "output pairs")?;
-        let offsets = memory(offsets)?;
         if len > 0 {
-            // Positions that have pairs in the window.
-            let window = self.alloc(8, "output pairs")?;
-            let args = [
-                offsets.into(),
-                (m as u32).into(),
-                from.into(),
-                (from + len as u64).into(),
-                (&window).into(),
-            ];
-            // SAFETY: offsets are one more than the positions; the window lies below their total.
-            unsafe { self.launch("expand_window", Shape::blocks_of(1, 1, 32), &args)? };
-            let window = self.read_word(&window, 0)?;
-            let (first, end) = (window as u32, (window >> 32) as u32);
-            let positions = end.saturating_sub(first) as usize;
+            let window = self.window(offsets, from, len)?;
+            let (first, positions) = (window.start as u32, window.len());
+            let offsets = memory(offsets)?;
             let [lo, hi] = [memory(&matches.ranges.lo)?, memory(&matches.ranges.hi)?];
             let shape = self.walkers(positions, n);
             let slices = match shape.slices {
@@ -399,6 +450,21 @@ impl CudaDevice {
                 searching,
             })
             .collect();
+        let columns = |columns: &[Column]| -> Result<Vec<Column>> {
+            columns.iter().map(|c| self.column_to_host(c)).collect()
+        };
+        let program_columns = match &matches.program {
+            Some(program) => Some((columns(program.sorted)?, columns(program.searching)?)),
+            None => None,
+        };
+        let program = match (&matches.program, &program_columns) {
+            (Some(program), Some((sorted, searching))) => Some(BoundProgram {
+                sorted,
+                searching,
+                ..*program
+            }),
+            _ => None,
+        };
         with(
             &self.twin,
             Matches {
@@ -406,6 +472,7 @@ impl CudaDevice {
                 searching: &searching,
                 ranges: &ranges,
                 tests: &tests,
+                program,
             },
         )
     }

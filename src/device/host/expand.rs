@@ -1,10 +1,12 @@
 //! Counting and expanding matches: count exactly, scan, then write each piece of pairs at its place.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
 
+use super::program;
 use super::wavelet;
 use super::zones::{LEAF, Span, bits_of, walk};
 use crate::device::Matches;
@@ -15,6 +17,9 @@ use crate::error::{BowtieError, Result};
 /// Groups of searching rows that one task counts.
 const TASK_GROUPS: usize = 16;
 
+/// Searching rows that one task counts with a program and without tests.
+const UNTESTED_TASK: usize = 8;
+
 /// From so many pairs a row on, rows are expanded one by one: each writes long runs of its own.
 const LONG_ROW: u64 = 256;
 
@@ -24,48 +29,70 @@ pub(super) fn count_matches(
     exists_only: bool,
     cancelled: &AtomicBool,
 ) -> Result<Buffer<u32>> {
-    if let Some(counts) = wavelet::count_matches(budget, matches, exists_only, cancelled)? {
+    if matches.program.is_none()
+        && let Some(counts) = wavelet::count_matches(budget, matches, exists_only, cancelled)?
+    {
         return Ok(counts);
     }
     let lease = budget.lease(matches.ranges.rows() as u64 * 4, "match counts")?;
     let (lo, hi) = (matches.ranges.lo.on_host(), matches.ranges.hi.on_host());
-    if matches.tests.is_empty() {
+    if matches.tests.is_empty() && matches.program.is_none() {
         let count = |(lo, hi): (&u32, &u32)| match exists_only {
             true => u32::from(lo < hi),
             false => hi - lo,
         };
         return Ok(Buffer::host(lo.iter().zip(hi).map(count).collect(), lease));
     }
+    let program = matches.program.map(program::Bound::new).transpose()?;
+    // A program may have to run on every candidate, so its tasks are short.
+    let task_rows = match (&program, matches.tests.is_empty()) {
+        (None, _) => TASK_GROUPS * LEAF,
+        (Some(_), false) => LEAF,
+        (Some(_), true) => UNTESTED_TASK,
+    };
     let mut counts = vec![0u32; matches.ranges.rows()];
     counts
-        .par_chunks_mut(TASK_GROUPS * LEAF)
+        .par_chunks_mut(task_rows)
         .enumerate()
-        .for_each(|(task, counts)| {
-            let first = task * TASK_GROUPS * LEAF;
-            for group in 0..counts.len().div_ceil(LEAF) {
-                if cancelled.load(Ordering::Relaxed) {
-                    return;
+        .try_for_each_init(
+            || program.as_ref().map(program::Bound::scratch),
+            |scratch, (task, counts)| {
+                let first = task * task_rows;
+                let rows = first..first + counts.len();
+                let mut count = |row: usize, span: Span| {
+                    let count = &mut counts[row - first];
+                    *count += match span {
+                        Span::All(positions) => positions.len() as u32,
+                        Span::Bits { bits, .. } => bits.count_ones(),
+                    };
+                    *count = if exists_only { 1 } else { *count };
+                    !exists_only
+                };
+                for group in rows.start / LEAF..rows.end.div_ceil(LEAF) {
+                    if cancelled.load(Ordering::Relaxed) {
+                        return Err(BowtieError::Cancelled);
+                    }
+                    let wanted = rows_of(group, &rows);
+                    match (&program, &mut *scratch) {
+                        (Some(program), Some(scratch)) => {
+                            program
+                                .walk(scratch, &matches, group, wanted, cancelled, &mut count)?;
+                        }
+                        _ => walk(&matches, group, wanted, &mut count),
+                    }
                 }
-                walk(
-                    &matches,
-                    task * TASK_GROUPS + group,
-                    u64::MAX,
-                    |row, span| {
-                        let count = &mut counts[row - first];
-                        *count += match span {
-                            Span::All(positions) => positions.len() as u32,
-                            Span::Bits { bits, .. } => bits.count_ones(),
-                        };
-                        *count = if exists_only { 1 } else { *count };
-                        !exists_only
-                    },
-                );
-            }
-        });
-    match cancelled.load(Ordering::Relaxed) {
-        true => Err(BowtieError::Cancelled),
-        false => Ok(Buffer::host(counts, lease)),
-    }
+                Ok(())
+            },
+        )?;
+    Ok(Buffer::host(counts, lease))
+}
+
+/// The bits of a group's rows that lie in `rows`.
+fn rows_of(group: usize, rows: &Range<usize>) -> u64 {
+    let first = group * LEAF;
+    let begin = rows.start.saturating_sub(first);
+    let end = rows.end.saturating_sub(first).min(LEAF);
+    (u64::MAX >> (LEAF - (end - begin))) << begin
 }
 
 pub(super) fn scan(budget: &Arc<Budget>, counts: &Buffer<u32>) -> Result<Buffer<u64>> {
@@ -97,8 +124,8 @@ pub(super) fn expand(
     budget: &Arc<Budget>,
     matches: Matches<'_>,
     offsets: &Buffer<u64>,
-    from: u64,
-    len: usize,
+    (from, len): (u64, usize),
+    cancelled: &AtomicBool,
 ) -> Result<Pairs> {
     let searching_lease = budget.lease(len as u64 * 4, "output pairs")?;
     let sorted_lease = budget.lease(len as u64 * 4, "output pairs")?;
@@ -116,9 +143,9 @@ pub(super) fn expand(
         searching.resize(searching.len() + (end - first) as usize, row);
     }
     let mut sorted = vec![0u32; len];
-    let written = match matches.tests.is_empty() {
+    let written = match matches.tests.is_empty() && matches.program.is_none() {
         true => window.copy_ranges(rows, &mut sorted),
-        false => window.walk_ranges(rows, &mut sorted),
+        false => window.walk_ranges(rows, cancelled, &mut sorted)?,
     };
     if searching.len() != len || written != len {
         return Err(BowtieError::Internal(format!(
@@ -142,7 +169,7 @@ struct Window<'a> {
 
 impl Window<'_> {
     /// Searching positions that have pairs in the window, or none at all.
-    fn rows(&self) -> std::ops::Range<usize> {
+    fn rows(&self) -> Range<usize> {
         let first = self
             .offsets
             .partition_point(|offset| *offset <= self.from)
@@ -158,7 +185,7 @@ impl Window<'_> {
         (first, self.offsets[position + 1].min(self.to).max(first))
     }
 
-    fn copy_ranges(&self, rows: std::ops::Range<usize>, out: &mut [u32]) -> usize {
+    fn copy_ranges(&self, rows: Range<usize>, out: &mut [u32]) -> usize {
         let ids = self.matches.sorted.rows.on_host();
         let lo = self.matches.ranges.lo.on_host();
         let mut written = 0;
@@ -172,7 +199,14 @@ impl Window<'_> {
         written
     }
 
-    fn walk_ranges(&self, rows: std::ops::Range<usize>, out: &mut [u32]) -> usize {
+    fn walk_ranges(
+        &self,
+        rows: Range<usize>,
+        cancelled: &AtomicBool,
+        out: &mut [u32],
+    ) -> Result<usize> {
+        let program = self.matches.program.map(program::Bound::new).transpose()?;
+        let mut filter = program.as_ref().map(|program| (program, program.scratch()));
         let mut written = 0;
         for group in rows.start / LEAF..rows.end.div_ceil(LEAF) {
             let positions = (group * LEAF).max(rows.start)..((group + 1) * LEAF).min(rows.end);
@@ -186,24 +220,31 @@ impl Window<'_> {
             match pairs > LONG_ROW * u64::from(wanted.count_ones()) {
                 true => {
                     for row in bits_of(wanted) {
-                        written += self.walk_group(group, 1 << row, out);
+                        written += self.walk_group(group, 1 << row, &mut filter, cancelled, out)?;
                     }
                 }
-                false => written += self.walk_group(group, wanted, out),
+                false => written += self.walk_group(group, wanted, &mut filter, cancelled, out)?,
             }
         }
-        written
+        Ok(written)
     }
 
     /// Writes the pairs of some rows of a group; each row keeps the number of its next pair.
-    fn walk_group(&self, group: usize, rows: u64, out: &mut [u32]) -> usize {
+    fn walk_group(
+        &self,
+        group: usize,
+        rows: u64,
+        filter: &mut Option<(&program::Bound<'_>, program::Scratch)>,
+        cancelled: &AtomicBool,
+        out: &mut [u32],
+    ) -> Result<usize> {
         let ids = self.matches.sorted.rows.on_host();
         let first = group * LEAF;
         let last = (first + LEAF).min(self.offsets.len() - 1);
         let mut next = [0u64; LEAF];
         next[..last - first].copy_from_slice(&self.offsets[first..last]);
         let mut written = 0;
-        walk(&self.matches, group, rows, |position, span| {
+        let take = |position: usize, span: Span| {
             let number = &mut next[position - first];
             let mut put = |position: usize| {
                 if *number >= self.from && *number < self.to {
@@ -217,7 +258,13 @@ impl Window<'_> {
                 Span::Bits { base, bits } => bits_of(bits).for_each(|bit| put(base + bit)),
             }
             *number < self.to
-        });
-        written
+        };
+        match filter {
+            Some((program, scratch)) => {
+                program.walk(scratch, &self.matches, group, rows, cancelled, take)?;
+            }
+            None => walk(&self.matches, group, rows, take),
+        }
+        Ok(written)
     }
 }

@@ -5,6 +5,7 @@ mod expand;
 mod flags;
 mod group_key;
 mod order_key;
+mod program;
 mod range;
 mod sort;
 mod values;
@@ -229,7 +230,7 @@ impl Device for HostDevice {
         from: u64,
         len: usize,
     ) -> Result<Pairs> {
-        expand::expand(&self.budget, matches, offsets, from, len)
+        expand::expand(&self.budget, matches, offsets, (from, len), &self.cancelled)
     }
 
     fn long_run(&self) -> Option<u64> {

@@ -153,13 +153,15 @@ pub(super) fn natural(budget: &Arc<Budget>, array: &ArrayRef) -> Result<Option<K
 }
 
 /// IEEE 754 total order, but −0.0 is 0.0: DataFusion compares floats so.
-fn float_word(value: f64) -> u64 {
+#[inline(always)]
+pub(super) fn float_word(value: f64) -> u64 {
     let bits = if value == 0.0 { 0 } else { value.to_bits() };
     if bits & SIGN == 0 { bits | SIGN } else { !bits }
 }
 
 /// As [`float_word`], without widening: a conversion would change the payload of a NaN.
-fn float32_word(value: f32) -> u64 {
+#[inline(always)]
+pub(super) fn float32_word(value: f32) -> u64 {
     let bits = if value == 0.0 { 0 } else { value.to_bits() };
     let sign = 1u32 << 31;
     u64::from(if bits & sign == 0 { bits | sign } else { !bits })

@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use super::SortedSide;
-use super::sorted_side::equality_column;
+use super::sorted_side::{columns_at, equality_column};
 use arrow::buffer::ScalarBuffer;
 
 use crate::column::DeviceBatch;
 use crate::device::{
-    Bound, Buffer, Column, Device, Flags, Keys, Matches, Pairs, Ranges, Sorted, Test, ZonedKeys,
+    Bound, BoundProgram, Buffer, Column, Device, Flags, Keys, Matches, Pairs, Ranges, Sorted, Test,
+    ZonedKeys,
 };
 use crate::error::{BowtieError, Result};
-use crate::spec::{Side, ThetaSpec};
+use crate::spec::{Program, Side, ThetaSpec};
 
 /// Matches of one chunk of the searching side in one [`SortedSide`].
 #[derive(Debug)]
@@ -25,6 +26,8 @@ pub(crate) struct Search {
     ranges: Ranges,
     /// Keys of the searching side for each of the index's tests.
     test_keys: Vec<ZonedKeys>,
+    /// The program that tests candidates too, and its columns of the searching side by searching position.
+    program: Option<(Program, Vec<Column>)>,
     /// Matches of each searching position.
     counts: Buffer<u32>,
 }
@@ -32,10 +35,13 @@ pub(crate) struct Search {
 impl Search {
     /// Finds the range of every row of `batch`, and counts its matches exactly.
     ///
-    /// With `exists_only` a count is 1 or 0, and pairs cannot be expanded.
+    /// With `exists_only` a count is 1 or 0, and pairs cannot be expanded. `program`, with which the index was built, tests
+    /// the candidates too, unless it meets one that it cannot decide: then the search is as if there were none, and
+    /// `exists_only` is off.
     pub(crate) fn new(
         device: &dyn Device,
         spec: &ThetaSpec,
+        program: Option<&Program>,
         index: Arc<SortedSide>,
         batch: &DeviceBatch,
         exists_only: bool,
@@ -96,10 +102,25 @@ impl Search {
             rows: batch.rows(),
             ranges,
             test_keys,
+            program: None,
             index,
         };
-        search.counts =
-            search.with_matches(|matches| device.count_matches(matches, exists_only))?;
+        if let Some(program) = program {
+            let columns = columns_at(device, program, side, batch, &search.searching)?;
+            search.program = Some((program.clone(), columns));
+        }
+        // An error of DataFusion's may lie behind a row's first match.
+        let first_only = exists_only && !program.is_some_and(|program| program.can_fail);
+        let count = |search: &Self, first_only| {
+            search.with_matches(|matches| device.count_matches(matches, first_only))
+        };
+        search.counts = match count(&search, first_only) {
+            Err(BowtieError::NeedsHost) => {
+                search.program = None;
+                count(&search, false)?
+            }
+            counts => counts?,
+        };
         Ok(search)
     }
 
@@ -118,17 +139,29 @@ impl Search {
                 })
             })
             .collect::<Result<Vec<_>>>()?;
+        let program = self.program.as_ref();
         with(Matches {
             sorted: &self.index.sorted,
             searching: &self.searching,
             ranges: &self.ranges,
             tests: &tests,
+            program: program.map(|(program, searching)| BoundProgram {
+                program,
+                sorted_side: self.sorted_side,
+                sorted: &self.index.program,
+                searching,
+            }),
         })
     }
 
     /// Whether every candidate of a range is a match.
     pub(crate) fn is_untested(&self) -> bool {
-        self.index.tests.is_empty()
+        self.index.tests.is_empty() && self.program.is_none()
+    }
+
+    /// Whether the program that it was made with decides on candidates.
+    pub(crate) fn is_programmed(&self) -> bool {
+        self.program.is_some()
     }
 
     /// Searching positions; each has its range of sorted positions.

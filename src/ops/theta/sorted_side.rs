@@ -1,9 +1,9 @@
 //! The indexed side of a theta join: grouped, sorted, with zone maps on the columns that are tested.
 
 use crate::column::DeviceBatch;
-use crate::device::{Device, GroupDomain, KeyDomain, Keys, Sorted, ZonedKeys};
+use crate::device::{Column, Device, GroupDomain, KeyDomain, Keys, Sorted, ZonedKeys};
 use crate::error::{BowtieError, Result};
-use crate::spec::{Comparison, Side, Strategy, ThetaSpec};
+use crate::spec::{Comparison, Program, Side, Strategy, ThetaSpec};
 
 /// Rows sampled on each side to order the comparisons by selectivity.
 const SAMPLE: usize = 512;
@@ -35,15 +35,18 @@ pub(crate) struct SortedSide {
     pub(super) bounds: Vec<Oriented>,
     /// Comparisons that are tested, the most selective first.
     pub(super) tests: Vec<Oriented>,
+    /// The program's columns of this side, by sorted position.
+    pub(super) program: Vec<Column>,
     rows: usize,
 }
 
 impl SortedSide {
     /// Indexes `batch`. `searching` is a chunk of the other side, from which selectivities are sampled. Without
-    /// `comparisons` only the equalities are indexed, and every other condition is left to the caller.
+    /// `comparisons` only the equalities are indexed, and every other condition is left to the caller, `program` too.
     pub(crate) fn build(
         device: &dyn Device,
         spec: &ThetaSpec,
+        program: Option<&Program>,
         batch: &DeviceBatch,
         searching: &DeviceBatch,
         comparisons: bool,
@@ -123,7 +126,12 @@ impl SortedSide {
                     .transpose()?,
             });
         }
+        let program = match program.filter(|_| comparisons) {
+            Some(program) => columns_at(device, program, side, batch, &sorted)?,
+            None => vec![],
+        };
         Ok(Self {
+            program,
             sorted,
             groups: groups.map(|(_, domain)| domain),
             key_columns,
@@ -144,6 +152,20 @@ impl SortedSide {
             .as_ref()
             .ok_or_else(|| BowtieError::Internal("a tested column without zones".into()))
     }
+}
+
+/// The columns of `batch` that `program` reads, in the order of `sorted`.
+pub(super) fn columns_at(
+    device: &dyn Device,
+    program: &Program,
+    side: Side,
+    batch: &DeviceBatch,
+    sorted: &Sorted,
+) -> Result<Vec<Column>> {
+    let columns = program.columns(side).iter();
+    columns
+        .map(|column| device.gather(batch.column(*column)?, &sorted.rows))
+        .collect()
 }
 
 pub(super) fn equality_column((left, right): (usize, usize), side: Side) -> usize {

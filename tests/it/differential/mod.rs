@@ -9,6 +9,7 @@
 //! | `key_types` | key type × operator × NULL density | join type, tuning, strategy |
 //! | `tunings` | batch size × chunk size × memory × partitions | – |
 //! | `empty_sides` | join type × empty side × strategy | tuning |
+//! | `programs` | join type × condition that mixes the sides | tuning, and which side is larger |
 //! | `sources` | DataFusion's join node × join type × NULL density | tuning |
 //! | `uncorrelated` | two inequalities on 20,000 rows a side, against counts of our own | – |
 //!
@@ -20,6 +21,7 @@ mod conditions;
 mod empty_sides;
 mod key_types;
 pub mod kinds;
+mod programs;
 mod sources;
 mod tunings;
 mod uncorrelated;

@@ -178,9 +178,22 @@ async fn auto_leaves_products() {
     let context = session("auto").await;
     assert_snapshot!(decisions(&context, "SELECT r.a FROM r CROSS JOIN s").await, @"CrossJoinExec declined: it is a product: DataFusion's own serves it on the host");
     assert_snapshot!(
-        decisions(&context, "SELECT r.a FROM r JOIN s ON r.a * s.a > 3").await,
-        @"NestedLoopJoinExec declined: no part of its condition compares an expression of one side with one of the other: every pair must be tested, which gains nothing on the host"
+        decisions(&context, "SELECT r.a FROM r JOIN s ON CAST(r.a * s.a AS VARCHAR) > '3'").await,
+        @"NestedLoopJoinExec declined: no part of its condition compares an expression of one side with one of the other, and not all of it compiles to a program: every pair must be tested, which gains nothing on the host"
     );
+}
+
+/// Every pair must be tested, but by a program.
+#[tokio::test]
+async fn auto_takes_a_product_with_a_program() {
+    let context = session("auto").await;
+    let wide = "(SELECT value AS a FROM range(1000))";
+    let sql = format!("SELECT r.a FROM {wide} r JOIN {wide} s ON r.a * s.a % 7 = 3");
+    assert_snapshot!(decisions(&context, &sql).await, @"NestedLoopJoinExec taken: every pair is tested by a program");
+    let sql = format!(
+        "SELECT r.a FROM {wide} r JOIN {wide} s ON r.a * s.a % 7 = 3 AND CAST(r.a * s.a AS VARCHAR) > '3'"
+    );
+    assert_snapshot!(decisions(&context, &sql).await, @"NestedLoopJoinExec declined: no part of its condition compares an expression of one side with one of the other, and not all of it compiles to a program: every pair must be tested, which gains nothing on the host");
 }
 
 #[tokio::test]

@@ -128,7 +128,7 @@ async fn a_forced_strategy() {
 async fn keys_theta_and_residual_are_told_apart() {
     let context = session("force").await;
     let sql = "SELECT r.a, s.a FROM r JOIN s ON r.k = s.k AND r.a > s.a AND r.b * s.b > 3";
-    assert_snapshot!(nodes(&context, sql, JOIN).await, @"BowtieJoinExec: device=host, join_type=Inner, strategy=range, sorted=left, on=[left.k = right.k], theta=[left.a < right.a], residual=right.b * left.b > 3, output=[a, a]");
+    assert_snapshot!(nodes(&context, sql, JOIN).await, @"BowtieJoinExec: device=host, join_type=Inner, strategy=range, sorted=left, on=[left.k = right.k], theta=[left.a < right.a], program=right.b * left.b > 3, output=[a, a]");
 }
 
 /// What reads one side only is evaluated once a row, while uploading.

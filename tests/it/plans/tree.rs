@@ -37,7 +37,7 @@ async fn a_join() {
     │      join_type: Inner     │
     │    on: left.k = right.k   │
     │                           │
-    │         residual:         ├──────────────┐
+    │          program:         ├──────────────┐
     │    right.b * left.b > 3   │              │
     │                           │              │
     │      strategy: range      │              │

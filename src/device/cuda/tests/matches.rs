@@ -17,7 +17,7 @@ pub(super) struct Sides {
     pub(super) searching_rows: usize,
 }
 
-fn sides(
+pub(super) fn sides(
     host: &HostDevice,
     gpu: &CudaDevice,
     random: &mut Random,
@@ -123,12 +123,14 @@ fn ranges_counts_and_coverage_are_the_twins() {
                             searching: &sides.searching,
                             ranges: &here,
                             tests: &[],
+                            program: None,
                         };
                         let matches_there = Matches {
                             sorted: &sides.sorted_there,
                             searching: &sides.searching_there,
                             ranges: &there,
                             tests: &[],
+                            program: None,
                         };
                         let counts = host.count_matches(matches, exists_only).unwrap();
                         let counts_there = gpu.count_matches(matches_there, exists_only).unwrap();
@@ -170,7 +172,7 @@ fn ranges_counts_and_coverage_are_the_twins() {
 }
 
 /// Offsets, pieces and pairs.
-fn same_pairs(
+pub(super) fn same_pairs(
     host: &HostDevice,
     gpu: &CudaDevice,
     here: Matches<'_>,
@@ -318,12 +320,14 @@ fn tested_matches_are_the_twins() {
                     searching: &sides.searching,
                     ranges: &ranges,
                     tests: &here,
+                    program: None,
                 };
                 let matches_there = Matches {
                     sorted: &sides.sorted_there,
                     searching: &sides.searching_there,
                     ranges: &ranges_there,
                     tests: &there,
+                    program: None,
                 };
                 let exists = host.count_matches(matches, true).unwrap();
                 let exists_there = gpu.count_matches(matches_there, true).unwrap();

@@ -6,6 +6,7 @@ mod folds;
 mod groups;
 mod keys;
 mod matches;
+mod programs;
 mod wavelet;
 
 use std::slice::from_ref;

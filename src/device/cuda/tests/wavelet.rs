@@ -95,6 +95,7 @@ fn matches<'a>(
         searching,
         ranges,
         tests,
+        program: None,
     }
 }
 
@@ -209,7 +210,7 @@ fn a_walk_in_several_launches_counts_the_same_and_can_be_cancelled() {
     let there = matches(&searched.gpu, &tests);
     let walked = gpu
         .queue
-        .zones_count(there, false, || Ok(()))
+        .zones_count(there, false, &|| Ok(()))
         .unwrap()
         .unwrap();
     let by_tree = gpu.queue.wavelet_count(there, &tests[0]).unwrap();

@@ -132,6 +132,7 @@ impl Side {
             searching: &self.sorted,
             ranges: &self.ranges,
             tests,
+            program: None,
         }
     }
 

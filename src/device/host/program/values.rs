@@ -1,0 +1,162 @@
+//! Columns of a program as slices, from which a block's words are loaded.
+
+use std::ops::Range;
+
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::buffer::{BooleanBuffer, NullBuffer};
+use arrow::datatypes::*;
+
+use crate::error::{BowtieError, Result};
+
+/// A column's values and NULLs.
+#[derive(Debug)]
+pub(super) struct Values<'a> {
+    words: Words<'a>,
+    nulls: Option<&'a NullBuffer>,
+}
+
+#[derive(Debug)]
+enum Words<'a> {
+    I8(&'a [i8]),
+    I16(&'a [i16]),
+    I32(&'a [i32]),
+    I64(&'a [i64]),
+    U8(&'a [u8]),
+    U16(&'a [u16]),
+    U32(&'a [u32]),
+    U64(&'a [u64]),
+    F32(&'a [f32]),
+    F64(&'a [f64]),
+    Bool(&'a BooleanBuffer),
+}
+
+/// Positions of one side's values.
+pub(super) enum Positions<'a> {
+    One(usize),
+    Run(Range<usize>),
+    Each(&'a [u32]),
+}
+
+impl<'a> Values<'a> {
+    pub(super) fn of(array: &'a ArrayRef) -> Result<Self> {
+        macro_rules! words {
+            ($words:ident, $t:ty) => {
+                Words::$words(array.as_primitive::<$t>().values())
+            };
+        }
+        let words = match array.data_type() {
+            DataType::Int8 => words!(I8, Int8Type),
+            DataType::Int16 => words!(I16, Int16Type),
+            DataType::Int32 => words!(I32, Int32Type),
+            DataType::Int64 => words!(I64, Int64Type),
+            DataType::UInt8 => words!(U8, UInt8Type),
+            DataType::UInt16 => words!(U16, UInt16Type),
+            DataType::UInt32 => words!(U32, UInt32Type),
+            DataType::UInt64 => words!(U64, UInt64Type),
+            DataType::Float32 => words!(F32, Float32Type),
+            DataType::Float64 => words!(F64, Float64Type),
+            DataType::Boolean => Words::Bool(array.as_boolean().values()),
+            DataType::Date32 => words!(I32, Date32Type),
+            DataType::Date64 => words!(I64, Date64Type),
+            DataType::Time32(TimeUnit::Second) => words!(I32, Time32SecondType),
+            DataType::Time32(_) => words!(I32, Time32MillisecondType),
+            DataType::Time64(TimeUnit::Microsecond) => words!(I64, Time64MicrosecondType),
+            DataType::Time64(_) => words!(I64, Time64NanosecondType),
+            DataType::Timestamp(unit, _) => match unit {
+                TimeUnit::Second => words!(I64, TimestampSecondType),
+                TimeUnit::Millisecond => words!(I64, TimestampMillisecondType),
+                TimeUnit::Microsecond => words!(I64, TimestampMicrosecondType),
+                TimeUnit::Nanosecond => words!(I64, TimestampNanosecondType),
+            },
+            DataType::Duration(unit) => match unit {
+                TimeUnit::Second => words!(I64, DurationSecondType),
+                TimeUnit::Millisecond => words!(I64, DurationMillisecondType),
+                TimeUnit::Microsecond => words!(I64, DurationMicrosecondType),
+                TimeUnit::Nanosecond => words!(I64, DurationNanosecondType),
+            },
+            other => {
+                return Err(BowtieError::Internal(format!(
+                    "{other} has no words for a program"
+                )));
+            }
+        };
+        Ok(Self {
+            words,
+            nulls: array.nulls().filter(|nulls| nulls.null_count() > 0),
+        })
+    }
+
+    /// Writes the words at `positions`, and their states where some value is NULL; returns whether none is.
+    pub(super) fn load(
+        &self,
+        positions: Positions<'_>,
+        words: &mut [u64],
+        states: &mut [u8],
+    ) -> bool {
+        macro_rules! load {
+            ($values:expr, $word:expr) => {
+                copy(*$values, &positions, words, $word)
+            };
+        }
+        match &self.words {
+            Words::I8(values) => load!(values, |v| i64::from(v) as u64),
+            Words::I16(values) => load!(values, |v| i64::from(v) as u64),
+            Words::I32(values) => load!(values, |v| i64::from(v) as u64),
+            Words::I64(values) => load!(values, |v| v as u64),
+            Words::U8(values) => load!(values, u64::from),
+            Words::U16(values) => load!(values, u64::from),
+            Words::U32(values) => load!(values, u64::from),
+            Words::U64(values) => load!(values, |v| v),
+            Words::F32(values) => load!(values, |v: f32| u64::from(v.to_bits())),
+            Words::F64(values) => load!(values, f64::to_bits),
+            Words::Bool(bits) => copy_bits(bits, &positions, words, u64::from),
+        }
+        let Some(nulls) = self.nulls else {
+            return true;
+        };
+        copy_bits(nulls.inner(), &positions, states, |valid| u8::from(!valid));
+        false
+    }
+}
+
+fn copy<T: Copy>(
+    values: &[T],
+    positions: &Positions<'_>,
+    out: &mut [u64],
+    word: impl Fn(T) -> u64,
+) {
+    match positions {
+        Positions::One(at) => out.fill(word(values[*at])),
+        Positions::Run(run) => {
+            for (out, value) in out.iter_mut().zip(&values[run.clone()]) {
+                *out = word(*value);
+            }
+        }
+        Positions::Each(each) => {
+            for (out, at) in out.iter_mut().zip(*each) {
+                *out = word(values[*at as usize]);
+            }
+        }
+    }
+}
+
+fn copy_bits<W: Copy>(
+    bits: &BooleanBuffer,
+    positions: &Positions<'_>,
+    out: &mut [W],
+    word: impl Fn(bool) -> W,
+) {
+    match positions {
+        Positions::One(at) => out.fill(word(bits.value(*at))),
+        Positions::Run(run) => {
+            for (out, at) in out.iter_mut().zip(run.clone()) {
+                *out = word(bits.value(at));
+            }
+        }
+        Positions::Each(each) => {
+            for (out, at) in out.iter_mut().zip(*each) {
+                *out = word(bits.value(*at as usize));
+            }
+        }
+    }
+}
