@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::error::{DataFusionError, Result};
-use futures::TryStreamExt;
+use futures::{StreamExt, TryStreamExt, stream};
+use tokio::sync::mpsc;
 
 use super::DeviceStream;
 use super::join::staged;
@@ -38,13 +39,17 @@ struct Upload {
 }
 
 impl Ahead {
-    /// Of `chunks` the columns that `needed` marks are uploaded.
+    /// Of `chunks` the columns that `needed` marks are uploaded. Where that takes time, the chunk after it is read meanwhile.
     pub(super) fn new(
         chunks: DeviceStream,
         device: Arc<dyn Device>,
         needed: &[bool],
         metrics: DeviceMetrics,
     ) -> Self {
+        let chunks = match device.copies_uploads() {
+            true => beside(chunks),
+            false => chunks,
+        };
         Self {
             chunks: Some(chunks),
             reading: None,
@@ -92,6 +97,37 @@ impl Ahead {
         self.start();
         Ok(Some(arriving))
     }
+}
+
+/// The same chunks, read on a task of their own, which ends with the stream.
+fn beside(mut chunks: DeviceStream) -> DeviceStream {
+    let (sender, receiver) = mpsc::channel(1);
+    let task = SpawnedTask::spawn(async move {
+        while let Some(chunk) = chunks.next().await {
+            let failed = chunk.is_err();
+            // Nobody reads any more, or nothing may follow.
+            if sender.send(chunk).await.is_err() || failed {
+                return;
+            }
+        }
+    });
+    stream::unfold(
+        (receiver, Some(task)),
+        |(mut receiver, mut task)| async move {
+            if let Some(chunk) = receiver.recv().await {
+                return Some((chunk, (receiver, task)));
+            }
+            // The sender is gone; a task that panicked sent no error.
+            match task.take()?.join_unwind().await {
+                Ok(()) => None,
+                Err(e) => Some((
+                    Err(DataFusionError::ExecutionJoin(Box::new(e))),
+                    (receiver, None),
+                )),
+            }
+        },
+    )
+    .boxed()
 }
 
 impl Upload {

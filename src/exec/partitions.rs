@@ -13,7 +13,9 @@ use tokio::sync::mpsc;
 
 use crate::stream::{Evaluated, Evaluator};
 
-/// Batches of each partition that may wait for the reader.
+/// Batches that a partition sends together, when it has them at hand: a task is woken once for all of them.
+const TOGETHER: usize = 16;
+/// Sendings of each partition that may wait for the reader.
 const WAITING: usize = 2;
 
 /// The evaluated batches of all partitions of `input`, in any order; a task for each partition, which ends with the stream.
@@ -38,20 +40,21 @@ pub(super) fn evaluated(
     let (sender, receiver) = mpsc::channel(WAITING * partitions.max(1));
     let mut tasks = JoinSet::new();
     for i in 0..partitions {
-        let (mut batches, sender) = (partition(i)?, sender.clone());
+        let (batches, sender) = (partition(i)?, sender.clone());
+        let mut batches = batches.ready_chunks(TOGETHER);
         tasks.spawn(async move {
-            while let Some(batch) = batches.next().await {
-                let failed = batch.is_err();
+            while let Some(batches) = batches.next().await {
+                let failed = batches.iter().any(Result::is_err);
                 // Nobody reads any more, or nothing may follow.
-                if sender.send(batch).await.is_err() || failed {
+                if sender.send(batches).await.is_err() || failed {
                     return;
                 }
             }
         });
     }
     let merged = stream::unfold((receiver, tasks), |(mut receiver, mut tasks)| async move {
-        if let Some(batch) = receiver.recv().await {
-            return Some((batch, (receiver, tasks)));
+        if let Some(batches) = receiver.recv().await {
+            return Some((stream::iter(batches), (receiver, tasks)));
         }
         // All senders are gone; a task that panicked sent no error.
         while let Some(ended) = tasks.join_next().await {
@@ -60,11 +63,11 @@ pub(super) fn evaluated(
                 Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
                 Err(error) => {
                     let error = DataFusionError::ExecutionJoin(Box::new(error));
-                    return Some((Err(error), (receiver, tasks)));
+                    return Some((stream::iter(vec![Err(error)]), (receiver, tasks)));
                 }
             }
         }
         None
     });
-    Ok(merged.boxed())
+    Ok(merged.flatten().boxed())
 }
