@@ -30,6 +30,11 @@ impl Comparison {
         self != Self::NotEq
     }
 
+    /// Whether it is `<`, `<=`, `>` or `>=`.
+    pub(crate) fn is_inequality(self) -> bool {
+        !matches!(self, Self::Eq | Self::NotEq)
+    }
+
     /// Whether `left OP right` holds for two order keys.
     #[inline(always)]
     pub(crate) fn holds(self, left: u64, right: u64) -> bool {

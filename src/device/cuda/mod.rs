@@ -6,7 +6,8 @@
 //! queue.rs     one stream of work, its leased memory, launching kernels
 //! staging.rs   copies through pinned memory
 //! values.rs    columns across the border
-//! keys.rs rows.rs sort.rs scan.rs range.rs zones.rs wavelet.rs program.rs fold.rs    one for each family of kernels
+//! keys.rs rows.rs sort.rs scan.rs range.rs zones.rs wavelet.rs tiles.rs program.rs fold.rs    one for each family of kernels
+//! count.rs     which way counts tested matches soonest: a walk, an index, or tiles
 //! tuples.rs    rows as tuples of words, sorted and found: key_words.rs groups.rs by equality, ranks.rs by order
 //! twin.rs      what has no kernel, or no type here: the host's primitive, with its arguments brought down
 //! ```
@@ -16,6 +17,7 @@
 
 #![allow(unsafe_code)]
 
+mod count;
 mod driver;
 mod fold;
 mod gpu;
@@ -30,6 +32,7 @@ mod rows;
 mod scan;
 mod sort;
 mod staging;
+mod tiles;
 mod tuples;
 mod twin;
 mod values;
@@ -274,13 +277,7 @@ impl Device for CudaDevice {
         if matches.tests.is_empty() {
             return self.queue.range_counts(matches.ranges, exists_only);
         }
-        if let Some(counts) = self.count_by_wavelet(matches, exists_only)? {
-            return Ok(counts);
-        }
-        match self.queue.zones_count(matches, exists_only, &go_on)? {
-            Some(counts) => Ok(counts),
-            None => self.count_on_twin(matches, exists_only),
-        }
+        self.count_soonest(matches, exists_only, &go_on)
     }
 
     fn scan(&self, counts: &Buffer<u32>) -> Result<Buffer<u64>> {

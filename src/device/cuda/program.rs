@@ -26,6 +26,8 @@ use crate::error::{BowtieError, Result};
 const CANDIDATES: u64 = 1 << 22;
 /// Candidates of the first launch: some ten milliseconds.
 const FIRST_CANDIDATES: usize = 1 << 32;
+/// Searching positions of whole blocks, whatever their threads.
+const TOGETHER: usize = 128;
 /// Sorted positions of a slice, at least.
 const SLICE: usize = 2048;
 
@@ -71,22 +73,28 @@ impl Queue {
         if !matches.tests.is_empty() {
             return self.count_tested(matches, &program, &fault, exists_only, go_on);
         }
-        self.in_launches(m, FIRST_CANDIDATES / n, go_on, |first, positions| {
-            let args = [
-                memory(&matches.ranges.lo)?.into(),
-                memory(&matches.ranges.hi)?.into(),
-                (first as u32).into(),
-                (positions as u32).into(),
-                u32::from(exists_only).into(),
-                0u32.into(),
-                counts.word(first),
-                (&fault).into(),
-            ];
-            let shape = self.runners(&program, positions);
-            // SAFETY: the program's columns are by sorted and by searching position, of which ranges and counts are m; `counts`
-            // and `fault` are zero.
-            unsafe { self.launch_with("program_count", shape, Some(&program), &args) }
-        })?;
+        self.in_launches(
+            m,
+            TOGETHER,
+            FIRST_CANDIDATES / n,
+            go_on,
+            |first, positions| {
+                let args = [
+                    memory(&matches.ranges.lo)?.into(),
+                    memory(&matches.ranges.hi)?.into(),
+                    (first as u32).into(),
+                    (positions as u32).into(),
+                    u32::from(exists_only).into(),
+                    0u32.into(),
+                    counts.word(first),
+                    (&fault).into(),
+                ];
+                let shape = self.runners(&program, positions);
+                // SAFETY: the program's columns are by sorted and by searching position, of which ranges and counts are m; `counts`
+                // and `fault` are zero.
+                unsafe { self.launch_with("program_count", shape, Some(&program), &args) }
+            },
+        )?;
         self.check_fault(&fault)?;
         Ok(Some(Buffer::cuda(counts, m)))
     }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::CudaDevice;
 use super::queue::{Memory, Queue, Shape};
 use super::range::op_code;
 use super::rows::memory;
@@ -22,7 +21,7 @@ const BLOCK_BYTES: usize = 32;
 
 /// Picoseconds on an H200: of a leaf test where all leaves are tested, and of 10^8 random keys of 64 bits a side. To begin
 /// is some eighty launches.
-const COSTS: Costs = Costs {
+pub(super) const COSTS: Costs = Costs {
     leaf_test: 22.0,
     begin: 3e8,
     build: 150.0,
@@ -221,26 +220,5 @@ impl Queue {
         // SAFETY: the tree is that of the n sorted positions, inside of which the ranges lie; the rest holds m words.
         unsafe { self.launch("wavelet_count", Shape::each(m), &args)? };
         Ok(Buffer::cuda(counts, m))
-    }
-}
-
-impl CudaDevice {
-    /// The counts of each searching position, where the tree is expected to find them sooner than a walk. `None` where it
-    /// is not, or where there is no room for it.
-    pub(super) fn count_by_wavelet(
-        &self,
-        matches: Matches<'_>,
-        exists_only: bool,
-    ) -> Result<Option<Buffer<u32>>> {
-        let built = |test: &Test<'_>| Ok(on_gpu(test.sorted)?.wavelet.get().is_some());
-        let leaf_tests = || self.queue.sampled_leaf_tests(matches);
-        if !COSTS.prefer_index(matches, exists_only, built, leaf_tests)? {
-            return Ok(None);
-        }
-        match self.queue.wavelet_count(matches, &matches.tests[0]) {
-            Ok(counts) => Ok(Some(counts)),
-            Err(refused) if refused.is_out_of_device_memory() => Ok(None),
-            Err(e) => Err(e),
-        }
     }
 }

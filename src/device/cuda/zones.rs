@@ -22,12 +22,14 @@ const FAN_OUT: usize = 8;
 /// Levels, and tests, that a kernel takes.
 const MAX_LEVELS: usize = 12;
 const MAX_TESTS: usize = 4;
+/// Searching positions that a block of threads walks with.
+const WALKED: usize = 64;
 /// Searching positions that are sampled, and leaves of the range of each.
 const SAMPLED_POSITIONS: usize = 1 << 14;
 const SAMPLED_LEAVES: usize = 16;
 
-/// Candidates of the first launch of a walk: some 25 ms on an H200, should it have to test all of them.
-const FIRST_CANDIDATES: usize = 1 << 36;
+/// Candidates of the first launch of a walk or of tiles: some 25 ms on an H200, should it have to test all of them.
+pub(super) const FIRST_CANDIDATES: usize = 1 << 36;
 /// How long a launch should take: a query that is cancelled ends after one.
 const LAUNCH_TIME: Duration = Duration::from_millis(20);
 
@@ -172,7 +174,7 @@ impl Queue {
     fn walkers(&self, positions: usize, sorted: usize) -> Shape {
         Shape {
             slices: self.slices(positions, sorted),
-            ..Shape::blocks_of(positions, 64, 64)
+            ..Shape::blocks_of(positions, WALKED, 64)
         }
     }
 
@@ -200,17 +202,18 @@ impl Queue {
     }
 
     /// Launches what counts `positions` searching positions from `first` on, for all `m` of them: at first `most`, later as many
-    /// as take a few milliseconds, while `go_on` allows it.
+    /// as take a few milliseconds, while `go_on` allows it. But for the last ones they are multiples of `together`.
     pub(super) fn in_launches(
         &self,
         m: usize,
+        together: usize,
         mut most: usize,
         go_on: &dyn Fn() -> Result<()>,
         mut launch: impl FnMut(usize, usize) -> Result<()>,
     ) -> Result<()> {
         let mut first = 0;
         while first < m {
-            let positions = most.next_multiple_of(64).max(64).min(m - first);
+            let positions = most.next_multiple_of(together).max(together).min(m - first);
             let begun = Instant::now();
             launch(first, positions)?;
             first += positions;
@@ -236,7 +239,8 @@ impl Queue {
         };
         let (m, n) = (matches.ranges.rows(), matches.sorted.len());
         let counts = self.zeroed(m * 4, "match counts")?;
-        self.in_launches(m, FIRST_CANDIDATES / n.max(1), go_on, |first, positions| {
+        let most = FIRST_CANDIDATES / n.max(1);
+        self.in_launches(m, WALKED, most, go_on, |first, positions| {
             let args = [
                 memory(&matches.ranges.lo)?.into(),
                 memory(&matches.ranges.hi)?.into(),

@@ -91,32 +91,43 @@ const HOST: Costs = Costs {
 };
 
 impl Costs {
-    /// Whether counting by the index is expected to end before a walk over the zone maps does. `leaf_tests` says how many
-    /// leaves the walk is expected to test; it is only asked where the walk could be the dearer one at all.
+    /// What counting by the index costs; `None` where it cannot serve.
     ///
-    /// Not where one match a row is enough. The zone of a block that lies inside of a row's range says whether the block
-    /// has a match, so a walk that ends there takes O(log n) for every row.
-    pub(in crate::device) fn prefer_index(
+    /// It does not where one match a row is enough. The zone of a block that lies inside of a row's range says whether the
+    /// block has a match, so a walk that ends there takes O(log n) for every row.
+    pub(in crate::device) fn index(
         &self,
         matches: Matches<'_>,
         exists_only: bool,
         built: impl FnOnce(&Test<'_>) -> Result<bool>,
-        leaf_tests: impl FnOnce() -> Result<f64>,
-    ) -> Result<bool> {
+    ) -> Result<Option<f64>> {
         let [test] = matches.tests else {
-            return Ok(false);
+            return Ok(None);
         };
-        if exists_only || matches!(test.op, Comparison::Eq | Comparison::NotEq) {
-            return Ok(false);
+        if exists_only || !test.op.is_inequality() {
+            return Ok(None);
         }
         let (n, m) = (matches.sorted.len() as f64, matches.ranges.rows() as f64);
         let build = match built(test)? {
             true => 0.0,
             false => self.build * n,
         };
-        let index = self.begin + build + self.count * m;
+        Ok(Some(self.begin + build + self.count * m))
+    }
+
+    /// Whether a walk over the zone maps is expected to cost more than `other`. `leaf_tests` says how many leaves it is
+    /// expected to test; it is only asked where the walk could cost that much at all. A leaf that one test leaves undecided
+    /// mostly has keys for the next one too, so each test counts.
+    pub(in crate::device) fn walk_exceeds(
+        &self,
+        other: f64,
+        matches: Matches<'_>,
+        leaf_tests: impl FnOnce() -> Result<f64>,
+    ) -> Result<bool> {
+        let (n, m) = (matches.sorted.len() as f64, matches.ranges.rows() as f64);
+        let leaf = self.leaf_test * matches.tests.len() as f64;
         let most = (n / BLOCK as f64).ceil() * m;
-        Ok(most * self.leaf_test > index && leaf_tests()? * self.leaf_test > index)
+        Ok(most * leaf > other && leaf_tests()? * leaf > other)
     }
 }
 
@@ -299,7 +310,10 @@ pub(super) fn count_matches(
 ) -> Result<Option<Buffer<u32>>> {
     let built = |test: &Test<'_>| Ok(test.sorted.on_host().wavelet.get().is_some());
     let leaf_tests = || Ok(sampled_leaf_tests(&matches));
-    if !HOST.prefer_index(matches, exists_only, built, leaf_tests)? {
+    let Some(index) = HOST.index(matches, exists_only, built)? else {
+        return Ok(None);
+    };
+    if !HOST.walk_exceeds(index, matches, leaf_tests)? {
         return Ok(None);
     }
     match count_by_index(budget, matches, cancelled) {

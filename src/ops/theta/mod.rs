@@ -6,7 +6,7 @@
 //! |---|---|---|---|
 //! | range | the one column of all inequalities | exactly its matches | `<>` only |
 //! | dominance | the most selective column (sampled) | the range on that column | the other comparisons, by zone maps |
-//! | tiles | nothing | all rows (of its equality group) | every comparison, by zone maps |
+//! | tiles | nothing | all rows (of its equality group) | every comparison, by zone maps; on a GPU by brute force too |
 //!
 //! Equalities come first in every strategy: the sorted side is grouped by them, and a range lies inside its group.
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use datafusion::arrow::array::AsArray;
 use datafusion::prelude::SessionContext;
 
-use crate::text::{run, session};
+use crate::text::{run, session, stock_session};
 
 type Metrics = BTreeMap<String, String>;
 
@@ -119,6 +119,38 @@ async fn of_a_fused_aggregation() {
     // r.a = 1 has no partner.
     assert_eq!(fused["output_rows"], "5");
     assert_eq!(fused["chunks"], "1");
+}
+
+/// Without groups the argument's side searches, so its rows are weighed by their counts under every strategy.
+#[tokio::test]
+async fn of_an_aggregation_without_pairs() {
+    for (strategies, condition) in [
+        (&["range", "tiles"][..], "r.a > s.a"),
+        (&["dominance", "tiles"], "r.a > s.a AND r.f <= s.b"),
+    ] {
+        let stock = stock_session().await;
+        for argument in ["s.b", "r.b"] {
+            let sql = format!("SELECT sum({argument}) FROM r JOIN s ON {condition}");
+            let expected = run(&stock, &sql).await.unwrap();
+            for strategy in strategies {
+                let context = session("force").await;
+                run(
+                    &context,
+                    &format!("SET bowtie.theta_strategy = '{strategy}'"),
+                )
+                .await
+                .unwrap();
+                assert_eq!(
+                    run(&context, &sql).await.unwrap(),
+                    expected,
+                    "{strategy}: {sql}"
+                );
+                let fused = metrics(&context, &sql, "BowtieJoinAggregateExec").await;
+                assert_eq!(fused["candidate_pairs"], "0", "{strategy}: {sql}");
+                assert_eq!(fused["output_rows"], "1");
+            }
+        }
+    }
 }
 
 #[tokio::test]

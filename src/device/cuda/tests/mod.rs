@@ -7,6 +7,7 @@ mod groups;
 mod keys;
 mod matches;
 mod programs;
+mod tiles;
 mod wavelet;
 
 use std::slice::from_ref;

@@ -59,10 +59,15 @@ impl Searched {
             words: &ArrayRef,
             ranges: Ranges,
         ) -> (Sorted, Sorted, Ranges, ZonedKeys, ZonedKeys) {
-            let in_order = |array: &ArrayRef| {
+            let keys_of = |array: &ArrayRef| {
                 let column = device.upload(from_ref(array)).unwrap();
-                let (keys, _) = device.order_keys(&column).unwrap();
-                let sorted = device.sort(array.len(), None, None, &[]).unwrap();
+                device.order_keys(&column).unwrap().0
+            };
+            let in_order = |array: &ArrayRef| {
+                let keys = keys_of(array);
+                // Ranges are of positions that are sorted by some column.
+                let places = keys_of(&u64_column((0..array.len() as u64).collect(), None));
+                let sorted = device.sort(array.len(), Some(&places), None, &[]).unwrap();
                 let zoned = device.zone_keys(&keys, &sorted).unwrap();
                 (sorted, zoned)
             };

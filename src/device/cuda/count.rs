@@ -1,0 +1,55 @@
+//! Which way counts tested matches soonest.
+
+use super::CudaDevice;
+use super::tiles;
+use super::wavelet::COSTS;
+use super::zones::on_gpu;
+use crate::device::buffer::Buffer;
+use crate::device::{Matches, Test};
+use crate::error::Result;
+
+/// What can count in place of a walk over zone maps.
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    /// A wavelet tree over the ranks of the one tested column.
+    Wavelet,
+    /// A test of every pair.
+    Tiles,
+}
+
+impl CudaDevice {
+    /// The counts of each searching position under one test or more, without a program, while `go_on` allows it. Where a walk
+    /// is expected to cost more, what costs least counts, or the next one where there is no room for it.
+    pub(super) fn count_soonest(
+        &self,
+        matches: Matches<'_>,
+        exists_only: bool,
+        go_on: &dyn Fn() -> Result<()>,
+    ) -> Result<Buffer<u32>> {
+        let built = |test: &Test<'_>| Ok(on_gpu(test.sorted)?.wavelet.get().is_some());
+        let wavelet = COSTS.index(matches, exists_only, built)?;
+        let tiles = tiles::cost(matches, exists_only);
+        let mut ways: Vec<(f64, Way)> = [(wavelet, Way::Wavelet), (tiles, Way::Tiles)]
+            .into_iter()
+            .filter_map(|(cost, way)| Some((cost?, way)))
+            .collect();
+        ways.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+        for (cost, way) in ways {
+            if !COSTS.walk_exceeds(cost, matches, || self.queue.sampled_leaf_tests(matches))? {
+                break;
+            }
+            let counts = match way {
+                Way::Wavelet => self.queue.wavelet_count(matches, &matches.tests[0]),
+                Way::Tiles => self.queue.tiles_count(matches, go_on),
+            };
+            match counts {
+                Err(refused) if refused.is_out_of_device_memory() => {}
+                counts => return counts,
+            }
+        }
+        match self.queue.zones_count(matches, exists_only, go_on)? {
+            Some(counts) => Ok(counts),
+            None => self.count_on_twin(matches, exists_only),
+        }
+    }
+}
