@@ -112,8 +112,8 @@ pub(crate) trait Device: Debug + Send + Sync {
 
     // ---- the border ------------------------------------------------------------------------------------------------
 
-    /// Whether uploading copies, so that nothing is gained by copying the parts of a column together before.
-    fn copies_uploads(&self) -> bool;
+    /// Whether uploading copies columns of a type, so that nothing is gained by copying their parts together before.
+    fn copies_uploads(&self, data_type: &DataType) -> bool;
 
     /// Host → device: a column from its parts, of which there is at least one.
     fn upload(&self, parts: &[ArrayRef]) -> Result<Arc<Column>>;

@@ -133,11 +133,7 @@ impl Driver {
         output.try_grow(batch.get_array_memory_size())?;
         metrics.baseline.record_output(batch.num_rows());
         metrics.baseline.done();
-        Ok(DeviceChunk::Staged(StagedChunk::new(
-            vec![batch],
-            vec![],
-            output,
-        )))
+        Ok(DeviceChunk::Staged(StagedChunk::of(&batch, output)))
     }
 }
 

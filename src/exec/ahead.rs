@@ -12,7 +12,7 @@ use super::join::staged;
 use super::metrics::DeviceMetrics;
 use crate::column::DeviceBatch;
 use crate::device::Device;
-use crate::stream::StagedChunk;
+use crate::stream::{ChunkLimits, StagedChunk};
 
 /// A chunk, and its needed columns on their way to the device, if there was room for them.
 #[derive(Debug)]
@@ -39,19 +39,18 @@ struct Upload {
 }
 
 impl Ahead {
-    /// Of `chunks` the columns that `needed` marks are uploaded. Where that takes time, the chunk after it is read meanwhile.
+    /// Of `chunks` the columns that `needed` marks are uploaded; meanwhile the next one is read.
     pub(super) fn new(
         chunks: DeviceStream,
         device: Arc<dyn Device>,
         needed: &[bool],
         metrics: DeviceMetrics,
     ) -> Self {
-        let chunks = match device.copies_uploads() {
-            true => beside(chunks),
-            false => chunks,
-        };
         Self {
-            chunks: Some(chunks),
+            chunks: Some(match needed.contains(&true) {
+                true => beside(chunks),
+                false => chunks,
+            }),
             reading: None,
             upload: Upload {
                 device,
@@ -138,9 +137,10 @@ impl Upload {
                 bytes += chunk.mean_bytes(column)? * chunk.rows() as u64;
             }
         }
-        // The work at hand needs room too; so does the chunk's own later.
+        // The chunk at hand, about as long, still has to take its room, and this one more later.
+        let work = bytes + ChunkLimits::WORK_BYTES_PER_ROW * chunk.rows() as u64;
         let budget = self.device.budget();
-        if budget.in_use_by_all() + 2 * bytes > budget.limit() / 2 {
+        if bytes == 0 || budget.in_use_by_all() + 2 * work > budget.limit() / 2 {
             return Ok(Arriving {
                 chunk,
                 uploaded: None,

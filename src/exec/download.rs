@@ -146,11 +146,9 @@ impl Batches {
         match chunk {
             Landed::Rows(batch) => self.push_rows(batch),
             Landed::Staged(chunk) => {
-                for batch in chunk.batches() {
-                    self.metrics.bytes.add(batch.get_array_memory_size());
-                    self.push_rows(batch.clone())?;
-                }
-                Ok(())
+                let batch = chunk.batch(&self.schema)?;
+                self.metrics.bytes.add(batch.get_array_memory_size());
+                self.push_rows(batch)
             }
             Landed::Runs(runs) => {
                 self.runs = Some(runs);

@@ -244,9 +244,13 @@ impl Matrix {
         self.right.as_ref()
     }
 
-    /// Columns of the right side that the device needs.
+    /// Columns of the right side that tiles need on the device.
     pub(super) fn needed_right(&self) -> &[bool] {
-        &self.needed.right
+        match self.left.is_empty() {
+            // There is no tile.
+            true => &[],
+            false => &self.needed.right,
+        }
     }
 
     /// Uploads the first left chunk, if there is room, before a right chunk is there.

@@ -8,15 +8,15 @@ use datafusion::execution::TaskContext;
 use datafusion::physical_plan::metrics::BaselineMetrics;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::stream::BoxStream;
-use futures::{StreamExt, stream};
+use futures::{FutureExt, StreamExt, stream};
 use tokio::sync::mpsc;
 
 use crate::stream::{Evaluated, Evaluator};
 
 /// Batches that a partition sends together, when it has them at hand: a task is woken once for all of them.
-const TOGETHER: usize = 16;
-/// Sendings of each partition that may wait for the reader.
-const WAITING: usize = 2;
+const TOGETHER: usize = 4;
+/// Sendings that may wait for the reader: few, as nobody has reserved their memory.
+const WAITING: usize = 4;
 
 /// The evaluated batches of all partitions of `input`, in any order; a task for each partition, which ends with the stream.
 pub(super) fn evaluated(
@@ -37,16 +37,24 @@ pub(super) fn evaluated(
     if partitions == 1 {
         return Ok(partition(0)?.boxed());
     }
-    let (sender, receiver) = mpsc::channel(WAITING * partitions.max(1));
+    let (sender, receiver) = mpsc::channel(WAITING);
     let mut tasks = JoinSet::new();
     for i in 0..partitions {
-        let (batches, sender) = (partition(i)?, sender.clone());
-        let mut batches = batches.ready_chunks(TOGETHER);
+        let (mut batches, sender) = (partition(i)?, sender.clone());
         tasks.spawn(async move {
-            while let Some(batches) = batches.next().await {
-                let failed = batches.iter().any(Result::is_err);
-                // Nobody reads any more, or nothing may follow.
-                if sender.send(batches).await.is_err() || failed {
+            while let Some(first) = batches.next().await {
+                let mut together = vec![first];
+                // Nothing may follow an error.
+                while together.len() < TOGETHER && together.last().is_some_and(Result::is_ok) {
+                    match batches.next().now_or_never() {
+                        Some(Some(next)) => together.push(next),
+                        // At its end it says so once more.
+                        Some(None) | None => break,
+                    }
+                }
+                let failed = together.last().is_some_and(Result::is_err);
+                // Nobody reads any more, or it is over.
+                if sender.send(together).await.is_err() || failed {
                     return;
                 }
             }

@@ -106,6 +106,7 @@ impl DeviceExec for BowtieUploadExec {
             &self.schema(),
             options.chunk_rows.0,
             self.side,
+            context.memory_pool().as_ref(),
         );
         let metrics = BaselineMetrics::new(&self.metrics, 0);
         let chunker = Chunker::new(

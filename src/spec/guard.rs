@@ -27,7 +27,7 @@ const LARGEST_FLOAT: f64 = 1e300;
 
 impl Guard {
     /// Whether it holds, given the parts of the chunks' columns.
-    pub(crate) fn holds<'a, Parts: Iterator<Item = &'a ArrayRef>>(
+    pub(crate) fn holds<Parts: AsRef<[ArrayRef]>>(
         &self,
         parts: impl Fn(Side, usize) -> Parts,
     ) -> bool {
@@ -40,8 +40,8 @@ impl Guard {
                 high,
             } => {
                 let extremes = (
-                    Extremes::of(parts(first.0, first.1)),
-                    Extremes::of(parts(second.0, second.1)),
+                    Extremes::of(parts(first.0, first.1).as_ref()),
+                    Extremes::of(parts(second.0, second.1).as_ref()),
                 );
                 match extremes {
                     (Extremes::Of(a, b), Extremes::Of(c, d)) => {
@@ -53,7 +53,7 @@ impl Guard {
                     _ => true,
                 }
             }
-            Self::Finite((side, index)) => parts(side, index).all(|part| {
+            Self::Finite((side, index)) => parts(side, index).as_ref().iter().all(|part| {
                 let Ok(values) = cast(part, &DataType::Float64) else {
                     return false;
                 };
@@ -76,12 +76,14 @@ enum Extremes {
 
 impl Extremes {
     /// Least and greatest value of an integer column.
-    fn of<'a>(parts: impl Iterator<Item = &'a ArrayRef>) -> Self {
-        parts.fold(Self::Nothing, |all, part| match (all, extremes(part)) {
-            (Self::Of(a, b), Self::Of(c, d)) => Self::Of(a.min(c), b.max(d)),
-            (Self::Unknown, _) | (_, Self::Unknown) => Self::Unknown,
-            (Self::Nothing, other) | (other, Self::Nothing) => other,
-        })
+    fn of(parts: &[ArrayRef]) -> Self {
+        parts
+            .iter()
+            .fold(Self::Nothing, |all, part| match (all, extremes(part)) {
+                (Self::Of(a, b), Self::Of(c, d)) => Self::Of(a.min(c), b.max(d)),
+                (Self::Unknown, _) | (_, Self::Unknown) => Self::Unknown,
+                (Self::Nothing, other) | (other, Self::Nothing) => other,
+            })
     }
 }
 
@@ -121,7 +123,7 @@ mod tests {
                 low: i32::MIN.into(),
                 high: i32::MAX.into(),
             }
-            .holds(|side, _| std::iter::once(if side == Side::Left { &left } else { &right }))
+            .holds(|side, _| [Arc::clone(if side == Side::Left { &left } else { &right })])
         };
         assert!(holds(true));
         assert!(!holds(false));
@@ -131,7 +133,7 @@ mod tests {
     fn floats_must_be_finite() {
         let check = |values: Vec<Option<f64>>| {
             let array: ArrayRef = Arc::new(Float64Array::from(values));
-            Guard::Finite((Side::Left, 0)).holds(|_, _| std::iter::once(&array))
+            Guard::Finite((Side::Left, 0)).holds(|_, _| [Arc::clone(&array)])
         };
         assert!(check(vec![Some(1.5), None]));
         assert!(!check(vec![Some(f64::NAN)]));

@@ -1,49 +1,60 @@
 //! [`StagedChunk`]: rows on the host on their way to the device.
 
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, RecordBatch, new_empty_array};
+use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, new_empty_array};
 use arrow::compute::concat;
+use arrow::datatypes::SchemaRef;
 use datafusion::error::DataFusionError;
 use datafusion::execution::memory_pool::MemoryReservation;
+use parking_lot::Mutex;
 
 use crate::column::DeviceBatch;
 use crate::device::Device;
 use crate::device::width::mean_bytes;
 use crate::error::{BowtieError, Result};
 
+/// The arrays of a column, one after the other; at least one.
+pub(crate) type Parts = Arc<[ArrayRef]>;
+
 /// A chunk that waits on the host, counted in DataFusion's memory pool until it is dropped.
 ///
-/// Where uploading copies, it keeps its batches as they came: they are copied together on the way to the device, and only
-/// the columns that are needed there.
+/// Columns that are copied when they are uploaded stay in the parts that they came in: they are copied together on the way to
+/// the device, and only if they are needed there.
 #[derive(Debug)]
 pub(crate) struct StagedChunk {
-    /// The columns of the plan below, then the evaluated expressions; at least one batch.
-    batches: Vec<RecordBatch>,
     rows: usize,
-    /// Columns that were asked for whole.
-    whole: Vec<OnceLock<ArrayRef>>,
+    /// The columns of the plan below, then the evaluated expressions.
+    columns: Vec<Mutex<Parts>>,
     /// Evaluated columns that have no value on some row, and why; they are NULL then.
     pub(crate) failures: Vec<(usize, Arc<DataFusionError>)>,
     pub(crate) reservation: Arc<MemoryReservation>,
 }
 
 impl StagedChunk {
-    /// A chunk of `batches` of one schema, at least one.
-    pub(crate) fn new(
-        batches: Vec<RecordBatch>,
+    /// A chunk of `rows` rows from the parts of its columns.
+    pub(super) fn new(
+        rows: usize,
+        columns: impl IntoIterator<Item = Vec<ArrayRef>>,
         failures: Vec<(usize, Arc<DataFusionError>)>,
         reservation: MemoryReservation,
     ) -> Self {
-        let columns = batches.first().map_or(0, RecordBatch::num_columns);
         Self {
-            rows: batches.iter().map(RecordBatch::num_rows).sum(),
-            whole: (0..columns).map(|_| OnceLock::new()).collect(),
-            batches,
+            rows,
+            columns: columns
+                .into_iter()
+                .map(|parts| Mutex::new(parts.into()))
+                .collect(),
             failures,
             reservation: Arc::new(reservation),
         }
+    }
+
+    /// The rows of a batch.
+    pub(crate) fn of(batch: &RecordBatch, reservation: MemoryReservation) -> Self {
+        let columns = batch.columns().iter().map(|array| vec![Arc::clone(array)]);
+        Self::new(batch.num_rows(), columns, vec![], reservation)
     }
 
     pub(crate) fn rows(&self) -> usize {
@@ -51,23 +62,20 @@ impl StagedChunk {
     }
 
     fn columns(&self) -> usize {
-        self.whole.len()
-    }
-
-    pub(crate) fn batches(&self) -> &[RecordBatch] {
-        &self.batches
+        self.columns.len()
     }
 
     /// The parts of a column.
-    pub(crate) fn parts(&self, column: usize) -> impl Iterator<Item = &ArrayRef> {
-        self.batches.iter().map(move |batch| batch.column(column))
+    pub(crate) fn parts(&self, column: usize) -> Parts {
+        Arc::clone(&self.columns[column].lock())
     }
 
     /// The parts of rows `rows` of a column; one, if an empty one, when there are no rows.
     fn parts_of(&self, column: usize, rows: &Range<usize>) -> Vec<ArrayRef> {
+        let all = self.parts(column);
         let mut parts = vec![];
         let mut first = 0;
-        for part in self.parts(column) {
+        for part in all.iter() {
             let begin = rows.start.clamp(first, first + part.len()) - first;
             let end = rows.end.clamp(first, first + part.len()) - first;
             if (begin, end) == (0, part.len()) && end > 0 {
@@ -78,7 +86,7 @@ impl StagedChunk {
             first += part.len();
         }
         if parts.is_empty() {
-            parts.push(new_empty_array(self.batches[0].column(column).data_type()));
+            parts.push(new_empty_array(all[0].data_type()));
         }
         parts
     }
@@ -104,29 +112,46 @@ impl StagedChunk {
         DeviceBatch::upload_ahead(device, rows.len(), columns)
     }
 
-    /// A column as one array, copied together when it is first asked for.
+    /// A column as one array, which replaces its parts.
     pub(crate) fn whole(&self, column: usize) -> Result<ArrayRef> {
-        let known = self
-            .whole
+        let mut parts = self
+            .columns
             .get(column)
-            .ok_or_else(|| BowtieError::Internal(format!("a chunk without column {column}")))?;
-        if let Some(array) = known.get() {
-            return Ok(Arc::clone(array));
+            .ok_or_else(|| BowtieError::Internal(format!("a chunk without column {column}")))?
+            .lock();
+        let array = together(&parts)?;
+        if parts.len() > 1 {
+            *parts = Arc::new([Arc::clone(&array)]);
         }
-        let parts: Vec<&dyn Array> = self.parts(column).map(AsRef::as_ref).collect();
-        let array = match parts.as_slice() {
-            [_] => Arc::clone(self.batches[0].column(column)),
-            parts => concat(parts)?,
-        };
-        Ok(Arc::clone(known.get_or_init(|| array)))
+        Ok(array)
+    }
+
+    /// All rows.
+    pub(crate) fn batch(&self, schema: &SchemaRef) -> Result<RecordBatch> {
+        let arrays = (0..self.columns()).map(|i| self.whole(i));
+        let arrays = arrays.collect::<Result<_>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(self.rows));
+        let schema = Arc::clone(schema);
+        Ok(RecordBatch::try_new_with_options(schema, arrays, &options)?)
     }
 
     /// Mean bytes of a value of a column.
     pub(crate) fn mean_bytes(&self, column: usize) -> Result<u64> {
         let mut bytes = 0;
-        for part in self.parts(column) {
+        for part in self.parts(column).iter() {
             bytes += mean_bytes(part)? * part.len() as u64;
         }
         Ok(bytes.div_ceil(self.rows.max(1) as u64))
+    }
+}
+
+/// One array of all parts, copied only where there are several.
+pub(super) fn together(parts: &[ArrayRef]) -> Result<ArrayRef> {
+    match parts {
+        [part] => Ok(Arc::clone(part)),
+        parts => {
+            let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
+            Ok(concat(&parts)?)
+        }
     }
 }

@@ -7,10 +7,13 @@ use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use arrow::error::ArrowError;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
+use datafusion::execution::memory_pool::{
+    MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation,
+};
 use datafusion::physical_expr::PhysicalExpr;
 
 use super::StagedChunk;
+use super::chunk::together;
 use crate::device::Device;
 use crate::spec::Side;
 
@@ -23,7 +26,9 @@ pub(crate) struct ChunkLimits {
 
 impl ChunkLimits {
     /// Bytes that a row's keys, ranges and offsets take on the device beside its columns, generously.
-    const WORK_BYTES_PER_ROW: u64 = 128;
+    pub(crate) const WORK_BYTES_PER_ROW: u64 = 128;
+    /// A streamed chunk takes at most one part of so many of DataFusion's memory pool.
+    const SHARE_OF_POOL: u64 = 16;
     /// Arrow's 32-bit offsets hold 2 GiB of characters.
     const MOST_BYTES_OF_TEXT: u64 = 1 << 30;
 
@@ -34,6 +39,7 @@ impl ChunkLimits {
         schema: &SchemaRef,
         chunk_rows: Option<usize>,
         side: Side,
+        pool: &dyn MemoryPool,
     ) -> Self {
         let device_memory = device.budget().limit();
         let by_memory = device_memory / 4 / Self::WORK_BYTES_PER_ROW;
@@ -41,13 +47,18 @@ impl ChunkLimits {
             Side::Left => by_memory,
             Side::Right => by_memory.min(device.streamed_rows()),
         };
+        // A few streamed chunks are there at the same time, and others need the pool too.
+        let by_pool = match (side, pool.memory_limit()) {
+            (Side::Right, MemoryLimit::Finite(limit)) => limit as u64 / Self::SHARE_OF_POOL,
+            _ => u64::MAX,
+        };
         let rows = (rows as usize).clamp(1, crate::device::MAX_CHUNK_ROWS);
         Self {
             rows: chunk_rows.map_or(rows, |limit| limit.min(rows)),
-            bytes: match schema.fields().iter().all(is_of_fixed_width) {
+            bytes: by_pool.min(match schema.fields().iter().all(is_of_fixed_width) {
                 true => device_memory / 8,
                 false => (device_memory / 8).min(Self::MOST_BYTES_OF_TEXT),
-            } as usize,
+            }) as usize,
         }
     }
 }
@@ -113,9 +124,10 @@ pub(crate) struct Chunker {
     name: String,
     waiting: Waiting,
     reservation: MemoryReservation,
-    /// Whether the batches of a chunk are copied together at once: where the device takes columns as they are; and where it
-    /// may fail, as with dictionaries that have small keys.
+    /// Whether the batches of a chunk are copied together at once, as that may fail with dictionaries that have small keys.
     together: bool,
+    /// The columns that uploading copies anyway.
+    in_parts: Vec<bool>,
 }
 
 /// Batches of the next chunk.
@@ -142,10 +154,13 @@ impl Chunker {
             pool: Arc::clone(pool),
             name,
             waiting: Waiting::default(),
-            together: !device.copies_uploads()
-                || fields
-                    .iter()
-                    .any(|field| has_small_dictionary(field.data_type())),
+            together: fields
+                .iter()
+                .any(|field| has_small_dictionary(field.data_type())),
+            in_parts: fields
+                .iter()
+                .map(|field| device.copies_uploads(field.data_type()))
+                .collect(),
         }
     }
 
@@ -195,8 +210,18 @@ impl Chunker {
             return Ok(vec![]);
         }
         if !self.together {
+            let mut columns = Vec::with_capacity(self.in_parts.len());
+            for (i, in_parts) in self.in_parts.iter().enumerate() {
+                let batches = waiting.batches.iter();
+                let parts: Vec<ArrayRef> =
+                    batches.map(|batch| Arc::clone(batch.column(i))).collect();
+                columns.push(match in_parts {
+                    true => parts,
+                    false => vec![together(&parts)?],
+                });
+            }
             let reservation = self.reservation.split(waiting.bytes);
-            let chunk = StagedChunk::new(waiting.batches, waiting.failures, reservation);
+            let chunk = StagedChunk::new(waiting.rows, columns, waiting.failures, reservation);
             return Ok(vec![chunk]);
         }
         let copies = self.copy_together(waiting.batches)?;
@@ -204,7 +229,13 @@ impl Chunker {
         Ok(copies
             .into_iter()
             .map(|(batch, reservation)| {
-                StagedChunk::new(vec![batch], waiting.failures.clone(), reservation)
+                let columns = batch.columns().iter().map(|array| vec![Arc::clone(array)]);
+                StagedChunk::new(
+                    batch.num_rows(),
+                    columns,
+                    waiting.failures.clone(),
+                    reservation,
+                )
             })
             .collect())
     }

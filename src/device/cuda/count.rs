@@ -19,7 +19,7 @@ enum Way {
 
 impl CudaDevice {
     /// The counts of each searching position under one test or more, without a program, while `go_on` allows it. Where a walk
-    /// is expected to cost more, what costs least counts, or the next one where there is no room for it.
+    /// is expected to cost more, what costs least counts.
     pub(super) fn count_soonest(
         &self,
         matches: Matches<'_>,
@@ -34,18 +34,15 @@ impl CudaDevice {
             .filter_map(|(cost, way)| Some((cost?, way)))
             .collect();
         ways.sort_by(|(a, _), (b, _)| a.total_cmp(b));
-        for (cost, way) in ways {
-            if !COSTS.walk_exceeds(cost, matches, || self.queue.sampled_leaf_tests(matches))? {
-                break;
-            }
-            let counts = match way {
+        let leaf_tests = || self.queue.sampled_leaf_tests(matches);
+        if let Some((cost, way)) = ways.first()
+            && COSTS.walk_exceeds(*cost, matches, leaf_tests)?
+        {
+            // Where there is no room for it, a smaller tile costs less than a walk.
+            return match way {
                 Way::Wavelet => self.queue.wavelet_count(matches, &matches.tests[0]),
                 Way::Tiles => self.queue.tiles_count(matches, go_on),
             };
-            match counts {
-                Err(refused) if refused.is_out_of_device_memory() => {}
-                counts => return counts,
-            }
         }
         match self.queue.zones_count(matches, exists_only, go_on)? {
             Some(counts) => Ok(counts),

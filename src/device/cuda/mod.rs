@@ -149,11 +149,11 @@ impl Device for CudaDevice {
     }
 
     fn streamed_rows(&self) -> u64 {
-        1 << 24
+        1 << 22
     }
 
-    fn copies_uploads(&self) -> bool {
-        true
+    fn copies_uploads(&self, data_type: &DataType) -> bool {
+        values::width(data_type).is_some()
     }
 
     fn upload(&self, parts: &[ArrayRef]) -> Result<Arc<Column>> {
@@ -320,7 +320,10 @@ impl Device for CudaDevice {
                 from,
                 len,
             ),
-            false => match self.queue.zones_expand(matches, offsets, from, len)? {
+            false => match self
+                .queue
+                .zones_expand(matches, offsets, from, len, &|| self.check_cancelled())?
+            {
                 Some(pairs) => Ok(pairs),
                 None => self.expand_on_twin(matches, offsets, from, len),
             },

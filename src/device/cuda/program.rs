@@ -302,7 +302,8 @@ impl Queue {
         let mut from = 0;
         while from < total {
             let len = (total - from).min(CANDIDATES) as usize;
-            let Some(pairs) = self.zones_expand(by_position, offsets, from, len)? else {
+            let Some(pairs) = self.zones_expand(by_position, offsets, from, len, &|| Ok(()))?
+            else {
                 return Err(BowtieError::Internal("tests that were counted".into()));
             };
             let keep = self.zeroed(bitmap_bytes(len), "output pairs")?;

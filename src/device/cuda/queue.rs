@@ -191,7 +191,16 @@ impl Queue {
         let padded = bytes.max(1).next_multiple_of(32);
         let lease = self.budget.lease(padded as u64, what)?;
         self.bind()?;
-        match self.gpu.allocate(stream, padded) {
+        let allocated = match self.gpu.allocate(stream, padded) {
+            // What others have freed may still stand behind their kernels.
+            Err(e) if is_out_of_memory(e) => self
+                .gpu
+                .context
+                .synchronize()
+                .and_then(|()| self.gpu.allocate(stream, padded)),
+            allocated => allocated,
+        };
+        match allocated {
             Ok(pointer) => Ok(Memory {
                 pointer,
                 bytes,

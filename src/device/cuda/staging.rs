@@ -8,7 +8,7 @@ use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use cudarc::driver::{CudaEvent, CudaStream, result, sys};
+use cudarc::driver::{CudaEvent, CudaStream, DriverError, result, sys};
 use parking_lot::{Mutex, MutexGuard};
 use rayon::prelude::*;
 
@@ -115,6 +115,9 @@ impl Ring {
 impl Queue {
     /// Copies `bytes` into memory of their own. They may be reused as soon as this returns.
     pub(super) fn send(self: &Arc<Self>, bytes: &[u8], what: &'static str) -> Result<Memory> {
+        if bytes.len() <= SMALL_BYTES {
+            return self.send_small(bytes, what);
+        }
         let memory = self.send_ahead(&[bytes], what)?;
         memory.receive()?;
         Ok(memory)
@@ -128,9 +131,6 @@ impl Queue {
         what: &'static str,
     ) -> Result<Memory> {
         let bytes = parts.iter().map(|part| part.len()).sum();
-        if bytes <= SMALL_BYTES {
-            return self.send_small(parts, bytes, what);
-        }
         let ring = Ring::of(&self.gpu.up, &self.gpu)?;
         // Allocated in the order of the copies, which so wait for no kernel.
         let memory = self.alloc_on(&ring.stream, bytes, what)?;
@@ -150,21 +150,8 @@ impl Queue {
         }
     }
 
-    fn send_small(
-        self: &Arc<Self>,
-        parts: &[&[u8]],
-        bytes: usize,
-        what: &'static str,
-    ) -> Result<Memory> {
-        let memory = self.alloc(bytes, what)?;
-        let copied;
-        let from = match parts {
-            [part] => part,
-            parts => {
-                copied = parts.concat();
-                copied.as_slice()
-            }
-        };
+    fn send_small(self: &Arc<Self>, from: &[u8], what: &'static str) -> Result<Memory> {
+        let memory = self.alloc(from.len(), what)?;
         if !from.is_empty() {
             // SAFETY: the target is long enough, and `from` is borrowed until the copy was waited for: it may be memory that
             // the caller has pinned, of which the driver makes no copy of its own.
@@ -220,6 +207,12 @@ impl Queue {
 }
 
 impl Ring {
+    /// After a failure: nothing of the ring is under way any more when its slots are given back.
+    fn abandon(&self, what: &str, error: DriverError) -> BowtieError {
+        let _ = self.stream.synchronize();
+        failed(what, error)
+    }
+
     /// Copies `parts` to address `to` and on; they are on their way when this returns.
     fn fill(&self, parts: &[&[u8]], to: u64) -> Result<()> {
         let mut rest = parts.iter().copied();
@@ -249,15 +242,30 @@ impl Ring {
             // SAFETY: the target has room for all parts; the slot stays untouched until its event is waited for.
             unsafe { result::memcpy_htod_async(to, pinned, self.stream.cu_stream()) }
                 .and_then(|()| slot.copied.record(&self.stream))
-                .map_err(|e| failed("a copy to the GPU", e))?;
+                .map_err(|e| self.abandon("a copy to the GPU", e))?;
             to += len as u64;
         }
     }
 
     /// Copies from address `from` and on, and waits.
     fn empty(&self, to: &mut [MaybeUninit<u8>], from: u64) -> Result<()> {
-        // Copies that are on their way, the oldest first; it is emptied while the others are on the bus.
-        let mut coming: VecDeque<(MutexGuard<'_, Slot>, &mut [MaybeUninit<u8>])> = VecDeque::new();
+        let mut coming = VecDeque::new();
+        let copied = self.empty_through(&mut coming, to, from);
+        if copied.is_err() {
+            // Before the slots are given back, and the source is freed.
+            let _ = self.stream.synchronize();
+        }
+        copied
+    }
+
+    /// The same; `coming` holds the copies that are on their way, the oldest first, which is emptied while the others are on
+    /// the bus.
+    fn empty_through<'a>(
+        &'a self,
+        coming: &mut VecDeque<Coming<'a>>,
+        to: &'a mut [MaybeUninit<u8>],
+        from: u64,
+    ) -> Result<()> {
         let mut at = from;
         for part in to.chunks_mut(SLOT_BYTES) {
             // Who holds slots does not wait for another one, which might belong to somebody who waits for these.
@@ -282,12 +290,18 @@ impl Ring {
             at += part.len() as u64;
             coming.push_back((slot, part));
         }
-        coming.into_iter().try_for_each(land)
+        while let Some(oldest) = coming.pop_front() {
+            land(oldest)?;
+        }
+        Ok(())
     }
 }
 
+/// A slot that is being copied into, and where its bytes go.
+type Coming<'a> = (MutexGuard<'a, Slot>, &'a mut [MaybeUninit<u8>]);
+
 /// Empties a slot whose copy is on its way.
-fn land((mut slot, to): (MutexGuard<'_, Slot>, &mut [MaybeUninit<u8>])) -> Result<()> {
+fn land((mut slot, to): Coming<'_>) -> Result<()> {
     let pinned = &slot.free()?[..to.len()];
     match rayon::current_thread_index() {
         Some(_) => {
@@ -313,11 +327,11 @@ fn gather(mut to: &mut [u8], pieces: &[&[u8]]) {
         to = rest;
     }
     match rayon::current_thread_index() {
-        Some(_) => copies
-            .into_iter()
-            .for_each(|(to, from)| to.copy_from_slice(from)),
-        None => copies
+        None if copies.len() > 1 => copies
             .into_par_iter()
+            .for_each(|(to, from)| to.copy_from_slice(from)),
+        _ => copies
+            .into_iter()
             .for_each(|(to, from)| to.copy_from_slice(from)),
     }
 }

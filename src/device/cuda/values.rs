@@ -220,8 +220,9 @@ impl Queue {
         let Some(values) = column.on_cuda() else {
             return Ok(Arc::clone(column.on_host()));
         };
-        if let Some(original) = &values.original {
-            return together(original);
+        // Several parts come down sooner than one thread copies them together.
+        if let Some([original]) = values.original.as_deref() {
+            return Ok(Arc::clone(original));
         }
         let made = values.made.as_ref();
         let rows = column.rows();

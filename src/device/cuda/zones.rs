@@ -313,6 +313,7 @@ impl Queue {
         offsets: &Buffer<u64>,
         from: u64,
         len: usize,
+        go_on: &dyn Fn() -> Result<()>,
     ) -> Result<Option<Pairs>> {
         let Some(tests) = ZoneTests::of(matches)? else {
             return Ok(None);
@@ -322,45 +323,13 @@ impl Queue {
         let out_searching = self.alloc(len * 4, "output pairs")?;
         if len > 0 {
             let window = self.window(offsets, from, len)?;
-            let (first, positions) = (window.start as u32, window.len());
+            let most = FIRST_CANDIDATES / n.max(1);
+            let out = (from, len, &out_sorted);
+            self.in_launches(window.len(), WALKED, most, go_on, |first, positions| {
+                let first = window.start + first;
+                self.expand_positions(matches, &tests, offsets, first..first + positions, out)
+            })?;
             let offsets = memory(offsets)?;
-            let [lo, hi] = [memory(&matches.ranges.lo)?, memory(&matches.ranges.hi)?];
-            let shape = self.walkers(positions, n);
-            let slices = match shape.slices {
-                1 => None,
-                slices => {
-                    let counts = self.zeroed(slices as usize * positions * 4, "output pairs")?;
-                    let args = [
-                        lo.into(),
-                        hi.into(),
-                        first.into(),
-                        (positions as u32).into(),
-                        0u32.into(),
-                        1u32.into(),
-                        (&counts).into(),
-                    ];
-                    // SAFETY: as for zones_count; `counts` holds a word for each slice and position.
-                    unsafe { self.launch_with("zones_count", shape, Some(&tests), &args)? };
-                    let args = [(&counts).into(), (positions as u32).into(), slices.into()];
-                    // SAFETY: the same.
-                    unsafe { self.launch("zones_slice_offsets", Shape::each(positions), &args)? };
-                    Some(counts)
-                }
-            };
-            let args = [
-                lo.into(),
-                hi.into(),
-                offsets.into(),
-                slices.as_ref().into(),
-                memory(&matches.sorted.rows)?.into(),
-                first.into(),
-                (positions as u32).into(),
-                from.into(),
-                (len as u32).into(),
-                (&out_sorted).into(),
-            ];
-            // SAFETY: as for zones_count; offsets come from its counts, so each pair has its place in `out_sorted`.
-            unsafe { self.launch_with("zones_expand", shape, Some(&tests), &args)? };
             let args = [
                 memory(&matches.searching.rows)?.into(),
                 offsets.into(),
@@ -376,6 +345,56 @@ impl Queue {
             searching: Buffer::cuda(out_searching, len),
             sorted: Buffer::cuda(out_sorted, len),
         }))
+    }
+
+    /// Writes the sorted rows of those of the pairs `from .. from + len` that are of some searching positions, each at its place
+    /// in `out`.
+    fn expand_positions(
+        self: &Arc<Self>,
+        matches: Matches<'_>,
+        tests: &ZoneTests,
+        offsets: &Buffer<u64>,
+        positions: Range<usize>,
+        (from, len, out): (u64, usize, &Memory),
+    ) -> Result<()> {
+        let (first, count) = (positions.start as u32, positions.len());
+        let [lo, hi] = [memory(&matches.ranges.lo)?, memory(&matches.ranges.hi)?];
+        let shape = self.walkers(count, matches.sorted.len());
+        let slices = match shape.slices {
+            1 => None,
+            slices => {
+                let counts = self.zeroed(slices as usize * count * 4, "output pairs")?;
+                let args = [
+                    lo.into(),
+                    hi.into(),
+                    first.into(),
+                    (count as u32).into(),
+                    0u32.into(),
+                    1u32.into(),
+                    (&counts).into(),
+                ];
+                // SAFETY: as for zones_count; `counts` holds a word for each slice and position.
+                unsafe { self.launch_with("zones_count", shape, Some(tests), &args)? };
+                let args = [(&counts).into(), (count as u32).into(), slices.into()];
+                // SAFETY: the same.
+                unsafe { self.launch("zones_slice_offsets", Shape::each(count), &args)? };
+                Some(counts)
+            }
+        };
+        let args = [
+            lo.into(),
+            hi.into(),
+            memory(offsets)?.into(),
+            slices.as_ref().into(),
+            memory(&matches.sorted.rows)?.into(),
+            first.into(),
+            (count as u32).into(),
+            from.into(),
+            (len as u32).into(),
+            out.into(),
+        ];
+        // SAFETY: as for zones_count; offsets come from its counts, so each pair has its place in `out`.
+        unsafe { self.launch_with("zones_expand", shape, Some(tests), &args) }
     }
 }
 

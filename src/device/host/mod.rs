@@ -120,7 +120,7 @@ impl Device for HostDevice {
         1 << 20
     }
 
-    fn copies_uploads(&self) -> bool {
+    fn copies_uploads(&self, _data_type: &DataType) -> bool {
         false
     }
 

@@ -316,11 +316,8 @@ pub(super) fn count_matches(
     if !HOST.walk_exceeds(index, matches, leaf_tests)? {
         return Ok(None);
     }
-    match count_by_index(budget, matches, cancelled) {
-        Ok(counts) => Ok(Some(counts)),
-        Err(refused) if refused.is_out_of_device_memory() => Ok(None),
-        Err(e) => Err(e),
-    }
+    // Where there is no room for the index, a smaller tile costs less than a walk.
+    count_by_index(budget, matches, cancelled).map(Some)
 }
 
 fn count_by_index(
