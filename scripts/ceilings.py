@@ -34,7 +34,7 @@ def pinned(count):
 
 
 def staged_gigabytes(up, size=1 << 30, slot=32 << 20):
-    """Pageable memory to (or from) the device by way of two pinned slots that all cores fill (or empty)."""
+    """Pageable memory to (or from) the device by way of four pinned slots that all cores fill (or empty)."""
     cores = os.cpu_count()
     pool = ThreadPoolExecutor(cores)
     host = numpy.ones(size, numpy.uint8)
@@ -44,7 +44,7 @@ def staged_gigabytes(up, size=1 << 30, slot=32 << 20):
     events = [cupy.cuda.Event() for _ in slots]
 
     def copy(to, source):
-        part = len(to) // cores
+        part = -(-len(to) // cores)
         jobs = [
             pool.submit(numpy.copyto, to[i * part : (i + 1) * part], source[i * part : (i + 1) * part])
             for i in range(cores)

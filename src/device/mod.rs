@@ -94,6 +94,9 @@ pub(crate) trait Device: Debug + Send + Sync {
     /// [`BowtieError::Cancelled`]: crate::error::BowtieError::Cancelled
     fn attach(&self, budget: Arc<Budget>, cancelled: Arc<AtomicBool>) -> Result<Arc<dyn Device>>;
 
+    /// Pairs of a tile that is tested pair by pair: what takes some tenths of a second, so that its output begins soon.
+    fn tested_pairs(&self) -> u64;
+
     /// How many pieces of output are worth computing at the same time.
     fn concurrent_pieces(&self) -> usize;
 
@@ -114,6 +117,9 @@ pub(crate) trait Device: Debug + Send + Sync {
 
     /// Whether uploading copies columns of a type, so that nothing is gained by copying their parts together before.
     fn copies_uploads(&self, data_type: &DataType) -> bool;
+
+    /// Whether uploading takes long enough to read another chunk of the streamed side meanwhile.
+    fn reads_ahead(&self) -> bool;
 
     /// Host → device: a column from its parts, of which there is at least one.
     fn upload(&self, parts: &[ArrayRef]) -> Result<Arc<Column>>;

@@ -39,7 +39,7 @@ struct Upload {
 }
 
 impl Ahead {
-    /// Of `chunks` the columns that `needed` marks are uploaded; meanwhile the next one is read.
+    /// Of `chunks` the columns that `needed` marks are uploaded; where that takes long, the next one is read meanwhile.
     pub(super) fn new(
         chunks: DeviceStream,
         device: Arc<dyn Device>,
@@ -47,7 +47,7 @@ impl Ahead {
         metrics: DeviceMetrics,
     ) -> Self {
         Self {
-            chunks: Some(match needed.contains(&true) {
+            chunks: Some(match device.reads_ahead() && needed.contains(&true) {
                 true => beside(chunks),
                 false => chunks,
             }),

@@ -293,7 +293,7 @@ impl Matrix {
     /// Begins the next right chunk.
     pub(super) fn push_right(&mut self, arriving: Arriving) -> Result<()> {
         let Arriving { chunk, uploaded } = arriving;
-        let mut tiles: Vec<Tile> = self
+        let tiles: Vec<Tile> = self
             .left
             .iter()
             .enumerate()
@@ -303,6 +303,15 @@ impl Matrix {
                 right: 0..chunk.rows(),
             })
             .collect();
+        let tiles_of = |tile: Tile| -> Vec<Tile> {
+            let pairs = tile.left.len() as u64 * tile.right.len() as u64;
+            let parts = match self.tests_every_pair() {
+                true => pairs.div_ceil(self.device.tested_pairs()).max(1) as usize,
+                false => 1,
+            };
+            cut(&tile, self.spec.theta.sorted.other(), parts)
+        };
+        let mut tiles: Vec<Tile> = tiles.into_iter().flat_map(tiles_of).collect();
         // Go on with the left chunk that is still resident: down one column of the matrix, up the next.
         if self.right_chunks.is_multiple_of(2) {
             tiles.reverse();
@@ -320,6 +329,12 @@ impl Matrix {
         };
         self.right = Some(chunk);
         Ok(())
+    }
+
+    /// Whether nothing but a program says which pairs match.
+    fn tests_every_pair(&self) -> bool {
+        let theta = &self.spec.theta;
+        self.spec.program.is_some() && theta.comparisons.is_empty() && theta.equalities.is_empty()
     }
 
     /// Ends the right chunk at hand.
@@ -458,6 +473,29 @@ impl Matrix {
             ],
             tile: tile.clone(),
         })
+    }
+}
+
+/// The tile cut across one side, into so many parts at most.
+fn cut(tile: &Tile, side: Side, parts: usize) -> Vec<Tile> {
+    let rows = match side {
+        Side::Left => &tile.left,
+        Side::Right => &tile.right,
+    };
+    let len = rows.len().div_ceil(parts).max(1);
+    let begins = rows.clone().step_by(len);
+    let of = |begin: usize| {
+        let part = begin..(begin + len).min(rows.end);
+        let mut tile = tile.clone();
+        match side {
+            Side::Left => tile.left = part,
+            Side::Right => tile.right = part,
+        }
+        tile
+    };
+    match rows.is_empty() {
+        true => vec![tile.clone()],
+        false => begins.map(of).collect(),
     }
 }
 

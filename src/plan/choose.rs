@@ -10,6 +10,23 @@ use crate::error::Decline;
 use crate::options::{BowtieOptions, Offload};
 use crate::spec::{ColumnComparison, ConditionDisplay, Side, Strategy};
 
+/// Rows of a side below which DataFusion tests pairs as fast as a program does.
+const SHORT_SIDE: u64 = 64;
+
+/// What a program decides of a residual.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ProgramCover {
+    /// All of it.
+    All {
+        /// Whether an operation of it may fail on a pair.
+        can_fail: bool,
+        /// Whether a conjunct of it reads one side alone.
+        one_sided: bool,
+    },
+    /// A part, or nothing.
+    Part,
+}
+
 /// Below so many pairs DataFusion's nested loop takes less time than starting a device operator.
 const FEW_PAIRS: u64 = 1 << 16;
 
@@ -40,7 +57,7 @@ pub(super) fn pays_on_host(
     options: &BowtieOptions,
     source: &JoinSource,
     comparisons: &[ColumnComparison],
-    decides_all: bool,
+    program: ProgramCover,
     rows: (Estimate, Estimate),
 ) -> Result<(), Decline> {
     if options.offload == Offload::Force {
@@ -55,7 +72,31 @@ pub(super) fn pays_on_host(
             }
         });
     }
-    if comparisons.is_empty() && !decides_all {
+    if comparisons.is_empty() {
+        let short = |rows: Estimate| rows.rows().is_some_and(|rows| rows < SHORT_SIDE);
+        match program {
+            ProgramCover::Part => {}
+            ProgramCover::All { can_fail: true, .. } => {
+                return Decline::because(
+                    "a part of its condition may fail on a pair: DataFusion's own nested loop decides where it does",
+                );
+            }
+            ProgramCover::All {
+                one_sided: true, ..
+            } => {
+                return Decline::because(
+                    "a part of its condition reads one side only, and DataFusion skips pairs by it",
+                );
+            }
+            ProgramCover::All { .. } if short(rows.0) || short(rows.1) => {
+                return Decline::because(format!(
+                    "every pair must be tested, and one side is estimated to have fewer than {SHORT_SIDE} rows: DataFusion's own nested loop serves it"
+                ));
+            }
+            ProgramCover::All { .. } => {}
+        }
+    }
+    if comparisons.is_empty() && program == ProgramCover::Part {
         return Decline::because(match source.filter {
             None => "it is a product: DataFusion's own serves it on the host",
             Some(_) => {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use datafusion::physical_expr_common::physical_expr::{fmt_sql, is_volatile};
 
-use super::choose::{self, Estimate};
+use super::choose::{self, Estimate, ProgramCover};
 use super::condition::{self, Condition};
 use super::source::JoinSource;
 use crate::error::Decline;
@@ -83,10 +83,16 @@ pub(super) fn join_spec(
         None => Condition::default(),
     };
     display.keys = keys;
-    let decides_all = program
-        .as_ref()
-        .is_some_and(|program| program.covers.len() == residual.len());
-    choose::pays_on_host(options, source, &comparisons, decides_all, rows)?;
+    let covered = match &program {
+        Some(program) if program.covers.len() == residual.len() => ProgramCover::All {
+            can_fail: program.can_fail,
+            one_sided: residual
+                .iter()
+                .any(|conjunct| condition::side_of(conjunct, conjunct.expression()).is_some()),
+        },
+        _ => ProgramCover::Part,
+    };
+    choose::pays_on_host(options, source, &comparisons, covered, rows)?;
     let (strategy, sorted) = choose::strategy(options, source, &comparisons, rows, &display)?;
 
     let output: Vec<Output> = match &source.projection {

@@ -29,7 +29,7 @@ use crate::spec::{
 
 type Expr = Arc<dyn PhysicalExpr>;
 
-/// A program for as many conjuncts of `residual` as compile and find room in it; `None` for none. The expressions that it
+/// A program for the first conjuncts of `residual`, as many as compile and find room in it; `None` for none. The expressions that it
 /// reads are added to the sides' inputs.
 pub(super) fn compile(
     residual: &[JoinFilter],
@@ -46,7 +46,11 @@ pub(super) fn compile(
         let before = compiler.clone();
         match compiler.conjunct(conjunct.expression()) {
             Some(()) => covers.push(i),
-            None => compiler = before,
+            // Those after it are the host's too: it must see every pair that these might reject.
+            None => {
+                compiler = before;
+                break;
+            }
         }
     }
     if covers.is_empty() {
@@ -224,11 +228,11 @@ impl<'a> Compiler<'a> {
     }
 
     fn negative_integer(&mut self, operand: &Expr, kind: Kind, guarded: bool) -> Option<u8> {
-        if !has_case(operand) {
+        if !may_be_scalar(operand) {
             return self.unary(Op::Neg, kind, operand, guarded);
         }
-        // A CASE may give one value for all pairs, and DataFusion fails on the negative of the least one then: it goes to the
-        // host as by -1 it cannot be divided.
+        // One value for all pairs, and DataFusion fails on the negative of the least one: it goes to the host as by -1 it cannot
+        // be divided.
         let data_type = self.type_of(operand)?;
         let out = self.value(operand, guarded)?;
         let by = self.constant(kind, &ScalarValue::new_negative_one(&data_type).ok()?)?;
@@ -388,12 +392,13 @@ impl<'a> Compiler<'a> {
         let below = self.constant(kind, &zero)?;
         self.emit(Op::Lt, kind, [below, out, below])?;
         if kind.is_float() {
-            // 0.0 - x, but right for a NaN, and x + 0.0, which makes 0.0 of -0.0.
             let negative = self.free;
             self.emit(Op::Neg, kind, [negative, out, 0])?;
+            self.emit(Op::Select, kind, [negative, below, negative])?.c = out;
+            // -0.0 is not below 0.0; no arithmetic, which would make a signalling NaN quiet.
             let zero = self.constant(kind, &zero)?;
-            self.emit(Op::Add, kind, [out, out, zero])?;
-            self.emit(Op::Select, kind, [out, below, negative])?.c = out;
+            self.emit(Op::Eq, kind, [below, out, zero])?;
+            self.emit(Op::Select, kind, [out, below, zero])?.c = negative;
             return Some(out);
         }
         // By -1 the least integer cannot be divided.
@@ -405,8 +410,13 @@ impl<'a> Compiler<'a> {
     }
 }
 
-fn has_case(expr: &Expr) -> bool {
-    expr.is::<CaseExpr>() || expr.children().into_iter().any(has_case)
+/// Whether DataFusion may give one value for all pairs of a batch: a CASE of which one branch is taken, AND and OR of which one
+/// operand decides.
+fn may_be_scalar(expr: &Expr) -> bool {
+    let logic = |binary: &BinaryExpr| matches!(binary.op(), Operator::And | Operator::Or);
+    expr.is::<CaseExpr>()
+        || expr.downcast_ref::<BinaryExpr>().is_some_and(logic)
+        || expr.children().into_iter().any(may_be_scalar)
 }
 
 /// Whether an expression of one side is of a kind that fails on some values: a division, a cast that narrows or parses,

@@ -120,7 +120,7 @@ pub(crate) enum Op {
     /// Never NULL.
     Distinct,
     NotDistinct,
-    /// Kleene logic.
+    /// Kleene logic. Where the left operand alone decides, the right one is not asked.
     And,
     Or,
     Not,

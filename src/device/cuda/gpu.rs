@@ -124,7 +124,7 @@ impl Gpu {
         }
         let (free_bytes, total_bytes) =
             result::mem_get_info().map_err(|e| failed("asking for free memory", e))?;
-        // SAFETY: every allocation of ours is used on its own stream alone, or after that stream was waited for.
+        // SAFETY: every allocation of ours is used on its queue's stream; copies on a ring's stream are ordered by events or waited for.
         unsafe { context.disable_event_tracking() };
         let pool = Pool::new(ordinal, total_bytes as u64 / KEPT_SHARE)?;
         let multiprocessors = context

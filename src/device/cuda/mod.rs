@@ -128,6 +128,10 @@ impl Device for CudaDevice {
         }))
     }
 
+    fn tested_pairs(&self) -> u64 {
+        1 << 36
+    }
+
     fn concurrent_pieces(&self) -> usize {
         1
     }
@@ -154,6 +158,10 @@ impl Device for CudaDevice {
 
     fn copies_uploads(&self, data_type: &DataType) -> bool {
         values::width(data_type).is_some()
+    }
+
+    fn reads_ahead(&self) -> bool {
+        true
     }
 
     fn upload(&self, parts: &[ArrayRef]) -> Result<Arc<Column>> {
@@ -305,7 +313,9 @@ impl Device for CudaDevice {
         if let Some(program) = &matches.program {
             let pairs = self
                 .queue
-                .program_expand(matches, program, offsets, from, len)?;
+                .program_expand(matches, program, offsets, from, len, &|| {
+                    self.check_cancelled()
+                })?;
             return match pairs {
                 Some(pairs) => Ok(pairs),
                 None => self.expand_on_twin(matches, offsets, from, len),

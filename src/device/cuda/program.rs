@@ -107,6 +107,7 @@ impl Queue {
         offsets: &Buffer<u64>,
         from: u64,
         len: usize,
+        go_on: &dyn Fn() -> Result<()>,
     ) -> Result<Option<Pairs>> {
         let (m, n) = (matches.ranges.rows(), matches.sorted.len());
         let Some(program) = ProgramArg::of(bound, n, m) else {
@@ -120,15 +121,52 @@ impl Queue {
         }
         let positions = self.window(offsets, from, len)?;
         if !matches.tests.is_empty() {
-            return self.expand_tested(matches, &program, offsets, positions, from, len);
+            return self.expand_tested(matches, &program, offsets, positions, (from, len), go_on);
         }
-        let (first, count) = (positions.start as u32, positions.len());
         let out_sorted = self.alloc(len * 4, "output pairs")?;
         let out_searching = self.alloc(len * 4, "output pairs")?;
+        let out = (from, len, &out_sorted);
+        self.in_launches(
+            positions.len(),
+            TOGETHER,
+            FIRST_CANDIDATES / n.max(1),
+            go_on,
+            |first, count| {
+                let first = positions.start + first;
+                self.run_positions(matches, &program, offsets, first..first + count, out)
+            },
+        )?;
+        let args = [
+            memory(&matches.searching.rows)?.into(),
+            memory(offsets)?.into(),
+            (m as u32).into(),
+            from.into(),
+            (len as u32).into(),
+            (&out_searching).into(),
+        ];
+        // SAFETY: offsets are one more than the searching positions; `out_searching` holds len words.
+        unsafe { self.launch("expand_searching", self.expansion(len + m), &args)? };
+        Ok(Some(Pairs {
+            searching: Buffer::cuda(out_searching, len),
+            sorted: Buffer::cuda(out_sorted, len),
+        }))
+    }
+
+    /// Writes the sorted rows of those of the pairs `from .. from + len` that are of some searching positions, each at its place
+    /// in `out`.
+    fn run_positions(
+        self: &Arc<Self>,
+        matches: Matches<'_>,
+        program: &ProgramArg,
+        offsets: &Buffer<u64>,
+        positions: Range<usize>,
+        (from, len, out): (u64, usize, &Memory),
+    ) -> Result<()> {
+        let (first, count) = (positions.start as u32, positions.len());
         // The counts saw each candidate, so none is for the host.
         let fault = self.zeroed(4, "output pairs")?;
         let [lo, hi] = [memory(&matches.ranges.lo)?, memory(&matches.ranges.hi)?];
-        let shape = self.runners(&program, count);
+        let shape = self.runners(program, count);
         let slices = match shape.slices {
             1 => None,
             slices => {
@@ -144,7 +182,7 @@ impl Queue {
                     (&fault).into(),
                 ];
                 // SAFETY: as in program_count; `counts` holds a word for each slice and position.
-                unsafe { self.launch_with("program_count", shape, Some(&program), &args)? };
+                unsafe { self.launch_with("program_count", shape, Some(program), &args)? };
                 let args = [(&counts).into(), (count as u32).into(), slices.into()];
                 // SAFETY: the same.
                 unsafe { self.launch("zones_slice_offsets", Shape::each(count), &args)? };
@@ -161,25 +199,11 @@ impl Queue {
             (count as u32).into(),
             from.into(),
             (len as u32).into(),
-            (&out_sorted).into(),
+            out.into(),
             (&fault).into(),
         ];
-        // SAFETY: as in program_count; offsets come from its counts, so each pair has its place in `out_sorted`.
-        unsafe { self.launch_with("program_expand", shape, Some(&program), &args)? };
-        let args = [
-            memory(&matches.searching.rows)?.into(),
-            memory(offsets)?.into(),
-            (m as u32).into(),
-            from.into(),
-            (len as u32).into(),
-            (&out_searching).into(),
-        ];
-        // SAFETY: offsets are one more than the searching positions; `out_searching` holds len words.
-        unsafe { self.launch("expand_searching", self.expansion(len + m), &args)? };
-        Ok(Some(Pairs {
-            searching: Buffer::cuda(out_searching, len),
-            sorted: Buffer::cuda(out_sorted, len),
-        }))
+        // SAFETY: as in program_count; offsets come from its counts, so each pair has its place in `out`.
+        unsafe { self.launch_with("program_expand", shape, Some(program), &args) }
     }
 
     /// Counts in pieces of the candidates that tests let through.
@@ -232,8 +256,8 @@ impl Queue {
         program: &ProgramArg,
         offsets: &Buffer<u64>,
         positions: Range<usize>,
-        from: u64,
-        len: usize,
+        (from, len): (u64, usize),
+        go_on: &dyn Fn() -> Result<()>,
     ) -> Result<Option<Pairs>> {
         let Some(counts) = self.zones_count_of(matches, positions.clone())? else {
             return Ok(None);
@@ -248,6 +272,7 @@ impl Queue {
         // The counts saw each candidate, so none is for the host.
         let fault = self.zeroed(4, "output pairs")?;
         self.each_passing(matches, program, &candidates, &fault, |s, p| {
+            go_on()?;
             let words = s.len().min(most - at);
             self.copy_words(memory(&s)?, &sorted, at, words)?;
             self.copy_words(memory(&p)?, &searching, at, words)?;

@@ -19,7 +19,8 @@ pub(super) struct Queue {
     pub(super) budget: Arc<Budget>,
 }
 
-/// Bytes on a GPU, leased. Used on their queue alone, so they can be freed as soon as nothing more will be launched on them.
+/// Bytes on a GPU, leased. Kernels use them on their queue alone, so they can be freed in its order as soon as nothing more will be
+/// launched on them; a copy up is ordered before (`copied`), a copy down is waited for by who asked for it.
 #[derive(Debug)]
 pub(crate) struct Memory {
     pointer: u64,

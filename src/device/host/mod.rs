@@ -94,6 +94,10 @@ impl Device for HostDevice {
         }))
     }
 
+    fn tested_pairs(&self) -> u64 {
+        1 << 26
+    }
+
     fn concurrent_pieces(&self) -> usize {
         self.pool.current_num_threads()
     }
@@ -121,6 +125,10 @@ impl Device for HostDevice {
     }
 
     fn copies_uploads(&self, _data_type: &DataType) -> bool {
+        false
+    }
+
+    fn reads_ahead(&self) -> bool {
         false
     }
 

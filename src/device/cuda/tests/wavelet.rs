@@ -195,15 +195,19 @@ fn the_tree_is_made_where_zones_decide_nothing_and_there_is_room() {
         .unwrap();
     assert!(!has_tree(&close));
 
-    let walked = unordered(&host, &gpu, n, n);
-    let tests = [test(&walked.gpu, Comparison::Gt)];
-    let there = matches(&walked.gpu, &tests);
+    // Without room for the tree a smaller tile is asked for.
+    let refused = unordered(&host, &gpu, n, n);
+    let tests = [test(&refused.gpu, Comparison::Gt)];
+    let there = matches(&refused.gpu, &tests);
     let full = gpu.budget().limit() - gpu.budget().in_use() - n as u64 * 8;
     let held = gpu.budget().lease(full, "test").unwrap();
-    let by_walk = gpu.count_matches(there, false).unwrap();
+    let error = gpu.count_matches(there, false).unwrap_err();
+    assert!(error.is_out_of_device_memory());
     drop(held);
-    assert!(!has_tree(&walked));
-    assert_eq!(down(&gpu, &by_walk), down(&gpu, &counts));
+    assert!(!has_tree(&refused));
+    let counts_again = gpu.count_matches(there, false).unwrap();
+    assert!(has_tree(&refused));
+    assert_eq!(down(&gpu, &counts_again), down(&gpu, &counts));
 }
 
 #[test]

@@ -175,8 +175,10 @@ fn kleene(arch: Arch, decides: bool, a: &Register, b: &Register, out: &mut Regis
         let (a_state, b_state) = (a.state(i), b.state(i));
         let decided = |state, word: u64| state == VALUE && word == u64::from(decides);
         let (state, word) = match () {
+            // DataFusion does not ask the right operand where the left one decides for a whole batch.
+            () if decided(a_state, *a_word) => (VALUE, decides),
             () if a_state == HOST || b_state == HOST => (HOST, false),
-            () if decided(a_state, *a_word) || decided(b_state, *b_word) => (VALUE, decides),
+            () if decided(b_state, *b_word) => (VALUE, decides),
             () if a_state == NULL || b_state == NULL => (NULL, false),
             () => (VALUE, !decides),
         };

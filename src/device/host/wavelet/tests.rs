@@ -153,7 +153,7 @@ fn the_index_is_made_where_zones_decide_nothing_and_there_is_room() {
     let apart = Side::of(&device, a.clone(), b.clone());
     let close = Side::of(&device, rising.clone(), rising.clone());
     let tests = [apart.test(), close.test()];
-    let counts = device
+    device
         .count_matches(apart.matches(&tests[..1]), false)
         .unwrap();
     assert!(apart.has_index());
@@ -178,14 +178,16 @@ fn the_index_is_made_where_zones_decide_nothing_and_there_is_room() {
         .unwrap();
     assert!(!others.has_index());
 
-    // Room for the sides and the counts, and not for the index: the walk counts the same.
+    // Room for the sides and the counts, and not for the index: a smaller tile is asked for.
     let small = HostDevice::new(Budget::new(n as u64 * 40)).unwrap();
-    let walked = Side::of(&small, a, b);
-    let by_walk = small
-        .count_matches(walked.matches(&[walked.test()]), false)
-        .unwrap();
-    assert!(!walked.has_index());
-    assert_eq!(by_walk.on_host(), counts.on_host());
+    let refused = Side::of(&small, a, b);
+    let error = small
+        .count_matches(refused.matches(&[refused.test()]), false)
+        .unwrap_err();
+    assert!(error.is_out_of_device_memory());
+    assert!(!refused.has_index());
+    drop((refused, error));
+    assert_eq!(small.budget().in_use(), 0);
 }
 
 #[test]
