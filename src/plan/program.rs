@@ -14,8 +14,8 @@ use datafusion::error::Result;
 use datafusion::functions::math::abs::AbsFunc;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{
-    BinaryExpr, CaseExpr, CastExpr, InListExpr, IsNotNullExpr, IsNullExpr, NegativeExpr, NotExpr,
-    TryCastExpr,
+    BinaryExpr, CaseExpr, CastExpr, InListExpr, IsNotNullExpr, IsNullExpr, Literal, NegativeExpr,
+    NotExpr, TryCastExpr,
 };
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
@@ -29,7 +29,8 @@ use crate::spec::{
 
 type Expr = Arc<dyn PhysicalExpr>;
 
-/// A program for the first conjuncts of `residual`, as many as compile and find room in it; `None` for none. The expressions that it
+/// A program for as many conjuncts of `residual` as compile and find room in it, up to one that does not and might fail; `None`
+/// for none. The expressions that it
 /// reads are added to the sides' inputs.
 pub(super) fn compile(
     residual: &[JoinFilter],
@@ -46,11 +47,12 @@ pub(super) fn compile(
         let before = compiler.clone();
         match compiler.conjunct(conjunct.expression()) {
             Some(()) => covers.push(i),
-            // Those after it are the host's too: it must see every pair that these might reject.
-            None => {
+            // On pairs that those after it reject it would not be asked, and not fail: they are the host's too.
+            None if fails_somewhere(conjunct.expression(), conjunct.schema()) => {
                 compiler = before;
                 break;
             }
+            None => compiler = before,
         }
     }
     if covers.is_empty() {
@@ -274,7 +276,8 @@ impl<'a> Compiler<'a> {
         let right_guarded = guarded || matches!(op, Op::And | Op::Or);
         let a = self.value(left, guarded)?;
         let b = self.value(right, right_guarded)?;
-        self.can_fail |= matches!(op, Op::Div | Op::Rem) && !kind.is_float();
+        self.can_fail |=
+            matches!(op, Op::Div | Op::Rem) && !kind.is_float() && !divides_always(right);
         self.emit(op, Kind::of(&operands)?, [a, a, b])?;
         Some(a)
     }
@@ -410,6 +413,19 @@ impl<'a> Compiler<'a> {
     }
 }
 
+/// Whether every integer can be divided by a constant: neither 0 nor -1.
+fn divides_always(divisor: &Expr) -> bool {
+    let Some(literal) = divisor.downcast_ref::<Literal>() else {
+        return false;
+    };
+    let is = |other: Result<ScalarValue>| other.is_ok_and(|other| *literal.value() == other);
+    let data_type = literal.value().data_type();
+    let unsigned = data_type.is_unsigned_integer();
+    !literal.value().is_null()
+        && !is(ScalarValue::new_zero(&data_type))
+        && (unsigned || !is(ScalarValue::new_negative_one(&data_type)))
+}
+
 /// Whether DataFusion may give one value for all pairs of a batch: a CASE of which one branch is taken, AND and OR of which one
 /// operand decides.
 fn may_be_scalar(expr: &Expr) -> bool {
@@ -447,6 +463,17 @@ fn might_fail(expr: &Expr, schema: &Schema) -> bool {
             .children()
             .iter()
             .any(|child| might_fail(child, schema))
+}
+
+/// The same of any expression: what a function does is not known.
+fn fails_somewhere(expr: &Expr, schema: &Schema) -> bool {
+    let calls = |expr: &Expr| expr.is::<ScalarFunctionExpr>();
+    might_fail(expr, schema)
+        || calls(expr)
+        || expr
+            .children()
+            .iter()
+            .any(|child| fails_somewhere(child, schema))
 }
 
 #[cfg(test)]

@@ -87,11 +87,6 @@ pub(super) const EXHAUSTED: &[Entry] = &[
         "FROM probe_nomatch p FULL JOIN wide w",
         NO_SPILL,
     ),
-    entry(
-        "sort_merge_join_spill.slt",
-        "FROM bitwise_wide wi WHERE pr.k = wi.k AND wi.v <= pr.x - 300",
-        NO_SPILL,
-    ),
 ];
 
 const NO_SPILL: &str =
