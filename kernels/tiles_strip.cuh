@@ -153,7 +153,7 @@ __device__ __forceinline__ void test_pairs(const Predicate<CONJUNCTS>& predicate
         for (u32 i = 0; i < STRIP_ROWS; i++) {
             const u32 at = min(row_at(i), n - 1);
             all_less = all_less && of[c].is_less(of[c].rows[at]);
-            all_near = all_near && row(c, at) - base[c] < u64(~0u);
+            all_near = all_near && row(c, at) >= base[c] && row(c, at) - base[c] < u64(~0u);
         }
     }
     all_less = __syncthreads_and(all_less);

@@ -21,6 +21,9 @@ pub(super) struct Arriving {
     pub uploaded: Option<DeviceBatch>,
 }
 
+/// A chunk is sent ahead if so many of its kind would fit half of the budget: what it takes must not shorten the tile at hand.
+const AHEAD_SHARE: u64 = 8;
+
 type Reading = SpawnedTask<Result<Option<(Arriving, DeviceStream)>>>;
 
 /// Reads one chunk ahead.
@@ -140,7 +143,7 @@ impl Upload {
         // The chunk at hand, about as long, still has to take its room, and this one more later.
         let work = bytes + ChunkLimits::WORK_BYTES_PER_ROW * chunk.rows() as u64;
         let budget = self.device.budget();
-        if bytes == 0 || budget.in_use_by_all() + 2 * work > budget.limit() / 2 {
+        if bytes == 0 || budget.in_use_by_all() + AHEAD_SHARE * work > budget.limit() / 2 {
             return Ok(Arriving {
                 chunk,
                 uploaded: None,

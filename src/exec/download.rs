@@ -106,8 +106,9 @@ enum Landed {
     Runs(Box<Runs>),
 }
 
-/// Chunks that come down at the same time: one is read while the next is on its way.
+/// Chunks that come down at the same time, one read while the next is on its way, under a budget that has room for it.
 const LANDING: usize = 2;
+const ROOM_FOR_LANDING: u64 = 1 << 30;
 
 /// Brings chunks down.
 #[derive(Clone)]
@@ -291,10 +292,14 @@ impl ExecutionPlan for BowtieDownloadExec {
             schema: self.schema(),
             metrics: Arc::clone(&batches.metrics),
         };
+        let landings = match self.device.budget().limit() >= ROOM_FOR_LANDING {
+            true => LANDING,
+            false => 1,
+        };
         let input = as_device(&self.input)?.execute_device(context)?;
         let input = input
             .map(move |chunk| landing.clone().land(chunk))
-            .buffered(LANDING)
+            .buffered(landings)
             .boxed();
         let stream = futures::stream::try_unfold(
             (Some(input), batches),
