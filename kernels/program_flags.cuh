@@ -22,13 +22,17 @@ __device__ __forceinline__ Flags logic(Code code, const Flags& a, const Flags& b
     u32 truth = 0;
     switch (code) {
         case Code::AND: {
-            const u32 not_false = (a.truth | a.null) & (b.truth | b.null) & ~fault;
+            // The left operand alone may decide.
+            const u32 asked = a.truth | a.null;
+            const u32 undecided = a.fault | (b.fault & asked);
             truth = a.truth & b.truth;
-            return {truth, not_false & ~truth, fault};
+            return {truth, asked & (b.truth | b.null) & ~truth, undecided};
         }
-        case Code::OR:
-            truth = (a.truth | b.truth) & ~fault;
-            return {truth, (a.null | b.null) & ~truth & ~fault, fault};
+        case Code::OR: {
+            const u32 undecided = a.fault | (b.fault & ~a.truth);
+            truth = (a.truth | b.truth) & ~undecided;
+            return {truth, (a.null | b.null) & ~truth & ~undecided, undecided};
+        }
         case Code::IS_NULL: return {a.null, 0, a.fault};
         case Code::IS_NOT_NULL: return {~(a.null | a.fault) & ALL_PAIRS, 0, a.fault};
         case Code::NOT: truth = ~a.truth; break;

@@ -81,10 +81,10 @@ __device__ __forceinline__ Flags fetch_flags(const Program& program, const Tape&
 
 // The word that all pairs of a lane have in common.
 template <typename Pairs>
-__device__ __forceinline__ u64 fetch_scalar(const Program& program, const Tape& tape, const Pairs& pairs, Operand operand) {
+__device__ __forceinline__ u64 fetch_scalar(const Program& program, const Tape& tape, const Pairs& pairs, Operand operand, bool wide) {
     if constexpr (Pairs::ONE_ROW) {
         if (operand.source == Source::SEARCHING) {
-            return pairs.searching_word(program.columns[operand.index]);
+            return pairs.searching_word(program.columns[operand.index], wide);
         }
     }
     return tape.instructions[operand.index].constant;
@@ -117,7 +117,7 @@ __device__ __forceinline__ void fetch_words(const Program& program, const Tape& 
                 pairs.searching_words(program.columns[operand.index], words);
                 return;
             }
-        default: spread(fetch_scalar(program, tape, pairs, operand), words);
+        default: spread(fetch_scalar(program, tape, pairs, operand, false), words);
     }
 }
 
@@ -131,14 +131,7 @@ __device__ __forceinline__ void fetch_operands(const Program& program, const Tap
         const bool first = (left & FETCHED_A) != 0;
         fetch_words(program, tape, registers, pairs, first ? step.a : step.b, a, b);
         if (first) {
-            const bool exchanged = step.b.source == Source::LAST;
-#pragma unroll
-            for (u32 p = 0; p < PAIRS; p++) {
-                const u64 last = a[p];
-                a[p] = b[p];
-                b[p] = exchanged ? last : b[p];
-            }
-            left = exchanged ? FETCHED_A : left;
+            copy(b, a);
         }
     }
     if ((in_line & FETCHED_A) != 0) {
@@ -149,14 +142,47 @@ __device__ __forceinline__ void fetch_operands(const Program& program, const Tap
     }
 }
 
-// The bodies that are not common; returns the pairs that the host must decide on. `truth`: of the operand, and of the result.
-__device__ __forceinline__ u32 run_other(const Step& step, Body body, u64 (&a)[PAIRS], u64 (&b)[PAIRS], u32 condition, u32& truth) {
+// The flags that a step's result has by those of its operands, to `is`, which holds those of the last step's result. Returns the
+// pairs whose truth and faults the body decides. `yes`: the pairs whose condition is true, or whose operand, a truth value, is.
+template <typename Pairs>
+__device__ __forceinline__ u32 combine_flags(const Program& program, const Tape& tape, const Registers& registers, const Pairs& pairs,
+                                             const Step& step, Flags& is, u32& yes) {
+    Flags condition = {0, 0, 0}, b = {0, 0, 0};
+    if (step.c.source != Source::NONE) {
+        condition = step.c.source == Source::LAST ? is : fetch_flags(program, tape, registers, pairs, step.c);
+    }
+    if (step.b.source != Source::NONE) {
+        b = step.b.source == Source::LAST ? is : fetch_flags(program, tape, registers, pairs, step.b);
+    }
+    const Flags a = step.a.source == Source::LAST ? is : fetch_flags(program, tape, registers, pairs, step.a);
+    switch (step.body) {
+        case Body::MOVE: is = a; return 0;
+        case Body::LOGIC: is = logic(step.code, a, b); return 0;
+        case Body::CHOOSE:
+            yes = condition.truth;
+            is = choose(condition, a, b);
+            return 0;
+        default: break;
+    }
+    yes = a.truth;
+    const u32 fault = a.fault | b.fault;
+    const u32 null = (a.null | b.null) & ~fault;
+    if (step.code == Code::DISTINCT || step.code == Code::NOT_DISTINCT) {
+        is = distinct(step.code, 0, a, b);
+    } else {
+        is = {0, null, fault};
+    }
+    return ~(null | fault) & ALL_PAIRS;
+}
+
+// The bodies that are not common; returns the pairs that the host must decide on. `yes` as of combine_flags.
+__device__ __forceinline__ u32 run_other(const Step& step, Body body, u64 (&a)[PAIRS], u64 (&b)[PAIRS], u32 yes, u32& truth) {
     const bool words = (step.is & WORDS) != 0;
     switch (body) {
         case Body::CHOOSE:
 #pragma unroll
             for (u32 p = 0; p < PAIRS; p++) {
-                a[p] = (condition >> p & 1) != 0 ? a[p] : b[p];
+                a[p] = (yes >> p & 1) != 0 ? a[p] : b[p];
             }
             return 0;
         case Body::SIGNED_TO_F64:
@@ -183,7 +209,7 @@ __device__ __forceinline__ u32 run_other(const Step& step, Body body, u64 (&a)[P
     if (!words) {
 #pragma unroll
         for (u32 p = 0; p < PAIRS; p++) {
-            a[p] = truth >> p & 1;
+            a[p] = yes >> p & 1;
         }
     }
     const u32 fault = in_turn<1>(a, b, [&] {
@@ -203,44 +229,37 @@ template <typename Pairs>
 __device__ __forceinline__ Flags run(const Program& program, const Tape& tape, const Registers& registers, const Pairs& pairs) {
     u64 a[PAIRS], b[PAIRS];
     Flags is = {0, 0, 0};
-    bool careful = tape.careful != 0;
+    u32 careful = 0;
 #pragma unroll 1
-    for (u32 s = 0; s < tape.count; s++) {
-        const Step step = tape.steps[s];
-        const Body body = careful ? step.careful : step.body;
-        const bool flagged = careful || (step.is & FLAGGED) != 0;
+    for (const Step* at = tape.steps;;) {
+        const Step step = *at;
+        const Body body = careful != 0 ? step.careful : step.body;
+        const bool flagged = ((step.is | careful) & FLAGGED) != 0;
+        const u64 word = (step.is & SCALAR) != 0 ? fetch_scalar(program, tape, pairs, step.b, (step.is & WIDE_SCALAR) != 0) : 0;
         fetch_operands(program, tape, registers, pairs, step, a, b);
-        Flags condition = {0, 0, 0}, of_b = {0, 0, 0};
+        // The result's flags as far as the operands' say, where the body's truth and faults count, and what CHOOSE asks.
+        u32 counted = ALL_PAIRS, yes = 0;
         if (flagged) {
-            if (step.c.source != Source::NONE) {
-                condition = step.c.source == Source::LAST ? is : fetch_flags(program, tape, registers, pairs, step.c);
-            }
-            if (step.b.source != Source::NONE) {
-                of_b = step.b.source == Source::LAST ? is : fetch_flags(program, tape, registers, pairs, step.b);
-            }
-            if (step.a.source != Source::LAST) {
-                is = fetch_flags(program, tape, registers, pairs, step.a);
-            }
+            counted = combine_flags(program, tape, registers, pairs, step, is, yes);
+        } else {
+            is = {0, 0, 0};
         }
-        // Of pairs whose operands have values.
         u32 truth = 0, fault = 0;
         bool nan = false;
-        const u64 word = (step.is & SCALAR) != 0 ? fetch_scalar(program, tape, pairs, step.b) : 0;
         if (body >= Body::CHOOSE) {
             if ((step.is & SCALAR) != 0) {
                 spread(word, b);
             }
-            truth = is.truth;
-            fault = run_other(step, body, a, b, condition.truth, truth);
+            fault = run_other(step, body, a, b, yes, truth);
             nan = fault != 0 && is_float(step.kind);
         } else if ((step.is & SCALAR) != 0) {
             truth = run_common(body, step.order, a, [&](u32) { return word; }, nan);
         } else {
             truth = run_common(body, step.order, a, [&](u32 p) { return b[p]; }, nan);
         }
-        if (nan && !careful) {
-            careful = true;
-            s = ~0u;
+        if (nan && careful == 0) {
+            careful = FLAGGED;
+            at = tape.steps;
             continue;
         }
         if ((step.is & NARROW) != 0) {
@@ -251,27 +270,18 @@ __device__ __forceinline__ Flags run(const Program& program, const Tape& tape, c
             }
         }
         truth ^= (step.is & INVERTED) != 0 ? ALL_PAIRS : 0;
-        if (!flagged) {
-            is = {truth, 0, 0};
-        } else if (body == Body::MOVE) {
-            // The flags are the operand's.
-        } else if (body == Body::LOGIC) {
-            is = logic(step.code, is, of_b);
-        } else if (body == Body::CHOOSE) {
-            is = choose(condition, is, of_b);
-        } else if (step.code == Code::DISTINCT || step.code == Code::NOT_DISTINCT) {
-            is = distinct(step.code, truth, is, of_b);
-        } else {
-            const u32 null = (is.null | of_b.null) & ~(is.fault | of_b.fault);
-            fault = is.fault | of_b.fault | (fault & ~null);
-            is = {truth & ~(null | fault), null, fault};
-        }
+        fault &= counted;
+        is.fault |= fault;
+        is.truth |= truth & counted & ~fault;
         if ((step.is & STORED) != 0) {
             registers.store_flags(step.out, is);
             if ((step.is & MAKES_WORDS) != 0) {
                 registers.store_words(step.out, a);
             }
         }
+        if ((step.is & LAST_STEP) != 0) {
+            return is;
+        }
+        at++;
     }
-    return is;
 }

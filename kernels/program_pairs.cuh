@@ -25,6 +25,13 @@ __device__ __forceinline__ u32 opaque(u32 value) {
     return value;
 }
 
+// The same of a pointer, so that what lies at constant distances from it is loaded from there.
+template <typename Value>
+__device__ __forceinline__ const Value* opaque(const Value* pointer) {
+    asm volatile("" : "+l"(pointer));
+    return pointer;
+}
+
 // A value of up to 32 bits, from the word in memory that it lies in.
 __device__ __forceinline__ u32 narrow_at(const ProgramColumn& column, u32 width, u32 position) {
     const u64 bit = u64(position) * width;
@@ -88,7 +95,7 @@ struct RangePairs {
     __device__ __forceinline__ bool in_line() const { return aligned; }
 
     __device__ __forceinline__ void wide_words(const ProgramColumn& column, u64 (&words)[PAIRS]) const {
-        const ulonglong2* const vectors = static_cast<const ulonglong2*>(column.values) + base / 2;
+        const ulonglong2* const vectors = opaque(static_cast<const ulonglong2*>(column.values) + base / 2);
 #pragma unroll
         for (u32 p = 0; p < PAIRS; p += 2) {
             const ulonglong2 two = __ldg(vectors + p / 2);
@@ -99,8 +106,9 @@ struct RangePairs {
 
     __device__ __forceinline__ void sorted_words(const ProgramColumn& column, u64 (&words)[PAIRS]) const {
         if (aligned && width_of(Kind(column.kind)) == 32) {
-            const Extension extension(Kind(column.kind));
-            const uint4* const vectors = static_cast<const uint4*>(column.values) + base / 4;
+            const uint4* const vectors = opaque(static_cast<const uint4*>(column.values) + base / 4);
+            const u32 sign_mask = is_signed(Kind(column.kind)) ? ~0u : 0;
+            const auto extension = [&](u32 low) { return u64(u32(i32(low) >> 31) & sign_mask) << 32 | low; };
 #pragma unroll
             for (u32 p = 0; p < PAIRS; p += 4) {
                 const uint4 four = __ldg(vectors + p / 4);
@@ -125,7 +133,9 @@ struct RangePairs {
         return scattered_bits(bits, [&](u32 p) { return min(from + p * step, last); });
     }
 
-    __device__ __forceinline__ u64 searching_word(const ProgramColumn& column) const { return load_word(column, searching); }
+    __device__ __forceinline__ u64 searching_word(const ProgramColumn& column, bool wide) const {
+        return wide ? __ldg(static_cast<const u64*>(column.values) + searching) : load_word(column, searching);
+    }
 
     __device__ __forceinline__ u32 searching_bits(const u32* bits) const { return bit_at(bits, searching) ? ALL_PAIRS : 0; }
 };

@@ -36,10 +36,14 @@ enum Is : u16 {
     SCALAR = 16,
     // Words are read, not flags alone; the result has words; they are of fewer than 64 bits.
     WORDS = 32, MAKES_WORDS = 64, NARROW = 128,
-    // A step later than the next one reads the result; the comparison's answer is turned round.
+    // The result is read from memory; the comparison's answer is turned round.
     STORED = 256, INVERTED = 512,
     // Some operand can be NULL or at fault, or the body looks at flags.
     FLAGGED = 1024,
+    // The one word of `b` is a 64-bit column's.
+    WIDE_SCALAR = 2048,
+    // There is no step after this one.
+    LAST_STEP = 4096,
 };
 
 // `careful`: the body where NaNs are about. `c` is SELECT's condition, `from` a cast's source kind, `is` a set of `Is`.
@@ -53,12 +57,9 @@ struct alignas(16) Step {
     u16 is;
 };
 
-// `careful`: some step does not hand on a NaN that it reads, so that no later one would come across it.
 struct Tape {
     Instruction instructions[MAX_INSTRUCTIONS];
     Step steps[MAX_INSTRUCTIONS];
-    u32 count;
-    u32 careful;
 };
 
 __device__ __forceinline__ bool is_leaf(Code code) {
@@ -167,14 +168,30 @@ __device__ __forceinline__ Order order_of(Code code) {
     }
 }
 
-// Turns the operands of a step round where that is the same to its body.
+__device__ __forceinline__ bool compares_words(Body body) {
+    return (Body::COMPARE_SIGNED <= body && body <= Body::COMPARE_F32) || body == Body::COMPARE_KEYS;
+}
+
+// Whether the operands of a step can be turned round.
+__device__ __forceinline__ bool can_turn(Body body) {
+    switch (body) {
+        case Body::ADD_INT: case Body::MUL_INT: case Body::ADD_F64: case Body::MUL_F64: case Body::ADD_F32: case Body::MUL_F32: return true;
+        default: return compares_words(body);
+    }
+}
+
+// Whether an instruction has register `reg` as its second operand only, and its words cannot come first: the last step's result
+// then goes by way of memory.
+__device__ __forceinline__ bool is_second_only(const Instruction& in, u32 reg) {
+    const u32 operands = operands_of(in.code);
+    const Body body = body_of(in);
+    return operands >= 2 && body != Body::LOGIC && !can_turn(body) && (operands == 3 ? in.c : in.b) == reg &&
+           (operands == 3 ? in.b : in.a) != reg;
+}
+
 __device__ __forceinline__ void turn(Step& step) {
-    switch (step.body) {
-        case Body::COMPARE_SIGNED: case Body::COMPARE_F64: case Body::COMPARE_F32: case Body::COMPARE_KEYS:
-            step.order = step.order == Order::LESS ? Order::GREATER : step.order == Order::GREATER ? Order::LESS : Order::EQUAL;
-            break;
-        case Body::ADD_INT: case Body::MUL_INT: case Body::ADD_F64: case Body::MUL_F64: case Body::ADD_F32: case Body::MUL_F32: break;
-        default: return;
+    if (compares_words(step.body)) {
+        step.order = step.order == Order::LESS ? Order::GREATER : step.order == Order::GREATER ? Order::LESS : Order::EQUAL;
     }
     const Operand a = step.a;
     step.a = step.b;
@@ -199,14 +216,14 @@ __device__ __forceinline__ Operand operand_of(const Tape& tape, u64 steps, u32 t
     return between == 0 ? Operand{Source::LAST, 0} : Operand{Source::REGISTER, u8(reg)};
 }
 
-// Whether a step later than the next one reads what instruction `t` writes.
+// Whether what instruction `t` writes is read from memory: by a step later than the next one, mostly.
 __device__ __forceinline__ bool is_kept(const Tape& tape, u64 steps, u32 t, u32 count) {
     const u32 reg = tape.instructions[t].out;
     bool next = true;
     for (u32 reader = t + 1; reader < count; reader++) {
         const Instruction& in = tape.instructions[reader];
         if ((steps >> reader & 1) != 0) {
-            if (!next && reads(in, reg)) {
+            if ((!next && reads(in, reg)) || is_second_only(in, reg)) {
                 return true;
             }
             next = false;
@@ -246,15 +263,20 @@ __device__ __forceinline__ Step step_of(const Program& program, const Tape& tape
     // The last result stays where it is when it comes first, and what is the same for all pairs of a lane need not be spread
     // when it comes second.
     if (step.a.source != Source::LAST && (step.b.source == Source::LAST || step.a.source >= Source::SEARCHING)) {
-        turn(step);
+        const u32 second = operands == 3 ? in.c : in.b;
+        if (can_turn(step.body)) {
+            turn(step);
+        } else if (step.b.source == Source::LAST && is_second_only(in, second)) {
+            step.b = {Source::REGISTER, u8(second)};
+        }
     }
     step.careful = careful_body(step.body);
 
     const bool words = step.body != Body::LOGIC && (in.code == Code::CAST ? step.from : in.kind) != Kind::BOOL;
     const bool makes_words = step.body != Body::LOGIC && !is_comparison(in.code) && in.kind != Kind::BOOL;
     const bool scalar = words && (step.b.source == Source::CONSTANT || (one_row && step.b.source == Source::SEARCHING));
-    const auto wide = [&](Operand operand) {
-        return operand.source == Source::SORTED && width_of(Kind(program.columns[operand.index].kind)) == 64;
+    const auto wide = [&](Operand operand, Source source) {
+        return words && operand.source == source && width_of(Kind(program.columns[operand.index].kind)) == 64;
     };
     bool flagged = step.body == Body::LOGIC || step.body == Body::CHOOSE || step.body == Body::OTHER || in.code == Code::DISTINCT ||
                    in.code == Code::NOT_DISTINCT || (in.kind == Kind::BOOL && !is_comparison(in.code));
@@ -263,12 +285,12 @@ __device__ __forceinline__ Step step_of(const Program& program, const Tape& tape
     }
     step.is = (words && step.a.source != Source::LAST ? FETCHED_A : 0) |
               (words && !scalar && step.b.source != Source::NONE ? FETCHED_B : 0) |
-              (words && wide(step.a) && step.b.source != Source::LAST ? WIDE_A : 0) | (words && wide(step.b) ? WIDE_B : 0) |
-              (scalar ? SCALAR : 0) | (words ? WORDS : 0) | (makes_words ? MAKES_WORDS : 0) |
+              (wide(step.a, Source::SORTED) ? WIDE_A : 0) | (wide(step.b, Source::SORTED) ? WIDE_B : 0) |
+              (scalar ? SCALAR : 0) | (scalar && wide(step.b, Source::SEARCHING) ? WIDE_SCALAR : 0) | (words ? WORDS : 0) | (makes_words ? MAKES_WORDS : 0) |
               (width_of(in.kind) < 64 && Body::ADD_INT <= step.body && step.body <= Body::MUL_INT ? NARROW : 0) |
               (is_kept(tape, steps, t, count) ? STORED : 0) |
               (in.code == Code::NOT_EQ || in.code == Code::LT_EQ || in.code == Code::GT_EQ || in.code == Code::DISTINCT ? INVERTED : 0) |
-              (flagged ? FLAGGED : 0);
+              (flagged ? FLAGGED : 0) | (t + 1 == count ? LAST_STEP : 0);
     return step;
 }
 
@@ -283,17 +305,20 @@ __device__ __forceinline__ void translate(const Program& program, Tape& tape, bo
     for (u32 t = 0; t < count; t++) {
         steps |= u64(!is_leaf(tape.instructions[t].code)) << t;
     }
+    // Where a NaN would be lost on the way to a comparison, all steps are careful ones.
     bool careful = false;
+    for (u32 t = 0; t < count; t++) {
+        careful |= loses_nan(tape, t);
+    }
     for (u32 t = threadIdx.x; t < count; t += blockDim.x) {
         if ((steps >> t & 1) != 0) {
-            tape.steps[__popcll(steps & ((1ull << t) - 1))] = step_of(program, tape, steps, t, count, one_row);
-            careful |= loses_nan(tape, t);
+            Step step = step_of(program, tape, steps, t, count, one_row);
+            if (careful) {
+                step.body = step.careful;
+                step.is |= FLAGGED;
+            }
+            tape.steps[__popcll(steps & ((1ull << t) - 1))] = step;
         }
-    }
-    careful = __syncthreads_or(careful);
-    if (threadIdx.x == 0) {
-        tape.count = __popcll(steps);
-        tape.careful = careful;
     }
     __syncthreads();
 }

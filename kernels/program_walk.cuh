@@ -94,19 +94,18 @@ __device__ __forceinline__ bool walk(const Program& program, const Tape& tape, c
         pairs.searching = searching + lane;
     }
     while (__any_sync(ALL_LANES, at < stop)) {
+        pairs.base = by_row ? at + threadIdx.x % WARP : at;
+        pairs.aligned = together && at + (PAIRS - 1) <= pairs.last;
+        const Flags is = run(program, tape, registers, pairs);
         u32 active;
         if (by_row) {
-            pairs.base = at + threadIdx.x % WARP;
             const u32 left = stop > pairs.base ? stop - pairs.base : 0;
             active = ALL_PAIRS >> (PAIRS - min((left + WARP - 1) / WARP, PAIRS));
         } else {
             const u32 left = at < stop ? stop - at : 0;
             const u32 before = next > at ? min(next - at, PAIRS) : 0;
             active = ALL_PAIRS >> (PAIRS - min(left, PAIRS)) & ALL_PAIRS << before;
-            pairs.base = at;
-            pairs.aligned = together && at + (PAIRS - 1) <= pairs.last;
         }
-        const Flags is = run(program, tape, registers, pairs);
         const u32 passing = is.truth & active;
         faulted |= (is.fault & active) != 0;
         if (by_row) {
