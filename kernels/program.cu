@@ -39,7 +39,9 @@ extern "C" __global__ void __launch_bounds__(MOST_THREADS, BLOCKS)
 program_count(const __grid_constant__ Program program, const u32* __restrict__ lo, const u32* __restrict__ hi, u32 first,
               u32 positions, u32 exists_only, u32 by_slice, u32* __restrict__ counts, u32* __restrict__ fault) {
     __shared__ Tape tape;
+    __shared__ PlainTape plain;
     translate(program, tape, true);
+    translate_plain(program, tape, plain);
     const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
     const bool none = i >= positions;
     const u32 searching = first + i;
@@ -47,7 +49,7 @@ program_count(const __grid_constant__ Program program, const u32* __restrict__ l
     u32 end = none ? 0 : hi[searching];
     cut_to_slice(next, end);
     CountPairs count = {exists_only != 0, 0};
-    if (walk(program, tape, registers_of(program), count_way(next, end), searching - threadIdx.x % WARP, next, end, count)) {
+    if (walk(program, tape, &plain, registers_of(program), count_way(next, end), searching - threadIdx.x % WARP, next, end, count)) {
         atomicOr(fault, 1);
     }
     const u32 found = exists_only != 0 ? min(count.count, 1u) : count.count;
@@ -145,7 +147,7 @@ program_expand(const __grid_constant__ Program program, const u32* __restrict__ 
     } else {
         next = end = 0;
     }
-    if (walk(program, tape, registers_of(program), expand_way(next, end), searching - threadIdx.x % WARP, next, end, write)) {
+    if (walk(program, tape, nullptr, registers_of(program), expand_way(next, end), searching - threadIdx.x % WARP, next, end, write)) {
         atomicOr(fault, 1);
     }
 }

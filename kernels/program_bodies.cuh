@@ -98,10 +98,10 @@ __device__ __forceinline__ u32 compare_floats(Order order, const u64 (&a)[PAIRS]
     return compare(order, a, b, Float::of);
 }
 
-// The bodies that most programs are made of, and that take one word for all pairs. Floats are calculated with as the GPU does:
-// a NaN goes on as some NaN until a comparison comes across it, which sets `nan`.
+// Arithmetic that most programs are made of, and that takes one word for all pairs. Floats are calculated with as the GPU does:
+// a NaN goes on as some NaN until a comparison comes across it.
 template <typename Second>
-__device__ __forceinline__ u32 run_common(Body body, Order order, u64 (&a)[PAIRS], Second b, bool& nan) {
+__device__ __forceinline__ void run_arithmetic(Body body, u64 (&a)[PAIRS], Second b) {
     const auto doubles = [&](auto with) {
         each_pair(a, b, [&](u64 x, u64 y) { return Double::word(with(Double::of(x), Double::of(y))); });
     };
@@ -109,18 +109,35 @@ __device__ __forceinline__ u32 run_common(Body body, Order order, u64 (&a)[PAIRS
         each_pair(a, b, [&](u64 x, u64 y) { return Single::word(with(Single::of(x), Single::of(y))); });
     };
     switch (body) {
-        case Body::ADD_INT: each_pair(a, b, [](u64 x, u64 y) { return x + y; }); return 0;
-        case Body::SUB_INT: each_pair(a, b, [](u64 x, u64 y) { return x - y; }); return 0;
-        case Body::MUL_INT: each_pair(a, b, [](u64 x, u64 y) { return x * y; }); return 0;
-        case Body::ADD_F64: doubles(Double::add); return 0;
-        case Body::SUB_F64: doubles(Double::sub); return 0;
-        case Body::MUL_F64: doubles(Double::mul); return 0;
-        case Body::ADD_F32: singles(Single::add); return 0;
-        case Body::SUB_F32: singles(Single::sub); return 0;
-        case Body::MUL_F32: singles(Single::mul); return 0;
+        case Body::ADD_INT: each_pair(a, b, [](u64 x, u64 y) { return x + y; }); return;
+        case Body::SUB_INT: each_pair(a, b, [](u64 x, u64 y) { return x - y; }); return;
+        case Body::MUL_INT: each_pair(a, b, [](u64 x, u64 y) { return x * y; }); return;
+        case Body::ADD_F64: doubles(Double::add); return;
+        case Body::SUB_F64: doubles(Double::sub); return;
+        case Body::MUL_F64: doubles(Double::mul); return;
+        case Body::ADD_F32: singles(Single::add); return;
+        case Body::SUB_F32: singles(Single::sub); return;
+        default: singles(Single::mul); return;
+    }
+}
+
+// The comparisons of the same sort; one that comes across a NaN sets `nan`.
+template <typename Second>
+__device__ __forceinline__ u32 run_comparison(Body body, Order order, const u64 (&a)[PAIRS], Second b, bool& nan) {
+    switch (body) {
         case Body::COMPARE_SIGNED: return compare(order, a, b, [](u64 word) { return i64(word); });
         case Body::COMPARE_F64: return compare_floats<Double>(order, a, b, nan);
-        case Body::COMPARE_F32: return compare_floats<Single>(order, a, b, nan);
-        default: return 0;
+        default: return compare_floats<Single>(order, a, b, nan);
     }
+}
+
+template <typename Second>
+__device__ __forceinline__ u32 run_common(Body body, Order order, u64 (&a)[PAIRS], Second b, bool& nan) {
+    if (body >= Body::COMPARE_SIGNED) {
+        return run_comparison(body, order, a, b, nan);
+    }
+    if (body >= Body::ADD_INT) {
+        run_arithmetic(body, a, b);
+    }
+    return 0;
 }

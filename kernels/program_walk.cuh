@@ -1,7 +1,7 @@
 // How a warp walks the ranges of its 32 searching positions, so that its lanes have pairs to judge.
 #pragma once
 
-#include "program_machine.cuh"
+#include "program_plain.cuh"
 
 constexpr u32 NOWHERE = 0xFFFFFFFFu;
 // Sorted positions that a warp judges at once beside one searching position.
@@ -67,13 +67,36 @@ __device__ __forceinline__ Way expand_way(u32 next, u32 end) {
     return by_row / 2 <= apart ? Way::ROW_BY_ROW : Way::APART;
 }
 
+// The pairs of sorted positions from `at` on that are in `next .. stop`.
+__device__ __forceinline__ u32 pairs_within(u32 at, u32 next, u32 stop) {
+    const u32 left = at < stop ? stop - at : 0;
+    const u32 before = next > at ? min(next - at, PAIRS) : 0;
+    return ALL_PAIRS >> (PAIRS - min(left, PAIRS)) & ALL_PAIRS << before;
+}
+
+// Walks on, together, as long as a plain program runs: not where sorted positions end, nor past a NaN.
+template <typename Take>
+__device__ __forceinline__ void walk_plain(const PlainTape& plain, const Registers& registers, const RangePairs& pairs, u32 next,
+                                           u32& at, u32& stop, Take& take) {
+    while (at + (PAIRS - 1) <= pairs.last && __any_sync(ALL_LANES, at < stop)) {
+        u32 passing;
+        const bool ran = run_plain(plain, registers, pairs.searching, at, passing);
+        if (!__all_sync(ALL_LANES, ran)) {
+            return;
+        }
+        stop = take.own(at, passing & pairs_within(at, next, stop)) ? 0 : stop;
+        at += PAIRS;
+    }
+}
+
 // Walks each lane's range `next .. end` of the sorted positions beside its searching position, the warp's first of which is
 // `searching`, and hands the pairs that pass to `take`, for each row in ascending order: `take.own(base, passing)` the lane's
 // own row's at `base + p`; `take.row(lane, base, passing)` those of the row of `lane` at `base + 32 p`. True comes back when that
-// row needs no more. Returns whether some pair is for the host to decide. A lane without a row has an empty range.
+// row needs no more. Returns whether some pair is for the host to decide. A lane without a row has an empty range. `plain`: null
+// where plain programs are not to be run apart.
 template <typename Take>
-__device__ __forceinline__ bool walk(const Program& program, const Tape& tape, const Registers& registers, Way way, u32 searching,
-                                     u32 next, u32 end, Take& take) {
+__device__ __forceinline__ bool walk(const Program& program, const Tape& tape, const PlainTape* plain, const Registers& registers,
+                                     Way way, u32 searching, u32 next, u32 end, Take& take) {
     const bool by_row = way == Way::ROW_BY_ROW;
     const bool together = way == Way::TOGETHER;
     // Rows that all lanes have before them, the first of which they are at.
@@ -94,6 +117,12 @@ __device__ __forceinline__ bool walk(const Program& program, const Tape& tape, c
         pairs.searching = searching + lane;
     }
     while (__any_sync(ALL_LANES, at < stop)) {
+        if (plain != nullptr && together && plain->count != 0) {
+            walk_plain(*plain, registers, pairs, next, at, stop, take);
+            if (!__any_sync(ALL_LANES, at < stop)) {
+                break;
+            }
+        }
         pairs.base = by_row ? at + threadIdx.x % WARP : at;
         pairs.aligned = together && at + (PAIRS - 1) <= pairs.last;
         const Flags is = run(program, tape, registers, pairs);
@@ -102,9 +131,7 @@ __device__ __forceinline__ bool walk(const Program& program, const Tape& tape, c
             const u32 left = stop > pairs.base ? stop - pairs.base : 0;
             active = ALL_PAIRS >> (PAIRS - min((left + WARP - 1) / WARP, PAIRS));
         } else {
-            const u32 left = at < stop ? stop - at : 0;
-            const u32 before = next > at ? min(next - at, PAIRS) : 0;
-            active = ALL_PAIRS >> (PAIRS - min(left, PAIRS)) & ALL_PAIRS << before;
+            active = pairs_within(at, next, stop);
         }
         const u32 passing = is.truth & active;
         faulted |= (is.fault & active) != 0;
