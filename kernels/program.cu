@@ -49,7 +49,8 @@ program_count(const __grid_constant__ Program program, const u32* __restrict__ l
     u32 end = none ? 0 : hi[searching];
     cut_to_slice(next, end);
     CountPairs count = {exists_only != 0, 0};
-    if (walk(program, tape, &plain, registers_of(program), count_way(next, end), searching - threadIdx.x % WARP, next, end, count)) {
+    if (walk_mostly_plain(program, tape, plain, registers_of(program), count_way(next, end), searching - threadIdx.x % WARP, next,
+                          end, count)) {
         atomicOr(fault, 1);
     }
     const u32 found = exists_only != 0 ? min(count.count, 1u) : count.count;
@@ -147,7 +148,7 @@ program_expand(const __grid_constant__ Program program, const u32* __restrict__ 
     } else {
         next = end = 0;
     }
-    if (walk(program, tape, nullptr, registers_of(program), expand_way(next, end), searching - threadIdx.x % WARP, next, end, write)) {
+    if (walk(program, tape, registers_of(program), expand_way(next, end), searching - threadIdx.x % WARP, next, end, write)) {
         atomicOr(fault, 1);
     }
 }

@@ -10,7 +10,8 @@
 enum class Plain : u8 { WORD, ROW_WIDE, ROW_NARROW, SORTED_WIDE, SORTED_NARROW, MEMORY };
 
 // `address`: of a column's values; a word; or a register's number. Body MOVE takes what is read, any other one combines the last
-// result with it. `sign_mask`: above 32-bit values. `is`: of `Is`, where NARROW means 32 signed bits.
+// result with it. `sign_mask`: above 32-bit values. `is`: of `Is`, where NARROW means 32 signed bits and FLAGGED
+// that some step reads a column with NULLs.
 struct alignas(16) PlainStep {
     u64 address;
     const u32* valid;
@@ -59,7 +60,7 @@ __device__ __forceinline__ bool plain_source(const Program& program, const Tape&
 __device__ __forceinline__ void translate_plain(const Program& program, const Tape& tape, PlainTape& plain) {
     if (threadIdx.x == 0) {
         u32 count = 0;
-        bool fits = true;
+        bool fits = true, nullable = false;
         for (u32 s = 0; fits; s++) {
             const Step& step = tape.steps[s];
             const bool last = (step.is & LAST_STEP) != 0;
@@ -76,6 +77,7 @@ __device__ __forceinline__ void translate_plain(const Program& program, const Ta
                 load.body = Body::MOVE;
                 // Of one row alone only where it comes second.
                 fits = plain_source(program, tape, step.a, load) && load.source > Plain::ROW_NARROW;
+                nullable |= load.valid != nullptr;
             }
             if (fits) {
                 PlainStep& to = plain.steps[count++];
@@ -85,6 +87,8 @@ __device__ __forceinline__ void translate_plain(const Program& program, const Ta
                 to.out = step.out;
                 to.is = step.is & (NARROW | INVERTED | STORED | LAST_STEP);
                 fits = plain_source(program, tape, step.b, to);
+                nullable |= to.valid != nullptr;
+                to.is |= last && nullable ? FLAGGED : 0;
             }
             if (last) {
                 break;
@@ -119,7 +123,7 @@ __device__ __forceinline__ void plain_words(const PlainStep& step, const Registe
             words[p + 3] = extended(four.w);
         }
     } else {
-        registers.load_words(u32(step.address), words);
+        registers.load_words(opaque(u32(step.address)), words);
     }
 }
 
@@ -135,20 +139,30 @@ __device__ __forceinline__ u64 plain_word(const PlainStep& step, u32 searching) 
     return step.address;
 }
 
+// The pairs that are NULL.
+__device__ __forceinline__ u32 plain_nulls(const PlainTape& plain, u32 searching, u32 base) {
+    u32 null = 0;
+#pragma unroll 1
+    for (u32 s = 0; s < plain.count; s++) {
+        const PlainStep& step = plain.steps[s];
+        if (step.valid != nullptr) {
+            const bool of_row = step.source <= Plain::ROW_NARROW;
+            const u32 from = of_row ? searching : base;
+            const u32 valid = __ldg(step.valid + from / 32) >> from % 32;
+            null |= of_row ? (valid & 1) - 1 : ~valid;
+        }
+    }
+    return null & ALL_PAIRS;
+}
+
 // Which pairs pass of searching position `searching` and 16 sorted ones in line, from `base` on; false where a NaN asks for more
 // care. Bound: about 30 instructions to decode a step for 16 pairs.
 __device__ __forceinline__ bool run_plain(const PlainTape& plain, const Registers& registers, u32 searching, u32 base, u32& passing) {
     u64 a[PAIRS], b[PAIRS];
-    u32 null = 0;
 #pragma unroll 1
     for (const PlainStep* at = plain.steps;; at++) {
         const PlainStep step = *at;
         const bool of_row = step.source <= Plain::ROW_NARROW;
-        if (step.valid != nullptr) {
-            const u32 from = opaque(of_row ? searching : base);
-            const u32 valid = __ldg(step.valid + from / 32) >> from % 32;
-            null |= of_row ? (valid & 1) - 1 : ~valid;
-        }
         if (step.body == Body::MOVE) {
             plain_words(step, registers, base, a);
             continue;
@@ -161,7 +175,10 @@ __device__ __forceinline__ bool run_plain(const PlainTape& plain, const Register
             bool nan = false;
             const u32 truth = of_row ? run_comparison(step.body, step.order, a, [&](u32) { return word; }, nan)
                                      : run_comparison(step.body, step.order, a, [&](u32 p) { return b[p]; }, nan);
-            passing = (truth ^ ((step.is & INVERTED) != 0 ? ALL_PAIRS : 0)) & ~null;
+            passing = truth ^ ((step.is & INVERTED) != 0 ? ALL_PAIRS : 0);
+            if ((step.is & FLAGGED) != 0) {
+                passing &= ~plain_nulls(plain, searching, base);
+            }
             return !nan;
         }
         if (of_row) {

@@ -74,29 +74,13 @@ __device__ __forceinline__ u32 pairs_within(u32 at, u32 next, u32 stop) {
     return ALL_PAIRS >> (PAIRS - min(left, PAIRS)) & ALL_PAIRS << before;
 }
 
-// Walks on, together, as long as a plain program runs: not where sorted positions end, nor past a NaN.
-template <typename Take>
-__device__ __forceinline__ void walk_plain(const PlainTape& plain, const Registers& registers, const RangePairs& pairs, u32 next,
-                                           u32& at, u32& stop, Take& take) {
-    while (at + (PAIRS - 1) <= pairs.last && __any_sync(ALL_LANES, at < stop)) {
-        u32 passing;
-        const bool ran = run_plain(plain, registers, pairs.searching, at, passing);
-        if (!__all_sync(ALL_LANES, ran)) {
-            return;
-        }
-        stop = take.own(at, passing & pairs_within(at, next, stop)) ? 0 : stop;
-        at += PAIRS;
-    }
-}
-
 // Walks each lane's range `next .. end` of the sorted positions beside its searching position, the warp's first of which is
 // `searching`, and hands the pairs that pass to `take`, for each row in ascending order: `take.own(base, passing)` the lane's
 // own row's at `base + p`; `take.row(lane, base, passing)` those of the row of `lane` at `base + 32 p`. True comes back when that
-// row needs no more. Returns whether some pair is for the host to decide. A lane without a row has an empty range. `plain`: null
-// where plain programs are not to be run apart.
+// row needs no more. Returns whether some pair is for the host to decide. A lane without a row has an empty range.
 template <typename Take>
-__device__ __forceinline__ bool walk(const Program& program, const Tape& tape, const PlainTape* plain, const Registers& registers,
-                                     Way way, u32 searching, u32 next, u32 end, Take& take) {
+__device__ __forceinline__ bool walk(const Program& program, const Tape& tape, const Registers& registers, Way way, u32 searching,
+                                     u32 next, u32 end, Take& take) {
     const bool by_row = way == Way::ROW_BY_ROW;
     const bool together = way == Way::TOGETHER;
     // Rows that all lanes have before them, the first of which they are at.
@@ -117,12 +101,6 @@ __device__ __forceinline__ bool walk(const Program& program, const Tape& tape, c
         pairs.searching = searching + lane;
     }
     while (__any_sync(ALL_LANES, at < stop)) {
-        if (plain != nullptr && together && plain->count != 0) {
-            walk_plain(*plain, registers, pairs, next, at, stop, take);
-            if (!__any_sync(ALL_LANES, at < stop)) {
-                break;
-            }
-        }
         pairs.base = by_row ? at + threadIdx.x % WARP : at;
         pairs.aligned = together && at + (PAIRS - 1) <= pairs.last;
         const Flags is = run(program, tape, registers, pairs);
@@ -149,5 +127,43 @@ __device__ __forceinline__ bool walk(const Program& program, const Tape& tape, c
             at += PAIRS;
         }
     }
+    return faulted;
+}
+
+// Walks together what a plain program runs on: up to where sorted positions end, or to a NaN. Returns where it stopped, which is
+// the same for all lanes; `next` and `end` are what is left.
+template <typename Take>
+__device__ __forceinline__ u32 walk_plain(const Program& program, const PlainTape& plain, const Registers& registers, u32 searching,
+                                          u32& next, u32& end, Take& take) {
+    const u32 row = min(searching + threadIdx.x % WARP, program.searching_len - 1);
+    u32 at = warp_min(next < end ? next : NOWHERE) / PAIRS * PAIRS;
+    while (at + (PAIRS - 1) < program.sorted_len && __any_sync(ALL_LANES, at < end)) {
+        u32 passing;
+        const bool ran = run_plain(plain, registers, row, at, passing);
+        if (!__all_sync(ALL_LANES, ran)) {
+            break;
+        }
+        end = take.own(at, passing & pairs_within(at, next, end)) ? 0 : end;
+        at += PAIRS;
+    }
+    next = max(next, at);
+    return at;
+}
+
+// As walk; what a plain program can run on is walked by walk_plain, and the rest between.
+template <typename Take>
+__device__ __forceinline__ bool walk_mostly_plain(const Program& program, const Tape& tape, const PlainTape& plain,
+                                                  const Registers& registers, Way way, u32 searching, u32 next, u32 end, Take& take) {
+    const bool apart = plain.count != 0 && way == Way::TOGETHER;
+    bool faulted = false;
+    do {
+        u32 until = end;
+        if (apart) {
+            const u32 at = walk_plain(program, plain, registers, searching, next, end, take);
+            until = min(end, at + PAIRS);
+        }
+        faulted |= walk(program, tape, registers, way, searching, next, until, take);
+        next = max(next, until);
+    } while (__any_sync(ALL_LANES, next < end));
     return faulted;
 }
