@@ -39,7 +39,9 @@ extern "C" __global__ void __launch_bounds__(MOST_THREADS, BLOCKS)
 program_count(const __grid_constant__ Program program, const u32* __restrict__ lo, const u32* __restrict__ hi, u32 first,
               u32 positions, u32 exists_only, u32 by_slice, u32* __restrict__ counts, u32* __restrict__ fault) {
     __shared__ Tape tape;
-    translate(program, tape);
+    __shared__ PlainTape plain;
+    translate(program, tape, true);
+    translate_plain(program, tape, plain);
     const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
     const bool none = i >= positions;
     const u32 searching = first + i;
@@ -47,7 +49,8 @@ program_count(const __grid_constant__ Program program, const u32* __restrict__ l
     u32 end = none ? 0 : hi[searching];
     cut_to_slice(next, end);
     CountPairs count = {exists_only != 0, 0};
-    if (walk(program, tape, registers_of(program), count_way(next, end), searching - threadIdx.x % WARP, next, end, count)) {
+    if (walk_mostly_plain(program, tape, plain, registers_of(program), count_way(next, end), searching - threadIdx.x % WARP, next,
+                          end, count)) {
         atomicOr(fault, 1);
     }
     const u32 found = exists_only != 0 ? min(count.count, 1u) : count.count;
@@ -116,7 +119,7 @@ program_expand(const __grid_constant__ Program program, const u32* __restrict__ 
                const u64* __restrict__ offsets, const u32* __restrict__ slice_offsets, const u32* __restrict__ sorted_rows,
                u32 first, u32 positions, u64 from, u32 len, u32* __restrict__ out_sorted, u32* __restrict__ fault) {
     __shared__ Tape tape;
-    translate(program, tape);
+    translate(program, tape, true);
     const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
     const bool none = i >= positions;
     const u32 searching = first + i;
@@ -156,7 +159,7 @@ extern "C" __global__ void __launch_bounds__(MOST_THREADS, BLOCKS)
 program_filter(const __grid_constant__ Program program, const u32* __restrict__ sorted_rows,
                const u32* __restrict__ searching_rows, u32 n, u32* __restrict__ keep, u32* __restrict__ fault) {
     __shared__ Tape tape;
-    translate(program, tape);
+    translate(program, tape, false);
     const u32 lane = threadIdx.x % WARP;
     const u32 first = (blockIdx.x * blockDim.x + threadIdx.x - lane) * PAIRS + lane;
     const u32 left = n > first ? n - first : 0;

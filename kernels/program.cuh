@@ -31,10 +31,10 @@ struct Instruction {
     u64 constant;
 };
 
-// `registers`: those that steps may store to, from 0 on. The lengths are those of the columns, at least 1.
+// `columns`: of the sorted side, then of the searching one. `registers`: those that steps may store to, from 0 on. The lengths
+// are those of the columns, at least 1.
 struct Program {
-    ProgramColumn sorted[MAX_COLUMNS];
-    ProgramColumn searching[MAX_COLUMNS];
+    ProgramColumn columns[2 * MAX_COLUMNS];
     Instruction instructions[MAX_INSTRUCTIONS];
     u32 count;
     u32 registers;
@@ -50,15 +50,9 @@ __device__ __forceinline__ bool is_float(Kind kind) {
     return kind == Kind::F32 || kind == Kind::F64;
 }
 
-// Bits of a value in memory.
+// Bits of a value in memory, by the logarithms that the digits are: a switch would be a tree of branches in every step.
 __device__ __forceinline__ u32 width_of(Kind kind) {
-    switch (kind) {
-        case Kind::I8: case Kind::U8: return 8;
-        case Kind::I16: case Kind::U16: return 16;
-        case Kind::I32: case Kind::U32: case Kind::F32: return 32;
-        case Kind::BOOL: return 1;
-        default: return 64;
-    }
+    return 1u << (0x06565436543ull >> 4 * u32(kind) & 7);
 }
 
 // How the low 32 bits become the word of an integer of up to 32 bits (or an F32).

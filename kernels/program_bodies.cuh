@@ -4,19 +4,12 @@
 #include "program_pairs.cuh"
 #include "program_values.cuh"
 
-// `a[p] = with(a[p], b(p))` of integers of a kind, wrapping in its width.
+// `a[p] = with(a[p], b(p))`.
 template <typename Second, typename With>
-__device__ __forceinline__ void integers(Kind kind, u64 (&a)[PAIRS], Second b, With with) {
+__device__ __forceinline__ void each_pair(u64 (&a)[PAIRS], Second b, With with) {
 #pragma unroll
     for (u32 p = 0; p < PAIRS; p++) {
         a[p] = with(a[p], b(p));
-    }
-    if (!is_wide(kind)) {
-        const Extension extension(kind);
-#pragma unroll
-        for (u32 p = 0; p < PAIRS; p++) {
-            a[p] = extension(u32(a[p]));
-        }
     }
 }
 
@@ -86,22 +79,6 @@ __device__ __forceinline__ u32 any_floats(Code code, u64 (&a)[PAIRS], u64 (&b)[P
     });
 }
 
-// ADD, SUB and MUL of F64. Of finite values they make no NaN; `special` is set where others are, and nothing else is done.
-template <typename Second, typename With>
-__device__ __forceinline__ void finite_doubles(u64 (&a)[PAIRS], Second b, With with, bool& special) {
-    const f64 above = Double::of(0x7FF0ull << 48);
-#pragma unroll
-    for (u32 p = 0; p < PAIRS; p++) {
-        special |= !(fabs(Double::of(a[p])) < above) | !(fabs(Double::of(b(p))) < above);
-    }
-    if (!special) {
-#pragma unroll
-        for (u32 p = 0; p < PAIRS; p++) {
-            a[p] = Double::word(with(Double::of(a[p]), Double::of(b(p))));
-        }
-    }
-}
-
 template <typename Second, typename Key>
 __device__ __forceinline__ u32 compare(Order order, const u64 (&a)[PAIRS], Second b, Key key) {
     switch (order) {
@@ -111,25 +88,56 @@ __device__ __forceinline__ u32 compare(Order order, const u64 (&a)[PAIRS], Secon
     }
 }
 
-// The bodies that most programs are made of; false for any other, and where special floats need another one.
-template <typename Second>
-__device__ __forceinline__ bool run_common(const Step& step, u64 (&a)[PAIRS], Second b, u32& truth) {
-    bool special = false;
-    switch (step.body) {
-        case Body::ADD_INT: integers(step.kind, a, b, [](u64 x, u64 y) { return x + y; }); return true;
-        case Body::SUB_INT: integers(step.kind, a, b, [](u64 x, u64 y) { return x - y; }); return true;
-        case Body::MUL_INT: integers(step.kind, a, b, [](u64 x, u64 y) { return x * y; }); return true;
-        case Body::ADD_F64: finite_doubles(a, b, Double::add, special); return !special;
-        case Body::SUB_F64: finite_doubles(a, b, Double::sub, special); return !special;
-        case Body::MUL_F64: finite_doubles(a, b, Double::mul, special); return !special;
-        case Body::COMPARE_SIGNED: truth = compare(step.order, a, b, [](u64 word) { return i64(word); }); return true;
-        case Body::COMPARE_F64:
+// A comparison of floats; `nan` is set where one is no number, and the answer then of no use.
+template <typename Float, typename Second>
+__device__ __forceinline__ u32 compare_floats(Order order, const u64 (&a)[PAIRS], Second b, bool& nan) {
 #pragma unroll
-            for (u32 p = 0; p < PAIRS; p++) {
-                special |= is_nan(Double::of(a[p])) | is_nan(Double::of(b(p)));
-            }
-            truth = compare(step.order, a, b, Double::of);
-            return !special;
-        default: return false;
+    for (u32 p = 0; p < PAIRS; p++) {
+        nan |= is_nan(Float::of(a[p])) | is_nan(Float::of(b(p)));
     }
+    return compare(order, a, b, Float::of);
+}
+
+// Arithmetic that most programs are made of, and that takes one word for all pairs. Floats are calculated with as the GPU does:
+// a NaN goes on as some NaN until a comparison comes across it.
+template <typename Second>
+__device__ __forceinline__ void run_arithmetic(Body body, u64 (&a)[PAIRS], Second b) {
+    const auto doubles = [&](auto with) {
+        each_pair(a, b, [&](u64 x, u64 y) { return Double::word(with(Double::of(x), Double::of(y))); });
+    };
+    const auto singles = [&](auto with) {
+        each_pair(a, b, [&](u64 x, u64 y) { return Single::word(with(Single::of(x), Single::of(y))); });
+    };
+    switch (body) {
+        case Body::ADD_INT: each_pair(a, b, [](u64 x, u64 y) { return x + y; }); return;
+        case Body::SUB_INT: each_pair(a, b, [](u64 x, u64 y) { return x - y; }); return;
+        case Body::MUL_INT: each_pair(a, b, [](u64 x, u64 y) { return x * y; }); return;
+        case Body::ADD_F64: doubles(Double::add); return;
+        case Body::SUB_F64: doubles(Double::sub); return;
+        case Body::MUL_F64: doubles(Double::mul); return;
+        case Body::ADD_F32: singles(Single::add); return;
+        case Body::SUB_F32: singles(Single::sub); return;
+        default: singles(Single::mul); return;
+    }
+}
+
+// The comparisons of the same sort; one that comes across a NaN sets `nan`.
+template <typename Second>
+__device__ __forceinline__ u32 run_comparison(Body body, Order order, const u64 (&a)[PAIRS], Second b, bool& nan) {
+    switch (body) {
+        case Body::COMPARE_SIGNED: return compare(order, a, b, [](u64 word) { return i64(word); });
+        case Body::COMPARE_F64: return compare_floats<Double>(order, a, b, nan);
+        default: return compare_floats<Single>(order, a, b, nan);
+    }
+}
+
+template <typename Second>
+__device__ __forceinline__ u32 run_common(Body body, Order order, u64 (&a)[PAIRS], Second b, bool& nan) {
+    if (body >= Body::COMPARE_SIGNED) {
+        return run_comparison(body, order, a, b, nan);
+    }
+    if (body >= Body::ADD_INT) {
+        run_arithmetic(body, a, b);
+    }
+    return 0;
 }

@@ -25,6 +25,13 @@ __device__ __forceinline__ u32 opaque(u32 value) {
     return value;
 }
 
+// The same of a pointer, so that what lies at constant distances from it is loaded from there.
+template <typename Value>
+__device__ __forceinline__ const Value* opaque(const Value* pointer) {
+    asm volatile("" : "+l"(pointer));
+    return pointer;
+}
+
 // A value of up to 32 bits, from the word in memory that it lies in.
 __device__ __forceinline__ u32 narrow_at(const ProgramColumn& column, u32 width, u32 position) {
     const u64 bit = u64(position) * width;
@@ -57,11 +64,22 @@ __device__ __forceinline__ void load_words(const ProgramColumn& column, Position
     }
 }
 
-// Vectors of a column's values from position `base` on.
-template <typename Vector>
-__device__ __forceinline__ Vector vector_at(const ProgramColumn& column, u32 base, u32 k) {
-    constexpr u32 LENGTH = sizeof(Vector) / sizeof(Vector::x);
-    return __ldg(static_cast<const Vector*>(column.values) + base / LENGTH + k);
+// The bits of pairs at `position(p)`, some of them at a time: the code is there several times.
+template <typename Position>
+__device__ __forceinline__ u32 scattered_bits(const u32* bits, Position position) {
+    constexpr u32 SOME = 4;
+    u32 all = 0;
+#pragma unroll 1
+    for (u32 first = 0; first < PAIRS; first += SOME) {
+        u32 some = 0;
+#pragma unroll
+        for (u32 k = 0; k < SOME; k++) {
+            const u32 at = position(first + k);
+            some |= (__ldg(bits + at / 32) >> at % 32 & 1) << k;
+        }
+        all |= some << first;
+    }
+    return all;
 }
 
 // Sorted positions `base + p * step` beside searching position `searching`. `aligned`: the same 16 for all lanes, from a
@@ -73,20 +91,27 @@ struct RangePairs {
     u32 searching, base, step, last;
     bool aligned;
 
-    __device__ __forceinline__ void sorted_words(const ProgramColumn& column, u64 (&words)[PAIRS]) const {
-        const u32 width = width_of(Kind(column.kind));
-        if (aligned && width == 64) {
+    // The words of a 64-bit column of the sorted side, where they lie in line.
+    __device__ __forceinline__ bool in_line() const { return aligned; }
+
+    __device__ __forceinline__ void wide_words(const ProgramColumn& column, u64 (&words)[PAIRS]) const {
+        const ulonglong2* const vectors = opaque(static_cast<const ulonglong2*>(column.values) + base / 2);
 #pragma unroll
-            for (u32 p = 0; p < PAIRS; p += 2) {
-                const ulonglong2 two = vector_at<ulonglong2>(column, base, p / 2);
-                words[p] = two.x;
-                words[p + 1] = two.y;
-            }
-        } else if (aligned && width == 32) {
-            const Extension extension(Kind(column.kind));
+        for (u32 p = 0; p < PAIRS; p += 2) {
+            const ulonglong2 two = __ldg(vectors + p / 2);
+            words[p] = two.x;
+            words[p + 1] = two.y;
+        }
+    }
+
+    __device__ __forceinline__ void sorted_words(const ProgramColumn& column, u64 (&words)[PAIRS]) const {
+        if (aligned && width_of(Kind(column.kind)) == 32) {
+            const uint4* const vectors = opaque(static_cast<const uint4*>(column.values) + base / 4);
+            const u32 sign_mask = is_signed(Kind(column.kind)) ? ~0u : 0;
+            const auto extension = [&](u32 low) { return u64(u32(i32(low) >> 31) & sign_mask) << 32 | low; };
 #pragma unroll
             for (u32 p = 0; p < PAIRS; p += 4) {
-                const uint4 four = vector_at<uint4>(column, base, p / 4);
+                const uint4 four = __ldg(vectors + p / 4);
                 words[p] = extension(four.x);
                 words[p + 1] = extension(four.y);
                 words[p + 2] = extension(four.z);
@@ -105,17 +130,11 @@ struct RangePairs {
             return __funnelshift_r(__ldg(bits + at), __ldg(bits + min(at + 1, last / 32)), from) & ALL_PAIRS;
         }
         const u32 from = opaque(base);
-        return each_bit([&](u32 p) { return bit_at(bits, min(from + p * step, last)); });
+        return scattered_bits(bits, [&](u32 p) { return min(from + p * step, last); });
     }
 
-    __device__ __forceinline__ u64 searching_word(const ProgramColumn& column) const { return load_word(column, searching); }
-
-    __device__ __forceinline__ void searching_words(const ProgramColumn& column, u64 (&words)[PAIRS]) const {
-        const u64 word = searching_word(column);
-#pragma unroll
-        for (u32 p = 0; p < PAIRS; p++) {
-            words[p] = word;
-        }
+    __device__ __forceinline__ u64 searching_word(const ProgramColumn& column, bool wide) const {
+        return wide ? __ldg(static_cast<const u64*>(column.values) + searching) : load_word(column, searching);
     }
 
     __device__ __forceinline__ u32 searching_bits(const u32* bits) const { return bit_at(bits, searching) ? ALL_PAIRS : 0; }
@@ -134,21 +153,21 @@ struct ListedPairs {
         return [rows, from = opaque(first), last = last](u32 p) { return __ldg(rows + min(from + p * WARP, last)); };
     }
 
+    __device__ __forceinline__ bool in_line() const { return false; }
+
+    __device__ __forceinline__ void wide_words(const ProgramColumn&, u64 (&)[PAIRS]) const {}
+
     __device__ __forceinline__ void sorted_words(const ProgramColumn& column, u64 (&words)[PAIRS]) const {
         load_words(column, at(sorted_rows), words);
     }
 
-    __device__ __forceinline__ u32 sorted_bits(const u32* bits) const {
-        const auto row = at(sorted_rows);
-        return each_bit([&](u32 p) { return bit_at(bits, row(p)); });
-    }
+    __device__ __forceinline__ u32 sorted_bits(const u32* bits) const { return scattered_bits(bits, at(sorted_rows)); }
 
     __device__ __forceinline__ void searching_words(const ProgramColumn& column, u64 (&words)[PAIRS]) const {
         load_words(column, at(searching_rows), words);
     }
 
     __device__ __forceinline__ u32 searching_bits(const u32* bits) const {
-        const auto row = at(searching_rows);
-        return each_bit([&](u32 p) { return bit_at(bits, row(p)); });
+        return scattered_bits(bits, at(searching_rows));
     }
 };

@@ -1,7 +1,7 @@
 // How a warp walks the ranges of its 32 searching positions, so that its lanes have pairs to judge.
 #pragma once
 
-#include "program_machine.cuh"
+#include "program_plain.cuh"
 
 constexpr u32 NOWHERE = 0xFFFFFFFFu;
 // Sorted positions that a warp judges at once beside one searching position.
@@ -67,6 +67,13 @@ __device__ __forceinline__ Way expand_way(u32 next, u32 end) {
     return by_row / 2 <= apart ? Way::ROW_BY_ROW : Way::APART;
 }
 
+// The pairs of sorted positions from `at` on that are in `next .. stop`.
+__device__ __forceinline__ u32 pairs_within(u32 at, u32 next, u32 stop) {
+    const u32 left = at < stop ? stop - at : 0;
+    const u32 before = next > at ? min(next - at, PAIRS) : 0;
+    return ALL_PAIRS >> (PAIRS - min(left, PAIRS)) & ALL_PAIRS << before;
+}
+
 // Walks each lane's range `next .. end` of the sorted positions beside its searching position, the warp's first of which is
 // `searching`, and hands the pairs that pass to `take`, for each row in ascending order: `take.own(base, passing)` the lane's
 // own row's at `base + p`; `take.row(lane, base, passing)` those of the row of `lane` at `base + 32 p`. True comes back when that
@@ -94,19 +101,16 @@ __device__ __forceinline__ bool walk(const Program& program, const Tape& tape, c
         pairs.searching = searching + lane;
     }
     while (__any_sync(ALL_LANES, at < stop)) {
+        pairs.base = by_row ? at + threadIdx.x % WARP : at;
+        pairs.aligned = together && at + (PAIRS - 1) <= pairs.last;
+        const Flags is = run(program, tape, registers, pairs);
         u32 active;
         if (by_row) {
-            pairs.base = at + threadIdx.x % WARP;
             const u32 left = stop > pairs.base ? stop - pairs.base : 0;
             active = ALL_PAIRS >> (PAIRS - min((left + WARP - 1) / WARP, PAIRS));
         } else {
-            const u32 left = at < stop ? stop - at : 0;
-            const u32 before = next > at ? min(next - at, PAIRS) : 0;
-            active = ALL_PAIRS >> (PAIRS - min(left, PAIRS)) & ALL_PAIRS << before;
-            pairs.base = at;
-            pairs.aligned = together && at + (PAIRS - 1) <= pairs.last;
+            active = pairs_within(at, next, stop);
         }
-        const Flags is = run(program, tape, registers, pairs);
         const u32 passing = is.truth & active;
         faulted |= (is.fault & active) != 0;
         if (by_row) {
@@ -123,5 +127,43 @@ __device__ __forceinline__ bool walk(const Program& program, const Tape& tape, c
             at += PAIRS;
         }
     }
+    return faulted;
+}
+
+// Walks together what a plain program runs on: up to where sorted positions end, or to a NaN. Returns where it stopped, which is
+// the same for all lanes; `next` and `end` are what is left.
+template <typename Take>
+__device__ __forceinline__ u32 walk_plain(const Program& program, const PlainTape& plain, const Registers& registers, u32 searching,
+                                          u32& next, u32& end, Take& take) {
+    const u32 row = min(searching + threadIdx.x % WARP, program.searching_len - 1);
+    u32 at = warp_min(next < end ? next : NOWHERE) / PAIRS * PAIRS;
+    while (at + (PAIRS - 1) < program.sorted_len && __any_sync(ALL_LANES, at < end)) {
+        u32 passing;
+        const bool ran = run_plain(plain, registers, row, at, passing);
+        if (!__all_sync(ALL_LANES, ran)) {
+            break;
+        }
+        end = take.own(at, passing & pairs_within(at, next, end)) ? 0 : end;
+        at += PAIRS;
+    }
+    next = max(next, at);
+    return at;
+}
+
+// As walk; what a plain program can run on is walked by walk_plain, and the rest between.
+template <typename Take>
+__device__ __forceinline__ bool walk_mostly_plain(const Program& program, const Tape& tape, const PlainTape& plain,
+                                                  const Registers& registers, Way way, u32 searching, u32 next, u32 end, Take& take) {
+    const bool apart = plain.count != 0 && way == Way::TOGETHER;
+    bool faulted = false;
+    do {
+        u32 until = end;
+        if (apart) {
+            const u32 at = walk_plain(program, plain, registers, searching, next, end, take);
+            until = min(end, at + PAIRS);
+        }
+        faulted |= walk(program, tape, registers, way, searching, next, until, take);
+        next = max(next, until);
+    } while (__any_sync(ALL_LANES, next < end));
     return faulted;
 }
