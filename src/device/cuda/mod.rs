@@ -8,6 +8,7 @@
 //! values.rs    columns across the border
 //! keys.rs rows.rs sort.rs scan.rs range.rs zones.rs wavelet.rs tiles.rs program.rs fold.rs    one for each family of kernels
 //! count.rs     which way counts tested matches soonest: a walk, an index, or tiles
+//! launches.rs  candidates tested in launches that a cancelled query ends after
 //! tuples.rs    rows as tuples of words, sorted and found: key_words.rs groups.rs by equality, ranks.rs by order
 //! twin.rs      what has no kernel, or no type here: the host's primitive, with its arguments brought down
 //! ```
@@ -24,6 +25,7 @@ mod gpu;
 mod groups;
 mod key_words;
 mod keys;
+mod launches;
 mod program;
 mod queue;
 mod range;

@@ -14,6 +14,7 @@ use cudarc::driver::result;
 
 use self::arg::ProgramArg;
 use super::driver::failed;
+use super::launches::{Tester, Written};
 use super::queue::{Memory, Queue, Shape};
 use super::rows::memory;
 use super::scan::INCLUSIVE_U32;
@@ -125,17 +126,26 @@ impl Queue {
         }
         let out_sorted = self.alloc(len * 4, "output pairs")?;
         let out_searching = self.alloc(len * 4, "output pairs")?;
-        let out = (from, len, &out_sorted);
-        self.in_launches(
-            positions.len(),
-            TOGETHER,
-            FIRST_CANDIDATES / n.max(1),
-            go_on,
-            |first, count| {
-                let first = positions.start + first;
-                self.run_positions(matches, &program, offsets, first..first + count, out)
-            },
-        )?;
+        // The counts saw each candidate, so none is for the host.
+        let fault = self.zeroed(4, "output pairs")?;
+        let tester = Tester {
+            count: "program_count",
+            expand: "program_expand",
+            by: &program,
+            fault: Some(&fault),
+        };
+        let written = Written {
+            from,
+            len,
+            sorted: &out_sorted,
+        };
+        let most = FIRST_CANDIDATES / n.max(1);
+        self.in_launches(positions.len(), TOGETHER, most, go_on, |first, count| {
+            let first = positions.start + first;
+            let (shape, positions) = (self.runners(&program, count), first..first + count);
+            // SAFETY: the program's columns are by sorted and by searching position, offsets come from program_count.
+            unsafe { self.expand_positions(&tester, shape, matches, offsets, positions, written) }
+        })?;
         let args = [
             memory(&matches.searching.rows)?.into(),
             memory(offsets)?.into(),
@@ -150,60 +160,6 @@ impl Queue {
             searching: Buffer::cuda(out_searching, len),
             sorted: Buffer::cuda(out_sorted, len),
         }))
-    }
-
-    /// Writes the sorted rows of those of the pairs `from .. from + len` that are of some searching positions, each at its place
-    /// in `out`.
-    fn run_positions(
-        self: &Arc<Self>,
-        matches: Matches<'_>,
-        program: &ProgramArg,
-        offsets: &Buffer<u64>,
-        positions: Range<usize>,
-        (from, len, out): (u64, usize, &Memory),
-    ) -> Result<()> {
-        let (first, count) = (positions.start as u32, positions.len());
-        // The counts saw each candidate, so none is for the host.
-        let fault = self.zeroed(4, "output pairs")?;
-        let [lo, hi] = [memory(&matches.ranges.lo)?, memory(&matches.ranges.hi)?];
-        let shape = self.runners(program, count);
-        let slices = match shape.slices {
-            1 => None,
-            slices => {
-                let counts = self.zeroed(slices as usize * count * 4, "output pairs")?;
-                let args = [
-                    lo.into(),
-                    hi.into(),
-                    first.into(),
-                    (count as u32).into(),
-                    0u32.into(),
-                    1u32.into(),
-                    (&counts).into(),
-                    (&fault).into(),
-                ];
-                // SAFETY: as in program_count; `counts` holds a word for each slice and position.
-                unsafe { self.launch_with("program_count", shape, Some(program), &args)? };
-                let args = [(&counts).into(), (count as u32).into(), slices.into()];
-                // SAFETY: the same.
-                unsafe { self.launch("zones_slice_offsets", Shape::each(count), &args)? };
-                Some(counts)
-            }
-        };
-        let args = [
-            lo.into(),
-            hi.into(),
-            memory(offsets)?.into(),
-            slices.as_ref().into(),
-            memory(&matches.sorted.rows)?.into(),
-            first.into(),
-            (count as u32).into(),
-            from.into(),
-            (len as u32).into(),
-            out.into(),
-            (&fault).into(),
-        ];
-        // SAFETY: as in program_count; offsets come from its counts, so each pair has its place in `out`.
-        unsafe { self.launch_with("program_expand", shape, Some(program), &args) }
     }
 
     /// Counts in pieces of the candidates that tests let through.

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
 
 use cudarc::driver::DeviceRepr;
 
 use super::CudaDevice;
+use super::launches::{Tester, Written};
 use super::queue::{Memory, Queue, Shape};
 use super::range::op_code;
 use super::rows::memory;
@@ -30,9 +30,6 @@ const SAMPLED_LEAVES: usize = 16;
 
 /// Candidates of the first launch of a walk or of tiles: some 25 ms on an H200, should it have to test all of them.
 pub(super) const FIRST_CANDIDATES: usize = 1 << 36;
-/// How long a launch should take: a query that is cancelled ends after one.
-const LAUNCH_TIME: Duration = Duration::from_millis(20);
-
 /// Keys at each position, and zones: level 0 of 64 keys, every further level of 8 zones of the one below, the last of 8 at most.
 #[derive(Debug)]
 pub(crate) struct ZonedKeys {
@@ -201,31 +198,6 @@ impl Queue {
         Ok(leaves * (m as f64 / sample.max(1) as f64))
     }
 
-    /// Launches what counts `positions` searching positions from `first` on, for all `m` of them: at first `most`, later as many
-    /// as take a few milliseconds, while `go_on` allows it. But for the last ones they are multiples of `together`.
-    pub(super) fn in_launches(
-        &self,
-        m: usize,
-        together: usize,
-        mut most: usize,
-        go_on: &dyn Fn() -> Result<()>,
-        mut launch: impl FnMut(usize, usize) -> Result<()>,
-    ) -> Result<()> {
-        let mut first = 0;
-        while first < m {
-            let positions = most.next_multiple_of(together).max(together).min(m - first);
-            let begun = Instant::now();
-            launch(first, positions)?;
-            first += positions;
-            if first < m {
-                self.wait()?;
-                go_on()?;
-                most = next_launch(positions, begun.elapsed());
-            }
-        }
-        Ok(())
-    }
-
     /// Candidates that pass all tests, by searching position; `None` for more tests than a kernel takes. Where there are
     /// many it goes on while `go_on` allows it.
     pub(super) fn zones_count(
@@ -284,28 +256,6 @@ impl Queue {
         Ok(Some(Buffer::cuda(counts, m)))
     }
 
-    /// Searching positions that have pairs among those numbered `from .. from + len`, and others between them.
-    pub(super) fn window(
-        self: &Arc<Self>,
-        offsets: &Buffer<u64>,
-        from: u64,
-        len: usize,
-    ) -> Result<Range<usize>> {
-        let window = self.alloc(8, "output pairs")?;
-        let args = [
-            memory(offsets)?.into(),
-            (offsets.len() as u32 - 1).into(),
-            from.into(),
-            (from + len as u64).into(),
-            (&window).into(),
-        ];
-        // SAFETY: offsets are one more than the positions; the window lies below their total.
-        unsafe { self.launch("expand_window", Shape::blocks_of(1, 1, 32), &args)? };
-        let window = self.read_word(&window, 0)?;
-        let (first, end) = (window as u32 as usize, (window >> 32) as usize);
-        Ok(first..end.max(first))
-    }
-
     /// The pairs `from .. from + len`; `None` for more tests than a kernel takes.
     pub(super) fn zones_expand(
         self: &Arc<Self>,
@@ -324,10 +274,24 @@ impl Queue {
         if len > 0 {
             let window = self.window(offsets, from, len)?;
             let most = FIRST_CANDIDATES / n.max(1);
-            let out = (from, len, &out_sorted);
+            let tester = Tester {
+                count: "zones_count",
+                expand: "zones_expand",
+                by: &tests,
+                fault: None,
+            };
+            let written = Written {
+                from,
+                len,
+                sorted: &out_sorted,
+            };
             self.in_launches(window.len(), WALKED, most, go_on, |first, positions| {
                 let first = window.start + first;
-                self.expand_positions(matches, &tests, offsets, first..first + positions, out)
+                let (shape, positions) = (self.walkers(positions, n), first..first + positions);
+                // SAFETY: the tests' keys are by sorted and by searching position, offsets come from zones_count.
+                unsafe {
+                    self.expand_positions(&tester, shape, matches, offsets, positions, written)
+                }
             })?;
             let offsets = memory(offsets)?;
             let args = [
@@ -346,62 +310,6 @@ impl Queue {
             sorted: Buffer::cuda(out_sorted, len),
         }))
     }
-
-    /// Writes the sorted rows of those of the pairs `from .. from + len` that are of some searching positions, each at its place
-    /// in `out`.
-    fn expand_positions(
-        self: &Arc<Self>,
-        matches: Matches<'_>,
-        tests: &ZoneTests,
-        offsets: &Buffer<u64>,
-        positions: Range<usize>,
-        (from, len, out): (u64, usize, &Memory),
-    ) -> Result<()> {
-        let (first, count) = (positions.start as u32, positions.len());
-        let [lo, hi] = [memory(&matches.ranges.lo)?, memory(&matches.ranges.hi)?];
-        let shape = self.walkers(count, matches.sorted.len());
-        let slices = match shape.slices {
-            1 => None,
-            slices => {
-                let counts = self.zeroed(slices as usize * count * 4, "output pairs")?;
-                let args = [
-                    lo.into(),
-                    hi.into(),
-                    first.into(),
-                    (count as u32).into(),
-                    0u32.into(),
-                    1u32.into(),
-                    (&counts).into(),
-                ];
-                // SAFETY: as for zones_count; `counts` holds a word for each slice and position.
-                unsafe { self.launch_with("zones_count", shape, Some(tests), &args)? };
-                let args = [(&counts).into(), (count as u32).into(), slices.into()];
-                // SAFETY: the same.
-                unsafe { self.launch("zones_slice_offsets", Shape::each(count), &args)? };
-                Some(counts)
-            }
-        };
-        let args = [
-            lo.into(),
-            hi.into(),
-            memory(offsets)?.into(),
-            slices.as_ref().into(),
-            memory(&matches.sorted.rows)?.into(),
-            first.into(),
-            (count as u32).into(),
-            from.into(),
-            (len as u32).into(),
-            out.into(),
-        ];
-        // SAFETY: as for zones_count; offsets come from its counts, so each pair has its place in `out`.
-        unsafe { self.launch_with("zones_expand", shape, Some(tests), &args) }
-    }
-}
-
-/// How many positions the next launch takes, after one of so many took so long.
-fn next_launch(positions: usize, took: Duration) -> usize {
-    let times = LAUNCH_TIME.as_secs_f64() / took.as_secs_f64();
-    (positions as f64 * times.clamp(0.25, 8.0)) as usize
 }
 
 impl CudaDevice {
