@@ -24,20 +24,10 @@ use crate::error::{BowtieError, Result};
 use crate::exec::ahead::Arriving;
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::residual;
+use crate::exec::tile::Tile;
 use crate::ops::theta::{RowPairs, Search, SortedSide};
 use crate::spec::{JoinSpec, Side};
 use crate::stream::StagedChunk;
-
-/// A side of a tile no longer than this is not halved: memory that does not hold it holds nothing useful.
-const LEAST_ROWS: usize = 64;
-
-/// A tile to be done.
-#[derive(Debug, Clone)]
-struct Tile {
-    left_chunk: usize,
-    left: Range<usize>,
-    right: Range<usize>,
-}
 
 /// A tile on the device, searched and counted.
 #[derive(Debug)]
@@ -309,7 +299,7 @@ impl Matrix {
                 true => pairs.div_ceil(self.device.tested_pairs()).max(1) as usize,
                 false => 1,
             };
-            cut(&tile, self.spec.theta.sorted.other(), parts)
+            tile.cut(self.spec.theta.sorted.other(), parts)
         };
         let mut tiles: Vec<Tile> = tiles.into_iter().flat_map(tiles_of).collect();
         // Go on with the left chunk that is still resident: down one column of the matrix, up the next.
@@ -352,7 +342,7 @@ impl Matrix {
                     return Ok(Some(searched));
                 }
                 Err(error) if error.is_out_of_device_memory() => {
-                    if !self.halve(tile) {
+                    if !self.halve(&tile) {
                         return Err(error);
                     }
                 }
@@ -365,16 +355,15 @@ impl Matrix {
     /// Puts a tile back in two halves, after a refused lease; false when it cannot be cut any more. Nothing of the tile may
     /// have come out yet.
     pub(super) fn put_back(&mut self, searched: &SearchedTile) -> bool {
-        self.halve(searched.tile.clone())
+        self.halve(&searched.tile)
     }
 
-    fn halve(&mut self, tile: Tile) -> bool {
-        if tile.left.len().max(tile.right.len()) <= LEAST_ROWS {
+    fn halve(&mut self, tile: &Tile) -> bool {
+        let Some((first, second)) = tile.halves() else {
             return false;
-        }
+        };
         self.resident_left = None;
         self.resident_right = None;
-        let (first, second) = halves(tile);
         self.tiles.push(second);
         self.tiles.push(first);
         true
@@ -474,42 +463,4 @@ impl Matrix {
             tile: tile.clone(),
         })
     }
-}
-
-/// The tile cut across one side, into so many parts at most.
-fn cut(tile: &Tile, side: Side, parts: usize) -> Vec<Tile> {
-    let rows = match side {
-        Side::Left => &tile.left,
-        Side::Right => &tile.right,
-    };
-    let len = rows.len().div_ceil(parts).max(1);
-    let begins = rows.clone().step_by(len);
-    let of = |begin: usize| {
-        let part = begin..(begin + len).min(rows.end);
-        let mut tile = tile.clone();
-        match side {
-            Side::Left => tile.left = part,
-            Side::Right => tile.right = part,
-        }
-        tile
-    };
-    match rows.is_empty() {
-        true => vec![tile.clone()],
-        false => begins.map(of).collect(),
-    }
-}
-
-/// The tile cut across its longer side.
-fn halves(tile: Tile) -> (Tile, Tile) {
-    let cut = |range: &Range<usize>| {
-        let middle = range.start + range.len() / 2;
-        (range.start..middle, middle..range.end)
-    };
-    let (mut first, mut second) = (tile.clone(), tile.clone());
-    if tile.left.len() >= tile.right.len() {
-        (first.left, second.left) = cut(&tile.left);
-    } else {
-        (first.right, second.right) = cut(&tile.right);
-    }
-    (first, second)
 }

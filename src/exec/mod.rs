@@ -15,6 +15,7 @@ mod partitions;
 mod pieces;
 mod residual;
 mod runs;
+mod tile;
 mod upload;
 
 use std::sync::Arc;

@@ -86,6 +86,29 @@ impl Queue {
         Ok(first..end.max(first))
     }
 
+    /// The searching rows of the pairs `from .. from + len`.
+    pub(super) fn expand_searching(
+        self: &Arc<Self>,
+        matches: Matches<'_>,
+        offsets: &Buffer<u64>,
+        from: u64,
+        len: usize,
+    ) -> Result<Buffer<u32>> {
+        let m = matches.ranges.rows();
+        let out = self.alloc(len * 4, "output pairs")?;
+        let args = [
+            memory(&matches.searching.rows)?.into(),
+            memory(offsets)?.into(),
+            (m as u32).into(),
+            from.into(),
+            (len as u32).into(),
+            (&out).into(),
+        ];
+        // SAFETY: offsets are one more than the searching positions; `out` holds len words.
+        unsafe { self.launch("expand_searching", self.expansion(len + m), &args)? };
+        Ok(Buffer::cuda(out, len))
+    }
+
     /// Writes the sorted rows of those pairs of a window that are of some searching positions, each at its place. `shape` is how
     /// the kernels are spread over so many positions.
     ///

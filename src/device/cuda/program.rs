@@ -125,7 +125,6 @@ impl Queue {
             return self.expand_tested(matches, &program, offsets, positions, (from, len), go_on);
         }
         let out_sorted = self.alloc(len * 4, "output pairs")?;
-        let out_searching = self.alloc(len * 4, "output pairs")?;
         // The counts saw each candidate, so none is for the host.
         let fault = self.zeroed(4, "output pairs")?;
         let tester = Tester {
@@ -146,18 +145,8 @@ impl Queue {
             // SAFETY: the program's columns are by sorted and by searching position, offsets come from program_count.
             unsafe { self.expand_positions(&tester, shape, matches, offsets, positions, written) }
         })?;
-        let args = [
-            memory(&matches.searching.rows)?.into(),
-            memory(offsets)?.into(),
-            (m as u32).into(),
-            from.into(),
-            (len as u32).into(),
-            (&out_searching).into(),
-        ];
-        // SAFETY: offsets are one more than the searching positions; `out_searching` holds len words.
-        unsafe { self.launch("expand_searching", self.expansion(len + m), &args)? };
         Ok(Some(Pairs {
-            searching: Buffer::cuda(out_searching, len),
+            searching: self.expand_searching(matches, offsets, from, len)?,
             sorted: Buffer::cuda(out_sorted, len),
         }))
     }

@@ -268,9 +268,8 @@ impl Queue {
         let Some(tests) = ZoneTests::of(matches)? else {
             return Ok(None);
         };
-        let (m, n) = (matches.ranges.rows(), matches.sorted.len());
+        let n = matches.sorted.len();
         let out_sorted = self.alloc(len * 4, "output pairs")?;
-        let out_searching = self.alloc(len * 4, "output pairs")?;
         if len > 0 {
             let window = self.window(offsets, from, len)?;
             let most = FIRST_CANDIDATES / n.max(1);
@@ -293,20 +292,13 @@ impl Queue {
                     self.expand_positions(&tester, shape, matches, offsets, positions, written)
                 }
             })?;
-            let offsets = memory(offsets)?;
-            let args = [
-                memory(&matches.searching.rows)?.into(),
-                offsets.into(),
-                (m as u32).into(),
-                from.into(),
-                (len as u32).into(),
-                (&out_searching).into(),
-            ];
-            // SAFETY: offsets are one more than the searching positions; `out_searching` holds len words.
-            unsafe { self.launch("expand_searching", self.expansion(len + m), &args)? };
         }
+        let searching = match len {
+            0 => Buffer::cuda(self.alloc(0, "output pairs")?, 0),
+            len => self.expand_searching(matches, offsets, from, len)?,
+        };
         Ok(Some(Pairs {
-            searching: Buffer::cuda(out_searching, len),
+            searching,
             sorted: Buffer::cuda(out_sorted, len),
         }))
     }

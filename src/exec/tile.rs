@@ -1,0 +1,101 @@
+//! [`Tile`]: a rectangle of the join matrix, and how it is cut.
+
+use std::ops::Range;
+
+use crate::spec::Side;
+
+/// A side of a tile no longer than this is not halved: memory that does not hold it holds nothing useful.
+const LEAST_ROWS: usize = 64;
+
+/// Rows of a left chunk by rows of the right chunk at hand, to be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Tile {
+    pub left_chunk: usize,
+    pub left: Range<usize>,
+    pub right: Range<usize>,
+}
+
+impl Tile {
+    /// The tile cut across its longer side; `None` where that would be no use any more.
+    pub(super) fn halves(&self) -> Option<(Self, Self)> {
+        let (left, right) = (self.left.len(), self.right.len());
+        if left.max(right) <= LEAST_ROWS {
+            return None;
+        }
+        let (side, rows) = match left >= right {
+            true => (Side::Left, &self.left),
+            false => (Side::Right, &self.right),
+        };
+        let middle = rows.start + rows.len() / 2;
+        Some((
+            self.with(side, rows.start..middle),
+            self.with(side, middle..rows.end),
+        ))
+    }
+
+    /// The tile cut across `side` into parts of equal length, but for the last: at most `parts`, of which none is empty unless
+    /// the tile is.
+    pub(super) fn cut(&self, side: Side, parts: usize) -> Vec<Self> {
+        let rows = match side {
+            Side::Left => &self.left,
+            Side::Right => &self.right,
+        };
+        if rows.is_empty() {
+            return vec![self.clone()];
+        }
+        let len = rows.len().div_ceil(parts.max(1));
+        let begins = rows.clone().step_by(len);
+        begins
+            .map(|begin| self.with(side, begin..(begin + len).min(rows.end)))
+            .collect()
+    }
+
+    fn with(&self, side: Side, rows: Range<usize>) -> Self {
+        let mut tile = self.clone();
+        match side {
+            Side::Left => tile.left = rows,
+            Side::Right => tile.right = rows,
+        }
+        tile
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tile(left: Range<usize>, right: Range<usize>) -> Tile {
+        Tile {
+            left_chunk: 3,
+            left,
+            right,
+        }
+    }
+
+    #[test]
+    fn halves_share_the_longer_side() {
+        let (first, second) = tile(10..111, 5..80).halves().unwrap();
+        assert_eq!(first, tile(10..60, 5..80));
+        assert_eq!(second, tile(60..111, 5..80));
+        assert_eq!(tile(0..64, 7..71).halves(), None);
+    }
+
+    #[test]
+    fn parts_cover_each_row_once() {
+        for rows in [0, 1, 2, 7, 100] {
+            for parts in [0, 1, 2, 3, 99, 1000] {
+                let whole = tile(0..5, 40..40 + rows);
+                let cut = whole.cut(Side::Right, parts);
+                assert!(cut.len() <= parts.max(1));
+                assert!(cut.iter().all(|part| part.left == whole.left));
+                let mut next = 40;
+                for part in &cut {
+                    assert_eq!(part.right.start, next);
+                    assert!(!part.right.is_empty() || rows == 0);
+                    next = part.right.end;
+                }
+                assert_eq!(next, 40 + rows);
+            }
+        }
+    }
+}
