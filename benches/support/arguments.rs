@@ -17,6 +17,7 @@ options:
   --limit <seconds>  longest single run: what would take longer is extrapolated or left out, and marked
                                                                          [20; 2 with --quick]
   --memory <size>    bowtie.device_memory, such as 256MB                [auto]
+  --set <name=value> another option of bowtie, such as chunk_rows=4000000; may stand several times
   --analyze          after each cell of this crate: the time of each phase, and the plan with its metrics
   --piecewise        also measure DataFusion's experimental piecewise merge join
   --export <dir>     write the tables as Parquet files and measure nothing";
@@ -32,6 +33,8 @@ pub struct Arguments {
     pub repeat: usize,
     pub limit: Duration,
     pub memory: Option<String>,
+    /// Names without the prefix, and values.
+    pub options: Vec<(String, String)>,
     pub analyze: bool,
     pub piecewise: bool,
     pub export: Option<PathBuf>,
@@ -53,6 +56,7 @@ impl Arguments {
             repeat: 0,
             limit: Duration::ZERO,
             memory: None,
+            options: vec![],
             analyze: false,
             piecewise: false,
             export: None,
@@ -82,6 +86,13 @@ impl Arguments {
                 "--repeat" => repeat = Some(number::<usize>(&flag, &value()?)?.max(1)),
                 "--limit" => limit = Some(number::<f64>(&flag, &value()?)?),
                 "--memory" => arguments.memory = Some(value()?),
+                "--set" => {
+                    let pair = value()?;
+                    let (name, value) = pair
+                        .split_once('=')
+                        .ok_or_else(|| format!("--set {pair}: it takes name=value"))?;
+                    arguments.options.push((name.into(), value.into()));
+                }
                 "--analyze" => arguments.analyze = true,
                 "--piecewise" => arguments.piecewise = true,
                 "--export" => arguments.export = Some(PathBuf::from(value()?)),

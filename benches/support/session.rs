@@ -85,6 +85,9 @@ impl Session {
         if let Some(memory) = &arguments.memory {
             session.set("bowtie.device_memory", memory).await?;
         }
+        for (name, value) in &arguments.options {
+            session.set(&format!("bowtie.{name}"), value).await?;
+        }
         for (key, value) in &session.engine.settings {
             session.set(key, value).await?;
         }

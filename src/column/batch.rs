@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, SchemaRef};
 
 use crate::device::{Column, Device};
 use crate::error::{BowtieError, Result};
@@ -20,16 +20,19 @@ impl DeviceBatch {
         Self { rows, columns }
     }
 
-    /// Columns of `rows` rows on their way to the device, each from its parts; `None` for one that no one needs. The batch
-    /// can be used once it was received.
+    /// Columns of `rows` rows on their way to the device, each from its parts and of the type named beside; `None` for one
+    /// that no one needs. The batch can be used once it was received.
     pub(crate) fn upload_ahead(
         device: &dyn Device,
         rows: usize,
-        columns: impl IntoIterator<Item = Option<Vec<ArrayRef>>>,
+        columns: impl IntoIterator<Item = Option<(Vec<ArrayRef>, DataType)>>,
     ) -> Result<Self> {
         let columns = columns
             .into_iter()
-            .map(|parts| parts.map(|parts| device.upload_ahead(&parts)).transpose())
+            .map(|column| {
+                let uploaded = column.map(|(parts, wanted)| device.upload_ahead(&parts, &wanted));
+                uploaded.transpose()
+            })
             .collect::<Result<_>>()?;
         Ok(Self::new(rows, columns))
     }

@@ -124,9 +124,13 @@ pub(crate) trait Device: Debug + Send + Sync {
     /// Host → device: a column from its parts, of which there is at least one.
     fn upload(&self, parts: &[ArrayRef]) -> Result<Arc<Column>>;
 
-    /// The same for work to come, beside the work at hand: the column can be used once [`Device::receive`] was called for
-    /// it.
-    fn upload_ahead(&self, parts: &[ArrayRef]) -> Result<Arc<Column>>;
+    /// Whether columns of type `from` had better be uploaded as they are and cast to `to` on the device. Only casts that
+    /// neither fail nor make a NULL of a value are.
+    fn widens(&self, from: &DataType, to: &DataType) -> bool;
+
+    /// The same as `upload` for work to come, beside the work at hand: the column can be used once [`Device::receive`] was
+    /// called for it. Its type is `wanted`: that of the parts, or one to which the device [widens](Device::widens) it.
+    fn upload_ahead(&self, parts: &[ArrayRef], wanted: &DataType) -> Result<Arc<Column>>;
 
     /// What is done from now on sees a column that was uploaded ahead.
     fn receive(&self, column: &Column) -> Result<()>;

@@ -109,14 +109,15 @@ impl DeviceExec for BowtieUploadExec {
             context.memory_pool().as_ref(),
         );
         let metrics = BaselineMetrics::new(&self.metrics, 0);
+        let device = self.device.as_ref();
+        let evaluator = Evaluator::new(&self.schema(), &self.columns.expressions, device);
         let chunker = Chunker::new(
             format!("BowtieUpload[{}]", self.side),
-            &self.schema(),
-            self.device.as_ref(),
+            &evaluator,
+            device,
             limits,
             context.memory_pool(),
         );
-        let evaluator = Evaluator::new(self.schema(), &self.columns.expressions);
         let input = partitions::evaluated(&self.input, &context, &evaluator, &metrics)?;
         // (input, chunker): the input is None once it is at its end.
         let chunks = futures::stream::try_unfold(

@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, new_empty_array};
-use arrow::compute::concat;
-use arrow::datatypes::SchemaRef;
+use arrow::compute::{cast, concat};
+use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::error::DataFusionError;
 use datafusion::execution::memory_pool::MemoryReservation;
 use parking_lot::Mutex;
@@ -25,27 +25,40 @@ pub(crate) type Parts = Arc<[ArrayRef]>;
 #[derive(Debug)]
 pub(crate) struct StagedChunk {
     rows: usize,
-    /// The columns of the plan below, then the evaluated expressions.
-    columns: Vec<Mutex<Parts>>,
+    /// The columns of the plan below, then the expressions.
+    columns: Vec<StagedColumn>,
     /// Evaluated columns that have no value on some row, and why; they are NULL then.
     pub(crate) failures: Vec<(usize, Arc<DataFusionError>)>,
     pub(crate) reservation: Arc<MemoryReservation>,
 }
 
+#[derive(Debug)]
+pub(super) enum StagedColumn {
+    Arrays(Mutex<Parts>),
+    /// Another column, which the device casts when it is uploaded.
+    Widened {
+        from: usize,
+        to: DataType,
+    },
+}
+
+impl StagedColumn {
+    pub(super) fn of(parts: Vec<ArrayRef>) -> Self {
+        Self::Arrays(Mutex::new(parts.into()))
+    }
+}
+
 impl StagedChunk {
-    /// A chunk of `rows` rows from the parts of its columns.
+    /// A chunk of `rows` rows.
     pub(super) fn new(
         rows: usize,
-        columns: impl IntoIterator<Item = Vec<ArrayRef>>,
+        columns: Vec<StagedColumn>,
         failures: Vec<(usize, Arc<DataFusionError>)>,
         reservation: MemoryReservation,
     ) -> Self {
         Self {
             rows,
-            columns: columns
-                .into_iter()
-                .map(|parts| Mutex::new(parts.into()))
-                .collect(),
+            columns,
             failures,
             reservation: Arc::new(reservation),
         }
@@ -53,8 +66,9 @@ impl StagedChunk {
 
     /// The rows of a batch.
     pub(crate) fn of(batch: &RecordBatch, reservation: MemoryReservation) -> Self {
-        let columns = batch.columns().iter().map(|array| vec![Arc::clone(array)]);
-        Self::new(batch.num_rows(), columns, vec![], reservation)
+        let columns = batch.columns().iter();
+        let columns = columns.map(|array| StagedColumn::of(vec![Arc::clone(array)]));
+        Self::new(batch.num_rows(), columns.collect(), vec![], reservation)
     }
 
     pub(crate) fn rows(&self) -> usize {
@@ -65,9 +79,19 @@ impl StagedChunk {
         self.columns.len()
     }
 
-    /// The parts of a column.
+    /// The parts of a column; of one that is to be widened, in the type that it comes from.
     pub(crate) fn parts(&self, column: usize) -> Parts {
-        Arc::clone(&self.columns[column].lock())
+        match &self.columns[column] {
+            StagedColumn::Arrays(parts) => Arc::clone(&parts.lock()),
+            StagedColumn::Widened { from, .. } => self.parts(*from),
+        }
+    }
+
+    fn data_type(&self, column: usize) -> DataType {
+        match &self.columns[column] {
+            StagedColumn::Arrays(parts) => parts.lock()[0].data_type().clone(),
+            StagedColumn::Widened { to, .. } => to.clone(),
+        }
     }
 
     /// The parts of rows `rows` of a column; one, if an empty one, when there are no rows.
@@ -108,17 +132,21 @@ impl StagedChunk {
         rows: &Range<usize>,
         needed: impl Fn(usize) -> bool,
     ) -> Result<DeviceBatch> {
-        let columns = (0..self.columns()).map(|i| needed(i).then(|| self.parts_of(i, rows)));
+        let columns = (0..self.columns())
+            .map(|i| needed(i).then(|| (self.parts_of(i, rows), self.data_type(i))));
         DeviceBatch::upload_ahead(device, rows.len(), columns)
     }
 
     /// A column as one array, which replaces its parts.
     pub(crate) fn whole(&self, column: usize) -> Result<ArrayRef> {
-        let mut parts = self
+        let staged = self
             .columns
             .get(column)
-            .ok_or_else(|| BowtieError::Internal(format!("a chunk without column {column}")))?
-            .lock();
+            .ok_or_else(|| BowtieError::Internal(format!("a chunk without column {column}")))?;
+        let mut parts = match staged {
+            StagedColumn::Arrays(parts) => parts.lock(),
+            StagedColumn::Widened { from, to } => return Ok(cast(&self.whole(*from)?, to)?),
+        };
         let array = together(&parts)?;
         if parts.len() > 1 {
             *parts = Arc::new([Arc::clone(&array)]);
@@ -137,6 +165,9 @@ impl StagedChunk {
 
     /// Mean bytes of a value of a column.
     pub(crate) fn mean_bytes(&self, column: usize) -> Result<u64> {
+        if let StagedColumn::Widened { to, .. } = &self.columns[column] {
+            return Ok(to.primitive_width().unwrap_or(8) as u64);
+        }
         let mut bytes = 0;
         for part in self.parts(column).iter() {
             bytes += mean_bytes(part)? * part.len() as u64;

@@ -1,8 +1,8 @@
-//! [`Evaluator`]: adds the key expressions to each batch; [`Chunker`]: gathers batches into chunks.
+//! [`Chunker`]: gathers batches into chunks.
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use arrow::error::ArrowError;
@@ -10,10 +10,10 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{
     MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation,
 };
-use datafusion::physical_expr::PhysicalExpr;
 
 use super::StagedChunk;
-use super::chunk::together;
+use super::chunk::{StagedColumn, together};
+use super::evaluator::{Evaluated, Evaluator, Layout, Place};
 use crate::device::Device;
 use crate::spec::Side;
 
@@ -33,7 +33,8 @@ impl ChunkLimits {
     const MOST_BYTES_OF_TEXT: u64 = 1 << 30;
 
     /// Limits for chunks of `side` on `device`. The left side is gathered whole, the right side is streamed; each may use a
-    /// share of the device's budget for its columns and one for its work.
+    /// share of the device's budget for its columns and one for its work. `chunk_rows` takes the place of the device's own wish
+    /// for streamed chunks.
     pub(crate) fn new(
         device: &dyn Device,
         schema: &SchemaRef,
@@ -43,18 +44,19 @@ impl ChunkLimits {
     ) -> Self {
         let device_memory = device.budget().limit();
         let by_memory = device_memory / 4 / Self::WORK_BYTES_PER_ROW;
-        let rows = match side {
-            Side::Left => by_memory,
-            Side::Right => by_memory.min(device.streamed_rows()),
+        let wished = match (chunk_rows, side) {
+            (Some(rows), _) => rows as u64,
+            (None, Side::Left) => by_memory,
+            (None, Side::Right) => device.streamed_rows(),
         };
         // A few streamed chunks are there at the same time, and others need the pool too.
         let by_pool = match (side, pool.memory_limit()) {
             (Side::Right, MemoryLimit::Finite(limit)) => limit as u64 / Self::SHARE_OF_POOL,
             _ => u64::MAX,
         };
-        let rows = (rows as usize).clamp(1, crate::device::MAX_CHUNK_ROWS);
+        let rows = by_memory.min(wished) as usize;
         Self {
-            rows: chunk_rows.map_or(rows, |limit| limit.min(rows)),
+            rows: rows.clamp(1, crate::device::MAX_CHUNK_ROWS),
             bytes: by_pool.min(match schema.fields().iter().all(is_of_fixed_width) {
                 true => device_memory / 8,
                 false => (device_memory / 8).min(Self::MOST_BYTES_OF_TEXT),
@@ -68,54 +70,6 @@ fn is_of_fixed_width(field: &FieldRef) -> bool {
     data_type.primitive_width().is_some() || *data_type == DataType::Boolean
 }
 
-/// Adds the key expressions of a side to its batches, on the thread that reads them.
-#[derive(Debug, Clone)]
-pub(crate) struct Evaluator {
-    /// The columns of the plan below, then one for each of `expressions`.
-    schema: SchemaRef,
-    expressions: Arc<[Arc<dyn PhysicalExpr>]>,
-}
-
-/// A batch with its evaluated columns; those that have no value on some row are NULL, and it is noted why.
-#[derive(Debug)]
-pub(crate) struct Evaluated {
-    batch: RecordBatch,
-    failures: Vec<(usize, Arc<DataFusionError>)>,
-}
-
-impl Evaluator {
-    pub(crate) fn new(schema: SchemaRef, expressions: &[Arc<dyn PhysicalExpr>]) -> Self {
-        Self {
-            schema,
-            expressions: expressions.into(),
-        }
-    }
-
-    pub(crate) fn evaluate(&self, batch: &RecordBatch) -> Result<Evaluated> {
-        let rows = batch.num_rows();
-        let mut columns = batch.columns().to_vec();
-        let mut failures = vec![];
-        for (i, expression) in self.expressions.iter().enumerate() {
-            let evaluated = expression
-                .evaluate(batch)
-                .and_then(|value| value.into_array(rows));
-            columns.push(match evaluated {
-                Ok(array) => array,
-                Err(error) => {
-                    let column = batch.num_columns() + i;
-                    failures.push((column, Arc::new(error)));
-                    new_null_array(self.schema.field(column).data_type(), rows)
-                }
-            });
-        }
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        Ok(Evaluated {
-            batch: RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?,
-            failures,
-        })
-    }
-}
-
 /// Gathers batches into chunks. Everything it holds is reserved in DataFusion's memory pool.
 #[derive(Debug)]
 pub(crate) struct Chunker {
@@ -124,9 +78,11 @@ pub(crate) struct Chunker {
     name: String,
     waiting: Waiting,
     reservation: MemoryReservation,
+    /// Where a chunk's columns are.
+    layout: Layout,
     /// Whether the batches of a chunk are copied together at once, as that may fail with dictionaries that have small keys.
     together: bool,
-    /// The columns that uploading copies anyway.
+    /// The columns of a batch that uploading copies anyway.
     in_parts: Vec<bool>,
 }
 
@@ -142,18 +98,19 @@ struct Waiting {
 impl Chunker {
     pub(crate) fn new(
         name: String,
-        schema: &SchemaRef,
+        evaluator: &Evaluator,
         device: &dyn Device,
         limits: ChunkLimits,
         pool: &Arc<dyn MemoryPool>,
     ) -> Self {
-        let fields = schema.fields();
+        let fields = evaluator.schema().fields();
         Self {
             limits,
             reservation: MemoryConsumer::new(name.clone()).register(pool),
             pool: Arc::clone(pool),
             name,
             waiting: Waiting::default(),
+            layout: evaluator.layout(),
             together: fields
                 .iter()
                 .any(|field| has_small_dictionary(field.data_type())),
@@ -220,6 +177,7 @@ impl Chunker {
                     false => vec![together(&parts)?],
                 });
             }
+            let columns = self.staged(columns);
             let reservation = self.reservation.split(waiting.bytes);
             let chunk = StagedChunk::new(waiting.rows, columns, waiting.failures, reservation);
             return Ok(vec![chunk]);
@@ -229,15 +187,31 @@ impl Chunker {
         Ok(copies
             .into_iter()
             .map(|(batch, reservation)| {
-                let columns = batch.columns().iter().map(|array| vec![Arc::clone(array)]);
+                let columns = batch.columns().iter();
+                let columns = columns.map(|array| vec![Arc::clone(array)]).collect();
                 StagedChunk::new(
                     batch.num_rows(),
-                    columns,
+                    self.staged(columns),
                     waiting.failures.clone(),
                     reservation,
                 )
             })
             .collect())
+    }
+
+    /// A chunk's columns, of the parts of those of its batches.
+    fn staged(&self, columns: Vec<Vec<ArrayRef>>) -> Vec<StagedColumn> {
+        let mut columns = columns.into_iter();
+        self.layout
+            .iter()
+            .filter_map(|place| match place {
+                Place::Batch => columns.next().map(StagedColumn::of),
+                Place::Widened { from, to } => Some(StagedColumn::Widened {
+                    from: *from,
+                    to: to.clone(),
+                }),
+            })
+            .collect()
     }
 
     /// One copy of all batches; two of each half when they cannot be copied together.

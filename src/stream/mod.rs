@@ -2,6 +2,8 @@
 
 mod chunk;
 mod chunker;
+mod evaluator;
 
 pub(crate) use chunk::StagedChunk;
-pub(crate) use chunker::{ChunkLimits, Chunker, Evaluated, Evaluator, has_small_dictionary};
+pub(crate) use chunker::{ChunkLimits, Chunker, has_small_dictionary};
+pub(crate) use evaluator::{Evaluated, Evaluator};

@@ -59,8 +59,10 @@ pub struct Tuning {
 }
 
 pub const BATCH_SIZES: [usize; 7] = [1, 2, 7, 49, 50, 51, 8192];
-/// A chunk of one row makes a tile of every pair: it is right to try, and slow.
-const CHUNK_ROWS: [&str; 5] = ["auto", "7", "auto", "16", "1"];
+/// A chunk of one row makes a tile of every pair: it is right to try, and slow. So most of the time, it has a few.
+const CHUNK_ROWS: [&str; 5] = ["auto", "7", "auto", "16", "1 or 5"];
+/// How often it has one row where it is short.
+const SHORTEST: usize = 6;
 /// Device memory and target partitions.
 const MACHINES: [(&str, usize); 4] = [("auto", 1), ("1MB", 4), ("auto", 4), ("1MB", 1)];
 
@@ -80,9 +82,14 @@ impl Tuning {
     /// hold every pair of batch size and chunk size.
     pub fn nth(n: usize) -> Self {
         let (device_memory, partitions) = MACHINES[n % MACHINES.len()];
+        let chunk_rows = match CHUNK_ROWS[n % CHUNK_ROWS.len()] {
+            "1 or 5" if (n / CHUNK_ROWS.len()).is_multiple_of(SHORTEST) => "1",
+            "1 or 5" => "5",
+            rows => rows,
+        };
         Self {
             strategy: "auto",
-            chunk_rows: CHUNK_ROWS[n % CHUNK_ROWS.len()],
+            chunk_rows,
             device_memory,
             batch_size: BATCH_SIZES[n % BATCH_SIZES.len()],
             partitions,

@@ -6,6 +6,7 @@
 //! queue.rs     one stream of work, its leased memory, launching kernels
 //! staging.rs   copies through pinned memory
 //! values.rs    columns across the border
+//! widen.rs     narrow columns sent as they are, and cast there
 //! keys.rs rows.rs sort.rs scan.rs range.rs zones.rs wavelet.rs tiles.rs program.rs fold.rs    one for each family of kernels
 //! count.rs     which way counts tested matches soonest: a walk, an index, or tiles
 //! launches.rs  candidates tested in launches that a cancelled query ends after
@@ -39,6 +40,7 @@ mod tuples;
 mod twin;
 mod values;
 mod wavelet;
+mod widen;
 mod zones;
 
 #[cfg(test)]
@@ -167,13 +169,17 @@ impl Device for CudaDevice {
     }
 
     fn upload(&self, parts: &[ArrayRef]) -> Result<Arc<Column>> {
-        let column = self.queue.upload(parts)?;
+        let column = self.queue.upload(parts, parts[0].data_type())?;
         self.receive(&column)?;
         Ok(Arc::new(column))
     }
 
-    fn upload_ahead(&self, parts: &[ArrayRef]) -> Result<Arc<Column>> {
-        self.queue.upload(parts).map(Arc::new)
+    fn widens(&self, from: &DataType, to: &DataType) -> bool {
+        widen::kernel(from, to).is_some()
+    }
+
+    fn upload_ahead(&self, parts: &[ArrayRef], wanted: &DataType) -> Result<Arc<Column>> {
+        self.queue.upload(parts, wanted).map(Arc::new)
     }
 
     fn receive(&self, column: &Column) -> Result<()> {

@@ -20,15 +20,28 @@ pub(super) struct Queue {
 }
 
 /// Bytes on a GPU, leased. Kernels use them on their queue alone, so they can be freed in its order as soon as nothing more will be
-/// launched on them; a copy up is ordered before (`copied`), a copy down is waited for by who asked for it.
+/// launched on them; a copy up is ordered before (`arriving`), a copy down is waited for by who asked for it.
 #[derive(Debug)]
 pub(crate) struct Memory {
     pointer: u64,
     bytes: usize,
     pub(super) queue: Arc<Queue>,
-    /// Marks a copy into it that is under way, until the queue is ordered after it.
-    copied: Mutex<Option<CudaEvent>>,
+    /// What is on its way into it, until the queue is ordered after it.
+    arriving: Mutex<Option<Box<Arriving>>>,
     _lease: Lease,
+}
+
+/// What makes the content of a memory that was sent.
+#[derive(Debug)]
+enum Arriving {
+    /// A copy into it, which the event marks.
+    Copied(CudaEvent),
+    /// A kernel that reads values of another type, which are on their way themselves.
+    Widened {
+        narrow: Memory,
+        kernel: &'static str,
+        rows: usize,
+    },
 }
 
 impl Memory {
@@ -42,14 +55,46 @@ impl Memory {
 
     /// A copy into it is under way, which `copied` marks.
     pub(super) fn sent(&self, copied: CudaEvent) {
-        *self.copied.lock() = Some(copied);
+        *self.arriving.lock() = Some(Box::new(Arriving::Copied(copied)));
     }
 
-    /// Orders the queue after the copy that is under way, if there is one.
+    /// So many rows of `narrow`, which was sent, will be in it as `kernel` (family `widen`) makes them.
+    ///
+    /// # Safety
+    /// `narrow` holds `rows` values of the width that the kernel reads, and this has room for as many of 8 bytes.
+    pub(super) unsafe fn sent_as(&self, narrow: Memory, kernel: &'static str, rows: usize) {
+        *self.arriving.lock() = Some(Box::new(Arriving::Widened {
+            narrow,
+            kernel,
+            rows,
+        }));
+    }
+
+    /// Orders the queue after what is on its way into it, if anything is.
     pub(super) fn receive(&self) -> Result<()> {
-        match self.copied.lock().take() {
-            Some(copied) => self.queue.after(&copied),
-            None => Ok(()),
+        let Some(arriving) = self.arriving.lock().take() else {
+            return Ok(());
+        };
+        match *arriving {
+            Arriving::Copied(copied) => self.queue.after(&copied),
+            Arriving::Widened {
+                narrow,
+                kernel,
+                rows,
+            } => {
+                narrow.receive()?;
+                let args = [(&narrow).into(), self.into(), (rows as u32).into()];
+                // SAFETY: the promise of `sent_as`.
+                unsafe { self.queue.launch(kernel, Shape::rows(rows), &args) }
+            }
+        }
+    }
+
+    /// The same for memory whose content nobody wants any more.
+    fn abandon(&self) -> Result<()> {
+        match self.arriving.lock().take().as_deref() {
+            None | Some(Arriving::Widened { .. }) => Ok(()),
+            Some(Arriving::Copied(copied)) => self.queue.after(copied),
         }
     }
 
@@ -88,7 +133,7 @@ impl Drop for Memory {
         if context.bind_to_thread().is_err() {
             let _ = context.bind_to_thread();
         }
-        if self.receive().is_err() {
+        if self.abandon().is_err() {
             // What cannot be ordered is waited for.
             let _ = context.synchronize();
         }
@@ -206,7 +251,7 @@ impl Queue {
                 pointer,
                 bytes,
                 queue: Arc::clone(self),
-                copied: Mutex::new(None),
+                arriving: Mutex::new(None),
                 _lease: lease,
             }),
             // The card has less than the budget allows: the caller goes on with half of it.

@@ -57,7 +57,10 @@ impl CudaDevice {
 
     /// A column that the twin made.
     pub(super) fn column_from_host(&self, column: &Column) -> Result<Column> {
-        let column = self.queue.upload(std::slice::from_ref(column.on_host()))?;
+        let array = column.on_host();
+        let column = self
+            .queue
+            .upload(std::slice::from_ref(array), array.data_type())?;
         self.receive(&column)?;
         Ok(column)
     }

@@ -81,8 +81,12 @@ pub(super) fn bitmap_bytes(rows: usize) -> usize {
 }
 
 impl Queue {
-    /// A column of `parts` together, on its way: it must be received before it is used.
-    pub(super) fn upload(self: &Arc<Self>, parts: &[ArrayRef]) -> Result<Column> {
+    /// A column of `parts` together, cast to `wanted`, on its way: it must be received before it is used.
+    pub(super) fn upload(
+        self: &Arc<Self>,
+        parts: &[ArrayRef],
+        wanted: &DataType,
+    ) -> Result<Column> {
         let rows = parts.iter().map(|part| part.len()).sum();
         check_chunk_rows(rows)?;
         if rows > MOST_ROWS {
@@ -114,7 +118,10 @@ impl Queue {
                         &data.buffers()[0].as_slice()[data.offset() * width..][..data.len() * width]
                     })
                     .collect();
-                self.send_ahead(&bytes, "columns")?
+                match data_type == wanted {
+                    true => self.send_ahead(&bytes, "columns")?,
+                    false => self.send_widened(&bytes, rows, data_type, wanted)?,
+                }
             }
         };
         let valid = match data.iter().any(|data| data.null_count() > 0) {
@@ -128,10 +135,10 @@ impl Queue {
             false => None,
         };
         let values = Values {
-            data_type: data_type.clone(),
+            data_type: wanted.clone(),
             values,
             valid,
-            original: Some(parts.to_vec()),
+            original: (data_type == wanted).then(|| parts.to_vec()),
             made: None,
         };
         Ok(Column::cuda(values, rows))
@@ -168,7 +175,7 @@ impl Queue {
         };
         match width(plain) {
             Some(_) => {
-                let sent = self.upload(&[plain_values(array)?])?.into_cuda();
+                let sent = self.upload(&[plain_values(array)?], plain)?.into_cuda();
                 if let Some(sent) = &sent {
                     sent.receive()?;
                 }

@@ -136,7 +136,12 @@ impl Device for HostDevice {
         values::upload(&self.budget, parts).map(Arc::new)
     }
 
-    fn upload_ahead(&self, parts: &[ArrayRef]) -> Result<Arc<Column>> {
+    fn widens(&self, _from: &DataType, _to: &DataType) -> bool {
+        // Where the rows are read there are as many cores.
+        false
+    }
+
+    fn upload_ahead(&self, parts: &[ArrayRef], _wanted: &DataType) -> Result<Arc<Column>> {
         self.upload(parts)
     }
 

@@ -263,7 +263,7 @@ fn passing(
         let columns = batch
             .columns()
             .iter()
-            .map(|array| Some(vec![Arc::clone(array)]));
+            .map(|array| Some((vec![Arc::clone(array)], array.data_type().clone())));
         let uploaded = DeviceBatch::upload_ahead(device, batch.num_rows(), columns).unwrap();
         uploaded.receive(device).unwrap()
     };

@@ -29,6 +29,79 @@ fn columns_cross_the_border_and_are_gathered() {
     }
 }
 
+/// Values that are hard to cast, and others.
+fn numbers(random: &mut Random, n: usize) -> ArrayRef {
+    let hard = [0, 1, -1, i64::MAX, i64::MIN, (1 << 53) + 1, -(1 << 53) - 1];
+    let values = (0..n).map(|i| match hard.get(i) {
+        Some(value) => *value,
+        None => random.below(u64::MAX) as i64,
+    });
+    Arc::new(Int64Array::new(
+        values.collect(),
+        random.nulls(n, n % 2 * 2),
+    ))
+}
+
+#[test]
+fn narrow_columns_are_cast_on_the_gpu_as_on_the_host() {
+    use DataType::*;
+    let Some((_, gpu)) = twins() else { return };
+    let mut random = Random(3);
+    let types = [Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64];
+    let mut casts = 0;
+    for n in SIZES.into_iter().chain([100_000]) {
+        let words = numbers(&mut random, n);
+        let floats: ArrayRef = Arc::new(Float32Array::new(
+            (0..n)
+                .map(|_| f32::from_bits(random.below(1 << 32) as u32))
+                .collect(),
+            random.nulls(n, n % 2 * 2),
+        ));
+        let narrow = types.iter().map(|from| match from {
+            Int64 => Arc::clone(&words),
+            // All bit patterns, not those alone that the words' values have.
+            from => {
+                let width = from.primitive_width().unwrap();
+                let bytes = words.to_data().buffers()[0].slice_with_length(0, n * width);
+                let data = ArrayData::builder(from.clone()).len(n).add_buffer(bytes);
+                make_array(data.nulls(words.nulls().cloned()).build().unwrap())
+            }
+        });
+        for from in narrow.chain([floats]) {
+            for wanted in [Int64, UInt64, Float64] {
+                if !gpu.widens(from.data_type(), &wanted) {
+                    continue;
+                }
+                casts += 1;
+                let parts = [from.slice(0, n / 3), from.slice(n / 3, n - n / 3)];
+                let column = gpu.upload_ahead(&parts, &wanted).unwrap();
+                gpu.receive(&column).unwrap();
+                let expected = cast(&from, &wanted).unwrap();
+                let given = gpu.download(&column).unwrap();
+                // Bit by bit: NaN is not equal to itself.
+                assert_eq!(
+                    bits_of(&given),
+                    bits_of(&expected),
+                    "{} to {wanted}, {n}",
+                    from.data_type()
+                );
+                // One that is never received.
+                drop(gpu.upload_ahead(&parts, &wanted).unwrap());
+            }
+        }
+    }
+    assert_eq!(casts, (SIZES.len() + 1) * 18);
+}
+
+/// Values of 8 bytes as words, where they are not NULL.
+fn bits_of(array: &ArrayRef) -> Vec<Option<u64>> {
+    let data = array.to_data();
+    let words = data.buffers()[0].typed_data::<u64>();
+    (0..array.len())
+        .map(|i| array.is_valid(i).then(|| words[data.offset() + i]))
+        .collect()
+}
+
 #[test]
 fn flags_rows_and_samples_are_the_twins() {
     let Some((host, gpu)) = twins() else { return };

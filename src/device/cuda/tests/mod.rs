@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::array::*;
 use arrow::buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
-use arrow::compute::take;
+use arrow::compute::{cast, take};
 use arrow::datatypes::*;
 
 use super::CudaDevice;
