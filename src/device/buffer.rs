@@ -254,6 +254,15 @@ impl Ranges {
     }
 }
 
+/// Groups of rows, and what was folded over each.
+#[derive(Debug)]
+pub(crate) struct Aggregated {
+    /// A row of each group; of the one group without keys any, if there are rows.
+    pub(crate) firsts: Buffer<u32>,
+    /// One column for each fold, a row a group.
+    pub(crate) states: Vec<Column>,
+}
+
 /// Matching row ids, one of each side a pair.
 #[derive(Debug)]
 pub(crate) struct Pairs {

@@ -21,12 +21,13 @@ use arrow::datatypes::DataType;
 
 pub(crate) use budget::{Budget, Lease};
 pub(crate) use buffer::{
-    Buffer, Column, Flags, GroupDomain, KeyDomain, Keys, Pairs, Ranges, Sorted, ZonedKeys,
+    Aggregated, Buffer, Column, Flags, GroupDomain, KeyDomain, Keys, Pairs, Ranges, Sorted,
+    ZonedKeys,
 };
 
 use crate::error::{BowtieError, Result};
 pub(crate) use crate::spec::MAX_CHUNK_ROWS;
-use crate::spec::{Comparison, Program, Side};
+use crate::spec::{Comparison, Fold, Program, Side};
 
 /// "In no group": the row can match nothing.
 pub(crate) const NO_GROUP: u32 = u32::MAX;
@@ -291,4 +292,15 @@ pub(crate) trait Device: Debug + Send + Sync {
         rows: usize,
         max: bool,
     ) -> Result<Column>;
+
+    // ---- grouped aggregation (\[W\] section 3.2) -------------------------------------------------------------------
+
+    /// Groups of `rows` rows that are equal in all of `keys`, NULLs too, in any order; one group, also of no rows, without
+    /// keys. And the folds over each group's rows, of values that are not NULL; a count of no column counts rows.
+    fn aggregate(
+        &self,
+        rows: usize,
+        keys: &[&Column],
+        folds: &[(Fold, Option<&Column>)],
+    ) -> Result<Aggregated>;
 }

@@ -79,7 +79,13 @@ impl AggregateRun {
                 .collect::<Result<_>>()?,
             false => vec![],
         };
-        let table = GroupTable::new(&spec, reservation)?;
+        let aggregates = spec.aggregates.iter().map(|a| &a.aggregate);
+        let table = GroupTable::new(
+            &spec.schema,
+            spec.group_columns.len(),
+            aggregates,
+            reservation,
+        )?;
         Ok(Self {
             size: PieceSize::new(device.as_ref()),
             matrix: Matrix::new(

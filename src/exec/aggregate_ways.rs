@@ -139,6 +139,7 @@ impl AggregateRun {
             ]),
             // An extreme does not depend on how often a value occurs.
             AggregateFunction::Min | AggregateFunction::Max => Ok(vec![Arc::clone(argument()?)]),
+            other => Err(not_fused(other)),
         }
     }
 
@@ -159,9 +160,15 @@ impl AggregateRun {
             ],
             AggregateFunction::Min => vec![search.range_extreme(device, values, false)?],
             AggregateFunction::Max => vec![search.range_extreme(device, values, true)?],
+            other => return Err(not_fused(other)),
         }
         .into_iter()
         .map(Arc::new)
         .collect())
     }
+}
+
+/// The rule keeps such a function apart from its join.
+fn not_fused(function: AggregateFunction) -> BowtieError {
+    BowtieError::Internal(format!("{function:?} over the ranges of a join"))
 }

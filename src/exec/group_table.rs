@@ -9,6 +9,7 @@ use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::utils::normalize_float_zero;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::logical_expr::{Accumulator, EmitTo, GroupsAccumulator};
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_plan::aggregates::group_values::{GroupValues, new_group_values};
 use datafusion::physical_plan::aggregates::order::GroupOrdering;
 
@@ -23,6 +24,23 @@ const UNMATCHED_ROWS: usize = 8192;
 pub(super) struct GroupTable {
     groups: Groups,
     reservation: MemoryReservation,
+    /// Partial states of distinct groups, which come first and may stay the only ones: then they are finished as they are.
+    first: Option<Partial>,
+}
+
+/// Groups that differ from one another, and partial states of each aggregate on them.
+#[derive(Debug)]
+pub(super) struct Partial {
+    pub rows: usize,
+    pub keys: Vec<ArrayRef>,
+    pub states: Vec<Vec<ArrayRef>>,
+}
+
+impl Partial {
+    fn bytes(&self) -> usize {
+        let arrays = self.keys.iter().chain(self.states.iter().flatten());
+        arrays.map(|array| array.get_array_memory_size()).sum()
+    }
 }
 
 enum Groups {
@@ -35,20 +53,25 @@ enum Groups {
 }
 
 impl GroupTable {
-    pub(super) fn new(spec: &JoinAggregateSpec, reservation: MemoryReservation) -> Result<Self> {
-        let aggregates = spec.aggregates.iter();
-        let groups = match spec.group_columns.len() {
+    /// `schema` is that of the output: `keys` columns, then one for each aggregate.
+    pub(super) fn new<'a>(
+        schema: &SchemaRef,
+        keys: usize,
+        aggregates: impl Iterator<Item = &'a Arc<AggregateFunctionExpr>>,
+        reservation: MemoryReservation,
+    ) -> Result<Self> {
+        let groups = match keys {
             0 => Groups::One(
                 aggregates
-                    .map(|a| Ok(a.aggregate.create_accumulator()?))
+                    .map(|a| Ok(a.create_accumulator()?))
                     .collect::<Result<_>>()?,
             ),
-            columns => {
-                let fields = spec.schema.fields()[..columns].to_vec();
+            keys => {
+                let fields = schema.fields()[..keys].to_vec();
                 Groups::Many {
                     values: new_group_values(Arc::new(Schema::new(fields)), &GroupOrdering::None)?,
                     accumulators: aggregates
-                        .map(|a| Ok(a.aggregate.create_groups_accumulator()?))
+                        .map(|a| Ok(a.create_groups_accumulator()?))
                         .collect::<Result<_>>()?,
                 }
             }
@@ -56,7 +79,34 @@ impl GroupTable {
         Ok(Self {
             groups,
             reservation,
+            first: None,
         })
+    }
+
+    /// Merges partial states of distinct groups.
+    pub(super) fn merge_distinct(&mut self, partial: Partial) -> Result<()> {
+        if partial.rows == 0 {
+            return Ok(());
+        }
+        if let Groups::Many { values, .. } = &self.groups
+            && values.is_empty()
+            && self.first.is_none()
+        {
+            self.first = Some(partial);
+            return Ok(());
+        }
+        if let Some(first) = self.first.take() {
+            self.merge_partial(&first)?;
+        }
+        self.merge_partial(&partial)
+    }
+
+    fn merge_partial(&mut self, partial: &Partial) -> Result<()> {
+        let groups = self.intern(&partial.keys, partial.rows)?;
+        for (i, states) in partial.states.iter().enumerate() {
+            self.merge(i, states, &groups)?;
+        }
+        Ok(())
     }
 
     /// Groups of `rows` rows, by their group columns.
@@ -136,7 +186,8 @@ impl GroupTable {
                 accumulators,
             } => values.size() + accumulators.iter().map(|a| a.size()).sum::<usize>(),
         };
-        Ok(self.reservation.try_resize(bytes)?)
+        let first = self.first.as_ref().map_or(0, Partial::bytes);
+        Ok(self.reservation.try_resize(bytes + first)?)
     }
 
     /// All groups: their columns, then the aggregates.
@@ -153,8 +204,16 @@ impl GroupTable {
                 values,
                 accumulators,
             } => {
-                let rows = values.len();
-                let mut columns = values.emit(EmitTo::All)?;
+                let (rows, mut columns) = match self.first.take() {
+                    Some(first) => {
+                        let groups: Vec<usize> = (0..first.rows).collect();
+                        for (accumulator, states) in accumulators.iter_mut().zip(&first.states) {
+                            accumulator.merge_batch(states, &groups, first.rows)?;
+                        }
+                        (first.rows, first.keys)
+                    }
+                    None => (values.len(), values.emit(EmitTo::All)?),
+                };
                 for accumulator in accumulators {
                     columns.push(accumulator.evaluate(EmitTo::All)?);
                 }

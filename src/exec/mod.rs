@@ -5,6 +5,8 @@ mod aggregate_run;
 mod aggregate_ways;
 mod ahead;
 mod download;
+mod group;
+mod group_run;
 mod group_table;
 mod join;
 mod join_run;
@@ -28,6 +30,7 @@ use futures::stream::BoxStream;
 
 pub(crate) use aggregate::BowtieJoinAggregateExec;
 pub(crate) use download::BowtieDownloadExec;
+pub(crate) use group::BowtieAggregateExec;
 pub(crate) use join::BowtieJoinExec;
 use runs::Runs;
 pub(crate) use upload::BowtieUploadExec;
@@ -81,6 +84,8 @@ fn as_device(plan: &Arc<dyn ExecutionPlan>) -> Result<&dyn DeviceExec> {
     } else if let Some(node) = plan.downcast_ref::<BowtieJoinExec>() {
         Ok(node)
     } else if let Some(node) = plan.downcast_ref::<BowtieJoinAggregateExec>() {
+        Ok(node)
+    } else if let Some(node) = plan.downcast_ref::<BowtieAggregateExec>() {
         Ok(node)
     } else {
         Err(DataFusionError::Internal(format!(

@@ -6,6 +6,7 @@ use arrow::array::{Array, ArrayRef, UInt32Array, UInt64Array, make_array};
 use arrow::compute::kernels::cmp::eq;
 use arrow::compute::{nullif, take};
 use arrow::datatypes::DataType;
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 
 use super::matrix::SearchedTile;
 use crate::device::{Column, Device};
@@ -56,16 +57,26 @@ pub(super) fn aggregate_states(
     states: Vec<Arc<Column>>,
     matched: &UInt32Array,
 ) -> Result<Vec<ArrayRef>> {
-    let types = aggregate.aggregate.state_fields()?;
+    let states = states
+        .into_iter()
+        .map(|state| Ok(take(&device.download(&state)?, matched, None)?))
+        .collect::<Result<Vec<_>>>()?;
+    mergeable_states(aggregate.function, &aggregate.aggregate, states)
+}
+
+/// States as DataFusion's accumulators merge them.
+pub(super) fn mergeable_states(
+    function: AggregateFunction,
+    aggregate: &AggregateFunctionExpr,
+    states: Vec<ArrayRef>,
+) -> Result<Vec<ArrayRef>> {
+    let types = aggregate.state_fields()?;
     let mut states = states
         .into_iter()
         .zip(&types)
-        .map(|(state, field)| {
-            let state = take(&device.download(&state)?, matched, None)?;
-            relabel(state, field.data_type())
-        })
+        .map(|(state, field)| relabel(state, field.data_type()))
         .collect::<Result<Vec<_>>>()?;
-    if aggregate.function == AggregateFunction::Avg {
+    if function == AggregateFunction::Avg {
         // DataFusion divides by every count that is not NULL.
         let nothing = eq(&states[0], &UInt64Array::new_scalar(0))?;
         states[0] = nullif(&states[0], &nothing)?;

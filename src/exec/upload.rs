@@ -20,8 +20,8 @@ use futures::{StreamExt, TryStreamExt};
 use super::{DeviceChunk, DeviceExec, DeviceStream, device_only, partitions};
 use crate::device::Device;
 use crate::options::BowtieOptions;
-use crate::spec::{Side, SideInput};
-use crate::stream::{ChunkLimits, Chunker, Evaluator};
+use crate::spec::SideInput;
+use crate::stream::{ChunkLimits, Chunker, Evaluator, Role};
 
 /// Gathers all partitions of its input into chunks for a device, and evaluates key expressions on them.
 ///
@@ -37,8 +37,8 @@ use crate::stream::{ChunkLimits, Chunker, Evaluator};
 pub(crate) struct BowtieUploadExec {
     input: Arc<dyn ExecutionPlan>,
     columns: SideInput,
-    /// The side of the join above that reads it.
-    side: Side,
+    /// Who reads it.
+    role: Role,
     device: Arc<dyn Device>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
@@ -48,7 +48,7 @@ impl BowtieUploadExec {
     pub(crate) fn new(
         input: Arc<dyn ExecutionPlan>,
         columns: SideInput,
-        side: Side,
+        role: Role,
         device: Arc<dyn Device>,
     ) -> Self {
         let properties = PlanProperties::new(
@@ -60,7 +60,7 @@ impl BowtieUploadExec {
         Self {
             input,
             columns,
-            side,
+            role,
             device,
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
@@ -105,14 +105,14 @@ impl DeviceExec for BowtieUploadExec {
             self.device.as_ref(),
             &self.schema(),
             options.chunk_rows.0,
-            self.side,
+            self.role,
             context.memory_pool().as_ref(),
         );
         let metrics = BaselineMetrics::new(&self.metrics, 0);
         let device = self.device.as_ref();
         let evaluator = Evaluator::new(&self.schema(), &self.columns.expressions, device);
         let chunker = Chunker::new(
-            format!("BowtieUpload[{}]", self.side),
+            format!("BowtieUpload[{}]", self.role),
             &evaluator,
             device,
             limits,
@@ -181,7 +181,7 @@ impl ExecutionPlan for BowtieUploadExec {
         Ok(Arc::new(Self::new(
             input,
             self.columns.clone(),
-            self.side,
+            self.role,
             Arc::clone(&self.device),
         )))
     }

@@ -8,6 +8,8 @@ use datafusion::common::JoinType;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result as DataFusionResult;
 use datafusion::functions_aggregate::average::Avg;
+use datafusion::functions_aggregate::bit_and_or_xor::{bit_and_udaf, bit_or_udaf, bit_xor_udaf};
+use datafusion::functions_aggregate::bool_and_or::{BoolAnd, BoolOr};
 use datafusion::functions_aggregate::count::Count;
 use datafusion::functions_aggregate::min_max::{Max, Min};
 use datafusion::functions_aggregate::sum::Sum;
@@ -20,10 +22,11 @@ use datafusion::physical_expr::expressions::{
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr_common::physical_expr::{fmt_sql, is_volatile};
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 
 use super::condition::is_orderable;
+use super::group::{GroupSource, group_source};
 use super::join::Refusal;
 use crate::error::Decline;
 use crate::spec::{
@@ -44,15 +47,7 @@ pub(super) struct AggregateSource<'a> {
 
 /// `None` when `plan` is no aggregation in its final stage.
 pub(super) fn aggregate_source(plan: &Arc<dyn ExecutionPlan>) -> Option<AggregateSource<'_>> {
-    let top = plan.downcast_ref::<AggregateExec>()?;
-    let bottom = match top.mode() {
-        AggregateMode::Single | AggregateMode::SinglePartitioned => top,
-        AggregateMode::Final | AggregateMode::FinalPartitioned => top
-            .input()
-            .downcast_ref::<AggregateExec>()
-            .filter(|below| *below.mode() == AggregateMode::Partial)?,
-        _ => return None,
-    };
+    let GroupSource { top, bottom } = group_source(plan)?;
     let mut projections = vec![];
     let mut join = bottom.input();
     while let Some(projection) = join.downcast_ref::<ProjectionExec>() {
@@ -161,7 +156,9 @@ impl AggregateSource<'_> {
         filter: Option<&Arc<dyn PhysicalExpr>>,
     ) -> Result<AggregateSpec, Refusal> {
         let name = aggregate.name();
-        let Some(function) = function_of(aggregate) else {
+        use AggregateFunction::{Avg, Count, Max, Min, Sum};
+        let fused = |function: &_| matches!(function, Count | Sum | Avg | Min | Max);
+        let Some(function) = function_of(aggregate).filter(fused) else {
             return Err(Decline(format!(
                 "{name} is not fused: only COUNT, SUM, AVG, MIN and MAX are"
             ))
@@ -292,22 +289,19 @@ impl AggregateSource<'_> {
                     Decline(format!("{name} is not fused: {argument} has no order keys")).into(),
                 ),
             },
-            AggregateFunction::Sum | AggregateFunction::Avg => {
-                let state = aggregate.state_fields()?;
-                let sum = state.last().map(|field| field.data_type());
-                match sum.is_some_and(|sum| same_words(sum, &argument)) {
-                    true => Ok(()),
-                    false => Err(Decline(format!(
-                        "{name} is not fused: it sums {argument} in another type"
-                    ))
-                    .into()),
-                }
-            }
+            _ => match sums_in_own_words(aggregate, &argument)? {
+                true => Ok(()),
+                false => Err(Decline(format!(
+                    "{name} is not fused: it sums {argument} in another type"
+                ))
+                .into()),
+            },
         }
     }
 }
 
-fn function_of(aggregate: &AggregateFunctionExpr) -> Option<AggregateFunction> {
+/// The function of an aggregate, if a device has folds for it.
+pub(super) fn function_of(aggregate: &AggregateFunctionExpr) -> Option<AggregateFunction> {
     let implementation: &dyn std::any::Any = aggregate.fun().inner().as_ref();
     Some(if implementation.is::<Count>() {
         AggregateFunction::Count
@@ -319,9 +313,31 @@ fn function_of(aggregate: &AggregateFunctionExpr) -> Option<AggregateFunction> {
         AggregateFunction::Min
     } else if implementation.is::<Max>() {
         AggregateFunction::Max
+    } else if implementation.is::<BoolAnd>() {
+        AggregateFunction::BoolAnd
+    } else if implementation.is::<BoolOr>() {
+        AggregateFunction::BoolOr
     } else {
-        return None;
+        let bitwise = [
+            (bit_and_udaf(), AggregateFunction::BitAnd),
+            (bit_or_udaf(), AggregateFunction::BitOr),
+            (bit_xor_udaf(), AggregateFunction::BitXor),
+        ];
+        let known = bitwise
+            .into_iter()
+            .find(|(f, _)| aggregate.fun() == f.as_ref());
+        return known.map(|(_, function)| function);
     })
+}
+
+/// Whether DataFusion keeps the sums of an aggregate in the words of its argument, as the device does.
+pub(super) fn sums_in_own_words(
+    aggregate: &AggregateFunctionExpr,
+    argument: &DataType,
+) -> DataFusionResult<bool> {
+    let state = aggregate.state_fields()?;
+    let sum = state.last().map(|field| field.data_type());
+    Ok(sum.is_some_and(|sum| same_words(sum, argument)))
 }
 
 /// Types that `weigh` and `range_sum` add, and whose sums DataFusion keeps in the same words.
@@ -354,7 +370,7 @@ fn through_projection(
 }
 
 /// Whether `expr` has a value on every row: no division, no narrowing cast, no function.
-fn cannot_fail(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
+pub(super) fn cannot_fail(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
     let is_number = |expr: &Arc<dyn PhysicalExpr>| {
         expr.data_type(schema)
             .is_ok_and(|t| t.is_integer() || t.is_floating())

@@ -6,6 +6,7 @@ mod choose;
 mod condition;
 mod devices;
 mod explain;
+mod group;
 mod join;
 mod linear;
 mod program;
@@ -25,14 +26,19 @@ pub(crate) use explain::ExplainFunction;
 
 use self::aggregate::{AggregateSource, aggregate_source, join_aggregate_spec};
 use self::choose::Estimate;
+use self::group::{GroupSource, group_source, group_spec};
 use self::join::{Refusal, join_spec};
 use self::source::{JoinSource, join_source};
 use crate::device::Device;
 use crate::device::open::Devices;
 use crate::error::Decline;
-use crate::exec::{BowtieDownloadExec, BowtieJoinAggregateExec, BowtieJoinExec, BowtieUploadExec};
+use crate::exec::{
+    BowtieAggregateExec, BowtieDownloadExec, BowtieJoinAggregateExec, BowtieJoinExec,
+    BowtieUploadExec,
+};
 use crate::options::{BowtieOptions, DeviceChoice, Offload};
-use crate::spec::{JoinAggregateSpec, JoinSpec, Side};
+use crate::spec::{GroupSpec, JoinAggregateSpec, JoinSpec, Side};
+use crate::stream::Role;
 
 /// What was decided on one node of a plan.
 #[derive(Debug, Clone)]
@@ -97,11 +103,13 @@ impl BowtieRule {
         }
     }
 
-    /// Notes every join as declined: nothing is taken while `bowtie.offload` is off.
+    /// Notes every join and aggregation as declined: nothing is taken while `bowtie.offload` is off.
     fn note_untouched(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
         plan.apply(|node| {
-            if let Some(source) = join_source(node) {
-                let off = Decline("bowtie.offload is 'off'".into());
+            let off = Decline("bowtie.offload is 'off'".into());
+            if let Some(source) = group_source(node) {
+                self.note(|| group_decision(node.name(), &source, Err(&off), None));
+            } else if let Some(source) = join_source(node) {
                 self.note(|| decision(node.name(), source.ok().as_ref(), Err(&off)));
             }
             Ok(TreeNodeRecursion::Continue)
@@ -114,10 +122,28 @@ impl BowtieRule {
         plan: Arc<dyn ExecutionPlan>,
         options: &BowtieOptions,
     ) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
-        if let Some(source) = aggregate_source(&plan)
-            && let Some(fused) = self.fuse(&plan, &source, options)?
-        {
-            return Ok(Transformed::yes(fused));
+        let mut apart = None;
+        if let Some(source) = aggregate_source(&plan) {
+            match self.fuse(&plan, &source, options)? {
+                Fusion::Fused(fused) => return Ok(Transformed::yes(fused)),
+                Fusion::Declined(decline) => apart = Some(decline),
+                Fusion::NoJoin => {}
+            }
+        }
+        if let Some(source) = group_source(&plan) {
+            let spec = match group_spec(&source, options) {
+                Ok(spec) => Ok(spec),
+                Err(Refusal::Decline(decline)) => Err(decline),
+                Err(Refusal::Error(error)) => return Err(error),
+            };
+            self.note(|| group_decision(plan.name(), &source, spec.as_ref(), apart.as_ref()));
+            return match spec {
+                Ok(spec) => {
+                    let device = self.device(options)?;
+                    Ok(Transformed::yes(group_plan(&source, spec, &device)?))
+                }
+                Err(_) => Ok(Transformed::no(plan)),
+            };
         }
         let Some(source) = join_source(&plan) else {
             return Ok(Transformed::no(plan));
@@ -142,22 +168,22 @@ impl BowtieRule {
         }
     }
 
-    /// The aggregation and the join below it as one node; `None` when they stay apart.
+    /// The aggregation and the join below it as one node.
     fn fuse(
         &self,
         plan: &Arc<dyn ExecutionPlan>,
         source: &AggregateSource<'_>,
         options: &BowtieOptions,
-    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    ) -> Result<Fusion> {
         // A join that is not taken says so itself, when the rule reaches it.
         let Some(Ok(join)) = join_source(source.join) else {
-            return Ok(None);
+            return Ok(Fusion::NoJoin);
         };
         let rows = estimates(&join);
         let spec = match join_spec(&join, options, rows) {
             Ok(spec) => spec,
             Err(Refusal::Error(error)) => return Err(error),
-            Err(Refusal::Decline(_)) => return Ok(None),
+            Err(Refusal::Decline(_)) => return Ok(Fusion::NoJoin),
         };
         match join_aggregate_spec(source, spec) {
             Ok(spec) => {
@@ -168,18 +194,20 @@ impl BowtieRule {
                 });
                 self.note(|| decision(source.join.name(), Some(&join), Ok(&spec.join)));
                 let device = self.device(options)?;
-                Ok(Some(aggregate_plan(&join, spec, &device)?))
+                Ok(Fusion::Fused(aggregate_plan(&join, spec, &device)?))
             }
-            Err(Refusal::Decline(decline)) => {
-                self.note(|| Decision {
-                    detail: String::new(),
-                    ..decision(plan.name(), Some(&join), Err(&decline))
-                });
-                Ok(None)
-            }
+            Err(Refusal::Decline(decline)) => Ok(Fusion::Declined(decline)),
             Err(Refusal::Error(error)) => Err(error),
         }
     }
+}
+
+/// What became of an aggregation above a join.
+enum Fusion {
+    Fused(Arc<dyn ExecutionPlan>),
+    /// Bowtie takes the join, but not both as one.
+    Declined(Decline),
+    NoJoin,
 }
 
 impl PhysicalOptimizerRule for BowtieRule {
@@ -239,6 +267,49 @@ fn decision(
     }
 }
 
+fn group_decision(
+    node: &str,
+    source: &GroupSource<'_>,
+    outcome: Result<&GroupSpec, &Decline>,
+    apart: Option<&Decline>,
+) -> Decision {
+    let names = source.bottom.aggr_expr().iter().map(|a| a.name());
+    Decision {
+        node: node.to_string(),
+        detail: names.collect::<Vec<_>>().join(", "),
+        taken: outcome.is_ok(),
+        strategy: None,
+        left_rows: Estimate::of(source.bottom.input().as_ref()).rows(),
+        right_rows: None,
+        reason: match (outcome, apart) {
+            (Ok(_), None) => "groups and folds on the device".into(),
+            (Ok(_), Some(apart)) => {
+                format!("groups and folds on the device, above the join: {apart}")
+            }
+            (Err(decline), None) => decline.to_string(),
+            (Err(decline), Some(apart)) => format!("{apart}; {decline}"),
+        },
+    }
+}
+
+fn group_plan(
+    source: &GroupSource<'_>,
+    spec: GroupSpec,
+    device: &Arc<dyn Device>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let upload = BowtieUploadExec::new(
+        Arc::clone(source.bottom.input()),
+        spec.input.clone(),
+        Role::Grouped,
+        Arc::clone(device),
+    );
+    let group = BowtieAggregateExec::new(Arc::new(upload), Arc::new(spec), Arc::clone(device));
+    Ok(Arc::new(BowtieDownloadExec::new(
+        Arc::new(group),
+        Arc::clone(device),
+    )))
+}
+
 fn uploads(
     source: &JoinSource,
     spec: &JoinSpec,
@@ -248,7 +319,7 @@ fn uploads(
         Ok(Arc::new(BowtieUploadExec::new(
             Arc::clone(plan),
             spec.input(side).clone(),
-            side,
+            side.into(),
             Arc::clone(device),
         )))
     };

@@ -6,7 +6,10 @@ mod guard;
 mod join;
 mod program;
 
-pub(crate) use aggregate::{AggregateFunction, AggregateSpec, GroupSide, JoinAggregateSpec};
+pub(crate) use aggregate::{
+    AggregateFunction, AggregateSpec, Fold, GroupAggregate, GroupSide, GroupSpec, GroupingSet,
+    JoinAggregateSpec,
+};
 pub(crate) use comparison::Comparison;
 pub(crate) use guard::Guard;
 pub(crate) use join::{

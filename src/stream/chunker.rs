@@ -1,5 +1,6 @@
 //! [`Chunker`]: gathers batches into chunks.
 
+use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch};
@@ -17,6 +18,36 @@ use super::evaluator::{Evaluated, Evaluator, Layout, Place};
 use crate::device::Device;
 use crate::spec::Side;
 
+/// Who reads an upload's chunks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// A join, which gathers its left side whole.
+    Left,
+    /// A join, which takes its right side chunk by chunk.
+    Right,
+    /// An aggregation, which takes chunk by chunk; the fewer there are, the fewer partial states are merged.
+    Grouped,
+}
+
+impl From<Side> for Role {
+    fn from(side: Side) -> Self {
+        match side {
+            Side::Left => Self::Left,
+            Side::Right => Self::Right,
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Left => "left",
+            Self::Right => "right",
+            Self::Grouped => "grouped",
+        })
+    }
+}
+
 /// How large a chunk may grow.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ChunkLimits {
@@ -32,26 +63,28 @@ impl ChunkLimits {
     /// Arrow's 32-bit offsets hold 2 GiB of characters.
     const MOST_BYTES_OF_TEXT: u64 = 1 << 30;
 
-    /// Limits for chunks of `side` on `device`. The left side is gathered whole, the right side is streamed; each may use a
+    /// Limits for chunks on `device` for who reads them. Each side of a join may use a
     /// share of the device's budget for its columns and one for its work. `chunk_rows` takes the place of the device's own wish
     /// for streamed chunks.
     pub(crate) fn new(
         device: &dyn Device,
         schema: &SchemaRef,
         chunk_rows: Option<usize>,
-        side: Side,
+        role: Role,
         pool: &dyn MemoryPool,
     ) -> Self {
         let device_memory = device.budget().limit();
         let by_memory = device_memory / 4 / Self::WORK_BYTES_PER_ROW;
-        let wished = match (chunk_rows, side) {
+        let wished = match (chunk_rows, role) {
             (Some(rows), _) => rows as u64,
-            (None, Side::Left) => by_memory,
-            (None, Side::Right) => device.streamed_rows(),
+            (None, Role::Left | Role::Grouped) => by_memory,
+            (None, Role::Right) => device.streamed_rows(),
         };
         // A few streamed chunks are there at the same time, and others need the pool too.
-        let by_pool = match (side, pool.memory_limit()) {
-            (Side::Right, MemoryLimit::Finite(limit)) => limit as u64 / Self::SHARE_OF_POOL,
+        let by_pool = match (role, pool.memory_limit()) {
+            (Role::Right | Role::Grouped, MemoryLimit::Finite(limit)) => {
+                limit as u64 / Self::SHARE_OF_POOL
+            }
             _ => u64::MAX,
         };
         let rows = by_memory.min(wished) as usize;

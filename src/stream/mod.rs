@@ -5,5 +5,5 @@ mod chunker;
 mod evaluator;
 
 pub(crate) use chunk::StagedChunk;
-pub(crate) use chunker::{ChunkLimits, Chunker, has_small_dictionary};
+pub(crate) use chunker::{ChunkLimits, Chunker, Role, has_small_dictionary};
 pub(crate) use evaluator::{Evaluated, Evaluator};

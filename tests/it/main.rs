@@ -14,6 +14,7 @@ mod differential;
 mod errors;
 mod fused;
 mod fuzz;
+mod groups;
 mod limits;
 mod options;
 mod plans;

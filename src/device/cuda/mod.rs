@@ -63,12 +63,12 @@ pub(crate) use zones::ZonedKeys;
 
 use super::budget::Budget;
 use super::buffer::{
-    self, Buffer, Column, Flags, GroupDomain, KeyDomain, Keys, Pairs, Ranges, Sorted,
+    self, Aggregated, Buffer, Column, Flags, GroupDomain, KeyDomain, Keys, Pairs, Ranges, Sorted,
 };
 use super::host::{HostDevice, kept};
 use super::{Bound, Device, Matches};
 use crate::error::{BowtieError, Result};
-use crate::spec::Comparison;
+use crate::spec::{Comparison, Fold};
 use gpu::Gpu;
 use queue::Queue;
 use rows::memory;
@@ -485,6 +485,15 @@ impl Device for CudaDevice {
         self.on_twin(values, matches, |twin, values, matches| {
             twin.range_extreme(values, matches, rows, max)
         })
+    }
+
+    fn aggregate(
+        &self,
+        rows: usize,
+        keys: &[&Column],
+        folds: &[(Fold, Option<&Column>)],
+    ) -> Result<Aggregated> {
+        self.aggregate_on_twin(rows, keys, folds)
     }
 }
 

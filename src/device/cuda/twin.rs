@@ -9,10 +9,11 @@ use arrow::datatypes::ArrowNativeType;
 use super::CudaDevice;
 use super::range::valid_memory;
 use super::rows::memory;
-use crate::device::buffer::{Bits, Buffer, Column, Keys, Ranges, Sorted};
+use crate::device::buffer::{Aggregated, Bits, Buffer, Column, Keys, Ranges, Sorted};
 use crate::device::host::HostDevice;
 use crate::device::{Device, Matches};
 use crate::error::Result;
+use crate::spec::Fold;
 
 impl CudaDevice {
     pub(super) fn words_to_host<T: ArrowNativeType>(
@@ -141,6 +142,37 @@ impl CudaDevice {
             program: None,
         };
         self.column_from_host(&fold(&self.twin, &values, matches)?)
+    }
+
+    /// Grouped aggregation by the twin.
+    pub(super) fn aggregate_on_twin(
+        &self,
+        rows: usize,
+        keys: &[&Column],
+        folds: &[(Fold, Option<&Column>)],
+    ) -> Result<Aggregated> {
+        let keys: Vec<Column> = keys
+            .iter()
+            .map(|key| self.column_to_host(key))
+            .collect::<Result<_>>()?;
+        let values: Vec<Option<Column>> = folds
+            .iter()
+            .map(|(_, values)| values.map(|values| self.column_to_host(values)).transpose())
+            .collect::<Result<_>>()?;
+        let keys: Vec<&Column> = keys.iter().collect();
+        let folds: Vec<(Fold, Option<&Column>)> = folds
+            .iter()
+            .zip(&values)
+            .map(|((fold, _), values)| (*fold, values.as_ref()))
+            .collect();
+        let Aggregated { firsts, states } = self.twin.aggregate(rows, &keys, &folds)?;
+        Ok(Aggregated {
+            firsts: self.words_from_host(&firsts, "groups")?,
+            states: states
+                .iter()
+                .map(|state| self.column_from_host(state))
+                .collect::<Result<_>>()?,
+        })
     }
 
     /// Keys of at most `sample` rows, spread evenly.

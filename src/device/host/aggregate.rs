@@ -77,6 +77,8 @@ macro_rules! summable {
     };
 }
 
+pub(super) use summable;
+
 pub(super) fn weigh(
     budget: &Arc<Budget>,
     values: &Column,

@@ -3,6 +3,7 @@
 mod aggregate;
 mod expand;
 mod flags;
+mod group_fold;
 mod group_key;
 mod order_key;
 mod program;
@@ -29,10 +30,12 @@ pub(super) use values::{bytes_of, kept, together};
 pub(super) use zones::ZonedKeys;
 
 use super::budget::Budget;
-use super::buffer::{self, Buffer, Column, GroupDomain, KeyDomain, Keys, Pairs, Ranges, Sorted};
+use super::buffer::{
+    self, Aggregated, Buffer, Column, GroupDomain, KeyDomain, Keys, Pairs, Ranges, Sorted,
+};
 use super::{Bound, Device, Matches};
 use crate::error::{BowtieError, Result};
-use crate::spec::Comparison;
+use crate::spec::{Comparison, Fold};
 
 /// The host's cores and memory.
 #[derive(Debug, Clone)]
@@ -344,5 +347,14 @@ impl Device for HostDevice {
     ) -> Result<Column> {
         self.pool
             .install(|| aggregate::range_extreme(&self.budget, values, matches, rows, max))
+    }
+
+    fn aggregate(
+        &self,
+        rows: usize,
+        keys: &[&Column],
+        folds: &[(Fold, Option<&Column>)],
+    ) -> Result<Aggregated> {
+        group_fold::aggregate(&self.budget, rows, keys, folds)
     }
 }

@@ -253,34 +253,34 @@ async fn aggregations() {
     }
     assert_snapshot!(said, @r"
     SELECT count(*) FROM r FULL JOIN s ON r.a > s.a
-        AggregateExec declined: aggregates over a Full join are not fused
+        AggregateExec taken: groups and folds on the device, above the join: aggregates over a Full join are not fused
     SELECT DISTINCT r.a FROM r JOIN s ON r.a > s.a LIMIT 3
-        AggregateExec declined: the aggregation carries a limit
+        AggregateExec declined: the aggregation carries a limit; the aggregation carries a limit
     SELECT r.a, r.b, count(*) FROM r JOIN s ON r.a > s.a GROUP BY ROLLUP (r.a, r.b)
-        AggregateExec declined: grouping sets are not fused
+        AggregateExec taken: groups and folds on the device, above the join: grouping sets are not fused
     SELECT r.a, s.b, count(*) FROM r JOIN s ON r.a > s.a GROUP BY r.a, s.b
-        AggregateExec declined: it groups by columns of both sides
+        AggregateExec taken: groups and folds on the device, above the join: it groups by columns of both sides
     SELECT s.a, count(*) FROM r LEFT JOIN s ON r.a > s.a GROUP BY s.a
-        AggregateExec declined: it groups by the side that the outer join pads with NULLs
+        AggregateExec taken: groups and folds on the device, above the join: it groups by the side that the outer join pads with NULLs
     SELECT stddev(r.a) FROM r JOIN s ON r.a > s.a
-        AggregateExec declined: stddev(r.a) is not fused: only COUNT, SUM, AVG, MIN and MAX are
+        AggregateExec declined: stddev(r.a) is not fused: only COUNT, SUM, AVG, MIN and MAX are; stddev(r.a) has no fold on a device
     SELECT count(DISTINCT r.a), count(DISTINCT r.b) FROM r JOIN s ON r.a > s.a
-        AggregateExec declined: count(DISTINCT r.a) is not fused: DISTINCT needs the pairs
+        AggregateExec declined: count(DISTINCT r.a) is not fused: DISTINCT needs the pairs; count(DISTINCT r.a) folds distinct values
     SELECT count(r.a, r.b) FROM r JOIN s ON r.a > s.a
-        AggregateExec declined: count(r.a,r.b) is not fused: DataFusion has no grouped accumulator for it
+        AggregateExec declined: count(r.a,r.b) is not fused: DataFusion has no grouped accumulator for it; count(r.a,r.b) has not exactly one argument
     SELECT sum(r.a + s.a) FROM r JOIN s ON r.a > s.a
-        AggregateExec declined: a + a mixes columns of both sides
+        AggregateExec taken: groups and folds on the device, above the join: a + a mixes columns of both sides
     SELECT sum(r.a * random()) FROM r JOIN s ON r.a > s.a
-        AggregateExec declined: CAST(a AS Float64) * random() is volatile
+        AggregateExec declined: CAST(a AS Float64) * random() is volatile; CAST(a AS Float64) * random() is volatile
     SELECT sum(r.a / (r.b - 3)) FROM r JOIN s ON r.a > s.a
-        AggregateExec declined: a / (b - 3) might fail on a row that the join drops
+        AggregateExec taken: groups and folds on the device, above the join: a / (b - 3) might fail on a row that the join drops
     SELECT min([r.a]) FROM r JOIN s ON r.a > s.a
-        AggregateExec declined: min(make_array(r.a)) is not fused: DataFusion has no grouped accumulator for it
+        AggregateExec declined: min(make_array(r.a)) is not fused: DataFusion has no grouped accumulator for it; min(make_array(r.a)) folds List(Int64) in another type
     SELECT sum(1) FROM r JOIN s ON r.a > s.a
-        AggregateExec declined: 1 reads no column
+        AggregateExec taken: groups and folds on the device, above the join: 1 reads no column
     SELECT count(*), r.a + s.a FROM r JOIN s ON r.a > s.a GROUP BY r.a + s.a
-        AggregateExec declined: a + a mixes columns of both sides
+        AggregateExec taken: groups and folds on the device, above the join: a + a mixes columns of both sides
     SELECT sum(CAST(r.f AS DECIMAL(5, 2))) FROM r JOIN s ON r.a > s.a
-        AggregateExec declined: CAST(f AS Decimal128(5, 2)) might fail on a row that the join drops
+        AggregateExec taken: groups and folds on the device, above the join: CAST(f AS Decimal128(5, 2)) might fail on a row that the join drops
     ");
 }

@@ -1,0 +1,267 @@
+//! Aggregates over groups of rows (\[W\] section 3.2): rows get the id of their group, then each fold walks the rows once.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, BooleanBufferBuilder, Int64Array,
+    PrimitiveArray, UInt32Array, downcast_integer,
+};
+use arrow::buffer::{BooleanBuffer, NullBuffer};
+use arrow::compute::take;
+use arrow::datatypes::*;
+
+use super::aggregate::summable;
+use super::group_key::group_keys;
+use super::order_key::{is_valid, order_keys, validity};
+use crate::device::budget::Budget;
+use crate::device::buffer::{Aggregated, Buffer, Column};
+use crate::device::check_chunk_rows;
+use crate::error::{BowtieError, Result};
+use crate::spec::Fold;
+
+/// Groups of `rows` rows, and the folds over each of them.
+pub(super) fn aggregate(
+    budget: &Arc<Budget>,
+    rows: usize,
+    keys: &[&Column],
+    folds: &[(Fold, Option<&Column>)],
+) -> Result<Aggregated> {
+    check_chunk_rows(rows)?;
+    let (ids, groups) = match keys {
+        [] => {
+            let lease = budget.lease(rows as u64 * 4, "group ids")?;
+            (Buffer::host(vec![0; rows], lease), 1)
+        }
+        keys => {
+            let (ids, domain) = group_keys(budget, keys, true)?;
+            (ids, domain.groups() as usize)
+        }
+    };
+    let ids = ids.on_host();
+    let lease = budget.lease(groups as u64 * 4, "groups")?;
+    let mut firsts = vec![0; groups];
+    for (row, id) in ids.iter().enumerate().rev() {
+        firsts[*id as usize] = row as u32;
+    }
+    let states = folds
+        .iter()
+        .map(|(fold, values)| {
+            let lease = budget.lease(groups as u64 * 17, "aggregates")?;
+            let array = folded(budget, *fold, *values, ids, groups)?;
+            Ok(Column::host(array, lease))
+        })
+        .collect::<Result<_>>()?;
+    Ok(Aggregated {
+        firsts: Buffer::host(firsts, lease),
+        states,
+    })
+}
+
+fn folded(
+    budget: &Arc<Budget>,
+    fold: Fold,
+    values: Option<&Column>,
+    ids: &[u32],
+    groups: usize,
+) -> Result<ArrayRef> {
+    let argument = || values.ok_or_else(|| BowtieError::Internal("a fold of nothing".into()));
+    match fold {
+        Fold::Count => Ok(count(values, ids, groups)),
+        Fold::Sum => sum(argument()?.on_host(), ids, groups),
+        Fold::Min => extreme(budget, argument()?, ids, groups, false),
+        Fold::Max => extreme(budget, argument()?, ids, groups, true),
+        Fold::And | Fold::Or | Fold::Xor => bits(fold, argument()?.on_host(), ids, groups),
+    }
+}
+
+fn count(values: Option<&Column>, ids: &[u32], groups: usize) -> ArrayRef {
+    let valid = values.and_then(|values| validity(values.on_host()));
+    let mut counts = vec![0i64; groups];
+    for (row, id) in ids.iter().enumerate() {
+        if valid.as_ref().is_none_or(|valid| valid.value(row)) {
+            counts[*id as usize] += 1;
+        }
+    }
+    Arc::new(Int64Array::from(counts))
+}
+
+/// Folds the values that are not NULL; a group without any is NULL, and holds `nothing`.
+fn over_groups<T: Copy>(
+    values: impl Iterator<Item = T>,
+    valid: Option<&NullBuffer>,
+    ids: &[u32],
+    groups: usize,
+    nothing: T,
+    fold: impl Fn(T, T) -> T,
+) -> (Vec<T>, NullBuffer) {
+    let mut folded = vec![nothing; groups];
+    let mut some = BooleanBufferBuilder::new(groups);
+    some.append_n(groups, false);
+    for (row, (value, id)) in values.zip(ids).enumerate() {
+        if valid.is_none_or(|valid| valid.is_valid(row)) {
+            let id = *id as usize;
+            folded[id] = match some.get_bit(id) {
+                true => fold(folded[id], value),
+                false => value,
+            };
+            some.set_bit(id, true);
+        }
+    }
+    (folded, NullBuffer::new(some.finish()))
+}
+
+fn sum(array: &ArrayRef, ids: &[u32], groups: usize) -> Result<ArrayRef> {
+    summable!(array.data_type(), T => {
+        let values = array.as_primitive::<T>();
+        let zero = <T as ArrowPrimitiveType>::Native::default();
+        let (sums, some) =
+            over_groups(values.values().iter().copied(), values.nulls(), ids, groups, zero, |a, b| a.add_wrapping(b));
+        let sums = PrimitiveArray::<T>::new(sums.into(), Some(some));
+        Ok(Arc::new(sums.with_data_type(array.data_type().clone())))
+    })
+}
+
+/// By order keys, so of every type that has them.
+fn extreme(
+    budget: &Arc<Budget>,
+    values: &Column,
+    ids: &[u32],
+    groups: usize,
+    max: bool,
+) -> Result<ArrayRef> {
+    let (keys, _domain) = order_keys(budget, values)?;
+    let words = keys.values.on_host();
+    // (key, row), inverted for the maximum, so that both are least-first.
+    let nothing = (u64::MAX, u32::MAX);
+    let mut best = vec![nothing; groups];
+    for (row, id) in ids.iter().enumerate() {
+        if is_valid(&keys, row) {
+            let word = if max { !words[row] } else { words[row] };
+            let best = &mut best[*id as usize];
+            *best = (*best).min((word, row as u32));
+        }
+    }
+    let rows: UInt32Array = best
+        .into_iter()
+        .map(|(_, row)| (row != u32::MAX).then_some(row))
+        .collect();
+    Ok(take(values.on_host(), &rows, None)?)
+}
+
+fn bits(fold: Fold, array: &ArrayRef, ids: &[u32], groups: usize) -> Result<ArrayRef> {
+    if let Some(values) = array.as_boolean_opt() {
+        let (folded, some) = over_groups(
+            values.values().iter(),
+            values.nulls(),
+            ids,
+            groups,
+            false,
+            |a, b| match fold {
+                Fold::And => a & b,
+                Fold::Or => a | b,
+                _ => a ^ b,
+            },
+        );
+        let folded = BooleanBuffer::from(folded);
+        return Ok(Arc::new(BooleanArray::new(folded, Some(some))));
+    }
+    macro_rules! integers {
+        ($t:ty) => {{
+            let values = array.as_primitive::<$t>();
+            let (folded, some) = over_groups(
+                values.values().iter().copied(),
+                values.nulls(),
+                ids,
+                groups,
+                0,
+                |a, b| match fold {
+                    Fold::And => a & b,
+                    Fold::Or => a | b,
+                    _ => a ^ b,
+                },
+            );
+            Ok(Arc::new(PrimitiveArray::<$t>::new(folded.into(), Some(some))) as ArrayRef)
+        }};
+    }
+    downcast_integer! {
+        array.data_type() => (integers),
+        other => Err(BowtieError::Internal(format!("{other} has no bits to fold"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{Int32Array, StringArray};
+
+    fn column(array: ArrayRef) -> Column {
+        Column::host(array, Budget::new(0).lease(0, "test").unwrap())
+    }
+
+    #[test]
+    fn groups_fold_their_values_and_are_null_without_any() {
+        let budget = Budget::new(u64::MAX);
+        let key = column(Arc::new(Int32Array::from(vec![
+            Some(7),
+            None,
+            Some(7),
+            None,
+            Some(2),
+        ])));
+        let values = column(Arc::new(Int64Array::from(vec![
+            Some(i64::MAX),
+            Some(3),
+            Some(2),
+            None,
+            None,
+        ])));
+        let all = [
+            (Fold::Count, None),
+            (Fold::Count, Some(&values)),
+            (Fold::Sum, Some(&values)),
+            (Fold::Min, Some(&values)),
+            (Fold::Max, Some(&values)),
+            (Fold::And, Some(&values)),
+            (Fold::Or, Some(&values)),
+            (Fold::Xor, Some(&values)),
+        ];
+        let groups = aggregate(&budget, 5, &[&key], &all).unwrap();
+        assert_eq!(groups.firsts.on_host().as_ref(), [0, 1, 4]);
+        let expected = [
+            [Some(2), Some(2), Some(1)],
+            [Some(2), Some(1), Some(0)],
+            [Some(i64::MIN + 1), Some(3), None],
+            [Some(2), Some(3), None],
+            [Some(i64::MAX), Some(3), None],
+            [Some(2), Some(3), None],
+            [Some(i64::MAX), Some(3), None],
+            [Some(i64::MAX - 2), Some(3), None],
+        ];
+        for (state, expected) in groups.states.iter().zip(expected) {
+            let expected: ArrayRef = Arc::new(Int64Array::from(expected.to_vec()));
+            assert_eq!(state.on_host(), &expected);
+        }
+    }
+
+    #[test]
+    fn without_keys_there_is_one_group() {
+        let budget = Budget::new(u64::MAX);
+        let text = column(Arc::new(StringArray::from(vec![
+            Some("pear"),
+            None,
+            Some("fig"),
+        ])));
+        let folds = [(Fold::Count, None), (Fold::Min, Some(&text))];
+        let groups = aggregate(&budget, 3, &[], &folds).unwrap();
+        let least: ArrayRef = Arc::new(StringArray::from(vec!["fig"]));
+        assert_eq!(groups.states[1].on_host(), &least);
+
+        let none = column(Arc::new(StringArray::new_null(0)));
+        let folds = [(Fold::Count, None), (Fold::Max, Some(&none))];
+        let groups = aggregate(&budget, 0, &[], &folds).unwrap();
+        assert_eq!(groups.firsts.len(), 1);
+        let zero: ArrayRef = Arc::new(Int64Array::from(vec![0]));
+        assert_eq!(groups.states[0].on_host(), &zero);
+        assert!(groups.states[1].on_host().is_null(0));
+    }
+}

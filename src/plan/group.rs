@@ -1,0 +1,204 @@
+//! From an aggregation to a [`GroupSpec`], or the reason why not.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_expr::expressions::{CaseExpr, Literal, lit};
+use datafusion::physical_expr_common::physical_expr::{fmt_sql, is_volatile};
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+
+use super::aggregate::{cannot_fail, function_of, sums_in_own_words};
+use super::condition::is_orderable;
+use super::join::Refusal;
+use crate::error::Decline;
+use crate::options::{BowtieOptions, Offload};
+use crate::spec::{AggregateFunction, GroupAggregate, GroupSpec, GroupingSet, SideInput};
+
+/// An aggregation from rows to results: one node, or the Partial below a Final.
+pub(super) struct GroupSource<'a> {
+    /// The node that the parent sees.
+    pub top: &'a AggregateExec,
+    /// The node that reads the rows: `top` itself, or the Partial below it.
+    pub bottom: &'a AggregateExec,
+}
+
+/// `None` when `plan` is no aggregation in its final stage.
+pub(super) fn group_source(plan: &Arc<dyn ExecutionPlan>) -> Option<GroupSource<'_>> {
+    let top = plan.downcast_ref::<AggregateExec>()?;
+    let bottom = match top.mode() {
+        AggregateMode::Single | AggregateMode::SinglePartitioned => top,
+        AggregateMode::Final | AggregateMode::FinalPartitioned => top
+            .input()
+            .downcast_ref::<AggregateExec>()
+            .filter(|below| *below.mode() == AggregateMode::Partial)?,
+        _ => return None,
+    };
+    Some(GroupSource { top, bottom })
+}
+
+/// The spec of an aggregation under `options`.
+pub(super) fn group_spec(
+    source: &GroupSource<'_>,
+    options: &BowtieOptions,
+) -> Result<GroupSpec, Refusal> {
+    if options.offload != Offload::Force {
+        return Err(
+            Decline("DataFusion's own aggregation serves it where its rows lie".into()).into(),
+        );
+    }
+    let input = source.bottom.input();
+    if input.boundedness().is_unbounded() {
+        return Err(
+            Decline("its input is unbounded: bowtie groups finite inputs only".into()).into(),
+        );
+    }
+    if source.top.limit_options().is_some() || source.bottom.limit_options().is_some() {
+        return Err(Decline("the aggregation carries a limit".into()).into());
+    }
+    let group_by = source.bottom.group_expr();
+    let mut columns = SideInput::new(input.schema());
+    let (mut keys, mut group_display) = (vec![], vec![]);
+    for (expression, name) in group_by.expr() {
+        let data_type = expression.data_type(&input.schema())?;
+        if !is_orderable(&data_type) {
+            return Err(Decline(format!(
+                "it groups by {name} of type {data_type}, which bowtie cannot group"
+            ))
+            .into());
+        }
+        keys.push(column(&mut columns, expression)?);
+        group_display.push(name.clone());
+    }
+    let aggregates = source
+        .bottom
+        .aggr_expr()
+        .iter()
+        .zip(source.bottom.filter_expr())
+        .map(|(aggregate, filter)| group_aggregate(source, &mut columns, aggregate, filter))
+        .collect::<Result<Vec<_>, Refusal>>()?;
+    Ok(GroupSpec {
+        keys,
+        sets: grouping_sets(source),
+        aggregate_display: aggregates
+            .iter()
+            .map(|a| a.aggregate.name().to_string())
+            .collect(),
+        aggregates,
+        schema: source.top.schema(),
+        group_display,
+        input: columns,
+    })
+}
+
+/// As DataFusion numbers them: a bit for each key that is NULL, the first one highest, and above them how many equal sets
+/// come before.
+fn grouping_sets(source: &GroupSource<'_>) -> Vec<GroupingSet> {
+    let group_by = source.bottom.group_expr();
+    let mut seen: HashMap<&[bool], u64> = HashMap::new();
+    let numbered = |nulls: &Vec<bool>, before: u64| {
+        let bits = nulls
+            .iter()
+            .fold(0, |bits, null| bits << 1 | u64::from(*null));
+        bits | before.checked_shl(nulls.len() as u32).unwrap_or(0)
+    };
+    match group_by.groups() {
+        // Without keys there may be no set at all.
+        [] => vec![GroupingSet {
+            nulls: vec![],
+            id: None,
+        }],
+        groups => groups
+            .iter()
+            .map(|nulls| {
+                let before = seen.entry(nulls).or_default();
+                *before += 1;
+                GroupingSet {
+                    nulls: nulls.clone(),
+                    id: group_by
+                        .has_grouping_set()
+                        .then(|| numbered(nulls, *before - 1)),
+                }
+            })
+            .collect(),
+    }
+}
+
+/// The column that holds `expression`.
+fn column(columns: &mut SideInput, expression: &Arc<dyn PhysicalExpr>) -> Result<usize, Refusal> {
+    if is_volatile(expression) {
+        let shown = fmt_sql(expression.as_ref());
+        return Err(Decline(format!("{shown} is volatile")).into());
+    }
+    Ok(columns.column_of(expression)?)
+}
+
+fn group_aggregate(
+    source: &GroupSource<'_>,
+    columns: &mut SideInput,
+    aggregate: &Arc<AggregateFunctionExpr>,
+    filter: &Option<Arc<dyn PhysicalExpr>>,
+) -> Result<GroupAggregate, Refusal> {
+    let name = aggregate.name();
+    let schema = source.bottom.input().schema();
+    let Some(function) = function_of(aggregate) else {
+        return Err(Decline(format!("{name} has no fold on a device")).into());
+    };
+    use AggregateFunction::*;
+    let counts_twice = matches!(function, Count | Sum | Avg | BitXor);
+    if aggregate.is_distinct() && counts_twice {
+        return Err(Decline(format!("{name} folds distinct values")).into());
+    }
+    if !aggregate.order_bys().is_empty() {
+        return Err(Decline(format!("{name} has an ORDER BY")).into());
+    }
+    if !source.bottom.group_expr().expr().is_empty() && !aggregate.groups_accumulator_supported() {
+        return Err(Decline(format!("DataFusion has no grouped accumulator for {name}")).into());
+    }
+    let [expression] = aggregate
+        .expressions()
+        .try_into()
+        .map_err(|_| Decline(format!("{name} has not exactly one argument")))?;
+    let is_star = function == Count
+        && expression
+            .downcast_ref::<Literal>()
+            .is_some_and(|l| !l.value().is_null());
+    let data_type = expression.data_type(&schema)?;
+    let folds = is_star
+        || match function {
+            Count => true,
+            Sum | Avg => sums_in_own_words(aggregate, &data_type)?,
+            Min | Max => is_orderable(&data_type),
+            BoolAnd | BoolOr => data_type == DataType::Boolean,
+            BitAnd | BitOr | BitXor => data_type.is_integer(),
+        };
+    if !folds {
+        return Err(Decline(format!("{name} folds {data_type} in another type")).into());
+    }
+    if filter.is_some() && !is_star && !cannot_fail(&expression, &schema) {
+        // DataFusion evaluates it on rows too that the filter rejects, and fails on them.
+        column(columns, &expression)?;
+    }
+    let argument = match (filter, is_star) {
+        (None, true) => None,
+        (None, false) => Some(column(columns, &expression)?),
+        // A row that the filter rejects contributes what a NULL does.
+        (Some(filter), _) => {
+            let value = if is_star { lit(1i64) } else { expression };
+            let filtered: Arc<dyn PhysicalExpr> = Arc::new(CaseExpr::try_new(
+                None,
+                vec![(Arc::clone(filter), value)],
+                None,
+            )?);
+            Some(column(columns, &filtered)?)
+        }
+    };
+    Ok(GroupAggregate {
+        function,
+        argument,
+        aggregate: Arc::clone(aggregate),
+    })
+}

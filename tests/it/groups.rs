@@ -1,0 +1,201 @@
+//! Aggregations over any rows: forced and stock give the same rows, floats up to rounding.
+//!
+//! MIN and MAX of floats with NaN depend on the order of rows in DataFusion itself, so no argument holds NaN here.
+
+use arrow::datatypes::DataType;
+use datafusion::prelude::SessionContext;
+
+use crate::answer::{forced, similar_rows, stock};
+use crate::domains::orderable_types;
+use crate::session::{Tuning, session};
+use crate::tables::{keyed_table, mixed_table, register};
+
+const NODE: &str = "BowtieAggregateExec";
+
+/// Checks that `sql` gives the rows of DataFusion, or its error, and that no aggregation of DataFusion is left.
+async fn check(ctx: &SessionContext, sql: &str, tunings: impl Iterator<Item = Tuning>) {
+    assert!(is_taken(ctx, sql, tunings).await, "{sql}");
+}
+
+/// Checks that `sql` gives the rows of DataFusion, or its error; says whether all its aggregations were taken.
+async fn is_taken(ctx: &SessionContext, sql: &str, tunings: impl Iterator<Item = Tuning>) -> bool {
+    let stock = stock(ctx, sql).await;
+    let mut taken = true;
+    for tuning in tunings {
+        match (&stock, forced(ctx, sql, &tuning).await) {
+            (Ok(stock), Ok(given)) => {
+                taken &= given.plan.contains(NODE) && !given.plan.contains(" AggregateExec");
+                if let Err(difference) = similar_rows(stock, &given) {
+                    panic!("{sql}\n{tuning:?}\n{}\n{difference}", given.plan);
+                }
+            }
+            (Err(_), Err(_)) => {}
+            (Ok(_), Err(error)) => panic!("{sql}\n{tuning:?}\nfails when forced: {error}"),
+            (Err(error), Ok(_)) => panic!("{sql}\n{tuning:?}\nfails only in stock: {error}"),
+        }
+    }
+    taken
+}
+
+fn tunings(first: usize, count: usize) -> impl Iterator<Item = Tuning> {
+    (first..first + count).map(Tuning::nth)
+}
+
+const AGGREGATES: &str = "count(*), count(c), count(1), sum(a), sum(c), avg(b), avg(c), min(a), max(t), min(t), max(c), \
+     count(*) FILTER (WHERE b > 4), sum(b) FILTER (WHERE a < 12), max(a) FILTER (WHERE t IS NOT NULL), min(DISTINCT b), \
+     bool_and(a > 3), bool_or(a > 18), bit_and(a), bit_or(b), bit_xor(id), sum(id * 2 - a), \
+     sum(CAST(a AS DECIMAL(12, 2))), avg(CAST(b AS DECIMAL(12, 2)))";
+
+#[tokio::test]
+async fn groups() {
+    let ctx = session();
+    for (seed, rows) in [0, 1, 31, 150, 700].into_iter().enumerate() {
+        register(&ctx, "r", &mixed_table(rows, 0.2, seed as u64));
+        for (turn, group) in [
+            "",
+            "g",
+            "t",
+            "a, g",
+            "g, t, c",
+            "id",
+            "c",
+            "a + b",
+            "g IS NULL",
+            "t, id % 3",
+        ]
+        .iter()
+        .enumerate()
+        {
+            let sql = match group.is_empty() {
+                true => format!("SELECT {AGGREGATES} FROM r"),
+                false => format!("SELECT {group}, {AGGREGATES} FROM r GROUP BY {group}"),
+            };
+            check(&ctx, &sql, tunings(turn * 7 + seed, 4)).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn grouping_sets() {
+    let ctx = session();
+    for (seed, rows) in [0, 90].into_iter().enumerate() {
+        register(&ctx, "r", &mixed_table(rows, 0.3, seed as u64));
+        for (turn, sets) in [
+            "ROLLUP (g, t)",
+            "CUBE (g, b)",
+            "GROUPING SETS ((g), (t, b), ())",
+            "GROUPING SETS ((g), (g), (b))",
+        ]
+        .iter()
+        .enumerate()
+        {
+            let columns = match sets.contains('t') && !sets.starts_with("GROUPING") {
+                true => "g, t, grouping(g), grouping(t)",
+                false if sets.contains('t') => "g, t, b, grouping(t)",
+                false => "g, b, grouping(b)",
+            };
+            let sql = format!("SELECT {columns}, count(*), sum(a), max(t) FROM r GROUP BY {sets}");
+            check(&ctx, &sql, tunings(turn * 5, 6)).await;
+        }
+    }
+}
+
+/// Keys and extremes of every type that has an order.
+#[tokio::test]
+async fn types() {
+    let ctx = session();
+    let mut extremes = 0;
+    for (turn, data_type) in orderable_types().iter().enumerate() {
+        register(&ctx, "r", &keyed_table(data_type, 120, 0.2, turn as u64));
+        let sql = "SELECT k, count(*), count(l), sum(id), min(id) FROM r GROUP BY k";
+        let taken = is_taken(&ctx, sql, tunings(turn, 3)).await;
+        // A dictionary may hold both zeros, which are one group.
+        let zeros = matches!(data_type, DataType::Dictionary(_, values) if values.is_floating());
+        assert_eq!(taken, !zeros, "{data_type}");
+        if zeros {
+            continue;
+        }
+        let sql = "SELECT k, l, count(*) FROM r GROUP BY k, l";
+        check(&ctx, sql, tunings(turn + 2, 2)).await;
+        if !data_type.is_floating() {
+            let sql = "SELECT id % 7 AS i, min(k), max(l) FROM r GROUP BY id % 7";
+            // DataFusion has no grouped extremes of some types.
+            extremes += usize::from(is_taken(&ctx, sql, tunings(turn + 4, 2)).await);
+        }
+    }
+    assert!(extremes > 25, "{extremes}");
+}
+
+/// Sums that overflow, and expressions that fail, do what DataFusion's do.
+#[tokio::test]
+async fn overflow_and_failures() {
+    let ctx = session();
+    let sql = "CREATE TABLE r AS SELECT arrow_cast(i, 'Int64') AS i, arrow_cast(u, 'UInt64') AS u, d, z FROM (VALUES
+        (9223372036854775807, 18446744073709551615, 99999999999999999999999999999999999999::DECIMAL(38, 0), 1),
+        (9223372036854775807, 18446744073709551615, 99999999999999999999999999999999999999::DECIMAL(38, 0), 0),
+        (-5, 7, 1::DECIMAL(38, 0), 2)) AS t(i, u, d, z)";
+    ctx.sql(sql).await.unwrap().collect().await.unwrap();
+    for sql in [
+        "SELECT sum(i), sum(u), avg(i) FROM r",
+        "SELECT z > 0 AS p, sum(i), sum(u) FROM r GROUP BY z > 0",
+        "SELECT sum(d) FROM r",
+        "SELECT z > 0 AS p, sum(d), avg(d) FROM r GROUP BY z > 0",
+        "SELECT sum(10 / z) FROM r",
+        "SELECT 10 / z AS q, count(*) FROM r GROUP BY 10 / z",
+        "SELECT z > 5 AS p, sum(10 / z) FILTER (WHERE z > 0) FROM r GROUP BY z > 5",
+    ] {
+        check(&ctx, sql, tunings(0, 4)).await;
+    }
+}
+
+/// Aggregations of joins that are not fused, of aggregations, and under a limit of the plan above.
+#[tokio::test]
+async fn above_and_below_others() {
+    let ctx = session();
+    register(&ctx, "r", &mixed_table(60, 0.2, 1));
+    register(&ctx, "s", &mixed_table(40, 0.2, 2));
+    for (turn, sql) in [
+        "SELECT r.g, s.g AS h, count(*), sum(s.b) FROM r JOIN s ON r.a > s.a GROUP BY r.g, s.g",
+        "SELECT r.g, sum(r.a * s.b) FROM r LEFT JOIN s ON r.a < s.a GROUP BY r.g",
+        "SELECT n, count(*) FROM (SELECT g, count(*) AS n FROM r GROUP BY g) GROUP BY n",
+        "SELECT g, count(*) FROM r GROUP BY g ORDER BY g LIMIT 2",
+        "SELECT count(DISTINCT b) FROM r",
+        "SELECT g, count(DISTINCT b) FROM r GROUP BY g",
+        "SELECT DISTINCT g, b FROM r",
+        "SELECT g FROM r UNION SELECT g FROM s",
+        "SELECT g, sum(a) AS s FROM r GROUP BY g HAVING sum(a) > 10",
+    ]
+    .iter()
+    .enumerate()
+    {
+        check(&ctx, sql, tunings(turn * 3, 5)).await;
+    }
+}
+
+/// What is not taken says why.
+#[tokio::test]
+async fn declined() {
+    let ctx = session();
+    register(&ctx, "r", &mixed_table(60, 0.2, 1));
+    for (aggregates, reason) in [
+        ("median(a)", "median(r.a) has no fold on a device"),
+        (
+            "sum(DISTINCT a), count(DISTINCT b)",
+            "sum(DISTINCT r.a) folds distinct values",
+        ),
+        ("array_agg(a ORDER BY b)", "has no fold on a device"),
+    ] {
+        let sql = format!("SELECT g, {aggregates} FROM r GROUP BY g");
+        let given = forced(&ctx, &sql, &Tuning::PLAIN).await.unwrap();
+        assert!(!given.plan.contains(NODE), "{}", given.plan);
+        let explained = format!("SELECT reason FROM bowtie_explain('{sql}')");
+        let reasons = ctx
+            .sql(&explained)
+            .await
+            .unwrap()
+            .to_string()
+            .await
+            .unwrap();
+        assert!(reasons.contains(reason), "{sql}\n{reasons}");
+    }
+}
