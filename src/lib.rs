@@ -1,4 +1,4 @@
-//! ⋈ Theta joins and aggregates over them for Apache DataFusion, on a *device*: the host's own cores, or an NVIDIA GPU.
+//! ⋈ Theta joins and grouped aggregation for Apache DataFusion, on a *device*: the host's own cores, or an NVIDIA GPU.
 //!
 //! Registered in a session, the crate replaces join and aggregate nodes of the physical plan. SQL and DataFrame calls stay
 //! as they are, and so do the rows.
@@ -10,7 +10,7 @@
 //!  plan/      recognise a node ──► Spec (plain data: what to join or group, on what, what comes out)
 //!       │                    └──► Decline(reason): the node stays as it was
 //!       ▼
-//!  exec/      Upload ─► device nodes (Join, JoinAggregate) ─► Download      ExecutionPlan nodes; streams; metrics
+//!  exec/      Upload ─► device nodes (Join, JoinAggregate, Aggregate) ─► Download      ExecutionPlan nodes
 //!       │     host batches │  device batches                │ host batches
 //!       ▼                  ▼                                ▼
 //!  stream/    batches → chunks sized to the device budget
@@ -24,7 +24,8 @@
 //! ```
 //!
 //! Start with [`BowtieSessionExt`]; every option is a field of [`BowtieOptions`]. In the comments, **\[T\]** is Bellas and
-//! Gounaris, *GPU processing of theta-joins* (2017).
+//! Gounaris, *GPU processing of theta-joins* (2017), and **\[W\]** Wu, Koutsoukos and Alonso, *Efficiently Processing Joins
+//! and Grouped Aggregations on GPUs* (2024).
 
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
