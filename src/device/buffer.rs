@@ -93,7 +93,7 @@ pub(crate) struct Column {
 #[derive(Debug)]
 enum ColumnStorage {
     Host(ArrayRef, #[expect(dead_code, reason = "held")] Lease),
-    Cuda(cuda::Values),
+    Cuda(cuda::Stored),
 }
 
 impl Column {
@@ -105,11 +105,12 @@ impl Column {
         }
     }
 
-    pub(super) fn cuda(values: cuda::Values, rows: usize) -> Self {
+    pub(super) fn cuda(stored: impl Into<cuda::Stored>, rows: usize) -> Self {
+        let stored = stored.into();
         Self {
             rows,
-            bytes: values.bytes(),
-            storage: ColumnStorage::Cuda(values),
+            bytes: stored.bytes(),
+            storage: ColumnStorage::Cuda(stored),
         }
     }
 
@@ -123,21 +124,36 @@ impl Column {
 
     /// Whether its values lie elsewhere than in the host's memory.
     pub(crate) fn lies_on_device(&self) -> bool {
-        self.on_cuda().is_some()
+        self.stored().is_some()
     }
 
-    /// Its values, when they lie on a GPU.
-    pub(super) fn on_cuda(&self) -> Option<&cuda::Values> {
+    /// How a GPU stores it, when one does.
+    pub(super) fn stored(&self) -> Option<&cuda::Stored> {
         match &self.storage {
             ColumnStorage::Host(..) => None,
-            ColumnStorage::Cuda(values) => Some(values),
+            ColumnStorage::Cuda(stored) => Some(stored),
+        }
+    }
+
+    pub(super) fn into_stored(self) -> Option<cuda::Stored> {
+        match self.storage {
+            ColumnStorage::Host(..) => None,
+            ColumnStorage::Cuda(stored) => Some(stored),
+        }
+    }
+
+    /// Its values, when they lie on a GPU and are of fixed width.
+    pub(super) fn on_cuda(&self) -> Option<&cuda::Values> {
+        match self.stored() {
+            Some(cuda::Stored::Fixed(values)) => Some(values),
+            _ => None,
         }
     }
 
     pub(super) fn into_cuda(self) -> Option<cuda::Values> {
-        match self.storage {
-            ColumnStorage::Host(..) => None,
-            ColumnStorage::Cuda(values) => Some(values),
+        match self.into_stored() {
+            Some(cuda::Stored::Fixed(values)) => Some(values),
+            _ => None,
         }
     }
 

@@ -6,11 +6,11 @@
 use std::sync::Arc;
 
 use super::CudaDevice;
+use super::key_column::KeyColumn;
 use super::key_words::{KeyValues, Layout};
 use super::queue::{Memory, Queue};
 use super::rows::memory;
 use super::tuples::{Distinct, Significance};
-use super::values::KeyColumn;
 use crate::device::Device;
 use crate::device::buffer::{Buffer, Column, GroupDomain};
 use crate::error::{BowtieError, Result};
@@ -43,6 +43,7 @@ impl CudaDevice {
         let twins = match on_host.is_empty() {
             true => None,
             false => {
+                let on_host: Vec<&Column> = on_host.iter().collect();
                 let (ids, domain) = self.twin.group_keys(&on_host, null_equal)?;
                 Some((self.words_from_host(&ids, "group ids")?, domain))
             }
@@ -71,6 +72,7 @@ impl CudaDevice {
         columns: &[&Column],
     ) -> Result<Buffer<u32>> {
         let (here, on_host) = self.key_columns(columns)?;
+        let on_host: Vec<&Column> = on_host.iter().collect();
         let from_twin = |domain: &GroupDomain| {
             let ids = self.twin.group_keys_in(domain, &on_host)?;
             self.words_from_host(&ids, "group ids")
@@ -85,16 +87,13 @@ impl CudaDevice {
         self.queue.group_keys_in(groups, &columns, rows)
     }
 
-    /// The columns that lie on the GPU, and those that do not.
-    fn key_columns<'a>(
-        &self,
-        columns: &[&'a Column],
-    ) -> Result<(Vec<KeyColumn<'a>>, Vec<&'a Column>)> {
+    /// The columns that are grouped on the GPU, and those that the twin groups.
+    fn key_columns<'a>(&self, columns: &[&'a Column]) -> Result<(Vec<KeyColumn<'a>>, Vec<Column>)> {
         let (mut here, mut on_host) = (vec![], vec![]);
         for column in columns {
-            match self.queue.key_column(column)? {
+            match self.key_column(column)? {
                 Some(key) => here.push(key),
-                None => on_host.push(*column),
+                None => on_host.push(self.column_to_host(column)?),
             }
         }
         Ok((here, on_host))

@@ -24,7 +24,7 @@ use rayon::prelude::*;
 
 pub(super) use flags::Flags;
 pub(super) use group_key::Groups;
-pub(super) use order_key::{Ranks, plain_values};
+pub(super) use order_key::Ranks;
 pub(super) use values::{bytes_of, kept, together};
 pub(super) use zones::ZonedKeys;
 

@@ -7,6 +7,7 @@ mod groups;
 mod keys;
 mod matches;
 mod programs;
+mod text;
 mod tiles;
 mod wavelet;
 
