@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
 
-use crate::device::{Column, Device};
+use crate::device::{Column, Device, Need};
 use crate::error::{BowtieError, Result};
 
 /// Columns of equal length on a device. A column that no one needs there is left out.
@@ -20,16 +20,25 @@ impl DeviceBatch {
         Self { rows, columns }
     }
 
-    /// Columns of `rows` rows on their way to the device, each from its parts; `None` for one that no one needs. The batch
-    /// can be used once it was received.
-    pub(crate) fn upload_ahead(
+    /// Columns of `rows` rows on their way to the device, as far as they are needed: `parts` returns a column's. The batch can
+    /// be used once it was received.
+    pub(crate) fn upload_ahead<'a>(
         device: &dyn Device,
         rows: usize,
-        columns: impl IntoIterator<Item = Option<Vec<ArrayRef>>>,
+        needs: impl IntoIterator<Item = &'a Need>,
+        parts: impl Fn(usize) -> Vec<ArrayRef>,
     ) -> Result<Self> {
-        let columns = columns
-            .into_iter()
-            .map(|parts| parts.map(|parts| device.upload_ahead(&parts)).transpose())
+        let needs = needs.into_iter().enumerate();
+        let columns = needs
+            .map(|(column, need)| {
+                Ok(match need {
+                    Need::Never => None,
+                    Need::Late(payload) if !payload.pays() => {
+                        Some(device.upload_late(&parts(column), payload)?)
+                    }
+                    _ => Some(device.upload_ahead(&parts(column))?),
+                })
+            })
             .collect::<Result<_>>()?;
         Ok(Self::new(rows, columns))
     }

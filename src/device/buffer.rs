@@ -1,12 +1,15 @@
 //! What lies on a device: [`Buffer`]s of words, [`Bits`], [`Column`]s of values, and the structures that primitives hand to
 //! one another. Every one of them holds its [`Lease`]; where it lies is known to the device alone.
 
+use std::sync::OnceLock;
+
 use arrow::array::{Array, ArrayRef};
 use arrow::buffer::{BooleanBuffer, ScalarBuffer};
 use arrow::datatypes::ArrowNativeType;
 
 use super::budget::Lease;
 use super::{cuda, host};
+use crate::error::Result;
 
 /// A device array of words.
 #[derive(Debug)]
@@ -18,7 +21,8 @@ pub(crate) struct Buffer<T: ArrowNativeType> {
 #[derive(Debug)]
 enum WordStorage<T: ArrowNativeType> {
     Host(ScalarBuffer<T>, #[expect(dead_code, reason = "held")] Lease),
-    Cuda(cuda::Memory),
+    /// With what was read of it to the host.
+    Cuda(cuda::Memory, OnceLock<ScalarBuffer<T>>),
 }
 
 impl<T: ArrowNativeType> Buffer<T> {
@@ -40,7 +44,7 @@ impl<T: ArrowNativeType> Buffer<T> {
     pub(super) fn cuda(memory: cuda::Memory, len: usize) -> Self {
         Self {
             len,
-            storage: WordStorage::Cuda(memory),
+            storage: WordStorage::Cuda(memory, OnceLock::new()),
         }
     }
 
@@ -48,7 +52,7 @@ impl<T: ArrowNativeType> Buffer<T> {
     pub(super) fn on_host(&self) -> &ScalarBuffer<T> {
         match &self.storage {
             WordStorage::Host(values, _) => values,
-            WordStorage::Cuda(_) => unreachable!("a GPU's buffer was given to the host device"),
+            WordStorage::Cuda(..) => unreachable!("a GPU's buffer was given to the host device"),
         }
     }
 
@@ -56,7 +60,25 @@ impl<T: ArrowNativeType> Buffer<T> {
     pub(super) fn on_cuda(&self) -> Option<&cuda::Memory> {
         match &self.storage {
             WordStorage::Host(..) => None,
-            WordStorage::Cuda(memory) => Some(memory),
+            WordStorage::Cuda(memory, _) => Some(memory),
+        }
+    }
+
+    /// The words on the host, brought there by `read` when they are first asked for.
+    pub(super) fn read_once(
+        &self,
+        read: impl FnOnce() -> Result<ScalarBuffer<T>>,
+    ) -> Result<ScalarBuffer<T>> {
+        let known = match &self.storage {
+            WordStorage::Host(values, _) => return Ok(values.clone()),
+            WordStorage::Cuda(_, known) => known,
+        };
+        match known.get() {
+            Some(words) => Ok(words.clone()),
+            None => {
+                let words = read()?;
+                Ok(known.get_or_init(|| words).clone())
+            }
         }
     }
 

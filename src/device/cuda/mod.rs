@@ -26,6 +26,7 @@ mod groups;
 mod key_column;
 mod key_words;
 mod keys;
+mod late;
 mod launches;
 mod program;
 mod queue;
@@ -69,10 +70,11 @@ use super::buffer::{
     self, Buffer, Column, Flags, GroupDomain, KeyDomain, Keys, Pairs, Ranges, Sorted,
 };
 use super::host::{HostDevice, kept};
-use super::{Bound, Device, Matches};
+use super::{Bound, Device, Matches, Payload};
 use crate::error::{BowtieError, Result};
 use crate::spec::Comparison;
 use gpu::Gpu;
+use late::Late;
 use queue::Queue;
 use rows::memory;
 
@@ -179,6 +181,12 @@ impl Device for CudaDevice {
 
     fn upload_ahead(&self, parts: &[ArrayRef]) -> Result<Arc<Column>> {
         self.queue.upload(parts).map(Arc::new)
+    }
+
+    fn upload_late(&self, parts: &[ArrayRef], payload: &Arc<Payload>) -> Result<Arc<Column>> {
+        let late = Late::new(parts, payload)?;
+        let rows = late.rows();
+        Ok(Arc::new(Column::cuda(late, rows)))
     }
 
     fn receive(&self, column: &Column) -> Result<()> {

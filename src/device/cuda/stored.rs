@@ -4,6 +4,7 @@ use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
 
 use super::CudaDevice;
+use super::late::Late;
 use super::referring::{self, Referring};
 use super::text::{self, Text};
 use super::values::{self, Values};
@@ -19,6 +20,8 @@ pub(crate) enum Stored {
     Text(Text),
     /// Dictionary keys, or views, which refer to what stays on the host.
     Referring(Referring),
+    /// A payload column that may never be uploaded.
+    Late(Box<Late>),
 }
 
 impl From<Values> for Stored {
@@ -45,6 +48,7 @@ impl Stored {
             Self::Fixed(values) => values.bytes(),
             Self::Text(text) => text.bytes(),
             Self::Referring(referring) => referring.words.bytes(),
+            Self::Late(_) => 0,
         }
     }
 
@@ -54,6 +58,7 @@ impl Stored {
             Self::Fixed(values) => values.original.as_deref(),
             Self::Text(text) => text.original.as_deref(),
             Self::Referring(referring) => referring.words.original.as_deref(),
+            Self::Late(late) => Some(late.parts()),
         }
     }
 
@@ -63,6 +68,7 @@ impl Stored {
             Self::Fixed(values) => values.receive(),
             Self::Text(text) => text.receive(),
             Self::Referring(referring) => referring.receive(),
+            Self::Late(_) => Ok(()),
         }
     }
 }
@@ -84,6 +90,7 @@ impl CudaDevice {
                 let gathered = self.queue.gather_referring(referring, rows)?;
                 Ok(Column::cuda(gathered, rows.len()))
             }
+            Stored::Late(late) => self.gather_late(late, rows),
         }
     }
 }

@@ -229,6 +229,7 @@ impl Queue {
             }
             Stored::Text(text) => self.download_text(text, rows),
             Stored::Referring(referring) => self.download_referring(referring, rows),
+            Stored::Late(late) => together(late.parts()),
         }
     }
 

@@ -25,12 +25,12 @@ use rayon::prelude::*;
 pub(super) use flags::Flags;
 pub(super) use group_key::Groups;
 pub(super) use order_key::Ranks;
-pub(super) use values::{bytes_of, kept, together};
+pub(super) use values::{bytes_of, gather_parts, kept, together};
 pub(super) use zones::ZonedKeys;
 
 use super::budget::Budget;
 use super::buffer::{self, Buffer, Column, GroupDomain, KeyDomain, Keys, Pairs, Ranges, Sorted};
-use super::{Bound, Device, Matches};
+use super::{Bound, Device, Matches, Payload};
 use crate::error::{BowtieError, Result};
 use crate::spec::Comparison;
 
@@ -137,6 +137,10 @@ impl Device for HostDevice {
     }
 
     fn upload_ahead(&self, parts: &[ArrayRef]) -> Result<Arc<Column>> {
+        self.upload(parts)
+    }
+
+    fn upload_late(&self, parts: &[ArrayRef], _payload: &Arc<Payload>) -> Result<Arc<Column>> {
         self.upload(parts)
     }
 

@@ -186,3 +186,55 @@ fn refused_leases_of_text_leave_none() {
         assert_eq!(budget.in_use(), 0, "{limit}");
     }
 }
+
+/// Rows of a payload column are gathered on the host at first, on the GPU when many were asked for.
+#[test]
+fn late_columns_are_uploaded_when_it_pays() {
+    let Some((_, gpu)) = twins() else { return };
+    let mut random = Random(22);
+    for n in [1, 33, 5000, 70_000] {
+        let mut arrays = text_columns(&mut random, n, 3);
+        arrays.extend(columns(&mut random, n, 0));
+        for array in arrays {
+            let payload = Arc::new(Payload::default());
+            let parts = parts(&array);
+            let whole: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
+            let whole = concat(&whole).unwrap();
+            let before = gpu.budget().in_use();
+            let column = gpu.upload_late(&parts, &payload).unwrap();
+            gpu.receive(&column).unwrap();
+            assert_eq!((column.bytes(), gpu.budget().in_use()), (0, before));
+            assert_eq!(&gpu.download(&column).unwrap(), &whole);
+            let mut asked = 0;
+            for count in [0, n / 40, n / 40, n / 2, n, 1] {
+                let rows = random.rows(count, n);
+                let gathered = gpu.gather(&column, &on_gpu(&gpu, &rows)).unwrap();
+                let expected = take(&whole, &UInt32Array::from(rows), None).unwrap();
+                assert_eq!(&gpu.download(&gathered).unwrap(), &expected);
+                asked += count;
+                assert_eq!(payload.pays(), asked * 16 > n, "{asked} of {n}");
+                assert_eq!(gathered.lies_on_device(), payload.pays());
+            }
+            assert!(payload.take_uploaded() > 0);
+            assert_eq!(payload.take_uploaded(), 0);
+            drop(column);
+            assert_eq!(gpu.budget().in_use(), before);
+        }
+    }
+}
+
+#[test]
+fn late_columns_stay_on_the_host_where_there_is_no_room() {
+    let Some((_, gpu)) = twins() else { return };
+    let array: ArrayRef = Arc::new(Int64Array::from_iter_values(0..100_000));
+    let payload = Arc::new(Payload::default());
+    let budget = Budget::new(1_500_000);
+    let tight = gpu.attach(Arc::clone(&budget), Arc::default()).unwrap();
+    let column = tight.upload_late(from_ref(&array), &payload).unwrap();
+    let rows = tight.sequence(5, 50_000).unwrap();
+    let gathered = tight.gather(&column, &rows).unwrap();
+    assert!(!gathered.lies_on_device() && !payload.pays());
+    assert_eq!(&tight.download(&gathered).unwrap(), &array.slice(5, 50_000));
+    drop((column, rows, gathered));
+    assert_eq!(budget.in_use(), 0);
+}
