@@ -231,18 +231,21 @@ impl Device for CudaDevice {
     }
 
     fn order_keys(&self, base: &Column) -> Result<(Keys, KeyDomain)> {
-        if let Some(column) = self.key_column(base)? {
-            return self.queue.order_keys(column.values(), base.rows());
+        if let Some((key, words)) = self.base_key(base)? {
+            return self.queue.order_keys(key.source()?, words, base.rows());
         }
         let (keys, domain) = self.twin.order_keys(&self.column_to_host(base)?)?;
         Ok((self.keys_from_host(&keys)?, domain))
     }
 
     fn order_keys_in(&self, domain: &KeyDomain, column: &Column) -> Result<Keys> {
-        if let Some(key) = self.key_column(column)? {
+        // The base decides, whose text may be too long.
+        if !matches!(domain, KeyDomain::Ranked(buffer::Ranks::Host(_)))
+            && let Some(key) = self.key_column(column)?
+        {
             return self
                 .queue
-                .order_keys_in(domain, key.values(), column.rows());
+                .order_keys_in(domain, key.source()?, column.rows());
         }
         let keys = self
             .twin

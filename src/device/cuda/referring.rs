@@ -8,11 +8,12 @@ use arrow::array::{
     Array, ArrayData, ArrayRef, AsArray, BinaryViewArray, GenericByteViewArray, StringViewArray,
     make_array,
 };
-use arrow::buffer::{Buffer as Bytes, ScalarBuffer};
+use arrow::buffer::{Buffer as Bytes, NullBuffer, ScalarBuffer};
 use arrow::datatypes::{ByteViewType, DataType};
 use parking_lot::Mutex;
 
 use super::queue::{Memory, Queue, Shape};
+use super::text::{MOST_BYTES, Text, at_once, offsets_of};
 use super::values::Values;
 use crate::device::buffer::{Buffer, Column};
 use crate::device::host::together;
@@ -90,7 +91,112 @@ fn views(array: &ArrayRef) -> (&ScalarBuffer<u128>, &[Bytes]) {
     }
 }
 
+/// Bytes of a view's value.
+fn length(view: u128) -> usize {
+    view as u32 as usize
+}
+
+/// Bytes of the longest value of views.
+pub(super) fn longest_view(parts: &[ArrayRef]) -> usize {
+    let all = parts.iter().flat_map(|part| views(part).0.iter());
+    all.map(|view| length(*view)).max().unwrap_or(0)
+}
+
+/// The values of views, NULLs as empty ones, as far as their first bytes are wanted.
+struct Beginnings<'a> {
+    views: &'a [u128],
+    buffers: &'a [Bytes],
+    nulls: Option<&'a NullBuffer>,
+    most: usize,
+    /// Bytes of all.
+    bytes: usize,
+}
+
+impl<'a> Beginnings<'a> {
+    fn of(array: &'a ArrayRef, most: usize) -> Self {
+        let (views, buffers) = views(array);
+        let mut values = Self {
+            views,
+            buffers,
+            nulls: array.nulls(),
+            most,
+            bytes: 0,
+        };
+        values.bytes = values.lengths().sum();
+        values
+    }
+
+    fn lengths(&self) -> impl Iterator<Item = usize> {
+        self.views.iter().enumerate().map(|(i, view)| {
+            match self.nulls.is_none_or(|nulls| nulls.is_valid(i)) {
+                true => length(*view).min(self.most),
+                false => 0,
+            }
+        })
+    }
+
+    fn write_ends(&self, ends: &mut [u32], base: usize) {
+        let mut at = base;
+        for (end, length) in ends.iter_mut().zip(self.lengths()) {
+            at += length;
+            *end = at as u32;
+        }
+    }
+
+    fn write(&self, mut to: &mut [u8]) {
+        for (view, wanted) in self.views.iter().zip(self.lengths()) {
+            let (value, rest) = to.split_at_mut(wanted);
+            match length(*view) {
+                _ if wanted == 0 => {}
+                ..=INLINE => value.copy_from_slice(&view.to_le_bytes()[4..4 + wanted]),
+                _ => {
+                    let buffer = &self.buffers[(view >> 64) as u32 as usize];
+                    let from = (view >> 96) as usize;
+                    value.copy_from_slice(&buffer[from..from + wanted]);
+                }
+            }
+            to = rest;
+        }
+    }
+}
+
+/// Bytes of a value that a view holds by itself.
+const INLINE: usize = 12;
+
 impl Queue {
+    /// The values of views, on their way: of each at most so many bytes.
+    pub(super) fn send_views(self: &Arc<Self>, parts: &[ArrayRef], most: usize) -> Result<Text> {
+        let values: Vec<Beginnings<'_>> = parts
+            .iter()
+            .map(|part| Beginnings::of(part, most))
+            .collect();
+        let length: usize = values.iter().map(|part| part.bytes).sum();
+        if length > MOST_BYTES {
+            return Err(BowtieError::OutOfDeviceMemory {
+                what: "one chunk's keys on a GPU",
+                requested: length as u64,
+                in_use: 0,
+                limit: MOST_BYTES as u64,
+            });
+        }
+        let offsets = offsets_of(
+            &values,
+            |part| (part.views.len(), part.bytes),
+            |part, ends, base| part.write_ends(ends, base),
+        );
+        let mut bytes = vec![0; length];
+        let mut tasks = Vec::with_capacity(values.len());
+        let mut rest = bytes.as_mut_slice();
+        for part in &values {
+            let (of_part, behind) = rest.split_at_mut(part.bytes);
+            tasks.push((part, of_part));
+            rest = behind;
+        }
+        at_once(tasks, |(part, to)| part.write(to));
+        let rows = offsets.len() - 1;
+        self.send_text(parts[0].data_type(), offsets, &[&bytes], parts, rows)
+    }
+
     /// A column of `parts` together, on its way; `None` for a type whose rows do not refer to anything.
     pub(super) fn upload_referring(
         self: &Arc<Self>,

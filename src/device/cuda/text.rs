@@ -182,7 +182,7 @@ impl Queue {
             |(rows, part)| (*rows, part.bytes.len()),
             |(_, part), ends, base| part.write_ends(ends, base),
         );
-        self.send_text(&parts[0].data_type().clone(), offsets, &bytes, parts, rows)
+        self.send_text(parts[0].data_type(), offsets, &bytes, parts, rows)
             .map(Some)
     }
 

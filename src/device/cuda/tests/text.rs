@@ -238,3 +238,128 @@ fn late_columns_stay_on_the_host_where_there_is_no_room() {
     drop((column, rows, gathered));
     assert_eq!(budget.in_use(), 0);
 }
+
+/// The columns that are keys: all but those whose values are dictionaries without any.
+fn key_pairs(
+    random: &mut Random,
+    n: usize,
+    kind: usize,
+    other: usize,
+) -> Vec<(ArrayRef, ArrayRef)> {
+    let base = text_columns(random, n, kind);
+    let mut searching = text_columns(random, n / 2 + 3, other);
+    // Some of the base's own values, and some that begin with them.
+    let text = base[0].as_string::<i32>();
+    let near: StringArray = (0..n / 2 + 3)
+        .map(|i| {
+            let row = random.below(n.max(1) as u64) as usize;
+            let value = (row < n && text.is_valid(row)).then(|| text.value(row))?;
+            Some(match i % 4 {
+                0 => format!("{value}\0"),
+                1 => format!("{value}{}", "z".repeat(90)),
+                _ => value.to_owned(),
+            })
+        })
+        .collect();
+    let near: ArrayRef = Arc::new(near);
+    for column in &mut searching {
+        if let Ok(cast) = cast(&near, column.data_type())
+            && !matches!(column.data_type(), DataType::FixedSizeBinary(_))
+            && random.below(3) > 0
+        {
+            *column = cast;
+        }
+    }
+    base.into_iter().zip(searching).collect()
+}
+
+#[test]
+fn order_keys_of_text_are_the_twins() {
+    let Some((host, gpu)) = twins() else { return };
+    let mut random = Random(23);
+    for n in [0, 1, 31, 32, 33, 257, 1025, 20_001] {
+        for kind in 0..6 {
+            for (base, other) in key_pairs(&mut random, n, kind, kind + 1) {
+                let what = format!("{} of {n}, kind {kind}", base.data_type());
+                let ours = gpu.upload(&parts(&base)).unwrap();
+                let (here, domain) = host
+                    .order_keys(&host.upload(from_ref(&base)).unwrap())
+                    .unwrap();
+                let (there, domain_there) = gpu.order_keys(&ours).unwrap();
+                same_keys(&gpu, &here, &there, &what);
+                let here = host
+                    .order_keys_in(&domain, &host.upload(from_ref(&other)).unwrap())
+                    .unwrap();
+                let there = gpu
+                    .order_keys_in(&domain_there, &gpu.upload(&parts(&other)).unwrap())
+                    .unwrap();
+                same_keys(&gpu, &here, &there, &what);
+            }
+        }
+    }
+}
+
+#[test]
+fn groups_of_text_are_the_twins() {
+    let Some((host, gpu)) = twins() else { return };
+    let mut random = Random(24);
+    for n in [0, 1, 33, 1025, 20_001] {
+        for kind in 0..6 {
+            let pairs = key_pairs(&mut random, n, kind, kind + 1);
+            let with = columns(&mut random, n, 5);
+            let with_other = columns(&mut random, n / 2 + 3, 5);
+            for (i, (base, other)) in pairs.iter().enumerate() {
+                groups::compare(&host, &gpu, from_ref(base), from_ref(other));
+                if n < 2000 {
+                    // Beside numbers, and beside other text, of which one may be too long.
+                    let j = random.below(with.len() as u64) as usize;
+                    let (second, second_other) = &pairs[(i + 3) % pairs.len()];
+                    let mixed = [&with[j], base, second].map(Arc::clone);
+                    let mixed_other = [&with_other[j], other, second_other].map(Arc::clone);
+                    groups::compare(&host, &gpu, &mixed, &mixed_other);
+                    groups::compare(&host, &gpu, &mixed[..2], &mixed_other[..2]);
+                }
+            }
+        }
+    }
+}
+
+/// Around the longest text of which the GPU makes keys.
+#[test]
+fn keys_of_text_around_the_longest() {
+    let Some((host, gpu)) = twins() else { return };
+    let of = |lengths: &[usize], end: &str| -> ArrayRef {
+        let values = lengths.iter().flat_map(|length| {
+            let whole = "k".repeat(*length);
+            [format!("{whole}{end}"), whole]
+        });
+        Arc::new(StringArray::from_iter_values(values))
+    };
+    let lengths: Vec<usize> = (60..75).chain([0, 1, 7, 8, 9, 200]).collect();
+    for most in [0, 1, 7, 8, 63, 64, 70, 71, 72, 80] {
+        let base: Vec<usize> = lengths.iter().copied().filter(|l| *l <= most).collect();
+        let (base, other) = (of(&base, ""), of(&lengths, "\0"));
+        for data_type in [
+            DataType::Utf8,
+            DataType::LargeBinary,
+            DataType::Utf8View,
+            DataType::Dictionary(Box::new(DataType::Int16), Box::new(DataType::Utf8)),
+        ] {
+            let base = cast(&base, &data_type).unwrap();
+            let other = cast(&other, &data_type).unwrap();
+            groups::compare(&host, &gpu, from_ref(&base), from_ref(&other));
+            let keys = |device: &dyn Device| {
+                let base = device.upload(from_ref(&base)).unwrap();
+                let (_, domain) = device.order_keys(&base).unwrap();
+                let other = device.upload(from_ref(&other)).unwrap();
+                device.order_keys_in(&domain, &other).unwrap()
+            };
+            same_keys(
+                &gpu,
+                &keys(&host),
+                &keys(&gpu),
+                &format!("{data_type}, {most}"),
+            );
+        }
+    }
+}
