@@ -115,7 +115,7 @@ pub(crate) struct Column {
 #[derive(Debug)]
 enum ColumnStorage {
     Host(ArrayRef, #[expect(dead_code, reason = "held")] Lease),
-    Cuda(cuda::Stored),
+    Cuda(Box<cuda::Stored>),
 }
 
 impl Column {
@@ -132,7 +132,7 @@ impl Column {
         Self {
             rows,
             bytes: stored.bytes(),
-            storage: ColumnStorage::Cuda(stored),
+            storage: ColumnStorage::Cuda(Box::new(stored)),
         }
     }
 
@@ -160,7 +160,7 @@ impl Column {
     pub(super) fn into_stored(self) -> Option<cuda::Stored> {
         match self.storage {
             ColumnStorage::Host(..) => None,
-            ColumnStorage::Cuda(stored) => Some(stored),
+            ColumnStorage::Cuda(stored) => Some(*stored),
         }
     }
 

@@ -39,7 +39,7 @@ const ENOUGH_KEY_BYTES: usize = MOST_KEY_BYTES + 1;
 pub(super) enum KeyColumn<'a> {
     Resident(KeySource<'a>),
     /// Made for it: a dictionary's values row by row, or the bytes of views.
-    Made(Stored),
+    Made(Box<Stored>),
 }
 
 /// What kernels read.
@@ -162,7 +162,7 @@ impl CudaDevice {
     fn of_views(&self, parts: &[ArrayRef]) -> Result<KeyColumn<'static>> {
         let text = self.queue.send_views(parts, ENOUGH_KEY_BYTES)?;
         text.receive()?;
-        Ok(KeyColumn::Made(text.into()))
+        Ok(KeyColumn::Made(Box::new(text.into())))
     }
 
     /// A dictionary's values row by row.
@@ -200,7 +200,7 @@ impl CudaDevice {
         if let (None, Some(of_keys)) = (&valid, &keys.valid) {
             *valid = Some(self.queue.bits_and(of_keys, of_keys, rows)?);
         }
-        Ok(Some(KeyColumn::Made(plain)))
+        Ok(Some(KeyColumn::Made(Box::new(plain))))
     }
 }
 

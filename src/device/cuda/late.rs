@@ -101,6 +101,6 @@ impl CudaDevice {
 
 impl From<Late> for Stored {
     fn from(late: Late) -> Self {
-        Self::Late(Box::new(late))
+        Self::Late(late)
     }
 }

@@ -13,7 +13,7 @@ use arrow::datatypes::{ByteViewType, DataType};
 use parking_lot::Mutex;
 
 use super::queue::{Memory, Queue, Shape};
-use super::text::{MOST_BYTES, Text, at_once, offsets_of};
+use super::text::{MOST_BYTES, TASK_ROWS, Text, at_once, offsets_of};
 use super::values::Values;
 use crate::device::buffer::{Buffer, Column};
 use crate::device::host::together;
@@ -166,10 +166,15 @@ const INLINE: usize = 12;
 impl Queue {
     /// The values of views, on their way: of each at most so many bytes.
     pub(super) fn send_views(self: &Arc<Self>, parts: &[ArrayRef], most: usize) -> Result<Text> {
-        let values: Vec<Beginnings<'_>> = parts
-            .iter()
-            .map(|part| Beginnings::of(part, most))
-            .collect();
+        let cut = parts.iter().flat_map(|part| {
+            let rows = part.len();
+            (0..rows)
+                .step_by(TASK_ROWS)
+                .map(move |from| part.slice(from, TASK_ROWS.min(rows - from)))
+        });
+        let cut: Vec<ArrayRef> = cut.collect();
+        let values: Vec<Beginnings<'_>> =
+            cut.iter().map(|part| Beginnings::of(part, most)).collect();
         let length: usize = values.iter().map(|part| part.bytes).sum();
         if length > MOST_BYTES {
             return Err(BowtieError::OutOfDeviceMemory {
@@ -317,5 +322,40 @@ impl Queue {
                 }
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::StringViewBuilder;
+
+    #[test]
+    fn beginnings_of_views() {
+        let mut builder = StringViewBuilder::new().with_fixed_block_size(64);
+        let values: Vec<Option<String>> = (0..200)
+            .map(|i| (i % 6 != 0).then(|| format!("{i}").repeat(i % 13)))
+            .collect();
+        for value in &values {
+            builder.append_option(value.as_ref());
+        }
+        let array: ArrayRef = Arc::new(builder.finish());
+        assert!(views(&array).1.len() > 2);
+        for most in [0, 1, 12, 13, 100] {
+            let array = array.slice(3, 190);
+            let part = Beginnings::of(&array, most);
+            let size = |part: &Beginnings<'_>| (part.views.len(), part.bytes);
+            let parts = [part];
+            let ends = offsets_of(&parts, size, |part, ends, base| part.write_ends(ends, base));
+            let mut bytes = vec![0; parts[0].bytes];
+            parts[0].write(&mut bytes);
+            for (value, ends) in values[3..193].iter().zip(ends.windows(2)) {
+                let value = value.as_deref().unwrap_or_default().as_bytes();
+                let found = &bytes[ends[0] as usize..ends[1] as usize];
+                assert_eq!(found, &value[..value.len().min(most)]);
+            }
+        }
+        let longest = values.iter().flatten().map(|value| value.len()).max();
+        assert_eq!(Some(longest_view(&[array])), longest);
     }
 }

@@ -21,7 +21,7 @@ pub(crate) enum Stored {
     /// Dictionary keys, or views, which refer to what stays on the host.
     Referring(Referring),
     /// A payload column that may never be uploaded.
-    Late(Box<Late>),
+    Late(Late),
 }
 
 impl From<Values> for Stored {

@@ -60,12 +60,16 @@ pub(super) fn is_text(data_type: &DataType) -> bool {
     matches!(data_type, Utf8 | LargeUtf8 | Binary | LargeBinary)
 }
 
-/// One array's values: offsets into bytes of which it may use a part.
+/// Rows that one task writes the offsets of.
+pub(super) const TASK_ROWS: usize = 1 << 16;
+
+/// Some values: offsets into the bytes of an array.
 struct Part<'a> {
     offsets: Offsets<'a>,
     bytes: &'a [u8],
 }
 
+/// Where values begin, and behind them where the last one ends.
 #[derive(Clone, Copy)]
 enum Offsets<'a> {
     Of32(&'a [i32]),
@@ -93,14 +97,33 @@ impl<'a> Part<'a> {
             }
             other => return Err(BowtieError::Internal(format!("{other} is no text"))),
         };
-        let (first, end) = match offsets {
+        let bytes = bytes.as_slice();
+        Ok(Self { offsets, bytes })
+    }
+
+    fn rows(&self) -> usize {
+        match self.offsets {
+            Offsets::Of32(offsets) => offsets.len() - 1,
+            Offsets::Of64(offsets) => offsets.len() - 1,
+        }
+    }
+
+    /// The same values in parts of some rows each.
+    fn tasks(&self) -> impl Iterator<Item = Part<'a>> {
+        let (offsets, bytes, rows) = (self.offsets, self.bytes, self.rows());
+        (0..rows).step_by(TASK_ROWS).map(move |from| Part {
+            offsets: offsets.of_rows(from, (from + TASK_ROWS).min(rows)),
+            bytes,
+        })
+    }
+
+    /// Its values' bytes alone.
+    fn used(&self) -> &'a [u8] {
+        let (first, end) = match self.offsets {
             Offsets::Of32(offsets) => limits(offsets),
             Offsets::Of64(offsets) => limits(offsets),
         };
-        Ok(Self {
-            offsets,
-            bytes: &bytes.as_slice()[first..end],
-        })
+        &self.bytes[first..end]
     }
 
     /// Where its values end, when the first begins at `base`.
@@ -108,6 +131,15 @@ impl<'a> Part<'a> {
         match self.offsets {
             Offsets::Of32(offsets) => write_ends(offsets, ends, base),
             Offsets::Of64(offsets) => write_ends(offsets, ends, base),
+        }
+    }
+}
+
+impl Offsets<'_> {
+    fn of_rows(self, from: usize, end: usize) -> Self {
+        match self {
+            Self::Of32(offsets) => Self::Of32(&offsets[from..=end]),
+            Self::Of64(offsets) => Self::Of64(&offsets[from..=end]),
         }
     }
 }
@@ -162,7 +194,7 @@ impl Queue {
         rows: usize,
     ) -> Result<Option<Text>> {
         let sources: Vec<Part<'_>> = parts.iter().map(Part::of).collect::<Result<_>>()?;
-        let bytes: Vec<&[u8]> = sources.iter().map(|part| part.bytes).collect();
+        let bytes: Vec<&[u8]> = sources.iter().map(Part::used).collect();
         let length: usize = bytes.iter().map(|bytes| bytes.len()).sum();
         if length > MOST_BYTES {
             return match rows > FEW_ROWS {
@@ -175,12 +207,11 @@ impl Queue {
                 false => Ok(None),
             };
         }
-        let sized: Vec<(usize, Part<'_>)> =
-            parts.iter().map(|part| part.len()).zip(sources).collect();
+        let tasks: Vec<Part<'_>> = sources.iter().flat_map(Part::tasks).collect();
         let offsets = offsets_of(
-            &sized,
-            |(rows, part)| (*rows, part.bytes.len()),
-            |(_, part), ends, base| part.write_ends(ends, base),
+            &tasks,
+            |part| (part.rows(), part.used().len()),
+            Part::write_ends,
         );
         self.send_text(parts[0].data_type(), offsets, &bytes, parts, rows)
             .map(Some)
@@ -287,5 +318,42 @@ impl Queue {
             .nulls(self.download_nulls(text.valid.as_ref(), rows, made)?);
         // SAFETY: offsets ascend from 0 to `length`, and each value is one of an array of this type, or empty.
         Ok(make_array(unsafe { data.build_unchecked() }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{LargeBinaryArray, StringArray};
+    use std::sync::Arc;
+
+    #[test]
+    fn parts_lie_one_after_the_other() {
+        let rows = 2 * TASK_ROWS + 9;
+        let value = |i: usize| "é\0".repeat(i % 7);
+        let text: ArrayRef = Arc::new(StringArray::from_iter_values((0..rows).map(value)));
+        let binary: ArrayRef = Arc::new(LargeBinaryArray::from_iter_values((0..rows).map(value)));
+        for array in [text, binary] {
+            let cuts = [5, 5, 6, TASK_ROWS + 40, rows - 3];
+            let parts: Vec<ArrayRef> = cuts
+                .windows(2)
+                .map(|cut| array.slice(cut[0], cut[1] - cut[0]))
+                .collect();
+            let sources: Vec<Part<'_>> = parts.iter().map(|part| Part::of(part).unwrap()).collect();
+            let bytes: Vec<u8> = sources
+                .iter()
+                .flat_map(|part| part.used())
+                .copied()
+                .collect();
+            let tasks: Vec<Part<'_>> = sources.iter().flat_map(Part::tasks).collect();
+            let size = |part: &Part<'_>| (part.rows(), part.used().len());
+            let offsets = offsets_of(&tasks, size, Part::write_ends);
+            assert_eq!(offsets.len(), rows - 7);
+            for (i, ends) in offsets.windows(2).enumerate() {
+                let found = &bytes[ends[0] as usize..ends[1] as usize];
+                assert_eq!(found, value(i + 5).as_bytes(), "row {i}");
+            }
+            assert_eq!(offsets.last(), Some(&(bytes.len() as u32)));
+        }
     }
 }
