@@ -5,11 +5,12 @@
 //! gpu.rs       one card: context, kernels by family, staging rings; opened once in the process
 //! queue.rs     one stream of work, its leased memory, launching kernels
 //! staging.rs   copies through pinned memory
-//! values.rs    columns of fixed width, and all columns across the border; stored.rs text.rs referring.rs    those of other types
+//! values.rs    columns of fixed width, and all columns across the border; stored.rs text.rs referring.rs those of other types
+//! late.rs      payload columns that are uploaded when that pays
 //! keys.rs rows.rs sort.rs scan.rs range.rs zones.rs wavelet.rs tiles.rs program.rs fold.rs    one for each family of kernels
 //! count.rs     which way counts tested matches soonest: a walk, an index, or tiles
 //! launches.rs  candidates tested in launches that a cancelled query ends after
-//! tuples.rs    rows as tuples of words, sorted and found: key_words.rs groups.rs by equality, ranks.rs by order
+//! tuples.rs    rows as tuples of words, sorted and found: key_column.rs, key_words.rs groups.rs by equality, ranks.rs by order
 //! twin.rs      what has no kernel, or no type here: the host's primitive, with its arguments brought down
 //! ```
 //!
