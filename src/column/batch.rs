@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, SchemaRef};
 
-use crate::device::{Column, Device};
+use crate::device::{Column, Device, Need};
 use crate::error::{BowtieError, Result};
 
 /// Columns of equal length on a device. A column that no one needs there is left out.
@@ -20,18 +20,29 @@ impl DeviceBatch {
         Self { rows, columns }
     }
 
-    /// Columns of `rows` rows on their way to the device, each from its parts and of the type named beside; `None` for one
-    /// that no one needs. The batch can be used once it was received.
-    pub(crate) fn upload_ahead(
+    /// Columns of `rows` rows on their way to the device, as far as they are needed: `column` returns the parts of one, and the
+    /// type that it shall have. The batch can be used once it was received.
+    pub(crate) fn upload_ahead<'a>(
         device: &dyn Device,
         rows: usize,
-        columns: impl IntoIterator<Item = Option<(Vec<ArrayRef>, DataType)>>,
+        needs: impl IntoIterator<Item = &'a Need>,
+        column: impl Fn(usize) -> (Vec<ArrayRef>, DataType),
     ) -> Result<Self> {
-        let columns = columns
-            .into_iter()
-            .map(|column| {
-                let uploaded = column.map(|(parts, wanted)| device.upload_ahead(&parts, &wanted));
-                uploaded.transpose()
+        let needs = needs.into_iter().enumerate();
+        let columns = needs
+            .map(|(i, need)| {
+                if matches!(need, Need::Never) {
+                    return Ok(None);
+                }
+                let (parts, wanted) = column(i);
+                let as_it_is = *parts[0].data_type() == wanted;
+                let uploaded = match need {
+                    Need::Late(payload) if as_it_is && !payload.pays() => {
+                        device.upload_late(&parts, payload)?
+                    }
+                    _ => device.upload_ahead(&parts, &wanted)?,
+                };
+                Ok(Some(uploaded))
             })
             .collect::<Result<_>>()?;
         Ok(Self::new(rows, columns))

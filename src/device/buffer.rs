@@ -1,12 +1,15 @@
 //! What lies on a device: [`Buffer`]s of words, [`Bits`], [`Column`]s of values, and the structures that primitives hand to
 //! one another. Every one of them holds its [`Lease`]; where it lies is known to the device alone.
 
+use std::sync::OnceLock;
+
 use arrow::array::{Array, ArrayRef};
 use arrow::buffer::{BooleanBuffer, ScalarBuffer};
 use arrow::datatypes::ArrowNativeType;
 
 use super::budget::Lease;
 use super::{cuda, host};
+use crate::error::Result;
 
 /// A device array of words.
 #[derive(Debug)]
@@ -18,7 +21,8 @@ pub(crate) struct Buffer<T: ArrowNativeType> {
 #[derive(Debug)]
 enum WordStorage<T: ArrowNativeType> {
     Host(ScalarBuffer<T>, #[expect(dead_code, reason = "held")] Lease),
-    Cuda(cuda::Memory),
+    /// With what was read of it to the host.
+    Cuda(cuda::Memory, OnceLock<ScalarBuffer<T>>),
 }
 
 impl<T: ArrowNativeType> Buffer<T> {
@@ -40,7 +44,7 @@ impl<T: ArrowNativeType> Buffer<T> {
     pub(super) fn cuda(memory: cuda::Memory, len: usize) -> Self {
         Self {
             len,
-            storage: WordStorage::Cuda(memory),
+            storage: WordStorage::Cuda(memory, OnceLock::new()),
         }
     }
 
@@ -48,7 +52,7 @@ impl<T: ArrowNativeType> Buffer<T> {
     pub(super) fn on_host(&self) -> &ScalarBuffer<T> {
         match &self.storage {
             WordStorage::Host(values, _) => values,
-            WordStorage::Cuda(_) => unreachable!("a GPU's buffer was given to the host device"),
+            WordStorage::Cuda(..) => unreachable!("a GPU's buffer was given to the host device"),
         }
     }
 
@@ -56,7 +60,25 @@ impl<T: ArrowNativeType> Buffer<T> {
     pub(super) fn on_cuda(&self) -> Option<&cuda::Memory> {
         match &self.storage {
             WordStorage::Host(..) => None,
-            WordStorage::Cuda(memory) => Some(memory),
+            WordStorage::Cuda(memory, _) => Some(memory),
+        }
+    }
+
+    /// The words on the host, brought there by `read` when they are first asked for.
+    pub(super) fn read_once(
+        &self,
+        read: impl FnOnce() -> Result<ScalarBuffer<T>>,
+    ) -> Result<ScalarBuffer<T>> {
+        let known = match &self.storage {
+            WordStorage::Host(values, _) => return Ok(values.clone()),
+            WordStorage::Cuda(_, known) => known,
+        };
+        match known.get() {
+            Some(words) => Ok(words.clone()),
+            None => {
+                let words = read()?;
+                Ok(known.get_or_init(|| words).clone())
+            }
         }
     }
 
@@ -93,7 +115,7 @@ pub(crate) struct Column {
 #[derive(Debug)]
 enum ColumnStorage {
     Host(ArrayRef, #[expect(dead_code, reason = "held")] Lease),
-    Cuda(cuda::Values),
+    Cuda(Box<cuda::Stored>),
 }
 
 impl Column {
@@ -105,11 +127,12 @@ impl Column {
         }
     }
 
-    pub(super) fn cuda(values: cuda::Values, rows: usize) -> Self {
+    pub(super) fn cuda(stored: impl Into<cuda::Stored>, rows: usize) -> Self {
+        let stored = stored.into();
         Self {
             rows,
-            bytes: values.bytes(),
-            storage: ColumnStorage::Cuda(values),
+            bytes: stored.bytes(),
+            storage: ColumnStorage::Cuda(Box::new(stored)),
         }
     }
 
@@ -123,21 +146,36 @@ impl Column {
 
     /// Whether its values lie elsewhere than in the host's memory.
     pub(crate) fn lies_on_device(&self) -> bool {
-        self.on_cuda().is_some()
+        self.stored().is_some()
     }
 
-    /// Its values, when they lie on a GPU.
-    pub(super) fn on_cuda(&self) -> Option<&cuda::Values> {
+    /// How a GPU stores it, when one does.
+    pub(super) fn stored(&self) -> Option<&cuda::Stored> {
         match &self.storage {
             ColumnStorage::Host(..) => None,
-            ColumnStorage::Cuda(values) => Some(values),
+            ColumnStorage::Cuda(stored) => Some(stored),
+        }
+    }
+
+    pub(super) fn into_stored(self) -> Option<cuda::Stored> {
+        match self.storage {
+            ColumnStorage::Host(..) => None,
+            ColumnStorage::Cuda(stored) => Some(*stored),
+        }
+    }
+
+    /// Its values, when they lie on a GPU and are of fixed width.
+    pub(super) fn on_cuda(&self) -> Option<&cuda::Values> {
+        match self.stored() {
+            Some(cuda::Stored::Fixed(values)) => Some(values),
+            _ => None,
         }
     }
 
     pub(super) fn into_cuda(self) -> Option<cuda::Values> {
-        match self.storage {
-            ColumnStorage::Host(..) => None,
-            ColumnStorage::Cuda(values) => Some(values),
+        match self.into_stored() {
+            Some(cuda::Stored::Fixed(values)) => Some(values),
+            _ => None,
         }
     }
 

@@ -9,6 +9,7 @@ pub(crate) mod buffer;
 pub(crate) mod cuda;
 pub(crate) mod host;
 pub(crate) mod open;
+pub(crate) mod payload;
 pub(crate) mod width;
 
 use std::fmt::Debug;
@@ -24,6 +25,8 @@ pub(crate) use buffer::{
     Aggregated, Buffer, Column, Flags, GroupDomain, KeyDomain, Keys, Pairs, Ranges, Sorted,
     ZonedKeys,
 };
+
+pub(crate) use payload::{Need, Payload};
 
 use crate::error::{BowtieError, Result};
 pub(crate) use crate::spec::MAX_CHUNK_ROWS;
@@ -132,6 +135,10 @@ pub(crate) trait Device: Debug + Send + Sync {
     /// The same as `upload` for work to come, beside the work at hand: the column can be used once [`Device::receive`] was
     /// called for it. Its type is `wanted`: that of the parts, or one to which the device [widens](Device::widens) it.
     fn upload_ahead(&self, parts: &[ArrayRef], wanted: &DataType) -> Result<Arc<Column>>;
+
+    /// A column of which rows are only gathered for the output: it may stay where it is until so many of them are that its
+    /// upload pays.
+    fn upload_late(&self, parts: &[ArrayRef], payload: &Arc<Payload>) -> Result<Arc<Column>>;
 
     /// What is done from now on sees a column that was uploaded ahead.
     fn receive(&self, column: &Column) -> Result<()>;

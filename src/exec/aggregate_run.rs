@@ -23,7 +23,7 @@ use super::matrix::{Matrix, NeededColumns, SearchedTile};
 use super::metrics::DeviceMetrics;
 use super::partial_states::{PairValues, SideStates};
 use super::pieces::PieceSize;
-use crate::device::{Buffer, Device, Flags, Lease};
+use crate::device::{Buffer, Device, Flags, Lease, Need};
 use crate::error::{BowtieError, Result};
 use crate::spec::{GroupSide, JoinAggregateSpec, Side};
 use crate::stream::StagedChunk;
@@ -114,7 +114,7 @@ impl AggregateRun {
     }
 
     /// Columns of the right side that the device needs.
-    pub(super) fn needed_right(&self) -> &[bool] {
+    pub(super) fn needed_right(&self) -> &[Need] {
         self.matrix.needed_right()
     }
 
@@ -151,6 +151,7 @@ impl AggregateRun {
     /// Does a bounded amount of work.
     pub(super) fn step(&mut self) -> Result<()> {
         self.try_step()?;
+        self.matrix.count_late_uploads();
         self.metrics
             .peak_device_bytes
             .set_max(self.device.budget().peak() as usize);

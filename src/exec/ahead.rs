@@ -11,7 +11,7 @@ use super::DeviceStream;
 use super::join::staged;
 use super::metrics::DeviceMetrics;
 use crate::column::DeviceBatch;
-use crate::device::Device;
+use crate::device::{Device, Need};
 use crate::stream::{ChunkLimits, StagedChunk};
 
 /// A chunk, and its needed columns on their way to the device, if there was room for them.
@@ -37,23 +37,25 @@ pub(super) struct Ahead {
 #[derive(Clone)]
 struct Upload {
     device: Arc<dyn Device>,
-    needed: Arc<[bool]>,
+    needed: Arc<[Need]>,
     metrics: DeviceMetrics,
 }
 
 impl Ahead {
-    /// Of `chunks` the columns that `needed` marks are uploaded; where that takes long, the next one is read meanwhile.
+    /// Of `chunks` the columns that are needed at once are uploaded; where that takes long, the next one is read meanwhile.
     pub(super) fn new(
         chunks: DeviceStream,
         device: Arc<dyn Device>,
-        needed: &[bool],
+        needed: &[Need],
         metrics: DeviceMetrics,
     ) -> Self {
         Self {
-            chunks: Some(match device.reads_ahead() && needed.contains(&true) {
-                true => beside(chunks),
-                false => chunks,
-            }),
+            chunks: Some(
+                match device.reads_ahead() && needed.iter().any(Need::is_any) {
+                    true => beside(chunks),
+                    false => chunks,
+                },
+            ),
             reading: None,
             upload: Upload {
                 device,
@@ -136,7 +138,7 @@ impl Upload {
     fn start(&self, chunk: StagedChunk) -> crate::error::Result<Arriving> {
         let mut bytes = 0;
         for (column, needed) in self.needed.iter().enumerate() {
-            if *needed {
+            if needed.is_now() {
                 bytes += chunk.mean_bytes(column)? * chunk.rows() as u64;
             }
         }
@@ -151,7 +153,7 @@ impl Upload {
         }
         let _timer = self.metrics.upload_time.timer();
         let rows = 0..chunk.rows();
-        let uploaded = match chunk.upload_ahead(self.device.as_ref(), &rows, |i| self.needed[i]) {
+        let uploaded = match chunk.upload_ahead(self.device.as_ref(), &rows, &self.needed) {
             Ok(batch) => {
                 self.metrics.uploaded_bytes.add(batch.bytes() as usize);
                 Some(batch)

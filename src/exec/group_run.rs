@@ -17,7 +17,7 @@ use super::group_table::{GroupTable, Partial};
 use super::metrics::DeviceMetrics;
 use super::partial_states::mergeable_states;
 use crate::column::DeviceBatch;
-use crate::device::{Column, Device};
+use crate::device::{Column, Device, Need};
 use crate::error::{BowtieError, Result};
 use crate::spec::{Fold, GroupSpec, GroupingSet};
 use crate::stream::StagedChunk;
@@ -25,7 +25,7 @@ use crate::stream::StagedChunk;
 pub(super) struct GroupRun {
     spec: Arc<GroupSpec>,
     device: Arc<dyn Device>,
-    needed: Vec<bool>,
+    needed: Vec<Need>,
     table: GroupTable,
     metrics: DeviceMetrics,
 }
@@ -37,10 +37,10 @@ impl GroupRun {
         reservation: MemoryReservation,
         metrics: DeviceMetrics,
     ) -> Result<Self> {
-        let mut needed = vec![false; spec.input.columns()];
+        let mut needed = vec![Need::Never; spec.input.columns()];
         let arguments = spec.aggregates.iter().filter_map(|a| a.argument);
         for column in spec.keys.iter().copied().chain(arguments) {
-            needed[column] = true;
+            needed[column] = Need::Now;
         }
         let aggregates = spec.aggregates.iter().map(|a| &a.aggregate);
         let table = GroupTable::new(&spec.schema, spec.key_columns(), aggregates, reservation)?;
@@ -54,7 +54,7 @@ impl GroupRun {
     }
 
     /// Columns that the device needs.
-    pub(super) fn needed(&self) -> &[bool] {
+    pub(super) fn needed(&self) -> &[Need] {
         &self.needed
     }
 
@@ -82,7 +82,7 @@ impl GroupRun {
 
     fn group_rows(&mut self, chunk: &StagedChunk, rows: &Range<usize>) -> Result<()> {
         let timer = self.metrics.upload_time.timer();
-        let batch = chunk.upload(self.device.as_ref(), rows, |i| self.needed[i])?;
+        let batch = chunk.upload(self.device.as_ref(), rows, &self.needed)?;
         timer.done();
         self.metrics.uploaded_bytes.add(batch.bytes() as usize);
         self.group(&batch)

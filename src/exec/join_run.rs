@@ -13,7 +13,7 @@ use super::metrics::DeviceMetrics;
 use super::pieces::PieceSize;
 use super::runs::Runs;
 use crate::column::DeviceBatch;
-use crate::device::{Buffer, Device, Flags};
+use crate::device::{Buffer, Device, Flags, Need, Payload};
 use crate::error::{BowtieError, Result};
 use crate::spec::{JoinSpec, Output, Side};
 use crate::stream::StagedChunk;
@@ -110,7 +110,7 @@ impl JoinRun {
     }
 
     /// Columns of the right side that the device needs.
-    pub(super) fn needed_right(&self) -> &[bool] {
+    pub(super) fn needed_right(&self) -> &[Need] {
         self.matrix.needed_right()
     }
 
@@ -142,6 +142,7 @@ impl JoinRun {
     /// Does a bounded amount of work; returns the output that it made, if any.
     pub(super) fn step(&mut self) -> Result<Vec<DeviceChunk>> {
         let result = self.try_step();
+        self.matrix.count_late_uploads();
         self.metrics
             .peak_device_bytes
             .set_max(self.device.budget().peak() as usize);
@@ -382,9 +383,18 @@ impl JoinRun {
         if rows.len() == 0 {
             return Ok(None);
         }
-        let needed = |i| self.spec.output.contains(&Output::Column(side, i));
+        // Each is gathered once: of few rows the host does it.
+        let payload = Arc::new(Payload::default());
+        let needed: Vec<Need> = (0..self.spec.input(side).columns())
+            .map(
+                |i| match self.spec.output.contains(&Output::Column(side, i)) {
+                    true => Need::Late(Arc::clone(&payload)),
+                    false => Need::Never,
+                },
+            )
+            .collect();
         let upload_timer = self.metrics.upload_time.timer();
-        let batch = chunk.upload(device, &piece, needed)?;
+        let batch = chunk.upload(device, &piece, &needed)?;
         upload_timer.done();
         self.metrics.uploaded_bytes.add(batch.bytes() as usize);
         let columns = self
@@ -400,6 +410,9 @@ impl JoinRun {
             })
             .map(|column| column.map(|c| Some(Arc::new(c))))
             .collect::<Result<_>>()?;
+        self.metrics
+            .uploaded_bytes
+            .add(payload.take_uploaded() as usize);
         Ok(Some(DeviceBatch::new(rows.len(), columns)))
     }
 

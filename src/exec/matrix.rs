@@ -19,7 +19,7 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_plan::joins::utils::JoinFilter;
 
 use crate::column::DeviceBatch;
-use crate::device::{Buffer, Device};
+use crate::device::{Buffer, Device, Need};
 use crate::error::{BowtieError, Result};
 use crate::exec::ahead::Arriving;
 use crate::exec::metrics::DeviceMetrics;
@@ -102,42 +102,52 @@ struct Resident {
     index: Option<(bool, Arc<SortedSide>)>,
 }
 
-/// Which columns of each side's input the device needs.
+/// Which columns of each side's input the device needs: at once those that decide what matches, and those that `others` names;
+/// late those that are only gathered, for the output or for the residual.
 #[derive(Debug, Clone)]
 pub(super) struct NeededColumns {
-    pub left: Vec<bool>,
-    pub right: Vec<bool>,
+    pub left: Vec<Need>,
+    pub right: Vec<Need>,
 }
 
 impl NeededColumns {
     pub(super) fn of(spec: &JoinSpec, others: impl Iterator<Item = (Side, usize)>) -> Self {
         use crate::spec::Output;
         use datafusion::common::JoinSide;
-        let width = |side: Side| vec![false; spec.input(side).columns()];
+        let width = |side: Side| vec![Need::Never; spec.input(side).columns()];
         let mut needed = Self {
             left: width(Side::Left),
             right: width(Side::Right),
         };
         for (left, right) in &spec.theta.equalities {
-            needed.left[*left] = true;
-            needed.right[*right] = true;
+            needed.left[*left] = Need::Now;
+            needed.right[*right] = Need::Now;
         }
         for comparison in &spec.theta.comparisons {
-            needed.left[comparison.left] = true;
-            needed.right[comparison.right] = true;
+            needed.left[comparison.left] = Need::Now;
+            needed.right[comparison.right] = Need::Now;
         }
         let program = spec.program.iter();
         for column in program.clone().flat_map(|p| &p.left) {
-            needed.left[*column] = true;
+            needed.left[*column] = Need::Now;
         }
         for column in program.flat_map(|p| &p.right) {
-            needed.right[*column] = true;
+            needed.right[*column] = Need::Now;
         }
+        for (side, column) in others {
+            needed.side_mut(side)[column] = Need::Now;
+        }
+        let mut late = |side: Side, column: usize| {
+            let need = &mut needed.side_mut(side)[column];
+            if !need.is_any() {
+                *need = Need::Late(Arc::default());
+            }
+        };
         for filter in spec.residual.iter().chain(&spec.whole_filter) {
             for column in filter.column_indices() {
                 match column.side {
-                    JoinSide::Left => needed.left[column.index] = true,
-                    JoinSide::Right => needed.right[column.index] = true,
+                    JoinSide::Left => late(Side::Left, column.index),
+                    JoinSide::Right => late(Side::Right, column.index),
                     JoinSide::None => {}
                 }
             }
@@ -146,27 +156,42 @@ impl NeededColumns {
             Output::Column(side, index) => Some((*side, *index)),
             Output::Mark => None,
         });
-        for (side, index) in output.chain(others) {
-            match side {
-                Side::Left => needed.left[index] = true,
-                Side::Right => needed.right[index] = true,
-            }
+        for (side, index) in output {
+            late(side, index);
         }
         needed
+    }
+
+    fn side_mut(&mut self, side: Side) -> &mut [Need] {
+        match side {
+            Side::Left => &mut self.left,
+            Side::Right => &mut self.right,
+        }
+    }
+
+    /// Bytes of columns uploaded late since they were last asked for.
+    fn take_late_bytes(&self) -> u64 {
+        let needs = self.left.iter().chain(&self.right);
+        needs
+            .map(|need| match need {
+                Need::Late(payload) => payload.take_uploaded(),
+                _ => 0,
+            })
+            .sum()
     }
 
     /// Mean bytes of a row of the needed columns of a chunk of `side`.
     fn row_bytes(&self, side: Side, chunk: &StagedChunk) -> Result<usize> {
         let mut bytes = 0;
         for (column, needed) in self.of_side(side).iter().enumerate() {
-            if *needed {
+            if needed.is_any() {
                 bytes += chunk.mean_bytes(column)? as usize;
             }
         }
         Ok(bytes)
     }
 
-    fn of_side(&self, side: Side) -> &[bool] {
+    fn of_side(&self, side: Side) -> &[Need] {
         match side {
             Side::Left => &self.left,
             Side::Right => &self.right,
@@ -235,7 +260,7 @@ impl Matrix {
     }
 
     /// Columns of the right side that tiles need on the device.
-    pub(super) fn needed_right(&self) -> &[bool] {
+    pub(super) fn needed_right(&self) -> &[Need] {
         match self.left.is_empty() {
             // There is no tile.
             true => &[],
@@ -275,9 +300,15 @@ impl Matrix {
                 .ok_or_else(|| BowtieError::Internal("a tile without a right chunk".into()))?,
         };
         let needed = self.needed.of_side(side);
-        let batch = chunk.upload(self.device.as_ref(), rows, |i| needed[i])?;
+        let batch = chunk.upload(self.device.as_ref(), rows, needed)?;
         self.metrics.uploaded_bytes.add(batch.bytes() as usize);
         Ok(batch)
+    }
+
+    /// Counts the columns that were uploaded since, as enough of their rows came out.
+    pub(super) fn count_late_uploads(&self) {
+        let bytes = self.needed.take_late_bytes();
+        self.metrics.uploaded_bytes.add(bytes as usize);
     }
 
     /// Begins the next right chunk.

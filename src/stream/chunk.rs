@@ -11,8 +11,8 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use parking_lot::Mutex;
 
 use crate::column::DeviceBatch;
-use crate::device::Device;
 use crate::device::width::mean_bytes;
+use crate::device::{Device, Need};
 use crate::error::{BowtieError, Result};
 
 /// The arrays of a column, one after the other; at least one.
@@ -115,14 +115,14 @@ impl StagedChunk {
         parts
     }
 
-    /// Uploads rows `rows` of the columns for which `needed` says so.
+    /// Uploads rows `rows` of the columns as they are needed.
     pub(crate) fn upload(
         &self,
         device: &dyn Device,
         rows: &Range<usize>,
-        needed: impl Fn(usize) -> bool,
+        needs: &[Need],
     ) -> Result<DeviceBatch> {
-        self.upload_ahead(device, rows, needed)?.receive(device)
+        self.upload_ahead(device, rows, needs)?.receive(device)
     }
 
     /// The same for work to come: the batch can be used once it was received.
@@ -130,11 +130,10 @@ impl StagedChunk {
         &self,
         device: &dyn Device,
         rows: &Range<usize>,
-        needed: impl Fn(usize) -> bool,
+        needs: &[Need],
     ) -> Result<DeviceBatch> {
-        let columns = (0..self.columns())
-            .map(|i| needed(i).then(|| (self.parts_of(i, rows), self.data_type(i))));
-        DeviceBatch::upload_ahead(device, rows.len(), columns)
+        let column = |i| (self.parts_of(i, rows), self.data_type(i));
+        DeviceBatch::upload_ahead(device, rows.len(), needs, column)
     }
 
     /// A column as one array, which replaces its parts.

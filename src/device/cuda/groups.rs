@@ -1,16 +1,16 @@
-//! Group ids by equality of columns of fixed width (`kernels/groups.cu`).
+//! Group ids by equality of columns of fixed width, and of text that is not too long (`kernels/groups.cu`).
 //!
 //! A row's values become a tuple of words that are equal where the values are: narrow columns share a word, a wide one takes
-//! two or four. Group ids number the distinct tuples in order.
+//! two or four, text as many as its longest value. Group ids number the distinct tuples in order.
 
 use std::sync::Arc;
 
 use super::CudaDevice;
+use super::key_column::KeyColumn;
 use super::key_words::{KeyValues, Layout};
 use super::queue::{Memory, Queue};
 use super::rows::memory;
 use super::tuples::{Distinct, Significance};
-use super::values::KeyColumn;
 use crate::device::Device;
 use crate::device::buffer::{Buffer, Column, GroupDomain};
 use crate::error::{BowtieError, Result};
@@ -21,8 +21,10 @@ pub(crate) struct Groups {
     layout: Layout,
     /// `None` when no row of the base is in a group.
     distinct: Option<Distinct>,
-    /// The groups of the columns that do not lie on the GPU: their ids are the first column.
+    /// The groups of the columns that the twin groups: their ids are the first column.
     on_host: Option<Box<GroupDomain>>,
+    /// Which columns those are.
+    by_twin: Vec<bool>,
 }
 
 impl Groups {
@@ -32,17 +34,30 @@ impl Groups {
 }
 
 impl CudaDevice {
-    /// Group ids of the rows of `base`, and their domain. Columns that do not lie on the GPU are grouped together by the twin, and
+    /// Group ids of the rows of `base`, and their domain. Nested columns and long text are grouped together by the twin, and
     /// the ids that it gives them are one more column.
     pub(super) fn groups(
         &self,
         base: &[&Column],
         null_equal: bool,
     ) -> Result<(Buffer<u32>, GroupDomain)> {
-        let (here, on_host) = self.key_columns(base)?;
+        let (mut here, mut words, mut on_host) = (vec![], vec![], vec![]);
+        let mut by_twin = Vec::with_capacity(base.len());
+        for column in base {
+            let key = self.base_key(column)?;
+            by_twin.push(key.is_none());
+            match key {
+                Some((key, of_key)) => {
+                    here.push(key);
+                    words.push(of_key);
+                }
+                None => on_host.push(self.column_to_host(column)?),
+            }
+        }
         let twins = match on_host.is_empty() {
             true => None,
             false => {
+                let on_host: Vec<&Column> = on_host.iter().collect();
                 let (ids, domain) = self.twin.group_keys(&on_host, null_equal)?;
                 Some((self.words_from_host(&ids, "group ids")?, domain))
             }
@@ -58,9 +73,10 @@ impl CudaDevice {
             Some(ids) if !null_equal => Some(self.queue.bits_of_groups(ids, rows)?),
             _ => None,
         };
-        let columns = key_values(ids, &here)?;
+        let columns = key_values(ids, &here, &words)?;
         let (ids, mut groups) = self.queue.group_keys(&columns, rows, null_equal, grouped)?;
         groups.on_host = twins.map(|(_, domain)| Box::new(domain));
+        groups.by_twin = by_twin;
         Ok((ids, GroupDomain::Cuda(groups)))
     }
 
@@ -70,43 +86,51 @@ impl CudaDevice {
         domain: &GroupDomain,
         columns: &[&Column],
     ) -> Result<Buffer<u32>> {
-        let (here, on_host) = self.key_columns(columns)?;
-        let from_twin = |domain: &GroupDomain| {
+        let from_twin = |domain: &GroupDomain, columns: &[&Column]| {
+            let on_host: Vec<Column> = columns
+                .iter()
+                .map(|column| self.column_to_host(column))
+                .collect::<Result<_>>()?;
+            let on_host: Vec<&Column> = on_host.iter().collect();
             let ids = self.twin.group_keys_in(domain, &on_host)?;
             self.words_from_host(&ids, "group ids")
         };
         let groups = match domain {
-            GroupDomain::Host(_) => return from_twin(domain),
+            GroupDomain::Host(_) => return from_twin(domain, columns),
             GroupDomain::Cuda(groups) => groups,
         };
-        let ids = groups.on_host.as_deref().map(from_twin).transpose()?;
-        let rows = columns.first().map_or(0, |column| column.rows());
-        let columns = key_values(ids.as_ref().map(memory).transpose()?, &here)?;
-        self.queue.group_keys_in(groups, &columns, rows)
-    }
-
-    /// The columns that lie on the GPU, and those that do not.
-    fn key_columns<'a>(
-        &self,
-        columns: &[&'a Column],
-    ) -> Result<(Vec<KeyColumn<'a>>, Vec<&'a Column>)> {
+        // The base decides, whose text may be too long.
         let (mut here, mut on_host) = (vec![], vec![]);
-        for column in columns {
-            match self.queue.key_column(column)? {
-                Some(key) => here.push(key),
-                None => on_host.push(*column),
+        for (column, by_twin) in columns.iter().zip(&groups.by_twin) {
+            match by_twin {
+                true => on_host.push(*column),
+                false => here.push(self.key_column(column)?.ok_or_else(|| {
+                    BowtieError::Internal("a key column of another type than its base".into())
+                })?),
             }
         }
-        Ok((here, on_host))
+        let ids = groups
+            .on_host
+            .as_deref()
+            .map(|domain| from_twin(domain, &on_host))
+            .transpose()?;
+        let rows = columns.first().map_or(0, |column| column.rows());
+        let words = vec![0; here.len()];
+        let columns = key_values(ids.as_ref().map(memory).transpose()?, &here, &words)?;
+        self.queue.group_keys_in(groups, &columns, rows)
     }
 }
 
 fn key_values<'a>(
     ids: Option<&'a Memory>,
     here: &'a [KeyColumn<'a>],
+    words: &[usize],
 ) -> Result<Vec<KeyValues<'a>>> {
     let of_ids = ids.map(|ids| Ok(KeyValues::ids(ids)));
-    let here = here.iter().map(|column| KeyValues::of(column.values()));
+    let here = here
+        .iter()
+        .zip(words)
+        .map(|(column, words)| KeyValues::of(column.source()?, *words));
     of_ids.into_iter().chain(here).collect()
 }
 
@@ -138,6 +162,7 @@ impl Queue {
             layout,
             distinct,
             on_host: None,
+            by_twin: vec![],
         };
         Ok((ids, domain))
     }

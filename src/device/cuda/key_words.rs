@@ -5,26 +5,46 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 
+use super::key_column::{KeyBytes, KeySource};
 use super::queue::{Arg, Memory, Queue, Shape};
 use super::tuples::Tuples;
-use super::values::{Values, bitmap_bytes, width};
+use super::values::{bitmap_bytes, width};
 use crate::error::{BowtieError, Result};
 
 /// A key column where kernels read it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KeyValues<'a> {
     kind: Kind,
-    values: &'a Memory,
+    source: Source<'a>,
     pub(super) valid: Option<&'a Memory>,
 }
 
+#[derive(Debug, Clone, Copy)]
+enum Source<'a> {
+    Values(&'a Memory),
+    Bytes(KeyBytes<'a>),
+}
+
 impl<'a> KeyValues<'a> {
-    pub(super) fn of(values: &'a Values) -> Result<Self> {
-        Ok(Self {
-            kind: Kind::of(&values.data_type)?,
-            values: &values.values,
-            valid: values.valid.as_ref(),
-        })
+    /// `words`: of a base's values that compare byte by byte; another column takes as many as its base.
+    pub(super) fn of(column: KeySource<'a>, words: usize) -> Result<Self> {
+        let kind = match column {
+            KeySource::Values(values) => Kind::of(&values.data_type),
+            KeySource::Bytes(_) => None,
+        };
+        match (kind, column, column.bytes()) {
+            (Some(kind), KeySource::Values(values), _) => Ok(Self {
+                kind,
+                source: Source::Values(&values.values),
+                valid: values.valid.as_ref(),
+            }),
+            (_, _, Some(bytes)) => Ok(Self {
+                kind: Kind::Text { words },
+                source: Source::Bytes(bytes),
+                valid: bytes.valid,
+            }),
+            _ => Err(BowtieError::Internal("a key column without words".into())),
+        }
     }
 
     /// Ids that say which rows are equal in other columns.
@@ -34,7 +54,7 @@ impl<'a> KeyValues<'a> {
                 bits: 32,
                 negative_zero: 0,
             },
-            values: ids,
+            source: Source::Values(ids),
             valid: None,
         }
     }
@@ -53,11 +73,16 @@ enum Kind {
     Wide {
         words: usize,
     },
+    /// Bytes and a length, in so many words.
+    Text {
+        words: usize,
+    },
 }
 
 impl Kind {
-    fn of(data_type: &DataType) -> Result<Self> {
-        Ok(match width(data_type) {
+    /// `None` for a type that has no words of its own.
+    fn of(data_type: &DataType) -> Option<Self> {
+        Some(match width(data_type) {
             Some(0) => Self::Bit,
             Some(bytes @ (1 | 2 | 4 | 8)) => {
                 let bits = bytes as u32 * 8;
@@ -71,11 +96,7 @@ impl Kind {
                 }
             }
             Some(bytes @ (16 | 32)) => Self::Wide { words: bytes / 8 },
-            _ => {
-                return Err(BowtieError::Internal(format!(
-                    "{data_type} has no words on a GPU"
-                )));
-            }
+            _ => return None,
         })
     }
 
@@ -83,7 +104,7 @@ impl Kind {
         match self {
             Self::Bit => 1,
             Self::Narrow { bits, .. } => bits as usize,
-            Self::Wide { words } => words * WORD_BITS,
+            Self::Wide { words } | Self::Text { words } => words * WORD_BITS,
         }
     }
 }
@@ -120,10 +141,14 @@ impl Layout {
         )
     }
 
-    /// Whether other columns are of the same types.
+    /// Whether other columns are of the same types. Their text may be longer than the base's.
     pub(super) fn fits(&self, columns: &[KeyValues<'_>]) -> bool {
-        let kinds = self.fields.iter().map(|field| field.kind);
-        kinds.eq(columns.iter().map(|column| column.kind))
+        let mut pairs = self.fields.iter().zip(columns);
+        let same = |(field, column): (&Field, &KeyValues<'_>)| match (field.kind, column.kind) {
+            (Kind::Text { .. }, Kind::Text { .. }) => true,
+            (base, other) => base == other,
+        };
+        self.fields.len() == columns.len() && pairs.all(same)
     }
 
     /// The bitmaps of those other columns in which a row that is NULL equals none of the base.
@@ -184,22 +209,39 @@ impl Queue {
         for (column, field) in columns.iter().zip(&layout.fields) {
             // A NULL's value must not tell it from another.
             let valid = field.not_null.and(column.valid);
-            match field.kind {
-                Kind::Bit => packing.bits(column.values, valid, field.at)?,
-                Kind::Narrow {
-                    bits,
-                    negative_zero,
-                } => {
+            match (field.kind, column.source) {
+                (Kind::Bit, Source::Values(values)) => packing.bits(values, valid, field.at)?,
+                (
+                    Kind::Narrow {
+                        bits,
+                        negative_zero,
+                    },
+                    Source::Values(values),
+                ) => {
                     let kernel = match bits {
                         8 => "groups_pack8",
                         16 => "groups_pack16",
                         32 => "groups_pack32",
                         _ => "groups_pack64",
                     };
-                    let source = [column.values.into(), valid.into(), negative_zero.into()];
+                    let source = [values.into(), valid.into(), negative_zero.into()];
                     packing.field(kernel, &source, field.at)?;
                 }
-                Kind::Wide { words } => packing.wide(words, column.values, valid, field.at)?,
+                (Kind::Wide { words }, Source::Values(values)) => {
+                    packing.wide(words, values, valid, field.at)?;
+                }
+                (Kind::Text { words }, Source::Bytes(bytes)) => {
+                    let first = field.at / WORD_BITS;
+                    for j in 0..words {
+                        let word = packing.tuples.word(layout.places[first + j]);
+                        self.text_word(bytes, valid, (j, words), word, rows)?;
+                    }
+                }
+                _ => {
+                    return Err(BowtieError::Internal(
+                        "key columns of different types".into(),
+                    ));
+                }
             }
             match (field.not_null, column.valid) {
                 (Some(at), Some(valid)) => packing.bits(valid, None, at)?,

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, IntervalUnit};
 
-use super::queue::{Arg, Queue, Shape};
-use super::values::Values;
+use super::key_column::KeySource;
+use super::queue::{Arg, Memory, Queue, Shape};
 use crate::device::buffer::{Bits, Buffer, KeyDomain, Keys, Ranks};
 use crate::error::{BowtieError, Result};
 
@@ -33,18 +33,25 @@ fn natural_kernel(data_type: &DataType) -> Option<&'static str> {
 }
 
 impl Queue {
-    /// Keys of a base column, and their domain.
+    /// Keys of a base column, and their domain; `words`: of values that compare byte by byte.
     pub(super) fn order_keys(
         self: &Arc<Self>,
-        values: &Values,
+        column: KeySource<'_>,
+        words: usize,
         rows: usize,
     ) -> Result<(Keys, KeyDomain)> {
-        match natural_kernel(&values.data_type) {
-            Some(_) => {
-                let domain = KeyDomain::Natural;
-                Ok((self.order_keys_in(&domain, values, rows)?, domain))
+        match (column, column.bytes()) {
+            (_, Some(bytes)) => self.text_keys(bytes, words, rows),
+            (KeySource::Values(values), None) => match natural_kernel(&values.data_type) {
+                Some(_) => {
+                    let domain = KeyDomain::Natural;
+                    Ok((self.order_keys_in(&domain, column, rows)?, domain))
+                }
+                None => self.wide_keys(values, rows),
+            },
+            (KeySource::Bytes(_), None) => {
+                Err(BowtieError::Internal("a key column without values".into()))
             }
-            None => self.wide_keys(values, rows),
         }
     }
 
@@ -52,9 +59,15 @@ impl Queue {
     pub(super) fn order_keys_in(
         self: &Arc<Self>,
         domain: &KeyDomain,
-        values: &Values,
+        column: KeySource<'_>,
         rows: usize,
     ) -> Result<Keys> {
+        if let KeyDomain::Ranked(Ranks::Cuda(ranks)) = domain {
+            return self.ranked_keys(ranks, column, rows);
+        }
+        let KeySource::Values(values) = column else {
+            return Err(BowtieError::Internal("text in a domain of numbers".into()));
+        };
         let mut args: Vec<Arg> = vec![(&values.values).into()];
         let kernel = match (domain, &values.data_type) {
             (KeyDomain::Natural, data_type) => natural_kernel(data_type),
@@ -63,9 +76,6 @@ impl Queue {
                     args.extend([Arg::from(word as u64), Arg::from((word >> 64) as u64)]);
                 }
                 Some("keys_offset128")
-            }
-            (KeyDomain::Ranked(Ranks::Cuda(ranks)), _) => {
-                return self.ranked_keys(ranks, values, rows);
             }
             _ => None,
         };
@@ -82,13 +92,17 @@ impl Queue {
         unsafe { self.launch(kernel, shape, &args)? };
         Ok(Keys {
             values: Buffer::cuda(out, rows),
-            valid: self.valid_of(values, rows)?,
+            valid: self.valid_of(values.valid.as_ref(), rows)?,
         })
     }
 
     /// Which keys of a column are not of a NULL.
-    pub(super) fn valid_of(self: &Arc<Self>, values: &Values, rows: usize) -> Result<Option<Bits>> {
-        match &values.valid {
+    pub(super) fn valid_of(
+        self: &Arc<Self>,
+        valid: Option<&Memory>,
+        rows: usize,
+    ) -> Result<Option<Bits>> {
+        match valid {
             Some(valid) => Ok(Some(Bits::Cuda(self.bits_and(valid, valid, rows)?))),
             None => Ok(None),
         }

@@ -5,12 +5,13 @@
 //! gpu.rs       one card: context, kernels by family, staging rings; opened once in the process
 //! queue.rs     one stream of work, its leased memory, launching kernels
 //! staging.rs   copies through pinned memory
-//! values.rs    columns across the border
+//! values.rs    columns of fixed width, and all columns across the border; stored.rs text.rs referring.rs those of other types
 //! widen.rs     narrow columns sent as they are, and cast there
+//! late.rs      payload columns that are uploaded when that pays
 //! keys.rs rows.rs sort.rs scan.rs range.rs zones.rs wavelet.rs tiles.rs program.rs fold.rs    one for each family of kernels
 //! count.rs     which way counts tested matches soonest: a walk, an index, or tiles
 //! launches.rs  candidates tested in launches that a cancelled query ends after
-//! tuples.rs    rows as tuples of words, sorted and found: key_words.rs groups.rs by equality, ranks.rs by order
+//! tuples.rs    rows as tuples of words, sorted and found: key_column.rs, key_words.rs groups.rs by equality, ranks.rs by order
 //! twin.rs      what has no kernel, or no type here: the host's primitive, with its arguments brought down
 //! ```
 //!
@@ -24,17 +25,22 @@ mod driver;
 mod fold;
 mod gpu;
 mod groups;
+mod key_column;
 mod key_words;
 mod keys;
+mod late;
 mod launches;
 mod program;
 mod queue;
 mod range;
 mod ranks;
+mod referring;
 mod rows;
 mod scan;
 mod sort;
 mod staging;
+mod stored;
+mod text;
 mod tiles;
 mod tuples;
 mod twin;
@@ -58,6 +64,7 @@ pub(crate) use gpu::KERNEL_BUILD;
 pub(crate) use groups::Groups;
 pub(crate) use queue::Memory;
 pub(crate) use ranks::Ranks;
+pub(crate) use stored::Stored;
 pub(crate) use values::Values;
 pub(crate) use zones::ZonedKeys;
 
@@ -66,10 +73,11 @@ use super::buffer::{
     self, Aggregated, Buffer, Column, Flags, GroupDomain, KeyDomain, Keys, Pairs, Ranges, Sorted,
 };
 use super::host::{HostDevice, kept};
-use super::{Bound, Device, Matches};
+use super::{Bound, Device, Matches, Payload};
 use crate::error::{BowtieError, Result};
 use crate::spec::{Comparison, Fold};
 use gpu::Gpu;
+use late::Late;
 use queue::Queue;
 use rows::memory;
 
@@ -161,7 +169,7 @@ impl Device for CudaDevice {
     }
 
     fn copies_uploads(&self, data_type: &DataType) -> bool {
-        values::width(data_type).is_some()
+        stored::is_sent_in_parts(data_type)
     }
 
     fn reads_ahead(&self) -> bool {
@@ -182,11 +190,14 @@ impl Device for CudaDevice {
         self.queue.upload(parts, wanted).map(Arc::new)
     }
 
+    fn upload_late(&self, parts: &[ArrayRef], payload: &Arc<Payload>) -> Result<Arc<Column>> {
+        let late = Late::new(parts, payload)?;
+        let rows = late.rows();
+        Ok(Arc::new(Column::cuda(late, rows)))
+    }
+
     fn receive(&self, column: &Column) -> Result<()> {
-        match column.on_cuda() {
-            Some(values) => values.receive(),
-            None => Ok(()),
-        }
+        column.stored().map_or(Ok(()), Stored::receive)
     }
 
     fn download(&self, column: &Column) -> Result<ArrayRef> {
@@ -198,8 +209,8 @@ impl Device for CudaDevice {
     }
 
     fn gather(&self, column: &Column, rows: &Buffer<u32>) -> Result<Column> {
-        match column.on_cuda() {
-            Some(values) => self.queue.gather(values, rows),
+        match column.stored() {
+            Some(stored) => self.gather_stored(stored, rows),
             None => {
                 let gathered = self.twin.gather(column, &self.host_words(rows)?)?;
                 // It goes on to the output, or to an expression: both are on the host.
@@ -227,20 +238,25 @@ impl Device for CudaDevice {
     }
 
     fn order_keys(&self, base: &Column) -> Result<(Keys, KeyDomain)> {
-        if let Some(column) = self.queue.key_column(base)? {
-            return self.queue.order_keys(column.values(), base.rows());
+        if let Some((key, words)) = self.base_key(base)? {
+            return self.queue.order_keys(key.source()?, words, base.rows());
         }
-        let (keys, domain) = self.twin.order_keys(base)?;
+        let (keys, domain) = self.twin.order_keys(&self.column_to_host(base)?)?;
         Ok((self.keys_from_host(&keys)?, domain))
     }
 
     fn order_keys_in(&self, domain: &KeyDomain, column: &Column) -> Result<Keys> {
-        if let Some(key) = self.queue.key_column(column)? {
+        // The base decides, whose text may be too long.
+        if !matches!(domain, KeyDomain::Ranked(buffer::Ranks::Host(_)))
+            && let Some(key) = self.key_column(column)?
+        {
             return self
                 .queue
-                .order_keys_in(domain, key.values(), column.rows());
+                .order_keys_in(domain, key.source()?, column.rows());
         }
-        let keys = self.twin.order_keys_in(domain, column)?;
+        let keys = self
+            .twin
+            .order_keys_in(domain, &self.column_to_host(column)?)?;
         self.keys_from_host(&keys)
     }
 

@@ -1,11 +1,12 @@
-//! Order keys of wide values, of which 64 bits are not enough (`kernels/keys.cu`, `kernels/groups.cu`): their distance from
+//! Order keys of wide values and of text, of which 64 bits are not enough (`kernels/keys.cu`, `kernels/groups.cu`): their distance from
 //! the base's least value, or their rank among the base's distinct ones.
 
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, IntervalUnit};
 
-use super::queue::{Queue, Shape};
+use super::key_column::{KeyBytes, KeySource};
+use super::queue::{Memory, Queue, Shape};
 use super::tuples::{Distinct, Significance, Tuples};
 use super::values::Values;
 use crate::device::buffer::{self, Buffer, KeyDomain, Keys};
@@ -25,6 +26,10 @@ enum WideType {
     Decimal128,
     Decimal256,
     MonthDayNano,
+    /// Values that compare byte by byte, in so many words.
+    Text {
+        words: usize,
+    },
 }
 
 impl WideType {
@@ -51,11 +56,34 @@ impl Queue {
         if wide == WideType::Decimal128 {
             let (low, high) = self.extremes(values, rows)?;
             if let Some(domain) = KeyDomain::offset(low, high) {
-                return Ok((self.order_keys_in(&domain, values, rows)?, domain));
+                let column = KeySource::Values(values);
+                return Ok((self.order_keys_in(&domain, column, rows)?, domain));
             }
         }
         let tuples = self.ordered(wide, values, rows)?;
-        let found = self.runs(&tuples, values.valid.as_ref(), Significance::AsGiven)?;
+        self.rank(wide, tuples, values.valid.as_ref(), rows)
+    }
+
+    /// Keys of a base column of values of so many words that compare byte by byte, and their domain.
+    pub(super) fn text_keys(
+        self: &Arc<Self>,
+        values: KeyBytes<'_>,
+        words: usize,
+        rows: usize,
+    ) -> Result<(Keys, KeyDomain)> {
+        let tuples = self.text_tuples(values, words, rows)?;
+        self.rank(WideType::Text { words }, tuples, values.valid, rows)
+    }
+
+    /// The ranks of a base's tuples.
+    fn rank(
+        self: &Arc<Self>,
+        wide: WideType,
+        tuples: Tuples,
+        valid: Option<&Memory>,
+        rows: usize,
+    ) -> Result<(Keys, KeyDomain)> {
+        let found = self.runs(&tuples, valid, Significance::AsGiven)?;
         drop(tuples);
         let (keys, distinct) = match found {
             Some((runs, distinct)) => (self.run_ranks(&runs)?, Some(distinct)),
@@ -66,7 +94,7 @@ impl Queue {
         };
         let keys = Keys {
             values: keys,
-            valid: self.valid_of(values, rows)?,
+            valid: self.valid_of(valid, rows)?,
         };
         let ranks = buffer::Ranks::Cuda(Ranks { wide, distinct });
         Ok((keys, KeyDomain::Ranked(ranks)))
@@ -76,20 +104,27 @@ impl Queue {
     pub(super) fn ranked_keys(
         self: &Arc<Self>,
         ranks: &Ranks,
-        values: &Values,
+        column: KeySource<'_>,
         rows: usize,
     ) -> Result<Keys> {
-        if WideType::of(&values.data_type) != Some(ranks.wide) {
-            return Err(BowtieError::Internal(format!(
-                "{} among ranks of another type",
-                values.data_type
-            )));
-        }
-        let tuples = self.ordered(ranks.wide, values, rows)?;
-        let valid = values.valid.as_ref();
+        let (tuples, valid) = match (ranks.wide, column, column.bytes()) {
+            (WideType::Text { words }, _, Some(values)) => {
+                (self.text_tuples(values, words, rows)?, values.valid)
+            }
+            (wide, KeySource::Values(values), None)
+                if WideType::of(&values.data_type) == Some(wide) =>
+            {
+                (self.ordered(wide, values, rows)?, values.valid.as_ref())
+            }
+            _ => {
+                return Err(BowtieError::Internal(
+                    "a key column among ranks of another type".into(),
+                ));
+            }
+        };
         Ok(Keys {
             values: self.find_ranks(ranks.distinct.as_ref(), &tuples, valid)?,
-            valid: self.valid_of(values, rows)?,
+            valid: self.valid_of(valid, rows)?,
         })
     }
 
@@ -99,6 +134,9 @@ impl Queue {
             WideType::Decimal128 => ("groups_order128", 2),
             WideType::Decimal256 => ("groups_order256", 4),
             WideType::MonthDayNano => ("groups_order_month_day_nano", 2),
+            WideType::Text { .. } => {
+                return Err(BowtieError::Internal("text without bytes".into()));
+            }
         };
         let tuples = self.tuples(rows, width)?;
         let args = [

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::queue::{Arg, Memory, Part, Queue, Shape};
 use super::scan::EXCLUSIVE_U32;
+use super::text::MOST_BYTES;
 use super::values::{Values, bitmap_bytes, width};
 use crate::device::buffer::{Buffer, Column};
 use crate::error::{BowtieError, Result};
@@ -61,7 +62,7 @@ impl Queue {
             8 => "rows_gather64",
             16 => "rows_gather128",
             32 => "rows_gather256",
-            _ => return Err(BowtieError::Internal(format!("values of {width} bytes"))),
+            _ => return self.gather_units(values, rows, out, n, width),
         };
         let args = [values.into(), rows.into(), out.into(), (n as u32).into()];
         let shape = match width {
@@ -71,6 +72,42 @@ impl Queue {
         };
         // SAFETY: row ids are below the rows of `values`, as every row id of a chunk is; `out` holds n values.
         unsafe { self.launch(kernel, shape, &args) }
+    }
+
+    /// Values of any width, in units that it is a multiple of.
+    fn gather_units(
+        &self,
+        values: Part<'_>,
+        rows: &Memory,
+        out: Part<'_>,
+        n: usize,
+        width: usize,
+    ) -> Result<()> {
+        let (unit, kernel) = match width.trailing_zeros() {
+            0 => (1, "text_gather_units8"),
+            1 => (2, "text_gather_units16"),
+            2 => (4, "text_gather_units32"),
+            3 => (8, "text_gather_units64"),
+            _ => (16, "text_gather_units128"),
+        };
+        let (of_value, of_all) = (width / unit, n * width / unit);
+        if n > 1 && n * width > MOST_BYTES {
+            return Err(BowtieError::OutOfDeviceMemory {
+                what: "one column of an output piece",
+                requested: (n * width) as u64,
+                in_use: 0,
+                limit: MOST_BYTES as u64,
+            });
+        }
+        let args = [
+            values.into(),
+            (of_value as u32).into(),
+            rows.into(),
+            out.into(),
+            (of_all as u32).into(),
+        ];
+        // SAFETY: row ids are below the rows of `values`; `out` holds n values of so many units; both are aligned as allocations are.
+        unsafe { self.launch(kernel, Shape::rows(of_all), &args) }
     }
 
     pub(super) fn gather_bits(

@@ -1,10 +1,12 @@
-//! [`Values`]: columns of fixed width on a GPU, and their way across the border.
+//! [`Values`]: columns of fixed width on a GPU; and the way of all columns across the border.
 //!
 //! | Arrow type | on the GPU |
 //! |---|---|
-//! | of fixed width: numbers, decimals, dates, times, intervals | its values as they are, and a bitmap when some are NULL |
+//! | of fixed width: numbers, decimals, dates, times, intervals, fixed-size binary | its values as they are, and a bitmap when some are NULL |
 //! | Boolean | two bitmaps |
-//! | anything else (text, binary, nested, dictionaries) | stays on the host: row ids go there, not characters here |
+//! | text and binary with offsets | offsets, bytes and a bitmap (`text.rs`) |
+//! | dictionaries, views | keys or views as values of fixed width; what they refer to stays on the host (`referring.rs`) |
+//! | anything else (nested, run-ends) | stays on the host: row ids go there, not values here |
 
 use std::sync::Arc;
 
@@ -14,9 +16,11 @@ use arrow::datatypes::DataType;
 use cudarc::driver::CudaEvent;
 
 use super::queue::{Memory, Queue};
+use super::stored::Stored;
+use super::text;
 use crate::device::buffer::Column;
 use crate::device::check_chunk_rows;
-use crate::device::host::{bytes_of, plain_values, together};
+use crate::device::host::{bytes_of, together};
 use crate::error::{BowtieError, Result};
 
 /// Values of one column.
@@ -47,30 +51,14 @@ impl Values {
     }
 }
 
-/// A key column's values where kernels read them.
-#[derive(Debug)]
-pub(super) enum KeyColumn<'a> {
-    Resident(&'a Values),
-    /// A dictionary's values row by row, sent up for its keys.
-    Sent(Values),
-}
-
-impl KeyColumn<'_> {
-    pub(super) fn values(&self) -> &Values {
-        match self {
-            Self::Resident(values) => values,
-            Self::Sent(values) => values,
-        }
-    }
-}
-
 /// Rows that kernels count in 32 bits with room to spare; a longer chunk is halved.
 const MOST_ROWS: usize = 1 << 30;
 
-/// Bytes of a value of a type that lies on the GPU; 0 for Boolean.
+/// Bytes of a value of a type of fixed width; 0 for Boolean.
 pub(super) fn width(data_type: &DataType) -> Option<usize> {
     match data_type {
         DataType::Boolean => Some(0),
+        DataType::FixedSizeBinary(bytes) => usize::try_from(*bytes).ok().filter(|b| *b > 0),
         other => other.primitive_width(),
     }
 }
@@ -98,11 +86,33 @@ impl Queue {
             });
         }
         let data_type = parts[0].data_type();
-        let Some(width) = width(data_type) else {
-            // Counted all the same: a column on the host is bounded as one on the device.
-            let lease = self.budget.lease(bytes_of(parts)?, "columns")?;
-            return Ok(Column::host(together(parts)?, lease));
+        if width(data_type).is_some() {
+            return Ok(Column::cuda(self.upload_values(parts, rows, wanted)?, rows));
+        }
+        let stored: Option<Stored> = match text::is_text(data_type) {
+            true => self.upload_text(parts, rows)?.map(Into::into),
+            false => self.upload_referring(parts, rows)?.map(Into::into),
         };
+        match stored {
+            Some(stored) => Ok(Column::cuda(stored, rows)),
+            None => {
+                // Counted all the same: a column on the host is bounded as one on the device.
+                let lease = self.budget.lease(bytes_of(parts)?, "columns")?;
+                Ok(Column::host(together(parts)?, lease))
+            }
+        }
+    }
+
+    /// Values of fixed width, cast to `wanted`.
+    pub(super) fn upload_values(
+        self: &Arc<Self>,
+        parts: &[ArrayRef],
+        rows: usize,
+        wanted: &DataType,
+    ) -> Result<Values> {
+        let data_type = parts[0].data_type();
+        let width = width(data_type)
+            .ok_or_else(|| BowtieError::Internal(format!("{data_type} has no width")))?;
         let data: Vec<ArrayData> = parts.iter().map(|part| part.to_data()).collect();
         let values = match width {
             0 => {
@@ -124,24 +134,29 @@ impl Queue {
                 }
             }
         };
-        let valid = match data.iter().any(|data| data.null_count() > 0) {
-            true => {
-                let bits = data.iter().map(|data| match data.nulls() {
-                    Some(nulls) => nulls.inner().clone(),
-                    None => BooleanBuffer::new_set(data.len()),
-                });
-                Some(self.send_bits(bits, rows, "validity")?)
-            }
-            false => None,
-        };
-        let values = Values {
+        Ok(Values {
             data_type: wanted.clone(),
             values,
-            valid,
+            valid: self.send_validity(parts, rows)?,
             original: (data_type == wanted).then(|| parts.to_vec()),
             made: None,
-        };
-        Ok(Column::cuda(values, rows))
+        })
+    }
+
+    /// Bits of the rows that are not NULL; `None` when all are.
+    pub(super) fn send_validity(
+        self: &Arc<Self>,
+        parts: &[ArrayRef],
+        rows: usize,
+    ) -> Result<Option<Memory>> {
+        if parts.iter().all(|part| part.null_count() == 0) {
+            return Ok(None);
+        }
+        let bits = parts.iter().map(|part| match part.nulls() {
+            Some(nulls) => nulls.inner().clone(),
+            None => BooleanBuffer::new_set(part.len()),
+        });
+        self.send_bits(bits, rows, "validity").map(Some)
     }
 
     /// Bitmaps of `len` bits together, one after the other, in whole words; bits past the end are 0.
@@ -158,31 +173,6 @@ impl Queue {
         }
         bits.append_n(bitmap_bytes(len) * 8 - len, false);
         self.send_ahead(&[bits.as_slice()], what)
-    }
-
-    /// The values of a key column, if they are of fixed width.
-    pub(super) fn key_column<'a>(
-        self: &Arc<Self>,
-        column: &'a Column,
-    ) -> Result<Option<KeyColumn<'a>>> {
-        if let Some(values) = column.on_cuda() {
-            return Ok(Some(KeyColumn::Resident(values)));
-        }
-        let array = column.on_host();
-        let plain = match array.data_type() {
-            DataType::Dictionary(_, values) => values,
-            other => other,
-        };
-        match width(plain) {
-            Some(_) => {
-                let sent = self.upload(&[plain_values(array)?], plain)?.into_cuda();
-                if let Some(sent) = &sent {
-                    sent.receive()?;
-                }
-                Ok(sent.map(KeyColumn::Sent))
-            }
-            None => Ok(None),
-        }
     }
 
     /// A bitmap in whole words; bits past the end are 0.
@@ -224,35 +214,55 @@ impl Queue {
     }
 
     pub(super) fn download(&self, column: &Column) -> Result<ArrayRef> {
-        let Some(values) = column.on_cuda() else {
+        let Some(stored) = column.stored() else {
             return Ok(Arc::clone(column.on_host()));
         };
         // Several parts come down sooner than one thread copies them together.
-        if let Some([original]) = values.original.as_deref() {
+        if let Some([original]) = stored.original() {
             return Ok(Arc::clone(original));
         }
-        let made = values.made.as_ref();
         let rows = column.rows();
+        match stored {
+            Stored::Fixed(values) => {
+                let data = ArrayData::builder(values.data_type.clone())
+                    .len(rows)
+                    .add_buffer(self.download_words(values, rows)?)
+                    .nulls(self.download_nulls(
+                        values.valid.as_ref(),
+                        rows,
+                        values.made.as_ref(),
+                    )?)
+                    .build()?;
+                Ok(make_array(data))
+            }
+            Stored::Text(text) => self.download_text(text, rows),
+            Stored::Referring(referring) => self.download_referring(referring, rows),
+            Stored::Late(late) => together(late.parts()),
+        }
+    }
+
+    /// The values of `rows` rows.
+    pub(super) fn download_words(&self, values: &Values, rows: usize) -> Result<Bytes> {
         let width = width(&values.data_type)
             .ok_or_else(|| BowtieError::Internal("a column without a width".into()))?;
         let bytes = match width {
             0 => bitmap_bytes(rows),
             width => rows * width,
         };
-        let buffer = self.download_bytes(&values.values, bytes, made)?;
-        let nulls = match &values.valid {
-            Some(valid) => {
-                let nulls = NullBuffer::new(self.download_bits(valid, rows, made)?);
-                (nulls.null_count() > 0).then_some(nulls)
-            }
-            None => None,
+        self.download_bytes(&values.values, bytes, values.made.as_ref())
+    }
+
+    pub(super) fn download_nulls(
+        &self,
+        valid: Option<&Memory>,
+        rows: usize,
+        made: Option<&CudaEvent>,
+    ) -> Result<Option<NullBuffer>> {
+        let Some(valid) = valid else {
+            return Ok(None);
         };
-        let data = ArrayData::builder(values.data_type.clone())
-            .len(rows)
-            .add_buffer(buffer)
-            .nulls(nulls)
-            .build()?;
-        Ok(make_array(data))
+        let nulls = NullBuffer::new(self.download_bits(valid, rows, made)?);
+        Ok((nulls.null_count() > 0).then_some(nulls))
     }
 
     /// `rows` NULLs.

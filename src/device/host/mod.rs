@@ -25,15 +25,15 @@ use rayon::prelude::*;
 
 pub(super) use flags::Flags;
 pub(super) use group_key::Groups;
-pub(super) use order_key::{Ranks, plain_values};
-pub(super) use values::{bytes_of, kept, together};
+pub(super) use order_key::Ranks;
+pub(super) use values::{bytes_of, gather_parts, kept, together};
 pub(super) use zones::ZonedKeys;
 
 use super::budget::Budget;
 use super::buffer::{
     self, Aggregated, Buffer, Column, GroupDomain, KeyDomain, Keys, Pairs, Ranges, Sorted,
 };
-use super::{Bound, Device, Matches};
+use super::{Bound, Device, Matches, Payload};
 use crate::error::{BowtieError, Result};
 use crate::spec::{Comparison, Fold};
 
@@ -145,6 +145,10 @@ impl Device for HostDevice {
     }
 
     fn upload_ahead(&self, parts: &[ArrayRef], _wanted: &DataType) -> Result<Arc<Column>> {
+        self.upload(parts)
+    }
+
+    fn upload_late(&self, parts: &[ArrayRef], _payload: &Arc<Payload>) -> Result<Arc<Column>> {
         self.upload(parts)
     }
 

@@ -237,7 +237,7 @@ pub(super) fn is_valid(keys: &Keys, row: usize) -> bool {
 }
 
 /// A dictionary's values row by row; any other array as it is.
-pub(in crate::device) fn plain_values(array: &ArrayRef) -> Result<ArrayRef> {
+pub(super) fn plain_values(array: &ArrayRef) -> Result<ArrayRef> {
     match array.data_type() {
         DataType::Dictionary(_, values) => Ok(cast(array, values)?),
         _ => Ok(Arc::clone(array)),

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, BooleanArray, UInt32Array, new_null_array};
-use arrow::buffer::BooleanBuffer;
-use arrow::compute::{concat, take};
+use arrow::buffer::{BooleanBuffer, ScalarBuffer};
+use arrow::compute::{concat, interleave, take};
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 
@@ -43,9 +43,24 @@ pub(in crate::device) fn bytes_of(parts: &[ArrayRef]) -> Result<u64> {
 }
 
 pub(super) fn gather(budget: &Arc<Budget>, column: &Column, rows: &Buffer<u32>) -> Result<Column> {
-    let array = column.on_host();
-    let rows = UInt32Array::new(rows.on_host().clone(), None);
-    let bytes = gathered_bytes(array, rows.values())?;
+    gather_parts(
+        budget,
+        std::slice::from_ref(column.on_host()),
+        rows.on_host().clone(),
+    )
+}
+
+/// Rows of all parts together, which stay apart.
+pub(in crate::device) fn gather_parts(
+    budget: &Arc<Budget>,
+    parts: &[ArrayRef],
+    rows: ScalarBuffer<u32>,
+) -> Result<Column> {
+    let rows = UInt32Array::new(rows, None);
+    let (bytes, places) = match parts {
+        [array] => (gathered_bytes(array, rows.values())?, vec![]),
+        parts => places_in(parts, rows.values())?,
+    };
     // Arrow's 32-bit offsets end here; the caller makes a shorter piece, as for any refused lease.
     let too_long = || BowtieError::OutOfDeviceMemory {
         what: "one column of an output piece",
@@ -57,12 +72,42 @@ pub(super) fn gather(budget: &Arc<Budget>, column: &Column, rows: &Buffer<u32>) 
         return Err(too_long());
     }
     let lease = budget.lease(bytes, "output columns")?;
-    match take(array, &rows, None) {
+    let gathered = match parts {
+        [array] => take(array, &rows, None),
+        parts => {
+            let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
+            interleave(&parts, &places)
+        }
+    };
+    match gathered {
         Ok(gathered) => Ok(Column::host(gathered, lease)),
         // Text inside of lists, of which only the mean length was known.
         Err(ArrowError::OffsetOverflowError(_)) if rows.len() > 1 => Err(too_long()),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Bytes of `rows` of all parts together, and of each row its part and its row there.
+fn places_in(parts: &[ArrayRef], rows: &[u32]) -> Result<(u64, Vec<(usize, usize)>)> {
+    let mut firsts = Vec::with_capacity(parts.len());
+    let mut first = 0;
+    for part in parts {
+        firsts.push(first);
+        first += part.len() as u32;
+    }
+    let mut of_parts = vec![vec![]; parts.len()];
+    let mut places = Vec::with_capacity(rows.len());
+    for row in rows {
+        let part = firsts.partition_point(|first| first <= row) - 1;
+        let row = row - firsts[part];
+        of_parts[part].push(row);
+        places.push((part, row as usize));
+    }
+    let mut bytes = 0;
+    for (part, rows) in parts.iter().zip(&of_parts) {
+        bytes += gathered_bytes(part, rows)?;
+    }
+    Ok((bytes, places))
 }
 
 pub(super) fn nulls(budget: &Arc<Budget>, data_type: &DataType, rows: usize) -> Result<Column> {
@@ -132,4 +177,50 @@ pub(super) fn sample_selectivity(left: &Keys, op: Comparison, right: &Keys, samp
         })
         .sum();
     satisfied as f64 / (left_rows.len() * right_rows.len()) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{Int32Array, StringArray, StringViewArray};
+    use arrow::datatypes::Int8Type;
+
+    #[test]
+    fn rows_of_several_parts_are_those_of_all_together() {
+        let budget = Budget::new(u64::MAX);
+        let text = |from: usize, len: usize| {
+            (from..from + len).map(|i| (i % 5 != 0).then(|| "é".repeat(i)))
+        };
+        let spans = [(0, 7), (7, 0), (7, 1), (8, 30)];
+        let columns: [Vec<ArrayRef>; 4] = [
+            spans
+                .map(|(from, len)| Arc::new(text(from, len).collect::<StringArray>()) as _)
+                .into(),
+            spans
+                .map(|(from, len)| Arc::new(text(from, len).collect::<StringViewArray>()) as _)
+                .into(),
+            spans
+                .map(|(from, len)| {
+                    let values = (from..from + len).map(|i| (i % 3 != 0).then_some(i as i32));
+                    Arc::new(values.collect::<Int32Array>()) as _
+                })
+                .into(),
+            spans
+                .map(|(from, len)| {
+                    let names = text(from % 4, len).collect::<Vec<_>>();
+                    let names = names.iter().map(|name| name.as_deref());
+                    Arc::new(names.collect::<arrow::array::DictionaryArray<Int8Type>>()) as _
+                })
+                .into(),
+        ];
+        let rows: Vec<u32> = (0..200).map(|i| i * 29 % 38).collect();
+        for parts in columns {
+            let gathered = gather_parts(&budget, &parts, rows.clone().into()).unwrap();
+            let whole = together(&parts).unwrap();
+            let expected = take(&whole, &UInt32Array::from(rows.clone()), None).unwrap();
+            assert_eq!(gathered.on_host(), &expected);
+            let bytes = gathered_bytes(&whole, &rows).unwrap();
+            assert_eq!(gathered.bytes(), bytes, "{}", whole.data_type());
+        }
+    }
 }

@@ -21,9 +21,9 @@ use rand::{Rng, SeedableRng};
 
 use super::compile;
 use crate::column::DeviceBatch;
-use crate::device::Device;
 use crate::device::budget::Budget;
 use crate::device::host::HostDevice;
+use crate::device::{Device, Need};
 use crate::ops::theta::{Search, SortedSide};
 use crate::spec::{Program, Side, SideInput, Strategy, ThetaSpec};
 
@@ -260,11 +260,12 @@ fn passing(
         comparisons: vec![],
     };
     let upload = |batch: &RecordBatch| {
-        let columns = batch
-            .columns()
-            .iter()
-            .map(|array| Some((vec![Arc::clone(array)], array.data_type().clone())));
-        let uploaded = DeviceBatch::upload_ahead(device, batch.num_rows(), columns).unwrap();
+        let needs = vec![Need::Now; batch.num_columns()];
+        let column = |i: usize| {
+            let array = batch.column(i);
+            (vec![Arc::clone(array)], array.data_type().clone())
+        };
+        let uploaded = DeviceBatch::upload_ahead(device, batch.num_rows(), &needs, column).unwrap();
         uploaded.receive(device).unwrap()
     };
     let (left, right) = (upload(left), upload(right));

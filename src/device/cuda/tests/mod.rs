@@ -7,6 +7,7 @@ mod groups;
 mod keys;
 mod matches;
 mod programs;
+mod text;
 mod tiles;
 mod wavelet;
 
@@ -22,7 +23,7 @@ use arrow::datatypes::*;
 use super::CudaDevice;
 use crate::device::buffer::{Bits, Buffer, Column, Keys, Sorted, ZonedKeys};
 use crate::device::host::HostDevice;
-use crate::device::{Bound, Budget, Device, Matches, NO_GROUP, Test};
+use crate::device::{Bound, Budget, Device, Matches, NO_GROUP, Payload, Test};
 use crate::spec::Comparison;
 
 const OPS: [Comparison; 6] = [

@@ -1,0 +1,63 @@
+// Text and binary as tuples of words that compare as the values do: bytes in big-endian words, zeros behind the last one, and
+// the length in the lowest byte of the last word.
+//
+// A tuple of `k` words has room for 8k - 1 bytes. Values that fit are equal where their tuples are: zeros that are padding are
+// told from others by the length. They are in order too: where padded bytes differ, either both are of the values, or one value
+// has ended there and is a prefix of the other, whose byte is greater than 0; where none differs, one is a prefix of the other
+// and the lengths decide. A longer value among the searching ones is cut, and its length says 8k, more than any that fits: it
+// equals none of these, and is greater than the ones whose padded bytes are its first.
+#pragma once
+
+#include "text_bytes.cuh"
+#include "tile.cuh"
+
+// Where a column's values begin and end.
+struct Spans {
+    const u32* offsets;
+    u32 width;
+
+    __device__ __forceinline__ u32 start(u32 i) const { return offsets == nullptr ? i * width : offsets[i]; }
+};
+
+// Word `j` of the tuples of `words` words; a NULL's is 0, and `valid` may be null. `offsets` are null for values of `width` bytes.
+// Bound: 8 bytes of each value and its offsets read, 8 bytes written a row. Blocks of 256, a block takes 1024 rows; all bytes
+// together are fewer than 2^31.
+extern "C" __global__ void __launch_bounds__(BLOCK)
+    text_words(const u32* __restrict__ offsets, u32 width, const u32* __restrict__ bytes, const u32* __restrict__ valid,
+               u32 j, u32 words, u64* __restrict__ out, u32 n) {
+    const Spans spans{offsets, width};
+    each_row(
+        n,
+        [=](u32 i) {
+            if (!bit_at(valid, i)) {
+                return 0ull;
+            }
+            const u32 start = spans.start(i);
+            const u32 length = spans.start(i + 1) - start;
+            const bool last = j + 1 == words;
+            const u32 count = length > 8 * j ? min(length - 8 * j, last ? 7 : 8) : 0;
+            u64 word = 0;
+            if (count > 0) {
+                const u64 low_first = (u64)load_bytes(bytes, start + 8 * j, count);
+                word = (u64)__byte_perm((u32)low_first, 0, 0x0123) << 32 | __byte_perm((u32)(low_first >> 32), 0, 0x0123);
+            }
+            return last ? word | min(length, 8 * words) : word;
+        },
+        [=](u32 i, u64 word) { out[i] = word; });
+}
+
+// The length of the longest value that is not NULL, to the greatest of what `longest` holds. `valid` may be null. Bound: 4 bytes
+// read a row. Blocks of 256, a grid of any size (8 blocks a multiprocessor); `longest` is zeroed before.
+extern "C" __global__ void __launch_bounds__(BLOCK)
+    text_longest(const u32* __restrict__ offsets, const u32* __restrict__ valid, u32* longest, u32 n) {
+    u32 mine = 0;
+    for (u32 i = blockIdx.x * BLOCK + threadIdx.x; i < n; i += gridDim.x * BLOCK) {
+        mine = max(mine, bit_at(valid, i) ? offsets[i + 1] - offsets[i] : 0);
+    }
+    for (u32 half = WARP / 2; half > 0; half /= 2) {
+        mine = max(mine, __shfl_down_sync(ALL_LANES, mine, half));
+    }
+    if (threadIdx.x % WARP == 0) {
+        atomicMax(longest, mine);
+    }
+}

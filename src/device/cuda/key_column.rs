@@ -1,0 +1,293 @@
+//! [`KeyColumn`]: a key column's values row by row, where kernels read them.
+//!
+//! | column | keys are made of |
+//! |---|---|
+//! | of fixed width | its values |
+//! | text and binary | its bytes, as words and a length (`kernels/text_words.cuh`), where the base has no value that is too long |
+//! | views | their bytes, sent up for it, of long values only as many as can matter |
+//! | dictionaries | the values of the above that the keys name, gathered |
+//! | nested, run-ends, long text | the twin makes them |
+
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use arrow::compute::cast;
+use arrow::datatypes::DataType;
+
+use super::CudaDevice;
+use super::queue::{Memory, Part, Queue, Shape};
+use super::referring::{self, Referred, Referring};
+use super::stored::Stored;
+use super::text::{self, MOST_BYTES};
+use super::tuples::Tuples;
+use super::values::{Values, width};
+use crate::device::Device;
+use crate::device::buffer::{Buffer, Column};
+use crate::error::{BowtieError, Result};
+
+/// Words that a base's text takes at most: nine have room for a hash in hexadecimal digits.
+const MOST_WORDS: usize = 9;
+
+/// Bytes of a base's longest value.
+const MOST_KEY_BYTES: usize = MOST_WORDS * 8 - 1;
+
+/// A longer searching value compares with the base's as its first bytes do, so many of them.
+const ENOUGH_KEY_BYTES: usize = MOST_KEY_BYTES + 1;
+
+/// A key column's values where kernels read them.
+#[derive(Debug)]
+pub(super) enum KeyColumn<'a> {
+    Resident(KeySource<'a>),
+    /// Made for it: a dictionary's values row by row, or the bytes of views.
+    Made(Box<Stored>),
+}
+
+/// What kernels read.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum KeySource<'a> {
+    Values(&'a Values),
+    Bytes(KeyBytes<'a>),
+}
+
+/// Values that compare byte by byte.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct KeyBytes<'a> {
+    /// `None` for values of one width.
+    offsets: Option<&'a Memory>,
+    width: usize,
+    bytes: &'a Memory,
+    pub(super) valid: Option<&'a Memory>,
+}
+
+impl<'a> KeySource<'a> {
+    fn of(stored: &'a Stored) -> Option<Self> {
+        match stored {
+            Stored::Fixed(values) => Some(Self::Values(values)),
+            Stored::Text(text) => Some(Self::Bytes(KeyBytes {
+                offsets: Some(&text.offsets),
+                width: 0,
+                bytes: &text.bytes,
+                valid: text.valid.as_ref(),
+            })),
+            Stored::Referring(_) | Stored::Late(_) => None,
+        }
+    }
+
+    /// The values' bytes, where these are what is compared.
+    pub(super) fn bytes(self) -> Option<KeyBytes<'a>> {
+        match self {
+            Self::Bytes(bytes) => Some(bytes),
+            Self::Values(values) => match values.data_type {
+                DataType::FixedSizeBinary(_) => Some(KeyBytes {
+                    offsets: None,
+                    width: width(&values.data_type)?,
+                    bytes: &values.values,
+                    valid: values.valid.as_ref(),
+                }),
+                _ => None,
+            },
+        }
+    }
+}
+
+impl KeyColumn<'_> {
+    pub(super) fn source(&self) -> Result<KeySource<'_>> {
+        match self {
+            Self::Resident(source) => Some(*source),
+            Self::Made(stored) => KeySource::of(stored),
+        }
+        .ok_or_else(|| BowtieError::Internal("a key column without values".into()))
+    }
+}
+
+impl CudaDevice {
+    /// The values of a base's key column, and how many words its bytes take (0 where they are not compared so); `None` where the
+    /// twin makes the keys.
+    pub(super) fn base_key<'a>(
+        &self,
+        column: &'a Column,
+    ) -> Result<Option<(KeyColumn<'a>, usize)>> {
+        if let Some(Stored::Referring(Referring {
+            words,
+            to: Referred::Buffers(_),
+            ..
+        })) = column.stored()
+            && let Some(parts) = &words.original
+            && referring::longest_view(parts) > MOST_KEY_BYTES
+        {
+            return Ok(None);
+        }
+        let Some(key) = self.key_column(column)? else {
+            return Ok(None);
+        };
+        let words = match key.source()?.bytes() {
+            Some(bytes) => self.queue.longest(bytes, column.rows())? / 8 + 1,
+            None => 0,
+        };
+        Ok((words <= MOST_WORDS).then_some((key, words)))
+    }
+
+    /// The values of a key column; `None` for one that only the twin can read.
+    pub(super) fn key_column<'a>(&self, column: &'a Column) -> Result<Option<KeyColumn<'a>>> {
+        let rows = column.rows();
+        let stored = match column.stored() {
+            Some(stored) => stored,
+            // Text that is too long for the GPU, but for its beginnings.
+            None if text::is_text(column.on_host().data_type()) => {
+                return self.beginnings(column.on_host()).map(Some);
+            }
+            None => return Ok(None),
+        };
+        Ok(match stored {
+            Stored::Referring(Referring { words, to, .. }) => match to {
+                Referred::Values(values) => self.of_dictionary(words, values, rows)?,
+                Referred::Buffers(_) => match &words.original {
+                    Some(parts) => Some(self.of_views(parts)?),
+                    None => Some(self.of_views(&[self.queue.download(column)?])?),
+                },
+            },
+            stored => KeySource::of(stored).map(KeyColumn::Resident),
+        })
+    }
+
+    fn beginnings(&self, array: &ArrayRef) -> Result<KeyColumn<'static>> {
+        let views = match array.data_type() {
+            DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
+            _ => DataType::BinaryView,
+        };
+        self.of_views(&[cast(array, &views)?])
+    }
+
+    /// The bytes of views.
+    fn of_views(&self, parts: &[ArrayRef]) -> Result<KeyColumn<'static>> {
+        let text = self.queue.send_views(parts, ENOUGH_KEY_BYTES)?;
+        text.receive()?;
+        Ok(KeyColumn::Made(Box::new(text.into())))
+    }
+
+    /// A dictionary's values row by row.
+    fn of_dictionary(
+        &self,
+        keys: &Values,
+        values: &ArrayRef,
+        rows: usize,
+    ) -> Result<Option<KeyColumn<'static>>> {
+        let values = self
+            .queue
+            .upload(std::slice::from_ref(values), values.data_type())?;
+        self.receive(&values)?;
+        let made;
+        let values = match self.key_column(&values)? {
+            Some(KeyColumn::Made(bytes)) => {
+                made = bytes;
+                &made
+            }
+            Some(KeyColumn::Resident(_)) => match values.stored() {
+                Some(stored) => stored,
+                None => return Ok(None),
+            },
+            None => return Ok(None),
+        };
+        let named = self.queue.dictionary_rows(keys, rows)?;
+        let mut plain = self
+            .gather_stored(values, &named)?
+            .into_stored()
+            .ok_or_else(|| BowtieError::Internal("gathered values on the host".into()))?;
+        let valid = match &mut plain {
+            Stored::Fixed(plain) => &mut plain.valid,
+            Stored::Text(plain) => &mut plain.valid,
+            Stored::Referring(_) | Stored::Late(_) => return Ok(None),
+        };
+        // Where a value may be NULL its bit was gathered, and is not set for a NULL key.
+        if let (None, Some(of_keys)) = (&valid, &keys.valid) {
+            *valid = Some(self.queue.bits_and(of_keys, of_keys, rows)?);
+        }
+        Ok(Some(KeyColumn::Made(Box::new(plain))))
+    }
+}
+
+impl Queue {
+    /// Which of a dictionary's values each row is; no row for a NULL.
+    fn dictionary_rows(self: &Arc<Self>, keys: &Values, rows: usize) -> Result<Buffer<u32>> {
+        let kernel = match width(&keys.data_type) {
+            Some(1) => "text_dictionary_rows8",
+            Some(2) => "text_dictionary_rows16",
+            Some(4) => "text_dictionary_rows32",
+            Some(8) => "text_dictionary_rows64",
+            _ => return Err(BowtieError::Internal(format!("keys of {}", keys.data_type))),
+        };
+        let out = self.alloc(rows * 4, "key words")?;
+        let args = [
+            (&keys.values).into(),
+            keys.valid.as_ref().into(),
+            (&out).into(),
+            (rows as u32).into(),
+        ];
+        // SAFETY: keys of the kernel's width, and their bits, are by row; `out` holds as many words.
+        unsafe { self.launch(kernel, Shape::rows(rows), &args)? };
+        Ok(Buffer::cuda(out, rows))
+    }
+
+    /// Bytes of the longest value that is not NULL.
+    fn longest(self: &Arc<Self>, values: KeyBytes<'_>, rows: usize) -> Result<usize> {
+        let Some(offsets) = values.offsets else {
+            return Ok(values.width);
+        };
+        let longest = self.zeroed(8, "key words")?;
+        let args = [
+            offsets.into(),
+            values.valid.into(),
+            (&longest).into(),
+            (rows as u32).into(),
+        ];
+        // SAFETY: offsets are one more than `rows`, bits as many; `longest` holds a word.
+        unsafe { self.launch("text_longest", self.strips(rows.div_ceil(4)), &args)? };
+        Ok(self.read_word(&longest, 0)? as usize)
+    }
+
+    /// Word `j` of `words` of each value, to `out`.
+    pub(super) fn text_word(
+        &self,
+        values: KeyBytes<'_>,
+        valid: Option<&Memory>,
+        (j, words): (usize, usize),
+        out: Part<'_>,
+        rows: usize,
+    ) -> Result<()> {
+        if values.width * rows > MOST_BYTES {
+            return Err(BowtieError::OutOfDeviceMemory {
+                what: "one chunk's keys on a GPU",
+                requested: (values.width * rows) as u64,
+                in_use: 0,
+                limit: MOST_BYTES as u64,
+            });
+        }
+        let args = [
+            values.offsets.into(),
+            (values.width as u32).into(),
+            values.bytes.into(),
+            valid.into(),
+            (j as u32).into(),
+            (words as u32).into(),
+            out.into(),
+            (rows as u32).into(),
+        ];
+        // SAFETY: there are `rows` values, where the offsets or the width say, in fewer than 2^31 bytes, and as many bits; `out` holds
+        // as many words.
+        unsafe { self.launch("text_words", Shape::rows(rows), &args) }
+    }
+
+    /// Values as tuples of so many words in their order.
+    pub(super) fn text_tuples(
+        self: &Arc<Self>,
+        values: KeyBytes<'_>,
+        words: usize,
+        rows: usize,
+    ) -> Result<Tuples> {
+        let tuples = self.tuples(rows, words)?;
+        for j in 0..words {
+            self.text_word(values, values.valid, (j, words), tuples.word(j), rows)?;
+        }
+        Ok(tuples)
+    }
+}

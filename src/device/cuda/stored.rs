@@ -1,0 +1,96 @@
+//! [`Stored`]: the ways in which a column lies on a GPU.
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::DataType;
+
+use super::CudaDevice;
+use super::late::Late;
+use super::referring::{self, Referring};
+use super::text::{self, Text};
+use super::values::{self, Values};
+use crate::device::buffer::{Buffer, Column};
+use crate::error::Result;
+
+/// A column on a GPU.
+#[derive(Debug)]
+pub(crate) enum Stored {
+    /// Values of fixed width.
+    Fixed(Values),
+    /// Offsets and bytes.
+    Text(Text),
+    /// Dictionary keys, or views, which refer to what stays on the host.
+    Referring(Referring),
+    /// A payload column that may never be uploaded.
+    Late(Late),
+}
+
+impl From<Values> for Stored {
+    fn from(values: Values) -> Self {
+        Self::Fixed(values)
+    }
+}
+
+impl From<Text> for Stored {
+    fn from(text: Text) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<Referring> for Stored {
+    fn from(referring: Referring) -> Self {
+        Self::Referring(referring)
+    }
+}
+
+impl Stored {
+    pub(in crate::device) fn bytes(&self) -> u64 {
+        match self {
+            Self::Fixed(values) => values.bytes(),
+            Self::Text(text) => text.bytes(),
+            Self::Referring(referring) => referring.words.bytes(),
+            Self::Late(_) => 0,
+        }
+    }
+
+    /// What it was uploaded from, in parts.
+    pub(super) fn original(&self) -> Option<&[ArrayRef]> {
+        match self {
+            Self::Fixed(values) => values.original.as_deref(),
+            Self::Text(text) => text.original.as_deref(),
+            Self::Referring(referring) => referring.words.original.as_deref(),
+            Self::Late(late) => Some(late.parts()),
+        }
+    }
+
+    /// Kernels launched from now on see what was sent.
+    pub(super) fn receive(&self) -> Result<()> {
+        match self {
+            Self::Fixed(values) => values.receive(),
+            Self::Text(text) => text.receive(),
+            Self::Referring(referring) => referring.receive(),
+            Self::Late(_) => Ok(()),
+        }
+    }
+}
+
+/// Whether a column of several parts is sent part by part.
+pub(super) fn is_sent_in_parts(data_type: &DataType) -> bool {
+    values::width(data_type).is_some() || text::is_text(data_type) || referring::is_view(data_type)
+}
+
+impl CudaDevice {
+    pub(super) fn gather_stored(&self, column: &Stored, rows: &Buffer<u32>) -> Result<Column> {
+        match column {
+            Stored::Fixed(values) => self.queue.gather(values, rows),
+            Stored::Text(text) => {
+                let gathered = self.queue.gather_text(text, rows)?;
+                Ok(Column::cuda(gathered, rows.len()))
+            }
+            Stored::Referring(referring) => {
+                let gathered = self.queue.gather_referring(referring, rows)?;
+                Ok(Column::cuda(gathered, rows.len()))
+            }
+            Stored::Late(late) => self.gather_late(late, rows),
+        }
+    }
+}
