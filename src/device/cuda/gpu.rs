@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use cudarc::driver::sys::CUfunction_attribute_enum;
 use cudarc::driver::{
     CudaContext, CudaEvent, CudaFunction, CudaModule, CudaStream, DriverError, result, sys,
 };
@@ -23,6 +24,8 @@ pub(super) struct Gpu {
     pub(super) free_bytes: u64,
     /// Streaming multiprocessors.
     pub(super) multiprocessors: u32,
+    /// Bytes of shared memory that a block can have.
+    pub(super) shared_bytes: u32,
     pool: Pool,
     modules: Mutex<HashMap<&'static str, Arc<CudaModule>>>,
     kernels: RwLock<HashMap<&'static str, CudaFunction>>,
@@ -86,6 +89,11 @@ impl Pool {
 /// The opened GPUs of the process: a context costs a tenth of a second and some memory of the card.
 static OPENED: Mutex<Option<HashMap<u32, Arc<Gpu>>>> = Mutex::new(None);
 
+/// Whether the kernels of a family may ask for all the shared memory that a block can have.
+fn takes_most_shared_memory(family: &str) -> bool {
+    family == "group_dense"
+}
+
 impl Gpu {
     /// GPU `ordinal`.
     ///
@@ -130,11 +138,17 @@ impl Gpu {
         let multiprocessors = context
             .attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
             .map_err(|e| failed("asking for the number of multiprocessors", e))?;
+        let shared_bytes = context
+            .attribute(
+                sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
+            )
+            .map_err(|e| failed("asking for the shared memory of a block", e))?;
         Ok(Self {
             context,
             pool,
             free_bytes: free_bytes as u64,
             multiprocessors: multiprocessors.max(1) as u32,
+            shared_bytes: shared_bytes.max(0) as u32,
             modules: Mutex::default(),
             kernels: RwLock::default(),
             up: Mutex::new(None),
@@ -176,16 +190,30 @@ impl Gpu {
             .map_err(|e| failed("opening a stream", e))
     }
 
-    /// A kernel; its family, the part of its name before the first underscore, is loaded at first use.
+    /// A kernel; its family, the longest that its name begins with, is loaded at first use.
     pub(super) fn kernel(&self, name: &'static str) -> Result<CudaFunction> {
         if let Some(kernel) = self.kernels.read().get(name) {
             return Ok(kernel.clone());
         }
-        let family = name.split('_').next().unwrap_or(name);
+        let begins = |family: &str| {
+            name.strip_prefix(family)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
+        };
+        let families = FAMILIES.iter().map(|(family, _)| *family);
+        let family = families
+            .filter(|family| begins(family))
+            .max_by_key(|family| family.len())
+            .ok_or_else(|| BowtieError::Internal(format!("{name} is in no kernel family")))?;
         let kernel = self
             .module(family)?
             .load_function(name)
             .map_err(|e| failed(&format!("finding kernel {name}"), e))?;
+        if takes_most_shared_memory(family) {
+            let most = CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+            kernel
+                .set_attribute(most, self.shared_bytes as i32)
+                .map_err(|e| failed(&format!("preparing kernel {name}"), e))?;
+        }
         self.kernels.write().insert(name, kernel.clone());
         Ok(kernel)
     }

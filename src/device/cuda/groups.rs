@@ -33,14 +33,59 @@ impl Groups {
     }
 }
 
+/// The key columns of a base.
+#[derive(Debug)]
+pub(super) struct BaseKeys<'a> {
+    here: Vec<KeyColumn<'a>>,
+    /// How many each of them takes.
+    words: Vec<usize>,
+    by_twin: Vec<bool>,
+    /// Group ids of the columns that the twin groups, and their domain.
+    twins: Option<(Buffer<u32>, GroupDomain)>,
+}
+
+impl BaseKeys<'_> {
+    fn ids(&self) -> Result<Option<&Memory>> {
+        self.twins.as_ref().map(|(ids, _)| memory(ids)).transpose()
+    }
+
+    pub(super) fn values(&self) -> Result<Vec<KeyValues<'_>>> {
+        key_values(self.ids()?, &self.here, &self.words)
+    }
+}
+
 impl CudaDevice {
-    /// Group ids of the rows of `base`, and their domain. Nested columns and long text are grouped together by the twin, and
-    /// the ids that it gives them are one more column.
+    /// Group ids of the rows of `base`, and their domain.
     pub(super) fn groups(
         &self,
         base: &[&Column],
         null_equal: bool,
     ) -> Result<(Buffer<u32>, GroupDomain)> {
+        let keys = self.base_keys(base, null_equal)?;
+        if keys.here.is_empty()
+            && let Some(twins) = keys.twins
+        {
+            return Ok(twins);
+        }
+        let rows = base.first().map_or(0, |column| column.rows());
+        let grouped = match keys.ids()? {
+            Some(ids) if !null_equal => Some(self.queue.bits_of_groups(ids, rows)?),
+            _ => None,
+        };
+        let columns = keys.values()?;
+        let (ids, mut groups) = self.queue.group_keys(&columns, rows, null_equal, grouped)?;
+        groups.on_host = keys.twins.map(|(_, domain)| Box::new(domain));
+        groups.by_twin = keys.by_twin;
+        Ok((ids, GroupDomain::Cuda(groups)))
+    }
+
+    /// The key columns of a base where kernels read them. Nested columns and long text are grouped together by the twin, and
+    /// the ids that it gives them are one more column.
+    pub(super) fn base_keys<'a>(
+        &self,
+        base: &[&'a Column],
+        null_equal: bool,
+    ) -> Result<BaseKeys<'a>> {
         let (mut here, mut words, mut on_host) = (vec![], vec![], vec![]);
         let mut by_twin = Vec::with_capacity(base.len());
         for column in base {
@@ -62,22 +107,12 @@ impl CudaDevice {
                 Some((self.words_from_host(&ids, "group ids")?, domain))
             }
         };
-        if here.is_empty()
-            && let Some(twins) = twins
-        {
-            return Ok(twins);
-        }
-        let rows = base.first().map_or(0, |column| column.rows());
-        let ids = twins.as_ref().map(|(ids, _)| memory(ids)).transpose()?;
-        let grouped = match ids {
-            Some(ids) if !null_equal => Some(self.queue.bits_of_groups(ids, rows)?),
-            _ => None,
-        };
-        let columns = key_values(ids, &here, &words)?;
-        let (ids, mut groups) = self.queue.group_keys(&columns, rows, null_equal, grouped)?;
-        groups.on_host = twins.map(|(_, domain)| Box::new(domain));
-        groups.by_twin = by_twin;
-        Ok((ids, GroupDomain::Cuda(groups)))
+        Ok(BaseKeys {
+            here,
+            words,
+            by_twin,
+            twins,
+        })
     }
 
     /// Group ids of other rows in a domain.

@@ -12,6 +12,7 @@
 //! count.rs     which way counts tested matches soonest: a walk, an index, or tiles
 //! launches.rs  candidates tested in launches that a cancelled query ends after
 //! tuples.rs    rows as tuples of words, sorted and found: key_column.rs, key_words.rs groups.rs by equality, ranks.rs by order
+//! group_ids.rs group_fold.rs    dense group ids by hashing, and aggregates over groups
 //! twin.rs      what has no kernel, or no type here: the host's primitive, with its arguments brought down
 //! ```
 //!
@@ -24,6 +25,8 @@ mod count;
 mod driver;
 mod fold;
 mod gpu;
+mod group_fold;
+mod group_ids;
 mod groups;
 mod key_column;
 mod key_words;
@@ -509,6 +512,11 @@ impl Device for CudaDevice {
         keys: &[&Column],
         folds: &[(Fold, Option<&Column>)],
     ) -> Result<Aggregated> {
+        if rows > 0
+            && let Some(aggregated) = self.aggregate_here(rows, keys, folds)?
+        {
+            return Ok(aggregated);
+        }
         self.aggregate_on_twin(rows, keys, folds)
     }
 }

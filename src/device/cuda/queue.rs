@@ -144,6 +144,7 @@ impl Drop for Memory {
 
 /// What a kernel is given: a word, or an address.
 #[derive(Debug, Clone, Copy)]
+#[repr(transparent)]
 pub(super) struct Arg(u64);
 
 impl From<u32> for Arg {
@@ -170,10 +171,39 @@ impl From<&Memory> for Arg {
     }
 }
 
+/// Two words of 32 bits, the first in the lower half.
+impl From<(u32, u32)> for Arg {
+    fn from((low, high): (u32, u32)) -> Self {
+        Self(u64::from(low) | u64::from(high) << 32)
+    }
+}
+
 /// Nothing: a null pointer.
 impl From<Option<&Memory>> for Arg {
     fn from(memory: Option<&Memory>) -> Self {
         Self(memory.map_or(0, Memory::pointer))
+    }
+}
+
+/// A structure of so many words.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(super) struct Structure<const WORDS: usize>(pub [Arg; WORDS]);
+
+// SAFETY: words alone, without padding.
+unsafe impl<const WORDS: usize> DeviceRepr for Structure<WORDS> {}
+
+/// An argument: a word, or a structure of `kernels/group_directory.cuh` or `kernels/group_codes.cuh`.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Given<'a> {
+    Word(Arg),
+    Directory(&'a Structure<4>),
+    Accumulators(&'a Structure<98>),
+}
+
+impl<T: Into<Arg>> From<T> for Given<'_> {
+    fn from(word: T) -> Self {
+        Self::Word(word.into())
     }
 }
 
@@ -323,6 +353,40 @@ impl Queue {
         for arg in args {
             // A kernel that takes 32 bits reads the lower half: all hosts with NVIDIA GPUs are little-endian.
             launch.arg(&arg.0);
+        }
+        let config = LaunchConfig {
+            grid_dim: (shape.blocks, shape.slices, 1),
+            block_dim: (shape.threads, 1, 1),
+            shared_mem_bytes: shape.shared,
+        };
+        // SAFETY: the caller's promise.
+        unsafe { launch.launch(config) }
+            .map(|_| ())
+            .map_err(|e| failed(&format!("launching kernel {kernel}"), e))
+    }
+
+    /// Launches a kernel of which some arguments are structures.
+    ///
+    /// # Safety
+    /// As [`Queue::launch`]; and structures are laid out as the kernel's.
+    pub(super) unsafe fn launch_given(
+        &self,
+        kernel: &'static str,
+        shape: Shape,
+        args: &[Given<'_>],
+    ) -> Result<()> {
+        if shape.blocks == 0 {
+            return Ok(());
+        }
+        self.bind()?;
+        let function = self.gpu.kernel(kernel)?;
+        let mut launch = self.stream.launch_builder(&function);
+        for given in args {
+            match given {
+                Given::Word(word) => launch.arg(&word.0),
+                Given::Directory(words) => launch.arg(*words),
+                Given::Accumulators(words) => launch.arg(*words),
+            };
         }
         let config = LaunchConfig {
             grid_dim: (shape.blocks, shape.slices, 1),

@@ -32,6 +32,10 @@ impl Tuples {
     pub(super) fn rows(&self) -> usize {
         self.rows
     }
+
+    pub(super) fn width(&self) -> usize {
+        self.width
+    }
 }
 
 /// Rows in the order of their tuples, in which equal ones follow one another.

@@ -121,7 +121,7 @@ fn sum(array: &ArrayRef, ids: &[u32], groups: usize) -> Result<ArrayRef> {
     })
 }
 
-/// By order keys, so of every type that has them.
+/// By order keys, so of every type that has them: the first of the least values, or the last of the greatest.
 fn extreme(
     budget: &Arc<Budget>,
     values: &Column,
@@ -131,20 +131,19 @@ fn extreme(
 ) -> Result<ArrayRef> {
     let (keys, _domain) = order_keys(budget, values)?;
     let words = keys.values.on_host();
-    // (key, row), inverted for the maximum, so that both are least-first.
-    let nothing = (u64::MAX, u32::MAX);
-    let mut best = vec![nothing; groups];
+    let mut best: Vec<Option<(u64, u32)>> = vec![None; groups];
     for (row, id) in ids.iter().enumerate() {
         if is_valid(&keys, row) {
-            let word = if max { !words[row] } else { words[row] };
+            let this = (words[row], row as u32);
             let best = &mut best[*id as usize];
-            *best = (*best).min((word, row as u32));
+            *best = Some(match *best {
+                None => this,
+                Some(known) if max => known.max(this),
+                Some(known) => known.min(this),
+            });
         }
     }
-    let rows: UInt32Array = best
-        .into_iter()
-        .map(|(_, row)| (row != u32::MAX).then_some(row))
-        .collect();
+    let rows: UInt32Array = best.into_iter().map(|best| Some(best?.1)).collect();
     Ok(take(values.on_host(), &rows, None)?)
 }
 

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, BooleanArray, UInt32Array, new_null_array};
+use arrow::array::{Array, ArrayRef, BooleanArray, UInt32Array, new_empty_array, new_null_array};
 use arrow::buffer::{BooleanBuffer, ScalarBuffer};
 use arrow::compute::{concat, interleave, take};
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
+use hashbrown::HashMap;
+use rayon::prelude::*;
 
 use super::order_key::is_valid;
 use crate::device::budget::Budget;
@@ -50,17 +52,33 @@ pub(super) fn gather(budget: &Arc<Budget>, column: &Column, rows: &Buffer<u32>) 
     )
 }
 
-/// Rows of all parts together, which stay apart.
+/// Rows of several parts that one task gathers.
+const TASK_ROWS: usize = 2048;
+
+/// Rows of all parts together, which stay apart. Several parts are gathered from by several threads: each row is a read at random.
 pub(in crate::device) fn gather_parts(
     budget: &Arc<Budget>,
     parts: &[ArrayRef],
     rows: ScalarBuffer<u32>,
 ) -> Result<Column> {
     let rows = UInt32Array::new(rows, None);
-    let (bytes, places) = match parts {
-        [array] => (gathered_bytes(array, rows.values())?, vec![]),
-        parts => places_in(parts, rows.values())?,
+    let firsts: Vec<u32> = parts
+        .iter()
+        .scan(0, |next, part| {
+            let first = *next;
+            *next += part.len() as u32;
+            Some(first)
+        })
+        .collect();
+    let places: Vec<(u64, Vec<(usize, usize)>)> = match parts {
+        [array] => vec![(gathered_bytes(array, rows.values())?, vec![])],
+        parts => rows
+            .values()
+            .par_chunks(TASK_ROWS)
+            .map(|rows| places_in(parts, &firsts, rows))
+            .collect::<Result<_>>()?,
     };
+    let bytes = places.iter().map(|(bytes, _)| bytes).sum();
     // Arrow's 32-bit offsets end here; the caller makes a shorter piece, as for any refused lease.
     let too_long = || BowtieError::OutOfDeviceMemory {
         what: "one column of an output piece",
@@ -74,9 +92,17 @@ pub(in crate::device) fn gather_parts(
     let lease = budget.lease(bytes, "output columns")?;
     let gathered = match parts {
         [array] => take(array, &rows, None),
+        _ if rows.is_empty() => Ok(new_empty_array(parts[0].data_type())),
         parts => {
             let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
-            interleave(&parts, &places)
+            let pieces: std::result::Result<Vec<ArrayRef>, ArrowError> = places
+                .par_iter()
+                .map(|(_, places)| interleave(&parts, places))
+                .collect();
+            pieces.and_then(|pieces| match pieces.as_slice() {
+                [piece] => Ok(Arc::clone(piece)),
+                pieces => concat(&pieces.iter().map(AsRef::as_ref).collect::<Vec<_>>()),
+            })
         }
     };
     match gathered {
@@ -87,25 +113,29 @@ pub(in crate::device) fn gather_parts(
     }
 }
 
-/// Bytes of `rows` of all parts together, and of each row its part and its row there.
-fn places_in(parts: &[ArrayRef], rows: &[u32]) -> Result<(u64, Vec<(usize, usize)>)> {
-    let mut firsts = Vec::with_capacity(parts.len());
-    let mut first = 0;
-    for part in parts {
-        firsts.push(first);
-        first += part.len() as u32;
+/// Bytes of `rows` of all parts together, and of each row its part and its row there. `firsts` are the parts' first rows.
+fn places_in(
+    parts: &[ArrayRef],
+    firsts: &[u32],
+    rows: &[u32],
+) -> Result<(u64, Vec<(usize, usize)>)> {
+    let places: Vec<(usize, usize)> = rows
+        .iter()
+        .map(|row| {
+            let part = firsts.partition_point(|first| first <= row) - 1;
+            (part, (row - firsts[part]) as usize)
+        })
+        .collect();
+    if let Some(width) = parts[0].data_type().primitive_width() {
+        return Ok((width as u64 * rows.len() as u64, places));
     }
-    let mut of_parts = vec![vec![]; parts.len()];
-    let mut places = Vec::with_capacity(rows.len());
-    for row in rows {
-        let part = firsts.partition_point(|first| first <= row) - 1;
-        let row = row - firsts[part];
-        of_parts[part].push(row);
-        places.push((part, row as usize));
+    let mut of_parts: HashMap<usize, Vec<u32>> = HashMap::new();
+    for (part, row) in &places {
+        of_parts.entry(*part).or_default().push(*row as u32);
     }
     let mut bytes = 0;
-    for (part, rows) in parts.iter().zip(&of_parts) {
-        bytes += gathered_bytes(part, rows)?;
+    for (part, rows) in of_parts {
+        bytes += gathered_bytes(&parts[part], &rows)?;
     }
     Ok((bytes, places))
 }

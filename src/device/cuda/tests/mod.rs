@@ -1,6 +1,7 @@
 //! Every primitive beside its twin: the same words, bit by bit. They need a GPU; without one they say so and pass, unless
 //! BOWTIE_REQUIRE_CUDA is set.
 
+mod aggregates;
 mod border;
 mod folds;
 mod groups;

@@ -1,0 +1,177 @@
+//! Aggregates over groups. Groups come in any order: they are compared in that of their first rows.
+
+use super::*;
+use crate::spec::Fold;
+
+/// The order in which groups begin.
+fn order(firsts: &[u32]) -> UInt32Array {
+    let mut order: Vec<u32> = (0..firsts.len() as u32).collect();
+    order.sort_by_key(|group| firsts[*group as usize]);
+    order.into()
+}
+
+fn same_aggregates(
+    host: &HostDevice,
+    gpu: &CudaDevice,
+    rows: usize,
+    keys: &[&ArrayRef],
+    folds: &[(Fold, Option<&ArrayRef>)],
+    what: &str,
+) {
+    let on_both = |array: &ArrayRef| {
+        (
+            host.upload(from_ref(array)).unwrap(),
+            gpu.upload(from_ref(array)).unwrap(),
+        )
+    };
+    let keys: Vec<_> = keys.iter().map(|array| on_both(array)).collect();
+    let values: Vec<_> = folds.iter().map(|(_, array)| array.map(on_both)).collect();
+    let here: Vec<&Column> = keys.iter().map(|(here, _)| here.as_ref()).collect();
+    let there: Vec<&Column> = keys.iter().map(|(_, there)| there.as_ref()).collect();
+    let folds_here: Vec<_> = folds
+        .iter()
+        .zip(&values)
+        .map(|((fold, _), values)| (*fold, values.as_ref().map(|(here, _)| here.as_ref())))
+        .collect();
+    let folds_there: Vec<_> = folds
+        .iter()
+        .zip(&values)
+        .map(|((fold, _), values)| (*fold, values.as_ref().map(|(_, there)| there.as_ref())))
+        .collect();
+    let here = host.aggregate(rows, &here, &folds_here).unwrap();
+    let there = gpu.aggregate(rows, &there, &folds_there).unwrap();
+
+    let firsts = down(gpu, &there.firsts);
+    assert_eq!(here.firsts.len(), firsts.len(), "{what}: groups");
+    let (order_here, order_there) = (order(here.firsts.on_host()), order(&firsts));
+    if !keys.is_empty() {
+        let sorted: Vec<u32> = order_there
+            .values()
+            .iter()
+            .map(|group| firsts[*group as usize])
+            .collect();
+        let expected: Vec<u32> = order_here
+            .values()
+            .iter()
+            .map(|group| here.firsts.on_host()[*group as usize])
+            .collect();
+        assert_eq!(sorted, expected, "{what}: first rows");
+    }
+    for ((here, there), (fold, _)) in here.states.iter().zip(&there.states).zip(folds) {
+        let expected = take(here.on_host(), &order_here, None).unwrap();
+        let given = take(&gpu.download(there).unwrap(), &order_there, None).unwrap();
+        let what = format!("{what}: {fold:?} of {}", expected.data_type());
+        assert_eq!(&given, &expected, "{what}");
+    }
+}
+
+/// Every fold of a column's type. Sums of floats are of small integers, which add up in any order.
+fn folds_of(array: &ArrayRef) -> Vec<Fold> {
+    use DataType::*;
+    let mut folds = vec![Fold::Count, Fold::Min, Fold::Max];
+    match array.data_type() {
+        Int64 | UInt64 | Decimal32(..) | Decimal64(..) | Decimal128(..) | Decimal256(..)
+        | Duration(_) => folds.push(Fold::Sum),
+        _ => {}
+    }
+    if array.data_type().is_integer() || *array.data_type() == Boolean {
+        folds.extend([Fold::And, Fold::Or, Fold::Xor]);
+    }
+    folds
+}
+
+/// Keys of so many values, some of them NULL.
+fn keys(random: &mut Random, n: usize, groups: u64, nulls: usize) -> ArrayRef {
+    let nulls = random.nulls(n, nulls);
+    let heavy = random.below(3) == 0;
+    Arc::new(Int32Array::new(
+        (0..n)
+            .map(|_| match heavy && random.below(2) == 0 {
+                true => 3,
+                false => random.below(groups) as i32 - 5,
+            })
+            .collect(),
+        nulls,
+    ))
+}
+
+#[test]
+fn every_type_is_folded_as_by_the_twin() {
+    let Some((host, gpu)) = twins() else { return };
+    let mut random = Random(11);
+    for (kind, n) in SIZES.into_iter().enumerate() {
+        let arrays = columns(&mut random, n, kind);
+        let key = keys(&mut random, n, 40, kind);
+        for array in &arrays {
+            let folds: Vec<_> = folds_of(array)
+                .into_iter()
+                .map(|fold| (fold, Some(array)))
+                .chain([(Fold::Count, None)])
+                .collect();
+            let what = format!("{n} rows, {kind}");
+            same_aggregates(&host, &gpu, n, &[&key], &folds, &what);
+            same_aggregates(&host, &gpu, n, &[], &folds, &what);
+        }
+        let small: ArrayRef = Arc::new(Float64Array::new(
+            (0..n).map(|_| random.below(1000) as f64 - 300.0).collect(),
+            random.nulls(n, kind),
+        ));
+        let folds = [(Fold::Sum, Some(&small))];
+        same_aggregates(&host, &gpu, n, &[&key], &folds, "floats");
+    }
+}
+
+#[test]
+fn any_number_of_groups_is_the_twins() {
+    let Some((host, gpu)) = twins() else { return };
+    let mut random = Random(12);
+    for (turn, groups) in [1, 2, 31, 64, 65, 1000, 5000, 30_000, 90_000, 1 << 40]
+        .into_iter()
+        .enumerate()
+    {
+        for n in [1000, 300_001, 3_000_000] {
+            let key = keys(&mut random, n, groups, turn * 2);
+            let values: ArrayRef = Arc::new(Int64Array::new(
+                random.words(n, 0).into_iter().map(|w| w as i64).collect(),
+                random.nulls(n, turn),
+            ));
+            let wide: ArrayRef = Arc::new(Decimal128Array::from_iter_values(
+                random.words(n, 0).into_iter().map(|w| i128::from(w) << 30),
+            ));
+            let what = format!("{n} rows, {groups} keys");
+            let folds = [
+                (Fold::Count, None),
+                (Fold::Sum, Some(&values)),
+                (Fold::Sum, Some(&wide)),
+                (Fold::Max, Some(&values)),
+            ];
+            same_aggregates(&host, &gpu, n, &[&key], &folds, &what);
+            // More accumulators than a launch takes.
+            let many: Vec<_> = (0..14)
+                .map(|i| ([Fold::Sum, Fold::Xor][i % 2], Some(&values)))
+                .collect();
+            if n < 1_000_000 {
+                same_aggregates(&host, &gpu, n, &[&key], &many, &what);
+            }
+        }
+    }
+}
+
+#[test]
+fn keys_of_several_columns_and_types_are_grouped() {
+    let Some((host, gpu)) = twins() else { return };
+    let mut random = Random(13);
+    for (kind, n) in [1, 33, 1000, 65_537].into_iter().enumerate() {
+        let arrays = columns(&mut random, n, 5);
+        let values: ArrayRef = Arc::new(UInt64Array::from(random.words(n, 2)));
+        let folds = [(Fold::Count, None), (Fold::Sum, Some(&values))];
+        for i in 0..arrays.len() {
+            let what = format!("{n} rows, key {i}");
+            same_aggregates(&host, &gpu, n, &[&arrays[i]], &folds, &what);
+            let second = &arrays[(i * 7 + kind) % arrays.len()];
+            same_aggregates(&host, &gpu, n, &[&arrays[i], second], &folds, &what);
+        }
+        let all = [&arrays[2], &arrays[27], &arrays[13], &arrays[26]];
+        same_aggregates(&host, &gpu, n, &all, &folds, "four keys");
+    }
+}
