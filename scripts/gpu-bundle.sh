@@ -29,6 +29,15 @@ executables build --release --bench theta | while read -r _ path; do
     strip -o "$bundle/bench-theta" "$path"
 done
 
+# Upstream's sqllogictest files, which the integration tests read.
+slt=$(cargo metadata --format-version=1 --offline --filter-platform="$(rustc -vV | sed -n 's/^host: //p')" |
+    python3 -c 'import json, os, sys
+for package in json.load(sys.stdin)["packages"]:
+    if package["name"] == "datafusion-sqllogictest":
+        print(os.path.dirname(package["manifest_path"]))')
+mkdir "$bundle/slt"
+cp -r "$slt/test_files" "$bundle/slt/"
+
 cat > "$bundle/run.sh" <<'RUN'
 #!/usr/bin/env bash
 # Runs the twin tests, the integration tests on the GPU, and the bench; fails when one fails or skips for want of a GPU.
@@ -36,11 +45,10 @@ set -uo pipefail
 cd "$(dirname "$0")"
 results=$(realpath -m "${1:-results}")
 mkdir -p "$results"
-export BOWTIE_REQUIRE_CUDA=1 BOWTIE_TEST_DEVICE=cuda
+export BOWTIE_REQUIRE_CUDA=1 BOWTIE_TEST_DEVICE=cuda BOWTIE_SLT_DIR=$PWD/slt
 failed=0
 ./unit-tests 2>&1 | tee "$results/unit-tests.log" || failed=1
-# Upstream's sqllogictest files and the examples' data are not in the bundle.
-./integration-tests --skip slt:: 2>&1 | tee "$results/integration-tests.log" || failed=1
+./integration-tests 2>&1 | tee "$results/integration-tests.log" || failed=1
 grep -l "^skipped:" "$results"/*.log && failed=1
 ./bench-theta --device cuda --limit 3 --repeat 5 --out "$results" 2>&1 | tee "$results/bench.log" || failed=1
 exit $failed
