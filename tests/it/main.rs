@@ -20,3 +20,4 @@ mod options;
 mod plans;
 mod regressions;
 mod slt;
+mod tpch;

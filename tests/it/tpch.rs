@@ -1,0 +1,108 @@
+//! The queries of TPC-H: forced and stock give the same rows, with every join and aggregation on the device.
+//!
+//! `BOWTIE_TPCH_SF` sets the scale factor, 0.1 by itself.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatchReader;
+use datafusion::datasource::MemTable;
+use datafusion::prelude::SessionContext;
+use tpchgen::generators::*;
+use tpchgen_arrow::*;
+
+use crate::answer::{forced, similar_rows, stock};
+use crate::session::{Tuning, session};
+
+const QUERIES: [&str; 22] = [
+    include_str!("tpch/q01.sql"),
+    include_str!("tpch/q02.sql"),
+    include_str!("tpch/q03.sql"),
+    include_str!("tpch/q04.sql"),
+    include_str!("tpch/q05.sql"),
+    include_str!("tpch/q06.sql"),
+    include_str!("tpch/q07.sql"),
+    include_str!("tpch/q08.sql"),
+    include_str!("tpch/q09.sql"),
+    include_str!("tpch/q10.sql"),
+    include_str!("tpch/q11.sql"),
+    include_str!("tpch/q12.sql"),
+    include_str!("tpch/q13.sql"),
+    include_str!("tpch/q14.sql"),
+    include_str!("tpch/q15.sql"),
+    include_str!("tpch/q16.sql"),
+    include_str!("tpch/q17.sql"),
+    include_str!("tpch/q18.sql"),
+    include_str!("tpch/q19.sql"),
+    include_str!("tpch/q20.sql"),
+    include_str!("tpch/q21.sql"),
+    include_str!("tpch/q22.sql"),
+];
+
+/// A query takes well under a second.
+const SCALE: f64 = 0.1;
+const PARTITIONS: usize = 4;
+
+fn scale() -> f64 {
+    std::env::var("BOWTIE_TPCH_SF").map_or(SCALE, |scale| {
+        scale.parse().expect("BOWTIE_TPCH_SF is a number")
+    })
+}
+
+/// Registers the batches of a table, dealt to some partitions.
+fn register(ctx: &SessionContext, name: &str, batches: impl RecordBatchReader) {
+    let schema = batches.schema();
+    let mut partitions = vec![vec![]; PARTITIONS];
+    for (i, batch) in batches.enumerate() {
+        partitions[i % PARTITIONS].push(batch.unwrap());
+    }
+    let table = MemTable::try_new(schema, partitions).unwrap();
+    ctx.register_table(name, Arc::new(table)).unwrap();
+}
+
+fn tables(scale: f64) -> SessionContext {
+    let ctx = session();
+    macro_rules! table {
+        ($name:literal, $arrow:ident, $generator:ident) => {
+            let rows = $arrow::new($generator::new(scale, 1, 1)).with_batch_size(8192);
+            register(&ctx, $name, rows);
+        };
+    }
+    table!("nation", NationArrow, NationGenerator);
+    table!("region", RegionArrow, RegionGenerator);
+    table!("part", PartArrow, PartGenerator);
+    table!("supplier", SupplierArrow, SupplierGenerator);
+    table!("partsupp", PartSuppArrow, PartSuppGenerator);
+    table!("customer", CustomerArrow, CustomerGenerator);
+    table!("orders", OrderArrow, OrderGenerator);
+    table!("lineitem", LineItemArrow, LineItemGenerator);
+    ctx
+}
+
+#[tokio::test]
+async fn all_queries() {
+    let ctx = tables(scale());
+    for (i, sql) in QUERIES.iter().enumerate() {
+        let query = i + 1;
+        let stock = stock(&ctx, sql).await.unwrap();
+        for (partitions, device_memory) in [(1, "auto"), (4, "auto"), (4, "64MB")] {
+            let tuning = Tuning {
+                partitions,
+                device_memory,
+                ..Tuning::PLAIN
+            };
+            let given = forced(&ctx, sql, &tuning).await;
+            let given = given.unwrap_or_else(|e| panic!("Q{query} {tuning:?}: {e}"));
+            if let Err(difference) = similar_rows(&stock, &given) {
+                panic!("Q{query} {tuning:?}\n{}\n{difference}", given.plan);
+            }
+            let left: Vec<&str> = given
+                .plan
+                .lines()
+                .map(str::trim_start)
+                .filter(|line| line.contains("JoinExec") || line.contains("AggregateExec"))
+                .filter(|line| !line.starts_with("Bowtie"))
+                .collect();
+            assert!(left.is_empty(), "Q{query} leaves {left:?}");
+        }
+    }
+}
