@@ -13,6 +13,7 @@ use datafusion::common::utils::normalize_float_zero;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use super::ahead::Arriving;
+use super::distinct::DistinctValues;
 use super::group_table::{GroupTable, Partial};
 use super::metrics::DeviceMetrics;
 use super::partial_states::mergeable_states;
@@ -136,7 +137,7 @@ impl GroupRun {
             }
         }
         let mut folds: Vec<(Fold, Option<&Column>)> = vec![];
-        for aggregate in &self.spec.aggregates {
+        for aggregate in self.spec.aggregates.iter().filter(|a| !a.distinct) {
             let argument = match aggregate.argument {
                 Some(column) => Some(batch.column(column)?.as_ref()),
                 None => None,
@@ -174,6 +175,12 @@ impl GroupRun {
             .aggregates
             .iter()
             .map(|aggregate| {
+                if let (true, Some(column)) = (aggregate.distinct, aggregate.argument) {
+                    let values = DistinctValues::of(device, batch, &keys, column, &groups.firsts)?;
+                    return values
+                        .lists(&aggregate.aggregate, rows)
+                        .map(|list| vec![list]);
+                }
                 let states = columns
                     .by_ref()
                     .take(aggregate.function.folds().len())

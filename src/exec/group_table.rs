@@ -9,6 +9,7 @@ use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::utils::normalize_float_zero;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::logical_expr::{Accumulator, EmitTo, GroupsAccumulator};
+use datafusion::physical_expr::GroupsAccumulatorAdapter;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_plan::aggregates::group_values::{GroupValues, new_group_values};
 use datafusion::physical_plan::aggregates::order::GroupOrdering;
@@ -70,9 +71,7 @@ impl GroupTable {
                 let fields = schema.fields()[..keys].to_vec();
                 Groups::Many {
                     values: new_group_values(Arc::new(Schema::new(fields)), &GroupOrdering::None)?,
-                    accumulators: aggregates
-                        .map(|a| Ok(a.create_groups_accumulator()?))
-                        .collect::<Result<_>>()?,
+                    accumulators: aggregates.map(grouped).collect::<Result<_>>()?,
                 }
             }
         };
@@ -238,6 +237,16 @@ impl GroupTable {
             &options,
         )?)
     }
+}
+
+/// DataFusion's accumulator of many groups, or one of its accumulators for each group, as it does itself.
+fn grouped(aggregate: &Arc<AggregateFunctionExpr>) -> Result<Box<dyn GroupsAccumulator>> {
+    if aggregate.groups_accumulator_supported() {
+        return Ok(aggregate.create_groups_accumulator()?);
+    }
+    let aggregate = Arc::clone(aggregate);
+    let one = move || aggregate.create_accumulator();
+    Ok(Box::new(GroupsAccumulatorAdapter::new(one)))
 }
 
 /// The group columns of `rows`, counted from row `first` of the chunk.

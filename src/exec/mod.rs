@@ -4,6 +4,7 @@ mod aggregate;
 mod aggregate_run;
 mod aggregate_ways;
 mod ahead;
+mod distinct;
 mod download;
 mod group;
 mod group_run;

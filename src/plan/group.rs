@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
+use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
-use datafusion::physical_expr::expressions::{CaseExpr, Literal, lit};
+use datafusion::physical_expr::expressions::{CaseExpr, Literal, binary, is_not_null, lit};
 use datafusion::physical_expr_common::physical_expr::{fmt_sql, is_volatile};
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
@@ -148,27 +149,32 @@ fn group_aggregate(
         return Err(Decline(format!("{name} has no fold on a device")).into());
     };
     use AggregateFunction::*;
-    let counts_twice = matches!(function, Count | Sum | Avg | BitXor);
-    if aggregate.is_distinct() && counts_twice {
-        return Err(Decline(format!("{name} folds distinct values")).into());
-    }
+    let distinct = aggregate.is_distinct() && matches!(function, Count | Sum | Avg | BitXor);
     if !aggregate.order_bys().is_empty() {
         return Err(Decline(format!("{name} has an ORDER BY")).into());
     }
-    if !source.bottom.group_expr().expr().is_empty() && !aggregate.groups_accumulator_supported() {
-        return Err(Decline(format!("DataFusion has no grouped accumulator for {name}")).into());
-    }
-    let [expression] = aggregate
-        .expressions()
-        .try_into()
-        .map_err(|_| Decline(format!("{name} has not exactly one argument")))?;
+    let expression = match &aggregate.expressions()[..] {
+        [expression] => Arc::clone(expression),
+        // Rows count of which no argument is NULL.
+        [first, rest @ ..] if function == Count && !distinct => {
+            let mut all = is_not_null(Arc::clone(first))?;
+            for expression in rest {
+                let this = is_not_null(Arc::clone(expression))?;
+                all = binary(all, Operator::And, this, &schema)?;
+            }
+            let one: Arc<dyn PhysicalExpr> = lit(1i64);
+            Arc::new(CaseExpr::try_new(None, vec![(all, one)], None)?)
+        }
+        _ => return Err(Decline(format!("{name} has not exactly one argument")).into()),
+    };
     let is_star = function == Count
         && expression
             .downcast_ref::<Literal>()
             .is_some_and(|l| !l.value().is_null());
     let data_type = expression.data_type(&schema)?;
-    let folds = is_star
+    let folds = (is_star && !distinct)
         || match function {
+            _ if distinct => lists_its_values(aggregate, &data_type)?,
             Count => true,
             Sum | Avg => sums_in_own_words(aggregate, &data_type)?,
             Min | Max => is_orderable(&data_type),
@@ -176,17 +182,21 @@ fn group_aggregate(
             BitAnd | BitOr | BitXor => data_type.is_integer(),
         };
     if !folds {
-        return Err(Decline(format!("{name} folds {data_type} in another type")).into());
+        return Err(Decline(match distinct {
+            true => format!("{name} folds distinct values of {data_type}"),
+            false => format!("{name} folds {data_type} in another type"),
+        })
+        .into());
     }
     if filter.is_some() && !is_star && !cannot_fail(&expression, &schema) {
         // DataFusion evaluates it on rows too that the filter rejects, and fails on them.
         column(columns, &expression)?;
     }
-    let argument = match (filter, is_star) {
+    let argument = match (filter, is_star && !distinct) {
         (None, true) => None,
         (None, false) => Some(column(columns, &expression)?),
         // A row that the filter rejects contributes what a NULL does.
-        (Some(filter), _) => {
+        (Some(filter), is_star) => {
             let value = if is_star { lit(1i64) } else { expression };
             let filtered: Arc<dyn PhysicalExpr> = Arc::new(CaseExpr::try_new(
                 None,
@@ -199,6 +209,37 @@ fn group_aggregate(
     Ok(GroupAggregate {
         function,
         argument,
+        distinct,
         aggregate: Arc::clone(aggregate),
     })
+}
+
+/// Whether the state of an aggregate of distinct values is the list of them, and a device tells them apart as DataFusion does.
+fn lists_its_values(
+    aggregate: &AggregateFunctionExpr,
+    argument: &DataType,
+) -> Result<bool, Refusal> {
+    // Zeros and NaN are equal to a device that differ in their bits.
+    let same = is_orderable(argument)
+        && !argument.is_floating()
+        && !matches!(argument, DataType::Dictionary(..));
+    Ok(match &aggregate.state_fields()?[..] {
+        [state] => match state.data_type() {
+            DataType::List(of) => same && holds(of.data_type(), argument),
+            _ => false,
+        },
+        _ => false,
+    })
+}
+
+/// Whether values of a type are those of another: the same type, or a decimal of more digits.
+fn holds(wider: &DataType, values: &DataType) -> bool {
+    use DataType::*;
+    match (wider, values) {
+        (Decimal32(p, s), Decimal32(q, t))
+        | (Decimal64(p, s), Decimal64(q, t))
+        | (Decimal128(p, s), Decimal128(q, t))
+        | (Decimal256(p, s), Decimal256(q, t)) => p >= q && s == t,
+        _ => wider == values,
+    }
 }

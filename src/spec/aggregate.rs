@@ -91,6 +91,8 @@ pub(crate) struct GroupAggregate {
     pub function: AggregateFunction,
     /// The column of its argument; `None` for COUNT(*).
     pub argument: Option<usize>,
+    /// Whether equal values of a group count once: its state is the list of them.
+    pub distinct: bool,
     /// DataFusion's own aggregate, which merges our partial states and finishes them.
     pub aggregate: Arc<AggregateFunctionExpr>,
 }

@@ -148,6 +148,32 @@ async fn overflow_and_failures() {
     }
 }
 
+/// Several aggregates of distinct values, which DataFusion does not turn into two aggregations, and counts of several columns.
+#[tokio::test]
+async fn distinct_values() {
+    let ctx = session();
+    let aggregates = "count(DISTINCT a), count(DISTINCT t), sum(DISTINCT b), count(*), sum(a), count(a, t), count(DISTINCT g), \
+        count(DISTINCT b) FILTER (WHERE a > 7), sum(DISTINCT CAST(b AS DECIMAL(9, 1))), count(DISTINCT CAST(a AS DECIMAL(30, 2)))";
+    for (seed, rows) in [0, 1, 40, 300].into_iter().enumerate() {
+        register(&ctx, "r", &mixed_table(rows, 0.3, seed as u64));
+        for (turn, group) in ["", "g", "t, b", "c", "ROLLUP (g, b)"].iter().enumerate() {
+            let sql = match group.is_empty() {
+                true => format!("SELECT {aggregates} FROM r"),
+                false => format!("SELECT {aggregates} FROM r GROUP BY {group}"),
+            };
+            check(&ctx, &sql, tunings(turn * 3 + seed, 5)).await;
+        }
+    }
+    for (turn, data_type) in orderable_types().iter().enumerate() {
+        register(&ctx, "r", &keyed_table(data_type, 120, 0.2, turn as u64));
+        let sql =
+            "SELECT id % 5, count(DISTINCT k), count(DISTINCT l), count(*) FROM r GROUP BY id % 5";
+        let taken = is_taken(&ctx, sql, tunings(turn, 2)).await;
+        let told_apart = !data_type.is_floating() && !matches!(data_type, DataType::Dictionary(..));
+        assert_eq!(taken, told_apart, "{data_type}");
+    }
+}
+
 /// Aggregations of joins that are not fused, of aggregations, and under a limit of the plan above.
 #[tokio::test]
 async fn above_and_below_others() {
@@ -180,8 +206,8 @@ async fn declined() {
     for (aggregates, reason) in [
         ("median(a)", "median(r.a) has no fold on a device"),
         (
-            "sum(DISTINCT a), count(DISTINCT b)",
-            "sum(DISTINCT r.a) folds distinct values",
+            "sum(DISTINCT c), count(DISTINCT b)",
+            "sum(DISTINCT r.c) folds distinct values of Float64",
         ),
         ("array_agg(a ORDER BY b)", "has no fold on a device"),
     ] {

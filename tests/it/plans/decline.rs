@@ -265,9 +265,9 @@ async fn aggregations() {
     SELECT stddev(r.a) FROM r JOIN s ON r.a > s.a
         AggregateExec declined: stddev(r.a) is not fused: only COUNT, SUM, AVG, MIN and MAX are; stddev(r.a) has no fold on a device
     SELECT count(DISTINCT r.a), count(DISTINCT r.b) FROM r JOIN s ON r.a > s.a
-        AggregateExec declined: count(DISTINCT r.a) is not fused: DISTINCT needs the pairs; count(DISTINCT r.a) folds distinct values
+        AggregateExec taken: groups and folds on the device, above the join: count(DISTINCT r.a) is not fused: DISTINCT needs the pairs
     SELECT count(r.a, r.b) FROM r JOIN s ON r.a > s.a
-        AggregateExec declined: count(r.a,r.b) is not fused: DataFusion has no grouped accumulator for it; count(r.a,r.b) has not exactly one argument
+        AggregateExec taken: groups and folds on the device, above the join: count(r.a,r.b) is not fused: DataFusion has no grouped accumulator for it
     SELECT sum(r.a + s.a) FROM r JOIN s ON r.a > s.a
         AggregateExec taken: groups and folds on the device, above the join: a + a mixes columns of both sides
     SELECT sum(r.a * random()) FROM r JOIN s ON r.a > s.a

@@ -1,0 +1,107 @@
+//! [`DistinctValues`]: the values that differ in each group, as DataFusion's aggregates of DISTINCT values keep them.
+//!
+//! ```text
+//! group by keys and value ─► a row of each tuple ─► its group, by its keys ─► a list for each group
+//! ```
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, ListArray, UInt32Array};
+use arrow::buffer::OffsetBuffer;
+use arrow::compute::{cast, take};
+use arrow::datatypes::DataType;
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+
+use crate::column::DeviceBatch;
+use crate::device::{Buffer, Column, Device};
+use crate::error::{BowtieError, Result};
+
+/// Tuples of keys and a value that differ from one another.
+pub(super) struct DistinctValues {
+    values: ArrayRef,
+    /// Of each tuple.
+    groups: Vec<u32>,
+}
+
+impl DistinctValues {
+    /// Those of column `column` of a batch whose groups by `keys` have the rows `firsts`, one each.
+    pub(super) fn of(
+        device: &dyn Device,
+        batch: &DeviceBatch,
+        keys: &[&Column],
+        column: usize,
+        firsts: &Buffer<u32>,
+    ) -> Result<Self> {
+        let value = batch.column(column)?;
+        let with_value: Vec<&Column> = keys.iter().copied().chain([value.as_ref()]).collect();
+        let tuples = device.aggregate(batch.rows(), &with_value, &[])?.firsts;
+        let values = device.download(&device.gather(value, &tuples)?)?;
+        if keys.is_empty() {
+            let groups = vec![0; tuples.len()];
+            return Ok(Self { values, groups });
+        }
+        let keys_of = |rows: &Buffer<u32>| -> Result<Vec<Column>> {
+            keys.iter().map(|key| device.gather(key, rows)).collect()
+        };
+        let (of_groups, of_tuples) = (keys_of(firsts)?, keys_of(&tuples)?);
+        let (ids, domain) = device.group_keys(&of_groups.iter().collect::<Vec<_>>(), true)?;
+        let found = device.group_keys_in(&domain, &of_tuples.iter().collect::<Vec<_>>())?;
+        let mut group_of = vec![0; firsts.len()];
+        for (group, id) in device.read(&ids)?.iter().enumerate() {
+            group_of[*id as usize] = group as u32;
+        }
+        let groups = device
+            .read(&found)?
+            .iter()
+            .map(|id| group_of.get(*id as usize).copied())
+            .collect::<Option<_>>()
+            .ok_or_else(|| BowtieError::Internal("a tuple in no group".into()))?;
+        Ok(Self { values, groups })
+    }
+
+    /// The state of `aggregate` for each of `groups` groups: the list of its values that are not NULL.
+    pub(super) fn lists(
+        &self,
+        aggregate: &AggregateFunctionExpr,
+        groups: usize,
+    ) -> Result<ArrayRef> {
+        let fields = aggregate.state_fields()?;
+        let Some(DataType::List(field)) = fields.first().map(|state| state.data_type()) else {
+            return Err(BowtieError::Internal("a state that is no list".into()));
+        };
+        if i32::try_from(self.groups.len()).is_err() {
+            // The caller goes on with half of the rows.
+            return Err(BowtieError::OutOfDeviceMemory {
+                what: "one list of distinct values",
+                requested: self.groups.len() as u64,
+                in_use: 0,
+                limit: i32::MAX as u64,
+            });
+        }
+        // Where each group's list begins, by counting.
+        let mut ends = vec![0i32; groups + 1];
+        let valid = |tuple: &usize| self.values.is_valid(*tuple);
+        for tuple in (0..self.groups.len()).filter(valid) {
+            ends[self.groups[tuple] as usize + 1] += 1;
+        }
+        for group in 0..groups {
+            ends[group + 1] += ends[group];
+        }
+        let mut next = ends.clone();
+        let mut order = vec![0; ends[groups] as usize];
+        for tuple in (0..self.groups.len()).filter(valid) {
+            let at = &mut next[self.groups[tuple] as usize];
+            order[*at as usize] = tuple as u32;
+            *at += 1;
+        }
+        let values = take(&self.values, &UInt32Array::from(order), None)?;
+        let values = cast(&values, field.data_type())?;
+        let offsets = OffsetBuffer::new(ends.into());
+        Ok(Arc::new(ListArray::try_new(
+            Arc::clone(field),
+            offsets,
+            values,
+            None,
+        )?))
+    }
+}
