@@ -13,12 +13,15 @@ use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExp
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
-use futures::{FutureExt, StreamExt};
+use futures::{FutureExt, StreamExt, TryStreamExt};
 
 use super::ahead::Ahead;
 use super::group_run::GroupRun;
 use super::metrics::DeviceMetrics;
-use super::{CancelOnDrop, DeviceChunk, DeviceExec, DeviceStream, as_device, device_only, exactly};
+use super::{
+    BowtieUploadExec, CancelOnDrop, DeviceChunk, DeviceExec, DeviceStream, as_device, device_only,
+    exactly,
+};
 use crate::device::Device;
 use crate::spec::GroupSpec;
 use crate::stream::StagedChunk;
@@ -90,9 +93,16 @@ impl DisplayAs for BowtieAggregateExec {
     }
 }
 
+enum Input {
+    /// Chunks on the host.
+    Uploads(DeviceStream),
+    /// Rows on the device, in the order of its queue.
+    Rows(DeviceStream),
+}
+
 /// Everything an execution holds.
 struct Driver {
-    input: DeviceStream,
+    input: Input,
     spec: Arc<GroupSpec>,
     device: Arc<dyn Device>,
     context: Arc<TaskContext>,
@@ -109,10 +119,28 @@ impl Driver {
         let output = reservation("BowtieAggregate[output]");
         let device = Arc::clone(&self.device);
         let mut run = GroupRun::new(device, Arc::clone(&self.spec), groups, metrics.clone())?;
-        let device = Arc::clone(&self.device);
-        let mut input = Ahead::new(self.input, device, run.needed(), metrics.clone());
-        while let Some(arriving) = input.next().await? {
-            run = blocking(&metrics, run, |run| run.push(arriving)).await?.0;
+        match self.input {
+            Input::Uploads(chunks) => {
+                let device = Arc::clone(&self.device);
+                let mut chunks = Ahead::new(chunks, device, run.needed(), metrics.clone());
+                while let Some(arriving) = chunks.next().await? {
+                    run = blocking(&metrics, run, |run| run.push(arriving)).await?.0;
+                }
+            }
+            Input::Rows(mut chunks) => {
+                while let Some(chunk) = chunks.try_next().await? {
+                    let batch = match chunk {
+                        DeviceChunk::Resident(batch) => batch,
+                        DeviceChunk::Staged(_) | DeviceChunk::Runs(_) => {
+                            return Err(DataFusionError::Internal(
+                                "bowtie: rows of a join that stay on the device do not".into(),
+                            ));
+                        }
+                    };
+                    let step = move |run: &mut GroupRun| run.push_resident(&batch);
+                    run = blocking(&metrics, run, step).await?.0;
+                }
+            }
         }
         let (_run, batch) = blocking(&metrics, run, GroupRun::finish).await?;
         output.try_grow(batch.get_array_memory_size())?;
@@ -143,12 +171,18 @@ async fn blocking<T: Send + 'static>(
 impl DeviceExec for BowtieAggregateExec {
     fn execute_device(&self, context: Arc<TaskContext>) -> Result<DeviceStream> {
         let cancel = CancelOnDrop::default();
+        let device = self
+            .device
+            .attach(self.device.budget().child(), Arc::clone(&cancel.0))?;
+        let input = as_device(&self.input)?;
+        let input = match self.input.is::<BowtieUploadExec>() {
+            true => Input::Uploads(input.execute_device(Arc::clone(&context))?),
+            false => Input::Rows(input.execute_on(Arc::clone(&device), Arc::clone(&context))?),
+        };
         let driver = Driver {
-            input: as_device(&self.input)?.execute_device(Arc::clone(&context))?,
+            input,
             spec: Arc::clone(&self.spec),
-            device: self
-                .device
-                .attach(self.device.budget().child(), Arc::clone(&cancel.0))?,
+            device,
             _cancel: cancel,
             context,
             metrics: DeviceMetrics::new(&self.metrics),

@@ -81,6 +81,34 @@ impl GroupRun {
         self.table.account()
     }
 
+    /// Rows that lie on the device.
+    pub(super) fn push_resident(&mut self, batch: &DeviceBatch) -> Result<()> {
+        self.resident(batch)?;
+        self.metrics
+            .peak_device_bytes
+            .set_max(self.device.budget().peak() as usize);
+        self.table.account()
+    }
+
+    /// In halves where there is no room.
+    fn resident(&mut self, batch: &DeviceBatch) -> Result<()> {
+        let rows = batch.rows();
+        match self.group(batch) {
+            Err(error) if error.is_out_of_device_memory() && rows > 1 => {}
+            grouped => return grouped,
+        }
+        let middle = rows / 2;
+        for half in [0..middle, middle..rows] {
+            let device = self.device.as_ref();
+            let kept = device.sequence(half.start as u32, half.len())?;
+            let columns = (0..self.spec.input.columns())
+                .map(|i| Ok(Some(Arc::new(device.gather(batch.column(i)?, &kept)?))))
+                .collect::<Result<_>>()?;
+            self.resident(&DeviceBatch::new(half.len(), columns))?;
+        }
+        Ok(())
+    }
+
     fn group_rows(&mut self, chunk: &StagedChunk, rows: &Range<usize>) -> Result<()> {
         let timer = self.metrics.upload_time.timer();
         let batch = chunk.upload(self.device.as_ref(), rows, &self.needed)?;

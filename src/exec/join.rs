@@ -24,7 +24,7 @@ use super::join_run::JoinRun;
 use super::metrics::DeviceMetrics;
 use super::{CancelOnDrop, DeviceChunk, DeviceExec, DeviceStream, as_device, device_only, exactly};
 use crate::device::Device;
-use crate::spec::{JoinSpec, join_columns};
+use crate::spec::{JoinSpec, Output, join_columns};
 use crate::stream::StagedChunk;
 
 /// Joins two device inputs by the [`JoinSpec`].
@@ -122,6 +122,12 @@ fn output_schema(spec: &JoinSpec) -> Result<SchemaRef> {
         .output
         .iter()
         .map(|output| {
+            if let Output::Column(side, i) = output
+                && *i >= spec.input(*side).plan_columns()
+            {
+                // An expression, evaluated below: NULL on rows that are padded.
+                return Ok(Arc::new(spec.input(*side).schema().field(*i).clone()));
+            }
             columns
                 .iter()
                 .position(|column| column == output)
@@ -349,6 +355,29 @@ pub(super) fn staged(chunk: DeviceChunk) -> Result<StagedChunk> {
 impl DeviceExec for BowtieJoinExec {
     fn execute_device(&self, context: Arc<TaskContext>) -> Result<DeviceStream> {
         let cancel = CancelOnDrop::default();
+        let device = self
+            .device
+            .attach(self.device.budget().child(), Arc::clone(&cancel.0))?;
+        self.start(device, cancel, context)
+    }
+
+    fn execute_on(
+        &self,
+        device: Arc<dyn Device>,
+        context: Arc<TaskContext>,
+    ) -> Result<DeviceStream> {
+        // The node above cancels.
+        self.start(device, CancelOnDrop::default(), context)
+    }
+}
+
+impl BowtieJoinExec {
+    fn start(
+        &self,
+        device: Arc<dyn Device>,
+        cancel: CancelOnDrop,
+        context: Arc<TaskContext>,
+    ) -> Result<DeviceStream> {
         let driver = Box::new(Driver {
             left: Some(as_device(&self.left)?.execute_device(Arc::clone(&context))?),
             right: Some(as_device(&self.right)?.execute_device(context)?),
@@ -357,9 +386,7 @@ impl DeviceExec for BowtieJoinExec {
             step: None,
             ready: VecDeque::new(),
             spec: Arc::clone(&self.spec),
-            device: self
-                .device
-                .attach(self.device.budget().child(), Arc::clone(&cancel.0))?,
+            device,
             _cancel: cancel,
             metrics: DeviceMetrics::new(&self.metrics),
             emitted: 0,

@@ -222,7 +222,7 @@ impl JoinRun {
         if total == 0 {
             return Ok(Begun::Done);
         }
-        let plain = !flag_left && !flag_right && !has_residual;
+        let plain = !flag_left && !flag_right && !has_residual && !self.spec.stays;
         if plain && Runs::pay(device, tile, total) {
             match Runs::new(device, &self.spec, tile, total) {
                 Ok(runs) => return Ok(Begun::Runs(Box::new(runs))),

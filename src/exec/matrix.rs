@@ -137,7 +137,7 @@ impl NeededColumns {
         for (side, column) in others {
             needed.side_mut(side)[column] = Need::Now;
         }
-        let mut late = |side: Side, column: usize| {
+        let late = |needed: &mut Self, side: Side, column: usize| {
             let need = &mut needed.side_mut(side)[column];
             if !need.is_any() {
                 *need = Need::Late(Arc::default());
@@ -146,8 +146,8 @@ impl NeededColumns {
         for filter in spec.residual.iter().chain(&spec.whole_filter) {
             for column in filter.column_indices() {
                 match column.side {
-                    JoinSide::Left => late(Side::Left, column.index),
-                    JoinSide::Right => late(Side::Right, column.index),
+                    JoinSide::Left => late(&mut needed, Side::Left, column.index),
+                    JoinSide::Right => late(&mut needed, Side::Right, column.index),
                     JoinSide::None => {}
                 }
             }
@@ -157,7 +157,10 @@ impl NeededColumns {
             Output::Mark => None,
         });
         for (side, index) in output {
-            late(side, index);
+            match spec.stays {
+                true => needed.side_mut(side)[index] = Need::Now,
+                false => late(&mut needed, side, index),
+            }
         }
         needed
     }

@@ -37,6 +37,7 @@ use runs::Runs;
 pub(crate) use upload::BowtieUploadExec;
 
 use crate::column::DeviceBatch;
+use crate::device::Device;
 use crate::stream::StagedChunk;
 
 /// What flows between device nodes.
@@ -66,6 +67,15 @@ pub(crate) type DeviceStream = BoxStream<'static, Result<DeviceChunk>>;
 pub(crate) trait DeviceExec: ExecutionPlan {
     /// Starts partition 0, the only one.
     fn execute_device(&self, context: Arc<TaskContext>) -> Result<DeviceStream>;
+
+    /// The same for a node above that reads the rows on `device`: what lies on a device is used in the order of one queue.
+    fn execute_on(
+        &self,
+        _device: Arc<dyn Device>,
+        context: Arc<TaskContext>,
+    ) -> Result<DeviceStream> {
+        self.execute_device(context)
+    }
 }
 
 /// Tells the device, when it is dropped with its stream, that nobody waits for the work any more.

@@ -213,7 +213,7 @@ impl AggregateSource<'_> {
     }
 
     /// The side and column that hold `expr`, an expression over the rows that the aggregation reads.
-    fn argument(
+    pub(super) fn argument(
         &self,
         join: &mut JoinSpec,
         expr: &Arc<dyn PhysicalExpr>,
@@ -252,14 +252,13 @@ impl AggregateSource<'_> {
             return Err(Decline(format!("{shown} might fail on a row that the join drops")).into());
         }
         // Rows that an outer join pads are merged as NULL arguments.
-        let preserved = match join.kind {
-            JoinType::Left => Some(Side::Left),
-            JoinType::Right => Some(Side::Right),
-            _ => None,
+        let pads = match join.kind {
+            JoinType::Left => side == Side::Right,
+            JoinType::Right => side == Side::Left,
+            JoinType::Full => true,
+            _ => false,
         };
-        if preserved.is_some_and(|preserved| preserved != side)
-            && !is_null_of_nulls(&expr, &schema)?
-        {
+        if pads && !is_null_of_nulls(&expr, &schema)? {
             return Err(Decline(format!(
                 "{shown} is not NULL on a row that the outer join pads with NULLs"
             ))

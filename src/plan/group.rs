@@ -12,12 +12,14 @@ use datafusion::physical_expr_common::physical_expr::{fmt_sql, is_volatile};
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
-use super::aggregate::{cannot_fail, function_of, sums_in_own_words};
+use super::aggregate::{AggregateSource, cannot_fail, function_of, sums_in_own_words};
 use super::condition::is_orderable;
 use super::join::Refusal;
 use crate::error::Decline;
 use crate::options::{BowtieOptions, Offload};
-use crate::spec::{AggregateFunction, GroupAggregate, GroupSpec, GroupingSet, SideInput};
+use crate::spec::{
+    AggregateFunction, GroupAggregate, GroupSpec, GroupingSet, JoinSpec, Output, SideInput,
+};
 
 /// An aggregation from rows to results: one node, or the Partial below a Final.
 pub(super) struct GroupSource<'a> {
@@ -41,6 +43,9 @@ pub(super) fn group_source(plan: &Arc<dyn ExecutionPlan>) -> Option<GroupSource<
     Some(GroupSource { top, bottom })
 }
 
+/// Where an expression over the rows that an aggregation reads is found among the columns of its input.
+type Find<'a> = dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<usize, Refusal> + 'a;
+
 /// The spec of an aggregation under `options`.
 pub(super) fn group_spec(
     source: &GroupSource<'_>,
@@ -51,6 +56,47 @@ pub(super) fn group_spec(
             Decline("DataFusion's own aggregation serves it where its rows lie".into()).into(),
         );
     }
+    let mut input = SideInput::new(source.bottom.input().schema());
+    let spec = spec_of(source, &mut |expression| {
+        if is_volatile(expression) {
+            let shown = fmt_sql(expression.as_ref());
+            return Err(Decline(format!("{shown} is volatile")).into());
+        }
+        Ok(input.column_of(expression)?)
+    })?;
+    Ok(GroupSpec { input, ..spec })
+}
+
+/// The spec of an aggregation above a join, which makes the columns that it reads and keeps its rows on the device; the spec of
+/// the join too. Expressions are evaluated below the join. The aggregation's input is still to be said: it is the join's output.
+pub(super) fn group_above_join(
+    source: &GroupSource<'_>,
+    above: &AggregateSource<'_>,
+    join: JoinSpec,
+) -> Result<(JoinSpec, GroupSpec), Refusal> {
+    if join.fetch.is_some() {
+        return Err(Decline("the join carries a limit".into()).into());
+    }
+    let mut join = join;
+    let mut output = vec![];
+    let spec = spec_of(source, &mut |expression| {
+        let (side, column) = above.argument(&mut join, expression)?;
+        let column = Output::Column(side, column);
+        let known = output.iter().position(|known| *known == column);
+        Ok(known.unwrap_or_else(|| {
+            output.push(column);
+            output.len() - 1
+        }))
+    })?;
+    let join = JoinSpec {
+        output,
+        stays: true,
+        ..join
+    };
+    Ok((join, spec))
+}
+
+fn spec_of(source: &GroupSource<'_>, find: &mut Find<'_>) -> Result<GroupSpec, Refusal> {
     let input = source.bottom.input();
     if input.boundedness().is_unbounded() {
         return Err(
@@ -61,7 +107,6 @@ pub(super) fn group_spec(
         return Err(Decline("the aggregation carries a limit".into()).into());
     }
     let group_by = source.bottom.group_expr();
-    let mut columns = SideInput::new(input.schema());
     let (mut keys, mut group_display) = (vec![], vec![]);
     for (expression, name) in group_by.expr() {
         let data_type = expression.data_type(&input.schema())?;
@@ -71,7 +116,7 @@ pub(super) fn group_spec(
             ))
             .into());
         }
-        keys.push(column(&mut columns, expression)?);
+        keys.push(find(expression)?);
         group_display.push(name.clone());
     }
     let aggregates = source
@@ -79,7 +124,7 @@ pub(super) fn group_spec(
         .aggr_expr()
         .iter()
         .zip(source.bottom.filter_expr())
-        .map(|(aggregate, filter)| group_aggregate(source, &mut columns, aggregate, filter))
+        .map(|(aggregate, filter)| group_aggregate(source, find, aggregate, filter))
         .collect::<Result<Vec<_>, Refusal>>()?;
     Ok(GroupSpec {
         keys,
@@ -91,7 +136,7 @@ pub(super) fn group_spec(
         aggregates,
         schema: source.top.schema(),
         group_display,
-        input: columns,
+        input: SideInput::new(input.schema()),
     })
 }
 
@@ -128,18 +173,9 @@ fn grouping_sets(source: &GroupSource<'_>) -> Vec<GroupingSet> {
     }
 }
 
-/// The column that holds `expression`.
-fn column(columns: &mut SideInput, expression: &Arc<dyn PhysicalExpr>) -> Result<usize, Refusal> {
-    if is_volatile(expression) {
-        let shown = fmt_sql(expression.as_ref());
-        return Err(Decline(format!("{shown} is volatile")).into());
-    }
-    Ok(columns.column_of(expression)?)
-}
-
 fn group_aggregate(
     source: &GroupSource<'_>,
-    columns: &mut SideInput,
+    find: &mut Find<'_>,
     aggregate: &Arc<AggregateFunctionExpr>,
     filter: &Option<Arc<dyn PhysicalExpr>>,
 ) -> Result<GroupAggregate, Refusal> {
@@ -190,11 +226,11 @@ fn group_aggregate(
     }
     if filter.is_some() && !is_star && !cannot_fail(&expression, &schema) {
         // DataFusion evaluates it on rows too that the filter rejects, and fails on them.
-        column(columns, &expression)?;
+        find(&expression)?;
     }
     let argument = match (filter, is_star && !distinct) {
         (None, true) => None,
-        (None, false) => Some(column(columns, &expression)?),
+        (None, false) => Some(find(&expression)?),
         // A row that the filter rejects contributes what a NULL does.
         (Some(filter), is_star) => {
             let value = if is_star { lit(1i64) } else { expression };
@@ -203,7 +239,7 @@ fn group_aggregate(
                 vec![(Arc::clone(filter), value)],
                 None,
             )?);
-            Some(column(columns, &filtered)?)
+            Some(find(&filtered)?)
         }
     };
     Ok(GroupAggregate {

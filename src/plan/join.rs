@@ -120,6 +120,7 @@ pub(super) fn join_spec(
         right,
         output,
         fetch: source.fetch,
+        stays: false,
         display,
     })
 }

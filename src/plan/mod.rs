@@ -26,7 +26,7 @@ pub(crate) use explain::ExplainFunction;
 
 use self::aggregate::{AggregateSource, aggregate_source, join_aggregate_spec};
 use self::choose::Estimate;
-use self::group::{GroupSource, group_source, group_spec};
+use self::group::{GroupSource, group_above_join, group_source, group_spec};
 use self::join::{Refusal, join_spec};
 use self::source::{JoinSource, join_source};
 use crate::device::Device;
@@ -37,7 +37,7 @@ use crate::exec::{
     BowtieUploadExec,
 };
 use crate::options::{BowtieOptions, DeviceChoice, Offload};
-use crate::spec::{GroupSpec, JoinAggregateSpec, JoinSpec, Side};
+use crate::spec::{GroupSpec, JoinAggregateSpec, JoinSpec, Side, SideInput};
 use crate::stream::Role;
 
 /// What was decided on one node of a plan.
@@ -123,8 +123,9 @@ impl BowtieRule {
         options: &BowtieOptions,
     ) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
         let mut apart = None;
-        if let Some(source) = aggregate_source(&plan) {
-            match self.fuse(&plan, &source, options)? {
+        let above = aggregate_source(&plan);
+        if let Some(source) = &above {
+            match self.fuse(&plan, source, options)? {
                 Fusion::Fused(fused) => return Ok(Transformed::yes(fused)),
                 Fusion::Declined(decline) => apart = Some(decline),
                 Fusion::NoJoin => {}
@@ -140,6 +141,12 @@ impl BowtieRule {
             return match spec {
                 Ok(spec) => {
                     let device = self.device(options)?;
+                    if apart.is_some()
+                        && let Some(above) = &above
+                        && let Some(stays) = self.stay(&source, above, options, &device)?
+                    {
+                        return Ok(Transformed::yes(stays));
+                    }
                     Ok(Transformed::yes(group_plan(&source, spec, &device)?))
                 }
                 Err(_) => Ok(Transformed::no(plan)),
@@ -164,6 +171,36 @@ impl BowtieRule {
                 self.note(|| decision(plan.name(), source.as_ref(), Err(&decline)));
                 Ok(Transformed::no(plan))
             }
+            Err(Refusal::Error(error)) => Err(error),
+        }
+    }
+
+    /// The aggregation above a join that bowtie takes too, whose rows stay on the device; `None` where they cannot.
+    fn stay(
+        &self,
+        source: &GroupSource<'_>,
+        above: &AggregateSource<'_>,
+        options: &BowtieOptions,
+        device: &Arc<dyn Device>,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let Some(Ok(join)) = join_source(above.join) else {
+            return Ok(None);
+        };
+        let specs = join_spec(&join, options, estimates(&join))
+            .and_then(|spec| group_above_join(source, above, spec));
+        match specs {
+            Ok((join_spec, spec)) => {
+                self.note(|| decision(above.join.name(), Some(&join), Ok(&join_spec)));
+                let (left, right) = uploads(&join, &join_spec, device)?;
+                let (spec_of_join, of_device) = (Arc::new(join_spec), Arc::clone(device));
+                let join = BowtieJoinExec::try_new(left, right, spec_of_join, of_device)?;
+                let spec = GroupSpec {
+                    input: SideInput::new(join.schema()),
+                    ..spec
+                };
+                Ok(Some(grouped(Arc::new(join), spec, device)))
+            }
+            Err(Refusal::Decline(_)) => Ok(None),
             Err(Refusal::Error(error)) => Err(error),
         }
     }
@@ -303,11 +340,17 @@ fn group_plan(
         Role::Grouped,
         Arc::clone(device),
     );
-    let group = BowtieAggregateExec::new(Arc::new(upload), Arc::new(spec), Arc::clone(device));
-    Ok(Arc::new(BowtieDownloadExec::new(
-        Arc::new(group),
-        Arc::clone(device),
-    )))
+    Ok(grouped(Arc::new(upload), spec, device))
+}
+
+/// An aggregation above a device node.
+fn grouped(
+    input: Arc<dyn ExecutionPlan>,
+    spec: GroupSpec,
+    device: &Arc<dyn Device>,
+) -> Arc<dyn ExecutionPlan> {
+    let group = BowtieAggregateExec::new(input, Arc::new(spec), Arc::clone(device));
+    Arc::new(BowtieDownloadExec::new(Arc::new(group), Arc::clone(device)))
 }
 
 fn uploads(

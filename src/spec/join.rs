@@ -211,6 +211,8 @@ pub(crate) struct JoinSpec {
     pub output: Vec<Output>,
     /// Rows after which the join may stop.
     pub fetch: Option<usize>,
+    /// Whether the node above reads its rows on the device.
+    pub stays: bool,
     /// The condition as EXPLAIN shows it.
     pub display: ConditionDisplay,
 }

@@ -198,6 +198,44 @@ async fn above_and_below_others() {
     }
 }
 
+/// An aggregation that is not fused with the join below it reads the join's rows where they are.
+#[tokio::test]
+async fn rows_of_a_join_stay_on_the_device() {
+    let ctx = session();
+    register(&ctx, "r", &mixed_table(60, 0.2, 1));
+    register(&ctx, "s", &mixed_table(45, 0.2, 2));
+    let groups = [
+        ("r.g, s.g AS h", "r.g, s.g"),
+        ("r.t, s.b + 1 AS b, s.c", "r.t, s.b + 1, s.c"),
+        ("s.t", "s.t"),
+    ];
+    let aggregates = "count(*), sum(r.a), sum(s.c), avg(s.b), min(r.t), max(s.t), count(r.c), count(DISTINCT s.b), bool_or(r.a > 15), \
+        bit_xor(s.id), sum(r.id) FILTER (WHERE r.a > 5)";
+    let mut turn = 0;
+    for kind in ["INNER", "LEFT", "RIGHT", "FULL"] {
+        for condition in [
+            "r.a > s.a",
+            "r.a < s.a AND r.b > s.b",
+            "r.g = s.g AND r.a * s.a > 20",
+            "r.a > s.a AND r.t LIKE '%' || substr(s.t, 2)",
+            "r.g = s.g",
+        ] {
+            for (columns, group) in groups {
+                turn += 1;
+                let sql = format!(
+                    "SELECT {columns}, {aggregates} FROM r {kind} JOIN s ON {condition} GROUP BY {group}"
+                );
+                for tuning in tunings(turn, 2) {
+                    check(&ctx, &sql, std::iter::once(tuning)).await;
+                    let plan = forced(&ctx, &sql, &tuning).await.unwrap().plan;
+                    let downloads = plan.matches("BowtieDownloadExec").count();
+                    assert_eq!(downloads, 1, "{sql}\n{plan}");
+                }
+            }
+        }
+    }
+}
+
 /// What is not taken says why.
 #[tokio::test]
 async fn declined() {
