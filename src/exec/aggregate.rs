@@ -4,9 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::error::{DataFusionError, Result};
+use datafusion::error::Result;
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
@@ -21,7 +20,9 @@ use super::aggregate_run::AggregateRun;
 use super::ahead::Ahead;
 use super::join::{fmt_join, fmt_join_tree, gather};
 use super::metrics::DeviceMetrics;
-use super::{CancelOnDrop, DeviceChunk, DeviceExec, DeviceStream, as_device, device_only, exactly};
+use super::{
+    CancelOnDrop, DeviceChunk, DeviceExec, DeviceStream, as_device, blocking, device_only, exactly,
+};
 use crate::device::Device;
 use crate::spec::JoinAggregateSpec;
 use crate::stream::StagedChunk;
@@ -135,24 +136,6 @@ impl Driver {
         metrics.baseline.done();
         Ok(DeviceChunk::Staged(StagedChunk::of(&batch, output)))
     }
-}
-
-/// Does `step` on a thread that may block.
-async fn blocking<T: Send + 'static>(
-    metrics: &DeviceMetrics,
-    mut run: AggregateRun,
-    step: impl FnOnce(&mut AggregateRun) -> crate::error::Result<T> + Send + 'static,
-) -> Result<(AggregateRun, T)> {
-    let timer = metrics.baseline.elapsed_compute().timer();
-    let (run, made) = SpawnedTask::spawn_blocking(move || {
-        let made = step(&mut run);
-        (run, made)
-    })
-    .join_unwind()
-    .await
-    .map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))?;
-    timer.done();
-    Ok((run, made?))
 }
 
 impl DeviceExec for BowtieJoinAggregateExec {

@@ -4,7 +4,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::MemoryConsumer;
@@ -19,8 +18,8 @@ use super::ahead::Ahead;
 use super::group_run::GroupRun;
 use super::metrics::DeviceMetrics;
 use super::{
-    BowtieUploadExec, CancelOnDrop, DeviceChunk, DeviceExec, DeviceStream, as_device, device_only,
-    exactly,
+    BowtieUploadExec, CancelOnDrop, DeviceChunk, DeviceExec, DeviceStream, as_device, blocking,
+    device_only, exactly,
 };
 use crate::device::Device;
 use crate::spec::GroupSpec;
@@ -148,24 +147,6 @@ impl Driver {
         metrics.baseline.done();
         Ok(DeviceChunk::Staged(StagedChunk::of(&batch, output)))
     }
-}
-
-/// Does `step` on a thread that may block.
-async fn blocking<T: Send + 'static>(
-    metrics: &DeviceMetrics,
-    mut run: GroupRun,
-    step: impl FnOnce(&mut GroupRun) -> crate::error::Result<T> + Send + 'static,
-) -> Result<(GroupRun, T)> {
-    let timer = metrics.baseline.elapsed_compute().timer();
-    let (run, made) = SpawnedTask::spawn_blocking(move || {
-        let made = step(&mut run);
-        (run, made)
-    })
-    .join_unwind()
-    .await
-    .map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))?;
-    timer.done();
-    Ok((run, made?))
 }
 
 impl DeviceExec for BowtieAggregateExec {

@@ -24,6 +24,7 @@ mod upload;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use datafusion::common::runtime::SpawnedTask;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::ExecutionPlan;
@@ -33,6 +34,7 @@ pub(crate) use aggregate::BowtieJoinAggregateExec;
 pub(crate) use download::BowtieDownloadExec;
 pub(crate) use group::BowtieAggregateExec;
 pub(crate) use join::BowtieJoinExec;
+use metrics::DeviceMetrics;
 use runs::Runs;
 pub(crate) use upload::BowtieUploadExec;
 
@@ -86,6 +88,24 @@ impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
+}
+
+/// Does `step` of a run on a thread that may block.
+async fn blocking<R: Send + 'static, T: Send + 'static>(
+    metrics: &DeviceMetrics,
+    mut run: R,
+    step: impl FnOnce(&mut R) -> crate::error::Result<T> + Send + 'static,
+) -> Result<(R, T)> {
+    let timer = metrics.baseline.elapsed_compute().timer();
+    let (run, made) = SpawnedTask::spawn_blocking(move || {
+        let made = step(&mut run);
+        (run, made)
+    })
+    .join_unwind()
+    .await
+    .map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))?;
+    timer.done();
+    Ok((run, made?))
 }
 
 /// `plan` as a device node.

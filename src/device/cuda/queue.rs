@@ -341,28 +341,9 @@ impl Queue {
         first: Option<&T>,
         args: &[Arg],
     ) -> Result<()> {
-        if shape.blocks == 0 {
-            return Ok(());
-        }
-        self.bind()?;
-        let function = self.gpu.kernel(kernel)?;
-        let mut launch = self.stream.launch_builder(&function);
-        if let Some(first) = first {
-            launch.arg(first);
-        }
-        for arg in args {
-            // A kernel that takes 32 bits reads the lower half: all hosts with NVIDIA GPUs are little-endian.
-            launch.arg(&arg.0);
-        }
-        let config = LaunchConfig {
-            grid_dim: (shape.blocks, shape.slices, 1),
-            block_dim: (shape.threads, 1, 1),
-            shared_mem_bytes: shape.shared,
-        };
+        let given: Vec<Given<'_>> = args.iter().map(|word| Given::Word(*word)).collect();
         // SAFETY: the caller's promise.
-        unsafe { launch.launch(config) }
-            .map(|_| ())
-            .map_err(|e| failed(&format!("launching kernel {kernel}"), e))
+        unsafe { self.launch_all(kernel, shape, first, &given) }
     }
 
     /// Launches a kernel of which some arguments are structures.
@@ -375,14 +356,33 @@ impl Queue {
         shape: Shape,
         args: &[Given<'_>],
     ) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.launch_all::<u64>(kernel, shape, None, args) }
+    }
+
+    /// Launches a kernel with arguments of all kinds.
+    ///
+    /// # Safety
+    /// As [`Queue::launch`]; and structures are laid out as the kernel's.
+    unsafe fn launch_all<T: DeviceRepr>(
+        &self,
+        kernel: &'static str,
+        shape: Shape,
+        first: Option<&T>,
+        args: &[Given<'_>],
+    ) -> Result<()> {
         if shape.blocks == 0 {
             return Ok(());
         }
         self.bind()?;
         let function = self.gpu.kernel(kernel)?;
         let mut launch = self.stream.launch_builder(&function);
+        if let Some(first) = first {
+            launch.arg(first);
+        }
         for given in args {
             match given {
+                // A kernel that takes 32 bits reads the lower half: all hosts with NVIDIA GPUs are little-endian.
                 Given::Word(word) => launch.arg(&word.0),
                 Given::Directory(words) => launch.arg(*words),
                 Given::Accumulators(words) => launch.arg(*words),
