@@ -107,6 +107,9 @@ pub(crate) trait Device: Debug + Send + Sync {
     /// Rows of a chunk of the streamed side: enough to keep the device busy, few enough to begin and to cancel soon.
     fn streamed_rows(&self) -> u64;
 
+    /// Most rows that are grouped at once: the groups of several chunks are merged on the host.
+    fn grouped_rows(&self) -> u64;
+
     /// Rows of one piece of output, when memory allows: enough to amortise its overhead.
     fn piece_rows(&self) -> usize;
 

@@ -12,6 +12,7 @@ use arrow::compute::{cast, take};
 use arrow::datatypes::DataType;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 
+use super::group_run::of_its_own;
 use crate::column::DeviceBatch;
 use crate::device::{Buffer, Column, Device};
 use crate::error::{BowtieError, Result};
@@ -35,7 +36,7 @@ impl DistinctValues {
         let value = batch.column(column)?;
         let with_value: Vec<&Column> = keys.iter().copied().chain([value.as_ref()]).collect();
         let tuples = device.aggregate(batch.rows(), &with_value, &[])?.firsts;
-        let values = device.download(&device.gather(value, &tuples)?)?;
+        let values = of_its_own(device.download(&device.gather(value, &tuples)?)?);
         if keys.is_empty() {
             let groups = vec![0; tuples.len()];
             return Ok(Self { values, groups });

@@ -7,8 +7,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, UInt64Array, new_empty_array, new_null_array};
+use arrow::array::{ArrayRef, AsArray, RecordBatch, UInt64Array, new_empty_array, new_null_array};
 use arrow::compute::cast;
+use arrow::datatypes::DataType;
 use datafusion::common::utils::normalize_float_zero;
 use datafusion::execution::memory_pool::MemoryReservation;
 
@@ -59,101 +60,96 @@ impl GroupRun {
         &self.needed
     }
 
+    /// Rows of a chunk. What grouping set by grouping set had room is merged: where one had none, its rows come again in halves.
     pub(super) fn push(&mut self, arriving: Arriving) -> Result<()> {
         let Arriving { chunk, uploaded } = arriving;
         if let Some((_, error)) = chunk.failures.first() {
             return Err(BowtieError::DataFusion(Arc::clone(error)));
         }
+        self.metrics.chunks.add(1);
         let rows = 0..chunk.rows();
-        let grouped = match uploaded {
-            Some(batch) => batch
-                .receive(self.device.as_ref())
-                .and_then(|batch| self.group(&batch)),
-            None => self.group_rows(&chunk, &rows),
+        let mut whole = match uploaded {
+            Some(batch) => Some(batch.receive(self.device.as_ref())?),
+            None => self.or_no_room(|run| run.upload(&chunk, &rows))?,
         };
-        match grouped {
-            Err(error) if error.is_out_of_device_memory() => self.halves(&chunk, rows, error),
-            grouped => grouped,
-        }?;
-        self.metrics
-            .peak_device_bytes
-            .set_max(self.device.budget().peak() as usize);
-        self.table.account()
-    }
-
-    /// Rows that lie on the device.
-    pub(super) fn push_resident(&mut self, batch: &DeviceBatch) -> Result<()> {
-        self.resident(batch)?;
-        self.metrics
-            .peak_device_bytes
-            .set_max(self.device.budget().peak() as usize);
-        self.table.account()
-    }
-
-    /// In halves where there is no room.
-    fn resident(&mut self, batch: &DeviceBatch) -> Result<()> {
-        let rows = batch.rows();
-        match self.group(batch) {
-            Err(error) if error.is_out_of_device_memory() && rows > 1 => {}
-            grouped => return grouped,
-        }
-        let middle = rows / 2;
-        for half in [0..middle, middle..rows] {
-            let device = self.device.as_ref();
-            let kept = device.sequence(half.start as u32, half.len())?;
-            let columns = (0..self.spec.input.columns())
-                .map(|i| Ok(Some(Arc::new(device.gather(batch.column(i)?, &kept)?))))
-                .collect::<Result<_>>()?;
-            self.resident(&DeviceBatch::new(half.len(), columns))?;
+        for set in 0..self.spec.sets.len() {
+            if let Some(batch) = &whole
+                && self.or_no_room(|run| run.fold(batch, set))?.is_some()
+            {
+                continue;
+            }
+            // The halves need its room.
+            whole = None;
+            self.halves(rows.clone(), &mut |run, rows| {
+                let batch = run.upload(&chunk, &rows)?;
+                run.fold(&batch, set)
+            })?;
         }
         Ok(())
     }
 
-    fn group_rows(&mut self, chunk: &StagedChunk, rows: &Range<usize>) -> Result<()> {
-        let timer = self.metrics.upload_time.timer();
-        let batch = chunk.upload(self.device.as_ref(), rows, &self.needed)?;
-        timer.done();
-        self.metrics.uploaded_bytes.add(batch.bytes() as usize);
-        self.group(&batch)
-    }
-
-    /// Rows for which there was no room, in halves; what had room before is not merged yet.
-    fn halves(
-        &mut self,
-        chunk: &StagedChunk,
-        rows: Range<usize>,
-        refused: BowtieError,
-    ) -> Result<()> {
-        if rows.len() < 2 {
-            return Err(refused);
-        }
-        let middle = rows.start + rows.len() / 2;
-        for half in [rows.start..middle, middle..rows.end] {
-            match self.group_rows(chunk, &half) {
-                Err(error) if error.is_out_of_device_memory() => {
-                    self.halves(chunk, half, error)?;
-                }
-                grouped => grouped?,
+    /// Rows that lie on the device.
+    pub(super) fn push_resident(&mut self, batch: &DeviceBatch) -> Result<()> {
+        self.metrics.chunks.add(1);
+        for set in 0..self.spec.sets.len() {
+            if self.or_no_room(|run| run.fold(batch, set))?.is_none() {
+                self.halves(0..batch.rows(), &mut |run, rows| {
+                    let kept = run.device.sequence(rows.start as u32, rows.len())?;
+                    let column = |i| run.device.gather(batch.column(i)?, &kept);
+                    let columns = (0..run.spec.input.columns())
+                        .map(|i| Ok(Some(Arc::new(column(i)?))))
+                        .collect::<Result<_>>()?;
+                    run.fold(&DeviceBatch::new(rows.len(), columns), set)
+                })?;
             }
         }
         Ok(())
     }
 
-    /// Groups a batch by each grouping set. Nothing is merged before all sets had room.
-    fn group(&mut self, batch: &DeviceBatch) -> Result<()> {
-        self.metrics.chunks.add(1);
-        let timer = self.metrics.output_time.timer();
-        let partials = self
-            .spec
-            .sets
-            .iter()
-            .map(|set| self.partial(batch, set))
-            .collect::<Result<Vec<_>>>()?;
-        timer.done();
-        for partial in partials {
-            self.table.merge_distinct(partial)?;
+    /// `None` when a lease was refused.
+    fn or_no_room<T>(&mut self, step: impl FnOnce(&mut Self) -> Result<T>) -> Result<Option<T>> {
+        match step(self) {
+            Err(error) if error.is_out_of_device_memory() => Ok(None),
+            done => done.map(Some),
+        }
+    }
+
+    /// Folds the halves of `rows`, for which there was no room together, and the halves of these where there is none again.
+    fn halves(
+        &mut self,
+        rows: Range<usize>,
+        fold: &mut dyn FnMut(&mut Self, Range<usize>) -> Result<()>,
+    ) -> Result<()> {
+        let middle = rows.start + rows.len() / 2;
+        for half in [rows.start..middle, middle..rows.end] {
+            match fold(self, half.clone()) {
+                Err(error) if error.is_out_of_device_memory() => match half.len() {
+                    0 | 1 => return Err(error),
+                    _ => self.halves(half, fold)?,
+                },
+                folded => folded?,
+            }
         }
         Ok(())
+    }
+
+    fn upload(&mut self, chunk: &StagedChunk, rows: &Range<usize>) -> Result<DeviceBatch> {
+        let _timer = self.metrics.upload_time.timer();
+        let batch = chunk.upload(self.device.as_ref(), rows, &self.needed)?;
+        self.metrics.uploaded_bytes.add(batch.bytes() as usize);
+        Ok(batch)
+    }
+
+    /// Groups a batch by grouping set `set`, and merges its groups.
+    fn fold(&mut self, batch: &DeviceBatch, set: usize) -> Result<()> {
+        let timer = self.metrics.output_time.timer();
+        let partial = self.partial(batch, &self.spec.sets[set])?;
+        timer.done();
+        self.table.merge_distinct(partial)?;
+        self.metrics
+            .peak_device_bytes
+            .set_max(self.device.budget().peak() as usize);
+        self.table.account()
     }
 
     fn partial(&self, batch: &DeviceBatch, set: &GroupingSet) -> Result<Partial> {
@@ -186,7 +182,7 @@ impl GroupRun {
                 true => new_null_array(self.spec.input.data_type(*column), rows),
                 false => {
                     let key = batch.column(*column)?;
-                    device.download(&device.gather(key, &groups.firsts)?)?
+                    of_its_own(device.download(&device.gather(key, &groups.firsts)?)?)
                 }
             };
             // As DataFusion's own aggregation: −0.0 and 0.0 are one group.
@@ -212,7 +208,7 @@ impl GroupRun {
                 let states = columns
                     .by_ref()
                     .take(aggregate.function.folds().len())
-                    .map(|state| device.download(state))
+                    .map(|state| Ok(of_its_own(device.download(state)?)))
                     .collect::<Result<_>>()?;
                 mergeable_states(aggregate.function, &aggregate.aggregate, states)
             })
@@ -227,15 +223,26 @@ impl GroupRun {
     /// All groups.
     pub(super) fn finish(&mut self) -> Result<RecordBatch> {
         // A grouping set without keys has a group of no rows too.
-        if self.metrics.chunks.value() == 0 && !self.spec.keys.is_empty() {
+        if self.metrics.chunks.value() == 0 && self.spec.key_columns() > 0 {
             let columns = self.spec.input.schema();
             let columns = columns.fields().iter().map(|field| {
                 let empty = new_empty_array(field.data_type());
                 Ok(Some(self.device.upload(&[empty])?))
             });
             let batch = DeviceBatch::new(0, columns.collect::<Result<_>>()?);
-            self.group(&batch)?;
+            for set in 0..self.spec.sets.len() {
+                self.fold(&batch, set)?;
+            }
         }
         self.table.finish(&self.spec.schema)
+    }
+}
+
+/// Views that share no bytes with others: those of a few groups would keep a whole chunk's.
+pub(super) fn of_its_own(array: ArrayRef) -> ArrayRef {
+    match array.data_type() {
+        DataType::Utf8View => Arc::new(array.as_string_view().gc()),
+        DataType::BinaryView => Arc::new(array.as_binary_view().gc()),
+        _ => array,
     }
 }

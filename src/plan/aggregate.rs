@@ -17,7 +17,8 @@ use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::{
-    BinaryExpr, CaseExpr, CastExpr, Column, IsNotNullExpr, IsNullExpr, Literal, NotExpr, lit,
+    BinaryExpr, CaseExpr, CastExpr, Column, IsNotNullExpr, IsNullExpr, Literal, NotExpr,
+    is_not_null, lit,
 };
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr_common::physical_expr::{fmt_sql, is_volatile};
@@ -190,7 +191,11 @@ impl AggregateSource<'_> {
             None => expr,
             // A row that the filter rejects contributes what a NULL does.
             Some(filter) => {
-                let value = if is_star { lit(1i64) } else { expr };
+                let value = match function {
+                    _ if is_star => lit(1i64),
+                    Count => one_if_there(expr)?,
+                    _ => expr,
+                };
                 Arc::new(CaseExpr::try_new(
                     None,
                     vec![(Arc::clone(filter), value)],
@@ -297,6 +302,19 @@ impl AggregateSource<'_> {
             },
         }
     }
+}
+
+/// 1 where a value is not NULL, else NULL: what COUNT counts of it. CASE makes no NULLs of types without a bitmap of them, such as
+/// unions.
+pub(super) fn one_if_there(
+    value: Arc<dyn PhysicalExpr>,
+) -> DataFusionResult<Arc<dyn PhysicalExpr>> {
+    let there = is_not_null(value)?;
+    Ok(Arc::new(CaseExpr::try_new(
+        None,
+        vec![(there, lit(1i64))],
+        None,
+    )?))
 }
 
 /// The function of an aggregate, if a device has folds for it.

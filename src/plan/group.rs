@@ -12,7 +12,9 @@ use datafusion::physical_expr_common::physical_expr::{fmt_sql, is_volatile};
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
-use super::aggregate::{AggregateSource, cannot_fail, function_of, sums_in_own_words};
+use super::aggregate::{
+    AggregateSource, cannot_fail, function_of, one_if_there, sums_in_own_words,
+};
 use super::condition::is_orderable;
 use super::join::Refusal;
 use crate::error::Decline;
@@ -224,8 +226,9 @@ fn group_aggregate(
         })
         .into());
     }
-    if filter.is_some() && !is_star && !cannot_fail(&expression, &schema) {
-        // DataFusion evaluates it on rows too that the filter rejects, and fails on them.
+    let no_groups = source.bottom.group_expr().is_true_no_grouping();
+    if filter.is_some() && !is_star && !no_groups && !cannot_fail(&expression, &schema) {
+        // By groups DataFusion evaluates it on rows too that the filter rejects, and fails on them.
         find(&expression)?;
     }
     let argument = match (filter, is_star && !distinct) {
@@ -233,7 +236,11 @@ fn group_aggregate(
         (None, false) => Some(find(&expression)?),
         // A row that the filter rejects contributes what a NULL does.
         (Some(filter), is_star) => {
-            let value = if is_star { lit(1i64) } else { expression };
+            let value = match function {
+                _ if is_star => lit(1i64),
+                Count if !distinct => one_if_there(expression)?,
+                _ => expression,
+            };
             let filtered: Arc<dyn PhysicalExpr> = Arc::new(CaseExpr::try_new(
                 None,
                 vec![(Arc::clone(filter), value)],

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use arrow::error::ArrowError;
@@ -77,8 +77,9 @@ impl ChunkLimits {
         let by_memory = device_memory / 4 / Self::WORK_BYTES_PER_ROW;
         let wished = match (chunk_rows, role) {
             (Some(rows), _) => rows as u64,
-            (None, Role::Left | Role::Grouped) => by_memory,
+            (None, Role::Left) => by_memory,
             (None, Role::Right) => device.streamed_rows(),
+            (None, Role::Grouped) => device.grouped_rows(),
         };
         // A few streamed chunks are there at the same time, and others need the pool too.
         let by_pool = match (role, pool.memory_limit()) {
@@ -324,8 +325,15 @@ fn array_bytes(array: &ArrayRef) -> usize {
         let bits = usize::from(array.nulls().is_some());
         return array.len() * width + array.len().div_ceil(8) * bits;
     }
-    array
+    // Of views the bytes that they refer to, as far as they are not in the views themselves.
+    let referred = match array.data_type() {
+        DataType::Utf8View => array.as_string_view().total_buffer_bytes_used(),
+        DataType::BinaryView => array.as_binary_view().total_buffer_bytes_used(),
+        _ => 0,
+    };
+    let own = array
         .to_data()
         .get_slice_memory_size()
-        .unwrap_or_else(|_| array.get_array_memory_size())
+        .unwrap_or_else(|_| array.get_array_memory_size());
+    own + referred
 }

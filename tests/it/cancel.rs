@@ -200,3 +200,18 @@ async fn a_time_limit_ends_a_query_of_long_ranges() {
     assert!(ended.is_err(), "80 billion pairs in {:?}", begun.elapsed());
     assert!(begun.elapsed() < limit + 2 * SOON, "{:?}", begun.elapsed());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dropping_an_aggregation() {
+    let (ctx, pool) = huge_tables(2_000_000);
+    for sql in [
+        "SELECT CAST(a AS VARCHAR) AS t, max(CAST(b AS VARCHAR)), count(*) FROM r GROUP BY CAST(a AS VARCHAR)",
+        "SELECT a, b, count(*) FROM r GROUP BY CUBE (a, b)",
+    ] {
+        let mut stream = started(&ctx, sql).await;
+        let wait = tokio::time::timeout(Duration::from_millis(400), stream.next());
+        let _ = wait.await;
+        drop(stream);
+        freed(&pool, sql).await;
+    }
+}

@@ -2,6 +2,9 @@
 //!
 //! MIN and MAX of floats with NaN depend on the order of rows in DataFusion itself, so no argument holds NaN here.
 
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, Int32RunArray, Int64Array, RecordBatch};
 use arrow::datatypes::DataType;
 use datafusion::prelude::SessionContext;
 
@@ -85,6 +88,7 @@ async fn grouping_sets() {
             "CUBE (g, b)",
             "GROUPING SETS ((g), (t, b), ())",
             "GROUPING SETS ((g), (g), (b))",
+            "GROUPING SETS ((g, b), (), ())",
         ]
         .iter()
         .enumerate()
@@ -97,6 +101,61 @@ async fn grouping_sets() {
             let sql = format!("SELECT {columns}, count(*), sum(a), max(t) FROM r GROUP BY {sets}");
             check(&ctx, &sql, tunings(turn * 5, 6)).await;
         }
+    }
+}
+
+/// A set of nothing has a row even of no rows, and may be the only one.
+#[tokio::test]
+async fn sets_of_nothing() {
+    let ctx = session();
+    for rows in [0, 20] {
+        register(&ctx, "r", &mixed_table(rows, 0.3, 1));
+        for sets in ["GROUPING SETS (())", "GROUPING SETS ((), ())"] {
+            let sql = format!("SELECT count(*), sum(a), max(t) FROM r GROUP BY {sets}");
+            check(&ctx, &sql, tunings(3, 4)).await;
+        }
+    }
+}
+
+/// CASE makes no NULLs of types that keep them elsewhere than in a bitmap.
+#[tokio::test]
+async fn filtered_counts_of_runs() {
+    let ctx = session();
+    let runs: Int32RunArray = [
+        Some(1),
+        Some(1),
+        None,
+        Some(4),
+        Some(4),
+        None,
+        None,
+        Some(2),
+    ]
+    .map(|value: Option<i32>| value.map(|v| v.to_string()))
+    .iter()
+    .map(|value| value.as_deref())
+    .collect();
+    let ids = Int64Array::from_iter_values(0..runs.len() as i64);
+    let batch =
+        RecordBatch::try_from_iter([("id", Arc::new(ids) as ArrayRef), ("runs", Arc::new(runs))]);
+    register(&ctx, "c", &batch.unwrap());
+    for sql in [
+        "SELECT count(runs) FILTER (WHERE id > 2), count(runs) FROM c",
+        "SELECT id % 2 AS m, count(runs) FILTER (WHERE id > 2) FROM c GROUP BY id % 2",
+    ] {
+        check(&ctx, sql, tunings(2, 4)).await;
+    }
+    let sql =
+        "SELECT count(x.runs) FILTER (WHERE x.id > 2), count(*) FROM c x JOIN c y ON x.id < y.id";
+    let expected = stock(&ctx, sql).await.unwrap();
+    for tuning in tunings(1, 4) {
+        let given = forced(&ctx, sql, &tuning).await.unwrap();
+        assert!(
+            given.plan.contains("BowtieJoinAggregateExec"),
+            "{}",
+            given.plan
+        );
+        similar_rows(&expected, &given).unwrap();
     }
 }
 
@@ -142,6 +201,7 @@ async fn overflow_and_failures() {
         "SELECT z > 0 AS p, sum(d), avg(d) FROM r GROUP BY z > 0",
         "SELECT sum(10 / z) FROM r",
         "SELECT 10 / z AS q, count(*) FROM r GROUP BY 10 / z",
+        "SELECT sum(10 / z) FILTER (WHERE z > 0) FROM r",
         "SELECT z > 5 AS p, sum(10 / z) FILTER (WHERE z > 0) FROM r GROUP BY z > 5",
     ] {
         check(&ctx, sql, tunings(0, 4)).await;

@@ -4,7 +4,7 @@
 //! million that lets a few thousand pairs through so sends its keys alone.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arrow::array::ArrayRef;
 use parking_lot::Mutex;
@@ -32,6 +32,8 @@ pub(crate) struct Late {
     gathered: AtomicU64,
     /// The column once it was uploaded. Held while it is, so that it is uploaded once.
     resident: Mutex<Option<Arc<Column>>>,
+    /// There was no room for it: it is not tried again.
+    refused: AtomicBool,
 }
 
 impl Late {
@@ -44,6 +46,7 @@ impl Late {
             payload: Arc::clone(payload),
             gathered: AtomicU64::new(0),
             resident: Mutex::default(),
+            refused: AtomicBool::new(false),
         })
     }
 
@@ -66,8 +69,9 @@ impl CudaDevice {
     pub(super) fn gather_late(&self, late: &Late, rows: &Buffer<u32>) -> Result<Column> {
         let pays = late.pays(rows.len());
         let mut resident = late.resident.lock();
-        if resident.is_none() && pays {
+        if resident.is_none() && pays && !late.refused.load(Ordering::Relaxed) {
             *resident = self.upload_if_room(late)?;
+            late.refused.store(resident.is_none(), Ordering::Relaxed);
         }
         match resident.as_ref().and_then(|column| column.stored()) {
             Some(stored) => self.gather_stored(stored, rows),

@@ -171,6 +171,10 @@ impl Device for CudaDevice {
         1 << 22
     }
 
+    fn grouped_rows(&self) -> u64 {
+        u64::MAX
+    }
+
     fn copies_uploads(&self, data_type: &DataType) -> bool {
         stored::is_sent_in_parts(data_type)
     }
@@ -512,6 +516,7 @@ impl Device for CudaDevice {
         keys: &[&Column],
         folds: &[(Fold, Option<&Column>)],
     ) -> Result<Aggregated> {
+        self.check_cancelled()?;
         if rows > 0
             && let Some(aggregated) = self.aggregate_here(rows, keys, folds)?
         {

@@ -1,32 +1,39 @@
 //! Aggregates over groups of rows (\[W\] section 3.2): rows get the id of their group, then each fold walks the rows once.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
+use arrow::array::make_comparator;
 use arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, BooleanBufferBuilder, Int64Array,
     PrimitiveArray, UInt32Array, downcast_integer,
 };
 use arrow::buffer::{BooleanBuffer, NullBuffer};
-use arrow::compute::take;
+use arrow::compute::{SortOptions, take};
 use arrow::datatypes::*;
 
 use super::aggregate::summable;
 use super::group_key::group_keys;
-use super::order_key::{is_valid, order_keys, validity};
+use super::order_key::{is_valid, natural, plain_values, validity};
 use crate::device::budget::Budget;
 use crate::device::buffer::{Aggregated, Buffer, Column};
 use crate::device::check_chunk_rows;
 use crate::error::{BowtieError, Result};
 use crate::spec::Fold;
 
-/// Groups of `rows` rows, and the folds over each of them.
+/// Bytes of a group while a fold is made, at most.
+const GROUP_BYTES: u64 = 41;
+
+/// Groups of `rows` rows, and the folds over each of them; `go_on` fails when nobody wants them any more.
 pub(super) fn aggregate(
     budget: &Arc<Budget>,
     rows: usize,
     keys: &[&Column],
     folds: &[(Fold, Option<&Column>)],
+    go_on: &dyn Fn() -> Result<()>,
 ) -> Result<Aggregated> {
     check_chunk_rows(rows)?;
+    go_on()?;
     let (ids, groups) = match keys {
         [] => {
             let lease = budget.lease(rows as u64 * 4, "group ids")?;
@@ -46,7 +53,8 @@ pub(super) fn aggregate(
     let states = folds
         .iter()
         .map(|(fold, values)| {
-            let lease = budget.lease(groups as u64 * 17, "aggregates")?;
+            go_on()?;
+            let lease = budget.lease(groups as u64 * GROUP_BYTES, "aggregates")?;
             let array = folded(budget, *fold, *values, ids, groups)?;
             Ok(Column::host(array, lease))
         })
@@ -121,7 +129,8 @@ fn sum(array: &ArrayRef, ids: &[u32], groups: usize) -> Result<ArrayRef> {
     })
 }
 
-/// By order keys, so of every type that has them: the first of the least values, or the last of the greatest.
+/// The first of the least values, or the last of the greatest. Narrow types compare by their order keys, others by Arrow's order,
+/// which is that of the keys.
 fn extreme(
     budget: &Arc<Budget>,
     values: &Column,
@@ -129,22 +138,52 @@ fn extreme(
     groups: usize,
     max: bool,
 ) -> Result<ArrayRef> {
-    let (keys, _domain) = order_keys(budget, values)?;
-    let words = keys.values.on_host();
-    let mut best: Vec<Option<(u64, u32)>> = vec![None; groups];
+    let array = plain_values(values.on_host())?;
+    let best = match natural(budget, &array)? {
+        Some(keys) => {
+            let words = keys.values.on_host();
+            best_rows(
+                ids,
+                groups,
+                max,
+                |row| is_valid(&keys, row),
+                |a, b| words[a].cmp(&words[b]),
+            )
+        }
+        None => {
+            let compare = make_comparator(&array, &array, SortOptions::default())?;
+            let valid = validity(&array);
+            let is_there = |row| valid.as_ref().is_none_or(|valid| valid.value(row));
+            best_rows(ids, groups, max, is_there, compare)
+        }
+    };
+    Ok(take(values.on_host(), &best, None)?)
+}
+
+/// For each group the row of its extreme, NULL where no value is there.
+fn best_rows(
+    ids: &[u32],
+    groups: usize,
+    max: bool,
+    is_there: impl Fn(usize) -> bool,
+    compare: impl Fn(usize, usize) -> Ordering,
+) -> UInt32Array {
+    let mut best: Vec<Option<u32>> = vec![None; groups];
     for (row, id) in ids.iter().enumerate() {
-        if is_valid(&keys, row) {
-            let this = (words[row], row as u32);
-            let best = &mut best[*id as usize];
-            *best = Some(match *best {
-                None => this,
-                Some(known) if max => known.max(this),
-                Some(known) => known.min(this),
-            });
+        if !is_there(row) {
+            continue;
+        }
+        let best = &mut best[*id as usize];
+        let better = match *best {
+            None => true,
+            Some(known) if max => compare(row, known as usize).is_ge(),
+            Some(known) => compare(row, known as usize).is_lt(),
+        };
+        if better {
+            *best = Some(row as u32);
         }
     }
-    let rows: UInt32Array = best.into_iter().map(|best| Some(best?.1)).collect();
-    Ok(take(values.on_host(), &rows, None)?)
+    best.into()
 }
 
 fn bits(fold: Fold, array: &ArrayRef, ids: &[u32], groups: usize) -> Result<ArrayRef> {
@@ -224,7 +263,7 @@ mod tests {
             (Fold::Or, Some(&values)),
             (Fold::Xor, Some(&values)),
         ];
-        let groups = aggregate(&budget, 5, &[&key], &all).unwrap();
+        let groups = aggregate(&budget, 5, &[&key], &all, &|| Ok(())).unwrap();
         assert_eq!(groups.firsts.on_host().as_ref(), [0, 1, 4]);
         let expected = [
             [Some(2), Some(2), Some(1)],
@@ -251,13 +290,13 @@ mod tests {
             Some("fig"),
         ])));
         let folds = [(Fold::Count, None), (Fold::Min, Some(&text))];
-        let groups = aggregate(&budget, 3, &[], &folds).unwrap();
+        let groups = aggregate(&budget, 3, &[], &folds, &|| Ok(())).unwrap();
         let least: ArrayRef = Arc::new(StringArray::from(vec!["fig"]));
         assert_eq!(groups.states[1].on_host(), &least);
 
         let none = column(Arc::new(StringArray::new_null(0)));
         let folds = [(Fold::Count, None), (Fold::Max, Some(&none))];
-        let groups = aggregate(&budget, 0, &[], &folds).unwrap();
+        let groups = aggregate(&budget, 0, &[], &folds, &|| Ok(())).unwrap();
         assert_eq!(groups.firsts.len(), 1);
         let zero: ArrayRef = Arc::new(Int64Array::from(vec![0]));
         assert_eq!(groups.states[0].on_host(), &zero);

@@ -127,6 +127,11 @@ impl Device for HostDevice {
         1 << 20
     }
 
+    fn grouped_rows(&self) -> u64 {
+        // A dropped stream waits for no longer than these take.
+        1 << 19
+    }
+
     fn copies_uploads(&self, _data_type: &DataType) -> bool {
         false
     }
@@ -359,6 +364,10 @@ impl Device for HostDevice {
         keys: &[&Column],
         folds: &[(Fold, Option<&Column>)],
     ) -> Result<Aggregated> {
-        group_fold::aggregate(&self.budget, rows, keys, folds)
+        let go_on = || match self.cancelled.load(Ordering::Relaxed) {
+            true => Err(BowtieError::Cancelled),
+            false => Ok(()),
+        };
+        group_fold::aggregate(&self.budget, rows, keys, folds, &go_on)
     }
 }
