@@ -8,7 +8,7 @@ use datafusion::physical_plan::metrics::{
 #[derive(Debug, Clone)]
 pub(super) struct DeviceMetrics {
     pub baseline: BaselineMetrics,
-    /// Rectangles of the join matrix that were processed.
+    /// Rectangles of the join matrix, or batches of rows, that were processed.
     pub chunks: Count,
     /// Pairs that ranges, tests and programs let through, before the residual.
     pub candidate_pairs: Count,

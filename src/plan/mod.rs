@@ -56,7 +56,7 @@ pub(crate) struct Decision {
     pub reason: String,
 }
 
-/// Replaces joins, and aggregates above them, by device nodes.
+/// Replaces joins and aggregations by device nodes.
 ///
 /// It stands before `EnsureRequirements`: join sides are chosen by then, Partial and Final aggregates stand one above the
 /// other, and the distribution that our nodes declare is honoured.
