@@ -155,7 +155,7 @@ impl AggregateRun {
         self.metrics
             .peak_device_bytes
             .set_max(self.device.budget().peak() as usize);
-        self.table.account()
+        self.table.account(0)
     }
 
     fn try_step(&mut self) -> Result<()> {

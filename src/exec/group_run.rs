@@ -1,8 +1,8 @@
 //! [`GroupRun`]: one execution of an aggregation, a chunk at a time.
 //!
-//! Each chunk is grouped and folded on the device. What comes down are its groups' keys and partial states, which
-//! DataFusion's own accumulators finish, and merge when there is more than one chunk: overflow, NULL and the result types
-//! are DataFusion's.
+//! Each chunk is grouped and folded on the device. What comes down are its groups' keys and partial states. Those of several
+//! chunks are merged by grouping them again, and DataFusion's own accumulators finish them: overflow, NULL and the result
+//! types are DataFusion's.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,6 +18,7 @@ use super::distinct::DistinctValues;
 use super::group_table::{GroupTable, Partial};
 use super::metrics::DeviceMetrics;
 use super::partial_states::mergeable_states;
+use super::partials::{Partials, merged};
 use crate::column::DeviceBatch;
 use crate::device::{Column, Device, Need};
 use crate::error::{BowtieError, Result};
@@ -28,7 +29,12 @@ pub(super) struct GroupRun {
     spec: Arc<GroupSpec>,
     device: Arc<dyn Device>,
     needed: Vec<Need>,
+    /// Groups of what came so far, of which some may come more than once.
+    partials: Partials,
     table: GroupTable,
+    /// Whether groups are merged by the table: where there is no room to group them again, of lists of distinct values, and where
+    /// there is one group.
+    by_table: bool,
     metrics: DeviceMetrics,
 }
 
@@ -47,6 +53,8 @@ impl GroupRun {
         let aggregates = spec.aggregates.iter().map(|a| &a.aggregate);
         let table = GroupTable::new(&spec.schema, spec.key_columns(), aggregates, reservation)?;
         Ok(Self {
+            by_table: spec.key_columns() == 0 || spec.aggregates.iter().any(|a| a.distinct),
+            partials: Partials::default(),
             spec,
             device,
             needed,
@@ -142,14 +150,48 @@ impl GroupRun {
 
     /// Groups a batch by grouping set `set`, and merges its groups.
     fn fold(&mut self, batch: &DeviceBatch, set: usize) -> Result<()> {
-        let timer = self.metrics.output_time.timer();
+        let timer = self.metrics.output_time.clone();
+        let _timer = timer.timer();
         let partial = self.partial(batch, &self.spec.sets[set])?;
-        timer.done();
-        self.table.merge_distinct(partial)?;
+        match self.by_table {
+            true => self.add_to_table(partial)?,
+            false => {
+                self.partials.push(partial);
+                if self.partials.are_many() {
+                    self.merge()?;
+                }
+            }
+        }
         self.metrics
             .peak_device_bytes
             .set_max(self.device.budget().peak() as usize);
-        self.table.account()
+        self.table.account(self.partials.bytes())
+    }
+
+    /// Groups that come once.
+    fn merge(&mut self) -> Result<()> {
+        let partials = self.partials.take();
+        match merged(self.device.as_ref(), &self.spec, &partials) {
+            Ok(partial) => {
+                self.partials.set_merged(partial);
+                Ok(())
+            }
+            Err(error) if error.is_out_of_device_memory() => {
+                self.by_table = true;
+                partials.into_iter().try_for_each(|p| self.add_to_table(p))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn add_to_table(&mut self, mut partial: Partial) -> Result<()> {
+        for (aggregate, states) in self.spec.aggregates.iter().zip(&mut partial.states) {
+            if !aggregate.distinct {
+                let of = std::mem::take(states);
+                *states = mergeable_states(aggregate.function, &aggregate.aggregate, of)?;
+            }
+        }
+        self.table.merge_distinct(partial)
     }
 
     fn partial(&self, batch: &DeviceBatch, set: &GroupingSet) -> Result<Partial> {
@@ -205,12 +247,11 @@ impl GroupRun {
                         .lists(&aggregate.aggregate, rows)
                         .map(|list| vec![list]);
                 }
-                let states = columns
+                columns
                     .by_ref()
                     .take(aggregate.function.folds().len())
                     .map(|state| Ok(of_its_own(device.download(state)?)))
-                    .collect::<Result<_>>()?;
-                mergeable_states(aggregate.function, &aggregate.aggregate, states)
+                    .collect()
             })
             .collect::<Result<_>>()?;
         Ok(Partial {
@@ -233,6 +274,12 @@ impl GroupRun {
             for set in 0..self.spec.sets.len() {
                 self.fold(&batch, set)?;
             }
+        }
+        if self.partials.len() > 1 {
+            self.merge()?;
+        }
+        for partial in self.partials.take() {
+            self.add_to_table(partial)?;
         }
         self.table.finish(&self.spec.schema)
     }

@@ -29,7 +29,8 @@ pub(super) struct GroupTable {
     first: Option<Partial>,
 }
 
-/// Groups that differ from one another, and partial states of each aggregate on them.
+/// Groups that differ from one another, and partial states of each aggregate on them: as the device folds them, or as
+/// DataFusion's accumulators merge them.
 #[derive(Debug)]
 pub(super) struct Partial {
     pub rows: usize,
@@ -38,7 +39,7 @@ pub(super) struct Partial {
 }
 
 impl Partial {
-    fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         let arrays = self.keys.iter().chain(self.states.iter().flatten());
         arrays.map(|array| array.get_array_memory_size()).sum()
     }
@@ -176,8 +177,8 @@ impl GroupTable {
         Ok(())
     }
 
-    /// Reserves what the table takes now.
-    pub(super) fn account(&self) -> Result<()> {
+    /// Reserves what the table takes now, and `others` bytes beside it.
+    pub(super) fn account(&self, others: usize) -> Result<()> {
         let bytes = match &self.groups {
             Groups::One(accumulators) => accumulators.iter().map(|a| a.size()).sum(),
             Groups::Many {
@@ -186,7 +187,7 @@ impl GroupTable {
             } => values.size() + accumulators.iter().map(|a| a.size()).sum::<usize>(),
         };
         let first = self.first.as_ref().map_or(0, Partial::bytes);
-        Ok(self.reservation.try_resize(bytes + first)?)
+        Ok(self.reservation.try_resize(bytes + first + others)?)
     }
 
     /// All groups: their columns, then the aggregates.

@@ -14,6 +14,7 @@ mod join_run;
 mod matrix;
 mod metrics;
 mod partial_states;
+mod partials;
 mod partitions;
 mod pieces;
 mod residual;

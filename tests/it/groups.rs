@@ -296,6 +296,16 @@ async fn rows_of_a_join_stay_on_the_device() {
     }
 }
 
+/// More groups than are left to wait: they are merged again and again.
+#[tokio::test]
+async fn many_groups_of_several_chunks() {
+    let ctx = session();
+    let sql = "SELECT count(*), sum(n), sum(m), sum(k), count(b) FROM (
+        SELECT value % 1500000 AS k, count(*) AS n, max(value * 7) AS m, avg(CASE WHEN value % 3 > 0 THEN value END) AS b
+        FROM generate_series(1, 2600000) GROUP BY value % 1500000)";
+    check(&ctx, sql, [Tuning::PLAIN].into_iter()).await;
+}
+
 /// What is not taken says why.
 #[tokio::test]
 async fn declined() {

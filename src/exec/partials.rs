@@ -1,0 +1,111 @@
+//! [`Partials`]: groups of several chunks, which are merged by grouping them again on the device.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef};
+
+use super::group_run::of_its_own;
+use super::group_table::Partial;
+use crate::device::{Column, Device};
+use crate::error::Result;
+use crate::spec::{Fold, GroupSpec};
+
+/// Rows that are not merged before there are more of them.
+const FEW_ROWS: usize = 1 << 20;
+
+/// Partial groups that wait to be merged. They are once they have twice as many rows as came out the last time, so that each
+/// row is merged a few times at most.
+#[derive(Debug, Default)]
+pub(super) struct Partials {
+    waiting: Vec<Partial>,
+    rows: usize,
+    /// Rows after the last merge.
+    merged: usize,
+}
+
+impl Partials {
+    pub(super) fn push(&mut self, partial: Partial) {
+        if partial.rows > 0 {
+            self.rows += partial.rows;
+            self.waiting.push(partial);
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    pub(super) fn are_many(&self) -> bool {
+        self.len() > 1 && self.rows >= FEW_ROWS.max(2 * self.merged)
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.waiting.iter().map(Partial::bytes).sum()
+    }
+
+    pub(super) fn take(&mut self) -> Vec<Partial> {
+        self.rows = 0;
+        std::mem::take(&mut self.waiting)
+    }
+
+    pub(super) fn set_merged(&mut self, partial: Partial) {
+        self.merged = partial.rows;
+        self.push(partial);
+    }
+}
+
+/// How states of a fold are folded to one.
+fn of_states(fold: Fold) -> Fold {
+    match fold {
+        Fold::Count => Fold::Sum,
+        same => same,
+    }
+}
+
+/// The groups of all `partials`, each of which has some, with the states that the device folded.
+pub(super) fn merged(
+    device: &dyn Device,
+    spec: &GroupSpec,
+    partials: &[Partial],
+) -> Result<Partial> {
+    let upload = |of: &dyn Fn(&Partial) -> &ArrayRef| -> Result<Arc<Column>> {
+        let parts: Vec<ArrayRef> = partials.iter().map(|p| Arc::clone(of(p))).collect();
+        device.upload(&parts)
+    };
+    let keys: Vec<Arc<Column>> = (0..spec.key_columns())
+        .map(|i| upload(&|partial| &partial.keys[i]))
+        .collect::<Result<_>>()?;
+    let mut states = vec![];
+    for (i, aggregate) in spec.aggregates.iter().enumerate() {
+        for (k, fold) in aggregate.function.folds().iter().enumerate() {
+            let column = upload(&|partial| &partial.states[i][k])?;
+            states.push((of_states(*fold), column));
+        }
+    }
+    let rows = partials.iter().map(|partial| partial.rows).sum();
+    let key_columns: Vec<&Column> = keys.iter().map(AsRef::as_ref).collect();
+    let folds: Vec<(Fold, Option<&Column>)> = states
+        .iter()
+        .map(|(fold, column)| (*fold, Some(column.as_ref())))
+        .collect();
+    let groups = device.aggregate(rows, &key_columns, &folds)?;
+    let down = |column: &Column| Ok(of_its_own(device.download(column)?));
+    let keys: Vec<ArrayRef> = key_columns
+        .iter()
+        .map(|key| down(&device.gather(key, &groups.firsts)?))
+        .collect::<Result<_>>()?;
+    let mut folded = groups.states.iter();
+    let states = spec
+        .aggregates
+        .iter()
+        .map(|aggregate| {
+            let folds = aggregate.function.folds().len();
+            folded.by_ref().take(folds).map(down).collect()
+        })
+        .collect::<Result<_>>()?;
+    Ok(Partial {
+        rows: keys.first().map_or(0, |key| key.len()),
+        keys,
+        states,
+    })
+}
