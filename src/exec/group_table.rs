@@ -212,6 +212,10 @@ impl GroupTable {
                         }
                         (first.rows, first.keys)
                     }
+                    // Accumulators of one group each have nothing to say then.
+                    None if values.is_empty() => {
+                        return Ok(RecordBatch::new_empty(Arc::clone(schema)));
+                    }
                     None => (values.len(), values.emit(EmitTo::All)?),
                 };
                 for accumulator in accumulators {

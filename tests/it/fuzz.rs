@@ -1,6 +1,8 @@
-//! Random tables, conditions, join types and options: forced and stock give the same rows.
+//! Random tables, conditions, join types, aggregates and options: forced and stock give the same rows.
 //!
 //! 200 cases, or as many as `PROPTEST_CASES` says; always the same ones, so that a failure can be had again.
+
+mod groups;
 
 use std::sync::Arc;
 
@@ -220,8 +222,12 @@ impl Case {
     }
 }
 
-#[test]
-fn random_joins() {
+/// Runs cases, of which more than half must be offloaded.
+fn run_cases<C, F>(strategy: impl Strategy<Value = C>, run: impl Fn(C) -> F)
+where
+    C: std::fmt::Debug,
+    F: Future<Output = Result<bool, String>>,
+{
     let cases = std::env::var("PROPTEST_CASES")
         .ok()
         .and_then(|cases| cases.parse().ok())
@@ -238,8 +244,8 @@ fn random_joins() {
         .build()
         .unwrap();
     let offloaded = std::cell::Cell::new(0);
-    let result = TestRunner::new_with_rng(config, rng).run(&case(), |case| {
-        let taken = runtime.block_on(case.run()).map_err(TestCaseError::fail)?;
+    let result = TestRunner::new_with_rng(config, rng).run(&strategy, |case| {
+        let taken = runtime.block_on(run(case)).map_err(TestCaseError::fail)?;
         offloaded.set(offloaded.get() + u32::from(taken));
         Ok(())
     });
@@ -249,4 +255,9 @@ fn random_joins() {
     let offloaded = offloaded.get();
     println!("{offloaded} of {cases} cases were offloaded");
     assert!(offloaded > cases / 2, "{offloaded} of {cases}");
+}
+
+#[test]
+fn random_joins() {
+    run_cases(case(), |case| async move { case.run().await });
 }
