@@ -130,7 +130,9 @@ impl Driver {
             }
             run = blocking(&metrics, run, AggregateRun::step).await?.0;
         }
-        let (_run, batch) = blocking(&metrics, run, AggregateRun::finish).await?;
+        let (run, batch) = blocking(&metrics, run, AggregateRun::finish).await?;
+        // What it reserved is the batch now.
+        drop(run);
         output.try_grow(batch.get_array_memory_size())?;
         metrics.baseline.record_output(batch.num_rows());
         metrics.baseline.done();

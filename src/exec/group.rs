@@ -141,7 +141,9 @@ impl Driver {
                 }
             }
         }
-        let (_run, batch) = blocking(&metrics, run, GroupRun::finish).await?;
+        let (run, batch) = blocking(&metrics, run, GroupRun::finish).await?;
+        // What it reserved is the batch now.
+        drop(run);
         output.try_grow(batch.get_array_memory_size())?;
         metrics.baseline.record_output(batch.num_rows());
         metrics.baseline.done();
