@@ -23,7 +23,7 @@ use crate::column::DeviceBatch;
 use crate::device::{Column, Device, Need};
 use crate::error::{BowtieError, Result};
 use crate::spec::{Fold, GroupSpec, GroupingSet};
-use crate::stream::StagedChunk;
+use crate::stream::{StagedChunk, has_small_dictionary};
 
 pub(super) struct GroupRun {
     spec: Arc<GroupSpec>,
@@ -32,8 +32,8 @@ pub(super) struct GroupRun {
     /// Groups of what came so far, of which some may come more than once.
     partials: Partials,
     table: GroupTable,
-    /// Whether groups are merged by the table: where there is no room to group them again, of lists of distinct values, and where
-    /// there is one group.
+    /// Whether groups are merged by the table: where there is no room to group them again, of lists of distinct values, of
+    /// dictionaries whose keys may not tell the values of several chunks apart, and where there is one group.
     by_table: bool,
     metrics: DeviceMetrics,
 }
@@ -46,14 +46,15 @@ impl GroupRun {
         metrics: DeviceMetrics,
     ) -> Result<Self> {
         let mut needed = vec![Need::Never; spec.input.columns()];
-        let arguments = spec.aggregates.iter().filter_map(|a| a.argument);
-        for column in spec.keys.iter().copied().chain(arguments) {
+        for column in reads(&spec) {
             needed[column] = Need::Now;
         }
         let aggregates = spec.aggregates.iter().map(|a| &a.aggregate);
         let table = GroupTable::new(&spec.schema, spec.key_columns(), aggregates, reservation)?;
         Ok(Self {
-            by_table: spec.key_columns() == 0 || spec.aggregates.iter().any(|a| a.distinct),
+            by_table: spec.key_columns() == 0
+                || spec.aggregates.iter().any(|a| a.distinct)
+                || reads(&spec).any(|column| has_small_dictionary(spec.input.data_type(column))),
             partials: Partials::default(),
             spec,
             device,
@@ -283,6 +284,12 @@ impl GroupRun {
         }
         self.table.finish(&self.spec.schema)
     }
+}
+
+/// Columns of keys and arguments.
+fn reads(spec: &GroupSpec) -> impl Iterator<Item = usize> {
+    let arguments = spec.aggregates.iter().filter_map(|a| a.argument);
+    spec.keys.iter().copied().chain(arguments)
 }
 
 /// Views that share no bytes with others: those of a few groups would keep a whole chunk's.

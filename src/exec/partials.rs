@@ -7,7 +7,7 @@ use arrow::array::{Array, ArrayRef};
 use super::group_run::of_its_own;
 use super::group_table::Partial;
 use crate::device::{Column, Device};
-use crate::error::Result;
+use crate::error::{BowtieError, Result};
 use crate::spec::{Fold, GroupSpec};
 
 /// Rows that are not merged before there are more of them.
@@ -54,6 +54,9 @@ impl Partials {
     }
 }
 
+/// Bytes of a column of variable width that are copied together: Arrow's 32-bit offsets hold twice as many.
+const MOST_BYTES: usize = 1 << 30;
+
 /// How states of a fold are folded to one.
 fn of_states(fold: Fold) -> Fold {
     match fold {
@@ -70,6 +73,15 @@ pub(super) fn merged(
 ) -> Result<Partial> {
     let upload = |of: &dyn Fn(&Partial) -> &ArrayRef| -> Result<Arc<Column>> {
         let parts: Vec<ArrayRef> = partials.iter().map(|p| Arc::clone(of(p))).collect();
+        let bytes: usize = parts.iter().map(|part| part.get_array_memory_size()).sum();
+        if parts[0].data_type().primitive_width().is_none() && bytes > MOST_BYTES {
+            return Err(BowtieError::OutOfDeviceMemory {
+                what: "one column of groups together",
+                requested: bytes as u64,
+                in_use: 0,
+                limit: MOST_BYTES as u64,
+            });
+        }
         device.upload(&parts)
     };
     let keys: Vec<Arc<Column>> = (0..spec.key_columns())

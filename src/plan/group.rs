@@ -45,6 +45,9 @@ pub(super) fn group_source(plan: &Arc<dyn ExecutionPlan>) -> Option<GroupSource<
     Some(GroupSource { top, bottom })
 }
 
+/// A grouping id has 64 bits: one for each key, and the others number equal sets.
+const MOST_KEYS_OF_SETS: usize = 48;
+
 /// Where an expression over the rows that an aggregation reads is found among the columns of its input.
 type Find<'a> = dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<usize, Refusal> + 'a;
 
@@ -109,6 +112,12 @@ fn spec_of(source: &GroupSource<'_>, find: &mut Find<'_>) -> Result<GroupSpec, R
         return Err(Decline("the aggregation carries a limit".into()).into());
     }
     let group_by = source.bottom.group_expr();
+    if group_by.has_grouping_set() && group_by.expr().len() > MOST_KEYS_OF_SETS {
+        return Err(Decline(format!(
+            "its grouping sets are of more than {MOST_KEYS_OF_SETS} keys"
+        ))
+        .into());
+    }
     let (mut keys, mut group_display) = (vec![], vec![]);
     for (expression, name) in group_by.expr() {
         let data_type = expression.data_type(&input.schema())?;

@@ -4,8 +4,12 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, Int32RunArray, Int64Array, RecordBatch};
-use arrow::datatypes::DataType;
+use arrow::array::{
+    Array, ArrayRef, DictionaryArray, Int8Array, Int32RunArray, Int64Array, RecordBatch,
+    StringArray,
+};
+use arrow::datatypes::{DataType, Int8Type};
+use datafusion::datasource::MemTable;
 use datafusion::prelude::SessionContext;
 
 use crate::answer::{forced, similar_rows, stock};
@@ -213,7 +217,8 @@ async fn overflow_and_failures() {
 async fn distinct_values() {
     let ctx = session();
     let aggregates = "count(DISTINCT a), count(DISTINCT t), sum(DISTINCT b), count(*), sum(a), count(a, t), count(DISTINCT g), \
-        count(DISTINCT b) FILTER (WHERE a > 7), sum(DISTINCT CAST(b AS DECIMAL(9, 1))), count(DISTINCT CAST(a AS DECIMAL(30, 2)))";
+        count(DISTINCT b) FILTER (WHERE a > 7), sum(DISTINCT CAST(b AS DECIMAL(9, 1))), count(DISTINCT CAST(a AS DECIMAL(30, 2))), \
+        bit_xor(DISTINCT b), avg(DISTINCT CAST(b AS DECIMAL(9, 1)))";
     for (seed, rows) in [0, 1, 40, 300].into_iter().enumerate() {
         register(&ctx, "r", &mixed_table(rows, 0.3, seed as u64));
         for (turn, group) in ["", "g", "t, b", "c", "ROLLUP (g, b)"].iter().enumerate() {
@@ -304,6 +309,36 @@ async fn many_groups_of_several_chunks() {
         SELECT value % 1500000 AS k, count(*) AS n, max(value * 7) AS m, avg(CASE WHEN value % 3 > 0 THEN value END) AS b
         FROM generate_series(1, 2600000) GROUP BY value % 1500000)";
     check(&ctx, sql, [Tuning::PLAIN].into_iter()).await;
+}
+
+/// Dictionaries of several chunks, whose values together are more than their keys can tell apart.
+#[tokio::test]
+async fn small_dictionaries_of_several_chunks() {
+    let ctx = session();
+    let batches: Vec<RecordBatch> = (0..6)
+        .map(|piece| {
+            let values = (0..100).map(|i| format!("value {}", piece * 80 + i));
+            let values: StringArray = values.map(Some).collect();
+            let keys: Int8Array = (0..100).map(|i| (i % 9 > 0).then_some(i as i8)).collect();
+            let k = DictionaryArray::<Int8Type>::new(keys, Arc::new(values));
+            let ids = Int64Array::from_iter_values(piece * 100..piece * 100 + 100);
+            RecordBatch::try_from_iter([
+                ("k", Arc::new(k) as ArrayRef),
+                ("id", Arc::new(ids) as ArrayRef),
+            ])
+            .unwrap()
+        })
+        .collect();
+    let table = MemTable::try_new(batches[0].schema(), vec![batches]).unwrap();
+    ctx.register_table("d", Arc::new(table)).unwrap();
+    // Among so many values neither DataFusion nor bowtie can make one dictionary of all; of a group they can.
+    for sql in [
+        "SELECT k, count(*), sum(id) FROM d GROUP BY k",
+        "SELECT id % 7 AS m, min(k), max(k), count(k) FROM d GROUP BY id % 7",
+        "SELECT CAST(k AS VARCHAR) AS t, count(*) FROM d GROUP BY CAST(k AS VARCHAR)",
+    ] {
+        is_taken(&ctx, sql, tunings(0, 8)).await;
+    }
 }
 
 /// What is not taken says why.

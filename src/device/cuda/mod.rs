@@ -27,6 +27,7 @@ mod fold;
 mod gpu;
 mod group_fold;
 mod group_ids;
+mod group_places;
 mod groups;
 mod key_column;
 mod key_words;
