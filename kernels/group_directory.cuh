@@ -15,7 +15,7 @@ constexpr u32 CLAIMS = 64;
 constexpr u32 MAX_TEAMS = 32;
 
 struct Directory {
-    // All bits set before the first launch. u32 keys: `slots` of 8 bytes; u64 keys and tuples: `slots + 1` of 16.
+    // All bits set before the first launch: `slots + 1` of 16 bytes.
     void* entries;
     // By group: its key; for tuples the row of one of its members.
     void* keys;
@@ -64,71 +64,6 @@ __device__ __forceinline__ u32 number_key(const Directory& directory, Key key) {
 __device__ __forceinline__ u32 group_or_none(u32 number) {
     return number == OVER ? NO_GROUP : number;
 }
-
-// Keys of 32 bits: a slot is the key and, below it, its number. Of the key with all bits set no number is UNNUMBERED, so that
-// it differs from an empty slot.
-struct Slots32 {
-    using Key = u32;
-    using Entry = u64;
-    static constexpr u64 EMPTY = ~0ull;
-
-    static __device__ __forceinline__ u32 home(const Directory& directory, u32, u32 hash) {
-        return home_of(hash, directory.slots);
-    }
-
-    static __device__ __forceinline__ Entry peek(const Directory& directory, u32 slot) {
-        return __ldca(static_cast<const u64*>(directory.entries) + slot);
-    }
-
-    // The key's group where this entry says it, else UNNUMBERED.
-    static __device__ __forceinline__ u32 number_in(Entry entry, u32 key) {
-        return (u32)(entry >> 32) == key && (u32)entry < OVER ? (u32)entry : UNNUMBERED;
-    }
-
-    // The key's group, a new one if need be, or NO_GROUP when there are too many.
-    static __device__ __noinline__ u32 group_of(const Directory directory, u32 key, u32 hash) {
-        u64* const entries = static_cast<u64*>(directory.entries);
-        u32 slot = home_of(hash, directory.slots);
-        for (u32 probes = 0; probes < directory.slots; probes++) {
-            u64 entry = __ldcg(entries + slot);
-            if (entry == EMPTY) {
-                if (is_full(directory)) {
-                    return NO_GROUP;
-                }
-                entry = atomicCAS(entries + slot, EMPTY, (u64)key << 32 | PENDING);
-                if (entry == EMPTY) {
-                    const u32 number = number_key(directory, key);
-                    __stcg(entries + slot, (u64)key << 32 | number);
-                    return group_or_none(number);
-                }
-            }
-            if ((u32)(entry >> 32) == key) {
-                while ((u32)entry == PENDING) {
-                    entry = look_now(entries + slot);
-                }
-                return group_or_none((u32)entry);
-            }
-            slot = slot + 1 < directory.slots ? slot + 1 : 0;
-        }
-        return NO_GROUP;
-    }
-
-    // The key's group if it has one; no launch adds any meanwhile.
-    static __device__ __forceinline__ u32 find(const Directory& directory, u32 key, u32 hash) {
-        u32 slot = home_of(hash, directory.slots);
-        for (u32 probes = 0; probes < directory.slots; probes++) {
-            const u64 entry = peek(directory, slot);
-            if (entry == EMPTY) {
-                return NO_GROUP;
-            }
-            if ((u32)(entry >> 32) == key) {
-                return (u32)entry;
-            }
-            slot = slot + 1 < directory.slots ? slot + 1 : 0;
-        }
-        return NO_GROUP;
-    }
-};
 
 struct alignas(16) Slot64 {
     u64 key;
@@ -191,21 +126,6 @@ struct Slots64 {
             }
             if (found == key) {
                 return group_or_none(wait_for_number(entries + slot));
-            }
-            slot = slot + 1 < directory.slots ? slot + 1 : 0;
-        }
-        return NO_GROUP;
-    }
-
-    static __device__ __forceinline__ u32 find(const Directory& directory, u64 key, u32 hash) {
-        u32 slot = home(directory, key, hash);
-        for (u32 probes = 0; probes < directory.slots; probes++) {
-            const Entry entry = peek(directory, slot);
-            if (entry.x == key) {
-                return (u32)entry.y == UNNUMBERED ? NO_GROUP : (u32)entry.y;
-            }
-            if (entry.x == EMPTY) {
-                return NO_GROUP;
             }
             slot = slot + 1 < directory.slots ? slot + 1 : 0;
         }

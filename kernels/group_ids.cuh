@@ -62,21 +62,3 @@ __device__ __forceinline__ u32 group_of_tuple(const Directory& directory, const 
     }
     return NO_GROUP;
 }
-
-// The group of tuple `i` of `searching` among those of `tuples`, if it has one.
-__device__ __forceinline__ u32 find_tuple(const Directory& directory, const Words& tuples, const Words& searching, u32 i) {
-    const Slot64* const entries = static_cast<const Slot64*>(directory.entries);
-    const u64 hash = searching.hash(i);
-    u32 slot = home_of((u32)hash, directory.slots);
-    for (u32 probes = 0; probes < directory.slots; probes++) {
-        const u64 found = __ldg(&entries[slot].key);
-        if (found == NO_TUPLE) {
-            return NO_GROUP;
-        }
-        if (have_one_tag(found, hash) && are_equal(tuples, (u32)found, searching, i)) {
-            return entries[slot].number;
-        }
-        slot = slot + 1 < directory.slots ? slot + 1 : 0;
-    }
-    return NO_GROUP;
-}
