@@ -34,3 +34,26 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     rows_bits_of_groups(const u32* __restrict__ groups, u32 n, u32* __restrict__ out_bits) {
     each_word(n, [=](u32 i) { return groups[i] != NO_GROUP; }, [=](u32 w, u32 word) { out_bits[w] = word; });
 }
+
+// Writes the `n` bits of a bitmap to another one, which is zero there, from bit `at` on; a bitmap that is not there has all bits
+// set. Bound: two words for 32 rows. Blocks of 256, a block takes 1024 words of the input; `out` must be zeroed first.
+extern "C" __global__ void __launch_bounds__(BLOCK)
+    rows_bits_place(const u32* __restrict__ in, u32 n, u32 at, u32* __restrict__ out) {
+    const u32 words = (n + 31) / 32;
+    const u32 shift = at % 32;
+    each_row(
+        words, [=](u32 w) { return in == nullptr ? ALL_LANES : in[w]; },
+        [=](u32 w, u32 word) {
+            const u32 used = w + 1 < words ? ALL_LANES : ALL_LANES >> (words * 32 - n);
+            const u32 bits = word & used;
+            const u32 low = bits << shift;
+            const u32 high = shift == 0 ? 0 : bits >> (32 - shift);
+            // Neighbouring words of the input share a word of the output, at the ends with other bitmaps.
+            if (low != 0) {
+                atomicOr(&out[at / 32 + w], low);
+            }
+            if (high != 0) {
+                atomicOr(&out[at / 32 + w + 1], high);
+            }
+        });
+}

@@ -48,6 +48,14 @@ impl DeviceBatch {
         Ok(Self::new(rows, columns))
     }
 
+    /// Some of its columns, in this order.
+    pub(crate) fn select(&self, columns: &[usize]) -> Self {
+        let columns = columns
+            .iter()
+            .map(|i| self.columns.get(*i).cloned().flatten());
+        Self::new(self.rows, columns.collect())
+    }
+
     /// What is done from now on sees the columns.
     pub(crate) fn receive(self, device: &dyn Device) -> Result<Self> {
         for column in self.columns.iter().flatten() {

@@ -157,6 +157,9 @@ pub(crate) trait Device: Debug + Send + Sync {
     /// `column[rows[i]]` at place `i`.
     fn gather(&self, column: &Column, rows: &Buffer<u32>) -> Result<Column>;
 
+    /// The rows of all `parts` together, one after the other: at least one part, and all of one type.
+    fn concat(&self, parts: &[&Column]) -> Result<Column>;
+
     /// `column[0 .. rows]` set to NULL.
     fn nulls(&self, data_type: &DataType, rows: usize) -> Result<Column>;
 

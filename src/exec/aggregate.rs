@@ -18,14 +18,13 @@ use futures::{FutureExt, StreamExt};
 
 use super::aggregate_run::AggregateRun;
 use super::ahead::Ahead;
+use super::input::{InputStream, inputs};
 use super::join::{fmt_join, fmt_join_tree, gather};
 use super::metrics::DeviceMetrics;
-use super::{
-    CancelOnDrop, DeviceChunk, DeviceExec, DeviceStream, as_device, blocking, device_only, exactly,
-};
+use super::{DeviceChunk, DeviceExec, DeviceStream, blocking, device_only, exactly};
 use crate::device::Device;
 use crate::spec::JoinAggregateSpec;
-use crate::stream::StagedChunk;
+use crate::stream::{Role, StagedChunk};
 
 /// Computes COUNT, SUM, AVG, MIN and MAX over a join, grouped by nothing or by columns of one side (\[T\] section 4).
 ///
@@ -94,12 +93,11 @@ impl DisplayAs for BowtieJoinAggregateExec {
 
 /// Everything an execution holds.
 struct Driver {
-    left: Option<DeviceStream>,
-    right: DeviceStream,
+    left: Option<InputStream>,
+    right: InputStream,
     spec: Arc<JoinAggregateSpec>,
     device: Arc<dyn Device>,
     context: Arc<TaskContext>,
-    _cancel: CancelOnDrop,
     metrics: DeviceMetrics,
 }
 
@@ -141,16 +139,20 @@ impl Driver {
 }
 
 impl DeviceExec for BowtieJoinAggregateExec {
-    fn execute_device(&self, context: Arc<TaskContext>) -> Result<DeviceStream> {
-        let cancel = CancelOnDrop::default();
+    fn device(&self) -> &Arc<dyn Device> {
+        &self.device
+    }
+
+    fn execute_on(
+        &self,
+        device: Arc<dyn Device>,
+        context: Arc<TaskContext>,
+    ) -> Result<DeviceStream> {
         let driver = Driver {
-            left: Some(as_device(&self.left)?.execute_device(Arc::clone(&context))?),
-            right: as_device(&self.right)?.execute_device(Arc::clone(&context))?,
+            left: Some(inputs(&self.left, &device, Role::Left, &context)?),
+            right: inputs(&self.right, &device, Role::Right, &context)?,
             spec: Arc::clone(&self.spec),
-            device: self
-                .device
-                .attach(self.device.budget().child(), Arc::clone(&cancel.0))?,
-            _cancel: cancel,
+            device,
             context,
             metrics: DeviceMetrics::new(&self.metrics),
         };

@@ -19,6 +19,7 @@ use parking_lot::Mutex;
 use super::aggregate_ways::Way;
 use super::ahead::Arriving;
 use super::group_table::{GroupTable, group_columns};
+use super::input::InputChunk;
 use super::matrix::{Matrix, NeededColumns, SearchedTile};
 use super::metrics::DeviceMetrics;
 use super::partial_states::{PairValues, SideStates};
@@ -26,7 +27,6 @@ use super::pieces::PieceSize;
 use crate::device::{Buffer, Device, Flags, Lease, Need};
 use crate::error::{BowtieError, Result};
 use crate::spec::{GroupSide, JoinAggregateSpec, Side};
-use crate::stream::StagedChunk;
 
 #[derive(Debug)]
 enum State {
@@ -66,7 +66,7 @@ impl AggregateRun {
     pub(super) fn new(
         device: Arc<dyn Device>,
         spec: Arc<JoinAggregateSpec>,
-        left: Vec<StagedChunk>,
+        left: Vec<InputChunk>,
         reservation: MemoryReservation,
         metrics: DeviceMetrics,
     ) -> Result<Self> {

@@ -7,28 +7,27 @@ use datafusion::error::{DataFusionError, Result};
 use futures::{StreamExt, TryStreamExt, stream};
 use tokio::sync::mpsc;
 
-use super::DeviceStream;
-use super::join::staged;
+use super::input::{InputChunk, InputStream};
 use super::metrics::DeviceMetrics;
 use crate::column::DeviceBatch;
 use crate::device::{Device, Need};
-use crate::stream::{ChunkLimits, StagedChunk};
+use crate::stream::ChunkLimits;
 
 /// A chunk, and its needed columns on their way to the device, if there was room for them.
 #[derive(Debug)]
 pub(super) struct Arriving {
-    pub chunk: StagedChunk,
+    pub chunk: InputChunk,
     pub uploaded: Option<DeviceBatch>,
 }
 
 /// A chunk is sent ahead if so many of its kind would fit half of the budget: what it takes must not shorten the tile at hand.
 const AHEAD_SHARE: u64 = 8;
 
-type Reading = SpawnedTask<Result<Option<(Arriving, DeviceStream)>>>;
+type Reading = SpawnedTask<Result<Option<(Arriving, InputStream)>>>;
 
 /// Reads one chunk ahead.
 pub(super) struct Ahead {
-    chunks: Option<DeviceStream>,
+    chunks: Option<InputStream>,
     reading: Option<Reading>,
     upload: Upload,
 }
@@ -44,7 +43,7 @@ struct Upload {
 impl Ahead {
     /// Of `chunks` the columns that are needed at once are uploaded; where that takes long, the next one is read meanwhile.
     pub(super) fn new(
-        chunks: DeviceStream,
+        chunks: InputStream,
         device: Arc<dyn Device>,
         needed: &[Need],
         metrics: DeviceMetrics,
@@ -75,7 +74,6 @@ impl Ahead {
             let Some(chunk) = chunks.try_next().await? else {
                 return Ok(None);
             };
-            let chunk = staged(chunk)?;
             let arriving = SpawnedTask::spawn_blocking(move || upload.start(chunk))
                 .join_unwind()
                 .await
@@ -104,7 +102,7 @@ impl Ahead {
 }
 
 /// The same chunks, read on a task of their own, which ends with the stream.
-fn beside(mut chunks: DeviceStream) -> DeviceStream {
+fn beside(mut chunks: InputStream) -> InputStream {
     let (sender, receiver) = mpsc::channel(1);
     let task = SpawnedTask::spawn(async move {
         while let Some(chunk) = chunks.next().await {
@@ -135,7 +133,14 @@ fn beside(mut chunks: DeviceStream) -> DeviceStream {
 }
 
 impl Upload {
-    fn start(&self, chunk: StagedChunk) -> crate::error::Result<Arriving> {
+    fn start(&self, chunk: InputChunk) -> crate::error::Result<Arriving> {
+        let InputChunk::Staged(staged) = &chunk else {
+            // It is there.
+            return Ok(Arriving {
+                chunk,
+                uploaded: None,
+            });
+        };
         let mut bytes = 0;
         for (column, needed) in self.needed.iter().enumerate() {
             if needed.is_now() {
@@ -153,7 +158,7 @@ impl Upload {
         }
         let _timer = self.metrics.upload_time.timer();
         let rows = 0..chunk.rows();
-        let uploaded = match chunk.upload_ahead(self.device.as_ref(), &rows, &self.needed) {
+        let uploaded = match staged.upload_ahead(self.device.as_ref(), &rows, &self.needed) {
             Ok(batch) => {
                 self.metrics.uploaded_bytes.add(batch.bytes() as usize);
                 Some(batch)

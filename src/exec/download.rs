@@ -57,6 +57,15 @@ impl BowtieDownloadExec {
         }
     }
 
+    /// The device node whose rows it brings down.
+    pub(crate) fn input(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.input
+    }
+
+    pub(crate) fn device(&self) -> &Arc<dyn Device> {
+        &self.device
+    }
+
     /// The join that it downloads, when it is one.
     fn join(&self) -> Option<&BowtieJoinExec> {
         self.input.downcast_ref::<BowtieJoinExec>()

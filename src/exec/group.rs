@@ -5,25 +5,23 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::error::{DataFusionError, Result};
+use datafusion::error::Result;
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
-use futures::{FutureExt, StreamExt, TryStreamExt};
+use futures::{FutureExt, StreamExt};
 
 use super::ahead::Ahead;
 use super::group_run::GroupRun;
+use super::input::{InputStream, inputs};
 use super::metrics::DeviceMetrics;
-use super::{
-    BowtieUploadExec, CancelOnDrop, DeviceChunk, DeviceExec, DeviceStream, as_device, blocking,
-    device_only, exactly,
-};
+use super::{DeviceChunk, DeviceExec, DeviceStream, blocking, device_only, exactly};
 use crate::device::Device;
 use crate::spec::GroupSpec;
-use crate::stream::StagedChunk;
+use crate::stream::{Role, StagedChunk};
 
 /// Groups rows, and folds the values of each group (\[W\] section 3.2): COUNT, SUM, AVG, MIN, MAX, BOOL_AND, BOOL_OR,
 /// BIT_AND, BIT_OR and BIT_XOR, by columns of any orderable type, by grouping sets, or over all rows.
@@ -92,20 +90,12 @@ impl DisplayAs for BowtieAggregateExec {
     }
 }
 
-enum Input {
-    /// Chunks on the host.
-    Uploads(DeviceStream),
-    /// Rows on the device, in the order of its queue.
-    Rows(DeviceStream),
-}
-
 /// Everything an execution holds.
 struct Driver {
-    input: Input,
+    input: InputStream,
     spec: Arc<GroupSpec>,
     device: Arc<dyn Device>,
     context: Arc<TaskContext>,
-    _cancel: CancelOnDrop,
     metrics: DeviceMetrics,
 }
 
@@ -118,28 +108,10 @@ impl Driver {
         let output = reservation("BowtieAggregate[output]");
         let device = Arc::clone(&self.device);
         let mut run = GroupRun::new(device, Arc::clone(&self.spec), groups, metrics.clone())?;
-        match self.input {
-            Input::Uploads(chunks) => {
-                let device = Arc::clone(&self.device);
-                let mut chunks = Ahead::new(chunks, device, run.needed(), metrics.clone());
-                while let Some(arriving) = chunks.next().await? {
-                    run = blocking(&metrics, run, |run| run.push(arriving)).await?.0;
-                }
-            }
-            Input::Rows(mut chunks) => {
-                while let Some(chunk) = chunks.try_next().await? {
-                    let batch = match chunk {
-                        DeviceChunk::Resident(batch) => batch,
-                        DeviceChunk::Staged(_) | DeviceChunk::Runs(_) => {
-                            return Err(DataFusionError::Internal(
-                                "bowtie: rows of a join that stay on the device do not".into(),
-                            ));
-                        }
-                    };
-                    let step = move |run: &mut GroupRun| run.push_resident(&batch);
-                    run = blocking(&metrics, run, step).await?.0;
-                }
-            }
+        let device = Arc::clone(&self.device);
+        let mut chunks = Ahead::new(self.input, device, run.needed(), metrics.clone());
+        while let Some(arriving) = chunks.next().await? {
+            run = blocking(&metrics, run, |run| run.push(arriving)).await?.0;
         }
         let (run, batch) = blocking(&metrics, run, GroupRun::finish).await?;
         // What it reserved is the batch now.
@@ -152,21 +124,19 @@ impl Driver {
 }
 
 impl DeviceExec for BowtieAggregateExec {
-    fn execute_device(&self, context: Arc<TaskContext>) -> Result<DeviceStream> {
-        let cancel = CancelOnDrop::default();
-        let device = self
-            .device
-            .attach(self.device.budget().child(), Arc::clone(&cancel.0))?;
-        let input = as_device(&self.input)?;
-        let input = match self.input.is::<BowtieUploadExec>() {
-            true => Input::Uploads(input.execute_device(Arc::clone(&context))?),
-            false => Input::Rows(input.execute_on(Arc::clone(&device), Arc::clone(&context))?),
-        };
+    fn device(&self) -> &Arc<dyn Device> {
+        &self.device
+    }
+
+    fn execute_on(
+        &self,
+        device: Arc<dyn Device>,
+        context: Arc<TaskContext>,
+    ) -> Result<DeviceStream> {
         let driver = Driver {
-            input,
+            input: inputs(&self.input, &device, Role::Grouped, &context)?,
             spec: Arc::clone(&self.spec),
             device,
-            _cancel: cancel,
             context,
             metrics: DeviceMetrics::new(&self.metrics),
         };

@@ -16,6 +16,7 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use super::ahead::Arriving;
 use super::distinct::DistinctValues;
 use super::group_table::{GroupTable, Partial};
+use super::input::InputChunk;
 use super::metrics::DeviceMetrics;
 use super::partial_states::mergeable_states;
 use super::partials::{Partials, merged};
@@ -23,7 +24,7 @@ use crate::column::DeviceBatch;
 use crate::device::{Column, Device, Need};
 use crate::error::{BowtieError, Result};
 use crate::spec::{Fold, GroupSpec, GroupingSet};
-use crate::stream::{StagedChunk, has_small_dictionary};
+use crate::stream::has_small_dictionary;
 
 pub(super) struct GroupRun {
     spec: Arc<GroupSpec>,
@@ -71,8 +72,11 @@ impl GroupRun {
 
     /// Rows of a chunk. What grouping set by grouping set had room is merged: where one had none, its rows come again in halves.
     pub(super) fn push(&mut self, arriving: Arriving) -> Result<()> {
-        let Arriving { chunk, uploaded } = arriving;
-        if let Some((_, error)) = chunk.failures.first() {
+        let Arriving {
+            mut chunk,
+            uploaded,
+        } = arriving;
+        if let Some((_, error)) = chunk.failures().first() {
             return Err(BowtieError::DataFusion(Arc::clone(error)));
         }
         self.metrics.chunks.add(1);
@@ -89,30 +93,28 @@ impl GroupRun {
             }
             // The halves need its room.
             whole = None;
+            if chunk.evict()
+                && self
+                    .or_no_room(|run| run.upload_and_fold(&chunk, &rows, set))?
+                    .is_some()
+            {
+                continue;
+            }
             self.halves(rows.clone(), &mut |run, rows| {
-                let batch = run.upload(&chunk, &rows)?;
-                run.fold(&batch, set)
+                run.upload_and_fold(&chunk, &rows, set)
             })?;
         }
         Ok(())
     }
 
-    /// Rows that lie on the device.
-    pub(super) fn push_resident(&mut self, batch: &DeviceBatch) -> Result<()> {
-        self.metrics.chunks.add(1);
-        for set in 0..self.spec.sets.len() {
-            if self.or_no_room(|run| run.fold(batch, set))?.is_none() {
-                self.halves(0..batch.rows(), &mut |run, rows| {
-                    let kept = run.device.sequence(rows.start as u32, rows.len())?;
-                    let column = |i| run.device.gather(batch.column(i)?, &kept);
-                    let columns = (0..run.spec.input.columns())
-                        .map(|i| Ok(Some(Arc::new(column(i)?))))
-                        .collect::<Result<_>>()?;
-                    run.fold(&DeviceBatch::new(rows.len(), columns), set)
-                })?;
-            }
-        }
-        Ok(())
+    fn upload_and_fold(
+        &mut self,
+        chunk: &InputChunk,
+        rows: &Range<usize>,
+        set: usize,
+    ) -> Result<()> {
+        let batch = self.upload(chunk, rows)?;
+        self.fold(&batch, set)
     }
 
     /// `None` when a lease was refused.
@@ -142,11 +144,8 @@ impl GroupRun {
         Ok(())
     }
 
-    fn upload(&mut self, chunk: &StagedChunk, rows: &Range<usize>) -> Result<DeviceBatch> {
-        let _timer = self.metrics.upload_time.timer();
-        let batch = chunk.upload(self.device.as_ref(), rows, &self.needed)?;
-        self.metrics.uploaded_bytes.add(batch.bytes() as usize);
-        Ok(batch)
+    fn upload(&self, chunk: &InputChunk, rows: &Range<usize>) -> Result<DeviceBatch> {
+        chunk.upload(self.device.as_ref(), rows, &self.needed, &self.metrics)
     }
 
     /// Groups a batch by grouping set `set`, and merges its groups.

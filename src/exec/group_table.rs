@@ -14,10 +14,10 @@ use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_plan::aggregates::group_values::{GroupValues, new_group_values};
 use datafusion::physical_plan::aggregates::order::GroupOrdering;
 
+use super::input::InputChunk;
 use crate::device::{Device, Flags};
 use crate::error::Result;
 use crate::spec::{JoinAggregateSpec, Side};
-use crate::stream::StagedChunk;
 
 /// Rows without a partner that are merged at once.
 const UNMATCHED_ROWS: usize = 8192;
@@ -152,7 +152,7 @@ impl GroupTable {
         spec: &JoinAggregateSpec,
         device: &dyn Device,
         side: Side,
-        chunk: &StagedChunk,
+        chunk: &InputChunk,
         flags: &Flags,
     ) -> Result<()> {
         for first in (0..chunk.rows()).step_by(UNMATCHED_ROWS) {
@@ -257,7 +257,7 @@ fn grouped(aggregate: &Arc<AggregateFunctionExpr>) -> Result<Box<dyn GroupsAccum
 /// The group columns of `rows`, counted from row `first` of the chunk.
 pub(super) fn group_columns(
     spec: &JoinAggregateSpec,
-    chunk: &StagedChunk,
+    chunk: &InputChunk,
     first: usize,
     len: usize,
     rows: &UInt32Array,

@@ -20,12 +20,13 @@ use datafusion::physical_plan::{
 use futures::{StreamExt, TryStreamExt};
 
 use super::ahead::Ahead;
+use super::input::{InputChunk, InputStream, inputs};
 use super::join_run::JoinRun;
 use super::metrics::DeviceMetrics;
-use super::{CancelOnDrop, DeviceChunk, DeviceExec, DeviceStream, as_device, device_only, exactly};
+use super::{DeviceChunk, DeviceExec, DeviceStream, device_only, exactly};
 use crate::device::Device;
 use crate::spec::{JoinSpec, Output, join_columns};
-use crate::stream::StagedChunk;
+use crate::stream::Role;
 
 /// Joins two device inputs by the [`JoinSpec`].
 ///
@@ -75,7 +76,15 @@ impl BowtieJoinExec {
         })
     }
 
-    pub(super) fn fetch_rows(&self) -> Option<usize> {
+    /// The join for a node above that reads its rows on the device.
+    pub(crate) fn staying(&self) -> Result<Self> {
+        self.with_spec(JoinSpec {
+            stays: true,
+            ..self.spec.as_ref().clone()
+        })
+    }
+
+    pub(crate) fn fetch_rows(&self) -> Option<usize> {
         self.spec.fetch
     }
 
@@ -96,7 +105,7 @@ impl BowtieJoinExec {
     }
 
     /// The join with only these of its output columns.
-    pub(super) fn with_output(&self, columns: &[usize]) -> Result<Self> {
+    pub(crate) fn with_output(&self, columns: &[usize]) -> Result<Self> {
         let known = &self.spec.output;
         let output = columns
             .iter()
@@ -222,9 +231,9 @@ pub(super) fn fmt_join_tree(
 
 /// Everything an execution holds between two steps.
 struct Driver {
-    left: Option<DeviceStream>,
+    left: Option<InputStream>,
     /// Until the left side is there.
-    right: Option<DeviceStream>,
+    right: Option<InputStream>,
     ahead: Option<Ahead>,
     /// Taken while a step runs.
     run: Option<JoinRun>,
@@ -233,7 +242,6 @@ struct Driver {
     ready: VecDeque<DeviceChunk>,
     spec: Arc<JoinSpec>,
     device: Arc<dyn Device>,
-    _cancel: CancelOnDrop,
     metrics: DeviceMetrics,
     emitted: usize,
 }
@@ -333,32 +341,16 @@ pub(super) fn needs_right_without_left(kind: JoinType) -> bool {
 }
 
 /// All chunks of a side.
-pub(super) async fn gather(chunks: Option<DeviceStream>) -> Result<Vec<StagedChunk>> {
-    let mut gathered = vec![];
-    if let Some(mut chunks) = chunks {
-        while let Some(chunk) = chunks.try_next().await? {
-            gathered.push(staged(chunk)?);
-        }
-    }
-    Ok(gathered)
-}
-
-pub(super) fn staged(chunk: DeviceChunk) -> Result<StagedChunk> {
-    match chunk {
-        DeviceChunk::Staged(chunk) => Ok(chunk),
-        DeviceChunk::Resident(_) | DeviceChunk::Runs(_) => Err(DataFusionError::Internal(
-            "bowtie: a join reads from an upload only".into(),
-        )),
+pub(super) async fn gather(chunks: Option<InputStream>) -> Result<Vec<InputChunk>> {
+    match chunks {
+        Some(chunks) => chunks.try_collect().await,
+        None => Ok(vec![]),
     }
 }
 
 impl DeviceExec for BowtieJoinExec {
-    fn execute_device(&self, context: Arc<TaskContext>) -> Result<DeviceStream> {
-        let cancel = CancelOnDrop::default();
-        let device = self
-            .device
-            .attach(self.device.budget().child(), Arc::clone(&cancel.0))?;
-        self.start(device, cancel, context)
+    fn device(&self) -> &Arc<dyn Device> {
+        &self.device
     }
 
     fn execute_on(
@@ -366,28 +358,15 @@ impl DeviceExec for BowtieJoinExec {
         device: Arc<dyn Device>,
         context: Arc<TaskContext>,
     ) -> Result<DeviceStream> {
-        // The node above cancels.
-        self.start(device, CancelOnDrop::default(), context)
-    }
-}
-
-impl BowtieJoinExec {
-    fn start(
-        &self,
-        device: Arc<dyn Device>,
-        cancel: CancelOnDrop,
-        context: Arc<TaskContext>,
-    ) -> Result<DeviceStream> {
         let driver = Box::new(Driver {
-            left: Some(as_device(&self.left)?.execute_device(Arc::clone(&context))?),
-            right: Some(as_device(&self.right)?.execute_device(context)?),
+            left: Some(inputs(&self.left, &device, Role::Left, &context)?),
+            right: Some(inputs(&self.right, &device, Role::Right, &context)?),
             ahead: None,
             run: None,
             step: None,
             ready: VecDeque::new(),
             spec: Arc::clone(&self.spec),
             device,
-            _cancel: cancel,
             metrics: DeviceMetrics::new(&self.metrics),
             emitted: 0,
         });

@@ -3,11 +3,13 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use arrow::array::new_null_array;
 use datafusion::common::JoinType;
 use parking_lot::Mutex;
 
 use super::DeviceChunk;
 use super::ahead::Arriving;
+use super::input::InputChunk;
 use super::matrix::{Matrix, NeededColumns, SearchedTile};
 use super::metrics::DeviceMetrics;
 use super::pieces::PieceSize;
@@ -16,7 +18,6 @@ use crate::column::DeviceBatch;
 use crate::device::{Buffer, Device, Flags, Need, Payload};
 use crate::error::{BowtieError, Result};
 use crate::spec::{JoinSpec, Output, Side};
-use crate::stream::StagedChunk;
 
 /// What may follow: `NextRight → Tiles → (Pairs → Tiles)* → RightEnd → NextRight`, and once the right side is at its end,
 /// `LeftEnd → Done`.
@@ -67,7 +68,7 @@ impl JoinRun {
     pub(super) fn new(
         device: Arc<dyn Device>,
         spec: Arc<JoinSpec>,
-        left: Vec<StagedChunk>,
+        left: Vec<InputChunk>,
         metrics: DeviceMetrics,
     ) -> Result<Self> {
         let needed = NeededColumns::of(&spec, std::iter::empty());
@@ -368,7 +369,7 @@ impl JoinRun {
     fn side_piece(
         &self,
         side: Side,
-        chunk: &StagedChunk,
+        chunk: &InputChunk,
         flags: &Flags,
         piece: Range<usize>,
     ) -> Result<Option<DeviceBatch>> {
@@ -383,32 +384,40 @@ impl JoinRun {
         if rows.len() == 0 {
             return Ok(None);
         }
-        // Each is gathered once: of few rows the host does it.
+        // Each is gathered once: of few rows the host does it, unless they are wanted on the device.
         let payload = Arc::new(Payload::default());
         let needed: Vec<Need> = (0..self.spec.input(side).columns())
             .map(
                 |i| match self.spec.output.contains(&Output::Column(side, i)) {
+                    true if self.spec.stays => Need::Now,
                     true => Need::Late(Arc::clone(&payload)),
                     false => Need::Never,
                 },
             )
             .collect();
-        let upload_timer = self.metrics.upload_time.timer();
-        let batch = chunk.upload(device, &piece, &needed)?;
-        upload_timer.done();
-        self.metrics.uploaded_bytes.add(batch.bytes() as usize);
+        let batch = chunk.upload(device, &piece, &needed, &self.metrics)?;
         let columns = self
             .spec
             .output
             .iter()
-            .map(|column| match column {
-                Output::Mark => device.flag_column(flags, from, len),
-                Output::Column(of, i) if *of == side => device.gather(batch.column(*i)?, &rows),
-                Output::Column(other, i) => {
-                    device.nulls(self.spec.input(*other).data_type(*i), rows.len())
+            .map(|column| {
+                match column {
+                    Output::Mark => device.flag_column(flags, from, len),
+                    Output::Column(of, i) if *of == side => device.gather(batch.column(*i)?, &rows),
+                    Output::Column(other, i) => {
+                        let data_type = self.spec.input(*other).data_type(*i);
+                        match self.spec.stays {
+                            true => {
+                                return Ok(Some(
+                                    device.upload(&[new_null_array(data_type, rows.len())])?,
+                                ));
+                            }
+                            false => device.nulls(data_type, rows.len()),
+                        }
+                    }
                 }
+                .map(|c| Some(Arc::new(c)))
             })
-            .map(|column| column.map(|c| Some(Arc::new(c))))
             .collect::<Result<_>>()?;
         self.metrics
             .uploaded_bytes
@@ -438,7 +447,10 @@ impl JoinRun {
     /// After a refused lease nothing was made (false), and pieces are half as long from now on.
     fn or_smaller(&mut self, made: Result<Vec<DeviceChunk>>) -> Result<(Vec<DeviceChunk>, bool)> {
         match made {
-            Err(error) if error.is_out_of_device_memory() && self.size.halve() => {
+            Err(error)
+                if error.is_out_of_device_memory()
+                    && (self.size.halve() || self.matrix.make_room()) =>
+            {
                 Ok((vec![], false))
             }
             made => {

@@ -22,12 +22,13 @@ use crate::column::DeviceBatch;
 use crate::device::{Buffer, Device, Need};
 use crate::error::{BowtieError, Result};
 use crate::exec::ahead::Arriving;
+use crate::exec::input::InputChunk;
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::residual;
 use crate::exec::tile::Tile;
 use crate::ops::theta::{RowPairs, Search, SortedSide};
 use crate::spec::{JoinSpec, Side};
-use crate::stream::StagedChunk;
+use crate::stream::Parts;
 
 /// A tile on the device, searched and counted.
 #[derive(Debug)]
@@ -184,7 +185,7 @@ impl NeededColumns {
     }
 
     /// Mean bytes of a row of the needed columns of a chunk of `side`.
-    fn row_bytes(&self, side: Side, chunk: &StagedChunk) -> Result<usize> {
+    fn row_bytes(&self, side: Side, chunk: &InputChunk) -> Result<usize> {
         let mut bytes = 0;
         for (column, needed) in self.of_side(side).iter().enumerate() {
             if needed.is_any() {
@@ -207,8 +208,8 @@ pub(super) struct Matrix {
     pub(super) device: Arc<dyn Device>,
     spec: Arc<JoinSpec>,
     needed: NeededColumns,
-    left: Vec<StagedChunk>,
-    right: Option<StagedChunk>,
+    left: Vec<InputChunk>,
+    right: Option<InputChunk>,
     right_chunks: usize,
     /// Tiles of the right chunk at hand, the next one last.
     tiles: Vec<Tile>,
@@ -224,7 +225,7 @@ impl Matrix {
         device: Arc<dyn Device>,
         spec: Arc<JoinSpec>,
         needed: NeededColumns,
-        left: Vec<StagedChunk>,
+        left: Vec<InputChunk>,
         metrics: DeviceMetrics,
     ) -> Self {
         Self {
@@ -243,7 +244,7 @@ impl Matrix {
     }
 
     /// Mean bytes of a row of the needed columns of both sides: of the widest left chunk, and of `right` if there is one.
-    pub(super) fn row_bytes(&self, right: Option<&StagedChunk>) -> Result<usize> {
+    pub(super) fn row_bytes(&self, right: Option<&InputChunk>) -> Result<usize> {
         let mut widest = 0;
         for chunk in &self.left {
             widest = widest.max(self.needed.row_bytes(Side::Left, chunk)?);
@@ -254,11 +255,11 @@ impl Matrix {
         })
     }
 
-    pub(super) fn left(&self) -> &[StagedChunk] {
+    pub(super) fn left(&self) -> &[InputChunk] {
         &self.left
     }
 
-    pub(super) fn right(&self) -> Option<&StagedChunk> {
+    pub(super) fn right(&self) -> Option<&InputChunk> {
         self.right.as_ref()
     }
 
@@ -294,7 +295,6 @@ impl Matrix {
 
     /// Rows of left chunk `left_chunk`, or of the right chunk at hand, on the device.
     fn upload(&self, side: Side, left_chunk: usize, rows: &Range<usize>) -> Result<DeviceBatch> {
-        let _timer = self.metrics.upload_time.timer();
         let chunk = match side {
             Side::Left => &self.left[left_chunk],
             Side::Right => self
@@ -303,9 +303,7 @@ impl Matrix {
                 .ok_or_else(|| BowtieError::Internal("a tile without a right chunk".into()))?,
         };
         let needed = self.needed.of_side(side);
-        let batch = chunk.upload(self.device.as_ref(), rows, needed)?;
-        self.metrics.uploaded_bytes.add(batch.bytes() as usize);
-        Ok(batch)
+        chunk.upload(self.device.as_ref(), rows, needed, &self.metrics)
     }
 
     /// Counts the columns that were uploaded since, as enough of their rows came out.
@@ -362,7 +360,7 @@ impl Matrix {
     }
 
     /// Ends the right chunk at hand.
-    pub(super) fn take_right(&mut self) -> Option<StagedChunk> {
+    pub(super) fn take_right(&mut self) -> Option<InputChunk> {
         self.resident_right = None;
         self.right.take()
     }
@@ -376,7 +374,7 @@ impl Matrix {
                     return Ok(Some(searched));
                 }
                 Err(error) if error.is_out_of_device_memory() => {
-                    if !self.halve(&tile) {
+                    if !self.again(&tile) {
                         return Err(error);
                     }
                 }
@@ -386,10 +384,32 @@ impl Matrix {
         Ok(None)
     }
 
-    /// Puts a tile back in two halves, after a refused lease; false when it cannot be cut any more. Nothing of the tile may
-    /// have come out yet.
+    /// Puts a tile back, after a refused lease; false when there is nothing that would make it fit. Nothing of the tile may have
+    /// come out yet.
     pub(super) fn put_back(&mut self, searched: &SearchedTile) -> bool {
-        self.halve(&searched.tile)
+        self.again(&searched.tile)
+    }
+
+    /// A tile once more, whole where other rows can make room for it, otherwise in two halves.
+    fn again(&mut self, tile: &Tile) -> bool {
+        if !self.make_room() {
+            return self.halve(tile);
+        }
+        self.tiles.push(tile.clone());
+        true
+    }
+
+    /// Takes rows that came on the device to the host; false when none lie there alone.
+    pub(super) fn make_room(&mut self) -> bool {
+        let mut made = false;
+        for chunk in self.left.iter_mut().chain(&mut self.right) {
+            made |= chunk.evict();
+        }
+        if made {
+            self.resident_left = None;
+            self.resident_right = None;
+        }
+        made
     }
 
     fn halve(&mut self, tile: &Tile) -> bool {
@@ -403,6 +423,15 @@ impl Matrix {
         true
     }
 
+    fn guards_hold(&self, parts: impl Fn(Side, usize) -> Result<Parts>) -> Result<bool> {
+        for guard in &self.spec.guards {
+            if !guard.holds(&parts)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     fn prepare(&mut self, tile: &Tile, exists_only: bool) -> Result<SearchedTile> {
         let right_chunk = self
             .right
@@ -411,12 +440,12 @@ impl Matrix {
         let left_chunk = &self.left[tile.left_chunk];
         // DataFusion's own join evaluates the keys of equalities on every row too, and fails on the same one.
         let equalities = &self.spec.theta.equalities;
-        for (column, error) in &left_chunk.failures {
+        for (column, error) in left_chunk.failures() {
             if equalities.iter().any(|(left, _)| left == column) {
                 return Err(BowtieError::DataFusion(Arc::clone(error)));
             }
         }
-        for (column, error) in &right_chunk.failures {
+        for (column, error) in right_chunk.failures() {
             if equalities.iter().any(|(_, right)| right == column) {
                 return Err(BowtieError::DataFusion(Arc::clone(error)));
             }
@@ -425,11 +454,11 @@ impl Matrix {
             Side::Left => left_chunk.parts(index),
             Side::Right => right_chunk.parts(index),
         };
-        let failed = !left_chunk.failures.is_empty() || !right_chunk.failures.is_empty();
+        let failed = !left_chunk.failures().is_empty() || !right_chunk.failures().is_empty();
         let chunks = (tile.left_chunk, self.right_chunks);
         let guarded = match self.guarded {
             Some((of, holds)) if of == chunks => holds,
-            _ => self.spec.guards.iter().all(|guard| guard.holds(parts)),
+            _ => self.guards_hold(parts)?,
         };
         self.guarded = Some((chunks, guarded));
         let whole_filter = failed || !guarded;
@@ -491,8 +520,8 @@ impl Matrix {
             whole_filter,
             left_chunk: tile.left_chunk,
             reservations: vec![
-                Arc::clone(&left_chunk.reservation),
-                Arc::clone(&right_chunk.reservation),
+                Arc::clone(left_chunk.reservation()),
+                Arc::clone(right_chunk.reservation()),
             ],
             tile: tile.clone(),
         })

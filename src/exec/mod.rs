@@ -9,6 +9,7 @@ mod download;
 mod group;
 mod group_run;
 mod group_table;
+mod input;
 mod join;
 mod join_run;
 mod matrix;
@@ -17,6 +18,7 @@ mod partial_states;
 mod partials;
 mod partitions;
 mod pieces;
+mod projection;
 mod residual;
 mod runs;
 mod tile;
@@ -29,6 +31,7 @@ use datafusion::common::runtime::SpawnedTask;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::ExecutionPlan;
+use futures::StreamExt;
 use futures::stream::BoxStream;
 
 pub(crate) use aggregate::BowtieJoinAggregateExec;
@@ -36,6 +39,7 @@ pub(crate) use download::BowtieDownloadExec;
 pub(crate) use group::BowtieAggregateExec;
 pub(crate) use join::BowtieJoinExec;
 use metrics::DeviceMetrics;
+pub(crate) use projection::BowtieProjectionExec;
 use runs::Runs;
 pub(crate) use upload::BowtieUploadExec;
 
@@ -68,16 +72,27 @@ pub(crate) type DeviceStream = BoxStream<'static, Result<DeviceChunk>>;
 
 /// A plan node whose batches are the device's.
 pub(crate) trait DeviceExec: ExecutionPlan {
-    /// Starts partition 0, the only one.
-    fn execute_device(&self, context: Arc<TaskContext>) -> Result<DeviceStream>;
+    fn device(&self) -> &Arc<dyn Device>;
 
-    /// The same for a node above that reads the rows on `device`: what lies on a device is used in the order of one queue.
+    /// Starts partition 0, the only one, for a node above that reads the rows on `device`, a handle of this node's device: what
+    /// lies on a device is used in the order of one queue. Who made the handle cancels.
     fn execute_on(
         &self,
-        _device: Arc<dyn Device>,
+        device: Arc<dyn Device>,
         context: Arc<TaskContext>,
-    ) -> Result<DeviceStream> {
-        self.execute_device(context)
+    ) -> Result<DeviceStream>;
+
+    /// The same for the host, on a queue of its own. The nodes below share it.
+    fn execute_device(&self, context: Arc<TaskContext>) -> Result<DeviceStream> {
+        let cancel = CancelOnDrop::default();
+        let device = self.device();
+        let device = device.attach(device.budget().child(), Arc::clone(&cancel.0))?;
+        let chunks = self.execute_on(device, context)?;
+        Ok(chunks
+            .inspect(move |_| {
+                let _held = &cancel;
+            })
+            .boxed())
     }
 }
 
@@ -118,6 +133,8 @@ fn as_device(plan: &Arc<dyn ExecutionPlan>) -> Result<&dyn DeviceExec> {
     } else if let Some(node) = plan.downcast_ref::<BowtieJoinAggregateExec>() {
         Ok(node)
     } else if let Some(node) = plan.downcast_ref::<BowtieAggregateExec>() {
+        Ok(node)
+    } else if let Some(node) = plan.downcast_ref::<BowtieProjectionExec>() {
         Ok(node)
     } else {
         Err(DataFusionError::Internal(format!(

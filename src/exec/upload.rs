@@ -67,7 +67,16 @@ impl BowtieUploadExec {
         }
     }
 
-    fn expressions(&self) -> Vec<String> {
+    pub(crate) fn input(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.input
+    }
+
+    /// What it evaluates beside the columns of its input.
+    pub(crate) fn expressions(&self) -> &[Arc<dyn PhysicalExpr>] {
+        &self.columns.expressions
+    }
+
+    fn shown(&self) -> Vec<String> {
         self.columns
             .expressions
             .iter()
@@ -78,7 +87,7 @@ impl BowtieUploadExec {
 
 impl DisplayAs for BowtieUploadExec {
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let evaluated = self.expressions();
+        let evaluated = self.shown();
         match t {
             DisplayFormatType::Default | DisplayFormatType::Verbose => {
                 write!(f, "BowtieUploadExec: device={}", self.device.name())?;
@@ -99,7 +108,12 @@ impl DisplayAs for BowtieUploadExec {
 }
 
 impl DeviceExec for BowtieUploadExec {
-    fn execute_device(&self, context: Arc<TaskContext>) -> Result<DeviceStream> {
+    fn device(&self) -> &Arc<dyn Device> {
+        &self.device
+    }
+
+    /// Whoever reads its chunks uploads them, in the order of its own queue.
+    fn execute_on(&self, _: Arc<dyn Device>, context: Arc<TaskContext>) -> Result<DeviceStream> {
         let options = BowtieOptions::of(context.session_config().options());
         let limits = ChunkLimits::new(
             self.device.as_ref(),

@@ -2,6 +2,7 @@
 //! it and keep the reason.
 
 mod aggregate;
+mod border;
 mod choose;
 mod condition;
 mod devices;
@@ -15,7 +16,7 @@ mod source;
 use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
@@ -258,8 +259,11 @@ impl PhysicalOptimizerRule for BowtieRule {
             self.note_untouched(&plan)?;
             return Ok(plan);
         }
-        plan.transform_down(|node| self.rewrite(node, &options))
-            .data()
+        let taken = plan.transform_down(|node| self.rewrite(node, &options))?;
+        match taken.transformed {
+            true => border::remove_borders(taken.data),
+            false => Ok(taken.data),
+        }
     }
 
     fn name(&self) -> &str {

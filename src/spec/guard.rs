@@ -27,11 +27,11 @@ const LARGEST_FLOAT: f64 = 1e300;
 
 impl Guard {
     /// Whether it holds, given the parts of the chunks' columns.
-    pub(crate) fn holds<Parts: AsRef<[ArrayRef]>>(
+    pub(crate) fn holds<Parts: AsRef<[ArrayRef]>, E>(
         &self,
-        parts: impl Fn(Side, usize) -> Parts,
-    ) -> bool {
-        match *self {
+        parts: impl Fn(Side, usize) -> Result<Parts, E>,
+    ) -> Result<bool, E> {
+        Ok(match *self {
             Self::NoOverflow {
                 first,
                 second,
@@ -40,8 +40,8 @@ impl Guard {
                 high,
             } => {
                 let extremes = (
-                    Extremes::of(parts(first.0, first.1).as_ref()),
-                    Extremes::of(parts(second.0, second.1).as_ref()),
+                    Extremes::of(parts(first.0, first.1)?.as_ref()),
+                    Extremes::of(parts(second.0, second.1)?.as_ref()),
                 );
                 match extremes {
                     (Extremes::Of(a, b), Extremes::Of(c, d)) => {
@@ -53,7 +53,7 @@ impl Guard {
                     _ => true,
                 }
             }
-            Self::Finite((side, index)) => parts(side, index).as_ref().iter().all(|part| {
+            Self::Finite((side, index)) => parts(side, index)?.as_ref().iter().all(|part| {
                 let Ok(values) = cast(part, &DataType::Float64) else {
                     return false;
                 };
@@ -63,7 +63,7 @@ impl Guard {
                     .flatten()
                     .all(|v| v.is_finite() && v.abs() <= LARGEST_FLOAT)
             }),
-        }
+        })
     }
 }
 
@@ -123,7 +123,11 @@ mod tests {
                 low: i32::MIN.into(),
                 high: i32::MAX.into(),
             }
-            .holds(|side, _| [Arc::clone(if side == Side::Left { &left } else { &right })])
+            .holds(|side, _| {
+                let array = if side == Side::Left { &left } else { &right };
+                Ok::<_, ()>([Arc::clone(array)])
+            })
+            .unwrap()
         };
         assert!(holds(true));
         assert!(!holds(false));
@@ -133,7 +137,10 @@ mod tests {
     fn floats_must_be_finite() {
         let check = |values: Vec<Option<f64>>| {
             let array: ArrayRef = Arc::new(Float64Array::from(values));
-            Guard::Finite((Side::Left, 0)).holds(|_, _| [Arc::clone(&array)])
+            let guard = Guard::Finite((Side::Left, 0));
+            guard
+                .holds(|_, _| Ok::<_, ()>([Arc::clone(&array)]))
+                .unwrap()
         };
         assert!(check(vec![Some(1.5), None]));
         assert!(!check(vec![Some(f64::NAN)]));

@@ -18,6 +18,9 @@ use crate::error::{BowtieError, Result};
 /// The arrays of a column, one after the other; at least one.
 pub(crate) type Parts = Arc<[ArrayRef]>;
 
+/// Evaluated columns that have no value on some row, and why; they are NULL then.
+pub(crate) type Failures = [(usize, Arc<DataFusionError>)];
+
 /// A chunk that waits on the host, counted in DataFusion's memory pool until it is dropped.
 ///
 /// Columns that are copied when they are uploaded stay in the parts that they came in: they are copied together on the way to
@@ -71,6 +74,20 @@ impl StagedChunk {
         Self::new(batch.num_rows(), columns.collect(), vec![], reservation)
     }
 
+    /// `rows` rows, of whose columns the parts are given.
+    pub(crate) fn of_parts(
+        rows: usize,
+        columns: Vec<Vec<ArrayRef>>,
+        reservation: Arc<MemoryReservation>,
+    ) -> Self {
+        Self {
+            rows,
+            columns: columns.into_iter().map(StagedColumn::of).collect(),
+            failures: vec![],
+            reservation,
+        }
+    }
+
     pub(crate) fn rows(&self) -> usize {
         self.rows
     }
@@ -113,6 +130,17 @@ impl StagedChunk {
             parts.push(new_empty_array(all[0].data_type()));
         }
         parts
+    }
+
+    /// Some of its columns, in this order.
+    pub(crate) fn select(&self, columns: &[usize]) -> Result<Self> {
+        let parts = |column: &usize| match &self.columns[*column] {
+            StagedColumn::Arrays(parts) => Ok(parts.lock().to_vec()),
+            StagedColumn::Widened { .. } => Ok(vec![self.whole(*column)?]),
+        };
+        let parts = columns.iter().map(parts).collect::<Result<_>>()?;
+        let reservation = Arc::clone(&self.reservation);
+        Ok(Self::of_parts(self.rows, parts, reservation))
     }
 
     /// Uploads rows `rows` of the columns as they are needed.

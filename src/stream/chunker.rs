@@ -316,11 +316,12 @@ pub(crate) fn has_small_dictionary(data_type: &DataType) -> bool {
 }
 
 /// Bytes of the rows of a batch, whatever larger buffers they are slices of.
-fn batch_bytes(batch: &RecordBatch) -> usize {
+pub(crate) fn batch_bytes(batch: &RecordBatch) -> usize {
     batch.columns().iter().map(array_bytes).sum()
 }
 
-fn array_bytes(array: &ArrayRef) -> usize {
+/// Bytes of the rows of an array.
+pub(crate) fn array_bytes(array: &ArrayRef) -> usize {
     if let Some(width) = array.data_type().primitive_width() {
         let bits = usize::from(array.nulls().is_some());
         return array.len() * width + array.len().div_ceil(8) * bits;

@@ -4,6 +4,8 @@ mod chunk;
 mod chunker;
 mod evaluator;
 
-pub(crate) use chunk::StagedChunk;
-pub(crate) use chunker::{ChunkLimits, Chunker, Role, has_small_dictionary};
+pub(crate) use chunk::{Failures, Parts, StagedChunk};
+pub(crate) use chunker::{
+    ChunkLimits, Chunker, Role, array_bytes, batch_bytes, has_small_dictionary,
+};
 pub(crate) use evaluator::{Evaluated, Evaluator};

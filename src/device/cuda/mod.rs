@@ -7,6 +7,7 @@
 //! staging.rs   copies through pinned memory
 //! values.rs    columns of fixed width, and all columns across the border; stored.rs text.rs referring.rs those of other types
 //! widen.rs     narrow columns sent as they are, and cast there
+//! concat.rs    pieces put together
 //! late.rs      payload columns that are uploaded when that pays
 //! keys.rs rows.rs sort.rs scan.rs range.rs zones.rs wavelet.rs tiles.rs program.rs fold.rs    one for each family of kernels
 //! count.rs     which way counts tested matches soonest: a walk, an index, or tiles
@@ -21,6 +22,7 @@
 
 #![allow(unsafe_code)]
 
+mod concat;
 mod count;
 mod driver;
 mod fold;
@@ -229,6 +231,10 @@ impl Device for CudaDevice {
                 Ok(Column::host(Arc::clone(gathered.on_host()), lease))
             }
         }
+    }
+
+    fn concat(&self, parts: &[&Column]) -> Result<Column> {
+        self.concat_columns(parts)
     }
 
     fn nulls(&self, data_type: &DataType, rows: usize) -> Result<Column> {

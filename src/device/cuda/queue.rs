@@ -98,6 +98,21 @@ impl Memory {
         }
     }
 
+    /// Copies its first `bytes` to where `to` has room for them, in the order of its queue.
+    pub(super) fn copy_to(&self, bytes: usize, to: &Memory, at: usize) -> Result<()> {
+        if bytes > self.bytes || at + bytes > to.bytes {
+            return Err(BowtieError::Internal("a copy past the end".into()));
+        }
+        if bytes == 0 {
+            return Ok(());
+        }
+        to.queue.bind()?;
+        let (from, to, stream) = (self.pointer, to.pointer + at as u64, &to.queue.stream);
+        // SAFETY: both have so many bytes there, as was just checked.
+        unsafe { result::memcpy_dtod_async(to, from, bytes, stream.cu_stream()) }
+            .map_err(|e| failed("copying on the GPU", e))
+    }
+
     /// The address of a word of 32 bits inside of it.
     pub(super) fn word(&self, at: usize) -> Arg {
         debug_assert!((at + 1) * 4 <= self.bytes);

@@ -72,6 +72,29 @@ impl Referring {
     }
 }
 
+impl Referring {
+    /// Words that refer to what those of `like` do.
+    pub(super) fn new(like: &Self, words: Values, to: Referred) -> Self {
+        Self {
+            data_type: like.data_type.clone(),
+            words,
+            to,
+            numbering: Mutex::default(),
+        }
+    }
+
+    /// The first of `parts` and what it refers to, if the others refer to the same.
+    pub(super) fn same<'a>(parts: &[&'a Self]) -> Option<(&'a Self, Referred)> {
+        let (first, others) = parts.split_first()?;
+        let same = others.iter().all(|part| match (&first.to, &part.to) {
+            (Referred::Values(a), Referred::Values(b)) => Arc::ptr_eq(a, b),
+            (Referred::Buffers(a), Referred::Buffers(b)) => Arc::ptr_eq(a, b),
+            _ => false,
+        });
+        same.then(|| (*first, first.to.clone()))
+    }
+}
+
 /// Whether rows are views.
 pub(super) fn is_view(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Utf8View | DataType::BinaryView)

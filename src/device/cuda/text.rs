@@ -32,13 +32,13 @@ pub(crate) struct Text {
     pub(super) offsets: Memory,
     pub(super) bytes: Memory,
     /// Bytes of all values.
-    length: usize,
+    pub(super) length: usize,
     /// Bits of rows that are not NULL; `None` when all are not.
     pub(super) valid: Option<Memory>,
     /// What it was uploaded from, in parts.
     pub(super) original: Option<Vec<ArrayRef>>,
     /// Marked when the values were there; without it they are when all work of the queue is done.
-    made: Option<CudaEvent>,
+    pub(super) made: Option<CudaEvent>,
 }
 
 impl Text {

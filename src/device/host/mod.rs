@@ -173,6 +173,11 @@ impl Device for HostDevice {
         values::gather(&self.budget, column, rows)
     }
 
+    fn concat(&self, parts: &[&Column]) -> Result<Column> {
+        let parts: Vec<ArrayRef> = parts.iter().map(|p| Arc::clone(p.on_host())).collect();
+        values::upload(&self.budget, &parts)
+    }
+
     fn nulls(&self, data_type: &DataType, rows: usize) -> Result<Column> {
         values::nulls(&self.budget, data_type, rows)
     }
