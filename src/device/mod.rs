@@ -30,7 +30,7 @@ pub(crate) use payload::{Need, Payload};
 
 use crate::error::{BowtieError, Result};
 pub(crate) use crate::spec::MAX_CHUNK_ROWS;
-use crate::spec::{Comparison, Fold, Program, Side};
+use crate::spec::{Comparison, Fold, Program, RowProgram, Side};
 
 /// "In no group": the row can match nothing.
 pub(crate) const NO_GROUP: u32 = u32::MAX;
@@ -169,6 +169,15 @@ pub(crate) trait Device: Debug + Send + Sync {
 
     /// `from, from + 1, …`, `len` of them.
     fn sequence(&self, from: u32, len: usize) -> Result<Buffer<u32>>;
+
+    // ---- expressions -----------------------------------------------------------------------------------------------
+
+    /// Evaluates a program on `rows` rows of its `columns`, in the order in which it numbers them: a column for each output.
+    /// [`BowtieError::NeedsHost`] where it meets a row that it cannot decide.
+    fn map(&self, rows: usize, program: &RowProgram, columns: &[&Column]) -> Result<Vec<Column>>;
+
+    /// The rows for which a Boolean column is true, ascending. NULL is not.
+    fn rows_where(&self, flags: &Column) -> Result<Buffer<u32>>;
 
     // ---- keys ------------------------------------------------------------------------------------------------------
 

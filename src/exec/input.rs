@@ -180,6 +180,25 @@ pub(super) fn inputs(
     role: Role,
     context: &Arc<TaskContext>,
 ) -> Result<InputStream> {
+    gathered(node, device, role, context, false)
+}
+
+/// The same in the pieces that the node makes.
+pub(super) fn pieces(
+    node: &Arc<dyn ExecutionPlan>,
+    device: &Arc<dyn Device>,
+    context: &Arc<TaskContext>,
+) -> Result<InputStream> {
+    gathered(node, device, Role::Right, context, true)
+}
+
+fn gathered(
+    node: &Arc<dyn ExecutionPlan>,
+    device: &Arc<dyn Device>,
+    role: Role,
+    context: &Arc<TaskContext>,
+    apart: bool,
+) -> Result<InputStream> {
     let options = BowtieOptions::of(context.session_config().options());
     let pool = context.memory_pool();
     let schema = node.schema();
@@ -198,9 +217,7 @@ pub(super) fn inputs(
             schema: Arc::clone(&schema),
         },
         limits,
-        apart: fields
-            .into_iter()
-            .any(|field| has_small_dictionary(field.data_type())),
+        apart: apart || fields.into_iter().any(|f| has_small_dictionary(f.data_type())),
     };
     let chunks = futures::stream::try_unfold(gathering, |mut gathering| async move {
         let chunk = gathering.next().await?;
@@ -215,7 +232,7 @@ struct Gathering {
     chunks: Option<DeviceStream>,
     waiting: Waiting,
     limits: ChunkLimits,
-    /// Whether pieces stay alone, as to copy dictionaries of small keys together may fail.
+    /// Whether pieces stay alone: as they are wanted so, or as to copy dictionaries of small keys together may fail.
     apart: bool,
 }
 

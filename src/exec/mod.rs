@@ -6,6 +6,7 @@ mod aggregate_ways;
 mod ahead;
 mod distinct;
 mod download;
+mod filter;
 mod group;
 mod group_run;
 mod group_table;
@@ -20,8 +21,10 @@ mod partitions;
 mod pieces;
 mod projection;
 mod residual;
+mod rows;
 mod runs;
 mod tile;
+mod union;
 mod upload;
 
 use std::sync::Arc;
@@ -36,11 +39,13 @@ use futures::stream::BoxStream;
 
 pub(crate) use aggregate::BowtieJoinAggregateExec;
 pub(crate) use download::BowtieDownloadExec;
+pub(crate) use filter::BowtieFilterExec;
 pub(crate) use group::BowtieAggregateExec;
 pub(crate) use join::BowtieJoinExec;
 use metrics::DeviceMetrics;
 pub(crate) use projection::BowtieProjectionExec;
 use runs::Runs;
+pub(crate) use union::BowtieUnionExec;
 pub(crate) use upload::BowtieUploadExec;
 
 use crate::column::DeviceBatch;
@@ -135,6 +140,10 @@ fn as_device(plan: &Arc<dyn ExecutionPlan>) -> Result<&dyn DeviceExec> {
     } else if let Some(node) = plan.downcast_ref::<BowtieAggregateExec>() {
         Ok(node)
     } else if let Some(node) = plan.downcast_ref::<BowtieProjectionExec>() {
+        Ok(node)
+    } else if let Some(node) = plan.downcast_ref::<BowtieFilterExec>() {
+        Ok(node)
+    } else if let Some(node) = plan.downcast_ref::<BowtieUnionExec>() {
         Ok(node)
     } else {
         Err(DataFusionError::Internal(format!(

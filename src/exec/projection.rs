@@ -1,47 +1,52 @@
-//! [`BowtieProjectionExec`]: columns of a device node.
+//! [`BowtieProjectionExec`]: columns and expressions over the rows of a device node.
 
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
-use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, apply_expression_roots,
+};
 use futures::StreamExt;
 
+use super::input::pieces;
+use super::metrics::DeviceMetrics;
+use super::rows::{evaluate, stepwise};
 use super::{DeviceChunk, DeviceExec, DeviceStream, as_device, device_only, exactly};
+use crate::column::DeviceBatch;
 use crate::device::Device;
+use crate::spec::{Projected, ProjectionSpec};
 
-/// Columns of a device node, as they lie: nothing is copied.
+/// Columns of a device node as they lie, which are not copied, and columns that a program makes of them.
 #[derive(Debug)]
 pub(crate) struct BowtieProjectionExec {
     input: Arc<dyn ExecutionPlan>,
-    columns: Arc<[usize]>,
+    spec: Arc<ProjectionSpec>,
     device: Arc<dyn Device>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
 
 impl BowtieProjectionExec {
-    /// `columns` of `input`, a device node, under the names of `schema`.
+    /// `input` is a device node.
     pub(crate) fn new(
         input: Arc<dyn ExecutionPlan>,
-        columns: Arc<[usize]>,
-        schema: SchemaRef,
+        spec: Arc<ProjectionSpec>,
         device: Arc<dyn Device>,
     ) -> Self {
         let properties = PlanProperties::new(
-            EquivalenceProperties::new(schema),
+            EquivalenceProperties::new(Arc::clone(&spec.schema)),
             Partitioning::UnknownPartitioning(1),
             input.properties().emission_type,
             input.properties().boundedness,
         );
         Self {
             input,
-            columns,
+            spec,
             device,
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
@@ -51,9 +56,7 @@ impl BowtieProjectionExec {
 
 impl DisplayAs for BowtieProjectionExec {
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let schema = self.schema();
-        let columns: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
-        let (columns, device) = (columns.join(", "), self.device.name());
+        let (columns, device) = (self.spec.display(), self.device.name());
         match t {
             DisplayFormatType::Default | DisplayFormatType::Verbose => {
                 write!(
@@ -79,24 +82,57 @@ impl DeviceExec for BowtieProjectionExec {
         device: Arc<dyn Device>,
         context: Arc<TaskContext>,
     ) -> Result<DeviceStream> {
-        let chunks = as_device(&self.input)?.execute_on(device, context)?;
-        let metrics = BaselineMetrics::new(&self.metrics, 0);
-        let columns = Arc::clone(&self.columns);
-        Ok(chunks
-            .map(move |chunk| {
-                let chunk = select(chunk?, &columns)?;
-                metrics.record_output(chunk.rows());
-                Ok(chunk)
-            })
-            .boxed())
+        let metrics = DeviceMetrics::new(&self.metrics);
+        let spec = Arc::clone(&self.spec);
+        if spec.made.is_none() {
+            let chunks = as_device(&self.input)?.execute_on(device, context)?;
+            return Ok(chunks
+                .map(move |chunk| {
+                    let chunk = select(chunk?, &spec.columns)?;
+                    metrics.baseline.record_output(chunk.rows());
+                    Ok(chunk)
+                })
+                .boxed());
+        }
+        let columns = self.input.schema().fields().len();
+        let chunks = pieces(&self.input, &device, &context)?;
+        let on = Arc::clone(&device);
+        let step = move |batch: &DeviceBatch| project(on.as_ref(), &spec, batch);
+        Ok(stepwise(chunks, device, columns, metrics, Arc::new(step)))
     }
 }
 
+fn project(
+    device: &dyn Device,
+    spec: &ProjectionSpec,
+    batch: &DeviceBatch,
+) -> crate::error::Result<DeviceBatch> {
+    let made = match &spec.made {
+        Some(made) => evaluate(device, made, batch)?,
+        None => vec![],
+    };
+    let columns = spec.columns.iter().map(|column| {
+        Ok(Some(Arc::clone(match column {
+            Projected::Input(i) => batch.column(*i)?,
+            Projected::Made(i) => &made[*i],
+        })))
+    });
+    Ok(DeviceBatch::new(
+        batch.rows(),
+        columns.collect::<crate::error::Result<_>>()?,
+    ))
+}
+
 /// `columns` of a chunk.
-fn select(chunk: DeviceChunk, columns: &[usize]) -> Result<DeviceChunk> {
+fn select(chunk: DeviceChunk, columns: &[Projected]) -> Result<DeviceChunk> {
+    let input = |column: &Projected| match column {
+        Projected::Input(i) => Some(*i),
+        Projected::Made(_) => None,
+    };
+    let columns: Vec<usize> = columns.iter().filter_map(input).collect();
     Ok(match chunk {
-        DeviceChunk::Staged(chunk) => DeviceChunk::Staged(chunk.select(columns)?),
-        DeviceChunk::Resident(batch) => DeviceChunk::Resident(batch.select(columns)),
+        DeviceChunk::Staged(chunk) => DeviceChunk::Staged(chunk.select(&columns)?),
+        DeviceChunk::Resident(batch) => DeviceChunk::Resident(batch.select(&columns)),
         DeviceChunk::Runs(_) => {
             return Err(DataFusionError::Internal(
                 "bowtie: runs were given to a device node".into(),
@@ -124,9 +160,9 @@ impl ExecutionPlan for BowtieProjectionExec {
 
     fn apply_expressions(
         &self,
-        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
+        apply_expression_roots(self.spec.made.iter().flat_map(|made| &made.expressions), f)
     }
 
     fn with_new_children(
@@ -134,8 +170,8 @@ impl ExecutionPlan for BowtieProjectionExec {
         children: Vec<Arc<dyn ExecutionPlan>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let [input] = exactly(self.name(), children)?;
-        let (columns, device) = (Arc::clone(&self.columns), Arc::clone(&self.device));
-        Ok(Arc::new(Self::new(input, columns, self.schema(), device)))
+        let (spec, device) = (Arc::clone(&self.spec), Arc::clone(&self.device));
+        Ok(Arc::new(Self::new(input, spec, device)))
     }
 
     fn execute(&self, _: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {

@@ -71,6 +71,10 @@ impl BowtieUploadExec {
         &self.input
     }
 
+    pub(crate) fn role(&self) -> Role {
+        self.role
+    }
+
     /// What it evaluates beside the columns of its input.
     pub(crate) fn expressions(&self) -> &[Arc<dyn PhysicalExpr>] {
         &self.columns.expressions

@@ -16,12 +16,19 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::union::UnionExec;
 
+use super::aggregate::cannot_fail;
+use super::row_program;
 use crate::device::Device;
 use crate::exec::{
-    BowtieDownloadExec, BowtieJoinExec, BowtieProjectionExec, BowtieUploadExec, DeviceExec,
+    BowtieDownloadExec, BowtieFilterExec, BowtieJoinExec, BowtieProjectionExec, BowtieUnionExec,
+    BowtieUploadExec, DeviceExec,
 };
+use crate::spec::{FilterSpec, Projected, ProjectionSpec, RowExpressions};
+use crate::stream::Role;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
@@ -31,10 +38,12 @@ pub(super) fn remove_borders(plan: Plan) -> Result<Plan> {
         let Some(upload) = node.downcast_ref::<BowtieUploadExec>() else {
             return Ok(Transformed::no(node));
         };
-        if !upload.expressions().is_empty() {
-            return Ok(Transformed::no(node));
-        }
-        Ok(match on_device(upload.input(), upload.device())? {
+        let device = upload.device();
+        let below = match on_device(upload.input(), device)? {
+            Some(below) => evaluated(upload, below),
+            None => None,
+        };
+        Ok(match below {
             Some(below) => Transformed::yes(below),
             None => Transformed::no(node),
         })
@@ -57,33 +66,141 @@ fn on_device(plan: &Plan, device: &Arc<dyn Device>) -> Result<Option<Plan>> {
         }));
     }
     if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
-        let Some(below) = on_device(projection.input(), device)? else {
-            return Ok(None);
+        return match on_device(projection.input(), device)? {
+            Some(below) => projected(projection, below, device),
+            None => Ok(None),
         };
-        return projected(projection, below, device);
+    }
+    if let Some(filter) = plan.downcast_ref::<FilterExec>() {
+        return Ok(match on_device(filter.input(), device)? {
+            Some(below) => filtered(filter, below, device),
+            None => None,
+        });
+    }
+    if let Some(union) = plan.downcast_ref::<UnionExec>() {
+        let mut inputs = vec![];
+        for input in union.inputs() {
+            match on_device(input, device)? {
+                Some(below) => inputs.push(below),
+                None => return Ok(None),
+            }
+        }
+        let device = Arc::clone(device);
+        let union = BowtieUnionExec::new(inputs, union.schema(), device);
+        return Ok(Some(Arc::new(union)));
     }
     Ok(None)
 }
 
-/// A projection of the rows of a device node, where it is one of columns.
+/// The expressions of an upload, beside the columns of a device node; `None` where the device cannot evaluate them.
+fn evaluated(upload: &BowtieUploadExec, below: Plan) -> Option<Plan> {
+    let expressions = upload.expressions();
+    if expressions.is_empty() {
+        return Some(below);
+    }
+    let input = upload.input().schema();
+    // A join may do without a value on rows that it drops, and asks for the error later, if at all.
+    let may_fail = |expression| !cannot_fail(expression, &input);
+    if upload.role() != Role::Grouped && expressions.iter().any(may_fail) {
+        return None;
+    }
+    let columns = (0..input.fields().len()).map(Projected::Input);
+    let made = (0..expressions.len()).map(Projected::Made);
+    let spec = ProjectionSpec {
+        columns: columns.chain(made).collect(),
+        made: Some(RowExpressions {
+            program: row_program::compile(expressions, &input)?,
+            expressions: expressions.to_vec(),
+            input,
+        }),
+        schema: upload.schema(),
+    };
+    let device = Arc::clone(upload.device());
+    Some(Arc::new(BowtieProjectionExec::new(
+        below,
+        Arc::new(spec),
+        device,
+    )))
+}
+
+/// A projection of the rows of a device node; `None` where the device cannot evaluate it.
 fn projected(
     projection: &ProjectionExec,
     below: Plan,
     device: &Arc<dyn Device>,
 ) -> Result<Option<Plan>> {
-    let expressions = projection.expr().iter();
-    let columns = expressions.map(|e| Some(e.expr.downcast_ref::<Column>()?.index()));
-    let Some(columns) = columns.collect::<Option<Vec<usize>>>() else {
-        return Ok(None);
+    let (mut columns, mut expressions) = (vec![], vec![]);
+    for projected in projection.expr() {
+        columns.push(match projected.expr.downcast_ref::<Column>() {
+            Some(column) => Projected::Input(column.index()),
+            None => {
+                expressions.push(Arc::clone(&projected.expr));
+                Projected::Made(expressions.len() - 1)
+            }
+        });
+    }
+    let input = projection.input().schema();
+    let made = match expressions.is_empty() {
+        true => None,
+        false => match row_program::compile(&expressions, &input) {
+            Some(program) => Some(RowExpressions {
+                input,
+                expressions,
+                program,
+            }),
+            None => return Ok(None),
+        },
     };
-    // A join need not gather the others.
-    if let Some(join) = below.downcast_ref::<BowtieJoinExec>() {
+    // A join need not gather the other columns.
+    if made.is_none()
+        && let Some(join) = below.downcast_ref::<BowtieJoinExec>()
+    {
+        let columns: Vec<usize> = columns
+            .iter()
+            .filter_map(|column| match column {
+                Projected::Input(i) => Some(*i),
+                Projected::Made(_) => None,
+            })
+            .collect();
         return Ok(Some(Arc::new(join.with_output(&columns)?)));
     }
+    let spec = ProjectionSpec {
+        columns,
+        made,
+        schema: projection.schema(),
+    };
+    let device = Arc::clone(device);
     Ok(Some(Arc::new(BowtieProjectionExec::new(
         below,
-        columns.into(),
-        projection.schema(),
-        Arc::clone(device),
+        Arc::new(spec),
+        device,
     ))))
+}
+
+/// A filter of the rows of a device node; `None` where the device cannot evaluate it.
+fn filtered(filter: &FilterExec, below: Plan, device: &Arc<dyn Device>) -> Option<Plan> {
+    if filter.fetch().is_some() {
+        return None;
+    }
+    let input = filter.input().schema();
+    let expressions = vec![Arc::clone(filter.predicate())];
+    let columns = match filter.projection() {
+        Some(columns) => columns.to_vec(),
+        None => (0..input.fields().len()).collect(),
+    };
+    let spec = FilterSpec {
+        predicate: RowExpressions {
+            program: row_program::compile(&expressions, &input)?,
+            expressions,
+            input,
+        },
+        columns,
+        schema: filter.schema(),
+    };
+    let device = Arc::clone(device);
+    Some(Arc::new(BowtieFilterExec::new(
+        below,
+        Arc::new(spec),
+        device,
+    )))
 }

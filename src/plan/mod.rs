@@ -11,6 +11,7 @@ mod group;
 mod join;
 mod linear;
 mod program;
+mod row_program;
 mod source;
 
 use std::sync::Arc;

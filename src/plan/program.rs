@@ -21,7 +21,7 @@ use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_plan::joins::utils::JoinFilter;
 
-use self::constants::{constant, word_of};
+pub(super) use self::constants::{constant, word_of};
 use super::condition::{on_side, side_of};
 use crate::spec::{
     Instruction, Kind, MAX_COLUMNS, MAX_INSTRUCTIONS, MAX_REGISTERS, Op, Program, Side, SideInput,
@@ -428,7 +428,7 @@ fn divides_always(divisor: &Expr) -> bool {
 
 /// Whether DataFusion may give one value for all pairs of a batch: a CASE of which one branch is taken, AND and OR of which one
 /// operand decides.
-fn may_be_scalar(expr: &Expr) -> bool {
+pub(super) fn may_be_scalar(expr: &Expr) -> bool {
     let logic = |binary: &BinaryExpr| matches!(binary.op(), Operator::And | Operator::Or);
     expr.is::<CaseExpr>()
         || expr.downcast_ref::<BinaryExpr>().is_some_and(logic)
@@ -437,7 +437,7 @@ fn may_be_scalar(expr: &Expr) -> bool {
 
 /// Whether an expression of one side is of a kind that fails on some values: a division, a cast that narrows or parses,
 /// arithmetic on decimals and times.
-fn might_fail(expr: &Expr, schema: &Schema) -> bool {
+pub(super) fn might_fail(expr: &Expr, schema: &Schema) -> bool {
     let is_plain = |expr: &Expr| {
         let data_type = expr.data_type(schema);
         data_type.is_ok_and(|t| t.is_integer() || t.is_floating())

@@ -5,6 +5,8 @@ mod comparison;
 mod guard;
 mod join;
 mod program;
+mod row_program;
+mod rows;
 
 pub(crate) use aggregate::{
     AggregateFunction, AggregateSpec, Fold, GroupAggregate, GroupSide, GroupSpec, GroupingSet,
@@ -19,6 +21,10 @@ pub(crate) use join::{
 pub(crate) use program::{
     Instruction, Kind, MAX_COLUMNS, MAX_INSTRUCTIONS, MAX_REGISTERS, Op, Program,
 };
+pub(crate) use row_program::{
+    FAR_DAYS, MAX_ROW_INSTRUCTIONS, MAX_ROW_REGISTERS, RowInstruction, RowKind, RowOp, RowProgram,
+};
+pub(crate) use rows::{FilterSpec, Projected, ProjectionSpec, RowExpressions};
 
 /// Most rows that a chunk may have: row ids are `u32`, and one value is kept for "none".
 pub(crate) const MAX_CHUNK_ROWS: usize = u32::MAX as usize - 1;

@@ -106,3 +106,13 @@ async fn all_queries() {
         }
     }
 }
+
+#[tokio::test]
+async fn show_plans() {
+    let ctx = tables(0.01);
+    for q in [3, 5, 9, 10, 18] {
+        let t = Tuning { partitions: 4, ..Tuning::PLAIN };
+        let given = forced(&ctx, QUERIES[q - 1], &t).await.unwrap();
+        println!("Q{q}\n{}", given.plan);
+    }
+}

@@ -36,6 +36,7 @@ mod key_words;
 mod keys;
 mod late;
 mod launches;
+mod map;
 mod program;
 mod queue;
 mod range;
@@ -81,7 +82,7 @@ use super::buffer::{
 use super::host::{HostDevice, kept};
 use super::{Bound, Device, Matches, Payload};
 use crate::error::{BowtieError, Result};
-use crate::spec::{Comparison, Fold};
+use crate::spec::{Comparison, Fold, RowProgram};
 use gpu::Gpu;
 use late::Late;
 use queue::Queue;
@@ -249,6 +250,15 @@ impl Device for CudaDevice {
 
     fn sequence(&self, from: u32, len: usize) -> Result<Buffer<u32>> {
         self.queue.sequence(from, len)
+    }
+
+    fn map(&self, rows: usize, program: &RowProgram, columns: &[&Column]) -> Result<Vec<Column>> {
+        self.check_cancelled()?;
+        self.map_rows(rows, program, columns)
+    }
+
+    fn rows_where(&self, flags: &Column) -> Result<Buffer<u32>> {
+        self.true_rows(flags)
     }
 
     fn order_keys(&self, base: &Column) -> Result<(Keys, KeyDomain)> {

@@ -5,6 +5,7 @@ mod expand;
 mod flags;
 mod group_fold;
 mod group_key;
+mod map;
 mod order_key;
 mod program;
 mod range;
@@ -35,7 +36,7 @@ use super::buffer::{
 };
 use super::{Bound, Device, Matches, Payload};
 use crate::error::{BowtieError, Result};
-use crate::spec::{Comparison, Fold};
+use crate::spec::{Comparison, Fold, RowProgram};
 
 /// The host's cores and memory.
 #[derive(Debug, Clone)]
@@ -188,6 +189,19 @@ impl Device for HostDevice {
 
     fn sequence(&self, from: u32, len: usize) -> Result<Buffer<u32>> {
         values::sequence(&self.budget, from, len)
+    }
+
+    fn map(&self, rows: usize, program: &RowProgram, columns: &[&Column]) -> Result<Vec<Column>> {
+        let go_on = || match self.cancelled.load(Ordering::Relaxed) {
+            true => Err(BowtieError::Cancelled),
+            false => Ok(()),
+        };
+        self.pool
+            .install(|| map::map(&self.budget, rows, program, columns, &go_on))
+    }
+
+    fn rows_where(&self, flags: &Column) -> Result<Buffer<u32>> {
+        map::rows_where(&self.budget, flags)
     }
 
     fn order_keys(&self, base: &Column) -> Result<(Keys, KeyDomain)> {

@@ -12,8 +12,8 @@ mod values;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use self::registers::Registers;
-use self::values::{Positions, Values};
+pub(super) use self::registers::{HOST, NULL, Registers, VALUE, distinct};
+pub(super) use self::values::{Positions, Values};
 use super::zones::{self, LEAF, Span, bits_of};
 use crate::device::{BoundProgram, Matches};
 use crate::error::{BowtieError, Result};

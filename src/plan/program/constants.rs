@@ -10,7 +10,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Literal;
 
 /// The value of an expression without columns; `None` when it fails.
-pub(super) fn constant(expr: &Arc<dyn PhysicalExpr>, data_type: &DataType) -> Option<ScalarValue> {
+pub(in crate::plan) fn constant(expr: &Arc<dyn PhysicalExpr>, data_type: &DataType) -> Option<ScalarValue> {
     if let Some(literal) = expr.downcast_ref::<Literal>() {
         return Some(literal.value().clone());
     }
@@ -24,7 +24,7 @@ pub(super) fn constant(expr: &Arc<dyn PhysicalExpr>, data_type: &DataType) -> Op
 }
 
 /// A constant's word; `None` inside for NULL, outside for a type without words.
-pub(super) fn word_of(value: &ScalarValue) -> Option<Option<u64>> {
+pub(in crate::plan) fn word_of(value: &ScalarValue) -> Option<Option<u64>> {
     use ScalarValue::*;
     let signed = |v: &Option<i64>| v.map(|v| v as u64);
     Some(match value {

@@ -9,14 +9,14 @@ use super::{BLOCK, arithmetic};
 use crate::spec::{Instruction, Op};
 
 /// States of a value.
-pub(super) const VALUE: u8 = 0;
-pub(super) const NULL: u8 = 1;
-pub(super) const HOST: u8 = 2;
+pub(in crate::device::host) const VALUE: u8 = 0;
+pub(in crate::device::host) const NULL: u8 = 1;
+pub(in crate::device::host) const HOST: u8 = 2;
 
 /// One value of each candidate.
 #[derive(Debug)]
-pub(super) struct Register {
-    pub(super) words: Vec<u64>,
+pub(in crate::device::host) struct Register {
+    pub(in crate::device::host) words: Vec<u64>,
     /// Read only where not all are values.
     pub(super) states: Vec<u8>,
     /// Whether each is a value: no NULL, and none for the host to decide.
@@ -32,7 +32,7 @@ impl Register {
         }
     }
 
-    fn state(&self, i: usize) -> u8 {
+    pub(in crate::device::host) fn state(&self, i: usize) -> u8 {
         match self.all_values {
             true => VALUE,
             false => self.states[i],
@@ -40,7 +40,7 @@ impl Register {
     }
 
     /// Leaves value `i` to the host, unless it is NULL.
-    pub(super) fn leave(&mut self, i: usize, len: usize) {
+    pub(in crate::device::host) fn leave(&mut self, i: usize, len: usize) {
         if self.all_values {
             self.states[..len].fill(VALUE);
             self.all_values = false;
@@ -66,7 +66,7 @@ impl Register {
 }
 
 #[derive(Debug)]
-pub(super) struct Registers {
+pub(in crate::device::host) struct Registers {
     arch: Arch,
     registers: Vec<Register>,
     /// Where an instruction writes, so that its register may be an operand too.
@@ -76,7 +76,7 @@ pub(super) struct Registers {
 }
 
 impl Registers {
-    pub(super) fn new(registers: usize) -> Self {
+    pub(in crate::device::host) fn new(registers: usize) -> Self {
         Self {
             arch: Arch::new(),
             registers: (0..registers).map(|_| Register::new()).collect(),
@@ -86,7 +86,7 @@ impl Registers {
     }
 
     /// Sets a register by `write`, which gets `len` words and states and says whether all are values.
-    pub(super) fn write(
+    pub(in crate::device::host) fn write(
         &mut self,
         out: u8,
         len: usize,
@@ -97,7 +97,7 @@ impl Registers {
     }
 
     /// Runs an instruction that is no load.
-    pub(super) fn run(&mut self, instruction: &Instruction, len: usize) {
+    pub(in crate::device::host) fn run(&mut self, instruction: &Instruction, len: usize) {
         let Instruction { op, kind, .. } = *instruction;
         let register = |number: u8| &self.registers[usize::from(number)];
         let out = &mut self.spare;
@@ -133,6 +133,27 @@ impl Registers {
             }
         }
         swap(out, &mut self.registers[usize::from(instruction.out)]);
+    }
+
+    pub(in crate::device::host) fn get(&self, register: u8) -> &Register {
+        &self.registers[usize::from(register)]
+    }
+
+    /// Sets register `out` by `make`, which finds the states of `operands` in it, and gets all registers as they were before.
+    pub(in crate::device::host) fn combine(
+        &mut self,
+        out: u8,
+        operands: &[u8],
+        len: usize,
+        make: impl FnOnce(&mut Register, &[Register]),
+    ) {
+        let Self {
+            registers, spare, ..
+        } = self;
+        let operands = operands.iter().map(|operand| &registers[usize::from(*operand)]);
+        spare.states_of(&operands.collect::<Vec<_>>(), len);
+        make(spare, registers);
+        swap(spare, &mut registers[usize::from(out)]);
     }
 
     /// The candidates for which a Boolean register is true, a bit each; `None` when the host must decide on one.
@@ -212,7 +233,7 @@ fn is_null(a: &Register, out: &mut Register, len: usize, wanted: bool) {
 }
 
 /// Corrects the comparison in `out` where an operand is NULL: two NULLs are equal.
-fn distinct(a: &Register, b: &Register, out: &mut Register, len: usize, equal: bool) {
+pub(in crate::device::host) fn distinct(a: &Register, b: &Register, out: &mut Register, len: usize, equal: bool) {
     out.all_values = true;
     if a.all_values && b.all_values {
         return;

@@ -1,0 +1,155 @@
+//! Programs over the rows of an input (`kernels/map.cu`), and the rows for which a column is true.
+
+use arrow::datatypes::DataType;
+
+use super::CudaDevice;
+use super::queue::{Memory, Shape};
+use super::stored::Stored;
+use super::values::{Values, bitmap_bytes, width};
+use crate::device::buffer::{Buffer, Column};
+use crate::error::{BowtieError, Result};
+use crate::spec::{RowInstruction, RowKind, RowProgram};
+
+/// An output on its way.
+struct Output {
+    data_type: DataType,
+    values: Memory,
+    valid: Memory,
+}
+
+impl CudaDevice {
+    /// A column for each output; a column that lies elsewhere than its values do on a GPU is brought up first.
+    pub(super) fn map_rows(
+        &self,
+        rows: usize,
+        program: &RowProgram,
+        columns: &[&Column],
+    ) -> Result<Vec<Column>> {
+        let queue = &self.queue;
+        let mut here = Vec::with_capacity(columns.len());
+        for column in columns {
+            here.push(match column.on_cuda() {
+                Some(_) => None,
+                None => Some(self.column_from_host(&self.column_to_host(column)?)?),
+            });
+        }
+        let values = columns.iter().zip(&here).map(|(column, here)| {
+            let column = here.as_ref().unwrap_or(column);
+            column
+                .on_cuda()
+                .ok_or_else(|| BowtieError::Internal("a program's column has no width".into()))
+        });
+        let values: Vec<&Values> = values.collect::<Result<_>>()?;
+        let outputs = program
+            .outputs
+            .iter()
+            .map(|data_type| {
+                let bytes = match width(data_type) {
+                    Some(0) => bitmap_bytes(rows),
+                    Some(width) => rows * width,
+                    None => return Err(BowtieError::Internal("an output has no width".into())),
+                };
+                Ok(Output {
+                    data_type: data_type.clone(),
+                    values: queue.alloc(bytes, "columns")?,
+                    valid: queue.alloc(bitmap_bytes(rows), "validity")?,
+                })
+            })
+            .collect::<Result<Vec<_>>>()?;
+        if rows > 0 {
+            let mut table: Vec<u64> = vec![];
+            for column in &values {
+                let valid = column.valid.as_ref().map_or(0, Memory::pointer);
+                let kind = kind_of(&column.data_type)?;
+                table.extend([column.values.pointer(), valid, kind.code().into()]);
+            }
+            for output in &outputs {
+                let kind = kind_of(&output.data_type)?;
+                let (values, valid) = (output.values.pointer(), output.valid.pointer());
+                table.extend([values, valid, kind.code().into()]);
+            }
+            table.extend(program.instructions.iter().flat_map(words));
+            let bytes: Vec<u8> = table.iter().flat_map(|word| word.to_le_bytes()).collect();
+            let table = queue.send(&bytes, "a program")?;
+            // Whether some row is for the host.
+            let left = queue.zeroed(4, "a program")?;
+            let args = [
+                (&table).into(),
+                (values.len() as u32).into(),
+                (outputs.len() as u32).into(),
+                (program.instructions.len() as u32).into(),
+                (rows as u32).into(),
+                (&left).into(),
+            ];
+            // SAFETY: the table has three words for each column and each output, whose addresses are of memory of this queue with as
+            // many values as there are rows, and bitmaps in whole words; and four words for each instruction, which names columns,
+            // outputs and registers below their numbers.
+            unsafe { queue.launch("map_rows", Shape::each(rows), &args)? };
+            let mut any = [0; 4];
+            queue.read_few(&mut any, &left, 0)?;
+            if any != [0; 4] {
+                return Err(BowtieError::NeedsHost);
+            }
+        }
+        outputs
+            .into_iter()
+            .map(|output| {
+                let values = Values {
+                    data_type: output.data_type,
+                    values: output.values,
+                    valid: Some(output.valid),
+                    original: None,
+                    made: Some(queue.mark()?),
+                };
+                Ok(Column::cuda(values, rows))
+            })
+            .collect()
+    }
+
+    /// The rows for which a Boolean column is true.
+    pub(super) fn true_rows(&self, flags: &Column) -> Result<Buffer<u32>> {
+        let rows = flags.rows();
+        let here = match flags.on_cuda() {
+            Some(_) => None,
+            None => Some(self.column_from_host(flags)?),
+        };
+        let column = here.as_ref().unwrap_or(flags);
+        let Some(Stored::Fixed(flags)) = column.stored() else {
+            return Err(BowtieError::Internal("flags without bits".into()));
+        };
+        match &flags.valid {
+            Some(valid) if rows > 0 => {
+                let set = self.queue.bits_and(&flags.values, valid, rows)?;
+                self.queue.select(&set, rows, None)
+            }
+            _ => self.queue.select(&flags.values, rows, None),
+        }
+    }
+}
+
+fn kind_of(data_type: &DataType) -> Result<RowKind> {
+    RowKind::of(data_type)
+        .ok_or_else(|| BowtieError::Internal(format!("{data_type} has no kind in a program")))
+}
+
+/// An instruction as `MapInstruction` of the kernels.
+fn words(instruction: &RowInstruction) -> [u64; 4] {
+    let RowInstruction {
+        op,
+        kind,
+        out,
+        a,
+        b,
+        c,
+        column,
+        constant,
+        from,
+    } = *instruction;
+    let bytes = [op.code(), kind.code(), from.code(), out, a, b, c, 0];
+    [
+        u64::from_le_bytes(bytes),
+        column.into(),
+        constant as u64,
+        (constant >> 64) as u64,
+    ]
+}

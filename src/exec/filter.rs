@@ -1,0 +1,154 @@
+//! [`BowtieFilterExec`]: the rows of a device node for which a predicate holds.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::error::Result;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, apply_expression_roots,
+};
+
+use super::input::pieces;
+use super::metrics::DeviceMetrics;
+use super::rows::{evaluate, stepwise};
+use super::{DeviceExec, DeviceStream, device_only, exactly};
+use crate::column::DeviceBatch;
+use crate::device::Device;
+use crate::error::BowtieError;
+use crate::spec::FilterSpec;
+
+/// Flags the rows for which a predicate is true, and gathers them (\[D\]'s SELECT: flag, scan, compact).
+#[derive(Debug)]
+pub(crate) struct BowtieFilterExec {
+    input: Arc<dyn ExecutionPlan>,
+    spec: Arc<FilterSpec>,
+    device: Arc<dyn Device>,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl BowtieFilterExec {
+    /// `input` is a device node.
+    pub(crate) fn new(
+        input: Arc<dyn ExecutionPlan>,
+        spec: Arc<FilterSpec>,
+        device: Arc<dyn Device>,
+    ) -> Self {
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(Arc::clone(&spec.schema)),
+            Partitioning::UnknownPartitioning(1),
+            input.properties().emission_type,
+            input.properties().boundedness,
+        );
+        Self {
+            input,
+            spec,
+            device,
+            properties: Arc::new(properties),
+            metrics: ExecutionPlanMetricsSet::new(),
+        }
+    }
+}
+
+impl DisplayAs for BowtieFilterExec {
+    fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (predicate, device) = (self.spec.display(), self.device.name());
+        match t {
+            DisplayFormatType::Default | DisplayFormatType::Verbose => {
+                write!(f, "BowtieFilterExec: device={device}, predicate={predicate}")
+            }
+            DisplayFormatType::TreeRender => {
+                writeln!(f, "device={device}")?;
+                writeln!(f, "predicate={predicate}")
+            }
+        }
+    }
+}
+
+impl DeviceExec for BowtieFilterExec {
+    fn device(&self) -> &Arc<dyn Device> {
+        &self.device
+    }
+
+    fn execute_on(
+        &self,
+        device: Arc<dyn Device>,
+        context: Arc<TaskContext>,
+    ) -> Result<DeviceStream> {
+        let metrics = DeviceMetrics::new(&self.metrics);
+        let columns = self.input.schema().fields().len();
+        let chunks = pieces(&self.input, &device, &context)?;
+        let (on, spec) = (Arc::clone(&device), Arc::clone(&self.spec));
+        let step = move |batch: &DeviceBatch| filter(on.as_ref(), &spec, batch);
+        Ok(stepwise(chunks, device, columns, metrics, Arc::new(step)))
+    }
+}
+
+fn filter(
+    device: &dyn Device,
+    spec: &FilterSpec,
+    batch: &DeviceBatch,
+) -> crate::error::Result<DeviceBatch> {
+    let flags = evaluate(device, &spec.predicate, batch)?;
+    let flags = flags
+        .first()
+        .ok_or_else(|| BowtieError::Internal("a filter without a predicate".into()))?;
+    let rows = device.rows_where(flags)?;
+    if rows.len() == batch.rows() {
+        return Ok(batch.select(&spec.columns));
+    }
+    let columns = spec.columns.iter().map(|i| {
+        let gathered = device.gather(batch.column(*i)?, &rows)?;
+        Ok(Some(Arc::new(gathered)))
+    });
+    Ok(DeviceBatch::new(
+        rows.len(),
+        columns.collect::<crate::error::Result<_>>()?,
+    ))
+}
+
+impl ExecutionPlan for BowtieFilterExec {
+    fn name(&self) -> &'static str {
+        "BowtieFilterExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        apply_expression_roots(self.spec.predicate.expressions.iter(), f)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let [input] = exactly(self.name(), children)?;
+        let (spec, device) = (Arc::clone(&self.spec), Arc::clone(&self.device));
+        Ok(Arc::new(Self::new(input, spec, device)))
+    }
+
+    fn execute(&self, _: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        device_only(self.name())
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+}

@@ -1,0 +1,164 @@
+//! What filters and projections have in common: they take the rows of a device node piece by piece, and evaluate expressions on them.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow::datatypes::Schema;
+use datafusion::error::DataFusionError;
+use datafusion::physical_expr::utils::collect_columns;
+use futures::{StreamExt, TryStreamExt, stream};
+
+use super::input::{InputChunk, InputStream};
+use super::metrics::DeviceMetrics;
+use super::{DeviceChunk, DeviceStream, blocking};
+use crate::column::DeviceBatch;
+use crate::device::{Column, Device, Need};
+use crate::error::BowtieError;
+use crate::spec::RowExpressions;
+
+/// What becomes of the rows of a batch.
+pub(super) type Step = Arc<dyn Fn(&DeviceBatch) -> crate::error::Result<DeviceBatch> + Send + Sync>;
+
+/// A piece of fewer rows is not halved: memory that does not hold it holds nothing useful.
+const LEAST_ROWS: usize = 64;
+
+/// `step` on the pieces of `input`, of which `columns` columns are there.
+pub(super) fn stepwise(
+    input: InputStream,
+    device: Arc<dyn Device>,
+    columns: usize,
+    metrics: DeviceMetrics,
+    step: Step,
+) -> DeviceStream {
+    let pieces = Pieces {
+        device,
+        needs: vec![Need::Now; columns],
+        metrics,
+        step,
+    };
+    let made = stream::try_unfold((input, pieces), |(mut input, pieces)| async move {
+        let Some(chunk) = input.try_next().await? else {
+            pieces.metrics.baseline.done();
+            return Ok::<_, DataFusionError>(None);
+        };
+        let metrics = pieces.metrics.clone();
+        let (pieces, made) = blocking(&metrics, pieces, move |pieces| pieces.of(chunk)).await?;
+        for batch in &made {
+            metrics.baseline.record_output(batch.rows());
+        }
+        let made = stream::iter(made.into_iter().map(|batch| Ok(DeviceChunk::Resident(batch))));
+        Ok(Some((made, (input, pieces))))
+    });
+    made.try_flatten().boxed()
+}
+
+struct Pieces {
+    device: Arc<dyn Device>,
+    needs: Vec<Need>,
+    metrics: DeviceMetrics,
+    step: Step,
+}
+
+impl Pieces {
+    /// Of a chunk; of its halves, and the halves of these, where there is no room for more at once.
+    fn of(&self, mut chunk: InputChunk) -> crate::error::Result<Vec<DeviceBatch>> {
+        if let Some((_, error)) = chunk.failures().first() {
+            return Err(BowtieError::DataFusion(Arc::clone(error)));
+        }
+        self.metrics.chunks.add(1);
+        let (rows, mut made) = (0..chunk.rows(), vec![]);
+        match self.attempt(&chunk, &rows, &mut made) {
+            Err(error) if error.is_out_of_device_memory() => {
+                // The halves need its room.
+                chunk.evict();
+                self.halves(&chunk, rows, &mut made)?;
+            }
+            done => done?,
+        }
+        let peak = self.device.budget().peak();
+        self.metrics.peak_device_bytes.set_max(peak as usize);
+        Ok(made)
+    }
+
+    fn attempt(
+        &self,
+        chunk: &InputChunk,
+        rows: &Range<usize>,
+        made: &mut Vec<DeviceBatch>,
+    ) -> crate::error::Result<()> {
+        let batch = chunk.upload(self.device.as_ref(), rows, &self.needs, &self.metrics)?;
+        let _timer = self.metrics.output_time.timer();
+        let batch = (self.step)(&batch)?;
+        if batch.rows() > 0 {
+            made.push(batch);
+        }
+        Ok(())
+    }
+
+    fn halves(
+        &self,
+        chunk: &InputChunk,
+        rows: Range<usize>,
+        made: &mut Vec<DeviceBatch>,
+    ) -> crate::error::Result<()> {
+        let middle = rows.start + rows.len() / 2;
+        for half in [rows.start..middle, middle..rows.end] {
+            match self.attempt(chunk, &half, made) {
+                Err(error) if error.is_out_of_device_memory() && half.len() > LEAST_ROWS => {
+                    self.halves(chunk, half, made)?;
+                }
+                done => done?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A column of each expression on the rows of `batch`: by the device, or by DataFusion's own where the device cannot decide.
+pub(super) fn evaluate(
+    device: &dyn Device,
+    of: &RowExpressions,
+    batch: &DeviceBatch,
+) -> crate::error::Result<Vec<Arc<Column>>> {
+    let columns = of.program.columns.iter().map(|i| Ok(batch.column(*i)?.as_ref()));
+    let columns = columns.collect::<crate::error::Result<Vec<&Column>>>()?;
+    match device.map(batch.rows(), &of.program, &columns) {
+        Err(BowtieError::NeedsHost) => on_host(device, of, batch),
+        made => Ok(made?.into_iter().map(Arc::new).collect()),
+    }
+}
+
+fn on_host(
+    device: &dyn Device,
+    of: &RowExpressions,
+    batch: &DeviceBatch,
+) -> crate::error::Result<Vec<Arc<Column>>> {
+    let rows = batch.rows();
+    let read: Vec<usize> = of
+        .expressions
+        .iter()
+        .flat_map(collect_columns)
+        .map(|column| column.index())
+        .collect();
+    let fields = of.input.fields().iter();
+    // Those that are not read are NULL.
+    let fields = fields.map(|field| field.as_ref().clone().with_nullable(true));
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    let columns = schema.fields().iter().enumerate().map(|(i, field)| {
+        match read.contains(&i) {
+            true => device.download(batch.column(i)?),
+            false => Ok(new_null_array(field.data_type(), rows)),
+        }
+    });
+    let columns = columns.collect::<crate::error::Result<Vec<ArrayRef>>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    let batch = RecordBatch::try_new_with_options(schema, columns, &options)?;
+    of.expressions
+        .iter()
+        .map(|expression| {
+            let made = expression.evaluate(&batch)?.into_array(rows)?;
+            device.upload(&[made])
+        })
+        .collect()
+}

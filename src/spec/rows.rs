@@ -1,0 +1,71 @@
+//! Filters and projections of the rows of a device node.
+
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr_common::physical_expr::fmt_sql;
+
+use super::RowProgram;
+
+/// Expressions over the rows of an input, and the same for the device.
+#[derive(Debug, Clone)]
+pub(crate) struct RowExpressions {
+    pub input: SchemaRef,
+    /// DataFusion's own, which decide where the program cannot.
+    pub expressions: Vec<Arc<dyn PhysicalExpr>>,
+    pub program: RowProgram,
+}
+
+/// One column that comes out of a projection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Projected {
+    /// A column of the input, as it lies.
+    Input(usize),
+    /// What an expression makes.
+    Made(usize),
+}
+
+/// A projection.
+#[derive(Debug, Clone)]
+pub(crate) struct ProjectionSpec {
+    pub columns: Vec<Projected>,
+    /// `None` where all columns are the input's.
+    pub made: Option<RowExpressions>,
+    pub schema: SchemaRef,
+}
+
+impl ProjectionSpec {
+    /// Its columns as EXPLAIN shows them.
+    pub(crate) fn display(&self) -> String {
+        let fields = self.schema.fields().iter();
+        let shown = self.columns.iter().zip(fields).map(|(column, field)| {
+            match (column, &self.made) {
+                (Projected::Made(i), Some(made)) => {
+                    let expression = fmt_sql(made.expressions[*i].as_ref());
+                    format!("{expression} as {}", field.name())
+                }
+                _ => field.name().clone(),
+            }
+        });
+        shown.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// A filter, and which columns come out of it.
+#[derive(Debug, Clone)]
+pub(crate) struct FilterSpec {
+    /// One expression, a Boolean.
+    pub predicate: RowExpressions,
+    pub columns: Vec<usize>,
+    pub schema: SchemaRef,
+}
+
+impl FilterSpec {
+    /// Its predicate as EXPLAIN shows it.
+    pub(crate) fn display(&self) -> String {
+        let shown = self.predicate.expressions.iter();
+        let shown = shown.map(|expr| fmt_sql(expr.as_ref()).to_string());
+        shown.collect::<Vec<_>>().join(" AND ")
+    }
+}
