@@ -8,7 +8,7 @@ use super::stored::Stored;
 use super::values::{Values, bitmap_bytes, width};
 use crate::device::buffer::{Buffer, Column};
 use crate::error::{BowtieError, Result};
-use crate::spec::{RowInstruction, RowKind, RowProgram};
+use crate::spec::{RowInstruction, RowKind, RowOp, RowProgram};
 
 /// An output on its way.
 struct Output {
@@ -82,7 +82,7 @@ impl CudaDevice {
                 (&left).into(),
             ];
             // SAFETY: the table has three words for each column and each output, whose addresses are of memory of this queue with as
-            // many values as there are rows, and bitmaps in whole words; and four words for each instruction, which names columns,
+            // many values as there are rows, and bitmaps in whole words; and six words for each instruction, which names columns,
             // outputs and registers below their numbers.
             unsafe { queue.launch("map_rows", Shape::each(rows), &args)? };
             let mut any = [0; 4];
@@ -133,7 +133,7 @@ fn kind_of(data_type: &DataType) -> Result<RowKind> {
 }
 
 /// An instruction as `MapInstruction` of the kernels.
-fn words(instruction: &RowInstruction) -> [u64; 4] {
+fn words(instruction: &RowInstruction) -> [u64; 6] {
     let RowInstruction {
         op,
         kind,
@@ -146,10 +146,17 @@ fn words(instruction: &RowInstruction) -> [u64; 4] {
         from,
     } = *instruction;
     let bytes = [op.code(), kind.code(), from.code(), out, a, b, c, 0];
+    // What a decimal's distance from zero must be below.
+    let bound = match (op, b) {
+        (RowOp::Scale | RowOp::Round, 1..) => 10u128.pow(b.into()),
+        _ => u128::MAX,
+    };
     [
         u64::from_le_bytes(bytes),
         column.into(),
         constant as u64,
         (constant >> 64) as u64,
+        bound as u64,
+        (bound >> 64) as u64,
     ]
 }
