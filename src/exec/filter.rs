@@ -59,7 +59,10 @@ impl DisplayAs for BowtieFilterExec {
         let (predicate, device) = (self.spec.display(), self.device.name());
         match t {
             DisplayFormatType::Default | DisplayFormatType::Verbose => {
-                write!(f, "BowtieFilterExec: device={device}, predicate={predicate}")
+                write!(
+                    f,
+                    "BowtieFilterExec: device={device}, predicate={predicate}"
+                )
             }
             DisplayFormatType::TreeRender => {
                 writeln!(f, "device={device}")?;

@@ -217,7 +217,10 @@ fn gathered(
             schema: Arc::clone(&schema),
         },
         limits,
-        apart: apart || fields.into_iter().any(|f| has_small_dictionary(f.data_type())),
+        apart: apart
+            || fields
+                .into_iter()
+                .any(|f| has_small_dictionary(f.data_type())),
     };
     let chunks = futures::stream::try_unfold(gathering, |mut gathering| async move {
         let chunk = gathering.next().await?;

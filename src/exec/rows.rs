@@ -47,7 +47,10 @@ pub(super) fn stepwise(
         for batch in &made {
             metrics.baseline.record_output(batch.rows());
         }
-        let made = stream::iter(made.into_iter().map(|batch| Ok(DeviceChunk::Resident(batch))));
+        let made = stream::iter(
+            made.into_iter()
+                .map(|batch| Ok(DeviceChunk::Resident(batch))),
+        );
         Ok(Some((made, (input, pieces))))
     });
     made.try_flatten().boxed()
@@ -121,7 +124,11 @@ pub(super) fn evaluate(
     of: &RowExpressions,
     batch: &DeviceBatch,
 ) -> crate::error::Result<Vec<Arc<Column>>> {
-    let columns = of.program.columns.iter().map(|i| Ok(batch.column(*i)?.as_ref()));
+    let columns = of
+        .program
+        .columns
+        .iter()
+        .map(|i| Ok(batch.column(*i)?.as_ref()));
     let columns = columns.collect::<crate::error::Result<Vec<&Column>>>()?;
     match device.map(batch.rows(), &of.program, &columns) {
         Err(BowtieError::NeedsHost) => on_host(device, of, batch),
@@ -145,12 +152,14 @@ fn on_host(
     // Those that are not read are NULL.
     let fields = fields.map(|field| field.as_ref().clone().with_nullable(true));
     let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-    let columns = schema.fields().iter().enumerate().map(|(i, field)| {
-        match read.contains(&i) {
+    let columns = schema
+        .fields()
+        .iter()
+        .enumerate()
+        .map(|(i, field)| match read.contains(&i) {
             true => device.download(batch.column(i)?),
             false => Ok(new_null_array(field.data_type(), rows)),
-        }
-    });
+        });
     let columns = columns.collect::<crate::error::Result<Vec<ArrayRef>>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     let batch = RecordBatch::try_new_with_options(schema, columns, &options)?;

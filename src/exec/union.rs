@@ -70,9 +70,10 @@ impl DeviceExec for BowtieUnionExec {
         context: Arc<TaskContext>,
     ) -> Result<DeviceStream> {
         let metrics = BaselineMetrics::new(&self.metrics, 0);
-        let inputs = self.inputs.iter().map(|input| {
-            as_device(input)?.execute_on(Arc::clone(&device), Arc::clone(&context))
-        });
+        let inputs = self
+            .inputs
+            .iter()
+            .map(|input| as_device(input)?.execute_on(Arc::clone(&device), Arc::clone(&context)));
         let inputs = inputs.collect::<Result<Vec<_>>>()?;
         let chunks = stream::iter(inputs).flatten();
         Ok(chunks

@@ -445,7 +445,10 @@ pub(super) fn might_fail(expr: &Expr, schema: &Schema) -> bool {
     let is_float = |expr: &Expr| expr.data_type(schema).is_ok_and(|t| t.is_floating());
     let fails = if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
         match binary.op() {
-            Operator::Divide | Operator::Modulo => !is_float(binary.left()),
+            Operator::Divide | Operator::Modulo if is_plain(binary.left()) => {
+                !is_float(binary.left()) && !divides_always(binary.right())
+            }
+            Operator::Divide | Operator::Modulo => true,
             Operator::Plus | Operator::Minus | Operator::Multiply => !is_plain(binary.left()),
             _ => false,
         }

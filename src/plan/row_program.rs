@@ -72,8 +72,8 @@ impl Compiler<'_> {
         kind: RowKind,
         [out, a, b]: [u8; 3],
     ) -> Option<&mut RowInstruction> {
-        let room = self.instructions.len() < MAX_ROW_INSTRUCTIONS
-            && usize::from(out) < MAX_ROW_REGISTERS;
+        let room =
+            self.instructions.len() < MAX_ROW_INSTRUCTIONS && usize::from(out) < MAX_ROW_REGISTERS;
         if !room {
             return None;
         }
@@ -232,7 +232,10 @@ impl Compiler<'_> {
             return None;
         };
         let (wanted, ups) = match op {
-            Op::Add | Op::Sub => (s.max(t), [s.max(t).checked_sub(s)?, s.max(t).checked_sub(t)?]),
+            Op::Add | Op::Sub => (
+                s.max(t),
+                [s.max(t).checked_sub(s)?, s.max(t).checked_sub(t)?],
+            ),
             Op::Mul => (s.checked_add(t)?, [0, 0]),
             _ => return None,
         };
@@ -418,3 +421,6 @@ fn ten_to(power: i8) -> Option<i128> {
     let power = u8::try_from(power).ok().filter(|p| *p <= MAX_DIGITS)?;
     Some(10i128.pow(power.into()))
 }
+
+#[cfg(test)]
+mod tests;

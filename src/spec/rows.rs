@@ -39,15 +39,17 @@ impl ProjectionSpec {
     /// Its columns as EXPLAIN shows them.
     pub(crate) fn display(&self) -> String {
         let fields = self.schema.fields().iter();
-        let shown = self.columns.iter().zip(fields).map(|(column, field)| {
-            match (column, &self.made) {
-                (Projected::Made(i), Some(made)) => {
-                    let expression = fmt_sql(made.expressions[*i].as_ref());
-                    format!("{expression} as {}", field.name())
-                }
-                _ => field.name().clone(),
-            }
-        });
+        let shown =
+            self.columns
+                .iter()
+                .zip(fields)
+                .map(|(column, field)| match (column, &self.made) {
+                    (Projected::Made(i), Some(made)) => {
+                        let expression = fmt_sql(made.expressions[*i].as_ref());
+                        format!("{expression} as {}", field.name())
+                    }
+                    _ => field.name().clone(),
+                });
         shown.collect::<Vec<_>>().join(", ")
     }
 }

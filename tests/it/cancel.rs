@@ -111,6 +111,8 @@ async fn dropping_the_stream_after_a_batch_frees_everything() {
         "SELECT r.id, s.id AS j FROM r JOIN s ON r.a > s.a",
         "SELECT r.id, s.id AS j FROM r FULL JOIN s ON r.a + s.a > 100",
         "SELECT r.id, s.id AS j FROM r CROSS JOIN s",
+        // Of a join of joins, with a projection between them.
+        "SELECT x.k, s.id AS j FROM (SELECT r.b + q.b AS k FROM r JOIN s AS q ON r.a = q.a) AS x JOIN s ON x.k > s.a",
     ] {
         let mut stream = started(&ctx, sql).await;
         assert!(stream.next().await.unwrap().unwrap().num_rows() > 0);

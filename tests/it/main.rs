@@ -10,6 +10,7 @@ mod tables;
 mod text;
 
 mod cancel;
+mod chains;
 mod differential;
 mod errors;
 mod fused;

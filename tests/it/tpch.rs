@@ -107,12 +107,22 @@ async fn all_queries() {
     }
 }
 
+/// Between the scans and the last sort rows stay on the device: they go up once a scan, and down once.
 #[tokio::test]
-async fn show_plans() {
+async fn rows_cross_the_border_once() {
     let ctx = tables(0.01);
-    for q in [3, 5, 9, 10, 18] {
-        let t = Tuning { partitions: 4, ..Tuning::PLAIN };
-        let given = forced(&ctx, QUERIES[q - 1], &t).await.unwrap();
-        println!("Q{q}\n{}", given.plan);
+    for (query, scans) in [(3, 3), (5, 6), (9, 6), (10, 4), (18, 4)] {
+        let tuning = Tuning {
+            partitions: 4,
+            ..Tuning::PLAIN
+        };
+        let plan = forced(&ctx, QUERIES[query - 1], &tuning)
+            .await
+            .unwrap()
+            .plan;
+        let lines = |name: &str| plan.lines().filter(|line| line.contains(name)).count();
+        assert_eq!(lines("DataSourceExec"), scans, "Q{query}\n{plan}");
+        assert_eq!(lines("BowtieUploadExec"), scans, "Q{query}\n{plan}");
+        assert_eq!(lines("BowtieDownloadExec"), 1, "Q{query}\n{plan}");
     }
 }

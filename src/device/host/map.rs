@@ -147,7 +147,9 @@ impl Machine {
             (RowOp::Scale | RowOp::Round, _) => self.rescale(instruction, len),
             (RowOp::Floor, _) => {
                 let by = instruction.constant as i64;
-                self.days(instruction, len, |word| Some((word as i64).div_euclid(by) as u64));
+                self.days(instruction, len, |word| {
+                    Some((word as i64).div_euclid(by) as u64)
+                });
             }
             (RowOp::Part, _) => {
                 let part = instruction.b;
@@ -339,7 +341,11 @@ fn date_part(days: i64, part: u8) -> i64 {
     let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
     let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let march_month = (5 * of_year + 2) / 153;
-    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
+    let month = if march_month < 10 {
+        march_month + 3
+    } else {
+        march_month - 9
+    };
     match part {
         0 => year_of_era + era * 400 + i64::from(month <= 2),
         1 => month,
@@ -384,7 +390,9 @@ fn array_of(data_type: &DataType, parts: &[&Made], rows: usize) -> Result<ArrayR
             Words::Plain(_) => [].iter().copied(),
         })),
     };
-    let data = ArrayData::builder(data_type.clone()).len(rows).add_buffer(bytes);
+    let data = ArrayData::builder(data_type.clone())
+        .len(rows)
+        .add_buffer(bytes);
     let data = data.nulls((nulls.null_count() > 0).then_some(nulls));
     Ok(make_array(data.build()?))
 }

@@ -10,7 +10,10 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Literal;
 
 /// The value of an expression without columns; `None` when it fails.
-pub(in crate::plan) fn constant(expr: &Arc<dyn PhysicalExpr>, data_type: &DataType) -> Option<ScalarValue> {
+pub(in crate::plan) fn constant(
+    expr: &Arc<dyn PhysicalExpr>,
+    data_type: &DataType,
+) -> Option<ScalarValue> {
     if let Some(literal) = expr.downcast_ref::<Literal>() {
         return Some(literal.value().clone());
     }

@@ -150,7 +150,9 @@ impl Registers {
         let Self {
             registers, spare, ..
         } = self;
-        let operands = operands.iter().map(|operand| &registers[usize::from(*operand)]);
+        let operands = operands
+            .iter()
+            .map(|operand| &registers[usize::from(*operand)]);
         spare.states_of(&operands.collect::<Vec<_>>(), len);
         make(spare, registers);
         swap(spare, &mut registers[usize::from(out)]);
@@ -233,7 +235,13 @@ fn is_null(a: &Register, out: &mut Register, len: usize, wanted: bool) {
 }
 
 /// Corrects the comparison in `out` where an operand is NULL: two NULLs are equal.
-pub(in crate::device::host) fn distinct(a: &Register, b: &Register, out: &mut Register, len: usize, equal: bool) {
+pub(in crate::device::host) fn distinct(
+    a: &Register,
+    b: &Register,
+    out: &mut Register,
+    len: usize,
+    equal: bool,
+) {
     out.all_values = true;
     if a.all_values && b.all_values {
         return;

@@ -1,0 +1,396 @@
+//! Random expressions of all types: the program that they compile to, run on the host device, beside DataFusion's own evaluation.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
+use datafusion::common::ScalarValue;
+use datafusion::common::config::ConfigOptions;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::expressions::{
+    BinaryExpr, CaseExpr, CastExpr, Column, IsNotNullExpr, IsNullExpr, NegativeExpr, NotExpr,
+    TryCastExpr, in_list, lit,
+};
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+
+use super::compile;
+use crate::device::budget::Budget;
+use crate::device::host::HostDevice;
+use crate::device::{Column as DeviceColumn, Device};
+use crate::error::BowtieError;
+
+type Expr = Arc<dyn PhysicalExpr>;
+
+const TYPES: [DataType; 17] = [
+    DataType::Int8,
+    DataType::Int16,
+    DataType::Int32,
+    DataType::Int64,
+    DataType::UInt8,
+    DataType::UInt16,
+    DataType::UInt32,
+    DataType::UInt64,
+    DataType::Float32,
+    DataType::Float64,
+    DataType::Boolean,
+    DataType::Date32,
+    DataType::Timestamp(TimeUnit::Microsecond, None),
+    DataType::Timestamp(TimeUnit::Second, None),
+    DataType::Decimal128(12, 2),
+    DataType::Decimal128(20, 0),
+    DataType::Decimal128(38, 10),
+];
+/// Numbers and Booleans, which are cast to one another.
+const PLAIN: usize = 11;
+const DECIMALS: std::ops::Range<usize> = 14..17;
+
+/// Values of a type: NULL, small ones, and those at its ends.
+fn values(data_type: &DataType) -> Vec<ScalarValue> {
+    macro_rules! integers {
+        ($variant:ident, $t:ty) => {
+            [
+                0,
+                1,
+                2,
+                7,
+                100,
+                <$t>::MIN,
+                <$t>::MAX,
+                (0 as $t).wrapping_sub(1),
+            ]
+            .map(|v| ScalarValue::$variant(Some(v)))
+            .to_vec()
+        };
+    }
+    macro_rules! floats {
+        ($variant:ident, $t:ty) => {
+            [
+                0.0,
+                -0.0,
+                1.0,
+                -1.5,
+                3.25,
+                1e10,
+                <$t>::NAN,
+                <$t>::INFINITY,
+                <$t>::MAX,
+            ]
+            .map(|v| ScalarValue::$variant(Some(v)))
+            .to_vec()
+        };
+    }
+    let mut values = match data_type {
+        DataType::Int8 => integers!(Int8, i8),
+        DataType::Int16 => integers!(Int16, i16),
+        DataType::Int32 => integers!(Int32, i32),
+        DataType::Int64 => integers!(Int64, i64),
+        DataType::UInt8 => integers!(UInt8, u8),
+        DataType::UInt16 => integers!(UInt16, u16),
+        DataType::UInt32 => integers!(UInt32, u32),
+        DataType::UInt64 => integers!(UInt64, u64),
+        DataType::Float32 => floats!(Float32, f32),
+        DataType::Float64 => floats!(Float64, f64),
+        DataType::Boolean => [true, false]
+            .map(|v| ScalarValue::Boolean(Some(v)))
+            .to_vec(),
+        DataType::Date32 => [
+            0,
+            -1,
+            59,
+            60,
+            11_016,
+            11_017,
+            -719_468,
+            -719_529,
+            2_932_896,
+            i32::MAX,
+        ]
+        .map(|v| ScalarValue::Date32(Some(v)))
+        .to_vec(),
+        DataType::Timestamp(TimeUnit::Second, None) => [0, -1, 86_399, 86_400, -86_401, i64::MAX]
+            .map(|v| ScalarValue::TimestampSecond(Some(v), None))
+            .to_vec(),
+        DataType::Decimal128(digits, scale) => {
+            let most = 10i128.pow((*digits).into()) - 1;
+            [0, 1, -1, 5, -50, 12_345, -6_789_051, most, -most]
+                .map(|v| ScalarValue::Decimal128(Some(v), *digits, *scale))
+                .to_vec()
+        }
+        _ => [0, 5, -7, 951_782_400_000_000, i64::MIN]
+            .map(|v| ScalarValue::TimestampMicrosecond(Some(v), None))
+            .to_vec(),
+    };
+    values.push(ScalarValue::try_from(data_type).unwrap());
+    values
+}
+
+/// A column of each type, most of whose values are small ones where `tame`.
+fn table(rng: &mut StdRng, rows: usize, tame: bool) -> RecordBatch {
+    let columns = TYPES.iter().map(|data_type| {
+        let values = values(data_type);
+        let few = if tame {
+            values.len().min(4)
+        } else {
+            values.len()
+        };
+        let drawn = (0..rows).map(|_| match rng.random_bool(0.1) {
+            true => values[values.len() - 1].clone(),
+            false => values[..few].choose(rng).unwrap().clone(),
+        });
+        let array = ScalarValue::iter_to_array(drawn.collect::<Vec<_>>()).unwrap();
+        (data_type.to_string(), array, true)
+    });
+    RecordBatch::try_from_iter_with_nullable(columns.collect::<Vec<_>>()).unwrap()
+}
+
+struct Generator<'a> {
+    rng: &'a mut StdRng,
+    schema: SchemaRef,
+}
+
+impl Generator<'_> {
+    fn one_of(&mut self, types: &[DataType]) -> DataType {
+        types.choose(self.rng).unwrap().clone()
+    }
+
+    fn leaf(&mut self, data_type: &DataType) -> Expr {
+        if self.rng.random_bool(0.2) {
+            return lit(values(data_type).choose(self.rng).unwrap().clone());
+        }
+        let index = TYPES.iter().position(|t| t == data_type).unwrap();
+        Arc::new(Column::new(self.schema.field(index).name(), index))
+    }
+
+    /// A decimal of some type, brought to `data_type` at last.
+    fn decimal(&mut self, data_type: &DataType, depth: usize) -> Expr {
+        let any = self.some_decimal(depth);
+        match any.data_type(&self.schema).unwrap() == *data_type {
+            true => any,
+            false => self.cast(any, data_type),
+        }
+    }
+
+    fn some_decimal(&mut self, depth: usize) -> Expr {
+        if depth == 0 {
+            let data_type = self.one_of(&TYPES[DECIMALS]);
+            return self.leaf(&data_type);
+        }
+        use Operator::{Minus, Multiply, Plus};
+        match self.rng.random_range(0..5) {
+            0 => {
+                let from = self.one_of(&TYPES[..8]);
+                let operand = self.any(&from, depth - 1);
+                let to = self.one_of(&TYPES[DECIMALS]);
+                self.cast(operand, &to)
+            }
+            _ => {
+                let (left, right) = (self.some_decimal(depth - 1), self.some_decimal(depth - 1));
+                let op = *[Plus, Minus, Multiply].choose(self.rng).unwrap();
+                let binary: Expr = Arc::new(BinaryExpr::new(left, op, right));
+                // Beyond 38 digits behind the point there is no type.
+                match binary.data_type(&self.schema) {
+                    Ok(_) => binary,
+                    Err(_) => self.some_decimal(0),
+                }
+            }
+        }
+    }
+
+    fn cast(&mut self, operand: Expr, to: &DataType) -> Expr {
+        match self.rng.random() {
+            true => Arc::new(CastExpr::new(operand, to.clone(), None)),
+            false => Arc::new(TryCastExpr::new(operand, to.clone())),
+        }
+    }
+
+    fn any(&mut self, data_type: &DataType, depth: usize) -> Expr {
+        if depth == 0 || self.rng.random_bool(0.15) {
+            return self.leaf(data_type);
+        }
+        let below = depth - 1;
+        if self.rng.random_bool(0.12) {
+            return self.case(data_type, below);
+        }
+        if data_type.is_decimal() {
+            return self.decimal(data_type, below);
+        }
+        if *data_type == DataType::Boolean {
+            return self.boolean(below);
+        }
+        if *data_type == DataType::Int32 && self.rng.random_bool(0.3) {
+            return self.date_part(below);
+        }
+        if !data_type.is_integer() && !data_type.is_floating() {
+            return self.leaf(data_type);
+        }
+        use Operator::{Divide, Minus, Modulo, Multiply, Plus};
+        match self.rng.random_range(0..10) {
+            0 if data_type.is_floating() => Arc::new(NegativeExpr::new(self.any(data_type, below))),
+            0 if data_type.is_signed_integer() => Arc::new(NegativeExpr::new(self.leaf(data_type))),
+            1 => {
+                let from = self.one_of(&TYPES[..PLAIN]);
+                let operand = self.any(&from, below);
+                self.cast(operand, data_type)
+            }
+            _ => {
+                let op = [Plus, Minus, Multiply, Plus, Minus, Multiply, Divide, Modulo];
+                let op = *op.choose(self.rng).unwrap();
+                let (left, right) = (self.any(data_type, below), self.any(data_type, below));
+                Arc::new(BinaryExpr::new(left, op, right))
+            }
+        }
+    }
+
+    fn date_part(&mut self, below: usize) -> Expr {
+        let of = self.one_of(&TYPES[11..14]);
+        let part = *["YEAR", "month", "day"].choose(self.rng).unwrap();
+        let arguments = vec![lit(part), self.any(&of, below)];
+        let date_part = datafusion::functions::datetime::date_part();
+        let options = Arc::new(ConfigOptions::default());
+        Arc::new(ScalarFunctionExpr::try_new(date_part, arguments, &self.schema, options).unwrap())
+    }
+
+    fn boolean(&mut self, below: usize) -> Expr {
+        use Operator::*;
+        let compared = self.one_of(&TYPES);
+        let bool = DataType::Boolean;
+        match self.rng.random_range(0..12) {
+            of @ (0 | 1) => {
+                let (left, right) = (self.any(&bool, below), self.any(&bool, below));
+                Arc::new(BinaryExpr::new(left, if of == 0 { And } else { Or }, right))
+            }
+            2 => Arc::new(NotExpr::new(self.any(&bool, below))),
+            3 => Arc::new(IsNullExpr::new(self.any(&compared, below))),
+            4 => Arc::new(IsNotNullExpr::new(self.any(&compared, below))),
+            5 => {
+                let from = self.one_of(&TYPES[..PLAIN]);
+                let operand = self.any(&from, below);
+                Arc::new(CastExpr::new(operand, bool, None))
+            }
+            6 => {
+                let list = (0..self.rng.random_range(1..4))
+                    .map(|_| lit(values(&compared).choose(self.rng).unwrap().clone()))
+                    .collect();
+                let value = self.any(&compared, below);
+                let negated = self.rng.random();
+                in_list(value, list, &negated, &self.schema).unwrap()
+            }
+            _ => {
+                let ops = [
+                    Eq,
+                    NotEq,
+                    Lt,
+                    LtEq,
+                    Gt,
+                    GtEq,
+                    IsDistinctFrom,
+                    IsNotDistinctFrom,
+                ];
+                let op = *ops.choose(self.rng).unwrap();
+                let (left, right) = (self.any(&compared, below), self.any(&compared, below));
+                Arc::new(BinaryExpr::new(left, op, right))
+            }
+        }
+    }
+
+    fn case(&mut self, data_type: &DataType, below: usize) -> Expr {
+        let base = self.rng.random_bool(0.4).then(|| self.one_of(&TYPES));
+        let when = base.clone().unwrap_or(DataType::Boolean);
+        let branches = (0..self.rng.random_range(1..4))
+            .map(|_| (self.any(&when, below), self.any(data_type, below)))
+            .collect();
+        let base = base.map(|base| self.any(&base, below));
+        let otherwise = self
+            .rng
+            .random_bool(0.7)
+            .then(|| self.any(data_type, below));
+        Arc::new(CaseExpr::try_new(base, branches, otherwise).unwrap())
+    }
+}
+
+/// What the device makes of expressions; `None` when the host must decide.
+fn made(
+    device: &dyn Device,
+    expressions: &[Expr],
+    batch: &RecordBatch,
+) -> Option<Option<Vec<ArrayRef>>> {
+    let program = compile(expressions, &batch.schema())?;
+    let columns: Vec<Arc<DeviceColumn>> = program
+        .columns
+        .iter()
+        .map(|i| device.upload(&[Arc::clone(batch.column(*i))]).unwrap())
+        .collect();
+    let columns: Vec<&DeviceColumn> = columns.iter().map(AsRef::as_ref).collect();
+    match device.map(batch.num_rows(), &program, &columns) {
+        Err(BowtieError::NeedsHost) => Some(None),
+        made => {
+            let down = made.unwrap().into_iter();
+            Some(Some(down.map(|c| device.download(&c).unwrap()).collect()))
+        }
+    }
+}
+
+#[test]
+fn programs_say_what_expressions_say() {
+    let device = HostDevice::new(Budget::new(u64::MAX)).unwrap();
+    let (mut compiled, mut decided) = (0, 0);
+    let turns = 4000;
+    for seed in 0..turns {
+        let rng = &mut StdRng::seed_from_u64(seed);
+        let rows = *[1, 3, 40, 700].choose(rng).unwrap();
+        let batch = table(rng, rows, seed % 2 == 0);
+        let mut generator = Generator {
+            rng,
+            schema: batch.schema(),
+        };
+        let expressions: Vec<Expr> = (0..1 + seed % 2)
+            .map(|_| {
+                let data_type = generator.one_of(&TYPES);
+                generator.any(&data_type, 4)
+            })
+            .collect();
+        let Some(made) = made(&device, &expressions, &batch) else {
+            continue;
+        };
+        compiled += 1;
+        let Some(made) = made else {
+            continue;
+        };
+        decided += 1;
+        for (expression, given) in expressions.iter().zip(made) {
+            let expected = expression.evaluate(&batch).and_then(|v| v.into_array(rows));
+            let expected = expected.unwrap_or_else(|e| panic!("seed {seed}: {expression}: {e}"));
+            assert_eq!(&given, &expected, "seed {seed}: {expression}");
+        }
+    }
+    assert!(compiled > turns / 3, "{compiled} of {turns} compile");
+    assert!(decided > turns / 6, "{decided} of {turns} are decided");
+}
+
+/// Every day of 800 years, and the far ones at which the host takes over.
+#[test]
+fn parts_of_dates() {
+    let device = HostDevice::new(Budget::new(u64::MAX)).unwrap();
+    let days = (-146_097..146_097).chain([-90_000_000, 90_000_000]);
+    let days: ArrayRef = Arc::new(arrow::array::Date32Array::from_iter_values(days));
+    let batch = RecordBatch::try_from_iter([("d", days)]).unwrap();
+    let date_part = datafusion::functions::datetime::date_part();
+    let options = Arc::new(ConfigOptions::default());
+    let expressions: Vec<Expr> = ["year", "month", "day"]
+        .map(|part| {
+            let arguments: Vec<Expr> = vec![lit(part), Arc::new(Column::new("d", 0))];
+            let (function, options) = (Arc::clone(&date_part), Arc::clone(&options));
+            let call = ScalarFunctionExpr::try_new(function, arguments, &batch.schema(), options);
+            Arc::new(call.unwrap()) as Expr
+        })
+        .to_vec();
+    let made = made(&device, &expressions, &batch).unwrap().unwrap();
+    for (expression, given) in expressions.iter().zip(made) {
+        let expected = expression.evaluate(&batch).unwrap();
+        let expected = expected.into_array(batch.num_rows()).unwrap();
+        assert_eq!(&given, &expected, "{expression}");
+    }
+}

@@ -1,0 +1,227 @@
+//! Plans of several device nodes, one above the other: forced and stock give the same rows, and between the scans and the last
+//! download nothing crosses the border.
+
+use std::sync::Arc;
+
+use arrow::compute::concat_batches;
+use datafusion::error::DataFusionError;
+use datafusion::physical_plan::collect;
+use datafusion::prelude::SessionContext;
+
+use crate::answer::{Answer, forced, plan_of, shown, similar_rows, stock};
+use crate::session::{Tuning, session, set};
+use crate::tables::{mixed_table, register};
+
+/// Joins, filters, projections and unions above joins and aggregations. `m` is a decimal, `d` a date.
+const QUERIES: [&str; 24] = [
+    // Joins of joins.
+    "SELECT r.id, s.a, u.b FROM r JOIN s ON r.g = s.g AND r.a > s.a JOIN u ON s.b = u.b AND u.lo < r.hi",
+    "SELECT r.id, s.id, u.t FROM r LEFT JOIN s ON r.a = s.a LEFT JOIN u ON s.b = u.b",
+    "SELECT r.id, s.id, u.id FROM r FULL JOIN s ON r.a = s.a AND r.lo < s.hi FULL JOIN u ON s.t = u.t",
+    "SELECT s.id FROM r JOIN s ON r.a < s.a WHERE EXISTS (SELECT 1 FROM u WHERE u.b = r.b AND u.lo > s.lo)",
+    "SELECT r.id FROM r JOIN s ON r.a = s.a WHERE NOT EXISTS (SELECT 1 FROM u WHERE u.b = r.b AND u.c > s.c)",
+    "SELECT r.id, x.id FROM r JOIN (SELECT s.id, u.t FROM s JOIN u ON s.g = u.g AND s.lo > u.hi) AS x ON r.t = x.t",
+    "SELECT r.id, s.id FROM r JOIN s ON r.a = s.a JOIN u ON r.a * 2 - s.lo > u.hi + s.b",
+    "SELECT r.id, s.id, u.id FROM r JOIN s ON r.t = s.t JOIN u ON r.lo - u.lo < 3 AND u.c <= s.c",
+    // Filters between them.
+    "SELECT x.g, u.id FROM (SELECT r.g, sum(s.b) AS n FROM r JOIN s ON r.a > s.a GROUP BY r.g HAVING sum(s.b) > 10) AS x \
+     JOIN u ON x.g = u.g",
+    "SELECT x.id, u.id FROM (SELECT r.id, r.g, r.a + s.a AS n FROM r LEFT JOIN s ON r.b = s.b) AS x JOIN u ON x.g = u.g \
+     WHERE x.n IS NULL OR x.n % 3 = 1",
+    "SELECT u.id, x.m FROM u JOIN (SELECT g, max(m) AS m FROM r GROUP BY g) AS x ON u.g = x.g WHERE x.m * 2 > 3.5",
+    "SELECT u.id FROM u JOIN (SELECT g, count(*) AS n FROM r WHERE a > 3 GROUP BY g) AS x ON u.a = x.n WHERE x.n IN (1, 2, 5, 9)",
+    // Projections with expressions.
+    "SELECT x.y, sum(x.p), count(x.q) FROM (SELECT extract(year FROM r.d) AS y, r.m * (1 - s.m) - r.m AS p, \
+     CASE WHEN r.a > s.a THEN s.b WHEN r.b IS NULL THEN 0 END AS q FROM r JOIN s ON r.g = s.g) AS x GROUP BY x.y",
+    "SELECT sum(r.m * s.m + r.a), sum(CASE WHEN r.c > s.c THEN r.c - s.c ELSE s.c * 2 END), min(r.m - s.m) \
+     FROM r JOIN s ON r.b = s.b AND r.lo <= s.hi",
+    "SELECT r.g, sum(CASE WHEN s.a > 10 AND r.b < 5 OR s.d > r.d THEN s.m ELSE 0 END) FROM r LEFT JOIN s ON r.g = s.b GROUP BY r.g",
+    "SELECT x.k, u.id FROM (SELECT r.a + s.b AS k FROM r JOIN s ON r.g = s.g AND r.lo > s.hi) AS x JOIN u ON x.k = u.a",
+    "SELECT extract(month FROM r.d), extract(day FROM s.d), count(*) FROM r JOIN s ON r.a = s.a GROUP BY 1, 2",
+    "SELECT x.z, count(*) FROM (SELECT CAST(r.m AS DECIMAL(20, 4)) + CAST(s.a AS DECIMAL(10, 1)) AS z FROM r JOIN s ON r.t = s.t) AS x \
+     GROUP BY x.z",
+    // What the device does not evaluate is a border.
+    "SELECT x.w, u.id FROM (SELECT upper(r.t) AS w FROM r JOIN s ON r.g = s.g AND r.a < s.a) AS x JOIN u ON x.w = upper(u.t)",
+    "SELECT u.id FROM u JOIN (SELECT r.t, r.g FROM r JOIN s ON r.a = s.a AND r.b > s.b) AS x ON u.g = x.g WHERE x.t LIKE 'b%'",
+    // Unions.
+    "SELECT x.g, count(*), sum(x.a) FROM (SELECT r.g, s.a FROM r JOIN s ON r.a > s.a UNION ALL SELECT u.g, s.a FROM u JOIN s ON u.b = s.b) \
+     AS x GROUP BY x.g",
+    "SELECT u.id, x.a FROM u JOIN (SELECT r.g, r.a FROM r JOIN s ON r.t = s.t UNION ALL SELECT g, sum(b) FROM s GROUP BY g) AS x ON u.g = x.g",
+    // Aggregations below joins, and above them.
+    "SELECT x.g, y.n, x.n FROM (SELECT g, count(*) AS n FROM r GROUP BY g) AS x JOIN (SELECT b, sum(a) AS n FROM s GROUP BY b) AS y \
+     ON x.g = y.b AND x.n > y.n - 1000",
+    "SELECT y.g, avg(y.n) FROM (SELECT r.g, r.t, count(*) AS n FROM r JOIN s ON r.a = s.a AND r.lo < s.lo GROUP BY r.g, r.t) AS y GROUP BY y.g",
+];
+
+/// `r`, `s` and `u` with a decimal `m` and a date `d` beside their columns.
+async fn tables(rows: [usize; 3], seed: u64) -> SessionContext {
+    let ctx = session();
+    for (i, (name, rows)) in ["r", "s", "u"].into_iter().zip(rows).enumerate() {
+        let plain = mixed_table(rows, 0.15, seed + i as u64);
+        register(&ctx, "plain", &plain);
+        let sql = "SELECT *, CAST(a AS DECIMAL(9, 2)) / 4 AS m, \
+                   arrow_cast(9000 + a * 97 - b * 31, 'Date32') AS d FROM plain";
+        set(&ctx, "bowtie.offload", "off");
+        let batches = ctx.sql(sql).await.unwrap().collect().await.unwrap();
+        let schema = ctx.sql(sql).await.unwrap().schema().as_arrow().clone();
+        let all = concat_batches(&Arc::new(schema), &batches).unwrap();
+        register(&ctx, name, &all);
+    }
+    ctx
+}
+
+async fn check(rows: [usize; 3], seed: u64, tunings: impl Fn(usize) -> Vec<Tuning>) {
+    check_some(rows, seed, &QUERIES, tunings).await;
+}
+
+async fn check_some(
+    rows: [usize; 3],
+    seed: u64,
+    queries: &[&str],
+    tunings: impl Fn(usize) -> Vec<Tuning>,
+) {
+    let ctx = tables(rows, seed).await;
+    for (i, sql) in queries.iter().enumerate() {
+        let stock = stock(&ctx, sql).await.unwrap();
+        for tuning in tunings(i) {
+            let given = forced(&ctx, sql, &tuning).await;
+            let given =
+                given.unwrap_or_else(|e| panic!("{sql}\n{tuning:?}\nfails when forced: {e}"));
+            if let Err(difference) = similar_rows(&stock, &given) {
+                panic!("{sql}\n{tuning:?}\n{}\n{difference}", given.plan);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn chains_give_the_rows_of_datafusion() {
+    check([60, 45, 50], 1, |i| {
+        (0..4).map(|k| Tuning::nth(i * 5 + k)).collect()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn chains_of_empty_and_single_rows() {
+    for rows in [[0, 9, 9], [9, 0, 9], [9, 9, 0], [1, 1, 1]] {
+        check(rows, 7, |i| vec![Tuning::nth(i)]).await;
+    }
+}
+
+/// So little memory that rows which lie on the device have to leave it.
+#[tokio::test]
+async fn chains_under_a_small_budget() {
+    let large = [
+        "SELECT x.g, count(*), sum(x.m), min(u.t) FROM (SELECT r.g, r.m, s.lo, s.t FROM r JOIN s ON r.g = s.g AND r.a > s.a) AS x \
+         JOIN u ON x.lo = u.lo AND x.t <> u.t GROUP BY x.g",
+        "SELECT count(*), sum(x.id), sum(u.m * x.m), max(x.t) FROM u FULL JOIN (SELECT r.id, r.m, r.hi, s.t FROM r LEFT JOIN s ON r.a = s.a) \
+         AS x ON u.hi = x.hi",
+        "SELECT x.y, sum(x.p), count(x.q) FROM (SELECT extract(year FROM r.d) AS y, r.m * (1 - s.m) - r.m AS p, \
+         CASE WHEN r.a > s.a THEN s.b END AS q FROM r JOIN s ON r.g = s.g) AS x WHERE x.p < 3 GROUP BY x.y",
+        "SELECT y.g, avg(y.n) FROM (SELECT r.g, r.id, count(*) AS n FROM r JOIN s ON r.a = s.a AND r.lo < s.lo GROUP BY r.g, r.id) AS y \
+         GROUP BY y.g",
+        "SELECT count(*), sum(x.a) FROM (SELECT r.id, s.a FROM r JOIN s ON r.a > s.a UNION ALL SELECT u.id, s.a FROM u JOIN s ON u.b = s.b) \
+         AS x JOIN u ON x.id = u.id",
+    ];
+    for (device_memory, partitions) in [("1MB", 2), ("4MB", 1)] {
+        let tuning = Tuning {
+            device_memory,
+            partitions,
+            ..Tuning::PLAIN
+        };
+        check_some([4000, 500, 400], 3, &large, |_| vec![tuning]).await;
+    }
+}
+
+/// An expression that fails on a row fails the query, with DataFusion's error; one that a CASE guards does not.
+#[tokio::test]
+async fn errors_are_those_of_datafusion() {
+    let ctx = tables([60, 45, 50], 5).await;
+    for (sql, fails) in [
+        (
+            "SELECT sum(x.q) FROM (SELECT r.a / s.b AS q FROM r JOIN s ON r.g = s.g) AS x",
+            true,
+        ),
+        (
+            "SELECT sum(CASE WHEN s.b <> 0 THEN r.a / s.b END) FROM r JOIN s ON r.g = s.g",
+            false,
+        ),
+        (
+            "SELECT sum(x.q) FROM (SELECT r.m * CAST(99999999999999999999999999999999999 AS DECIMAL(38, 0)) * s.m * 99999.99 AS q \
+             FROM r JOIN s ON r.g = s.g) AS x",
+            true,
+        ),
+        (
+            "SELECT count(*) FROM (SELECT CAST(r.a * 10 + s.a AS TINYINT) AS q FROM r JOIN s ON r.g = s.g) AS x GROUP BY x.q",
+            true,
+        ),
+    ] {
+        let stock = stock(&ctx, sql).await;
+        let given = forced(&ctx, sql, &Tuning::PLAIN).await;
+        match (stock, given) {
+            (Err(stock), Err(given)) => {
+                assert!(fails, "{sql}: {stock}");
+                // Which row fails first depends on their order.
+                let said = |e: DataFusionError| {
+                    let mut message = e.strip_backtrace();
+                    message.retain(|c| !c.is_ascii_digit() && c != '-');
+                    message
+                };
+                assert_eq!(said(stock), said(given), "{sql}");
+            }
+            (Ok(stock), Ok(given)) => {
+                assert!(!fails, "{sql} does not fail");
+                assert!(
+                    given.plan.contains("BowtieProjectionExec"),
+                    "{}",
+                    given.plan
+                );
+                similar_rows(&stock, &given).unwrap();
+            }
+            (stock, given) => panic!("{sql}: {:?} {:?}", stock.err(), given.err()),
+        }
+    }
+}
+
+/// A plan may be run again.
+#[tokio::test]
+async fn a_chain_runs_twice() {
+    let ctx = tables([60, 45, 50], 2).await;
+    for sql in [QUERIES[0], QUERIES[8], QUERIES[12], QUERIES[20]] {
+        let stock = stock(&ctx, sql).await.unwrap();
+        forced(&ctx, sql, &Tuning::PLAIN).await.unwrap();
+        let plan = plan_of(&ctx, sql).await.unwrap();
+        for _ in 0..2 {
+            let batches = collect(Arc::clone(&plan), ctx.task_ctx()).await.unwrap();
+            let given = Answer {
+                plan: shown(&plan),
+                schema: plan.schema(),
+                batches,
+            };
+            similar_rows(&stock, &given).unwrap();
+        }
+    }
+}
+
+/// What stands between two borders, by the names of its nodes.
+#[tokio::test]
+async fn nodes_between_borders() {
+    let ctx = tables([60, 45, 50], 4).await;
+    for (query, nodes, uploads) in [
+        (0, vec!["BowtieJoinExec"], 3),
+        (8, vec!["BowtieFilterExec", "BowtieJoinAggregateExec"], 3),
+        (9, vec!["BowtieFilterExec", "BowtieProjectionExec"], 3),
+        (12, vec!["BowtieProjectionExec", "BowtieAggregateExec"], 2),
+        (20, vec!["BowtieUnionExec", "BowtieAggregateExec"], 4),
+        (23, vec!["BowtieAggregateExec"], 2),
+    ] {
+        let plan = forced(&ctx, QUERIES[query], &Tuning::PLAIN).await.unwrap();
+        let plan = plan.plan;
+        for node in nodes {
+            assert!(plan.contains(node), "no {node}: {}\n{plan}", QUERIES[query]);
+        }
+        assert_eq!(plan.matches("BowtieDownloadExec").count(), 1, "{plan}");
+        assert_eq!(plan.matches("BowtieUploadExec").count(), uploads, "{plan}");
+    }
+}
