@@ -3,9 +3,9 @@
 
 use std::sync::OnceLock;
 
-use arrow::array::{Array, ArrayRef};
+use arrow::array::{Array, ArrayRef, make_array};
 use arrow::buffer::{BooleanBuffer, ScalarBuffer};
-use arrow::datatypes::ArrowNativeType;
+use arrow::datatypes::{ArrowNativeType, DataType};
 
 use super::budget::Lease;
 use super::{cuda, host};
@@ -114,7 +114,7 @@ pub(crate) struct Column {
 
 #[derive(Debug)]
 enum ColumnStorage {
-    Host(ArrayRef, #[expect(dead_code, reason = "held")] Lease),
+    Host(ArrayRef, Lease),
     Cuda(Box<cuda::Stored>),
 }
 
@@ -177,6 +177,28 @@ impl Column {
             Some(cuda::Stored::Fixed(values)) => Some(values),
             _ => None,
         }
+    }
+
+    /// The same words under another type of their width.
+    pub(crate) fn relabel(self, data_type: &DataType) -> Result<Self> {
+        let Self {
+            rows,
+            storage,
+            bytes,
+        } = self;
+        let storage = match storage {
+            ColumnStorage::Host(array, lease) if array.data_type() != data_type => {
+                let data = array.to_data().into_builder().data_type(data_type.clone());
+                ColumnStorage::Host(make_array(data.build()?), lease)
+            }
+            ColumnStorage::Host(array, lease) => ColumnStorage::Host(array, lease),
+            ColumnStorage::Cuda(stored) => ColumnStorage::Cuda(Box::new(stored.relabel(data_type))),
+        };
+        Ok(Self {
+            rows,
+            storage,
+            bytes,
+        })
     }
 
     pub(crate) fn rows(&self) -> usize {

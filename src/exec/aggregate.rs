@@ -65,6 +65,18 @@ impl BowtieJoinAggregateExec {
     }
 }
 
+impl BowtieJoinAggregateExec {
+    /// The aggregation for a node above that reads its groups on the device.
+    pub(crate) fn staying(&self) -> Self {
+        let spec = JoinAggregateSpec {
+            stays: true,
+            ..self.spec.as_ref().clone()
+        };
+        let (left, right) = (Arc::clone(&self.left), Arc::clone(&self.right));
+        Self::new(left, right, Arc::new(spec), Arc::clone(&self.device))
+    }
+}
+
 impl DisplayAs for BowtieJoinAggregateExec {
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let spec = &self.spec;
@@ -78,7 +90,12 @@ impl DisplayAs for BowtieJoinAggregateExec {
                     f,
                     "BowtieJoinAggregateExec: gby=[{groups}], aggr=[{aggregates}], "
                 )?;
-                fmt_join(&spec.join, self.device.as_ref(), f)
+                fmt_join(&spec.join, self.device.as_ref(), f)?;
+                // By DataFusion's accumulators.
+                match spec.stays {
+                    true => write!(f, ", finish=host"),
+                    false => Ok(()),
+                }
             }
             DisplayFormatType::TreeRender => {
                 if !groups.is_empty() {

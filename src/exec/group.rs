@@ -15,9 +15,10 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Pla
 use futures::{FutureExt, StreamExt};
 
 use super::ahead::Ahead;
-use super::group_run::GroupRun;
+use super::group_run::{Finished, GroupRun};
 use super::input::{InputStream, inputs};
 use super::metrics::DeviceMetrics;
+use super::resident_groups::are_results;
 use super::{DeviceChunk, DeviceExec, DeviceStream, blocking, device_only, exactly};
 use crate::device::Device;
 use crate::spec::GroupSpec;
@@ -59,6 +60,18 @@ impl BowtieAggregateExec {
     }
 }
 
+impl BowtieAggregateExec {
+    /// The aggregation for a node above that reads its groups on the device.
+    pub(crate) fn staying(&self) -> Self {
+        let spec = GroupSpec {
+            stays: true,
+            ..self.spec.as_ref().clone()
+        };
+        let (input, device) = (Arc::clone(&self.input), Arc::clone(&self.device));
+        Self::new(input, Arc::new(spec), device)
+    }
+}
+
 impl DisplayAs for BowtieAggregateExec {
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let spec = &self.spec;
@@ -74,7 +87,11 @@ impl DisplayAs for BowtieAggregateExec {
                 if sets > 1 {
                     write!(f, ", grouping_sets={sets}")?;
                 }
-                write!(f, ", device={}", self.device.name())
+                write!(f, ", device={}", self.device.name())?;
+                match spec.stays && !are_results(spec) {
+                    true => write!(f, ", finish=host"),
+                    false => Ok(()),
+                }
             }
             DisplayFormatType::TreeRender => {
                 if !groups.is_empty() {
@@ -113,13 +130,19 @@ impl Driver {
         while let Some(arriving) = chunks.next().await? {
             run = blocking(&metrics, run, |run| run.push(arriving)).await?.0;
         }
-        let (run, batch) = blocking(&metrics, run, GroupRun::finish).await?;
+        let (run, finished) = blocking(&metrics, run, GroupRun::finish).await?;
         // What it reserved is the batch now.
         drop(run);
-        output.try_grow(batch.get_array_memory_size())?;
-        metrics.baseline.record_output(batch.num_rows());
+        let chunk = match finished {
+            Finished::OnDevice(batch) => DeviceChunk::Resident(batch),
+            Finished::OnHost(batch) => {
+                output.try_grow(batch.get_array_memory_size())?;
+                DeviceChunk::Staged(StagedChunk::of(&batch, output))
+            }
+        };
+        metrics.baseline.record_output(chunk.rows());
         metrics.baseline.done();
-        Ok(DeviceChunk::Staged(StagedChunk::of(&batch, output)))
+        Ok(chunk)
     }
 }
 

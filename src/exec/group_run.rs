@@ -20,11 +20,18 @@ use super::input::InputChunk;
 use super::metrics::DeviceMetrics;
 use super::partial_states::mergeable_states;
 use super::partials::{Partials, merged};
+use super::resident_groups::{ResidentGroups, are_results};
 use crate::column::DeviceBatch;
 use crate::device::{Column, Device, Need};
 use crate::error::{BowtieError, Result};
 use crate::spec::{Fold, GroupSpec, GroupingSet};
 use crate::stream::has_small_dictionary;
+
+/// All groups.
+pub(super) enum Finished {
+    OnDevice(DeviceBatch),
+    OnHost(RecordBatch),
+}
 
 pub(super) struct GroupRun {
     spec: Arc<GroupSpec>,
@@ -33,6 +40,8 @@ pub(super) struct GroupRun {
     /// Groups of what came so far, of which some may come more than once.
     partials: Partials,
     table: GroupTable,
+    /// Groups on the device, until there is no room for them.
+    resident: Option<ResidentGroups>,
     /// Whether groups are merged by the table: where there is no room to group them again, of lists of distinct values, of
     /// dictionaries whose keys may not tell the values of several chunks apart, and where there is one group.
     by_table: bool,
@@ -56,6 +65,8 @@ impl GroupRun {
             by_table: spec.key_columns() == 0
                 || spec.aggregates.iter().any(|a| a.distinct)
                 || reads(&spec).any(|column| has_small_dictionary(spec.input.data_type(column))),
+            resident: (spec.stays && are_results(&spec))
+                .then(|| ResidentGroups::new(Arc::clone(&device), Arc::clone(&spec))),
             partials: Partials::default(),
             spec,
             device,
@@ -93,7 +104,8 @@ impl GroupRun {
             }
             // The halves need its room.
             whole = None;
-            if chunk.evict()
+            let room = chunk.evict() | self.leave_device()?;
+            if room
                 && self
                     .or_no_room(|run| run.upload_and_fold(&chunk, &rows, set))?
                     .is_some()
@@ -152,6 +164,12 @@ impl GroupRun {
     fn fold(&mut self, batch: &DeviceBatch, set: usize) -> Result<()> {
         let timer = self.metrics.output_time.clone();
         let _timer = timer.timer();
+        if let Some(groups) = &mut self.resident {
+            groups.fold(batch)?;
+            let peak = self.device.budget().peak();
+            self.metrics.peak_device_bytes.set_max(peak as usize);
+            return Ok(());
+        }
         let partial = self.partial(batch, &self.spec.sets[set])?;
         match self.by_table {
             true => self.add_to_table(partial)?,
@@ -261,8 +279,32 @@ impl GroupRun {
         })
     }
 
+    /// Takes groups on the device to the host, so that there is room for work; false when there are none.
+    fn leave_device(&mut self) -> Result<bool> {
+        let Some(groups) = self.resident.take() else {
+            return Ok(false);
+        };
+        for partial in groups.partials()? {
+            self.partials.push(partial);
+        }
+        self.table.account(self.partials.bytes())?;
+        Ok(true)
+    }
+
     /// All groups.
-    pub(super) fn finish(&mut self) -> Result<RecordBatch> {
+    pub(super) fn finish(&mut self) -> Result<Finished> {
+        if let Some(groups) = &mut self.resident {
+            match groups.finish() {
+                Ok(Some(batch)) => return Ok(Finished::OnDevice(batch)),
+                Err(error) if !error.is_out_of_device_memory() => return Err(error),
+                _ => {}
+            }
+        }
+        self.leave_device()?;
+        self.finish_on_host().map(Finished::OnHost)
+    }
+
+    fn finish_on_host(&mut self) -> Result<RecordBatch> {
         // A grouping set without keys has a group of no rows too.
         if self.metrics.chunks.value() == 0 && self.spec.key_columns() > 0 {
             let columns = self.spec.input.schema();

@@ -20,6 +20,7 @@ mod partials;
 mod partitions;
 mod pieces;
 mod projection;
+mod resident_groups;
 mod residual;
 mod rows;
 mod runs;

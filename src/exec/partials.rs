@@ -11,7 +11,7 @@ use crate::error::{BowtieError, Result};
 use crate::spec::{Fold, GroupSpec};
 
 /// Rows that are not merged before there are more of them.
-const FEW_ROWS: usize = 1 << 20;
+pub(super) const FEW_ROWS: usize = 1 << 20;
 
 /// Partial groups that wait to be merged. They are once they have twice as many rows as came out the last time, so that each
 /// row is merged a few times at most.
@@ -58,7 +58,7 @@ impl Partials {
 const MOST_BYTES: usize = 1 << 30;
 
 /// How states of a fold are folded to one.
-fn of_states(fold: Fold) -> Fold {
+pub(super) fn of_states(fold: Fold) -> Fold {
     match fold {
         Fold::Count => Fold::Sum,
         same => same,

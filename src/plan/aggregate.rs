@@ -141,6 +141,7 @@ pub(super) fn join_aggregate_spec(
             .collect(),
         aggregates,
         schema: source.top.schema(),
+        stays: false,
         group_display,
         join: JoinSpec {
             output: vec![],

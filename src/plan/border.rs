@@ -24,8 +24,8 @@ use super::aggregate::cannot_fail;
 use super::row_program;
 use crate::device::Device;
 use crate::exec::{
-    BowtieDownloadExec, BowtieFilterExec, BowtieJoinExec, BowtieProjectionExec, BowtieUnionExec,
-    BowtieUploadExec, DeviceExec,
+    BowtieAggregateExec, BowtieDownloadExec, BowtieFilterExec, BowtieJoinAggregateExec,
+    BowtieJoinExec, BowtieProjectionExec, BowtieUnionExec, BowtieUploadExec, DeviceExec,
 };
 use crate::spec::{FilterSpec, Projected, ProjectionSpec, RowExpressions};
 use crate::stream::Role;
@@ -58,12 +58,7 @@ fn on_device(plan: &Plan, device: &Arc<dyn Device>) -> Result<Option<Plan>> {
             return Ok(None);
         }
         let below = download.input();
-        return Ok(Some(match below.downcast_ref::<BowtieJoinExec>() {
-            // Who brings the rows down cuts them.
-            Some(join) if join.fetch_rows().is_some() => return Ok(None),
-            Some(join) => Arc::new(join.staying()?),
-            None => Arc::clone(below),
-        }));
+        return staying(below);
     }
     if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
         return match on_device(projection.input(), device)? {
@@ -90,6 +85,24 @@ fn on_device(plan: &Plan, device: &Arc<dyn Device>) -> Result<Option<Plan>> {
         return Ok(Some(Arc::new(union)));
     }
     Ok(None)
+}
+
+/// A device node for another one above it; `None` for a join with a limit, as who brings the rows down cuts them.
+fn staying(node: &Plan) -> Result<Option<Plan>> {
+    Ok(Some(
+        if let Some(join) = node.downcast_ref::<BowtieJoinExec>() {
+            if join.fetch_rows().is_some() {
+                return Ok(None);
+            }
+            Arc::new(join.staying()?)
+        } else if let Some(aggregate) = node.downcast_ref::<BowtieAggregateExec>() {
+            Arc::new(aggregate.staying())
+        } else if let Some(aggregate) = node.downcast_ref::<BowtieJoinAggregateExec>() {
+            Arc::new(aggregate.staying())
+        } else {
+            Arc::clone(node)
+        },
+    ))
 }
 
 /// The expressions of an upload, beside the columns of a device node; `None` where the device cannot evaluate them.

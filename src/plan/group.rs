@@ -147,6 +147,7 @@ fn spec_of(source: &GroupSource<'_>, find: &mut Find<'_>) -> Result<GroupSpec, R
         aggregates,
         schema: source.top.schema(),
         group_display,
+        stays: false,
         input: SideInput::new(input.schema()),
     })
 }

@@ -80,6 +80,8 @@ pub(crate) struct JoinAggregateSpec {
     pub aggregates: Vec<AggregateSpec>,
     /// Group columns, then one column for each aggregate.
     pub schema: SchemaRef,
+    /// Whether the node above reads the groups on the device.
+    pub stays: bool,
     /// GROUP BY expressions and aggregates as EXPLAIN shows them.
     pub group_display: Vec<String>,
     pub aggregate_display: Vec<String>,
@@ -116,6 +118,8 @@ pub(crate) struct GroupSpec {
     pub aggregates: Vec<GroupAggregate>,
     /// Keys, the grouping id if there is one, then one column for each aggregate.
     pub schema: SchemaRef,
+    /// Whether the node above reads the groups on the device.
+    pub stays: bool,
     /// GROUP BY expressions and aggregates as EXPLAIN shows them.
     pub group_display: Vec<String>,
     pub aggregate_display: Vec<String>,

@@ -62,6 +62,18 @@ impl Stored {
         }
     }
 
+    /// The same words under another type of their width; text and what refers to something has but one.
+    pub(in crate::device) fn relabel(self, data_type: &DataType) -> Self {
+        match self {
+            Self::Fixed(values) if values.data_type != *data_type => Self::Fixed(Values {
+                data_type: data_type.clone(),
+                original: None,
+                ..values
+            }),
+            same => same,
+        }
+    }
+
     /// Kernels launched from now on see what was sent.
     pub(super) fn receive(&self) -> Result<()> {
         match self {

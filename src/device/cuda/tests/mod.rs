@@ -6,6 +6,7 @@ mod border;
 mod folds;
 mod groups;
 mod keys;
+mod maps;
 mod matches;
 mod programs;
 mod text;

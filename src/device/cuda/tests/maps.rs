@@ -1,0 +1,366 @@
+//! Programs over rows, the rows for which a column is true, and pieces put together.
+
+use arrow::compute::concat;
+
+use super::programs::{KINDS, column};
+use super::*;
+use crate::error::BowtieError;
+use crate::spec::{Kind, MAX_ROW_REGISTERS, Op, RowInstruction, RowKind, RowOp, RowProgram};
+
+const DECIMAL: DataType = DataType::Decimal128(38, 2);
+
+fn type_of(kind: RowKind) -> DataType {
+    use DataType::*;
+    match kind {
+        RowKind::Decimal => DECIMAL,
+        RowKind::Plain(kind) => match kind {
+            Kind::I8 => Int8,
+            Kind::I16 => Int16,
+            Kind::I32 => Int32,
+            Kind::I64 => Int64,
+            Kind::U8 => UInt8,
+            Kind::U16 => UInt16,
+            Kind::U32 => UInt32,
+            Kind::U64 => UInt64,
+            Kind::F32 => Float32,
+            Kind::F64 => Float64,
+            Kind::Bool => Boolean,
+        },
+    }
+}
+
+/// Small decimals, and now and then some at the ends of 128 bits.
+fn decimals(random: &mut Random, rows: usize) -> ArrayRef {
+    let extremes = random.below(3) == 0;
+    let values: Vec<i128> = (0..rows)
+        .map(|_| match random.below(8) {
+            0 if extremes => {
+                [i128::MAX, i128::MIN, 1 << 64, -(1 << 63), 1 << 126][random.below(5) as usize]
+            }
+            1 => i128::from(random.next() as i64) << random.below(30),
+            _ => i128::from(random.below(200)) - 100,
+        })
+        .collect();
+    let nulls = random.below(3) as usize;
+    let nulls = random.nulls(rows, if nulls == 1 { 0 } else { nulls });
+    let array = PrimitiveArray::<Decimal128Type>::new(values.into(), nulls);
+    Arc::new(array.with_data_type(DECIMAL))
+}
+
+/// Writes programs whose registers are handed out as a stack. Column `k` is of kind `k`, the last one of decimals.
+struct Writer<'a> {
+    random: &'a mut Random,
+    code: Vec<RowInstruction>,
+    /// Whether what may be for the host occurs.
+    faults: bool,
+}
+
+impl Writer<'_> {
+    fn emit(&mut self, op: RowOp, kind: RowKind, [out, a, b, c]: [u8; 4]) -> &mut RowInstruction {
+        self.code.push(RowInstruction {
+            op,
+            kind,
+            out,
+            a,
+            b,
+            c,
+            column: 0,
+            constant: 0,
+            from: kind,
+        });
+        self.code.last_mut().unwrap()
+    }
+
+    fn kind(&mut self) -> RowKind {
+        match self.random.below(14) {
+            at @ 0..11 => RowKind::Plain(KINDS[at as usize]),
+            _ => RowKind::Decimal,
+        }
+    }
+
+    fn leaf(&mut self, kind: RowKind, out: u8) {
+        if self.random.below(5) > 0 {
+            self.emit(RowOp::Load, kind, [out, 0, 0, 0]).column = kind.code().into();
+            return;
+        }
+        let null = u8::from(self.random.below(6) == 0);
+        let word = self.random.below(2);
+        let constant = match kind {
+            RowKind::Plain(Kind::F32) => (word as f32).to_bits().into(),
+            RowKind::Plain(Kind::F64) => (word as f64).to_bits().into(),
+            RowKind::Decimal => -i128::from(word),
+            RowKind::Plain(_) => word.into(),
+        };
+        self.emit(RowOp::Constant, kind, [out, 0, null, 0]).constant = constant;
+    }
+
+    fn value(&mut self, kind: RowKind, depth: usize, out: u8) {
+        if depth == 0 || self.random.below(8) == 0 {
+            return self.leaf(kind, out);
+        }
+        let below = depth - 1;
+        match (self.random.below(7), kind) {
+            (0, _) => {
+                self.value(RowKind::Plain(Kind::Bool), below, out);
+                self.value(kind, below, out + 1);
+                self.value(kind, below, out + 2);
+                self.emit(RowOp::Plain(Op::Select), kind, [out, out, out + 1, out + 2]);
+            }
+            (_, RowKind::Plain(Kind::Bool)) => self.boolean(below, out),
+            (_, RowKind::Decimal) => self.decimal(below, out),
+            (1, RowKind::Plain(Kind::I32)) => {
+                self.value(RowKind::Plain(Kind::I64), below, out);
+                let kind = RowKind::Plain(Kind::I64);
+                self.emit(RowOp::Floor, kind, [out, out, 0, 0]).constant = 86_400;
+                let part = self.random.below(3) as u8;
+                self.emit(RowOp::Part, RowKind::Plain(Kind::I32), [out, out, part, 0]);
+            }
+            (2, RowKind::Plain(plain)) => {
+                let from = KINDS[self.random.below(11) as usize];
+                let fits = plain.is_float() || plain.holds_all_of(from);
+                let from = if fits || self.faults { from } else { plain };
+                self.value(RowKind::Plain(from), below, out);
+                if from != plain {
+                    self.emit(RowOp::Plain(Op::Cast), kind, [out, out, 0, 0])
+                        .from = RowKind::Plain(from);
+                }
+            }
+            (3, RowKind::Plain(_)) => {
+                self.value(kind, below, out);
+                self.emit(RowOp::Plain(Op::Neg), kind, [out, out, 0, 0]);
+            }
+            (_, RowKind::Plain(plain)) => {
+                let ops = [Op::Add, Op::Sub, Op::Mul, Op::Div, Op::Rem];
+                let some = if self.faults || plain.is_float() {
+                    5
+                } else {
+                    3
+                };
+                let op = ops[self.random.below(some) as usize];
+                self.value(kind, below, out);
+                self.value(kind, below, out + 1);
+                self.emit(RowOp::Plain(op), kind, [out, out, out + 1, 0]);
+            }
+        }
+    }
+
+    fn decimal(&mut self, below: usize, out: u8) {
+        let kind = RowKind::Decimal;
+        let digits = match self.faults {
+            true => [0, 3, 38][self.random.below(3) as usize],
+            false => 0,
+        };
+        match self.random.below(6) {
+            0 => {
+                let from = RowKind::Plain(KINDS[self.random.below(8) as usize]);
+                self.value(from, below, out);
+                let scale = self.emit(RowOp::Scale, kind, [out, out, digits, 0]);
+                (scale.constant, scale.from) = (1000, from);
+            }
+            1 => {
+                self.value(kind, below, out);
+                self.emit(RowOp::Scale, kind, [out, out, digits, 0])
+                    .constant = 10;
+            }
+            2 => {
+                self.value(kind, below, out);
+                self.emit(RowOp::Round, kind, [out, out, digits, 0])
+                    .constant = 100;
+            }
+            _ => {
+                let op = [Op::Add, Op::Sub, Op::Mul][self.random.below(3) as usize];
+                self.value(kind, below, out);
+                self.value(kind, below, out + 1);
+                self.emit(RowOp::Plain(op), kind, [out, out, out + 1, 0]);
+            }
+        }
+    }
+
+    fn boolean(&mut self, below: usize, out: u8) {
+        use Op::{
+            And, Distinct, Eq, Gt, GtEq, IsNotNull, IsNull, Lt, LtEq, Not, NotDistinct, NotEq, Or,
+        };
+        let ops = [
+            Eq,
+            NotEq,
+            Lt,
+            LtEq,
+            Gt,
+            GtEq,
+            Distinct,
+            NotDistinct,
+            And,
+            Or,
+            Not,
+            IsNull,
+            IsNotNull,
+        ];
+        let op = ops[self.random.below(13) as usize];
+        let kind = match op {
+            And | Or | Not => RowKind::Plain(Kind::Bool),
+            _ => self.kind(),
+        };
+        self.value(kind, below, out);
+        let b = match op {
+            Not | IsNull | IsNotNull => 0,
+            _ => {
+                self.value(kind, below, out + 1);
+                out + 1
+            }
+        };
+        self.emit(RowOp::Plain(op), kind, [out, out, b, 0]);
+    }
+}
+
+/// A program of some outputs.
+fn program(random: &mut Random, faults: bool) -> RowProgram {
+    loop {
+        let outputs = 1 + random.below(3);
+        let mut writer = Writer {
+            random: &mut *random,
+            code: vec![],
+            faults,
+        };
+        let mut types = vec![];
+        for output in 0..outputs {
+            let kind = writer.kind();
+            writer.value(kind, 4, 0);
+            writer.emit(RowOp::Store, kind, [0; 4]).column = output as u16;
+            types.push(type_of(kind));
+        }
+        let program = RowProgram {
+            instructions: writer.code,
+            columns: (0..12).collect(),
+            outputs: types,
+        };
+        if program.registers() <= MAX_ROW_REGISTERS {
+            return program;
+        }
+    }
+}
+
+#[test]
+fn programs_over_rows_make_what_the_twins_do() {
+    let Some((host, gpu)) = twins() else { return };
+    let mut random = Random(17);
+    let (mut decided, turns) = (0, 600);
+    for turn in 0..turns {
+        let rows = SIZES[turn % SIZES.len()];
+        let arrays: Vec<ArrayRef> = KINDS
+            .iter()
+            .map(|kind| column(&mut random, *kind, rows))
+            .collect();
+        let arrays = arrays.into_iter().chain([decimals(&mut random, rows)]);
+        let arrays: Vec<ArrayRef> = arrays.collect();
+        let here: Vec<_> = arrays
+            .iter()
+            .map(|a| host.upload(from_ref(a)).unwrap())
+            .collect();
+        let there: Vec<_> = arrays
+            .iter()
+            .map(|a| gpu.upload(from_ref(a)).unwrap())
+            .collect();
+        let here: Vec<&Column> = here.iter().map(AsRef::as_ref).collect();
+        let there: Vec<&Column> = there.iter().map(AsRef::as_ref).collect();
+        let program = program(&mut random, turn % 4 == 0);
+        let what = format!("{rows} rows, {:#?}", program.instructions);
+        match (
+            host.map(rows, &program, &here),
+            gpu.map(rows, &program, &there),
+        ) {
+            (Ok(here), Ok(there)) => {
+                decided += 1;
+                for (here, there) in here.iter().zip(&there) {
+                    assert_eq!(here.on_host(), &gpu.download(there).unwrap(), "{what}");
+                    if *here.on_host().data_type() == DataType::Boolean {
+                        let rows = host.rows_where(here).unwrap();
+                        let theirs = gpu.rows_where(there).unwrap();
+                        assert_eq!(rows.on_host(), &down(&gpu, &theirs), "{what}: true rows");
+                    }
+                }
+            }
+            (Err(BowtieError::NeedsHost), Err(BowtieError::NeedsHost)) => {}
+            (here, there) => panic!("{what}: {here:?} here, {there:?} there"),
+        }
+    }
+    assert!(decided > turns / 3, "{decided} programs decided");
+}
+
+/// Days at which months and years end, and far ones.
+#[test]
+fn parts_of_dates_are_those_of_the_twin() {
+    let Some((host, gpu)) = twins() else { return };
+    let days = (-800_000..800_000).step_by(7).chain(-1000..1000);
+    let days: ArrayRef = Arc::new(Date32Array::from_iter_values(
+        days.chain([-90_000_000, 90_000_000]),
+    ));
+    let kind = RowKind::Plain(Kind::I32);
+    let step = |op, out, b, column| RowInstruction {
+        op,
+        kind,
+        out,
+        a: out,
+        b,
+        c: 0,
+        column,
+        constant: 0,
+        from: kind,
+    };
+    let instructions = (0..3).flat_map(|part| {
+        [
+            step(RowOp::Load, 0, 0, 0),
+            step(RowOp::Part, 0, part, 0),
+            step(RowOp::Store, 0, 0, part.into()),
+        ]
+    });
+    let program = RowProgram {
+        instructions: instructions.collect(),
+        columns: vec![0],
+        outputs: vec![DataType::Int32; 3],
+    };
+    let (here, there) = (host.upload(from_ref(&days)), gpu.upload(from_ref(&days)));
+    let here = host.map(days.len(), &program, &[&here.unwrap()]).unwrap();
+    let there = gpu.map(days.len(), &program, &[&there.unwrap()]).unwrap();
+    for (here, there) in here.iter().zip(&there) {
+        assert_eq!(here.on_host(), &gpu.download(there).unwrap());
+    }
+}
+
+#[test]
+fn pieces_are_put_together() {
+    let Some((_, gpu)) = twins() else { return };
+    let mut random = Random(23);
+    for (turn, n) in SIZES.into_iter().enumerate() {
+        let words = random.words(n, turn);
+        let mut arrays = columns(&mut random, n, turn);
+        let text: Vec<String> = words
+            .iter()
+            .map(|w| "é".repeat((w % 40) as usize))
+            .collect();
+        arrays.push(Arc::new(StringViewArray::from_iter_values(&text)));
+        let text = text.iter().map(String::as_str);
+        arrays.push(Arc::new(text.collect::<DictionaryArray<Int32Type>>()));
+        for array in arrays {
+            // Pieces as joins make them, which begin at any bit, and some of another column.
+            let cuts = [0, n / 7, n / 7, n / 3 + 1, n].map(|cut| cut.min(n));
+            let whole = gpu.upload(from_ref(&array)).unwrap();
+            let mut pieces = vec![];
+            for cut in cuts.windows(2) {
+                let rows: Vec<u32> = (cut[0] as u32..cut[1].max(cut[0]) as u32).collect();
+                pieces.push(Arc::new(gpu.gather(&whole, &on_gpu(&gpu, &rows)).unwrap()));
+            }
+            let mut expected = vec![array.slice(0, cuts[4])];
+            if turn % 2 == 0 {
+                let other = array.slice(n / 2, n - n / 2);
+                pieces.push(gpu.upload(from_ref(&other)).unwrap());
+                expected.push(other);
+            }
+            let pieces: Vec<&Column> = pieces.iter().map(AsRef::as_ref).collect();
+            let together = gpu.concat(&pieces).unwrap();
+            let expected: Vec<&dyn Array> = expected.iter().map(AsRef::as_ref).collect();
+            let expected = concat(&expected).unwrap();
+            let given = gpu.download(&together).unwrap();
+            assert_eq!(&given, &expected, "{} of {n}", array.data_type());
+        }
+    }
+}
