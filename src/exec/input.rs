@@ -395,3 +395,6 @@ impl Waiting {
         ))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -125,11 +125,7 @@ fn project(
 
 /// `columns` of a chunk.
 fn select(chunk: DeviceChunk, columns: &[Projected]) -> Result<DeviceChunk> {
-    let input = |column: &Projected| match column {
-        Projected::Input(i) => Some(*i),
-        Projected::Made(_) => None,
-    };
-    let columns: Vec<usize> = columns.iter().filter_map(input).collect();
+    let columns: Vec<usize> = columns.iter().filter_map(|column| column.input()).collect();
     Ok(match chunk {
         DeviceChunk::Staged(chunk) => DeviceChunk::Staged(chunk.select(&columns)?),
         DeviceChunk::Resident(batch) => DeviceChunk::Resident(batch.select(&columns)),

@@ -10,17 +10,20 @@
 //!   …
 //! ```
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result;
 use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::union::UnionExec;
 
 use super::aggregate::cannot_fail;
+use super::condition::map_columns;
 use super::row_program;
 use crate::device::Device;
 use crate::exec::{
@@ -152,7 +155,39 @@ fn projected(
             }
         });
     }
-    let input = projection.input().schema();
+    let mut input = projection.input().schema();
+    let mut below = below;
+    // A join need not gather the columns that are not read.
+    if let Some(join) = below.downcast_ref::<BowtieJoinExec>() {
+        let read = expressions
+            .iter()
+            .flat_map(collect_columns)
+            .map(|c| c.index());
+        let handed = columns.iter().filter_map(|column| column.input());
+        let read: BTreeSet<usize> = read.chain(handed).collect();
+        let read = Vec::from_iter(read);
+        let place = |column: usize| {
+            read.iter()
+                .position(|read| *read == column)
+                .unwrap_or(column)
+        };
+        if expressions.is_empty() {
+            let handed: Vec<usize> = columns.iter().filter_map(|column| column.input()).collect();
+            return Ok(Some(Arc::new(join.with_output(&handed)?)));
+        }
+        for expression in &mut expressions {
+            *expression = map_columns(expression, |column| {
+                Column::new(column.name(), place(column.index()))
+            })?;
+        }
+        for column in &mut columns {
+            if let Projected::Input(i) = column {
+                *i = place(*i);
+            }
+        }
+        input = Arc::new(input.project(&read)?);
+        below = Arc::new(join.with_output(&read)?);
+    }
     let made = match expressions.is_empty() {
         true => None,
         false => match row_program::compile(&expressions, &input) {
@@ -164,19 +199,6 @@ fn projected(
             None => return Ok(None),
         },
     };
-    // A join need not gather the other columns.
-    if made.is_none()
-        && let Some(join) = below.downcast_ref::<BowtieJoinExec>()
-    {
-        let columns: Vec<usize> = columns
-            .iter()
-            .filter_map(|column| match column {
-                Projected::Input(i) => Some(*i),
-                Projected::Made(_) => None,
-            })
-            .collect();
-        return Ok(Some(Arc::new(join.with_output(&columns)?)));
-    }
     let spec = ProjectionSpec {
         columns,
         made,

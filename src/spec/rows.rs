@@ -26,6 +26,16 @@ pub(crate) enum Projected {
     Made(usize),
 }
 
+impl Projected {
+    /// The column of the input that it is.
+    pub(crate) fn input(self) -> Option<usize> {
+        match self {
+            Self::Input(i) => Some(i),
+            Self::Made(_) => None,
+        }
+    }
+}
+
 /// A projection.
 #[derive(Debug, Clone)]
 pub(crate) struct ProjectionSpec {

@@ -1,0 +1,108 @@
+use arrow::array::{AsArray, Int64Array};
+use arrow::datatypes::{DataType, Field, Int64Type, Schema};
+use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
+
+use super::*;
+use crate::device::Budget;
+use crate::device::host::HostDevice;
+
+fn pool() -> Arc<dyn MemoryPool> {
+    Arc::new(GreedyMemoryPool::new(1 << 20))
+}
+
+/// Pieces of so many rows, whose values count on.
+fn gathering(
+    device: &Arc<dyn Device>,
+    pool: &Arc<dyn MemoryPool>,
+    rows: &[usize],
+    most: usize,
+) -> Gathering {
+    let mut next = 0;
+    let mut pieces = vec![];
+    for rows in rows {
+        let values = Int64Array::from_iter_values(next..next + *rows as i64);
+        next += *rows as i64;
+        let column = device.upload(&[Arc::new(values) as ArrayRef]).unwrap();
+        let batch = DeviceBatch::new(*rows, vec![Some(column)]);
+        pieces.push(Ok(DeviceChunk::Resident(batch)));
+    }
+    let schema = Schema::new(vec![Field::new("v", DataType::Int64, false)]);
+    Gathering {
+        chunks: Some(futures::stream::iter(pieces).boxed()),
+        waiting: Waiting {
+            device: Arc::clone(device),
+            reservation: MemoryConsumer::new("test").register(pool),
+            on_device: vec![],
+            on_host: vec![],
+            rows: 0,
+            bytes: 0,
+            schema: Arc::new(schema),
+        },
+        limits: ChunkLimits {
+            rows: most,
+            bytes: usize::MAX,
+        },
+        apart: false,
+    }
+}
+
+fn device(limit: u64) -> Arc<dyn Device> {
+    Arc::new(HostDevice::new(Budget::new(limit)).unwrap())
+}
+
+/// Rows of each chunk, whether it is on the device, and all values.
+async fn all(mut gathering: Gathering) -> (Vec<(usize, bool)>, Vec<i64>) {
+    let (mut chunks, mut values) = (vec![], vec![]);
+    while let Some(chunk) = gathering.next().await.unwrap() {
+        let resident = matches!(chunk, InputChunk::Resident(_));
+        chunks.push((chunk.rows(), resident));
+        let array = chunk.whole(0).unwrap();
+        values.extend_from_slice(array.as_primitive::<Int64Type>().values());
+    }
+    (chunks, values)
+}
+
+#[tokio::test]
+async fn pieces_make_chunks_of_the_wanted_size() {
+    let (device, pool) = (device(1 << 20), pool());
+    let pieces = gathering(&device, &pool, &[10, 0, 10, 10, 3, 40, 1], 25);
+    let (chunks, values) = all(pieces).await;
+    assert_eq!(chunks, [(20, true), (13, true), (40, true), (1, true)]);
+    assert_eq!(values, Vec::from_iter(0..74));
+    assert_eq!((device.budget().in_use(), pool.reserved()), (0, 0));
+}
+
+#[tokio::test]
+async fn where_half_of_the_budget_is_taken_pieces_go_to_the_host() {
+    let (device, pool) = (device(1000), pool());
+    let held = device.budget().lease(400, "test").unwrap();
+    let pieces = gathering(&device, &pool, &[10, 10, 10, 10], 25);
+    let (chunks, values) = all(pieces).await;
+    assert_eq!(chunks.iter().map(|(rows, _)| rows).sum::<usize>(), 40);
+    assert!(chunks.iter().any(|(_, resident)| !resident), "{chunks:?}");
+    assert_eq!(values, Vec::from_iter(0..40));
+    drop(held);
+    assert_eq!((device.budget().in_use(), pool.reserved()), (0, 0));
+}
+
+#[tokio::test]
+async fn an_evicted_chunk_is_the_same_rows_on_the_host() {
+    let (device, pool) = (device(1 << 20), pool());
+    let mut pieces = gathering(&device, &pool, &[50], 100);
+    let mut chunk = pieces.next().await.unwrap().unwrap();
+    assert!(device.budget().in_use() > 0);
+    assert_eq!(pool.reserved(), 0);
+    assert!(chunk.evict());
+    assert_eq!(device.budget().in_use(), 0);
+    assert_eq!(pool.reserved(), 400);
+    assert!(!chunk.evict());
+    let metrics = DeviceMetrics::new(&Default::default());
+    let some = chunk
+        .upload(device.as_ref(), &(10..20), &[Need::Now], &metrics)
+        .unwrap();
+    let array = device.download(some.column(0).unwrap()).unwrap();
+    assert_eq!(
+        array.as_primitive::<Int64Type>().values(),
+        &Vec::from_iter(10..20)
+    );
+}
