@@ -10,7 +10,7 @@
 //!  plan/      recognise a node ──► Spec (plain data: what to join or group, on what, what comes out)
 //!       │                    └──► Decline(reason): the node stays as it was
 //!       ▼
-//!  exec/      Upload ─► device nodes (Join, JoinAggregate, Aggregate) ─► Download      ExecutionPlan nodes
+//!  exec/      Upload ─► device nodes (Join, Aggregate, Filter, Union) ─► Download      ExecutionPlan nodes
 //!       │     host batches │  device batches                │ host batches
 //!       ▼                  ▼                                ▼
 //!  stream/    batches → chunks sized to the device budget
