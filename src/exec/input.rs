@@ -280,7 +280,7 @@ impl Gathering {
             // Half of the budget is for work, that of the nodes below too.
             let budget = self.waiting.device.budget();
             if budget.in_use_by_all() > budget.limit() / 2 {
-                self.blocking(Waiting::to_host).await?;
+                self.blocking(Waiting::download).await?;
             }
             if full.is_some() {
                 return Ok(full);
@@ -334,7 +334,7 @@ impl Waiting {
         }
     }
 
-    fn to_host(&mut self) -> crate::error::Result<()> {
+    fn download(&mut self) -> crate::error::Result<()> {
         for batch in self.on_device.drain(..) {
             let batch = batch.download(self.device.as_ref(), &self.schema)?;
             self.reservation.try_grow(batch_bytes(&batch))?;
@@ -362,7 +362,7 @@ impl Waiting {
                 Err(error) => return Err(error),
             }
         }
-        self.to_host()?;
+        self.download()?;
         let columns = (0..self.schema.fields().len()).map(|i| {
             let parts = self.on_host.iter();
             parts.map(|batch| Arc::clone(batch.column(i))).collect()

@@ -291,8 +291,8 @@ impl Machine {
         let RowInstruction { out, a, .. } = *instruction;
         self.registers.combine(out, &[a], len, |to, registers| {
             let words = &registers[usize::from(a)].words;
-            for i in 0..len {
-                match f(words[i]) {
+            for (i, word) in words.iter().enumerate().take(len) {
+                match f(*word) {
                     Some(word) => to.words[i] = word,
                     None => to.leave(i, len),
                 }
