@@ -327,7 +327,9 @@ impl AggregateRun {
             Ok(())
         });
         match result {
-            Err(error) if error.is_out_of_device_memory() && self.size.halve() => {}
+            Err(error)
+                if error.is_out_of_device_memory()
+                    && (self.size.halve() || self.matrix.make_room()) => {}
             result => {
                 result?;
                 self.size.made();

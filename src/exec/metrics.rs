@@ -20,7 +20,7 @@ pub(super) struct DeviceMetrics {
     pub prepare_time: Time,
     /// Expanding pairs, the residual, and gathering the output; or aggregating.
     pub output_time: Time,
-    /// Most bytes leased from the device at once by this node.
+    /// Most bytes leased from the device at once by this node and those that it shares a queue with.
     pub peak_device_bytes: Gauge,
 }
 

@@ -7,7 +7,7 @@ use arrow::array::ArrayRef;
 
 use super::CudaDevice;
 use super::queue::{Memory, Queue, Shape};
-use super::referring::Referring;
+use super::referring::{Referred, Referring};
 use super::stored::Stored;
 use super::text::{MOST_BYTES, Text};
 use super::values::{Values, bitmap_bytes, width};
@@ -57,14 +57,56 @@ impl Queue {
         if let Some(texts) = all!(Stored::Text) {
             return Ok(Some(self.concat_text(&texts, rows)?.into()));
         }
-        if let Some(referring) = all!(Stored::Referring)
-            && let Some((first, to)) = Referring::same(&referring)
-        {
-            let words: Vec<&Values> = referring.iter().map(|part| &part.words).collect();
-            let words = self.concat_values(&words, rows)?;
-            return Ok(Some(Referring::new(first, words, to).into()));
+        if let Some(referring) = all!(Stored::Referring) {
+            return self.concat_referring(&referring, rows);
         }
         Ok(None)
+    }
+
+    /// `None` for keys of several dictionaries.
+    fn concat_referring(
+        self: &Arc<Self>,
+        parts: &[&Referring],
+        rows: &[usize],
+    ) -> Result<Option<Stored>> {
+        let words = || {
+            let words: Vec<&Values> = parts.iter().map(|part| &part.words).collect();
+            self.concat_values(&words, rows)
+        };
+        if let Some((first, to)) = Referring::same(parts) {
+            return Ok(Some(Referring::new(first, words()?, to).into()));
+        }
+        // Views of all parts name the buffers of all: the rows at which parts begin, and how many buffers come before theirs.
+        let (mut firsts, mut before, mut buffers) = (vec![], vec![], vec![]);
+        let mut first = 0u32;
+        for (part, rows) in parts.iter().zip(rows) {
+            let Referred::Buffers(of_part) = &part.to else {
+                return Ok(None);
+            };
+            firsts.push(first);
+            before.push(buffers.len() as u32);
+            first += *rows as u32;
+            buffers.extend(of_part.iter().cloned());
+        }
+        let views = words()?;
+        let numbers = firsts.iter().chain(&before);
+        let table: Vec<u8> = numbers.flat_map(|number| number.to_le_bytes()).collect();
+        let table = self.send(&table, "columns")?;
+        let args = [
+            (&views.values).into(),
+            table.part(0).into(),
+            table.part(parts.len() * 4).into(),
+            (parts.len() as u32).into(),
+            first.into(),
+        ];
+        // SAFETY: there are `first` views, and two words in the table for each part, of which the first begins at row 0.
+        unsafe { self.launch("text_number_buffers", Shape::each(first as usize), &args)? };
+        let views = Values {
+            made: Some(self.mark()?),
+            ..views
+        };
+        let to = Referred::Buffers(buffers.into());
+        Ok(Some(Referring::new(parts[0], views, to).into()))
     }
 
     fn concat_values(self: &Arc<Self>, parts: &[&Values], rows: &[usize]) -> Result<Values> {
