@@ -260,3 +260,64 @@ async fn the_ten_join_types() {
         );
     }
 }
+
+/// Between the scans and the last download rows stay on the device.
+#[tokio::test]
+async fn a_chain_of_device_nodes() {
+    let context = session("force").await;
+    let sql = "SELECT x.k, avg(x.n), max(u.t)
+        FROM (SELECT r.k, r.a * 2 + s.a AS n FROM r JOIN s ON r.a > s.a) AS x JOIN
+             (SELECT k, t, count(*) AS c FROM s GROUP BY k, t HAVING count(*) < 5) AS u ON x.k = u.k AND x.n > u.c
+        GROUP BY x.k";
+    assert_snapshot!(plan(&context, sql).await, @r"
+    BowtieDownloadExec: device=host
+      BowtieJoinAggregateExec: gby=[k], aggr=[avg(x.n), max(u.t)], device=host, join_type=Inner, strategy=range, sorted=left, on=[left.k = right.k], theta=[left.c < right.n]
+        BowtieProjectionExec: device=host, output=[k, t, c]
+          BowtieFilterExec: device=host, predicate=count(Int64(1)) < 5
+            BowtieAggregateExec: gby=[k, t], aggr=[count(Int64(1))], device=host
+              BowtieUploadExec: device=host
+                DataSourceExec: partitions=2, partition_sizes=[1, 0]
+        BowtieProjectionExec: device=host, output=[k, n, CAST(n AS Float64) as bowtie_CAST(n AS Float64)]
+          BowtieProjectionExec: device=host, output=[k, a * 2 + a as n]
+            BowtieJoinExec: device=host, join_type=Inner, strategy=range, sorted=right, theta=[left.a < right.a], output=[k, a, a]
+              BowtieUploadExec: device=host
+                DataSourceExec: partitions=2, partition_sizes=[1, 0]
+              BowtieUploadExec: device=host
+                DataSourceExec: partitions=2, partition_sizes=[1, 0]
+    ");
+}
+
+/// Text is not looked into on the device: a function of it is a border.
+#[tokio::test]
+async fn a_border_in_a_chain() {
+    let context = session("force").await;
+    let sql = "SELECT x.w, u.a FROM (SELECT r.k, upper(r.t) AS w FROM r JOIN s ON r.a > s.a) AS x JOIN s AS u ON x.k = u.k";
+    assert_snapshot!(nodes(&context, sql, &["Bowtie", "Projection"]).await, @r"
+    BowtieDownloadExec: device=host
+    BowtieJoinExec: device=host, join_type=Inner, strategy=tiles, sorted=left, on=[left.k = right.k], output=[w, a]
+    BowtieUploadExec: device=host
+    BowtieUploadExec: device=host
+    ProjectionExec: expr=[k@0 as k, upper(t@2) as w]
+    BowtieDownloadExec: device=host
+    BowtieJoinExec: device=host, join_type=Inner, strategy=range, sorted=right, theta=[left.a < right.a], output=[k, a, t, a]
+    BowtieUploadExec: device=host
+    BowtieUploadExec: device=host
+    ");
+}
+
+/// Groups that DataFusion's accumulators finish go up again.
+#[tokio::test]
+async fn groups_that_the_host_finishes() {
+    let context = session("force").await;
+    for (aggregate, finish) in [
+        ("sum(a)", ""),
+        ("avg(a)", ", finish=host"),
+        ("sum(f)", ", finish=host"),
+    ] {
+        let sql = format!(
+            "SELECT u.t FROM (SELECT k, {aggregate} AS c FROM r GROUP BY k) AS x JOIN s AS u ON x.k = u.k AND x.c > u.a"
+        );
+        let nodes = nodes(&context, &sql, &["BowtieAggregateExec"]).await;
+        assert!(nodes.ends_with(&format!("device=host{finish}")), "{nodes}");
+    }
+}
