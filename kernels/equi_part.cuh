@@ -1,11 +1,13 @@
 // Radix partition of one side of an equi-join ([W] 3.1.2, by a stable radix sort in place of chains of buckets), where its
 // partitions begin, and the pieces in which blocks take them.
 //
-// A partition is the rows whose mixed keys agree in their highest bits. Passes go from low to high bits and are stable, so two
-// passes of 8 bits make 2^16 partitions, and passes over all bits a side in the order of its mixed keys.
+// A partition is the rows whose mixed keys agree in their highest bits. Passes go from low to high bits. One or two passes of up
+// to 8 bits that keep no more order than they need (equi_part_spread_*) make up to 2^16 partitions; stable passes over all bits
+// (equi_part_pass_*) bring a side in the order of its mixed keys.
 #pragma once
 
 #include "equi_pass.cuh"
+#include "equi_spread_pass.cuh"
 #include "sort_histogram.cuh"
 #include "search.cuh"
 
