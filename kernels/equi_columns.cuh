@@ -22,6 +22,17 @@ __device__ __forceinline__ void with_width(const Column& column, With with) {
     }
 }
 
+// Hides from the compiler that a key stays the same: it would compute what follows from it before a loop, and keep that too.
+__device__ __forceinline__ u32 same_key(u32 key) {
+    asm volatile("" : "+r"(key));
+    return key;
+}
+
+__device__ __forceinline__ u64 same_key(u64 key) {
+    asm volatile("" : "+l"(key));
+    return key;
+}
+
 // Hides from the compiler that packed words stay the same from one column to the next: it would unpack them before the loop,
 // and run out of registers.
 template <u32 WORDS>

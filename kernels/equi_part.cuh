@@ -73,25 +73,27 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     part_starts(mixed, n, bits, starts);
 }
 
-// A piece of a partition of the probe side that one block takes.
-struct Piece {
-    u32 partition, first, rows, unused;
+// A piece of a partition of the probe side that one block takes, and the build side's rows of that partition.
+struct alignas(16) Piece {
+    u32 build, build_rows, first, rows;
 };
 
 // Cuts each partition of the probe side into pieces of equal length, at most `most` rows (a multiple of 32), so that a heavy
-// one keeps many blocks busy; pieces[0 .. *count], in any order. Partitions without rows on the build side are left out when
-// `build_starts` is not null.
-// Bound: 8 bytes a partition and 16 a piece. Launch: blocks of 256, a thread for each partition; `pieces` has room for
+// one keeps many blocks busy; pieces[0 .. *count], in any order. Partitions without rows on the build side are left out unless
+// `all` is set.
+// Bound: 16 bytes a partition and 16 a piece. Launch: blocks of 256, a thread for each partition; `pieces` has room for
 // partitions + rows / most; *count is zeroed first.
 extern "C" __global__ void __launch_bounds__(BLOCK)
-    equi_part_pieces(const u32* __restrict__ probe_starts, const u32* __restrict__ build_starts, u32 partitions, u32 most,
+    equi_part_pieces(const u32* __restrict__ probe_starts, const u32* __restrict__ build_starts, u32 all, u32 partitions, u32 most,
                      Piece* __restrict__ pieces, u32* count) {
     const u32 p = blockIdx.x * BLOCK + threadIdx.x;
     const u32 lane = threadIdx.x % WARP;
-    u32 first = 0, rows = 0;
-    if (p < partitions && (build_starts == nullptr || build_starts[p] < build_starts[p + 1])) {
+    u32 first = 0, rows = 0, build = 0, build_rows = 0;
+    if (p < partitions) {
+        build = build_starts[p];
+        build_rows = build_starts[p + 1] - build;
         first = probe_starts[p];
-        rows = probe_starts[p + 1] - first;
+        rows = all != 0 || build_rows > 0 ? probe_starts[p + 1] - first : 0;
     }
     const u32 mine = (rows + most - 1) / most;
     u32 through = mine;
@@ -109,13 +111,15 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     for (u32 rest = __ballot_sync(ALL_LANES, mine > 0); rest != 0; rest &= rest - 1) {
         const u32 owner = __ffs(rest) - 1;
         const u32 begin = __shfl_sync(ALL_LANES, first, owner);
-        const u32 all = __shfl_sync(ALL_LANES, rows, owner);
+        const u32 total = __shfl_sync(ALL_LANES, rows, owner);
         const u32 number = __shfl_sync(ALL_LANES, mine, owner);
         const u32 at = __shfl_sync(ALL_LANES, base, owner);
-        const u32 length = ((all + number - 1) / number + WARP - 1) / WARP * WARP;
+        const u32 build_begin = __shfl_sync(ALL_LANES, build, owner);
+        const u32 build_total = __shfl_sync(ALL_LANES, build_rows, owner);
+        const u32 length = ((total + number - 1) / number + WARP - 1) / WARP * WARP;
         for (u32 k = lane; k < number; k += WARP) {
-            const u32 from = min(k * length, all);
-            pieces[at + k] = {p - lane + owner, begin + from, min(length, all - from), 0};
+            const u32 from = min(k * length, total);
+            pieces[at + k] = {build_begin, build_total, begin + from, min(length, total - from)};
         }
     }
 }
