@@ -51,8 +51,9 @@ fn sum(tables: &[Table]) -> i64 {
     for (key, value) in keys.iter().zip(values) {
         of_key[*key as usize] = value;
     }
-    let probes = tables[1].column("k").iter().zip(tables[1].column("y"));
-    probes.map(|(key, y)| of_key[*key as usize] + y).sum()
+    let probes = tables[1].column("k").into_iter();
+    let probes = probes.zip(tables[1].column("y"));
+    probes.map(|(key, y)| of_key[key as usize] + y).sum()
 }
 
 pub async fn run(arguments: &Arguments) -> Result<()> {
