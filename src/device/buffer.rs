@@ -317,7 +317,7 @@ impl EquiTable {
 #[derive(Debug)]
 pub(crate) enum EquiBuild {
     Host(Box<host::EquiBuild>),
-    Cuda(cuda::EquiBuild),
+    Cuda(Box<cuda::EquiBuild>),
 }
 
 impl EquiBuild {

@@ -307,7 +307,7 @@ impl Device for CudaDevice {
         materialization: Option<Materialization>,
     ) -> Result<Option<buffer::EquiBuild>> {
         let build = self.prepare_build(keys, null_equal, strategy, payload, materialization)?;
-        Ok(build.map(buffer::EquiBuild::Cuda))
+        Ok(build.map(|build| buffer::EquiBuild::Cuda(Box::new(build))))
     }
 
     fn equi_join(
