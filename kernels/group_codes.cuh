@@ -1,0 +1,155 @@
+// What one launch accumulates, by group: small codes, passed by value, and how a column's values are read for them.
+//
+// A result is an array of 64-bit words by group, or of 32-bit row ids. It holds the neutral element before the launch: all bits
+// set for MIN, AND, FIRST_ROW and ARG_*, zeros for the rest. Whether a group has any valid value is for a COUNT with the
+// same validity to say.
+//
+// Variances come from two launches: SUM_F64 and COUNT give each group's mean m; then DEVIATION and SQUARED_DEVIATION with these
+// means as centers give d = sum(x - m) and s = sum((x - m)^2), and M2 = s - d^2 / count. That is the corrected two-pass
+// formula: no large numbers cancel, whatever the means, and (count, mean, M2) of two parts merge by Chan's formula.
+#pragma once
+
+#include "tile.cuh"
+
+enum Update : u32 {
+    COUNT = 0,
+    // Wrapping, of 64, 128 and 256 bits; words from the lowest up, those of all groups after one another.
+    SUM = 1,
+    SUM128 = 2,
+    SUM256 = 3,
+    SUM_F64 = 4,
+    DEVIATION = 5,
+    SQUARED_DEVIATION = 6,
+    // Of order keys: signed numbers with the sign flipped, floats in their total order (f32: in the low 32 bits).
+    MIN = 7,
+    MAX = 8,
+    AND = 9,
+    OR = 10,
+    XOR = 11,
+    // The lowest and the highest row id of a valid value.
+    FIRST_ROW = 12,
+    LAST_ROW = 13,
+    // The row of the least value, the first of equals; and of the greatest, the last of equals.
+    ARG_MIN = 14,
+    ARG_MAX = 15,
+};
+
+enum Kind : u32 { BIT = 0, U8, U16, U32, U64, I8, I16, I32, I64, F32, F64, I128, I256 };
+
+struct Accumulator {
+    const void* values;
+    // Null: all are valid.
+    const u32* valid;
+    // By group; null: 0.
+    const f64* centers;
+    void* out;
+    u32 update, kind;
+    // How many 32-bit words of shared memory a place has for the accumulators before this one.
+    u32 words_before;
+    u32 unused;
+};
+
+constexpr u32 MAX_ACCUMULATORS = 16;
+
+struct Accumulators {
+    Accumulator of[MAX_ACCUMULATORS];
+    u32 count, unused;
+    // Groups that an array of results has room for: wide sums have their words so far apart.
+    u64 capacity;
+};
+
+// 32-bit words that a place has for an accumulator.
+__device__ __forceinline__ u32 words_of(u32 update) {
+    switch (update) {
+        case COUNT:
+        case FIRST_ROW:
+        case LAST_ROW:
+        case ARG_MIN:
+        case ARG_MAX: return 1;
+        case SUM128: return 4;
+        case SUM256: return 8;
+        default: return 2;
+    }
+}
+
+__device__ __forceinline__ u32 neutral_of(u32 update) {
+    const bool ones = update == MIN || update == AND || update == FIRST_ROW || update == ARG_MIN || update == ARG_MAX;
+    return ones ? ~0u : 0u;
+}
+
+// Rows that a thread has at hand: `row + k * 32` for `k` in 0..ROWS. Where each is accumulated: a place in the block's shared
+// memory, or a group in global memory, or nowhere.
+constexpr u32 ROWS = 4;
+constexpr u32 WARP_ROWS = ROWS * WARP;
+constexpr u32 IN_GLOBAL = 1u << 31;
+constexpr u32 NOWHERE = ~0u;
+
+template <typename T>
+__device__ __forceinline__ void read_as(const void* values, u32 row, const u32 (&place)[ROWS], u64 (&word)[ROWS]) {
+    const T* at = static_cast<const T*>(values) + row;
+#pragma unroll
+    for (u32 k = 0; k < ROWS; k++) {
+        word[k] = place[k] != NOWHERE ? (u64)__ldg(at + k * WARP) : 0;
+    }
+}
+
+// The values of the rows that are accumulated somewhere, signed ones with their sign extended, floats as their bits.
+__device__ __forceinline__ void read_values(const void* values, u32 kind, u32 row, const u32 (&place)[ROWS],
+                                            u64 (&word)[ROWS]) {
+    switch (kind) {
+        case BIT:
+#pragma unroll
+            for (u32 k = 0; k < ROWS; k++) {
+                word[k] = place[k] != NOWHERE && bit_at(static_cast<const u32*>(values), row + k * WARP);
+            }
+            return;
+        case U8: return read_as<u8>(values, row, place, word);
+        case I8: return read_as<i8>(values, row, place, word);
+        case U16: return read_as<u16>(values, row, place, word);
+        case I16: return read_as<i16>(values, row, place, word);
+        case I32: return read_as<i32>(values, row, place, word);
+        case U32:
+        case F32: return read_as<u32>(values, row, place, word);
+        default: return read_as<u64>(values, row, place, word);
+    }
+}
+
+constexpr u64 SIGN_BIT = 1ull << 63;
+
+// Words whose order is that of the values.
+__device__ __forceinline__ u64 order_key(u32 kind, u64 word) {
+    switch (kind) {
+        case I8:
+        case I16:
+        case I32:
+        case I64: return word ^ SIGN_BIT;
+        case F32: return (u32)word ^ ((u32)((i32)(u32)word >> 31) | 1u << 31);
+        case F64: return word ^ ((u64)((i64)word >> 63) | SIGN_BIT);
+        default: return word;
+    }
+}
+
+__device__ __forceinline__ f64 real(u32 kind, u64 word) {
+    switch (kind) {
+        case I8:
+        case I16:
+        case I32:
+        case I64: return (f64)(i64)word;
+        case F32: return (f64)__uint_as_float((u32)word);
+        case F64: return __longlong_as_double((i64)word);
+        default: return (f64)word;
+    }
+}
+
+// Signed comparison of two wide numbers of a column, from the highest word down.
+__device__ __forceinline__ i32 compare_wide(const u64* values, u32 words, u32 a, u32 b) {
+    for (u32 j = words; j-- > 0;) {
+        const u64 flip = j + 1 == words ? SIGN_BIT : 0;
+        const u64 left = values[(u64)a * words + j] ^ flip;
+        const u64 right = values[(u64)b * words + j] ^ flip;
+        if (left != right) {
+            return left < right ? -1 : 1;
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,101 @@
+// Dense group ids of rows, in no particular order, without sorting; and groups of other rows, as hash joins want them.
+#include "group_ids.cuh"
+
+// What is looked up for a row before it is waited for.
+template <typename Slots>
+struct Looked {
+    typename Slots::Key key;
+    typename Slots::Entry entry;
+    bool kept;
+};
+
+template <typename Slots>
+__device__ __forceinline__ Looked<Slots> look_up(const Directory& directory, const typename Slots::Key* keys,
+                                                 const u32* kept, u32 i) {
+    const typename Slots::Key key = __ldg(keys + i);
+    return {key, Slots::peek(directory, Slots::home(directory, key, hash_of(key))), bit_at(kept, i)};
+}
+
+template <typename Slots>
+__device__ __forceinline__ void number(const typename Slots::Key* keys, const u32* kept, u32 n, const Directory& directory,
+                                       u32* ids) {
+    each_row_in_turn(
+        n, [&](u32 i) { return look_up<Slots>(directory, keys, kept, i); },
+        [&](u32 i, const Looked<Slots>& row) {
+            u32 group = NO_GROUP;
+            if (row.kept) {
+                group = Slots::number_in(row.entry, row.key);
+                if (group == UNNUMBERED) {
+                    group = Slots::group_of(directory, row.key, hash_of(row.key));
+                }
+            }
+            ids[i] = group;
+        });
+}
+
+template <typename Slots>
+__device__ __forceinline__ void find(const typename Slots::Key* keys, const u32* kept, u32 n, const Directory& directory,
+                                     u32* ids) {
+    each_row_in_turn(
+        n, [&](u32 i) { return look_up<Slots>(directory, keys, kept, i); },
+        [&](u32 i, const Looked<Slots>& row) {
+            u32 group = NO_GROUP;
+            if (row.kept) {
+                group = Slots::number_in(row.entry, row.key);
+                if (group == UNNUMBERED) {
+                    group = Slots::find(directory, row.key, hash_of(row.key));
+                }
+            }
+            ids[i] = group;
+        });
+}
+
+// The group of each row's key, numbered as they come; NO_GROUP for rows that `kept` (null: all) leaves out. Void when the state
+// says FULL afterwards. Bound: the key and a slot at random read, 4 bytes written a row. Blocks of 256, a grid of any size
+// (8 blocks a multiprocessor).
+extern "C" __global__ void __launch_bounds__(BLOCK)
+    group_ids_u32(const u32* __restrict__ keys, const u32* __restrict__ kept, u32 n, const Directory directory,
+                  u32* __restrict__ ids) {
+    number<Slots32>(keys, kept, n, directory, ids);
+}
+
+extern "C" __global__ void __launch_bounds__(BLOCK)
+    group_ids_u64(const u64* __restrict__ keys, const u32* __restrict__ kept, u32 n, const Directory directory,
+                  u32* __restrict__ ids) {
+    number<Slots64>(keys, kept, n, directory, ids);
+}
+
+// The groups of other rows in a directory that is made; NO_GROUP where there is none. Bound and launch as above.
+extern "C" __global__ void __launch_bounds__(BLOCK)
+    group_ids_find_u32(const u32* __restrict__ keys, const u32* __restrict__ kept, u32 n, const Directory directory,
+                       u32* __restrict__ ids) {
+    find<Slots32>(keys, kept, n, directory, ids);
+}
+
+extern "C" __global__ void __launch_bounds__(BLOCK)
+    group_ids_find_u64(const u64* __restrict__ keys, const u32* __restrict__ kept, u32 n, const Directory directory,
+                       u32* __restrict__ ids) {
+    find<Slots64>(keys, kept, n, directory, ids);
+}
+
+// The group of each row of tuples. The directory's keys are the rows of one member each. Bound: the tuple read twice (the second
+// time that of the member, at random), a slot at random and 4 bytes written a row. Launch as above.
+extern "C" __global__ void __launch_bounds__(BLOCK)
+    group_ids_tuples(const u64* __restrict__ words, u32 width, const u32* __restrict__ kept, u32 n,
+                     const Directory directory, u32* __restrict__ ids) {
+    const Words tuples{words, n, width};
+    for (u32 i = blockIdx.x * BLOCK + threadIdx.x; i < n; i += gridDim.x * BLOCK) {
+        ids[i] = bit_at(kept, i) ? group_of_tuple(directory, tuples, i) : NO_GROUP;
+    }
+}
+
+// The groups of other rows of tuples, among those of the `rows` rows of `words` that the directory was made of.
+extern "C" __global__ void __launch_bounds__(BLOCK)
+    group_ids_find_tuples(const u64* __restrict__ words, u32 rows, u32 width, const u64* __restrict__ searching_words,
+                          const u32* __restrict__ kept, u32 n, const Directory directory, u32* __restrict__ ids) {
+    const Words tuples{words, rows, width};
+    const Words searching{searching_words, n, width};
+    for (u32 i = blockIdx.x * BLOCK + threadIdx.x; i < n; i += gridDim.x * BLOCK) {
+        ids[i] = bit_at(kept, i) ? find_tuple(directory, tuples, searching, i) : NO_GROUP;
+    }
+}

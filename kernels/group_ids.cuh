@@ -1,0 +1,82 @@
+// The directory for tuples of words: a slot holds part of the tuple's hash and a row that has this tuple, whose words decide.
+#pragma once
+
+#include "group_directory.cuh"
+
+// Rows of words: word `j` of row `i` lies at `j * rows + i`.
+struct Words {
+    const u64* words;
+    u32 rows, width;
+
+    __device__ __forceinline__ u64 hash(u32 i) const {
+        u64 hash = width;
+        for (u32 j = 0; j < width; j++) {
+            hash = mix(hash ^ __ldg(words + (u64)j * rows + i)) + 0x9E3779B97F4A7C15ull;
+        }
+        return hash;
+    }
+};
+
+__device__ __forceinline__ bool are_equal(const Words& a, u32 i, const Words& b, u32 k) {
+    for (u32 j = 0; j < a.width; j++) {
+        if (__ldg(a.words + (u64)j * a.rows + i) != __ldg(b.words + (u64)j * b.rows + k)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// Rows are below 2^31, so that no tag and row look like an empty slot.
+constexpr u64 NO_TUPLE = ~0ull;
+
+__device__ __forceinline__ u64 tag_of(u64 hash, u32 row) {
+    return hash >> 32 << 32 | row;
+}
+
+__device__ __forceinline__ bool have_one_tag(u64 slot, u64 hash) {
+    return slot >> 32 == hash >> 32;
+}
+
+// The group of tuple `i`, a new one if need be, or NO_GROUP when there are too many.
+__device__ __forceinline__ u32 group_of_tuple(const Directory& directory, const Words& tuples, u32 i) {
+    Slot64* const entries = static_cast<Slot64*>(directory.entries);
+    const u64 hash = tuples.hash(i);
+    u32 slot = home_of((u32)hash, directory.slots);
+    for (u32 probes = 0; probes < directory.slots; probes++) {
+        u64 found = __ldca(&entries[slot].key);
+        if (found == NO_TUPLE) {
+            if (is_full(directory)) {
+                return NO_GROUP;
+            }
+            found = atomicCAS(&entries[slot].key, NO_TUPLE, tag_of(hash, i));
+            if (found == NO_TUPLE) {
+                const u32 number = number_key(directory, i);
+                __stcg(&entries[slot].number, number);
+                return group_or_none(number);
+            }
+        }
+        if (have_one_tag(found, hash) && are_equal(tuples, (u32)found, tuples, i)) {
+            return group_or_none(wait_for_number(entries + slot));
+        }
+        slot = slot + 1 < directory.slots ? slot + 1 : 0;
+    }
+    return NO_GROUP;
+}
+
+// The group of tuple `i` of `searching` among those of `tuples`, if it has one.
+__device__ __forceinline__ u32 find_tuple(const Directory& directory, const Words& tuples, const Words& searching, u32 i) {
+    const Slot64* const entries = static_cast<const Slot64*>(directory.entries);
+    const u64 hash = searching.hash(i);
+    u32 slot = home_of((u32)hash, directory.slots);
+    for (u32 probes = 0; probes < directory.slots; probes++) {
+        const u64 found = __ldg(&entries[slot].key);
+        if (found == NO_TUPLE) {
+            return NO_GROUP;
+        }
+        if (have_one_tag(found, hash) && are_equal(tuples, (u32)found, searching, i)) {
+            return entries[slot].number;
+        }
+        slot = slot + 1 < directory.slots ? slot + 1 : 0;
+    }
+    return NO_GROUP;
+}
