@@ -2,7 +2,7 @@
 // have gathered goes to the groups in global memory.
 //
 // Places in shared memory are hot or plain. A hot key has 32, one a lane, so that a key of many rows makes no two lanes of a
-// warp wait for one another; a plain key has one. What has no place is accumulated in global memory at once.
+// warp wait for one another; a plain key has one. What has no place is accumulated in global memory at once. 32 places more, the last, are waste.
 //
 // Teams: with more groups than fit a block, each of some teams of blocks looks at all keys and accumulates its own. Keys are
 // then read once a team, but from the second-level cache, since teams go through the rows side by side.
@@ -61,13 +61,18 @@ __device__ __forceinline__ void each_claim(u32* claims, const u32* full, u32 n, 
     }
 }
 
-// Adds rows whose places are known to all accumulators.
+// Adds rows whose places are known to all accumulators. The last 32 places are waste.
 template <typename GroupOf>
-__device__ __forceinline__ void accumulate(const Accumulators& accumulators, u32 places, u32 row, const u32 (&place)[ROWS],
-                                           GroupOf group_of) {
+__device__ __forceinline__ void accumulate(const Accumulators& accumulators, u32 places, Rows& rows, GroupOf group_of) {
+    rows.waste = places - WARP + threadIdx.x % WARP;
+    rows.outside = false;
+#pragma unroll
+    for (u32 k = 0; k < ROWS; k++) {
+        rows.outside = rows.outside || (rows.place[k] >= IN_GLOBAL && rows.somewhere(k));
+    }
     for (u32 a = 0; a < accumulators.count; a++) {
         const Accumulator& of = accumulators.of[a];
-        update(of, partials_of(of, places).words, places, accumulators.capacity, row, place, group_of);
+        update(of, partials_of(of, places).words, places, accumulators.capacity, rows, group_of);
     }
 }
 

@@ -77,40 +77,54 @@ __device__ __forceinline__ u32 neutral_of(u32 update) {
     return ones ? ~0u : 0u;
 }
 
-// Rows that a thread has at hand: `row + k * 32` for `k` in 0..ROWS. Where each is accumulated: a place in the block's shared
-// memory, or a group in global memory, or nowhere.
+// Rows that a thread has at hand. Where each is accumulated: a place in the block's shared memory, or a group in global memory, or
+// nowhere.
 constexpr u32 ROWS = 4;
 constexpr u32 WARP_ROWS = ROWS * WARP;
 constexpr u32 IN_GLOBAL = 1u << 31;
 constexpr u32 NOWHERE = ~0u;
 
+struct Rows {
+    // The lane's first row; the others follow by 32.
+    u32 first;
+    u32 place[ROWS];
+    // Of this lane, which no result ever reads: what has no place in shared memory is added there, so that no branch keeps the
+    // atomics of a thread apart.
+    u32 waste;
+    // Whether any goes to global memory.
+    bool outside;
+
+    __device__ __forceinline__ u32 row(u32 k) const { return first + k * WARP; }
+    __device__ __forceinline__ bool somewhere(u32 k) const { return place[k] != NOWHERE; }
+    __device__ __forceinline__ u32 shared_place(u32 k) const { return min(place[k], waste); }
+};
+
 template <typename T>
-__device__ __forceinline__ void read_as(const void* values, u32 row, const u32 (&place)[ROWS], u64 (&word)[ROWS]) {
-    const T* at = static_cast<const T*>(values) + row;
+__device__ __forceinline__ void read_as(const void* values, const Rows& rows, u64 (&word)[ROWS]) {
+    const T* at = static_cast<const T*>(values) + rows.first;
 #pragma unroll
     for (u32 k = 0; k < ROWS; k++) {
-        word[k] = place[k] != NOWHERE ? (u64)__ldg(at + k * WARP) : 0;
+        word[k] = rows.somewhere(k) ? (u64)__ldg(at + k * WARP) : 0;
     }
 }
 
 // The values of the rows that are accumulated somewhere, signed ones with their sign extended, floats as their bits.
-__device__ __forceinline__ void read_values(const void* values, u32 kind, u32 row, const u32 (&place)[ROWS],
-                                            u64 (&word)[ROWS]) {
+__device__ __forceinline__ void read_values(const void* values, u32 kind, const Rows& rows, u64 (&word)[ROWS]) {
     switch (kind) {
         case BIT:
 #pragma unroll
             for (u32 k = 0; k < ROWS; k++) {
-                word[k] = place[k] != NOWHERE && bit_at(static_cast<const u32*>(values), row + k * WARP);
+                word[k] = rows.somewhere(k) && bit_at(static_cast<const u32*>(values), rows.row(k));
             }
             return;
-        case U8: return read_as<u8>(values, row, place, word);
-        case I8: return read_as<i8>(values, row, place, word);
-        case U16: return read_as<u16>(values, row, place, word);
-        case I16: return read_as<i16>(values, row, place, word);
-        case I32: return read_as<i32>(values, row, place, word);
+        case U8: return read_as<u8>(values, rows, word);
+        case I8: return read_as<i8>(values, rows, word);
+        case U16: return read_as<u16>(values, rows, word);
+        case I16: return read_as<i16>(values, rows, word);
+        case I32: return read_as<i32>(values, rows, word);
         case U32:
-        case F32: return read_as<u32>(values, row, place, word);
-        default: return read_as<u64>(values, row, place, word);
+        case F32: return read_as<u32>(values, rows, word);
+        default: return read_as<u64>(values, rows, word);
     }
 }
 

@@ -7,7 +7,7 @@
 struct Layout {
     u32 hot, plain, team, teams;
 
-    __device__ __forceinline__ u32 places() const { return hot * WARP + plain; }
+    __device__ __forceinline__ u32 places() const { return hot * WARP + plain + WARP; }
 
     __device__ __forceinline__ u32 place_of(u32 id) const {
         const u32 a_team = hot + plain;
@@ -29,7 +29,7 @@ struct Layout {
 // Bound: ids (once a team) and values read once, and one or two shared-memory atomics of 32 bits for each SUM of a row; beyond
 // shared memory an atomic in global memory.
 // Launch: blocks of up to 1024, a multiple of 32; a multiple of `teams` blocks, as many as fit at once. Dynamic shared memory:
-// 4 bytes a word of each of (32 hot + plain) places. `plain` is even.
+// 4 bytes a word of each of (32 hot + plain + 32) places. `plain` is even.
 extern "C" __global__ void __launch_bounds__(GROUP_THREADS, 1)
     group_dense(const u32* ids, u32 first_id, u32 groups, const u32* kept, u32 n, u32* claims,
                 const __grid_constant__ Accumulators accumulators, u32 hot, u32 plain, u32 teams) {
@@ -37,15 +37,20 @@ extern "C" __global__ void __launch_bounds__(GROUP_THREADS, 1)
     clear_places(accumulators, layout.places());
     __syncthreads();
     each_claim(claims + layout.team, nullptr, n, [&](u32 row, u32 end) {
-        u32 place[ROWS];
+        Rows rows;
+        rows.first = row;
 #pragma unroll
         for (u32 k = 0; k < ROWS; k++) {
-            const u32 at = min(row + k * WARP, end - 1);
-            const u32 id = __ldg(ids + at) - first_id;
-            const bool in = row + k * WARP < end && bit_at(kept, at) && id < groups;
-            place[k] = in ? layout.place_of(id) : NOWHERE;
+            const u32 id = __ldg(ids + min(rows.row(k), end - 1)) - first_id;
+            rows.place[k] = rows.row(k) < end && id < groups ? layout.place_of(id) : NOWHERE;
         }
-        accumulate(accumulators, layout.places(), row, place, [=](u32 p) { return layout.id_of(p); });
+        if (kept != nullptr) {
+#pragma unroll
+            for (u32 k = 0; k < ROWS; k++) {
+                rows.place[k] = rows.row(k) < end && bit_at(kept, rows.row(k)) ? rows.place[k] : NOWHERE;
+            }
+        }
+        accumulate(accumulators, layout.places(), rows, [=](u32 p) { return layout.id_of(p); });
     });
     __syncthreads();
 

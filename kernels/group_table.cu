@@ -5,16 +5,17 @@
 // go to the keys that come first, and frequent keys come early: they get the hot slots without being told.
 #include "group_block.cuh"
 
-// Hot slots are a power of two; one more is for the key that looks like an empty slot. Plain slots are any even number.
+// A key that is in none of the plain slots of its window, all of them taken, is not in the block's table.
+constexpr u32 WINDOW = 4;
+
+// Hot slots are a power of two; one more is for the key that looks like an empty slot. Plain slots are none, or any even number
+// from WINDOW on: the last home has a whole window.
 struct Shape {
     u32 hot_slots, plain_slots;
 
-    __device__ __forceinline__ u32 places() const { return (hot_slots + 1) * WARP + plain_slots; }
     __device__ __forceinline__ u32 first_plain() const { return (hot_slots + 1) * WARP; }
+    __device__ __forceinline__ u32 places() const { return first_plain() + plain_slots + WARP; }
 };
-
-// A key that is in none of the plain slots of its window, all of them taken, is not in the block's table.
-constexpr u32 WINDOW = 4;
 
 // While places are looked for. Both are above any place and below IN_GLOBAL.
 constexpr u32 UNKNOWN = IN_GLOBAL - 1;
@@ -34,10 +35,7 @@ struct Table {
 
     __device__ __forceinline__ u32 hot_of(u32 hash) const { return hash & (shape.hot_slots - 1); }
 
-    __device__ __forceinline__ u32 plain_of(u32 hash, u32 probe) const {
-        const u32 slot = home_of(hash, shape.plain_slots) + probe;
-        return slot < shape.plain_slots ? slot : slot - shape.plain_slots;
-    }
+    __device__ __forceinline__ u32 plain_of(u32 hash) const { return home_of(hash, shape.plain_slots - (WINDOW - 1)); }
 
     // Makes a place for a key that was in none, if there is room for it; a key that another thread brings at the same time
     // finds the same.
@@ -46,67 +44,87 @@ struct Table {
         if (found == EMPTY || found == key) {
             return hot_of(hash) * WARP + threadIdx.x % WARP;
         }
-        const u32 window = min(WINDOW, shape.plain_slots);
-        for (u32 probe = 0; probe < window; probe++) {
-            const u32 slot = plain_of(hash, probe);
-            found = atomicCAS(plain + slot, EMPTY, key);
-            if (found == EMPTY || found == key) {
-                return shape.first_plain() + slot;
+        if (shape.plain_slots != 0) {
+            for (u32 slot = plain_of(hash); slot < plain_of(hash) + WINDOW; slot++) {
+                found = atomicCAS(plain + slot, EMPTY, key);
+                if (found == EMPTY || found == key) {
+                    return shape.first_plain() + slot;
+                }
             }
         }
         return UNKNOWN;
     }
 
-    // Where the rows go. What all of a warp's rows need is asked for before any is waited for.
-    __device__ __forceinline__ void places_of(const Key (&key)[ROWS], const bool (&kept)[ROWS], u32 team, u32 teams,
-                                              u32 (&place)[ROWS]) const {
+    // Where a row goes that found `found` in a slot with place `there`.
+    static __device__ __forceinline__ u32 settle(Key found, Key key, u32 there) {
+        return found == key ? there : found == EMPTY ? ABSENT : UNKNOWN;
+    }
+
+    // Where the rows go whose place is UNKNOWN. What all rows of a thread need is asked for before any is waited for.
+    __device__ __forceinline__ void find_places(const Key (&key)[ROWS], const u32 (&hash)[ROWS], u32 (&place)[ROWS]) const {
         const u32 lane = threadIdx.x % WARP;
-        u32 hash[ROWS];
+        Key found[ROWS];
 #pragma unroll
         for (u32 k = 0; k < ROWS; k++) {
-            hash[k] = hash_of(key[k]);
-            place[k] = kept[k] && (teams == 1 || team_of(hash[k], teams) == team) ? UNKNOWN : NOWHERE;
-            if (place[k] == UNKNOWN) {
-                const Key found = hot[hot_of(hash[k])];
-                if (key[k] == EMPTY) {
+            found[k] = hot[hot_of(hash[k])];
+        }
+        bool is_odd = false;
+#pragma unroll
+        for (u32 k = 0; k < ROWS; k++) {
+            const u32 settled = settle(found[k], key[k], hot_of(hash[k]) * WARP + lane);
+            place[k] = place[k] == NOWHERE ? NOWHERE : settled;
+            is_odd = is_odd || key[k] == EMPTY;
+        }
+        if (is_odd) {
+#pragma unroll
+            for (u32 k = 0; k < ROWS; k++) {
+                if (key[k] == EMPTY && place[k] != NOWHERE) {
                     place[k] = shape.hot_slots * WARP + lane;
                     *odd = 1;
-                } else if (found == key[k]) {
-                    place[k] = hot_of(hash[k]) * WARP + lane;
-                } else if (found == EMPTY) {
-                    place[k] = ABSENT;
                 }
             }
         }
-        const u32 window = min(WINDOW, shape.plain_slots);
-        bool unknown = true;
+        if (shape.plain_slots == 0) {
+            return;
+        }
 #pragma unroll 1
-        for (u32 probe = 0; probe < window && __any_sync(ALL_LANES, unknown); probe++) {
-            unknown = false;
+        for (u32 probe = 0; probe < WINDOW; probe++) {
+            bool unknown = false;
+#pragma unroll
+            for (u32 k = 0; k < ROWS; k++) {
+                unknown = unknown || place[k] == UNKNOWN;
+            }
+            if (!__any_sync(ALL_LANES, unknown)) {
+                return;
+            }
 #pragma unroll
             for (u32 k = 0; k < ROWS; k++) {
                 if (place[k] == UNKNOWN) {
-                    const u32 slot = plain_of(hash[k], probe);
-                    const Key found = plain[slot];
-                    if (found == key[k]) {
-                        place[k] = shape.first_plain() + slot;
-                    } else if (found == EMPTY) {
-                        place[k] = ABSENT;
-                    } else {
-                        unknown = true;
-                    }
+                    found[k] = plain[plain_of(hash[k]) + probe];
                 }
             }
+#pragma unroll
+            for (u32 k = 0; k < ROWS; k++) {
+                const u32 settled = settle(found[k], key[k], shape.first_plain() + plain_of(hash[k]) + probe);
+                place[k] = place[k] == UNKNOWN ? settled : place[k];
+            }
         }
-        bool outside = false;
+    }
+
+    // Keys that are new here, and those for which there is no room.
+    __device__ __forceinline__ void find_elsewhere(const Key (&key)[ROWS], const u32 (&hash)[ROWS], u32 (&place)[ROWS]) const {
+        bool elsewhere = false;
 #pragma unroll
         for (u32 k = 0; k < ROWS; k++) {
-            if (place[k] == ABSENT) {
-                place[k] = claim(key[k], hash[k]);
-            }
-            outside = outside || place[k] == UNKNOWN;
+            elsewhere = elsewhere || place[k] == UNKNOWN || place[k] == ABSENT;
         }
-        if (__any_sync(ALL_LANES, outside)) {
+        if (elsewhere) {
+#pragma unroll
+            for (u32 k = 0; k < ROWS; k++) {
+                if (place[k] == ABSENT) {
+                    place[k] = claim(key[k], hash[k]);
+                }
+            }
             groups_of(key, hash, place);
         }
     }
@@ -158,7 +176,7 @@ struct Table {
 };
 
 template <typename Slots>
-__device__ __forceinline__ void aggregate(const typename Slots::Key* keys, const u32* kept_bits, u32 n,
+__device__ __forceinline__ void aggregate(const typename Slots::Key* keys, const u32* kept, u32 n,
                                           const Directory& directory, const Accumulators& accumulators, Shape shape,
                                           u32 teams) {
     using Key = typename Slots::Key;
@@ -175,16 +193,33 @@ __device__ __forceinline__ void aggregate(const typename Slots::Key* keys, const
     const u32 team = blockIdx.x % teams;
     each_claim(directory.state + CLAIMS + team, directory.state + FULL, n, [&](u32 row, u32 end) {
         Key key[ROWS];
-        bool kept[ROWS];
-        u32 place[ROWS];
+        u32 hash[ROWS];
+        Rows rows;
+        rows.first = row;
 #pragma unroll
         for (u32 k = 0; k < ROWS; k++) {
-            const u32 at = min(row + k * WARP, end - 1);
-            key[k] = __ldg(keys + at);
-            kept[k] = row + k * WARP < end && bit_at(kept_bits, at);
+            key[k] = __ldg(keys + min(rows.row(k), end - 1));
+            rows.place[k] = rows.row(k) < end ? UNKNOWN : NOWHERE;
         }
-        table.places_of(key, kept, team, teams, place);
-        accumulate(accumulators, shape.places(), row, place, [](u32) { return 0u; });
+        if (kept != nullptr) {
+#pragma unroll
+            for (u32 k = 0; k < ROWS; k++) {
+                rows.place[k] = rows.row(k) < end && bit_at(kept, rows.row(k)) ? UNKNOWN : NOWHERE;
+            }
+        }
+#pragma unroll
+        for (u32 k = 0; k < ROWS; k++) {
+            hash[k] = hash_of(key[k]);
+        }
+        if (teams != 1) {
+#pragma unroll
+            for (u32 k = 0; k < ROWS; k++) {
+                rows.place[k] = team_of(hash[k], teams) == team ? rows.place[k] : NOWHERE;
+            }
+        }
+        table.find_places(key, hash, rows.place);
+        table.find_elsewhere(key, hash, rows.place);
+        accumulate(accumulators, shape.places(), rows, [](u32) { return 0u; });
     });
     __syncthreads();
     table.flush(accumulators);
@@ -197,7 +232,7 @@ __device__ __forceinline__ void aggregate(const typename Slots::Key* keys, const
 // 32 bits, about 25 cycles for 32 rows of one SUM; in global memory a sector read at random and an atomic.
 // Launch: blocks of up to 1024, a multiple of 32; a multiple of `teams` blocks, as many as fit at once. Dynamic shared memory:
 // 4 bytes a word of each place, (hot_slots + plain_slots) keys, 4 bytes. hot_slots is a power of two, 1 at least, plain_slots
-// even. The directory, its state and the results are prepared as described with them.
+// 0 or even and 4 at least. The directory, its state and the results are prepared as described with them.
 extern "C" __global__ void __launch_bounds__(GROUP_THREADS, 1)
     group_table_u32(const u32* keys, const u32* kept, u32 n, const Directory directory,
                     const __grid_constant__ Accumulators accumulators, u32 hot_slots, u32 plain_slots, u32 teams) {

@@ -26,9 +26,27 @@ __device__ __forceinline__ void add_words(Word* at, u64 apart, const Word (&numb
     }
 }
 
-__device__ __forceinline__ void add_word(u32* at, u32 apart, u64 word) {
-    const u32 halves[2] = {(u32)word, (u32)(word >> 32)};
-    add_words(at, apart, halves);
+// Adds words of 64 bits in shared memory. All lower halves go out before the first carry is waited for.
+__device__ __forceinline__ void add_halves(u32* low, u32* high, const Rows& rows, const u64 (&word)[ROWS]) {
+    u32 old[ROWS];
+#pragma unroll
+    for (u32 k = 0; k < ROWS; k++) {
+        old[k] = atomicAdd(low + rows.shared_place(k), (u32)word[k]);
+    }
+    u32 upper[ROWS];
+    u32 any = 0;
+#pragma unroll
+    for (u32 k = 0; k < ROWS; k++) {
+        upper[k] = (u32)(word[k] >> 32) + (old[k] + (u32)word[k] < old[k]);
+        any |= upper[k];
+    }
+    // Small numbers seldom have anything to add here, negative ones included.
+    if (any != 0) {
+#pragma unroll
+        for (u32 k = 0; k < ROWS; k++) {
+            atomicAdd(high + rows.shared_place(k), upper[k]);
+        }
+    }
 }
 
 // Whether row `row` of a column takes the place of row `best` as its extreme.
@@ -71,48 +89,52 @@ __device__ __forceinline__ void keep_better(u32* at, const Accumulator& of, u32 
     }
 }
 
-// `shared(k, place)` or `global(k, group)` for each row that is accumulated.
+// `shared(k, place)` for each row, with a place of waste for those that have none, and `global(k, group)` for each row that is
+// accumulated there.
 template <typename Shared, typename Global>
-__device__ __forceinline__ void each_place(const u32 (&place)[ROWS], Shared shared, Global global) {
+__device__ __forceinline__ void each_place(const Rows& rows, Shared shared, Global global) {
 #pragma unroll
     for (u32 k = 0; k < ROWS; k++) {
-        if (place[k] < IN_GLOBAL) {
-            shared(k, place[k]);
-        } else if (place[k] != NOWHERE) {
-            global(k, place[k] - IN_GLOBAL);
+        shared(k, rows.shared_place(k));
+    }
+    if (rows.outside) {
+#pragma unroll
+        for (u32 k = 0; k < ROWS; k++) {
+            if (rows.place[k] >= IN_GLOBAL && rows.somewhere(k)) {
+                global(k, rows.place[k] - IN_GLOBAL);
+            }
         }
     }
 }
 
 // A sum of WORDS64 words of 64 bits, of values that are as wide.
 template <u32 WORDS64>
-__device__ __forceinline__ void add_wide(const Accumulator& of, u32* words, u32 places, u64 capacity, u32 row,
-                                         const u32 (&place)[ROWS]) {
-    const auto number = [&](u32 k) { return static_cast<const ulonglong2*>(of.values) + (u64)(row + k * WARP) * (WORDS64 / 2); };
-    each_place(
-        place,
-        [&](u32 k, u32 p) {
-            u32 value[2 * WORDS64];
+__device__ __forceinline__ void add_wide(const Accumulator& of, u32* words, u32 places, u64 capacity, const Rows& rows) {
 #pragma unroll
-            for (u32 j = 0; j < WORDS64 / 2; j++) {
-                const ulonglong2 two = __ldg(number(k) + j);
-                value[4 * j] = (u32)two.x;
-                value[4 * j + 1] = (u32)(two.x >> 32);
-                value[4 * j + 2] = (u32)two.y;
-                value[4 * j + 3] = (u32)(two.y >> 32);
-            }
-            add_words(words + p, places, value);
-        },
-        [&](u32 k, u32 group) {
-            u64 value[WORDS64];
+    for (u32 k = 0; k < ROWS; k++) {
+        if (!rows.somewhere(k)) {
+            continue;
+        }
+        const ulonglong2* const pairs = static_cast<const ulonglong2*>(of.values) + (u64)rows.row(k) * (WORDS64 / 2);
+        u64 number[WORDS64];
 #pragma unroll
-            for (u32 j = 0; j < WORDS64 / 2; j++) {
-                const ulonglong2 two = __ldg(number(k) + j);
-                value[2 * j] = two.x;
-                value[2 * j + 1] = two.y;
+        for (u32 j = 0; j < WORDS64 / 2; j++) {
+            const ulonglong2 pair = __ldg(pairs + j);
+            number[2 * j] = pair.x;
+            number[2 * j + 1] = pair.y;
+        }
+        if (rows.place[k] < IN_GLOBAL) {
+            u32 halves[2 * WORDS64];
+#pragma unroll
+            for (u32 j = 0; j < WORDS64; j++) {
+                halves[2 * j] = (u32)number[j];
+                halves[2 * j + 1] = (u32)(number[j] >> 32);
             }
-            add_words(static_cast<u64*>(of.out) + group, capacity, value);
-        });
+            add_words(words + rows.place[k], places, halves);
+        } else {
+            add_words(static_cast<u64*>(of.out) + (rows.place[k] - IN_GLOBAL), capacity, number);
+        }
+    }
 }
 
 // Atomics that change nothing are left out, after a look that may be out of date: extremes only ever move one way.
@@ -131,12 +153,16 @@ __device__ __forceinline__ void greatest(u64* at, u64 word) {
 // Adds the rows of a thread to one accumulator. `words` are its words in shared memory; `group_of(place)` is the group of a place
 // there. Bound: the values read once; an atomic a row, two for sums whose upper words change.
 template <typename GroupOf>
-__device__ __forceinline__ void update(const Accumulator& of, u32* words, u32 places, u64 capacity, u32 row,
-                                       const u32 (&all)[ROWS], GroupOf group_of) {
-    u32 place[ROWS];
+__device__ __forceinline__ void update(const Accumulator& of, u32* words, u32 places, u64 capacity, const Rows& all,
+                                       GroupOf group_of) {
+    Rows rows = all;
+    if (of.valid != nullptr) {
 #pragma unroll
-    for (u32 k = 0; k < ROWS; k++) {
-        place[k] = all[k] != NOWHERE && bit_at(of.valid, row + k * WARP) ? all[k] : NOWHERE;
+        for (u32 k = 0; k < ROWS; k++) {
+            if (rows.somewhere(k) && !bit_at(of.valid, rows.row(k))) {
+                rows.place[k] = NOWHERE;
+            }
+        }
     }
     u64* const out = static_cast<u64*>(of.out);
     u32* const rows_out = static_cast<u32*>(of.out);
@@ -144,43 +170,40 @@ __device__ __forceinline__ void update(const Accumulator& of, u32* words, u32 pl
     switch (of.update) {
         case COUNT:
             return each_place(
-                place, [&](u32, u32 p) { atomicAdd(words + p, 1u); }, [&](u32, u32 group) { atomicAdd(out + group, 1ull); });
+                rows, [&](u32, u32 p) { atomicAdd(words + p, 1u); }, [&](u32, u32 group) { atomicAdd(out + group, 1ull); });
         case FIRST_ROW:
             return each_place(
-                place, [&](u32 k, u32 p) { atomicMin(words + p, row + k * WARP); },
-                [&](u32 k, u32 group) { atomicMin(rows_out + group, row + k * WARP); });
+                rows, [&](u32 k, u32 p) { atomicMin(words + p, rows.row(k)); },
+                [&](u32 k, u32 group) { atomicMin(rows_out + group, rows.row(k)); });
         case LAST_ROW:
             return each_place(
-                place, [&](u32 k, u32 p) { atomicMax(words + p, row + k * WARP); },
-                [&](u32 k, u32 group) { atomicMax(rows_out + group, row + k * WARP); });
+                rows, [&](u32 k, u32 p) { atomicMax(words + p, rows.row(k)); },
+                [&](u32 k, u32 group) { atomicMax(rows_out + group, rows.row(k)); });
         case ARG_MIN:
         case ARG_MAX:
-            return each_place(
-                place, [&](u32 k, u32 p) { keep_better(words + p, of, row + k * WARP); },
-                [&](u32 k, u32 group) { keep_better(rows_out + group, of, row + k * WARP); });
-        case SUM128: return add_wide<2>(of, words, places, capacity, row, place);
-        case SUM256: return add_wide<4>(of, words, places, capacity, row, place);
+#pragma unroll
+            for (u32 k = 0; k < ROWS; k++) {
+                if (rows.somewhere(k)) {
+                    const bool shared = rows.place[k] < IN_GLOBAL;
+                    keep_better(shared ? words + rows.place[k] : rows_out + (rows.place[k] - IN_GLOBAL), of, rows.row(k));
+                }
+            }
+            return;
+        case SUM128: return add_wide<2>(of, words, places, capacity, rows);
+        case SUM256: return add_wide<4>(of, words, places, capacity, rows);
         default: break;
     }
 
     u64 word[ROWS];
-    read_values(of.values, of.kind, row, place, word);
+    read_values(of.values, of.kind, rows, word);
     switch (of.update) {
         case SUM:
+            add_halves(words, words + places, rows, word);
             return each_place(
-                place, [&](u32 k, u32 p) { add_word(words + p, places, word[k]); },
-                [&](u32 k, u32 group) { atomicAdd(out + group, word[k]); });
-        case MIN:
-            return each_place(
-                place, [&](u32 k, u32 p) { atomicMin(pairs + p, order_key(of.kind, word[k])); },
-                [&](u32 k, u32 group) { least(out + group, order_key(of.kind, word[k])); });
-        case MAX:
-            return each_place(
-                place, [&](u32 k, u32 p) { atomicMax(pairs + p, order_key(of.kind, word[k])); },
-                [&](u32 k, u32 group) { greatest(out + group, order_key(of.kind, word[k])); });
+                rows, [](u32, u32) {}, [&](u32 k, u32 group) { atomicAdd(out + group, word[k]); });
         case AND:
             return each_place(
-                place,
+                rows,
                 [&](u32 k, u32 p) {
                     atomicAnd(words + p, (u32)word[k]);
                     atomicAnd(words + places + p, (u32)(word[k] >> 32));
@@ -188,7 +211,7 @@ __device__ __forceinline__ void update(const Accumulator& of, u32* words, u32 pl
                 [&](u32 k, u32 group) { atomicAnd(out + group, word[k]); });
         case OR:
             return each_place(
-                place,
+                rows,
                 [&](u32 k, u32 p) {
                     atomicOr(words + p, (u32)word[k]);
                     atomicOr(words + places + p, (u32)(word[k] >> 32));
@@ -196,29 +219,41 @@ __device__ __forceinline__ void update(const Accumulator& of, u32* words, u32 pl
                 [&](u32 k, u32 group) { atomicOr(out + group, word[k]); });
         case XOR:
             return each_place(
-                place,
+                rows,
                 [&](u32 k, u32 p) {
                     atomicXor(words + p, (u32)word[k]);
                     atomicXor(words + places + p, (u32)(word[k] >> 32));
                 },
                 [&](u32 k, u32 group) { atomicXor(out + group, word[k]); });
+        case MIN:
+        case MAX:
+#pragma unroll
+            for (u32 k = 0; k < ROWS; k++) {
+                word[k] = order_key(of.kind, word[k]);
+            }
+            return of.update == MIN ? each_place(
+                                          rows, [&](u32 k, u32 p) { atomicMin(pairs + p, word[k]); },
+                                          [&](u32 k, u32 group) { least(out + group, word[k]); })
+                                    : each_place(
+                                          rows, [&](u32 k, u32 p) { atomicMax(pairs + p, word[k]); },
+                                          [&](u32 k, u32 group) { greatest(out + group, word[k]); });
         default: break;
     }
 
     // Sums of floats.
+    f64 value[ROWS];
 #pragma unroll
     for (u32 k = 0; k < ROWS; k++) {
-        f64 value = real(of.kind, word[k]);
+        value[k] = real(of.kind, word[k]);
         if (of.update != SUM_F64) {
-            const bool centered = of.centers != nullptr && place[k] != NOWHERE;
-            const u32 group = place[k] < IN_GLOBAL ? group_of(place[k]) : place[k] - IN_GLOBAL;
-            value -= centered ? __ldg(of.centers + group) : 0.0;
-            value *= of.update == SQUARED_DEVIATION ? value : 1.0;
+            if (of.centers != nullptr && rows.somewhere(k)) {
+                const u32 place = rows.place[k];
+                value[k] -= __ldg(of.centers + (place < IN_GLOBAL ? group_of(place) : place - IN_GLOBAL));
+            }
+            value[k] *= of.update == SQUARED_DEVIATION ? value[k] : 1.0;
         }
-        word[k] = (u64)__double_as_longlong(value);
     }
     each_place(
-        place,
-        [&](u32 k, u32 p) { atomicAdd(reinterpret_cast<f64*>(pairs + p), __longlong_as_double((i64)word[k])); },
-        [&](u32 k, u32 group) { atomicAdd(reinterpret_cast<f64*>(out + group), __longlong_as_double((i64)word[k])); });
+        rows, [&](u32 k, u32 p) { atomicAdd(reinterpret_cast<f64*>(pairs + p), value[k]); },
+        [&](u32 k, u32 group) { atomicAdd(reinterpret_cast<f64*>(out + group), value[k]); });
 }
