@@ -52,7 +52,7 @@ __device__ __forceinline__ void each_claim(u32* claims, const u32* full, u32 n, 
         // Asked for now, needed when these rows are done.
         if (lane == 0) {
             next = atomicAdd(claims, 1u);
-            next = full != nullptr && __ldcv(full) != 0 ? NOWHERE : next;
+            next = full != nullptr && look_now(full) != 0 ? NOWHERE : next;
         }
         const u32 end = min(n, (part + 1) * CLAIM_ROWS);
         for (u32 first = part * CLAIM_ROWS; first < end; first += WARP_ROWS) {

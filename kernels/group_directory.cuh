@@ -1,8 +1,8 @@
 // Which group a key belongs to: an open-addressing table in global memory that numbers keys as they come, 0, 1, …
 //
 // A key takes the first empty slot from its home on, then its number; until that is known it is PENDING, and whoever looks for
-// the same key waits. Keys never leave, so a look that is out of date (from the first-level cache) errs on one side only: it
-// sees a slot as empty, or a number as pending, and the atomic or the second look that follows tells.
+// the same key waits. Keys never leave and numbers never change, so the first look at a home may be out of date (from the
+// first-level cache): what it does not know yet, the atomics and volatile looks that follow tell.
 #pragma once
 
 #include "group_hash.cuh"
@@ -30,8 +30,15 @@ constexpr u32 UNNUMBERED = 0xFFFFFFFFu;
 constexpr u32 PENDING = 0xFFFFFFFEu;
 constexpr u32 OVER = 0xFFFFFFFDu;
 
+// What lies there now. A volatile access, since compilers may take repeated loads by __ldcv for one: they made the loops below
+// that wait for a number end without it.
+template <typename Word>
+__device__ __forceinline__ Word look_now(const Word* at) {
+    return *static_cast<const volatile Word*>(at);
+}
+
 __device__ __forceinline__ bool is_full(const Directory& directory) {
-    return __ldcv(directory.state + FULL) != 0;
+    return look_now(directory.state + FULL) != 0;
 }
 
 // The next number, and the key at its place. Lanes that come together take theirs with one atomic.
@@ -83,7 +90,7 @@ struct Slots32 {
         u64* const entries = static_cast<u64*>(directory.entries);
         u32 slot = home_of(hash, directory.slots);
         for (u32 probes = 0; probes < directory.slots; probes++) {
-            u64 entry = __ldca(entries + slot);
+            u64 entry = __ldcg(entries + slot);
             if (entry == EMPTY) {
                 if (is_full(directory)) {
                     return NO_GROUP;
@@ -97,7 +104,7 @@ struct Slots32 {
             }
             if ((u32)(entry >> 32) == key) {
                 while ((u32)entry == PENDING) {
-                    entry = __ldcv(entries + slot);
+                    entry = look_now(entries + slot);
                 }
                 return group_or_none((u32)entry);
             }
@@ -130,9 +137,9 @@ struct alignas(16) Slot64 {
 };
 
 __device__ __forceinline__ u32 wait_for_number(const Slot64* slot) {
-    u32 number = __ldcv(&slot->number);
+    u32 number = PENDING;
     while (number >= PENDING) {
-        number = __ldcv(&slot->number);
+        number = look_now(&slot->number);
     }
     return number;
 }
@@ -172,7 +179,7 @@ struct Slots64 {
         }
         u32 slot = home_of(hash, directory.slots);
         for (u32 probes = 0; probes < directory.slots; probes++) {
-            u64 found = __ldca(&entries[slot].key);
+            u64 found = __ldcg(&entries[slot].key);
             if (found == EMPTY) {
                 if (is_full(directory)) {
                     return NO_GROUP;

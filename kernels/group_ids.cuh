@@ -43,7 +43,7 @@ __device__ __forceinline__ u32 group_of_tuple(const Directory& directory, const 
     const u64 hash = tuples.hash(i);
     u32 slot = home_of((u32)hash, directory.slots);
     for (u32 probes = 0; probes < directory.slots; probes++) {
-        u64 found = __ldca(&entries[slot].key);
+        u64 found = __ldcg(&entries[slot].key);
         if (found == NO_TUPLE) {
             if (is_full(directory)) {
                 return NO_GROUP;
