@@ -1,179 +1,9 @@
 // Grouped aggregation by hashed keys, in one read of the rows ([W] 3.2.1 and 4.2, HGB, but without ids before): a table of keys
 // in each block's shared memory, and behind it the directory and the accumulators of all groups in global memory.
 //
-// A key's home is one hot slot; where another key has it, a window of plain slots; where these are taken, global memory. Slots
-// go to the keys that come first, and frequent keys come early: they get the hot slots without being told.
-#include "group_block.cuh"
-
-// A key that is in none of the plain slots of its window, all of them taken, is not in the block's table.
-constexpr u32 WINDOW = 4;
-
-// Hot slots are a power of two; one more is for the key that looks like an empty slot. Plain slots are none, or any even number
-// from WINDOW on: the last home has a whole window.
-struct Shape {
-    u32 hot_slots, plain_slots;
-
-    __device__ __forceinline__ u32 first_plain() const { return (hot_slots + 1) * WARP; }
-    __device__ __forceinline__ u32 places() const { return first_plain() + plain_slots + WARP; }
-};
-
-// While places are looked for. Both are above any place and below IN_GLOBAL.
-constexpr u32 UNKNOWN = IN_GLOBAL - 1;
-constexpr u32 ABSENT = IN_GLOBAL - 2;
-
-template <typename Slots>
-struct Table {
-    using Key = typename Slots::Key;
-    static constexpr Key EMPTY = (Key)~0ull;
-
-    Shape shape;
-    Key* hot;
-    Key* plain;
-    // Whether the key EMPTY came.
-    u32* odd;
-    Directory directory;
-
-    __device__ __forceinline__ u32 hot_of(u32 hash) const { return hash & (shape.hot_slots - 1); }
-
-    __device__ __forceinline__ u32 plain_of(u32 hash) const { return home_of(hash, shape.plain_slots - (WINDOW - 1)); }
-
-    // Makes a place for a key that was in none, if there is room for it; a key that another thread brings at the same time
-    // finds the same.
-    __device__ __forceinline__ u32 claim(Key key, u32 hash) const {
-        Key found = atomicCAS(hot + hot_of(hash), EMPTY, key);
-        if (found == EMPTY || found == key) {
-            return hot_of(hash) * WARP + threadIdx.x % WARP;
-        }
-        if (shape.plain_slots != 0) {
-            for (u32 slot = plain_of(hash); slot < plain_of(hash) + WINDOW; slot++) {
-                found = atomicCAS(plain + slot, EMPTY, key);
-                if (found == EMPTY || found == key) {
-                    return shape.first_plain() + slot;
-                }
-            }
-        }
-        return UNKNOWN;
-    }
-
-    // Where a row goes that found `found` in a slot with place `there`.
-    static __device__ __forceinline__ u32 settle(Key found, Key key, u32 there) {
-        return found == key ? there : found == EMPTY ? ABSENT : UNKNOWN;
-    }
-
-    // Where the rows go whose place is UNKNOWN. What all rows of a thread need is asked for before any is waited for.
-    __device__ __forceinline__ void find_places(const Key (&key)[ROWS], const u32 (&hash)[ROWS], u32 (&place)[ROWS]) const {
-        const u32 lane = threadIdx.x % WARP;
-        Key found[ROWS];
-#pragma unroll
-        for (u32 k = 0; k < ROWS; k++) {
-            found[k] = hot[hot_of(hash[k])];
-        }
-        bool is_odd = false;
-#pragma unroll
-        for (u32 k = 0; k < ROWS; k++) {
-            const u32 settled = settle(found[k], key[k], hot_of(hash[k]) * WARP + lane);
-            place[k] = place[k] == NOWHERE ? NOWHERE : settled;
-            is_odd = is_odd || key[k] == EMPTY;
-        }
-        if (is_odd) {
-#pragma unroll
-            for (u32 k = 0; k < ROWS; k++) {
-                if (key[k] == EMPTY && place[k] != NOWHERE) {
-                    place[k] = shape.hot_slots * WARP + lane;
-                    *odd = 1;
-                }
-            }
-        }
-        if (shape.plain_slots == 0) {
-            return;
-        }
-#pragma unroll 1
-        for (u32 probe = 0; probe < WINDOW; probe++) {
-            bool unknown = false;
-#pragma unroll
-            for (u32 k = 0; k < ROWS; k++) {
-                unknown = unknown || place[k] == UNKNOWN;
-            }
-            if (!__any_sync(ALL_LANES, unknown)) {
-                return;
-            }
-#pragma unroll
-            for (u32 k = 0; k < ROWS; k++) {
-                if (place[k] == UNKNOWN) {
-                    found[k] = plain[plain_of(hash[k]) + probe];
-                }
-            }
-#pragma unroll
-            for (u32 k = 0; k < ROWS; k++) {
-                const u32 settled = settle(found[k], key[k], shape.first_plain() + plain_of(hash[k]) + probe);
-                place[k] = place[k] == UNKNOWN ? settled : place[k];
-            }
-        }
-    }
-
-    // Keys that are new here, and those for which there is no room.
-    __device__ __forceinline__ void find_elsewhere(const Key (&key)[ROWS], const u32 (&hash)[ROWS], u32 (&place)[ROWS]) const {
-        bool elsewhere = false;
-#pragma unroll
-        for (u32 k = 0; k < ROWS; k++) {
-            elsewhere = elsewhere || place[k] == UNKNOWN || place[k] == ABSENT;
-        }
-        if (elsewhere) {
-#pragma unroll
-            for (u32 k = 0; k < ROWS; k++) {
-                if (place[k] == ABSENT) {
-                    place[k] = claim(key[k], hash[k]);
-                }
-            }
-            groups_of(key, hash, place);
-        }
-    }
-
-    __device__ __forceinline__ void groups_of(const Key (&key)[ROWS], const u32 (&hash)[ROWS], u32 (&place)[ROWS]) const {
-        typename Slots::Entry entry[ROWS];
-#pragma unroll
-        for (u32 k = 0; k < ROWS; k++) {
-            if (place[k] == UNKNOWN) {
-                entry[k] = Slots::peek(directory, Slots::home(directory, key[k], hash[k]));
-            }
-        }
-#pragma unroll
-        for (u32 k = 0; k < ROWS; k++) {
-            if (place[k] == UNKNOWN) {
-                u32 group = Slots::number_in(entry[k], key[k]);
-                if (group == UNNUMBERED) {
-                    group = Slots::group_of(directory, key[k], hash[k]);
-                }
-                place[k] = group == NO_GROUP ? NOWHERE : group | IN_GLOBAL;
-            }
-        }
-    }
-
-    // Hands everything over to the groups: first the hot keys, a warp each, then the plain ones, a thread each.
-    __device__ __forceinline__ void flush(const Accumulators& accumulators) const {
-        for (u32 h = threadIdx.x / WARP; h <= shape.hot_slots; h += blockDim.x / WARP) {
-            const Key key = h < shape.hot_slots ? hot[h] : EMPTY;
-            if (h < shape.hot_slots ? key == EMPTY : *odd == 0) {
-                continue;
-            }
-            u32 group = 0;
-            if (threadIdx.x % WARP == 0) {
-                group = Slots::group_of(directory, key, hash_of(key));
-            }
-            group = __shfl_sync(ALL_LANES, group, 0);
-            if (group != NO_GROUP) {
-                flush_hot(accumulators, shape.places(), h, group);
-            }
-        }
-        for (u32 p = threadIdx.x; p < shape.plain_slots; p += blockDim.x) {
-            const Key key = plain[p];
-            const u32 group = key == EMPTY ? NO_GROUP : Slots::group_of(directory, key, hash_of(key));
-            if (group != NO_GROUP) {
-                flush_plain(accumulators, shape.places(), shape.first_plain() + p, group);
-            }
-        }
-    }
-};
+// A key's home is one hot slot; where another key has it, a window of two pairs of plain slots; where these are taken, global
+// memory. Slots go to the keys that come first, and frequent keys come early: they get the hot slots without being told.
+#include "group_table.cuh"
 
 template <typename Slots>
 __device__ __forceinline__ void aggregate(const typename Slots::Key* keys, const u32* kept, u32 n,
@@ -181,7 +11,7 @@ __device__ __forceinline__ void aggregate(const typename Slots::Key* keys, const
                                           u32 teams) {
     using Key = typename Slots::Key;
     Key* const behind = reinterpret_cast<Key*>(clear_places(accumulators, shape.places()));
-    const Table<Slots> table{shape, behind, behind + shape.hot_slots,
+    const Table<Slots> table{shape, behind + shape.plain_slots, behind,
                              reinterpret_cast<u32*>(behind + shape.hot_slots + shape.plain_slots), directory};
     for (u32 i = threadIdx.x; i < shape.hot_slots + shape.plain_slots; i += blockDim.x) {
         behind[i] = Table<Slots>::EMPTY;
@@ -211,7 +41,9 @@ __device__ __forceinline__ void aggregate(const typename Slots::Key* keys, const
         for (u32 k = 0; k < ROWS; k++) {
             hash[k] = hash_of(key[k]);
         }
-        if (teams != 1) {
+        if (teams == 1) {
+            fetch_next(accumulators, keys, row, end);
+        } else {
 #pragma unroll
             for (u32 k = 0; k < ROWS; k++) {
                 rows.place[k] = team_of(hash[k], teams) == team ? rows.place[k] : NOWHERE;
@@ -231,8 +63,8 @@ __device__ __forceinline__ void aggregate(const typename Slots::Key* keys, const
 // Bound: keys (once a team) and values read once; in shared memory a row costs two reads of keys and one or two atomics of
 // 32 bits, about 25 cycles for 32 rows of one SUM; in global memory a sector read at random and an atomic.
 // Launch: blocks of up to 1024, a multiple of 32; a multiple of `teams` blocks, as many as fit at once. Dynamic shared memory:
-// 4 bytes a word of each place, (hot_slots + plain_slots) keys, 4 bytes. hot_slots is a power of two, 1 at least, plain_slots
-// 0 or even and 4 at least. The directory, its state and the results are prepared as described with them.
+// 4 bytes a word of each place, (hot_slots + plain_slots) keys, 4 bytes. hot_slots is 0 or a power of two, plain_slots a
+// multiple of 4. The directory, its state and the results are prepared as described with them.
 extern "C" __global__ void __launch_bounds__(GROUP_THREADS, 1)
     group_table_u32(const u32* keys, const u32* kept, u32 n, const Directory directory,
                     const __grid_constant__ Accumulators accumulators, u32 hot_slots, u32 plain_slots, u32 teams) {
