@@ -128,6 +128,20 @@ __device__ __forceinline__ void read_values(const void* values, u32 kind, const 
     }
 }
 
+// Bits that a value of a column has, as a power of two; a digit a kind.
+__device__ __forceinline__ u32 log_bits_of(u32 kind) {
+    return (u32)(0x8765654365430ull >> 4 * kind) & 15;
+}
+
+// Asks for the rows of a column, 2^log_bits each, that a warp takes next, so that they are in the second-level cache when it does.
+__device__ __forceinline__ void fetch_ahead(const void* column, u32 log_bits, u32 first, u32 end) {
+    constexpr u32 LINE = 128;
+    const u64 at = ((u64)first << log_bits) / 8 + threadIdx.x % WARP * LINE;
+    if (at < ((u64)min(end, first + WARP_ROWS) << log_bits) / 8) {
+        asm volatile("prefetch.global.L2 [%0];" ::"l"(static_cast<const char*>(column) + at));
+    }
+}
+
 constexpr u64 SIGN_BIT = 1ull << 63;
 
 // Words whose order is that of the values.
