@@ -12,18 +12,7 @@ __device__ __noinline__ bool is_better(const void* values, u32 kind, bool greate
         u64 words[2];
         const u32 rows[2] = {row, best};
         for (u32 i = 0; i < 2; i++) {
-            switch (kind) {
-                case BIT: words[i] = bit_at(static_cast<const u32*>(values), rows[i]); break;
-                case U8: words[i] = static_cast<const u8*>(values)[rows[i]]; break;
-                case I8: words[i] = (u64)(i64)static_cast<const i8*>(values)[rows[i]]; break;
-                case U16: words[i] = static_cast<const u16*>(values)[rows[i]]; break;
-                case I16: words[i] = (u64)(i64)static_cast<const i16*>(values)[rows[i]]; break;
-                case I32: words[i] = (u64)(i64)static_cast<const i32*>(values)[rows[i]]; break;
-                case U32:
-                case F32: words[i] = static_cast<const u32*>(values)[rows[i]]; break;
-                default: words[i] = static_cast<const u64*>(values)[rows[i]]; break;
-            }
-            words[i] = order_key(kind, words[i]);
+            words[i] = order_key(kind, value_at(values, kind, rows[i]));
         }
         order = words[0] < words[1] ? -1 : words[0] > words[1];
     }

@@ -128,6 +128,21 @@ __device__ __forceinline__ void read_values(const void* values, u32 kind, const 
     }
 }
 
+// The value of one row, as above.
+__device__ __forceinline__ u64 value_at(const void* values, u32 kind, u32 row) {
+    switch (kind) {
+        case BIT: return bit_at(static_cast<const u32*>(values), row);
+        case U8: return static_cast<const u8*>(values)[row];
+        case I8: return (u64)(i64)static_cast<const i8*>(values)[row];
+        case U16: return static_cast<const u16*>(values)[row];
+        case I16: return (u64)(i64)static_cast<const i16*>(values)[row];
+        case I32: return (u64)(i64)static_cast<const i32*>(values)[row];
+        case U32:
+        case F32: return static_cast<const u32*>(values)[row];
+        default: return static_cast<const u64*>(values)[row];
+    }
+}
+
 // Bits that a value of a column has, as a power of two; a digit a kind.
 __device__ __forceinline__ u32 log_bits_of(u32 kind) {
     return (u32)(0x8765654365430ull >> 4 * kind) & 15;
