@@ -41,5 +41,7 @@ mod session;
 mod spec;
 mod stream;
 
-pub use options::{BowtieOptions, Bytes, ChunkRows, DeviceChoice, Offload, ThetaStrategy};
+pub use options::{
+    BowtieOptions, Bytes, ChunkRows, DeviceChoice, GroupStrategy, Offload, ThetaStrategy,
+};
 pub use session::BowtieSessionExt;

@@ -5,6 +5,8 @@ use datafusion::physical_plan::metrics::{
     Timestamp,
 };
 
+use crate::spec::GroupStrategy;
+
 #[derive(Debug, Clone)]
 pub(super) struct DeviceMetrics {
     pub baseline: BaselineMetrics,
@@ -36,6 +38,35 @@ impl DeviceMetrics {
             prepare_time: MetricBuilder::new(set).subset_time("prepare_time", partition),
             output_time: MetricBuilder::new(set).subset_time("output_time", partition),
             peak_device_bytes: MetricBuilder::new(set).gauge("peak_device_bytes", partition),
+        }
+    }
+}
+
+/// How often each strategy grouped the rows of a chunk by a grouping set.
+#[derive(Debug, Clone)]
+pub(super) struct StrategyMetrics {
+    set: ExecutionPlanMetricsSet,
+    /// Of those that did.
+    counts: Vec<(GroupStrategy, Count)>,
+}
+
+impl StrategyMetrics {
+    pub(super) fn new(set: &ExecutionPlanMetricsSet) -> Self {
+        Self {
+            set: set.clone(),
+            counts: vec![],
+        }
+    }
+
+    pub(super) fn count(&mut self, strategy: GroupStrategy) {
+        let known = self.counts.iter().find(|(of, _)| *of == strategy);
+        match known {
+            Some((_, count)) => count.add(1),
+            None => {
+                let count = MetricBuilder::new(&self.set).counter(format!("by_{strategy}"), 0);
+                count.add(1);
+                self.counts.push((strategy, count));
+            }
         }
     }
 }

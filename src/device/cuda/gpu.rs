@@ -91,7 +91,7 @@ static OPENED: Mutex<Option<HashMap<u32, Arc<Gpu>>>> = Mutex::new(None);
 
 /// Whether the kernels of a family may ask for all the shared memory that a block can have.
 fn takes_most_shared_memory(family: &str) -> bool {
-    family == "group_dense"
+    matches!(family, "group_dense" | "group_table")
 }
 
 impl Gpu {
