@@ -14,6 +14,7 @@ mod differential;
 mod errors;
 mod fused;
 mod fuzz;
+mod group_strategies;
 mod groups;
 mod limits;
 mod options;

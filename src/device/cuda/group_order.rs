@@ -20,6 +20,9 @@ pub(super) struct Order<'a> {
     n: usize,
 }
 
+/// Adds columns to results.
+pub(super) type FoldColumns<'f> = dyn FnMut(&[Wanted<'_>], &[Memory]) -> Result<()> + 'f;
+
 /// How values come there.
 #[derive(Debug)]
 enum Movement<'a> {
@@ -57,7 +60,7 @@ impl Order<'_> {
         groups: usize,
         all: &[Wanted<'_>],
         outs: &[Memory],
-        fold: &mut dyn FnMut(&[Wanted<'_>], &[Memory]) -> Result<()>,
+        fold: &mut FoldColumns<'_>,
     ) -> Result<()> {
         let Some(rows) = &self.rows else {
             return fold(all, outs);

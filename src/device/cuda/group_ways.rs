@@ -49,6 +49,9 @@ impl Results {
     }
 }
 
+/// Adds rows to results by the numbers that a directory gives their keys, which has room for so many.
+type FoldKeys<'f> = dyn FnMut(&Directory, usize, &[Memory]) -> Result<()> + 'f;
+
 /// What is grouped: rows and their accumulators, of which the first finds the first row of each group.
 struct Ways<'a> {
     queue: &'a Arc<Queue>,
@@ -270,7 +273,7 @@ impl Ways<'_> {
         &self,
         keys: &GroupKeys<'_>,
         limit: usize,
-        fold: &mut dyn FnMut(&Directory, usize, &[Memory]) -> Result<()>,
+        fold: &mut FoldKeys<'_>,
     ) -> Result<(Vec<Memory>, usize, usize)> {
         with_room(self.rows, limit, |limit| {
             let directory = Directory::new(self.queue, keys, limit)?;
