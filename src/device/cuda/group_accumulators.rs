@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 
-use super::group_ids::{Directory, KeyBits};
+use super::group_ids::{Directory, Ids, KeyBits};
 use super::group_places::{Places, Slots};
 use super::queue::{Arg, Given, Memory, Part, Queue, Shape, Structure};
 use crate::error::Result;
@@ -178,7 +178,7 @@ impl Queue {
     /// whether all groups had room there.
     pub(super) fn accumulate_dense(
         self: &Arc<Self>,
-        ids: &Memory,
+        ids: Ids<'_>,
         rows: usize,
         groups: usize,
         all: &[Wanted<'_>],
@@ -201,8 +201,8 @@ impl Queue {
             let claims = self.zeroed(32 * 4, "aggregates")?;
             let everything: Option<&Memory> = None;
             let args = [
-                ids.into(),
-                0u32.into(),
+                ids.words.into(),
+                ids.first.into(),
                 (groups as u32).into(),
                 everything.into(),
                 (rows as u32).into(),

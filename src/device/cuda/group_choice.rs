@@ -50,6 +50,8 @@ const FEW_AMONG_IDS: usize = 1 << 13;
 /// A key of so many rows makes parts wait for its atomics, of which one address takes two in a nanosecond at most. With Zipf's
 /// distribution of exponent 1, where \[W\] begins to call keys skewed, the first of 2^24 keys has 0.058 of the rows.
 pub(super) const SKEWED: f64 = 0.05;
+/// Rows of one id wait for one another in shared memory too: 32 lanes take about four times as long as when they differ.
+const HEAVY: f64 = 0.25;
 
 /// The strategy for keys of which this was seen.
 pub(super) fn choose(seen: &Seen) -> Choice {
@@ -57,7 +59,7 @@ pub(super) fn choose(seen: &Seen) -> Choice {
     let skewed = seen.largest >= SKEWED;
     let few = seen.groups <= seen.slots.min(FEW_AMONG_IDS);
     match seen.range {
-        Some(range) if range <= seen.places => Choice {
+        Some(range) if range <= seen.places && seen.largest < HEAVY => Choice {
             strategy: HashShared,
             direct: true,
         },
@@ -102,7 +104,9 @@ mod tests {
             assert_eq!(chosen(groups, Some(groups), 0.0), (HashShared, true));
         }
         assert_eq!(chosen(1, None, 1.0), (HashShared, false));
-        assert_eq!(chosen(30_000, Some(30_000), 0.9), (HashShared, true));
+        assert_eq!(chosen(30_000, Some(30_000), 0.1), (HashShared, true));
+        // Hot slots, or the first numbers, take what one id would have to wait for.
+        assert_eq!(chosen(30_000, Some(30_000), 0.9), (HashShared, false));
         // Without slots of their own, keys are numbered and then lie where ids do.
         let numbered = Seen {
             groups: 20_000,

@@ -21,6 +21,19 @@ pub(super) enum KeyBits {
     B64,
 }
 
+/// A word of 32 bits a row: its group's id is that, less the first.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ids<'a> {
+    pub(super) words: &'a Memory,
+    pub(super) first: u32,
+}
+
+impl<'a> From<&'a Memory> for Ids<'a> {
+    fn from(words: &'a Memory) -> Self {
+        Self { words, first: 0 }
+    }
+}
+
 impl KeyBits {
     pub(super) fn bytes(self) -> usize {
         match self {

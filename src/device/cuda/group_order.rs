@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::group_accumulators::{MOST_ACCUMULATORS, Wanted};
-use super::group_ids::KeyBits;
+use super::group_ids::{Ids, KeyBits};
 use super::queue::{Arg, Memory, Part, Queue, Shape};
 use super::rows::memory;
 use super::sort::{NARROW, NARROW_BESIDE_WORDS, check_sortable, passes};
@@ -146,16 +146,16 @@ impl Queue {
         self.parts(keys, bits, [1, 0, FIRST_HASH_BIT], n)
     }
 
-    /// Rows in the parts of their ids, which are below `groups`; and the ids there.
+    /// Rows in the parts of their ids, which are below `groups`; and the ids' words there.
     pub(super) fn parts_of_ids<'a>(
         self: &Arc<Self>,
-        ids: &'a Memory,
+        ids: Ids<'a>,
         groups: usize,
         n: usize,
     ) -> Result<(Memory, Order<'a>)> {
         let bits = usize::BITS - groups.saturating_sub(1).leading_zeros();
-        let digits = [0, 0, bits.saturating_sub(PART_BITS)];
-        self.parts(ids.into(), KeyBits::B32, digits, n)
+        let digits = [0, ids.first, bits.saturating_sub(PART_BITS)];
+        self.parts(ids.words.into(), KeyBits::B32, digits, n)
     }
 
     fn parts<'a>(

@@ -110,7 +110,7 @@ impl Queue {
             valid: None,
         }];
         let outs = self.outs(&count, groups)?;
-        self.accumulate_dense(&ids, SAMPLES, groups, &count, &outs, true)?;
+        self.accumulate_dense((&ids).into(), SAMPLES, groups, &count, &outs, true)?;
 
         let found = self.send(&(groups as u32).to_le_bytes(), "a sample")?;
         let profile = self.zeroed(PROFILE_WORDS * 4, "a sample")?;

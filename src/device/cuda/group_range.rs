@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 
+use super::group_ids::Ids;
 use super::queue::{Arg, Memory, Queue, Shape};
 use super::stored::Stored;
 use super::values::{Values, width};
@@ -12,10 +13,31 @@ use crate::error::{BowtieError, Result};
 
 /// Ids without a table. Not every id has rows.
 #[derive(Debug)]
-pub(super) struct DirectIds {
-    pub(super) ids: Memory,
-    /// They are below this.
+pub(super) struct DirectIds<'a> {
+    words: Words<'a>,
+    first: u32,
+    /// Ids are below this.
     pub(super) range: usize,
+}
+
+#[derive(Debug)]
+enum Words<'a> {
+    /// The values of a column of 32 bits without NULLs, as they are.
+    Values(&'a Memory),
+    Made(Memory),
+}
+
+impl DirectIds<'_> {
+    pub(super) fn ids(&self) -> Ids<'_> {
+        let words = match &self.words {
+            Words::Values(values) => values,
+            Words::Made(made) => made,
+        };
+        Ids {
+            words,
+            first: self.first,
+        }
+    }
 }
 
 /// Ids that nobody has: accumulators of so many a row cost less than a table.
@@ -53,6 +75,16 @@ impl<'a> Number<'a> {
         Some(Self { values, sign })
     }
 
+    /// Values of 32 bits are ids once the least of them, as it is, is taken off: differences wrap, so signs do not matter.
+    fn as_ids(self, digits: &Digits) -> Option<(&'a Memory, u32)> {
+        match (width(&self.values.data_type), &self.values.valid, self.sign) {
+            (Some(4), None, Some(sign)) => {
+                Some((&self.values.values, (digits.least ^ sign) as u32))
+            }
+            _ => None,
+        }
+    }
+
     fn kernel(self, of: [&'static str; 4]) -> Result<&'static str> {
         match width(&self.values.data_type) {
             Some(1) => Ok(of[0]),
@@ -84,12 +116,14 @@ fn range_of(digits: &[Digits], rows: usize) -> Option<usize> {
 }
 
 impl Queue {
-    /// Ids of `rows` rows by direct address; `None` where keys are no numbers, or lie too far apart.
-    pub(super) fn direct_ids(
+    /// Ids of `rows` rows by direct address; `None` where keys are no numbers, or lie too far apart. `from_0`: the words are to
+    /// be the ids themselves.
+    pub(super) fn direct_ids<'a>(
         self: &Arc<Self>,
-        keys: &[&Column],
+        keys: &[&'a Column],
         rows: usize,
-    ) -> Result<Option<DirectIds>> {
+        from_0: bool,
+    ) -> Result<Option<DirectIds<'a>>> {
         let Some(numbers) = keys
             .iter()
             .map(|key| Number::of(key))
@@ -101,13 +135,26 @@ impl Queue {
         let Some(range) = range_of(&digits, rows) else {
             return Ok(None);
         };
+        if let ([number], [digits], false) = (&numbers[..], &digits[..], from_0)
+            && let Some((words, first)) = number.as_ids(digits)
+        {
+            return Ok(Some(DirectIds {
+                words: Words::Values(words),
+                first,
+                range,
+            }));
+        }
         let ids = self.alloc(rows * 4, "group ids")?;
         let mut stride = 1u64;
         for (i, (number, digits)) in numbers.iter().zip(&digits).enumerate() {
             self.add_digits(*number, *digits, (stride as u32, i > 0), &ids, rows)?;
             stride *= digits.values + u64::from(digits.nullable);
         }
-        Ok(Some(DirectIds { ids, range }))
+        Ok(Some(DirectIds {
+            words: Words::Made(ids),
+            first: 0,
+            range,
+        }))
     }
 
     fn digits(self: &Arc<Self>, numbers: &[Number<'_>], rows: usize) -> Result<Vec<Digits>> {

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use super::CudaDevice;
 use super::group_accumulators::{MOST_ACCUMULATORS, Wanted, shared_words};
 use super::group_choice::{SKEWED, Seen, choose};
-use super::group_ids::{Directory, GroupKeys, KeyBits, with_room};
+use super::group_ids::{Directory, GroupKeys, Ids, KeyBits, with_room};
 use super::group_places::{Places, Slots};
 use super::group_profile::Profile;
 use super::group_range::DirectIds;
@@ -28,6 +28,9 @@ use super::tuples::Significance;
 use crate::device::buffer::Column;
 use crate::error::{BowtieError, Result};
 use crate::spec::GroupStrategy;
+
+/// Rows of which a look at a sample would take longer than what it might save.
+const FEW_ROWS: usize = 1 << 22;
 
 /// Results by group.
 #[derive(Debug)]
@@ -72,7 +75,7 @@ impl CudaDevice {
         let ways = Ways { queue, rows, all };
         if keys.is_empty() {
             let ids = queue.zeroed(rows * 4, "group ids")?;
-            let results = ways.by_ids(&ids, 1, true)?;
+            let results = ways.by_ids((&ids).into(), 1, true)?;
             return Ok(Results {
                 strategy: None,
                 ..results
@@ -81,7 +84,7 @@ impl CudaDevice {
         let direct = match strategy {
             // Numbers that hashing gives are shorter where the range has gaps.
             Some(GroupStrategy::SortDictionary) => None,
-            _ => queue.direct_ids(keys, rows)?,
+            _ => queue.direct_ids(keys, rows, strategy == Some(GroupStrategy::Sort))?,
         };
         if let Some(direct) = direct {
             return ways.by_direct(&direct, strategy);
@@ -127,17 +130,19 @@ impl Ways<'_> {
     }
 
     /// Ids by direct address, of which some may have no rows.
-    fn by_direct(&self, direct: &DirectIds, strategy: Option<GroupStrategy>) -> Result<Results> {
-        let DirectIds { ids, range } = direct;
+    fn by_direct(
+        &self,
+        direct: &DirectIds<'_>,
+        strategy: Option<GroupStrategy>,
+    ) -> Result<Results> {
+        let (ids, range) = (direct.ids(), direct.range);
         let strategy = match strategy {
             Some(strategy) => strategy,
-            None if *range <= Places::most(shared_words(self.all), self.shared_bytes()) => {
-                GroupStrategy::HashShared
-            }
+            None if self.is_plain(range) => GroupStrategy::HashShared,
             None => {
-                let keys = GroupKeys::Plain(ids, KeyBits::B32);
+                let keys = GroupKeys::Plain(ids.words, KeyBits::B32);
                 let profile = self.queue.profile(&keys, self.rows)?;
-                let choice = choose(&self.seen(&keys, &profile, Some(*range)));
+                let choice = choose(&self.seen(&keys, &profile, Some(range)));
                 if !choice.direct {
                     return self.by_keys(&keys, &profile, choice.strategy);
                 }
@@ -145,14 +150,22 @@ impl Ways<'_> {
             }
         };
         let results = match strategy {
-            GroupStrategy::HashShared => self.by_ids(ids, *range, true)?,
-            GroupStrategy::HashGlobal => self.by_ids(ids, *range, false)?,
-            GroupStrategy::Partition => self.by_parts_of_ids(ids, *range)?,
+            GroupStrategy::HashShared => self.by_ids(ids, range, true)?,
+            GroupStrategy::HashGlobal => self.by_ids(ids, range, false)?,
+            GroupStrategy::Partition => self.by_parts_of_ids(ids, range)?,
             GroupStrategy::Sort | GroupStrategy::SortDictionary => {
-                self.by_sorted_ids(ids, *range, GroupStrategy::Sort)?
+                self.by_sorted_ids(ids.words, range, GroupStrategy::Sort)?
             }
         };
         self.with_rows(results)
+    }
+
+    /// Whether a range of ids needs no look at the keys: a row of them is added in shared memory, and where one key had many rows,
+    /// that would not matter either: each lane has places of its own, or the rows are too few for it.
+    fn is_plain(&self, range: usize) -> bool {
+        let places = Places::of(range, shared_words(self.all), self.shared_bytes());
+        let all_hot = places.hot >= range;
+        all_hot || (places.groups() >= range && self.rows <= FEW_ROWS)
     }
 
     fn by_keys(
@@ -180,14 +193,14 @@ impl Ways<'_> {
             }
             (GroupStrategy::HashShared | GroupStrategy::HashGlobal, _) => {
                 let (ids, groups) = numbered()?;
-                self.by_ids(&ids, groups, strategy == GroupStrategy::HashShared)
+                self.by_ids((&ids).into(), groups, strategy == GroupStrategy::HashShared)
             }
             (GroupStrategy::Partition, Some(word)) => {
                 self.by_parts_of_keys(keys, word, profile.limit)
             }
             (GroupStrategy::Partition, None) => {
                 let (ids, groups) = numbered()?;
-                self.by_parts_of_ids(&ids, groups)
+                self.by_parts_of_ids((&ids).into(), groups)
             }
             (GroupStrategy::Sort | GroupStrategy::SortDictionary, _) => {
                 let (ids, groups) = numbered()?;
@@ -206,7 +219,7 @@ impl Ways<'_> {
     }
 
     /// `shared`: in shared memory, if there is room.
-    fn by_ids(&self, ids: &Memory, groups: usize, shared: bool) -> Result<Results> {
+    fn by_ids(&self, ids: Ids<'_>, groups: usize, shared: bool) -> Result<Results> {
         let outs = self.queue.outs(self.all, groups)?;
         let inside = self
             .queue
@@ -284,12 +297,16 @@ impl Ways<'_> {
         })
     }
 
-    fn by_parts_of_ids(&self, ids: &Memory, groups: usize) -> Result<Results> {
-        let (there, order) = self.queue.parts_of_ids(ids, groups, self.rows)?;
+    fn by_parts_of_ids(&self, ids: Ids<'_>, groups: usize) -> Result<Results> {
+        let (words, order) = self.queue.parts_of_ids(ids, groups, self.rows)?;
+        let there = Ids {
+            words: &words,
+            ..ids
+        };
         let outs = self.queue.outs(self.all, groups)?;
         order.fold(self.queue, groups, self.all, &outs, &mut |all, outs| {
             self.queue
-                .accumulate_dense(&there, self.rows, groups, all, outs, false)
+                .accumulate_dense(there, self.rows, groups, all, outs, false)
                 .map(|_| ())
         })?;
         Ok(Results {

@@ -186,6 +186,14 @@ fn skew_by_every_strategy() {
     }
 }
 
+/// So many rows that even few ids are looked at first.
+#[test]
+fn a_heavy_key_among_few() {
+    for skew in [1, 2] {
+        check(5_000_003, 3000, skew, 0, 0, 1);
+    }
+}
+
 /// What is forced is what runs, where it can.
 #[test]
 fn forced_strategies_run() {
