@@ -126,9 +126,13 @@ pub(super) struct Wanted<'a> {
 /// Most accumulators of a launch.
 pub(super) const MOST_ACCUMULATORS: usize = 16;
 
-/// Words of shared memory that a group takes.
+/// Words of shared memory that a group takes, in the launch that takes most.
 pub(super) fn shared_words(all: &[Wanted<'_>]) -> usize {
-    all.iter().map(|of| of.update.shared_words()).sum()
+    let of_launch = |all: &[Wanted<'_>]| all.iter().map(|of| of.update.shared_words()).sum();
+    all.chunks(MOST_ACCUMULATORS)
+        .map(of_launch)
+        .max()
+        .unwrap_or(0)
 }
 
 /// Rows that a warp takes at once, and threads of a block, where it has accumulators of its own.

@@ -138,7 +138,7 @@ impl Ways<'_> {
         let (ids, range) = (direct.ids(), direct.range);
         let strategy = match strategy {
             Some(strategy) => strategy,
-            None if self.is_plain(range) => GroupStrategy::HashShared,
+            None if self.needs_no_look(range) => GroupStrategy::HashShared,
             None => {
                 let keys = GroupKeys::Plain(ids.words, KeyBits::B32);
                 let profile = self.queue.profile(&keys, self.rows)?;
@@ -160,9 +160,9 @@ impl Ways<'_> {
         self.with_rows(results)
     }
 
-    /// Whether a range of ids needs no look at the keys: a row of them is added in shared memory, and where one key had many rows,
-    /// that would not matter either: each lane has places of its own, or the rows are too few for it.
-    fn is_plain(&self, range: usize) -> bool {
+    /// Whether ids in this range are added in shared memory whatever the keys: one of many rows would not matter, as each lane
+    /// has a place of its own, or would not matter much, as the rows are few.
+    fn needs_no_look(&self, range: usize) -> bool {
         let places = Places::of(range, shared_words(self.all), self.shared_bytes());
         let all_hot = places.hot >= range;
         all_hot || (places.groups() >= range && self.rows <= FEW_ROWS)
