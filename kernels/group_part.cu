@@ -3,7 +3,7 @@
 // and of the results at a time that fits the second-level cache. A pass moves keys and one column; more columns are more
 // passes over the same keys, whose rows all come in the same order.
 #include "group_part.cuh"
-#include "sort_starts.cuh"
+#include "sort_histogram.cuh"
 
 template <class Key>
 __device__ __forceinline__ void part_starts(const Key* keys, u32 n, Digits digits, u32* starts, u32* blocks_done) {

@@ -5,8 +5,8 @@
 // cover the varying bits; sort_histogram_* once for all passes; sort_onesweep_* once a pass, between two pairs of buffers.
 // sort_segments then finds where the groups of sorted group ids begin.
 #include "common.cuh"
+#include "sort_histogram.cuh"
 #include "sort_onesweep.cuh"
-#include "sort_starts.cuh"
 
 constexpr u32 VARYING_THREADS = 256;
 
@@ -30,59 +30,6 @@ extern "C" __global__ void __launch_bounds__(VARYING_THREADS)
     }
 }
 
-constexpr u32 HISTOGRAM_THREADS = 256;
-constexpr u32 HISTOGRAM_ITEMS = 8;
-constexpr u32 HISTOGRAM_TILE = HISTOGRAM_THREADS * HISTOGRAM_ITEMS;
-
-template <class Key>
-__device__ __forceinline__ void histogram(
-    const Key* keys, u32 n, u32 passes, u64 first_bits, u64 bit_counts, u32* starts, u32* blocks_done) {
-    __shared__ u32 counts[sizeof(Key) * DIGITS];
-    __shared__ bool last_block;
-    for (u32 i = threadIdx.x; i < passes * DIGITS; i += HISTOGRAM_THREADS) {
-        counts[i] = 0;
-    }
-    __syncthreads();
-
-    for (u32 base = blockIdx.x * HISTOGRAM_TILE; base < n; base += gridDim.x * HISTOGRAM_TILE) {
-        Key tile[HISTOGRAM_ITEMS];
-        const u32 left = n - base;
-#pragma unroll
-        for (u32 i = 0; i < HISTOGRAM_ITEMS; ++i) {
-            const u32 at = i * HISTOGRAM_THREADS + threadIdx.x;
-            tile[i] = at < left ? keys[base + at] : 0;
-        }
-        for (u32 pass = 0; pass < passes; ++pass) {
-            const u32 first_bit = u32(first_bits >> (8 * pass)) & 0xFF;
-            const u32 mask = (1u << (u32(bit_counts >> (8 * pass)) & 0xFF)) - 1;
-#pragma unroll
-            for (u32 i = 0; i < HISTOGRAM_ITEMS; ++i) {
-                if (i * HISTOGRAM_THREADS + threadIdx.x < left) {
-                    atomicAdd(&counts[pass * DIGITS + (u32(tile[i] >> first_bit) & mask)], 1);
-                }
-            }
-        }
-    }
-    __syncthreads();
-
-    for (u32 i = threadIdx.x; i < passes * DIGITS; i += HISTOGRAM_THREADS) {
-        if (counts[i] != 0) {
-            atomicAdd(&starts[i], counts[i]);
-        }
-    }
-    __threadfence();
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        last_block = atomicAdd(blocks_done, 1) == gridDim.x - 1;
-        __threadfence();
-    }
-    __syncthreads();
-    // A warp a pass: there are 8 warps, and 8 passes at most.
-    if (last_block && threadIdx.x / 32 < passes) {
-        counts_to_starts(starts + threadIdx.x / 32 * DIGITS);
-    }
-}
-
 // For every pass and digit, how many keys have a smaller digit: starts[pass * 256 + digit]. Byte `pass` of `first_bits`
 // and of `bit_counts` says where the pass's digit begins and how many bits it has (1 to 8). The block that finishes last
 // turns the counts into starts.
@@ -91,12 +38,12 @@ __device__ __forceinline__ void histogram(
 // *blocks_done are zeroed first.
 extern "C" __global__ void __launch_bounds__(HISTOGRAM_THREADS) sort_histogram_u64(
     const u64* keys, u32 n, u32 passes, u64 first_bits, u64 bit_counts, u32* starts, u32* blocks_done) {
-    histogram(keys, n, passes, first_bits, bit_counts, starts, blocks_done);
+    histogram(keys, n, passes, first_bits, bit_counts, starts, blocks_done, [](auto key) { return key; });
 }
 
 extern "C" __global__ void __launch_bounds__(HISTOGRAM_THREADS) sort_histogram_u32(
     const u32* keys, u32 n, u32 passes, u64 first_bits, u64 bit_counts, u32* starts, u32* blocks_done) {
-    histogram(keys, n, passes, first_bits, bit_counts, starts, blocks_done);
+    histogram(keys, n, passes, first_bits, bit_counts, starts, blocks_done, [](auto key) { return key; });
 }
 
 // One pass: moves n pairs to where their digit begins, pairs of one digit in their old order.

@@ -12,16 +12,17 @@
 constexpr u32 ONESWEEP_THREADS = 384;
 
 // CUB's tuning for Hopper: tiles of 23 (u32) or 15 (u64: half of 30) pairs a thread, which fit the 48 KiB of shared memory
-// that a block has on every card; digits of 8 bits. The policy's items are of 4 bytes: it halves them for 8.
-template <class Key, class Value>
+// that a block has on every card; digits of 8 bits. The policy's items are of 4 bytes: it halves them for 8. What goes
+// along with a key is a row id, if nothing else is said.
+template <class Key, class Value = u32>
 using OnesweepPolicy = cub::AgentRadixSortOnesweepPolicy<
     ONESWEEP_THREADS, sizeof(Key) == 4 && sizeof(Value) == 4 ? 23 : 30, std::conditional_t<sizeof(Key) < sizeof(Value), Value, Key>, 1, cub::RADIX_RANK_MATCH_EARLY_COUNTS_ANY,
     cub::BLOCK_SCAN_RAKING_MEMOIZE, cub::RADIX_SORT_STORE_DIRECT, 8>;
 
-template <class Key, class Value>
+template <class Key, class Value = u32>
 using OnesweepAgent = cub::detail::radix_sort::AgentRadixSortOnesweep<OnesweepPolicy<Key, Value>, false, Key, Value, u32, i32>;
 
-template <class Key, class Value>
+template <class Key, class Value = u32>
 struct Onesweep : OnesweepAgent<Key, Value> {
     using Agent = OnesweepAgent<Key, Value>;
     static constexpr u32 ITEMS = Agent::ITEMS_PER_THREAD;

@@ -1,9 +1,15 @@
 //! What EXPLAIN ANALYZE shows of a device node.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use datafusion::physical_plan::metrics::{
     BaselineMetrics, Count, ExecutionPlanMetricsSet, Gauge, MetricBuilder, MetricType, Time,
     Timestamp,
 };
+use parking_lot::Mutex;
+
+use crate::spec::EquiStrategy;
 
 use crate::spec::GroupStrategy;
 
@@ -24,6 +30,9 @@ pub(super) struct DeviceMetrics {
     pub output_time: Time,
     /// Most bytes leased from the device at once by this node.
     pub peak_device_bytes: Gauge,
+    /// How many sides of equi-joins were indexed by each strategy.
+    indexed_by: Arc<Mutex<HashMap<EquiStrategy, Count>>>,
+    set: ExecutionPlanMetricsSet,
 }
 
 impl DeviceMetrics {
@@ -38,7 +47,19 @@ impl DeviceMetrics {
             prepare_time: MetricBuilder::new(set).subset_time("prepare_time", partition),
             output_time: MetricBuilder::new(set).subset_time("output_time", partition),
             peak_device_bytes: MetricBuilder::new(set).gauge("peak_device_bytes", partition),
+            indexed_by: Arc::default(),
+            set: set.clone(),
         }
+    }
+
+    /// A side of an equi-join was indexed.
+    pub(super) fn indexed_by(&self, strategy: EquiStrategy) {
+        let count = || MetricBuilder::new(&self.set).counter(format!("indexed_{strategy}"), 0);
+        self.indexed_by
+            .lock()
+            .entry(strategy)
+            .or_insert_with(count)
+            .add(1);
     }
 }
 

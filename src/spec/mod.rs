@@ -13,8 +13,8 @@ pub(crate) use aggregate::{
 pub(crate) use comparison::Comparison;
 pub(crate) use guard::Guard;
 pub(crate) use join::{
-    ColumnComparison, ConditionDisplay, JoinSpec, Output, Side, SideInput, Strategy, ThetaSpec,
-    join_columns,
+    ColumnComparison, ConditionDisplay, EquiStrategy, JoinSpec, Materialization, Output, Side,
+    SideInput, Strategy, ThetaSpec, join_columns,
 };
 pub(crate) use program::{
     Instruction, Kind, MAX_COLUMNS, MAX_INSTRUCTIONS, MAX_REGISTERS, Op, Program,

@@ -5,6 +5,7 @@
 
 mod answer;
 mod domains;
+mod equi;
 mod session;
 mod tables;
 mod text;

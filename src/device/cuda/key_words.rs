@@ -156,6 +156,11 @@ impl Layout {
         )
     }
 
+    /// Words of a tuple.
+    pub(super) fn words(&self) -> usize {
+        self.places.len()
+    }
+
     /// Whether other columns are of the same types. Their text may be longer than the base's.
     pub(super) fn fits(&self, columns: &[KeyValues<'_>]) -> bool {
         let mut pairs = self.fields.iter().zip(columns);

@@ -36,6 +36,11 @@ impl Tuples {
     pub(super) fn width(&self) -> usize {
         self.width
     }
+
+    /// All words, those of each place side by side.
+    pub(super) fn into_words(self) -> Memory {
+        self.words
+    }
 }
 
 /// Rows in the order of their tuples, in which equal ones follow one another.
