@@ -316,7 +316,7 @@ impl EquiTable {
 /// One side of an inner join, prepared so that pairs are put together at once.
 #[derive(Debug)]
 pub(crate) enum EquiBuild {
-    Host(host::EquiBuild),
+    Host(Box<host::EquiBuild>),
     Cuda(cuda::EquiBuild),
 }
 

@@ -185,7 +185,7 @@ impl JoinRun {
         };
         self.state = State::Tiles;
         let tile = match step {
-            TileStep::Searched(tile) => Arc::new(tile),
+            TileStep::Searched(tile) => Arc::new(*tile),
             TileStep::Joined(batch) => {
                 self.metrics.candidate_pairs.add(batch.rows());
                 return Ok(match batch.rows() {

@@ -97,7 +97,7 @@ impl SearchedTile {
 #[derive(Debug)]
 pub(super) enum TileStep {
     /// Its pairs are known, and still to be put together.
-    Searched(SearchedTile),
+    Searched(Box<SearchedTile>),
     /// What comes out of it.
     Joined(DeviceBatch),
 }
@@ -383,7 +383,7 @@ impl Matrix {
     /// The next tile of the right chunk at hand, searched; `None` when it is done.
     pub(super) fn next(&mut self, exists_only: bool) -> Result<Option<SearchedTile>> {
         match self.next_step(exists_only, None)? {
-            Some(TileStep::Searched(tile)) => Ok(Some(tile)),
+            Some(TileStep::Searched(tile)) => Ok(Some(*tile)),
             Some(TileStep::Joined(_)) => Err(BowtieError::Internal("a tile joined unasked".into())),
             None => Ok(None),
         }
@@ -443,7 +443,7 @@ impl Matrix {
             return Ok(TileStep::Joined(joined));
         }
         self.search(tile, exists_only, whole_filter)
-            .map(TileStep::Searched)
+            .map(|tile| TileStep::Searched(Box::new(tile)))
     }
 
     /// Brings a tile's sides to the device. Whether the whole filter must be evaluated on its pairs.

@@ -528,7 +528,12 @@ impl Queue {
         Ok((rows, finder))
     }
 
-    fn merge_ranges(self: &Arc<Self>, build: &Partitioned, probe: &Partitioned) -> Result<Ranges> {
+    /// For each probe position the build positions with its key.
+    pub(super) fn merge_ranges(
+        self: &Arc<Self>,
+        build: &Partitioned,
+        probe: &Partitioned,
+    ) -> Result<Ranges> {
         let (n, m) = (build.rows, probe.rows);
         let kernels = match build.width {
             Width::Four => ["equi_merge_lower_u32", "equi_merge_upper_u32"],

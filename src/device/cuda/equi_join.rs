@@ -1,5 +1,5 @@
-//! Inner equi-joins whose pairs are put together in the pass that finds them (`kernels/equi_part_join.cuh`,
-//! `kernels/equi_index.cuh`; \[W\] section 3.3): build keys that are unique, any number of columns.
+//! Inner equi-joins whose pairs are put together at once (\[W\] section 3.3), any number of columns: in the pass that finds them
+//! where build keys are unique (`kernels/equi_part_join.cuh`, `kernels/equi_index.cuh`), from both sides in order by sort-merge.
 //!
 //! Columns of 4, 8 or 16 bytes without NULLs are carried, by partitioned joins through the partition (GFTR); of the others row
 //! numbers are, by which they are gathered at the end (GFUR).
@@ -17,7 +17,7 @@ use super::queue::{Arg, Memory, Part, Queue, Shape};
 use super::rows::memory;
 use super::values::{Values, width};
 use crate::device::Device;
-use crate::device::buffer::{self, Buffer, Column, Joined};
+use crate::device::buffer::{self, Buffer, Column, Joined, Sorted};
 use crate::error::Result;
 use crate::spec::{EquiStrategy, Materialization};
 
@@ -39,6 +39,8 @@ enum Table {
         starts: Memory,
         bits: u32,
     },
+    /// In the order of the mixed keys.
+    SortMerge(Partitioned),
 }
 
 impl EquiBuild {
@@ -47,6 +49,7 @@ impl EquiBuild {
             Table::Direct(_) => EquiStrategy::Direct,
             Table::Hash(_) => EquiStrategy::Hash,
             Table::Partitioned { .. } => EquiStrategy::PartitionedHash,
+            Table::SortMerge(_) => EquiStrategy::SortMerge,
         }
     }
 }
@@ -140,7 +143,7 @@ impl CudaDevice {
         materialization: Option<Materialization>,
     ) -> Result<Option<EquiBuild>> {
         let rows = base.first().map_or(0, |column| column.rows());
-        if rows == 0 || wanted == Some(EquiStrategy::SortMerge) {
+        if rows == 0 {
             return Ok(None);
         }
         let (keys, keying, addresses, strategy) = self.keys_for(base, null_equal, wanted)?;
@@ -162,7 +165,8 @@ impl CudaDevice {
                     Width::Four if rows >= BITS_FROM => MOST_BITS,
                     _ => partition_bits(rows),
                 };
-                match queue.partition_side(&keys, &ways, payload, bits)? {
+                let depth = Depth::Bits(bits);
+                match queue.partition_side(&keys, &ways, payload, depth)? {
                     None => None,
                     Some(side) => {
                         let starts =
@@ -171,7 +175,9 @@ impl CudaDevice {
                     }
                 }
             }
-            EquiStrategy::SortMerge => None,
+            EquiStrategy::SortMerge => queue
+                .partition_side(&keys, &ways, payload, Depth::Whole)?
+                .map(Table::SortMerge),
         };
         Ok(table.map(|table| EquiBuild {
             keying,
@@ -191,14 +197,28 @@ impl CudaDevice {
     ) -> Result<Option<Joined>> {
         let queue = &self.queue;
         let keys = self.equi_keys_in(&build.keying, probe_keys)?;
-        let key = match (&build.keying, probe_keys) {
-            (Keying::Values(_), [key]) => Some(*key),
+        let key = match (&build.keying, &build.table, probe_keys) {
+            (_, Table::SortMerge(_), _) => None,
+            (Keying::Values(_), _, [key]) => Some(*key),
             _ => None,
         };
         let ways = Ways::of(payload, key, build.materialization);
         if keys.rows == 0 {
             return self
                 .put_together(build, build_payload, &ways, payload, None, 0)
+                .map(Some);
+        }
+        if let Table::SortMerge(side) = &build.table {
+            let Some(probe) = queue.partition_side(&keys, &ways, payload, Depth::Whole)? else {
+                return self
+                    .put_together(build, build_payload, &ways, payload, None, 0)
+                    .map(Some);
+            };
+            let Some((output, rows)) = queue.merge_join(side, &probe)? else {
+                return Ok(None);
+            };
+            return self
+                .put_together(build, build_payload, &ways, payload, Some(output), rows)
                 .map(Some);
         }
         let output = queue.room_for_pairs(build, build_payload, &ways, payload, &keys)?;
@@ -230,10 +250,12 @@ impl CudaDevice {
                 queue.join_by_index(kernel, &table, &keys, sources, &output)?;
             }
             Table::Partitioned { side, starts, bits } => {
-                if let Some(probe) = queue.partition_side(&keys, &ways, payload, *bits)? {
+                let depth = Depth::Bits(*bits);
+                if let Some(probe) = queue.partition_side(&keys, &ways, payload, depth)? {
                     queue.join_partitions(side, starts, *bits, &probe, &output)?;
                 }
             }
+            Table::SortMerge(_) => {}
         }
         if queue.read_word32(&output.state, 2)? & DUPLICATE_KEYS != 0 {
             return Ok(None);
@@ -326,6 +348,9 @@ impl CudaDevice {
 /// Build rows from which partitions are tables of bits for all keys that there could be (`equi_part_join_bits_u32`).
 const BITS_FROM: usize = 1 << 24;
 
+/// Pairs that sort-merge makes at once, at most.
+const MOST_PAIRS: usize = 1 << 30;
+
 /// What an index's kernel reads of a side's columns.
 fn sources<'a>(ways: &Ways, payload: &[&'a Column]) -> Sources<'a> {
     let carried = ways.carried(payload).into_iter();
@@ -356,7 +381,7 @@ impl Queue {
         keys: &EquiKeys<'_>,
         ways: &Ways,
         payload: &[&Column],
-        bits: u32,
+        depth: Depth,
     ) -> Result<Option<Partitioned>> {
         let kept = self.kept_keys(keys)?;
         let carried = ways.carried(payload);
@@ -394,7 +419,7 @@ impl Queue {
         if n == 0 {
             return Ok(None);
         }
-        self.partition(words, keys.width, n, &columns, Depth::Bits(bits))
+        self.partition(words, keys.width, n, &columns, depth)
             .map(Some)
     }
 
@@ -513,6 +538,48 @@ impl Queue {
         // their side's keys, and what is written has room for as many results; the shared memory has room for the table and the
         // staged columns; what is written to the state was zero.
         unsafe { self.launch(kernel, shape, &args) }
+    }
+
+    /// All pairs of two sides in order, their columns gathered by neighbouring positions; `None` where they are too many to be
+    /// made at once.
+    fn merge_join(
+        self: &Arc<Self>,
+        build: &Partitioned,
+        probe: &Partitioned,
+    ) -> Result<Option<(Output, usize)>> {
+        let ranges = self.merge_ranges(build, probe)?;
+        let counts = self.range_counts(&ranges, false)?;
+        let offsets = self.scan_offsets(&counts)?;
+        let rows = self.read_word(memory(&offsets)?, offsets.len() - 1)?;
+        let Some(rows) = usize::try_from(rows).ok().filter(|rows| *rows < MOST_PAIRS) else {
+            return Ok(None);
+        };
+        let positions = |n| -> Result<Sorted> {
+            Ok(Sorted {
+                rows: self.sequence(0, n)?,
+                keys: None,
+                segments: None,
+            })
+        };
+        let (sorted, searching) = (positions(build.rows)?, positions(probe.rows)?);
+        let pairs = self.expand_ranges(&sorted, &searching, &ranges, &offsets, 0, rows)?;
+        let gathered = |side: &Partitioned, by: &Buffer<u32>| -> Result<Vec<Memory>> {
+            side.columns
+                .iter()
+                .map(|column| {
+                    let bytes = column.bytes() / side.rows;
+                    self.gather_values(column, memory(by)?, rows, bytes)
+                })
+                .collect()
+        };
+        let output = Output {
+            keys: None,
+            build: gathered(build, &pairs.sorted)?,
+            probe: gathered(probe, &pairs.searching)?,
+            room: rows,
+            state: self.alloc(0, "output pairs")?,
+        };
+        Ok(Some((output, rows)))
     }
 
     /// The first `bytes` of a memory, in one of their own where that frees more than half of it.

@@ -240,7 +240,7 @@ impl Device for HostDevice {
         }
         let index = self.equi_index(keys, null_equal, strategy)?;
         let build = equi_join::EquiBuild::new(&self.budget, index, payload)?;
-        Ok(Some(buffer::EquiBuild::Host(build)))
+        Ok(Some(buffer::EquiBuild::Host(Box::new(build))))
     }
 
     fn equi_join(
