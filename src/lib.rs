@@ -44,7 +44,7 @@ mod spec;
 mod stream;
 
 pub use options::{
-    BowtieOptions, Bytes, ChunkRows, DeviceChoice, JoinStrategy, MaterializationChoice, Offload,
-    ThetaStrategy,
+    BowtieOptions, Bytes, ChunkRows, DeviceChoice, GroupStrategy, JoinStrategy,
+    MaterializationChoice, Offload, ThetaStrategy,
 };
 pub use session::BowtieSessionExt;

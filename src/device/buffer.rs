@@ -10,7 +10,7 @@ use arrow::datatypes::ArrowNativeType;
 use super::budget::Lease;
 use super::{cuda, host};
 use crate::error::Result;
-use crate::spec::EquiStrategy;
+use crate::spec::{EquiStrategy, GroupStrategy};
 
 /// A device array of words.
 #[derive(Debug)]
@@ -364,6 +364,8 @@ pub(crate) struct Aggregated {
     pub(crate) firsts: Buffer<u32>,
     /// One column for each fold, a row a group.
     pub(crate) states: Vec<Column>,
+    /// What grouped them; nothing did without keys.
+    pub(crate) strategy: Option<GroupStrategy>,
 }
 
 /// Matching row ids, one of each side a pair.

@@ -30,7 +30,7 @@ pub(crate) use payload::{Need, Payload};
 
 use crate::error::{BowtieError, Result};
 pub(crate) use crate::spec::MAX_CHUNK_ROWS;
-use crate::spec::{Comparison, EquiStrategy, Fold, Materialization, Program, Side};
+use crate::spec::{Comparison, EquiStrategy, Fold, GroupStrategy, Materialization, Program, Side};
 
 /// "In no group": the row can match nothing.
 pub(crate) const NO_GROUP: u32 = u32::MAX;
@@ -342,11 +342,13 @@ pub(crate) trait Device: Debug + Send + Sync {
     // ---- grouped aggregation (\[W\] section 3.2) -------------------------------------------------------------------
 
     /// Groups of `rows` rows that are equal in all of `keys`, NULLs too, in any order; one group, also of no rows, without
-    /// keys. And the folds over each group's rows, of values that are not NULL; a count of no column counts rows.
+    /// keys. And the folds over each group's rows, of values that are not NULL; a count of no column counts rows. By a strategy
+    /// or the nearest one that the device has for these keys and folds; by the best if none is given.
     fn aggregate(
         &self,
         rows: usize,
         keys: &[&Column],
         folds: &[(Fold, Option<&Column>)],
+        strategy: Option<GroupStrategy>,
     ) -> Result<Aggregated>;
 }

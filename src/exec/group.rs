@@ -16,7 +16,7 @@ use futures::{FutureExt, StreamExt, TryStreamExt};
 
 use super::ahead::Ahead;
 use super::group_run::GroupRun;
-use super::metrics::DeviceMetrics;
+use super::metrics::{DeviceMetrics, StrategyMetrics};
 use super::{
     BowtieUploadExec, CancelOnDrop, DeviceChunk, DeviceExec, DeviceStream, as_device, blocking,
     device_only, exactly,
@@ -67,6 +67,7 @@ impl DisplayAs for BowtieAggregateExec {
         let groups = spec.group_display.join(", ");
         let aggregates = spec.aggregate_display.join(", ");
         let sets = spec.sets.len();
+        let strategy = spec.strategy();
         match t {
             DisplayFormatType::Default | DisplayFormatType::Verbose => {
                 write!(
@@ -75,6 +76,9 @@ impl DisplayAs for BowtieAggregateExec {
                 )?;
                 if sets > 1 {
                     write!(f, ", grouping_sets={sets}")?;
+                }
+                if let Some(strategy) = strategy {
+                    write!(f, ", strategy={strategy}")?;
                 }
                 write!(f, ", device={}", self.device.name())
             }
@@ -86,6 +90,9 @@ impl DisplayAs for BowtieAggregateExec {
                     writeln!(f, "grouping_sets={sets}")?;
                 }
                 writeln!(f, "aggr={aggregates}")?;
+                if let Some(strategy) = strategy {
+                    writeln!(f, "strategy={strategy}")?;
+                }
                 writeln!(f, "device={}", self.device.name())
             }
         }
@@ -107,6 +114,7 @@ struct Driver {
     context: Arc<TaskContext>,
     _cancel: CancelOnDrop,
     metrics: DeviceMetrics,
+    strategies: StrategyMetrics,
 }
 
 impl Driver {
@@ -117,7 +125,8 @@ impl Driver {
         let groups = reservation("BowtieAggregate");
         let output = reservation("BowtieAggregate[output]");
         let device = Arc::clone(&self.device);
-        let mut run = GroupRun::new(device, Arc::clone(&self.spec), groups, metrics.clone())?;
+        let spec = Arc::clone(&self.spec);
+        let mut run = GroupRun::new(device, spec, groups, metrics.clone(), self.strategies)?;
         match self.input {
             Input::Uploads(chunks) => {
                 let device = Arc::clone(&self.device);
@@ -169,6 +178,7 @@ impl DeviceExec for BowtieAggregateExec {
             _cancel: cancel,
             context,
             metrics: DeviceMetrics::new(&self.metrics),
+            strategies: StrategyMetrics::new(&self.metrics),
         };
         Ok(driver.run().into_stream().boxed())
     }

@@ -11,6 +11,8 @@ use parking_lot::Mutex;
 
 use crate::spec::EquiStrategy;
 
+use crate::spec::GroupStrategy;
+
 #[derive(Debug, Clone)]
 pub(super) struct DeviceMetrics {
     pub baseline: BaselineMetrics,
@@ -58,6 +60,35 @@ impl DeviceMetrics {
             .entry(strategy)
             .or_insert_with(count)
             .add(1);
+    }
+}
+
+/// How often each strategy grouped the rows of a chunk by a grouping set.
+#[derive(Debug, Clone)]
+pub(super) struct StrategyMetrics {
+    set: ExecutionPlanMetricsSet,
+    /// Of those that did.
+    counts: Vec<(GroupStrategy, Count)>,
+}
+
+impl StrategyMetrics {
+    pub(super) fn new(set: &ExecutionPlanMetricsSet) -> Self {
+        Self {
+            set: set.clone(),
+            counts: vec![],
+        }
+    }
+
+    pub(super) fn count(&mut self, strategy: GroupStrategy) {
+        let known = self.counts.iter().find(|(of, _)| *of == strategy);
+        match known {
+            Some((_, count)) => count.add(1),
+            None => {
+                let count = MetricBuilder::new(&self.set).counter(format!("by_{strategy}"), 0);
+                count.add(1);
+                self.counts.push((strategy, count));
+            }
+        }
     }
 }
 

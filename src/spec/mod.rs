@@ -7,8 +7,8 @@ mod join;
 mod program;
 
 pub(crate) use aggregate::{
-    AggregateFunction, AggregateSpec, Fold, GroupAggregate, GroupSide, GroupSpec, GroupingSet,
-    JoinAggregateSpec,
+    AggregateFunction, AggregateSpec, Fold, GroupAggregate, GroupSide, GroupSpec, GroupStrategy,
+    GroupingSet, JoinAggregateSpec,
 };
 pub(crate) use comparison::Comparison;
 pub(crate) use guard::Guard;

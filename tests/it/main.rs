@@ -15,6 +15,7 @@ mod differential;
 mod errors;
 mod fused;
 mod fuzz;
+mod group_strategies;
 mod groups;
 mod limits;
 mod options;

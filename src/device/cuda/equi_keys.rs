@@ -229,7 +229,7 @@ impl CudaDevice {
         };
         let rows = base[0].rows();
         let folds = [(Fold::Min, Some(base[0])), (Fold::Max, Some(base[0]))];
-        let extremes = self.aggregate(rows, &[], &folds)?;
+        let extremes = self.aggregate(rows, &[], &folds, None)?;
         let mut words = vec![];
         for column in &extremes.states {
             let array = self.queue.download(column)?;

@@ -13,7 +13,10 @@
 //! launches.rs  candidates tested in launches that a cancelled query ends after
 //! tuples.rs    rows as tuples of words, sorted and found: key_column.rs, key_words.rs groups.rs by equality, ranks.rs by order
 //! equi_keys.rs equi.rs equi_part.rs equi_join.rs equi_choice.rs    equi-joins: keys, indexes, partitions, pairs put together
-//! group_ids.rs group_fold.rs    dense group ids by hashing, and aggregates over groups
+//! group_fold.rs group_ways.rs    aggregates over groups: columns to accumulators and back; each strategy, of which group_choice.rs
+//!                               chooses by a sample (group_profile.rs)
+//! group_range.rs group_ids.rs group_order.rs    ids by direct address, by hashing; rows in parts, or sorted
+//! group_accumulators.rs group_places.rs    the kernels that add rows to groups, and their shared memory
 //! twin.rs      what has no kernel, or no type here: the host's primitive, with its arguments brought down
 //! ```
 //!
@@ -31,9 +34,15 @@ mod equi_keys;
 mod equi_part;
 mod fold;
 mod gpu;
+mod group_accumulators;
+mod group_choice;
 mod group_fold;
 mod group_ids;
+mod group_order;
 mod group_places;
+mod group_profile;
+mod group_range;
+mod group_ways;
 mod groups;
 mod key_column;
 mod key_words;
@@ -88,7 +97,7 @@ use super::buffer::{
 use super::host::{HostDevice, kept};
 use super::{Bound, Device, Matches, Payload};
 use crate::error::{BowtieError, Result};
-use crate::spec::{Comparison, EquiStrategy, Fold, Materialization};
+use crate::spec::{Comparison, EquiStrategy, Fold, GroupStrategy, Materialization};
 use gpu::Gpu;
 use late::Late;
 use queue::Queue;
@@ -561,14 +570,15 @@ impl Device for CudaDevice {
         rows: usize,
         keys: &[&Column],
         folds: &[(Fold, Option<&Column>)],
+        strategy: Option<GroupStrategy>,
     ) -> Result<Aggregated> {
         self.check_cancelled()?;
         if rows > 0
-            && let Some(aggregated) = self.aggregate_here(rows, keys, folds)?
+            && let Some(aggregated) = self.aggregate_here(rows, keys, folds, strategy)?
         {
             return Ok(aggregated);
         }
-        self.aggregate_on_twin(rows, keys, folds)
+        self.aggregate_on_twin(rows, keys, folds, strategy)
     }
 }
 

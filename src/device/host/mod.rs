@@ -7,6 +7,7 @@ mod expand;
 mod flags;
 mod group_fold;
 mod group_key;
+mod group_strategies;
 mod order_key;
 mod program;
 mod range;
@@ -40,7 +41,7 @@ use super::buffer::{
 };
 use super::{Bound, Device, Matches, Payload};
 use crate::error::{BowtieError, Result};
-use crate::spec::{Comparison, EquiStrategy, Fold, Materialization};
+use crate::spec::{Comparison, EquiStrategy, Fold, GroupStrategy, Materialization};
 
 /// The host's cores and memory.
 #[derive(Debug, Clone)]
@@ -412,11 +413,14 @@ impl Device for HostDevice {
         rows: usize,
         keys: &[&Column],
         folds: &[(Fold, Option<&Column>)],
+        strategy: Option<GroupStrategy>,
     ) -> Result<Aggregated> {
         let go_on = || match self.cancelled.load(Ordering::Relaxed) {
             true => Err(BowtieError::Cancelled),
             false => Ok(()),
         };
-        group_fold::aggregate(&self.budget, rows, keys, folds, &go_on)
+        self.pool.install(|| {
+            group_strategies::aggregate(&self.budget, rows, keys, folds, strategy, &go_on)
+        })
     }
 }

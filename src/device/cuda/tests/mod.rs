@@ -9,6 +9,7 @@ mod groups;
 mod keys;
 mod matches;
 mod programs;
+mod strategies;
 mod text;
 mod tiles;
 mod wavelet;
