@@ -1,12 +1,10 @@
-//! Rates of the device's primitives on data that lies there already, for the benches: what is left of a query's time when
-//! nothing crosses the border. Not part of the public interface.
+//! Equi-joins.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use arrow::array::{ArrayRef, Int32Array, Int64Array};
 use rayon::prelude::*;
 
+use super::{Rate, fraction, numbers, permuted, scattered, timed, zipf_rank};
 use crate::device::open::Devices;
 use crate::device::{Column, Device, Joined};
 use crate::error::{BowtieError, Result};
@@ -35,17 +33,6 @@ pub struct EquiCase {
     pub duplicates: usize,
 }
 
-/// What was measured.
-#[derive(Debug, Clone)]
-pub struct Rate {
-    /// Median milliseconds.
-    pub ms: f64,
-    /// Rows that came out.
-    pub rows: usize,
-    /// What the device took where it was free to choose.
-    pub strategy: String,
-}
-
 /// Columns on a device, to be joined again and again.
 #[derive(Debug)]
 pub struct EquiSides {
@@ -54,23 +41,6 @@ pub struct EquiSides {
     build: Vec<Arc<Column>>,
     probe: Vec<Arc<Column>>,
     expected: usize,
-}
-
-/// A word that looks random, the same for the same number.
-fn scattered(i: u64) -> u64 {
-    let word = (i + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    let word = (word ^ (word >> 31)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    word ^ (word >> 29)
-}
-
-/// A number from 0 to below 1.
-fn fraction(i: u64) -> f64 {
-    (scattered(i) >> 11) as f64 / (1u64 << 53) as f64
-}
-
-/// A permutation of `0 .. rows`, a power of two.
-fn permuted(i: u64, rows: u64) -> u64 {
-    i.wrapping_mul(0x9E37_79B1).wrapping_add(12_345) & (rows - 1)
 }
 
 impl EquiCase {
@@ -85,16 +55,8 @@ impl EquiCase {
         }
         match self.zipf {
             0.0 => scattered(i) % keys,
-            // The rank whose cumulated frequency a random number is, of a continuous distribution.
-            zipf => {
-                let (n, u) = (keys as f64, fraction(i));
-                let rank = match (zipf - 1.0).abs() < 1e-9 {
-                    true => n.powf(u),
-                    false => (1.0 + u * (n.powf(1.0 - zipf) - 1.0)).powf(1.0 / (1.0 - zipf)),
-                };
-                // Frequent keys lie anywhere.
-                permuted((rank as u64).min(keys) - 1, keys)
-            }
+            // Frequent keys lie anywhere.
+            zipf => permuted(zipf_rank(i, keys, zipf), keys),
         }
     }
 
@@ -109,22 +71,6 @@ impl EquiCase {
         self.build_rows * (key + self.build_columns * value)
             + self.probe_rows * (key + self.probe_columns * value)
             + pairs * (key + (self.build_columns + self.probe_columns) * value)
-    }
-}
-
-fn numbers(rows: usize, bytes: usize, of: impl Fn(u64) -> u64 + Sync) -> ArrayRef {
-    let rows = 0..rows as u64;
-    match bytes {
-        4 => Arc::new(Int32Array::from(
-            rows.into_par_iter()
-                .map(|i| of(i) as i32)
-                .collect::<Vec<_>>(),
-        )),
-        _ => Arc::new(Int64Array::from(
-            rows.into_par_iter()
-                .map(|i| of(i) as i64)
-                .collect::<Vec<_>>(),
-        )),
     }
 }
 
@@ -174,37 +120,21 @@ impl EquiSides {
     ) -> datafusion::error::Result<Rate> {
         let strategy = strategy.parse::<JoinStrategy>()?;
         let materialization = materialization.parse::<MaterializationChoice>()?;
-        let mut times = vec![];
-        let mut taken = String::new();
-        // The first run loads kernels and fills the pool.
-        for run in 0..=runs {
-            let begun = Instant::now();
+        let (ms, strategy) = timed(self.device.as_ref(), runs, || {
             let (joined, by) = self.join(strategy, materialization)?;
-            self.settle()?;
-            let took = begun.elapsed();
-            if joined != self.expected {
-                return Err(BowtieError::Internal(format!(
+            match joined == self.expected {
+                true => Ok(by),
+                false => Err(BowtieError::Internal(format!(
                     "{by} made {joined} pairs, not {}: {:?}",
                     self.expected, self.case
-                ))
-                .into());
+                ))),
             }
-            taken = by;
-            if run > 0 {
-                times.push(took);
-            }
-        }
+        })?;
         Ok(Rate {
-            ms: median(times),
+            ms,
             rows: self.expected,
-            strategy: taken,
+            strategy,
         })
-    }
-
-    /// Waits until the device has done all that it was given.
-    fn settle(&self) -> Result<()> {
-        self.device.read(&self.device.sequence(0, 1)?)?;
-        Ok(())
     }
 
     /// The number of pairs, and by which strategy they were found.
@@ -255,11 +185,6 @@ impl EquiSides {
         }
         Ok((total, index.strategy.to_string()))
     }
-}
-
-fn median(mut times: Vec<Duration>) -> f64 {
-    times.sort();
-    times[times.len() / 2].as_secs_f64() * 1e3
 }
 
 #[cfg(test)]
