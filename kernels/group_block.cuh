@@ -12,7 +12,7 @@
 #include "group_flush.cuh"
 
 // Rows that a warp claims at once.
-constexpr u32 CLAIM_ROWS = 16 * WARP_ROWS;
+constexpr u32 CLAIM_ROWS = 2048;
 
 constexpr u32 GROUP_THREADS = 1024;
 
@@ -57,6 +57,21 @@ __device__ __forceinline__ void each_claim(u32* claims, const u32* full, u32 n, 
         const u32 end = min(n, (part + 1) * CLAIM_ROWS);
         for (u32 first = part * CLAIM_ROWS; first < end; first += WARP_ROWS) {
             step(first + lane, end);
+        }
+    }
+}
+
+// Asks for a warp's next rows, `keys` and the values of all accumulators. Not for teams: another one has asked.
+template <typename Key>
+__device__ __forceinline__ void fetch_next(const Accumulators& accumulators, const Key* keys, u32 row, u32 end) {
+    const u32 first = row - threadIdx.x % WARP + WARP_ROWS;
+    if (first < end) {
+        fetch_ahead(keys, sizeof(Key) == 4 ? 5 : 6, first, end);
+        for (u32 a = 0; a < accumulators.count; a++) {
+            const Accumulator& of = accumulators.of[a];
+            if (of.values != nullptr) {
+                fetch_ahead(of.values, log_bits_of(of.kind), first, end);
+            }
         }
     }
 }

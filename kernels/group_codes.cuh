@@ -128,6 +128,35 @@ __device__ __forceinline__ void read_values(const void* values, u32 kind, const 
     }
 }
 
+// The value of one row, as above.
+__device__ __forceinline__ u64 value_at(const void* values, u32 kind, u32 row) {
+    switch (kind) {
+        case BIT: return bit_at(static_cast<const u32*>(values), row);
+        case U8: return static_cast<const u8*>(values)[row];
+        case I8: return (u64)(i64)static_cast<const i8*>(values)[row];
+        case U16: return static_cast<const u16*>(values)[row];
+        case I16: return (u64)(i64)static_cast<const i16*>(values)[row];
+        case I32: return (u64)(i64)static_cast<const i32*>(values)[row];
+        case U32:
+        case F32: return static_cast<const u32*>(values)[row];
+        default: return static_cast<const u64*>(values)[row];
+    }
+}
+
+// Bits that a value of a column has, as a power of two; a digit a kind.
+__device__ __forceinline__ u32 log_bits_of(u32 kind) {
+    return (u32)(0x8765654365430ull >> 4 * kind) & 15;
+}
+
+// Asks for the rows of a column, 2^log_bits each, that a warp takes next, so that they are in the second-level cache when it does.
+__device__ __forceinline__ void fetch_ahead(const void* column, u32 log_bits, u32 first, u32 end) {
+    constexpr u32 LINE = 128;
+    const u64 at = ((u64)first << log_bits) / 8 + threadIdx.x % WARP * LINE;
+    if (at < ((u64)min(end, first + WARP_ROWS) << log_bits) / 8) {
+        asm volatile("prefetch.global.L2 [%0];" ::"l"(static_cast<const char*>(column) + at));
+    }
+}
+
 constexpr u64 SIGN_BIT = 1ull << 63;
 
 // Words whose order is that of the values.

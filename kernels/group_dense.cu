@@ -9,13 +9,15 @@ struct Layout {
 
     __device__ __forceinline__ u32 places() const { return hot * WARP + plain + WARP; }
 
+    // Where the ids begin that are behind all teams' places.
+    __device__ __forceinline__ u32 behind() const { return teams * (hot + plain); }
+
+    // Without branches, which would keep the rows of a thread apart.
     __device__ __forceinline__ u32 place_of(u32 id) const {
-        const u32 a_team = hot + plain;
-        const u32 inside = id - team * a_team;
-        if (inside < a_team) {
-            return inside < hot ? inside * WARP + threadIdx.x % WARP : hot * (WARP - 1) + inside;
-        }
-        return id >= teams * a_team && id % teams == team ? id | IN_GLOBAL : NOWHERE;
+        const u32 inside = id - team * (hot + plain);
+        const u32 in_hot = inside * WARP + threadIdx.x % WARP;
+        const u32 in_plain = hot * (WARP - 1) + inside;
+        return inside < hot ? in_hot : inside < hot + plain ? in_plain : NOWHERE;
     }
 
     // The id of a place in shared memory.
@@ -39,15 +41,31 @@ extern "C" __global__ void __launch_bounds__(GROUP_THREADS, 1)
     each_claim(claims + layout.team, nullptr, n, [&](u32 row, u32 end) {
         Rows rows;
         rows.first = row;
+        u32 id[ROWS];
 #pragma unroll
         for (u32 k = 0; k < ROWS; k++) {
-            const u32 id = __ldg(ids + min(rows.row(k), end - 1)) - first_id;
-            rows.place[k] = rows.row(k) < end && id < groups ? layout.place_of(id) : NOWHERE;
+            id[k] = __ldg(ids + min(rows.row(k), end - 1));
+        }
+#pragma unroll
+        for (u32 k = 0; k < ROWS; k++) {
+            id[k] = rows.row(k) < end ? id[k] - first_id : NO_GROUP;
+            const u32 place = layout.place_of(id[k]);
+            rows.place[k] = id[k] < groups ? place : NOWHERE;
+        }
+        if (layout.behind() < groups) {
+#pragma unroll
+            for (u32 k = 0; k < ROWS; k++) {
+                const bool global = id[k] >= layout.behind() && id[k] < groups && team_of(id[k], teams) == layout.team;
+                rows.place[k] = global ? id[k] | IN_GLOBAL : rows.place[k];
+            }
+        }
+        if (teams == 1) {
+            fetch_next(accumulators, ids, row, end);
         }
         if (kept != nullptr) {
 #pragma unroll
             for (u32 k = 0; k < ROWS; k++) {
-                rows.place[k] = rows.row(k) < end && bit_at(kept, rows.row(k)) ? rows.place[k] : NOWHERE;
+                rows.place[k] = rows.somewhere(k) && bit_at(kept, rows.row(k)) ? rows.place[k] : NOWHERE;
             }
         }
         accumulate(accumulators, layout.places(), rows, [=](u32 p) { return layout.id_of(p); });

@@ -1,69 +1,67 @@
 // Which group a key belongs to: an open-addressing table in global memory that numbers keys as they come, 0, 1, …
 //
-// A key takes the first empty slot from its home on, then its number; until that is known it is PENDING, and whoever looks for
-// the same key waits. Keys never leave and numbers never change, so the first look at a home may be out of date (from the
-// first-level cache): what it does not know yet, the atomics and volatile looks that follow tell.
+// A key takes the first empty slot from its home on; then the warp numbers the keys that are new with it by one atomic, and only
+// then waits for numbers that others have yet to give. Nobody waits with a key of its own unnumbered, so nobody waits for ever.
+// Keys never leave and numbers never change: the first look at a home may be out of date (from the first-level cache), and
+// what it does not know yet, atomics and volatile looks tell.
 #pragma once
 
-#include "group_hash.cuh"
+#include "group_number.cuh"
 
-// Words of `state`, all 0 before the first launch: how many groups there are; whether there were more than `limit`, when
-// all results are void and a larger table is needed; and, from CLAIMS on, how far the rows are dealt out, for each team.
-constexpr u32 GROUPS = 0;
-constexpr u32 FULL = 32;
-constexpr u32 CLAIMS = 64;
-constexpr u32 MAX_TEAMS = 32;
+// Keys of 32 bits: a slot is the key and, below it, its number. Of the key with all bits set no number is UNNUMBERED, so that
+// it differs from an empty slot.
+struct Slots32 {
+    using Key = u32;
+    using Entry = u64;
+    static constexpr u64 EMPTY = ~0ull;
 
-struct Directory {
-    // All bits set before the first launch: `slots + 1` of 16 bytes.
-    void* entries;
-    // By group: its key; for tuples the row of one of its members.
-    void* keys;
-    u32* state;
-    // Twice `limit` or more.
-    u32 slots;
-    u32 limit;
+    static __device__ __forceinline__ u32 home(const Directory& directory, u32, u32 hash) {
+        return home_of(hash, directory.slots);
+    }
+
+    static __device__ __forceinline__ Entry peek(const Directory& directory, u32 slot) {
+        return __ldca(static_cast<const u64*>(directory.entries) + slot);
+    }
+
+    // The key's group where this entry says it, else UNNUMBERED.
+    static __device__ __forceinline__ u32 number_in(Entry entry, u32 key) {
+        return (u32)(entry >> 32) == key && (u32)entry < OVER ? (u32)entry : UNNUMBERED;
+    }
+
+    static __device__ __noinline__ Found claim(const Directory directory, u32 key, u32 hash) {
+        u64* const entries = static_cast<u64*>(directory.entries);
+        u32 slot = home_of(hash, directory.slots);
+        for (u32 probes = 1; probes <= directory.slots; probes++) {
+            u64 entry = __ldcg(entries + slot);
+            if (entry == EMPTY) {
+                entry = atomicCAS(entries + slot, EMPTY, (u64)key << 32 | PENDING);
+                if (entry == EMPTY) {
+                    return {slot, UNNUMBERED};
+                }
+            }
+            if ((u32)(entry >> 32) == key) {
+                return {slot, (u32)entry};
+            }
+            if (probes % PROBES == 0 && is_full(directory)) {
+                break;
+            }
+            slot = slot + 1 < directory.slots ? slot + 1 : 0;
+        }
+        return {0, OVER};
+    }
+
+    static __device__ __forceinline__ void publish(const Directory& directory, u32 slot, u32 key, u32 number) {
+        __stcg(static_cast<u64*>(directory.entries) + slot, (u64)key << 32 | number);
+    }
+
+    static __device__ __forceinline__ u32 wait(const Directory& directory, u32 slot) {
+        u32 number = PENDING;
+        while (number == PENDING) {
+            number = (u32)look_now(static_cast<const u64*>(directory.entries) + slot);
+        }
+        return number;
+    }
 };
-
-// Numbers of groups that are none.
-constexpr u32 UNNUMBERED = 0xFFFFFFFFu;
-constexpr u32 PENDING = 0xFFFFFFFEu;
-constexpr u32 OVER = 0xFFFFFFFDu;
-
-// What lies there now. A volatile access, since compilers may take repeated loads by __ldcv for one: they made the loops below
-// that wait for a number end without it.
-template <typename Word>
-__device__ __forceinline__ Word look_now(const Word* at) {
-    return *static_cast<const volatile Word*>(at);
-}
-
-__device__ __forceinline__ bool is_full(const Directory& directory) {
-    return look_now(directory.state + FULL) != 0;
-}
-
-// The next number, and the key at its place. Lanes that come together take theirs with one atomic.
-template <typename Key>
-__device__ __forceinline__ u32 number_key(const Directory& directory, Key key) {
-    const u32 together = __activemask();
-    const u32 leader = __ffs(together) - 1;
-    const u32 lane = threadIdx.x % WARP;
-    u32 first = 0;
-    if (lane == leader) {
-        first = atomicAdd(directory.state + GROUPS, __popc(together));
-    }
-    first = __shfl_sync(together, first, leader);
-    const u32 number = first + __popc(together & ((1u << lane) - 1));
-    if (number >= directory.limit) {
-        __stcg(directory.state + FULL, 1u);
-        return OVER;
-    }
-    static_cast<Key*>(directory.keys)[number] = key;
-    return number;
-}
-
-__device__ __forceinline__ u32 group_or_none(u32 number) {
-    return number == OVER ? NO_GROUP : number;
-}
 
 struct alignas(16) Slot64 {
     u64 key;
@@ -97,38 +95,52 @@ struct Slots64 {
         return entry.x == key && (u32)entry.y < OVER ? (u32)entry.y : UNNUMBERED;
     }
 
-    static __device__ __forceinline__ u32 take(const Directory& directory, Slot64* slot, u64 key) {
-        const u32 number = number_key(directory, key);
-        __stcg(&slot->number, number);
-        return group_or_none(number);
-    }
-
-    static __device__ __noinline__ u32 group_of(const Directory directory, u64 key, u32 hash) {
+    static __device__ __noinline__ Found claim(const Directory directory, u64 key, u32 hash) {
         Slot64* const entries = static_cast<Slot64*>(directory.entries);
         if (key == EMPTY) {
-            Slot64* const last = entries + directory.slots;
-            if (atomicCAS(&last->number, UNNUMBERED, PENDING) == UNNUMBERED) {
-                return take(directory, last, key);
-            }
-            return group_or_none(wait_for_number(last));
+            const u32 number = atomicCAS(&entries[directory.slots].number, UNNUMBERED, PENDING);
+            return {directory.slots, number};
         }
         u32 slot = home_of(hash, directory.slots);
-        for (u32 probes = 0; probes < directory.slots; probes++) {
+        for (u32 probes = 1; probes <= directory.slots; probes++) {
             u64 found = __ldcg(&entries[slot].key);
             if (found == EMPTY) {
-                if (is_full(directory)) {
-                    return NO_GROUP;
-                }
                 found = atomicCAS(&entries[slot].key, EMPTY, key);
                 if (found == EMPTY) {
-                    return take(directory, entries + slot, key);
+                    return {slot, UNNUMBERED};
                 }
             }
             if (found == key) {
-                return group_or_none(wait_for_number(entries + slot));
+                return {slot, PENDING};
+            }
+            if (probes % PROBES == 0 && is_full(directory)) {
+                break;
             }
             slot = slot + 1 < directory.slots ? slot + 1 : 0;
         }
-        return NO_GROUP;
+        return {0, OVER};
+    }
+
+    static __device__ __forceinline__ void publish(const Directory& directory, u32 slot, u64, u32 number) {
+        __stcg(&static_cast<Slot64*>(directory.entries)[slot].number, number);
+    }
+
+    static __device__ __forceinline__ u32 wait(const Directory& directory, u32 slot) {
+        return wait_for_number(static_cast<const Slot64*>(directory.entries) + slot);
     }
 };
+
+// Groups of keys, by a whole warp.
+template <typename Slots, u32 N>
+__device__ __forceinline__ void number_keys(const Directory& directory, const typename Slots::Key (&key)[N],
+                                            const u32 (&hash)[N], const bool (&wanted)[N], u32 (&group)[N]) {
+    number_rows(
+        directory, wanted, group, [&](u32 k) { return Slots::claim(directory, key[k], hash[k]); },
+        [&](u32 k, u32 slot, u32 number) {
+            if (number != OVER) {
+                static_cast<typename Slots::Key*>(directory.keys)[number] = key[k];
+            }
+            Slots::publish(directory, slot, key[k], number);
+        },
+        [&](u32 slot) { return Slots::wait(directory, slot); });
+}

@@ -1,8 +1,16 @@
-// Hashes of keys. Neighbouring numbers, and numbers that differ in high bits alone, must not fall together: keys are multiplied
-// and folded twice, as in MurmurHash3's last step.
+// Hashes of keys. Neighbouring numbers, and numbers that differ in high bits alone, must not fall together: both multiply and
+// fold twice, as in MurmurHash3's last step.
 #pragma once
 
 #include "tile.cuh"
+
+__device__ __forceinline__ u32 hash_of(u32 key) {
+    key ^= key >> 16;
+    key *= 0x85EBCA6Bu;
+    key ^= key >> 13;
+    key *= 0xC2B2AE35u;
+    return key ^ key >> 16;
+}
 
 __device__ __forceinline__ u64 mix(u64 key) {
     key ^= key >> 33;
@@ -19,4 +27,9 @@ __device__ __forceinline__ u32 hash_of(u64 key) {
 // Of `slots`, any number, by the hash's upper bits.
 __device__ __forceinline__ u32 home_of(u32 hash, u32 slots) {
     return __umulhi(hash, slots);
+}
+
+// Of `teams`, up to 2^16, by lower bits than those of a home among few slots.
+__device__ __forceinline__ u32 team_of(u32 hash, u32 teams) {
+    return (hash & 0xFFFFu) * teams >> 16;
 }

@@ -17,9 +17,10 @@ struct Words {
     }
 };
 
-__device__ __forceinline__ bool are_equal(const Words& a, u32 i, const Words& b, u32 k) {
-    for (u32 j = 0; j < a.width; j++) {
-        if (__ldg(a.words + (u64)j * a.rows + i) != __ldg(b.words + (u64)j * b.rows + k)) {
+__device__ __forceinline__ bool are_equal(const Words& tuples, u32 i, u32 k) {
+    for (u32 j = 0; j < tuples.width; j++) {
+        const u64* const words = tuples.words + (u64)j * tuples.rows;
+        if (__ldg(words + i) != __ldg(words + k)) {
             return false;
         }
     }
@@ -37,28 +38,42 @@ __device__ __forceinline__ bool have_one_tag(u64 slot, u64 hash) {
     return slot >> 32 == hash >> 32;
 }
 
-// The group of tuple `i`, a new one if need be, or NO_GROUP when there are too many.
-__device__ __forceinline__ u32 group_of_tuple(const Directory& directory, const Words& tuples, u32 i) {
+// The slot of tuple `i`, a new one if need be.
+__device__ __forceinline__ Found claim_tuple(const Directory& directory, const Words& tuples, u32 i) {
     Slot64* const entries = static_cast<Slot64*>(directory.entries);
     const u64 hash = tuples.hash(i);
     u32 slot = home_of((u32)hash, directory.slots);
-    for (u32 probes = 0; probes < directory.slots; probes++) {
+    for (u32 probes = 1; probes <= directory.slots; probes++) {
         u64 found = __ldcg(&entries[slot].key);
         if (found == NO_TUPLE) {
-            if (is_full(directory)) {
-                return NO_GROUP;
-            }
             found = atomicCAS(&entries[slot].key, NO_TUPLE, tag_of(hash, i));
             if (found == NO_TUPLE) {
-                const u32 number = number_key(directory, i);
-                __stcg(&entries[slot].number, number);
-                return group_or_none(number);
+                return {slot, UNNUMBERED};
             }
         }
-        if (have_one_tag(found, hash) && are_equal(tuples, (u32)found, tuples, i)) {
-            return group_or_none(wait_for_number(entries + slot));
+        if (have_one_tag(found, hash) && are_equal(tuples, (u32)found, i)) {
+            return {slot, PENDING};
+        }
+        if (probes % PROBES == 0 && is_full(directory)) {
+            break;
         }
         slot = slot + 1 < directory.slots ? slot + 1 : 0;
     }
-    return NO_GROUP;
+    return {0, OVER};
+}
+
+// The group of each lane's tuple `i` if it is wanted, by a whole warp.
+__device__ __forceinline__ u32 number_tuple(const Directory& directory, const Words& tuples, u32 i, bool is_wanted) {
+    const bool wanted[1] = {is_wanted};
+    u32 group[1];
+    number_rows(
+        directory, wanted, group, [&](u32) { return claim_tuple(directory, tuples, i); },
+        [&](u32, u32 slot, u32 number) {
+            if (number != OVER) {
+                static_cast<u32*>(directory.keys)[number] = i;
+            }
+            Slots64::publish(directory, slot, 0, number);
+        },
+        [&](u32 slot) { return Slots64::wait(directory, slot); });
+    return group[0];
 }

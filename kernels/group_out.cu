@@ -1,4 +1,4 @@
-// From the results of group_dense, words of 64 bits by group, to columns. Twin: src/device/host/group_fold.rs.
+// From results by group to columns: words of 64 bits, and row ids. Twin: src/device/host/group_fold.rs.
 #include "common.cuh"
 #include "tile.cuh"
 
@@ -38,4 +38,12 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
             return ulonglong2{words[low], words[low + n]};
         },
         [=](u32 half, ulonglong2 value) { out[half] = value; });
+}
+
+// rows[g] becomes moved[rows[g]], where rows of groups were found in another order than their own; NO_GROUP stays. Bound: 8 bytes
+// read or written and one word read at random a group. Blocks of 256, a block takes 1024 rows.
+extern "C" __global__ void __launch_bounds__(BLOCK)
+    group_out_rows(const u32* __restrict__ moved, u32* rows, u32 n) {
+    each_row(
+        n, [=](u32 i) { return rows[i] == NO_GROUP ? NO_GROUP : moved[rows[i]]; }, [=](u32 i, u32 row) { rows[i] = row; });
 }

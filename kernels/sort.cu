@@ -5,9 +5,8 @@
 // cover the varying bits; sort_histogram_* once for all passes; sort_onesweep_* once a pass, between two pairs of buffers.
 // sort_segments then finds where the groups of sorted group ids begin.
 #include "common.cuh"
+#include "sort_histogram.cuh"
 #include "sort_onesweep.cuh"
-
-constexpr u32 DIGITS = 256;
 
 constexpr u32 VARYING_THREADS = 256;
 
@@ -31,85 +30,6 @@ extern "C" __global__ void __launch_bounds__(VARYING_THREADS)
     }
 }
 
-constexpr u32 HISTOGRAM_THREADS = 256;
-constexpr u32 HISTOGRAM_ITEMS = 8;
-constexpr u32 HISTOGRAM_TILE = HISTOGRAM_THREADS * HISTOGRAM_ITEMS;
-
-// Replaces 256 counts by their exclusive prefix sums; by one warp. Other blocks made the counts, so they are read past
-// the first-level cache.
-__device__ __forceinline__ void counts_to_starts(u32* counts) {
-    constexpr u32 PER_LANE = DIGITS / 32;
-    const u32 lane = threadIdx.x % 32;
-    u32* mine = counts + lane * PER_LANE;
-    u32 values[PER_LANE];
-    u32 total = 0;
-#pragma unroll
-    for (u32 i = 0; i < PER_LANE; ++i) {
-        values[i] = __ldcg(mine + i);
-        total += values[i];
-    }
-    u32 end = total;
-    for (u32 distance = 1; distance < 32; distance *= 2) {
-        const u32 lower = __shfl_up_sync(~0u, end, distance);
-        end += lane >= distance ? lower : 0;
-    }
-    u32 start = end - total;
-#pragma unroll
-    for (u32 i = 0; i < PER_LANE; ++i) {
-        mine[i] = start;
-        start += values[i];
-    }
-}
-
-template <class Key>
-__device__ __forceinline__ void histogram(
-    const Key* keys, u32 n, u32 passes, u64 first_bits, u64 bit_counts, u32* starts, u32* blocks_done) {
-    __shared__ u32 counts[sizeof(Key) * DIGITS];
-    __shared__ bool last_block;
-    for (u32 i = threadIdx.x; i < passes * DIGITS; i += HISTOGRAM_THREADS) {
-        counts[i] = 0;
-    }
-    __syncthreads();
-
-    for (u32 base = blockIdx.x * HISTOGRAM_TILE; base < n; base += gridDim.x * HISTOGRAM_TILE) {
-        Key tile[HISTOGRAM_ITEMS];
-        const u32 left = n - base;
-#pragma unroll
-        for (u32 i = 0; i < HISTOGRAM_ITEMS; ++i) {
-            const u32 at = i * HISTOGRAM_THREADS + threadIdx.x;
-            tile[i] = at < left ? keys[base + at] : 0;
-        }
-        for (u32 pass = 0; pass < passes; ++pass) {
-            const u32 first_bit = u32(first_bits >> (8 * pass)) & 0xFF;
-            const u32 mask = (1u << (u32(bit_counts >> (8 * pass)) & 0xFF)) - 1;
-#pragma unroll
-            for (u32 i = 0; i < HISTOGRAM_ITEMS; ++i) {
-                if (i * HISTOGRAM_THREADS + threadIdx.x < left) {
-                    atomicAdd(&counts[pass * DIGITS + (u32(tile[i] >> first_bit) & mask)], 1);
-                }
-            }
-        }
-    }
-    __syncthreads();
-
-    for (u32 i = threadIdx.x; i < passes * DIGITS; i += HISTOGRAM_THREADS) {
-        if (counts[i] != 0) {
-            atomicAdd(&starts[i], counts[i]);
-        }
-    }
-    __threadfence();
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        last_block = atomicAdd(blocks_done, 1) == gridDim.x - 1;
-        __threadfence();
-    }
-    __syncthreads();
-    // A warp a pass: there are 8 warps, and 8 passes at most.
-    if (last_block && threadIdx.x / 32 < passes) {
-        counts_to_starts(starts + threadIdx.x / 32 * DIGITS);
-    }
-}
-
 // For every pass and digit, how many keys have a smaller digit: starts[pass * 256 + digit]. Byte `pass` of `first_bits`
 // and of `bit_counts` says where the pass's digit begins and how many bits it has (1 to 8). The block that finishes last
 // turns the counts into starts.
@@ -118,12 +38,12 @@ __device__ __forceinline__ void histogram(
 // *blocks_done are zeroed first.
 extern "C" __global__ void __launch_bounds__(HISTOGRAM_THREADS) sort_histogram_u64(
     const u64* keys, u32 n, u32 passes, u64 first_bits, u64 bit_counts, u32* starts, u32* blocks_done) {
-    histogram(keys, n, passes, first_bits, bit_counts, starts, blocks_done);
+    histogram(keys, n, passes, first_bits, bit_counts, starts, blocks_done, [](auto key) { return key; });
 }
 
 extern "C" __global__ void __launch_bounds__(HISTOGRAM_THREADS) sort_histogram_u32(
     const u32* keys, u32 n, u32 passes, u64 first_bits, u64 bit_counts, u32* starts, u32* blocks_done) {
-    histogram(keys, n, passes, first_bits, bit_counts, starts, blocks_done);
+    histogram(keys, n, passes, first_bits, bit_counts, starts, blocks_done, [](auto key) { return key; });
 }
 
 // One pass: moves n pairs to where their digit begins, pairs of one digit in their old order.
@@ -143,6 +63,15 @@ extern "C" __global__ void __launch_bounds__(ONESWEEP_THREADS, 2) sort_onesweep_
 
 extern "C" __global__ void __launch_bounds__(ONESWEEP_THREADS, 2) sort_onesweep_u32(
     const u32* keys_in, const u32* rows_in, u32 first_row, u32 n, u32* keys_out, u32* rows_out, const u32* starts,
+    u32* next_starts, u32 first_bit, u32 bits, i32* lookback, i32* next_tile) {
+    onesweep(
+        keys_in, rows_in, first_row, n, keys_out, rows_out, starts, next_starts, first_bit, bits, lookback, next_tile);
+}
+
+// The same with values of 64 bits beside keys of 32, 24n bytes: a column that goes along instead of being gathered afterwards. Tiles are
+// of 5760 pairs.
+extern "C" __global__ void __launch_bounds__(ONESWEEP_THREADS, 2) sort_onesweep_u32_u64(
+    const u32* keys_in, const u64* rows_in, u32 first_row, u32 n, u32* keys_out, u64* rows_out, const u32* starts,
     u32* next_starts, u32 first_bit, u32 bits, i32* lookback, i32* next_tile) {
     onesweep(
         keys_in, rows_in, first_row, n, keys_out, rows_out, starts, next_starts, first_bit, bits, lookback, next_tile);

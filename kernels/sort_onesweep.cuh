@@ -12,18 +12,19 @@
 constexpr u32 ONESWEEP_THREADS = 384;
 
 // CUB's tuning for Hopper: tiles of 23 (u32) or 15 (u64: half of 30) pairs a thread, which fit the 48 KiB of shared memory
-// that a block has on every card; digits of 8 bits.
-template <class Key>
+// that a block has on every card; digits of 8 bits. The policy's items are of 4 bytes: it halves them for 8. What goes
+// along with a key is a row id, if nothing else is said.
+template <class Key, class Value = u32>
 using OnesweepPolicy = cub::AgentRadixSortOnesweepPolicy<
-    ONESWEEP_THREADS, sizeof(Key) == 4 ? 23 : 30, Key, 1, cub::RADIX_RANK_MATCH_EARLY_COUNTS_ANY,
+    ONESWEEP_THREADS, sizeof(Key) == 4 && sizeof(Value) == 4 ? 23 : 30, std::conditional_t<sizeof(Key) < sizeof(Value), Value, Key>, 1, cub::RADIX_RANK_MATCH_EARLY_COUNTS_ANY,
     cub::BLOCK_SCAN_RAKING_MEMOIZE, cub::RADIX_SORT_STORE_DIRECT, 8>;
 
-template <class Key>
-using OnesweepAgent = cub::detail::radix_sort::AgentRadixSortOnesweep<OnesweepPolicy<Key>, false, Key, u32, u32, i32>;
+template <class Key, class Value = u32>
+using OnesweepAgent = cub::detail::radix_sort::AgentRadixSortOnesweep<OnesweepPolicy<Key, Value>, false, Key, Value, u32, i32>;
 
-template <class Key>
-struct Onesweep : OnesweepAgent<Key> {
-    using Agent = OnesweepAgent<Key>;
+template <class Key, class Value = u32>
+struct Onesweep : OnesweepAgent<Key, Value> {
+    using Agent = OnesweepAgent<Key, Value>;
     static constexpr u32 ITEMS = Agent::ITEMS_PER_THREAD;
     static constexpr i32 DIGITS = Agent::RADIX_DIGITS;
     // Earlier tiles that a look-back reads at once: when all tiles start together, as with small inputs, it passes many.
@@ -76,7 +77,7 @@ struct Onesweep : OnesweepAgent<Key> {
         this->s.global_offsets[digit] += before;
     }
 
-    __device__ __forceinline__ void load_rows(u32 tile_begin, u32 first_row, u32 (&rows)[ITEMS]) {
+    __device__ __forceinline__ void load_rows(u32 tile_begin, u32 first_row, Value (&rows)[ITEMS]) {
         if (this->d_values_in != nullptr) {
             this->LoadValues(tile_begin, rows);
             return;
@@ -109,7 +110,7 @@ struct Onesweep : OnesweepAgent<Key> {
         // The rows go through the shared memory that holds the keys.
         int digits[ITEMS];
         this->ComputeKeyDigits(digits);
-        u32 rows[ITEMS];
+        Value rows[ITEMS];
         load_rows(tile_begin, first_row, rows);
         __syncthreads();
         this->ScatterValuesShared(rows, ranks);
@@ -118,12 +119,12 @@ struct Onesweep : OnesweepAgent<Key> {
     }
 };
 
-template <class Key>
+template <class Key, class Value>
 __device__ __forceinline__ void onesweep(
-    const Key* keys_in, const u32* rows_in, u32 first_row, u32 n, Key* keys_out, u32* rows_out, const u32* starts,
+    const Key* keys_in, const Value* rows_in, u32 first_row, u32 n, Key* keys_out, Value* rows_out, const u32* starts,
     u32* next_starts, u32 first_bit, u32 bits, i32* lookback, i32* next_tile) {
-    __shared__ typename OnesweepAgent<Key>::TempStorage storage;
-    Onesweep<Key> pass(
+    __shared__ typename OnesweepAgent<Key, Value>::TempStorage storage;
+    Onesweep<Key, Value> pass(
         storage, lookback, next_tile, next_starts, starts, keys_out, keys_in, rows_out, rows_in, i32(n), i32(first_bit),
         i32(bits));
     pass.run(first_row);

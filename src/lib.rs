@@ -37,9 +37,14 @@ mod exec;
 mod ops;
 mod options;
 mod plan;
+#[doc(hidden)]
+pub mod rates;
 mod session;
 mod spec;
 mod stream;
 
-pub use options::{BowtieOptions, Bytes, ChunkRows, DeviceChoice, Offload, ThetaStrategy};
+pub use options::{
+    BowtieOptions, Bytes, ChunkRows, DeviceChoice, GroupStrategy, JoinStrategy,
+    MaterializationChoice, Offload, ThetaStrategy,
+};
 pub use session::BowtieSessionExt;

@@ -8,7 +8,7 @@ use datafusion::common::config::{ConfigExtension, ConfigField, ConfigOptions, Vi
 use datafusion::common::{config_err, extensions_options};
 use datafusion::error::{DataFusionError, Result};
 
-use crate::spec::Strategy;
+use crate::spec::{self, EquiStrategy, Materialization, Strategy};
 
 extensions_options! {
     /// Options of datafusion-bowtie.
@@ -23,6 +23,12 @@ extensions_options! {
         pub chunk_rows: ChunkRows, default = ChunkRows(None)
         /// How theta joins run. auto: chosen by the condition; range: one sorted column; dominance: one sorted column and tests on others; tiles: all pairs.
         pub theta_strategy: ThetaStrategy, default = ThetaStrategy(None)
+        /// How equi-joins without inequalities run. auto: chosen by the device for the keys at hand; direct: keys are addresses; hash: one hash table (NPHJ); partitioned_hash: a table for each partition (PHJ); sort_merge: both sides sorted (SMJ).
+        pub join_strategy: JoinStrategy, default = JoinStrategy(None)
+        /// How the columns of an equi-join's rows are put together. auto: chosen by the device; gfur: by row numbers carried through the join; gftr: carried through the join themselves where they can be.
+        pub materialization: MaterializationChoice, default = MaterializationChoice(None)
+        /// How rows come to their groups. auto: chosen by a sample of the keys; hash_shared: hashing, with accumulators in each block's shared memory (HGB); hash_global: the same in global memory; partition: parts of keys and values first (PGB-GFTR); sort: in the order of keys (SGB-GFTR); sort_dict: in the order of numbers given to the keys (SGB-DE).
+        pub group_strategy: GroupStrategy, default = GroupStrategy(None)
     }
 }
 
@@ -269,6 +275,105 @@ impl fmt::Display for ThetaStrategy {
 
 option_field!(ThetaStrategy);
 
+/// `bowtie.join_strategy`: a strategy of equi-joins, or automatic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JoinStrategy(pub(crate) Option<EquiStrategy>);
+
+impl FromStr for JoinStrategy {
+    type Err = DataFusionError;
+
+    fn from_str(value: &str) -> Result<Self> {
+        Ok(Self(match value.trim().to_ascii_lowercase().as_str() {
+            "auto" => None,
+            "direct" => Some(EquiStrategy::Direct),
+            "hash" | "nphj" => Some(EquiStrategy::Hash),
+            "partitioned_hash" | "phj" => Some(EquiStrategy::PartitionedHash),
+            "sort_merge" | "smj" => Some(EquiStrategy::SortMerge),
+            _ => {
+                return config_err!(
+                    "bowtie.join_strategy cannot be '{value}': use auto, direct, hash, partitioned_hash or sort_merge"
+                );
+            }
+        }))
+    }
+}
+
+impl fmt::Display for JoinStrategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            None => f.write_str("auto"),
+            Some(strategy) => strategy.fmt(f),
+        }
+    }
+}
+
+option_field!(JoinStrategy);
+
+/// `bowtie.materialization`: a way of materialisation, or automatic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MaterializationChoice(pub(crate) Option<Materialization>);
+
+impl FromStr for MaterializationChoice {
+    type Err = DataFusionError;
+
+    fn from_str(value: &str) -> Result<Self> {
+        Ok(Self(match value.trim().to_ascii_lowercase().as_str() {
+            "auto" => None,
+            "gfur" => Some(Materialization::Gfur),
+            "gftr" => Some(Materialization::Gftr),
+            _ => {
+                return config_err!(
+                    "bowtie.materialization cannot be '{value}': use auto, gfur or gftr"
+                );
+            }
+        }))
+    }
+}
+
+impl fmt::Display for MaterializationChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            None => f.write_str("auto"),
+            Some(materialization) => materialization.fmt(f),
+        }
+    }
+}
+
+option_field!(MaterializationChoice);
+
+/// `bowtie.group_strategy`: a strategy, or automatic.
+///
+/// The names in \[W\] (Wu, Koutsoukos and Alonso, 2024) are HGB for `hash_shared`, PGB-GFTR for `partition`, SGB-GFTR for `sort`
+/// and SGB-DE for `sort_dict`. A strategy that a device has not, or that does not fit the groups, is replaced by the nearest one:
+/// `EXPLAIN ANALYZE` counts the chunks by the strategy that grouped them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GroupStrategy(pub(crate) Option<spec::GroupStrategy>);
+
+impl FromStr for GroupStrategy {
+    type Err = DataFusionError;
+
+    fn from_str(value: &str) -> Result<Self> {
+        let name = value.trim().to_ascii_lowercase();
+        let known = spec::GroupStrategy::ALL
+            .into_iter()
+            .find(|strategy| strategy.name() == name);
+        match known {
+            None if name != "auto" => config_err!(
+                "bowtie.group_strategy cannot be '{value}': use auto, hash_shared, hash_global, partition, sort or sort_dict"
+            ),
+            strategy => Ok(Self(strategy)),
+        }
+    }
+}
+
+impl fmt::Display for GroupStrategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.map_or("auto", spec::GroupStrategy::name))
+    }
+}
+
+option_field!(GroupStrategy);
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -323,6 +428,25 @@ mod tests {
                 .unwrap_err()
                 .to_string()
                 .contains("dominance")
+        );
+        assert_eq!(
+            "PHJ".parse::<JoinStrategy>().unwrap().to_string(),
+            "partitioned_hash"
+        );
+        assert!(
+            "nested_loop"
+                .parse::<JoinStrategy>()
+                .unwrap_err()
+                .to_string()
+                .contains("sort_merge")
+        );
+        assert!("late".parse::<MaterializationChoice>().is_err());
+        assert!(
+            "hash"
+                .parse::<GroupStrategy>()
+                .unwrap_err()
+                .to_string()
+                .contains("hash_shared, hash_global, partition, sort or sort_dict")
         );
         assert!(
             "0".parse::<ChunkRows>()

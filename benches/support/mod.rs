@@ -25,6 +25,7 @@ pub mod plot;
 pub mod quantity;
 pub mod report;
 pub mod session;
+pub mod sweep;
 pub mod table;
 
 /// Errors of a bench end in one line of text and exit status 1, so their type does not matter.

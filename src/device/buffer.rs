@@ -10,6 +10,7 @@ use arrow::datatypes::{ArrowNativeType, DataType};
 use super::budget::Lease;
 use super::{cuda, host};
 use crate::error::Result;
+use crate::spec::{EquiStrategy, GroupStrategy};
 
 /// A device array of words.
 #[derive(Debug)]
@@ -59,6 +60,14 @@ impl<T: ArrowNativeType> Buffer<T> {
     /// Its memory, when it lies on a GPU.
     pub(super) fn on_cuda(&self) -> Option<&cuda::Memory> {
         match &self.storage {
+            WordStorage::Host(..) => None,
+            WordStorage::Cuda(memory, _) => Some(memory),
+        }
+    }
+
+    /// The same to keep.
+    pub(super) fn into_cuda(self) -> Option<cuda::Memory> {
+        match self.storage {
             WordStorage::Host(..) => None,
             WordStorage::Cuda(memory, _) => Some(memory),
         }
@@ -301,6 +310,62 @@ impl Sorted {
     }
 }
 
+/// Rows of one side by their keys, in which each row of the other side has a range.
+#[derive(Debug)]
+pub(crate) struct EquiIndex {
+    /// Rows of one key stand side by side; those that can match nothing may be left out.
+    pub(crate) sorted: Sorted,
+    pub(crate) strategy: EquiStrategy,
+    pub(super) table: EquiTable,
+}
+
+/// How keys are found.
+#[derive(Debug)]
+pub(crate) enum EquiTable {
+    Host(host::EquiTable),
+    Cuda(cuda::EquiTable),
+}
+
+impl EquiTable {
+    pub(super) fn on_host(&self) -> &host::EquiTable {
+        match self {
+            Self::Host(table) => table,
+            Self::Cuda(_) => unreachable!("a GPU's index was given to the host device"),
+        }
+    }
+}
+
+/// One side of an inner join, prepared so that pairs are put together at once.
+#[derive(Debug)]
+pub(crate) enum EquiBuild {
+    Host(Box<host::EquiBuild>),
+    Cuda(Box<cuda::EquiBuild>),
+}
+
+impl EquiBuild {
+    pub(crate) fn strategy(&self) -> EquiStrategy {
+        match self {
+            Self::Host(build) => build.index().strategy,
+            Self::Cuda(build) => build.strategy(),
+        }
+    }
+
+    pub(super) fn on_host(&self) -> &host::EquiBuild {
+        match self {
+            Self::Host(build) => build,
+            Self::Cuda(_) => unreachable!("a GPU's build side was given to the host device"),
+        }
+    }
+}
+
+/// Pairs of an equi-join, put together: a column for each of the payload's, in any order of rows.
+#[derive(Debug)]
+pub(crate) struct Joined {
+    pub(crate) rows: usize,
+    pub(crate) build: Vec<Column>,
+    pub(crate) probe: Vec<Column>,
+}
+
 /// For every searching position the sorted positions `lo .. hi` that its row matches (`lo == hi`: none).
 #[derive(Debug)]
 pub(crate) struct Ranges {
@@ -321,6 +386,8 @@ pub(crate) struct Aggregated {
     pub(crate) firsts: Buffer<u32>,
     /// One column for each fold, a row a group.
     pub(crate) states: Vec<Column>,
+    /// What grouped them; nothing did without keys.
+    pub(crate) strategy: Option<GroupStrategy>,
 }
 
 /// Matching row ids, one of each side a pair.

@@ -22,15 +22,17 @@ use arrow::datatypes::DataType;
 
 pub(crate) use budget::{Budget, Lease};
 pub(crate) use buffer::{
-    Aggregated, Buffer, Column, Flags, GroupDomain, KeyDomain, Keys, Pairs, Ranges, Sorted,
-    ZonedKeys,
+    Aggregated, Buffer, Column, EquiBuild, EquiIndex, Flags, GroupDomain, Joined, KeyDomain, Keys,
+    Pairs, Ranges, Sorted, ZonedKeys,
 };
 
 pub(crate) use payload::{Need, Payload};
 
 use crate::error::{BowtieError, Result};
 pub(crate) use crate::spec::MAX_CHUNK_ROWS;
-use crate::spec::{Comparison, Fold, Program, RowProgram, Side};
+use crate::spec::{
+    Comparison, EquiStrategy, Fold, GroupStrategy, Materialization, Program, RowProgram, Side,
+};
 
 /// "In no group": the row can match nothing.
 pub(crate) const NO_GROUP: u32 = u32::MAX;
@@ -195,6 +197,42 @@ pub(crate) trait Device: Debug + Send + Sync {
     /// Group ids of other rows in a domain: [`NO_GROUP`] for a row that equals none of the base.
     fn group_keys_in(&self, domain: &GroupDomain, columns: &[&Column]) -> Result<Buffer<u32>>;
 
+    // ---- equi-joins (\[W\] section 3) -------------------------------------------------------------------------------
+
+    /// Indexes the rows of `base` by equality of all columns; rows with a NULL match nothing unless `null_equal`. Without
+    /// `strategy` the device chooses one for the keys at hand.
+    fn equi_index(
+        &self,
+        base: &[&Column],
+        null_equal: bool,
+        strategy: Option<EquiStrategy>,
+    ) -> Result<EquiIndex>;
+
+    /// The other side's rows in the order that suits the strategy, and the range in the index of each. Rows that match nothing
+    /// may be left out.
+    fn equi_search(&self, index: &EquiIndex, columns: &[&Column]) -> Result<(Sorted, Ranges)>;
+
+    /// Prepares one side of an inner join whose pairs are put together at once, for payload columns of that side and as many
+    /// probes as come; `None` where pairs had better be found by [`Device::equi_index`] first.
+    fn equi_build(
+        &self,
+        keys: &[&Column],
+        null_equal: bool,
+        strategy: Option<EquiStrategy>,
+        payload: &[&Column],
+        materialization: Option<Materialization>,
+    ) -> Result<Option<EquiBuild>>;
+
+    /// All pairs of the rows of `build` with those of `keys` and `payload`. `build_payload` is what the build was prepared for.
+    /// `None` where it cannot be done so: several build rows may have one key.
+    fn equi_join(
+        &self,
+        build: &EquiBuild,
+        build_payload: &[&Column],
+        keys: &[&Column],
+        payload: &[&Column],
+    ) -> Result<Option<Joined>>;
+
     // ---- theta joins -----------------------------------------------------------------------------------------------
 
     /// Sorts row ids by group (of so many), then by key, then by row id. Rows in no group, rows with a NULL key and rows
@@ -318,11 +356,13 @@ pub(crate) trait Device: Debug + Send + Sync {
     // ---- grouped aggregation (\[W\] section 3.2) -------------------------------------------------------------------
 
     /// Groups of `rows` rows that are equal in all of `keys`, NULLs too, in any order; one group, also of no rows, without
-    /// keys. And the folds over each group's rows, of values that are not NULL; a count of no column counts rows.
+    /// keys. And the folds over each group's rows, of values that are not NULL; a count of no column counts rows. By a strategy
+    /// or the nearest one that the device has for these keys and folds; by the best if none is given.
     fn aggregate(
         &self,
         rows: usize,
         keys: &[&Column],
         folds: &[(Fold, Option<&Column>)],
+        strategy: Option<GroupStrategy>,
     ) -> Result<Aggregated>;
 }

@@ -35,7 +35,9 @@ impl DistinctValues {
     ) -> Result<Self> {
         let value = batch.column(column)?;
         let with_value: Vec<&Column> = keys.iter().copied().chain([value.as_ref()]).collect();
-        let tuples = device.aggregate(batch.rows(), &with_value, &[])?.firsts;
+        let tuples = device
+            .aggregate(batch.rows(), &with_value, &[], None)?
+            .firsts;
         let values = of_its_own(device.download(&device.gather(value, &tuples)?)?);
         if keys.is_empty() {
             let groups = vec![0; tuples.len()];

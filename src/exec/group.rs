@@ -17,7 +17,7 @@ use futures::{FutureExt, StreamExt};
 use super::ahead::Ahead;
 use super::group_run::{Finished, GroupRun};
 use super::input::{InputStream, inputs};
-use super::metrics::DeviceMetrics;
+use super::metrics::{DeviceMetrics, StrategyMetrics};
 use super::resident_groups::are_results;
 use super::{DeviceChunk, DeviceExec, DeviceStream, blocking, device_only, exactly};
 use crate::device::Device;
@@ -78,6 +78,7 @@ impl DisplayAs for BowtieAggregateExec {
         let groups = spec.group_display.join(", ");
         let aggregates = spec.aggregate_display.join(", ");
         let sets = spec.sets.len();
+        let strategy = spec.strategy();
         match t {
             DisplayFormatType::Default | DisplayFormatType::Verbose => {
                 write!(
@@ -86,6 +87,9 @@ impl DisplayAs for BowtieAggregateExec {
                 )?;
                 if sets > 1 {
                     write!(f, ", grouping_sets={sets}")?;
+                }
+                if let Some(strategy) = strategy {
+                    write!(f, ", strategy={strategy}")?;
                 }
                 write!(f, ", device={}", self.device.name())?;
                 match spec.stays && !are_results(spec) {
@@ -101,6 +105,9 @@ impl DisplayAs for BowtieAggregateExec {
                     writeln!(f, "grouping_sets={sets}")?;
                 }
                 writeln!(f, "aggr={aggregates}")?;
+                if let Some(strategy) = strategy {
+                    writeln!(f, "strategy={strategy}")?;
+                }
                 writeln!(f, "device={}", self.device.name())
             }
         }
@@ -114,6 +121,7 @@ struct Driver {
     device: Arc<dyn Device>,
     context: Arc<TaskContext>,
     metrics: DeviceMetrics,
+    strategies: StrategyMetrics,
 }
 
 impl Driver {
@@ -124,7 +132,8 @@ impl Driver {
         let groups = reservation("BowtieAggregate");
         let output = reservation("BowtieAggregate[output]");
         let device = Arc::clone(&self.device);
-        let mut run = GroupRun::new(device, Arc::clone(&self.spec), groups, metrics.clone())?;
+        let spec = Arc::clone(&self.spec);
+        let mut run = GroupRun::new(device, spec, groups, metrics.clone(), self.strategies)?;
         let device = Arc::clone(&self.device);
         let mut chunks = Ahead::new(self.input, device, run.needed(), metrics.clone());
         while let Some(arriving) = chunks.next().await? {
@@ -162,6 +171,7 @@ impl DeviceExec for BowtieAggregateExec {
             device,
             context,
             metrics: DeviceMetrics::new(&self.metrics),
+            strategies: StrategyMetrics::new(&self.metrics),
         };
         Ok(driver.run().into_stream().boxed())
     }

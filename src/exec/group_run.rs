@@ -17,14 +17,14 @@ use super::ahead::Arriving;
 use super::distinct::DistinctValues;
 use super::group_table::{GroupTable, Partial};
 use super::input::InputChunk;
-use super::metrics::DeviceMetrics;
+use super::metrics::{DeviceMetrics, StrategyMetrics};
 use super::partial_states::mergeable_states;
 use super::partials::{Partials, merged};
 use super::resident_groups::{ResidentGroups, are_results};
 use crate::column::DeviceBatch;
 use crate::device::{Column, Device, Need};
 use crate::error::{BowtieError, Result};
-use crate::spec::{Fold, GroupSpec, GroupingSet};
+use crate::spec::{Fold, GroupSpec};
 use crate::stream::has_small_dictionary;
 
 /// All groups.
@@ -46,6 +46,7 @@ pub(super) struct GroupRun {
     /// dictionaries whose keys may not tell the values of several chunks apart, and where there is one group.
     by_table: bool,
     metrics: DeviceMetrics,
+    strategies: StrategyMetrics,
 }
 
 impl GroupRun {
@@ -54,6 +55,7 @@ impl GroupRun {
         spec: Arc<GroupSpec>,
         reservation: MemoryReservation,
         metrics: DeviceMetrics,
+        strategies: StrategyMetrics,
     ) -> Result<Self> {
         let mut needed = vec![Need::Never; spec.input.columns()];
         for column in reads(&spec) {
@@ -73,6 +75,7 @@ impl GroupRun {
             needed,
             table,
             metrics,
+            strategies,
         })
     }
 
@@ -165,12 +168,14 @@ impl GroupRun {
         let timer = self.metrics.output_time.clone();
         let _timer = timer.timer();
         if let Some(groups) = &mut self.resident {
-            groups.fold(batch)?;
+            if let Some(strategy) = groups.fold(batch)? {
+                self.strategies.count(strategy);
+            }
             let peak = self.device.budget().peak();
             self.metrics.peak_device_bytes.set_max(peak as usize);
             return Ok(());
         }
-        let partial = self.partial(batch, &self.spec.sets[set])?;
+        let partial = self.partial(batch, set)?;
         match self.by_table {
             true => self.add_to_table(partial)?,
             false => {
@@ -212,7 +217,8 @@ impl GroupRun {
         self.table.merge_distinct(partial)
     }
 
-    fn partial(&self, batch: &DeviceBatch, set: &GroupingSet) -> Result<Partial> {
+    fn partial(&mut self, batch: &DeviceBatch, set: usize) -> Result<Partial> {
+        let set = &self.spec.sets[set];
         let device = self.device.as_ref();
         let mut keys: Vec<&Column> = vec![];
         for (column, null) in self.spec.keys.iter().zip(&set.nulls) {
@@ -234,7 +240,10 @@ impl GroupRun {
                     .map(|fold| (*fold, argument)),
             );
         }
-        let groups = device.aggregate(batch.rows(), &keys, &folds)?;
+        let groups = device.aggregate(batch.rows(), &keys, &folds, self.spec.strategy)?;
+        if let Some(strategy) = groups.strategy {
+            self.strategies.count(strategy);
+        }
         let rows = groups.firsts.len();
         let mut key_arrays = vec![];
         for (column, null) in self.spec.keys.iter().zip(&set.nulls) {

@@ -9,8 +9,9 @@ use parking_lot::Mutex;
 
 use super::DeviceChunk;
 use super::ahead::Arriving;
+use super::at_once::AtOnce;
 use super::input::InputChunk;
-use super::matrix::{Matrix, NeededColumns, SearchedTile};
+use super::matrix::{Matrix, NeededColumns, SearchedTile, TileStep};
 use super::metrics::DeviceMetrics;
 use super::pieces::PieceSize;
 use super::runs::Runs;
@@ -57,6 +58,8 @@ pub(super) struct JoinRun {
     spec: Arc<JoinSpec>,
     device: Arc<dyn Device>,
     matrix: Matrix,
+    /// Where all of its pairs may be put together as they are found.
+    at_once: Option<AtOnce>,
     state: State,
     left_flags: Vec<Flags>,
     right_flags: Option<Flags>,
@@ -92,6 +95,7 @@ impl JoinRun {
         Ok(Self {
             size,
             matrix,
+            at_once: AtOnce::of(&spec),
             spec,
             device,
             state: State::NextRight,
@@ -170,7 +174,7 @@ impl JoinRun {
         let has_rest = self.spec.unprogrammed().next().is_some();
         // Only flags are wanted of the searching side: one match a row is enough.
         let exists_only = !emits_pairs && !has_rest && !self.spec.flags_side(theta.sorted);
-        let Some(tile) = self.matrix.next(exists_only)?.map(Arc::new) else {
+        let Some(step) = self.matrix.next_step(exists_only, self.at_once.as_ref())? else {
             self.state = match self.spec.flags_side(Side::Right) {
                 true => State::RightEnd { next: 0 },
                 false => {
@@ -181,6 +185,16 @@ impl JoinRun {
             return Ok(vec![]);
         };
         self.state = State::Tiles;
+        let tile = match step {
+            TileStep::Searched(tile) => Arc::new(*tile),
+            TileStep::Joined(batch) => {
+                self.metrics.candidate_pairs.add(batch.rows());
+                return Ok(match batch.rows() {
+                    0 => vec![],
+                    _ => vec![DeviceChunk::Resident(batch)],
+                });
+            }
+        };
         match self.begin(&tile) {
             Ok(Begun::Done) => Ok(vec![]),
             Ok(Begun::Runs(runs)) => Ok(vec![DeviceChunk::Runs(runs)]),

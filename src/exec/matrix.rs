@@ -22,12 +22,13 @@ use crate::column::DeviceBatch;
 use crate::device::{Buffer, Device, Need};
 use crate::error::{BowtieError, Result};
 use crate::exec::ahead::Arriving;
+use crate::exec::at_once::{AtOnce, Prepared};
 use crate::exec::input::InputChunk;
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::residual;
 use crate::exec::tile::Tile;
 use crate::ops::theta::{RowPairs, Search, SortedSide};
-use crate::spec::{JoinSpec, Side};
+use crate::spec::{JoinSpec, Materialization, Side};
 use crate::stream::Parts;
 
 /// A tile on the device, searched and counted.
@@ -93,6 +94,15 @@ impl SearchedTile {
     }
 }
 
+/// A tile, as far as it was done.
+#[derive(Debug)]
+pub(super) enum TileStep {
+    /// Its pairs are known, and still to be put together.
+    Searched(Box<SearchedTile>),
+    /// What comes out of it.
+    Joined(DeviceBatch),
+}
+
 /// Rows of one side on the device, kept while the next tile needs them too.
 #[derive(Debug)]
 struct Resident {
@@ -101,6 +111,7 @@ struct Resident {
     batch: DeviceBatch,
     /// With and without comparisons indexed.
     index: Option<(bool, Arc<SortedSide>)>,
+    prepared: Prepared,
 }
 
 /// Which columns of each side's input the device needs: at once those that decide what matches, and those that `others` names;
@@ -158,7 +169,7 @@ impl NeededColumns {
             Output::Mark => None,
         });
         for (side, index) in output {
-            match spec.stays {
+            match spec.stays || spec.theta.materialization == Some(Materialization::Gftr) {
                 true => needed.side_mut(side)[index] = Need::Now,
                 false => late(&mut needed, side, index),
             }
@@ -285,6 +296,7 @@ impl Matrix {
                     rows,
                     batch,
                     index: None,
+                    prepared: Prepared::NotYet,
                 });
                 Ok(())
             }
@@ -346,6 +358,7 @@ impl Matrix {
                 rows: 0..chunk.rows(),
                 batch: batch.receive(self.device.as_ref())?,
                 index: None,
+                prepared: Prepared::NotYet,
             }),
             None => None,
         };
@@ -365,13 +378,26 @@ impl Matrix {
         self.right.take()
     }
 
-    /// The next tile of the right chunk at hand; `None` when it is done.
+    /// The next tile of the right chunk at hand, searched; `None` when it is done.
     pub(super) fn next(&mut self, exists_only: bool) -> Result<Option<SearchedTile>> {
+        match self.next_step(exists_only, None)? {
+            Some(TileStep::Searched(tile)) => Ok(Some(*tile)),
+            Some(TileStep::Joined(_)) => Err(BowtieError::Internal("a tile joined unasked".into())),
+            None => Ok(None),
+        }
+    }
+
+    /// The next tile of the right chunk at hand, joined at once where it can be; `None` when the chunk is done.
+    pub(super) fn next_step(
+        &mut self,
+        exists_only: bool,
+        at_once: Option<&AtOnce>,
+    ) -> Result<Option<TileStep>> {
         while let Some(tile) = self.tiles.pop() {
-            match self.prepare(&tile, exists_only) {
-                Ok(searched) => {
+            match self.step(&tile, exists_only, at_once) {
+                Ok(step) => {
                     self.metrics.chunks.add(1);
-                    return Ok(Some(searched));
+                    return Ok(Some(step));
                 }
                 Err(error) if error.is_out_of_device_memory() => {
                     if !self.again(&tile) {
@@ -432,7 +458,25 @@ impl Matrix {
         Ok(true)
     }
 
-    fn prepare(&mut self, tile: &Tile, exists_only: bool) -> Result<SearchedTile> {
+    fn step(
+        &mut self,
+        tile: &Tile,
+        exists_only: bool,
+        at_once: Option<&AtOnce>,
+    ) -> Result<TileStep> {
+        let whole_filter = self.bring(tile)?;
+        if let Some(at_once) = at_once
+            && !whole_filter
+            && let Some(joined) = self.join(at_once)?
+        {
+            return Ok(TileStep::Joined(joined));
+        }
+        self.search(tile, exists_only, whole_filter)
+            .map(|tile| TileStep::Searched(Box::new(tile)))
+    }
+
+    /// Brings a tile's sides to the device. Whether the whole filter must be evaluated on its pairs.
+    fn bring(&mut self, tile: &Tile) -> Result<bool> {
         let right_chunk = self
             .right
             .as_ref()
@@ -473,6 +517,7 @@ impl Matrix {
                 rows: tile.left.clone(),
                 batch: self.upload(Side::Left, tile.left_chunk, &tile.left)?,
                 index: None,
+                prepared: Prepared::NotYet,
             });
         }
         if self.resident_right.is_none() {
@@ -481,8 +526,35 @@ impl Matrix {
                 rows: tile.right.clone(),
                 batch: self.upload(Side::Right, tile.left_chunk, &tile.right)?,
                 index: None,
+                prepared: Prepared::NotYet,
             });
         }
+        Ok(whole_filter)
+    }
+
+    /// The resident tile's pairs, put together at once where they can be.
+    fn join(&mut self, at_once: &AtOnce) -> Result<Option<DeviceBatch>> {
+        let (Some(left), Some(right)) = (&mut self.resident_left, &mut self.resident_right) else {
+            return Err(BowtieError::Internal("a tile without its sides".into()));
+        };
+        let _timer = self.metrics.output_time.timer();
+        let (build, probe) = match self.spec.theta.sorted {
+            Side::Left => (left, right),
+            Side::Right => (right, left),
+        };
+        let device = self.device.as_ref();
+        let prepared = &mut build.prepared;
+        let (build, probe) = (&build.batch, &probe.batch);
+        at_once.join(device, &self.metrics, &self.spec, prepared, build, probe)
+    }
+
+    /// Indexes a resident tile's sorted side, and searches it.
+    fn search(
+        &mut self,
+        tile: &Tile,
+        exists_only: bool,
+        whole_filter: bool,
+    ) -> Result<SearchedTile> {
         let (Some(left), Some(right)) = (&mut self.resident_left, &mut self.resident_right) else {
             return Err(BowtieError::Internal("a tile without its sides".into()));
         };
@@ -501,6 +573,9 @@ impl Matrix {
                 let (batch, other) = (&sorted.batch, &searching.batch);
                 let index = SortedSide::build(device, theta, program, batch, other, !whole_filter)?;
                 let index = Arc::new(index);
+                if let Some(strategy) = index.equi_strategy() {
+                    self.metrics.indexed_by(strategy);
+                }
                 sorted.index = Some((!whole_filter, Arc::clone(&index)));
                 index
             }
@@ -519,10 +594,11 @@ impl Matrix {
             right: right.batch.clone(),
             whole_filter,
             left_chunk: tile.left_chunk,
-            reservations: vec![
-                Arc::clone(left_chunk.reservation()),
-                Arc::clone(right_chunk.reservation()),
-            ],
+            reservations: [self.left.get(tile.left_chunk), self.right.as_ref()]
+                .into_iter()
+                .flatten()
+                .map(|chunk| Arc::clone(chunk.reservation()))
+                .collect(),
             tile: tile.clone(),
         })
     }

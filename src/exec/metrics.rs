@@ -1,9 +1,17 @@
 //! What EXPLAIN ANALYZE shows of a device node.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use datafusion::physical_plan::metrics::{
     BaselineMetrics, Count, ExecutionPlanMetricsSet, Gauge, MetricBuilder, MetricType, Time,
     Timestamp,
 };
+use parking_lot::Mutex;
+
+use crate::spec::EquiStrategy;
+
+use crate::spec::GroupStrategy;
 
 #[derive(Debug, Clone)]
 pub(super) struct DeviceMetrics {
@@ -22,6 +30,9 @@ pub(super) struct DeviceMetrics {
     pub output_time: Time,
     /// Most bytes leased from the device at once by this node and those that it shares a queue with.
     pub peak_device_bytes: Gauge,
+    /// How many sides of equi-joins were indexed by each strategy.
+    indexed_by: Arc<Mutex<HashMap<EquiStrategy, Count>>>,
+    set: ExecutionPlanMetricsSet,
 }
 
 impl DeviceMetrics {
@@ -36,6 +47,47 @@ impl DeviceMetrics {
             prepare_time: MetricBuilder::new(set).subset_time("prepare_time", partition),
             output_time: MetricBuilder::new(set).subset_time("output_time", partition),
             peak_device_bytes: MetricBuilder::new(set).gauge("peak_device_bytes", partition),
+            indexed_by: Arc::default(),
+            set: set.clone(),
+        }
+    }
+
+    /// A side of an equi-join was indexed.
+    pub(super) fn indexed_by(&self, strategy: EquiStrategy) {
+        let count = || MetricBuilder::new(&self.set).counter(format!("indexed_{strategy}"), 0);
+        self.indexed_by
+            .lock()
+            .entry(strategy)
+            .or_insert_with(count)
+            .add(1);
+    }
+}
+
+/// How often each strategy grouped the rows of a chunk by a grouping set.
+#[derive(Debug, Clone)]
+pub(super) struct StrategyMetrics {
+    set: ExecutionPlanMetricsSet,
+    /// Of those that did.
+    counts: Vec<(GroupStrategy, Count)>,
+}
+
+impl StrategyMetrics {
+    pub(super) fn new(set: &ExecutionPlanMetricsSet) -> Self {
+        Self {
+            set: set.clone(),
+            counts: vec![],
+        }
+    }
+
+    pub(super) fn count(&mut self, strategy: GroupStrategy) {
+        let known = self.counts.iter().find(|(of, _)| *of == strategy);
+        match known {
+            Some((_, count)) => count.add(1),
+            None => {
+                let count = MetricBuilder::new(&self.set).counter(format!("by_{strategy}"), 0);
+                count.add(1);
+                self.counts.push((strategy, count));
+            }
         }
     }
 }

@@ -4,6 +4,7 @@ mod aggregate;
 mod aggregate_run;
 mod aggregate_ways;
 mod ahead;
+mod at_once;
 mod distinct;
 mod download;
 mod filter;

@@ -100,7 +100,7 @@ pub(super) fn merged(
         .iter()
         .map(|(fold, column)| (*fold, Some(column.as_ref())))
         .collect();
-    let groups = device.aggregate(rows, &key_columns, &folds)?;
+    let groups = device.aggregate(rows, &key_columns, &folds, spec.strategy)?;
     let down = |column: &Column| Ok(of_its_own(device.download(column)?));
     let keys: Vec<ArrayRef> = key_columns
         .iter()

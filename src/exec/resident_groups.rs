@@ -10,7 +10,7 @@ use super::partials::{FEW_ROWS, of_states};
 use crate::column::DeviceBatch;
 use crate::device::{Column, Device};
 use crate::error::Result;
-use crate::spec::{AggregateFunction, Fold, GroupSpec};
+use crate::spec::{AggregateFunction, Fold, GroupSpec, GroupStrategy};
 use crate::stream::has_small_dictionary;
 
 /// Groups that came of some chunks, of which some may come more than once.
@@ -65,8 +65,8 @@ impl ResidentGroups {
         }
     }
 
-    /// Groups the rows of a batch.
-    pub(super) fn fold(&mut self, batch: &DeviceBatch) -> Result<()> {
+    /// Groups the rows of a batch; by which strategy.
+    pub(super) fn fold(&mut self, batch: &DeviceBatch) -> Result<Option<GroupStrategy>> {
         let keys = self
             .spec
             .keys
@@ -81,7 +81,7 @@ impl ResidentGroups {
             Ok((fold_of(aggregate.function), argument))
         });
         let folds = folds.collect::<Result<Vec<_>>>()?;
-        let groups = self.groups(batch.rows(), &keys, &folds)?;
+        let (groups, strategy) = self.groups(batch.rows(), &keys, &folds)?;
         self.push(groups);
         if self.waiting.len() > 1 && self.rows >= FEW_ROWS.max(2 * self.merged) {
             match self.merge() {
@@ -90,7 +90,7 @@ impl ResidentGroups {
                 merged => merged?,
             }
         }
-        Ok(())
+        Ok(strategy)
     }
 
     fn groups(
@@ -98,16 +98,20 @@ impl ResidentGroups {
         rows: usize,
         keys: &[&Column],
         folds: &[(Fold, Option<&Column>)],
-    ) -> Result<Groups> {
-        let groups = self.device.aggregate(rows, keys, folds)?;
+    ) -> Result<(Groups, Option<GroupStrategy>)> {
+        let groups = self
+            .device
+            .aggregate(rows, keys, folds, self.spec.strategy)?;
         let keys = keys
             .iter()
             .map(|key| self.device.gather(key, &groups.firsts));
-        Ok(Groups {
+        let strategy = groups.strategy;
+        let groups = Groups {
             rows: groups.firsts.len(),
             keys: keys.collect::<Result<_>>()?,
             states: groups.states,
-        })
+        };
+        Ok((groups, strategy))
     }
 
     fn push(&mut self, groups: Groups) {
@@ -132,7 +136,7 @@ impl ResidentGroups {
             .zip(&states)
             .map(|(fold, states)| (of_states(fold), Some(states)))
             .collect();
-        let merged = self.groups(self.rows, &keys.iter().collect::<Vec<_>>(), &folds)?;
+        let (merged, _) = self.groups(self.rows, &keys.iter().collect::<Vec<_>>(), &folds)?;
         self.waiting.clear();
         (self.rows, self.merged) = (0, merged.rows);
         self.push(merged);

@@ -132,6 +132,10 @@ pub(super) fn strategy(
     rows: (Estimate, Estimate),
     display: &ConditionDisplay,
 ) -> Result<(Strategy, Side)> {
+    if comparisons.is_empty() && !source.on.is_empty() && options.theta_strategy.0.is_none() {
+        // The side that DataFusion builds its own table of is the shorter one.
+        return Ok((Strategy::Equi(options.join_strategy.0), Side::Left));
+    }
     let ranges: Vec<&ColumnComparison> = comparisons.iter().filter(|c| c.op.is_range()).collect();
     let one_column = |side: Side| {
         ranges

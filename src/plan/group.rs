@@ -62,7 +62,7 @@ pub(super) fn group_spec(
         );
     }
     let mut input = SideInput::new(source.bottom.input().schema());
-    let spec = spec_of(source, &mut |expression| {
+    let spec = spec_of(source, options, &mut |expression| {
         if is_volatile(expression) {
             let shown = fmt_sql(expression.as_ref());
             return Err(Decline(format!("{shown} is volatile")).into());
@@ -77,6 +77,7 @@ pub(super) fn group_spec(
 pub(super) fn group_above_join(
     source: &GroupSource<'_>,
     above: &AggregateSource<'_>,
+    options: &BowtieOptions,
     join: JoinSpec,
 ) -> Result<(JoinSpec, GroupSpec), Refusal> {
     if join.fetch.is_some() {
@@ -84,7 +85,7 @@ pub(super) fn group_above_join(
     }
     let mut join = join;
     let mut output = vec![];
-    let spec = spec_of(source, &mut |expression| {
+    let spec = spec_of(source, options, &mut |expression| {
         let (side, column) = above.argument(&mut join, expression)?;
         let column = Output::Column(side, column);
         let known = output.iter().position(|known| *known == column);
@@ -101,7 +102,11 @@ pub(super) fn group_above_join(
     Ok((join, spec))
 }
 
-fn spec_of(source: &GroupSource<'_>, find: &mut Find<'_>) -> Result<GroupSpec, Refusal> {
+fn spec_of(
+    source: &GroupSource<'_>,
+    options: &BowtieOptions,
+    find: &mut Find<'_>,
+) -> Result<GroupSpec, Refusal> {
     let input = source.bottom.input();
     if input.boundedness().is_unbounded() {
         return Err(
@@ -145,6 +150,7 @@ fn spec_of(source: &GroupSource<'_>, find: &mut Find<'_>) -> Result<GroupSpec, R
             .map(|a| a.aggregate.name().to_string())
             .collect(),
         aggregates,
+        strategy: options.group_strategy.0,
         schema: source.top.schema(),
         group_display,
         stays: false,

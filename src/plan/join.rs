@@ -107,6 +107,7 @@ pub(super) fn join_spec(
             equalities,
             null_equality: source.null_equality,
             comparisons,
+            materialization: options.materialization.0,
         },
         guards,
         residual,

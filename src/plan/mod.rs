@@ -189,7 +189,7 @@ impl BowtieRule {
             return Ok(None);
         };
         let specs = join_spec(&join, options, estimates(&join))
-            .and_then(|spec| group_above_join(source, above, spec));
+            .and_then(|spec| group_above_join(source, above, options, spec));
         match specs {
             Ok((join_spec, spec)) => {
                 self.note(|| decision(above.join.name(), Some(&join), Ok(&join_spec)));
@@ -320,7 +320,10 @@ fn group_decision(
         node: node.to_string(),
         detail: names.collect::<Vec<_>>().join(", "),
         taken: outcome.is_ok(),
-        strategy: None,
+        strategy: outcome
+            .ok()
+            .and_then(GroupSpec::strategy)
+            .map(str::to_string),
         left_rows: Estimate::of(source.bottom.input().as_ref()).rows(),
         right_rows: None,
         reason: match (outcome, apart) {

@@ -1,5 +1,6 @@
 //! Aggregates: over a join, computed without making its pairs (\[T\] section 4), and over groups of rows (\[W\] section 3.2).
 
+use std::fmt;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
@@ -108,6 +109,48 @@ pub(crate) struct GroupingSet {
     pub id: Option<u64>,
 }
 
+/// How rows come to their groups. Names in parentheses are those of \[W\].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum GroupStrategy {
+    /// A hash table, and accumulators where each block of threads has memory of its own (HGB, section 4.2).
+    HashShared,
+    /// The same, in the memory that all share.
+    HashGlobal,
+    /// Keys and values go to parts first, each of which is grouped by itself (PGB-GFTR).
+    Partition,
+    /// Rows in the order of their keys, and a reduction of segments (SGB-GFTR).
+    Sort,
+    /// Rows in the order of numbers that hashing gave the keys, which are shorter (SGB-DE).
+    SortDictionary,
+}
+
+impl GroupStrategy {
+    pub(crate) const ALL: [Self; 5] = [
+        Self::HashShared,
+        Self::HashGlobal,
+        Self::Partition,
+        Self::Sort,
+        Self::SortDictionary,
+    ];
+
+    /// As `SET` and `EXPLAIN` write it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::HashShared => "hash_shared",
+            Self::HashGlobal => "hash_global",
+            Self::Partition => "partition",
+            Self::Sort => "sort",
+            Self::SortDictionary => "sort_dict",
+        }
+    }
+}
+
+impl fmt::Display for GroupStrategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 /// Rows, grouped by nothing or by some columns, and aggregates over each group.
 #[derive(Debug, Clone)]
 pub(crate) struct GroupSpec {
@@ -116,6 +159,8 @@ pub(crate) struct GroupSpec {
     pub keys: Vec<usize>,
     pub sets: Vec<GroupingSet>,
     pub aggregates: Vec<GroupAggregate>,
+    /// `None`: the device chooses, by what it sees of the keys.
+    pub strategy: Option<GroupStrategy>,
     /// Keys, the grouping id if there is one, then one column for each aggregate.
     pub schema: SchemaRef,
     /// Whether the node above reads the groups on the device.
@@ -126,6 +171,12 @@ pub(crate) struct GroupSpec {
 }
 
 impl GroupSpec {
+    /// How it groups, as `EXPLAIN` shows it; `None` where there is nothing to group by.
+    pub(crate) fn strategy(&self) -> Option<&'static str> {
+        let name = self.strategy.map_or("auto", GroupStrategy::name);
+        (!self.keys.is_empty()).then_some(name)
+    }
+
     /// Columns of the output before the aggregates.
     pub(crate) fn key_columns(&self) -> usize {
         self.schema.fields().len() - self.aggregates.len()

@@ -37,9 +37,11 @@ impl fmt::Display for Side {
     }
 }
 
-/// How the theta part of a condition is served.
+/// How a join's condition is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Strategy {
+    /// Equalities alone find the pairs. Without a way of finding them, the device chooses it.
+    Equi(Option<EquiStrategy>),
     /// One sorted column; every searching row matches one range of it.
     Range,
     /// One sorted column and tests on others, with zone maps; the sorted column is chosen by sampled selectivity.
@@ -51,9 +53,63 @@ pub(crate) enum Strategy {
 impl fmt::Display for Strategy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Equi(None) => "equi",
+            Self::Equi(Some(strategy)) => return strategy.fmt(f),
             Self::Range => "range",
             Self::Dominance => "dominance",
             Self::Tiles => "tiles",
+        })
+    }
+}
+
+/// How rows with equal keys find each other (\[W\] section 3.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum EquiStrategy {
+    /// An array of the build rows by the distance of their key from the least one.
+    Direct,
+    /// One hash table of all build rows: NPHJ.
+    Hash,
+    /// Both sides partitioned by their keys' hashes, a small table for each partition: PHJ.
+    PartitionedHash,
+    /// Both sides sorted, and merged: SMJ.
+    SortMerge,
+}
+
+impl EquiStrategy {
+    #[cfg(test)]
+    pub(crate) const ALL: [Self; 4] = [
+        Self::Direct,
+        Self::Hash,
+        Self::PartitionedHash,
+        Self::SortMerge,
+    ];
+}
+
+impl fmt::Display for EquiStrategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Direct => "direct",
+            Self::Hash => "hash",
+            Self::PartitionedHash => "partitioned_hash",
+            Self::SortMerge => "sort_merge",
+        })
+    }
+}
+
+/// How the columns of an equi-join's pairs are put together (\[W\] section 3.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Materialization {
+    /// Row numbers are carried through the join, and columns gathered by them at the end: from untransformed relations.
+    Gfur,
+    /// Columns are carried through it, as the keys are: gathered from transformed relations.
+    Gftr,
+}
+
+impl fmt::Display for Materialization {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Gfur => "gfur",
+            Self::Gftr => "gftr",
         })
     }
 }
@@ -164,9 +220,16 @@ pub(crate) struct ThetaSpec {
     pub equalities: Vec<(usize, usize)>,
     pub null_equality: NullEquality,
     pub comparisons: Vec<ColumnComparison>,
+    /// Of equi-joins; `None`: the device chooses.
+    pub materialization: Option<Materialization>,
 }
 
 impl ThetaSpec {
+    /// Whether NULLs are equal.
+    pub(crate) fn null_equal(&self) -> bool {
+        self.null_equality == NullEquality::NullEqualsNull
+    }
+
     /// Whether the strategy can sort `side`: a range needs one column there for all its inequalities.
     pub(crate) fn can_sort(&self, side: Side) -> bool {
         let mut columns = self
@@ -286,6 +349,15 @@ impl JoinSpec {
             false => " inside each key's group",
         };
         match self.theta.strategy {
+            Strategy::Equi(None) => "equal keys find each other, as the device chooses".into(),
+            Strategy::Equi(Some(strategy)) => match strategy {
+                EquiStrategy::Direct => format!("keys of the {sorted} side are addresses"),
+                EquiStrategy::Hash => format!("one hash table of the {sorted} side's keys"),
+                EquiStrategy::PartitionedHash => {
+                    "both sides are partitioned by their keys' hashes".into()
+                }
+                EquiStrategy::SortMerge => "both sides are sorted by their keys and merged".into(),
+            },
             Strategy::Range => {
                 format!("one sorted column of the {sorted} side serves all inequalities{inside}")
             }

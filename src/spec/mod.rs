@@ -9,14 +9,14 @@ mod row_program;
 mod rows;
 
 pub(crate) use aggregate::{
-    AggregateFunction, AggregateSpec, Fold, GroupAggregate, GroupSide, GroupSpec, GroupingSet,
-    JoinAggregateSpec,
+    AggregateFunction, AggregateSpec, Fold, GroupAggregate, GroupSide, GroupSpec, GroupStrategy,
+    GroupingSet, JoinAggregateSpec,
 };
 pub(crate) use comparison::Comparison;
 pub(crate) use guard::Guard;
 pub(crate) use join::{
-    ColumnComparison, ConditionDisplay, JoinSpec, Output, Side, SideInput, Strategy, ThetaSpec,
-    join_columns,
+    ColumnComparison, ConditionDisplay, EquiStrategy, JoinSpec, Materialization, Output, Side,
+    SideInput, Strategy, ThetaSpec, join_columns,
 };
 pub(crate) use program::{
     Instruction, Kind, MAX_COLUMNS, MAX_INSTRUCTIONS, MAX_REGISTERS, Op, Program,

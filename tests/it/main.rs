@@ -5,6 +5,7 @@
 
 mod answer;
 mod domains;
+mod equi;
 mod session;
 mod tables;
 mod text;
@@ -15,6 +16,7 @@ mod differential;
 mod errors;
 mod fused;
 mod fuzz;
+mod group_strategies;
 mod groups;
 mod limits;
 mod options;

@@ -4,7 +4,8 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::prelude::*;
 use datafusion_bowtie::{
-    BowtieOptions, BowtieSessionExt, Bytes, ChunkRows, DeviceChoice, Offload, ThetaStrategy,
+    BowtieOptions, BowtieSessionExt, Bytes, ChunkRows, DeviceChoice, GroupStrategy, Offload,
+    ThetaStrategy,
 };
 
 use crate::text::{answer, empty_session, nodes, refusal, run, session};
@@ -26,6 +27,7 @@ fn shown(context: &SessionContext, option: &str) -> String {
         "device_memory" => options.device_memory.to_string(),
         "chunk_rows" => options.chunk_rows.to_string(),
         "theta_strategy" => options.theta_strategy.to_string(),
+        "group_strategy" => options.group_strategy.to_string(),
         other => panic!("no option {other}"),
     }
 }
@@ -41,10 +43,14 @@ fn defaults() {
         options.theta_strategy,
         "auto".parse::<ThetaStrategy>().unwrap()
     );
+    assert_eq!(
+        options.group_strategy,
+        "auto".parse::<GroupStrategy>().unwrap()
+    );
 }
 
 /// Option, value, and how the option shows it.
-const GOOD: [(&str, &str, &str); 29] = [
+const GOOD: [(&str, &str, &str); 35] = [
     ("offload", "off", "off"),
     ("offload", "auto", "auto"),
     ("offload", "force", "force"),
@@ -74,6 +80,12 @@ const GOOD: [(&str, &str, &str); 29] = [
     ("theta_strategy", "dominance", "dominance"),
     ("theta_strategy", "tiles", "tiles"),
     ("theta_strategy", "Tiles", "tiles"),
+    ("group_strategy", "auto", "auto"),
+    ("group_strategy", "hash_shared", "hash_shared"),
+    ("group_strategy", "hash_global", "hash_global"),
+    ("group_strategy", "partition", "partition"),
+    ("group_strategy", " SORT ", "sort"),
+    ("group_strategy", "sort_dict", "sort_dict"),
 ];
 
 #[tokio::test]
@@ -89,7 +101,7 @@ async fn good_values_are_taken() {
 }
 
 /// Option, value, and the values that the refusal names.
-const BAD: [(&str, &str, &str); 25] = [
+const BAD: [(&str, &str, &str); 26] = [
     ("offload", "on", "use off, auto or force"),
     ("offload", "true", "use off, auto or force"),
     ("offload", "", "use off, auto or force"),
@@ -175,6 +187,11 @@ const BAD: [(&str, &str, &str); 25] = [
         "range,tiles",
         "use auto, range, dominance or tiles",
     ),
+    (
+        "group_strategy",
+        "hash",
+        "use auto, hash_shared, hash_global, partition, sort or sort_dict",
+    ),
 ];
 
 /// The refusal names the option, the value and the allowed values, and the option keeps its value.
@@ -244,6 +261,9 @@ async fn all_options_are_listed_by_their_names() {
             "bowtie.chunk_rows",
             "bowtie.device",
             "bowtie.device_memory",
+            "bowtie.group_strategy",
+            "bowtie.join_strategy",
+            "bowtie.materialization",
             "bowtie.offload",
             "bowtie.theta_strategy",
         ]

@@ -52,6 +52,7 @@ pub fn set(ctx: &SessionContext, key: &str, value: &str) {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tuning {
     pub strategy: &'static str,
+    pub group_strategy: &'static str,
     pub chunk_rows: &'static str,
     pub device_memory: &'static str,
     pub batch_size: usize,
@@ -66,12 +67,23 @@ const SHORTEST: usize = 6;
 /// Device memory and target partitions.
 const MACHINES: [(&str, usize); 4] = [("auto", 1), ("1MB", 4), ("auto", 4), ("1MB", 1)];
 
+/// How rows come to their groups.
+pub const GROUP_STRATEGIES: [&str; 6] = [
+    "auto",
+    "hash_shared",
+    "hash_global",
+    "partition",
+    "sort",
+    "sort_dict",
+];
+
 impl Tuning {
     /// How many tunings there are, strategies aside.
     pub const COUNT: usize = BATCH_SIZES.len() * CHUNK_ROWS.len() * MACHINES.len();
 
     pub const PLAIN: Self = Self {
         strategy: "auto",
+        group_strategy: "auto",
         chunk_rows: "auto",
         device_memory: "auto",
         batch_size: 8192,
@@ -89,6 +101,8 @@ impl Tuning {
         };
         Self {
             strategy: "auto",
+            // Each of them meets each machine.
+            group_strategy: GROUP_STRATEGIES[n / MACHINES.len() % GROUP_STRATEGIES.len()],
             chunk_rows,
             device_memory,
             batch_size: BATCH_SIZES[n % BATCH_SIZES.len()],
@@ -102,6 +116,7 @@ impl Tuning {
 
     pub fn apply(&self, ctx: &SessionContext) {
         set(ctx, "bowtie.theta_strategy", self.strategy);
+        set(ctx, "bowtie.group_strategy", self.group_strategy);
         set(ctx, "bowtie.chunk_rows", self.chunk_rows);
         set(ctx, "bowtie.device_memory", self.device_memory);
         set(

@@ -24,6 +24,8 @@ pub(super) struct Gpu {
     pub(super) free_bytes: u64,
     /// Streaming multiprocessors.
     pub(super) multiprocessors: u32,
+    /// Of its L2 cache.
+    pub(super) cache_bytes: u64,
     /// Bytes of shared memory that a block can have.
     pub(super) shared_bytes: u32,
     pool: Pool,
@@ -91,7 +93,7 @@ static OPENED: Mutex<Option<HashMap<u32, Arc<Gpu>>>> = Mutex::new(None);
 
 /// Whether the kernels of a family may ask for all the shared memory that a block can have.
 fn takes_most_shared_memory(family: &str) -> bool {
-    family == "group_dense"
+    matches!(family, "group_dense" | "group_table" | "equi")
 }
 
 impl Gpu {
@@ -143,8 +145,12 @@ impl Gpu {
                 sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
             )
             .map_err(|e| failed("asking for the shared memory of a block", e))?;
+        let cache_bytes = context
+            .attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)
+            .map_err(|e| failed("asking for the cache's size", e))?;
         Ok(Self {
             context,
+            cache_bytes: cache_bytes.max(0) as u64,
             pool,
             free_bytes: free_bytes as u64,
             multiprocessors: multiprocessors.max(1) as u32,
@@ -209,10 +215,14 @@ impl Gpu {
             .load_function(name)
             .map_err(|e| failed(&format!("finding kernel {name}"), e))?;
         if takes_most_shared_memory(family) {
-            let most = CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-            kernel
-                .set_attribute(most, self.shared_bytes as i32)
-                .map_err(|e| failed(&format!("preparing kernel {name}"), e))?;
+            use CUfunction_attribute_enum::*;
+            let prepared = kernel
+                .get_attribute(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)
+                .and_then(|taken| {
+                    let most = self.shared_bytes as i32 - taken;
+                    kernel.set_attribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, most)
+                });
+            prepared.map_err(|e| failed(&format!("preparing kernel {name}"), e))?;
         }
         self.kernels.write().insert(name, kernel.clone());
         Ok(kernel)

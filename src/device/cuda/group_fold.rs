@@ -1,20 +1,14 @@
-//! Aggregates over groups of rows (`kernels/group_dense.cu`, `kernels/group_out.cu`; \[W\] section 3.2).
-//!
-//! ```text
-//! key columns ─► tuples of words ─► dense group ids, by hashing ─► accumulators by group ─► columns
-//! ```
-//!
-//! Blocks accumulate in shared memory and hand over at the end, where so many groups fit; teams of blocks share the groups out
-//! among them where they do not, and beyond that accumulators lie in global memory.
+//! Aggregates over groups of rows (\[W\] section 3.2): from columns to accumulators, and from their results to columns
+//! (`kernels/group_out.cu`). How rows come to their groups is for `group_ways.rs`.
 
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 
 use super::CudaDevice;
-use super::group_places::Places;
-use super::key_words::Layout;
-use super::queue::{Arg, Given, Memory, Queue, Shape, Structure};
+use super::group_accumulators::{Kind, Update, Wanted};
+use super::group_ways::Results;
+use super::queue::{Memory, Queue, Shape};
 use super::range::valid_memory;
 use super::rows::memory;
 use super::stored::Stored;
@@ -22,106 +16,7 @@ use super::values::{Values, bitmap_bytes, width};
 use crate::device::Device;
 use crate::device::buffer::{Aggregated, Buffer, Column, Keys};
 use crate::error::{BowtieError, Result};
-use crate::spec::Fold;
-
-/// What an accumulator does with a row (`Update` of `kernels/group_codes.cuh`).
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Update {
-    Count = 0,
-    Sum = 1,
-    Sum128 = 2,
-    Sum256 = 3,
-    SumF64 = 4,
-    And = 9,
-    Or = 10,
-    Xor = 11,
-    FirstRow = 12,
-    ArgMin = 14,
-    ArgMax = 15,
-}
-
-impl Update {
-    /// Words of 32 bits that it takes in shared memory.
-    fn shared_words(self) -> usize {
-        match self {
-            Self::Count | Self::FirstRow | Self::ArgMin | Self::ArgMax => 1,
-            Self::Sum | Self::SumF64 | Self::And | Self::Or | Self::Xor => 2,
-            Self::Sum128 => 4,
-            Self::Sum256 => 8,
-        }
-    }
-
-    /// Bytes of its result for a group.
-    fn bytes(self) -> usize {
-        match self {
-            Self::FirstRow | Self::ArgMin | Self::ArgMax => 4,
-            Self::Sum128 => 16,
-            Self::Sum256 => 32,
-            _ => 8,
-        }
-    }
-
-    /// Every byte of a result that nothing was added to.
-    fn neutral(self) -> u8 {
-        match self {
-            Self::And | Self::FirstRow | Self::ArgMin | Self::ArgMax => 0xFF,
-            _ => 0,
-        }
-    }
-}
-
-/// How values are read (`Kind` of `kernels/group_codes.cuh`).
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Kind {
-    Bit = 0,
-    U8,
-    U16,
-    U32,
-    U64,
-    I8,
-    I16,
-    I32,
-    I64,
-    /// Read by sums alone: extremes go by order keys.
-    F64 = 10,
-    I128,
-    I256,
-}
-
-impl Kind {
-    /// Of numbers and times that compare as their words do.
-    fn of(data_type: &DataType) -> Option<Self> {
-        use DataType::*;
-        Some(match data_type {
-            Boolean => Self::Bit,
-            UInt8 => Self::U8,
-            UInt16 => Self::U16,
-            UInt32 => Self::U32,
-            UInt64 => Self::U64,
-            Int8 => Self::I8,
-            Int16 => Self::I16,
-            Int32 | Date32 | Time32(_) | Decimal32(..) => Self::I32,
-            Int64 | Date64 | Time64(_) | Timestamp(..) | Duration(_) | Decimal64(..) => Self::I64,
-            Decimal128(..) => Self::I128,
-            Decimal256(..) => Self::I256,
-            _ => return None,
-        })
-    }
-}
-
-/// Most accumulators of a launch.
-const MOST_ACCUMULATORS: usize = 16;
-
-/// An accumulator, and its result by group.
-#[derive(Debug)]
-struct Accumulator<'a> {
-    update: Update,
-    kind: Kind,
-    values: Option<&'a Memory>,
-    /// Bits of the rows that count; all, if there are none.
-    valid: Option<&'a Memory>,
-    out: Memory,
-}
+use crate::spec::{Fold, GroupStrategy};
 
 /// What a fold reads.
 #[derive(Debug)]
@@ -154,6 +49,7 @@ impl CudaDevice {
         rows: usize,
         keys: &[&Column],
         folds: &[(Fold, Option<&Column>)],
+        strategy: Option<GroupStrategy>,
     ) -> Result<Option<Aggregated>> {
         let mut sources = Vec::with_capacity(folds.len());
         for (fold, values) in folds {
@@ -162,42 +58,46 @@ impl CudaDevice {
                 None => return Ok(None),
             }
         }
-        let queue = &self.queue;
-        let (ids, groups) = match keys {
-            [] => (queue.zeroed(rows * 4, "group ids")?, 1),
-            keys => {
-                let base = self.base_keys(keys, true)?;
-                let columns = base.values()?;
-                let layout = Layout::of(&columns, true);
-                queue.hashed_ids(&queue.pack(&layout, &columns, rows)?)?
-            }
+        let first_row = Wanted {
+            update: Update::FirstRow,
+            kind: Kind::U64,
+            values: None,
+            valid: None,
         };
-
-        let mut all = vec![queue.accumulator(Update::FirstRow, (None, None, Kind::U64), groups)?];
+        let mut all = vec![first_row];
         // Which accumulator a fold is, and which counts the values that it folds.
         let mut places = Vec::with_capacity(folds.len());
         for ((fold, _), source) in folds.iter().zip(&sources) {
-            let read = source.memory()?;
-            let (_, valid, kind) = read;
+            let (values, valid, kind) = source.memory()?;
             let counted = match fold {
                 // An extreme's row says it.
                 Fold::Count | Fold::Min | Fold::Max => None,
                 _ if valid.is_none() => None,
                 _ => {
-                    let count = (None, valid, Kind::U64);
-                    all.push(queue.accumulator(Update::Count, count, groups)?);
+                    all.push(Wanted {
+                        update: Update::Count,
+                        valid,
+                        ..first_row
+                    });
                     Some(all.len() - 1)
                 }
             };
             places.push((all.len(), counted));
-            all.push(queue.accumulator(update_of(*fold, kind), read, groups)?);
+            all.push(Wanted {
+                update: update_of(*fold, kind),
+                kind,
+                values,
+                valid,
+            });
         }
-        for some in all.chunks(MOST_ACCUMULATORS) {
-            queue.accumulate(&ids, rows, groups, some)?;
-        }
-        drop(ids);
+        let Results {
+            outs,
+            groups,
+            capacity,
+            strategy,
+        } = self.accumulated(rows, keys, &all, strategy)?;
 
-        let mut outs: Vec<Option<Memory>> = all.into_iter().map(|of| Some(of.out)).collect();
+        let mut outs: Vec<Option<Memory>> = outs.into_iter().map(Some).collect();
         let mut take = |at: usize| {
             outs[at]
                 .take()
@@ -206,14 +106,15 @@ impl CudaDevice {
         let mut states = Vec::with_capacity(folds.len());
         for ((fold, values), (at, counted)) in folds.iter().zip(places) {
             let valid = match counted {
-                Some(counted) => Some(queue.nonzero_bits(&take(counted)?, groups)?),
+                Some(counted) => Some(self.queue.nonzero_bits(&take(counted)?, groups)?),
                 None => None,
             };
-            states.push(self.state(*fold, *values, take(at)?, valid, groups)?);
+            states.push(self.state(*fold, *values, take(at)?, valid, (groups, capacity))?);
         }
         Ok(Some(Aggregated {
             firsts: Buffer::cuda(take(0)?, groups),
             states,
+            strategy,
         }))
     }
 
@@ -247,14 +148,14 @@ impl CudaDevice {
         })
     }
 
-    /// The column of a result.
+    /// The column of a result that has room for `capacity` groups.
     fn state(
         &self,
         fold: Fold,
         values: Option<&Column>,
         out: Memory,
         valid: Option<Memory>,
-        groups: usize,
+        (groups, capacity): (usize, usize),
     ) -> Result<Column> {
         let queue = &self.queue;
         let (data_type, values) = match (fold, values) {
@@ -268,7 +169,7 @@ impl CudaDevice {
                 };
                 (
                     of.data_type.clone(),
-                    queue.of_words(&of.data_type, out, groups)?,
+                    queue.of_words(&of.data_type, out, capacity)?,
                 )
             }
             (_, None) => return Err(BowtieError::Internal("a fold of nothing".into())),
@@ -299,78 +200,7 @@ fn update_of(fold: Fold, kind: Kind) -> Update {
     }
 }
 
-/// Rows that a warp of `group_dense` takes at once.
-const CLAIM_ROWS: usize = 2048;
-const THREADS: u32 = 1024;
-
 impl Queue {
-    fn accumulator<'a>(
-        self: &Arc<Self>,
-        update: Update,
-        (values, valid, kind): (Option<&'a Memory>, Option<&'a Memory>, Kind),
-        groups: usize,
-    ) -> Result<Accumulator<'a>> {
-        Ok(Accumulator {
-            update,
-            kind,
-            values,
-            valid,
-            out: self.filled(groups * update.bytes(), update.neutral(), "aggregates")?,
-        })
-    }
-
-    /// Adds `rows` rows of the groups `ids`, all below `groups`, to the accumulators.
-    fn accumulate(
-        self: &Arc<Self>,
-        ids: &Memory,
-        rows: usize,
-        groups: usize,
-        all: &[Accumulator<'_>],
-    ) -> Result<()> {
-        let nothing = Arg::from(0u64);
-        let mut given = [nothing; 98];
-        let mut words = 0;
-        for (of, given) in all.iter().zip(given.chunks_exact_mut(6)) {
-            given.copy_from_slice(&[
-                of.values.into(),
-                of.valid.into(),
-                nothing,
-                (&of.out).into(),
-                (of.update as u32, of.kind as u32).into(),
-                (words as u32, 0).into(),
-            ]);
-            words += of.update.shared_words();
-        }
-        given[96] = (all.len() as u32).into();
-        given[97] = (groups as u64).into();
-        let given = Structure(given);
-        let places = Places::of(groups, words, self.gpu.shared_bytes as usize);
-        let blocks = (self.gpu.multiprocessors as usize).min(rows.div_ceil(CLAIM_ROWS));
-        let claims = self.zeroed(32 * 4, "aggregates")?;
-        let everything: Option<&Memory> = None;
-        let args = [
-            ids.into(),
-            0u32.into(),
-            (groups as u32).into(),
-            everything.into(),
-            (rows as u32).into(),
-            (&claims).into(),
-            Given::Accumulators(&given),
-            (places.hot as u32).into(),
-            (places.plain as u32).into(),
-            (places.teams as u32).into(),
-        ];
-        let shape = Shape {
-            blocks: (blocks / places.teams * places.teams).max(places.teams) as u32,
-            slices: 1,
-            threads: THREADS,
-            shared: places.bytes(words) as u32,
-        };
-        // SAFETY: `ids` holds a word a row, as many values and bits every column of an accumulator; each result has room for
-        // `groups`, and holds its neutral element; the claims are clear; and the shared memory is that of the places.
-        unsafe { self.launch_given("group_dense", shape, &args) }
-    }
-
     /// Which of `n` words are not 0.
     fn nonzero_bits(self: &Arc<Self>, words: &Memory, n: usize) -> Result<Memory> {
         let bits = self.alloc(bitmap_bytes(n), "validity")?;

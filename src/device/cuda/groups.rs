@@ -49,6 +49,11 @@ impl BaseKeys<'_> {
         self.twins.as_ref().map(|(ids, _)| memory(ids)).transpose()
     }
 
+    /// Whether the twin groups some of them.
+    pub(super) fn has_twins(&self) -> bool {
+        self.twins.is_some()
+    }
+
     pub(super) fn values(&self) -> Result<Vec<KeyValues<'_>>> {
         key_values(self.ids()?, &self.here, &self.words)
     }
@@ -156,7 +161,7 @@ impl CudaDevice {
     }
 }
 
-fn key_values<'a>(
+pub(super) fn key_values<'a>(
     ids: Option<&'a Memory>,
     here: &'a [KeyColumn<'a>],
     words: &[usize],
@@ -225,7 +230,7 @@ impl Queue {
     }
 
     /// The rows that are valid in all bitmaps and set in `rows_set`; `None` where that is every row.
-    fn all_valid<'a>(
+    pub(super) fn all_valid<'a>(
         self: &Arc<Self>,
         bitmaps: impl Iterator<Item = &'a Memory>,
         rows: usize,

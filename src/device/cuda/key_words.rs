@@ -47,6 +47,21 @@ impl<'a> KeyValues<'a> {
         }
     }
 
+    /// The values and their bits, 32 or 64, where equal values have equal bits and none is NULL.
+    pub(super) fn plain(&self) -> Option<(&'a Memory, u32)> {
+        match (self.kind, self.source, self.valid) {
+            (
+                Kind::Narrow {
+                    bits: bits @ (32 | 64),
+                    negative_zero: 0,
+                },
+                Source::Values(values),
+                None,
+            ) => Some((values, bits)),
+            _ => None,
+        }
+    }
+
     /// Ids that say which rows are equal in other columns.
     pub(super) fn ids(ids: &'a Memory) -> Self {
         Self {
@@ -139,6 +154,11 @@ impl Layout {
                 .iter()
                 .map(|column| (column.kind, null_equal && column.valid.is_some())),
         )
+    }
+
+    /// Words of a tuple.
+    pub(super) fn words(&self) -> usize {
+        self.places.len()
     }
 
     /// Whether other columns are of the same types. Their text may be longer than the base's.

@@ -13,7 +13,11 @@
 //! count.rs     which way counts tested matches soonest: a walk, an index, or tiles
 //! launches.rs  candidates tested in launches that a cancelled query ends after
 //! tuples.rs    rows as tuples of words, sorted and found: key_column.rs, key_words.rs groups.rs by equality, ranks.rs by order
-//! group_ids.rs group_fold.rs    dense group ids by hashing, and aggregates over groups
+//! equi_keys.rs equi.rs equi_part.rs equi_join.rs equi_choice.rs    equi-joins: keys, indexes, partitions, pairs put together
+//! group_fold.rs group_ways.rs    aggregates over groups: columns to accumulators and back; each strategy, of which group_choice.rs
+//!                               chooses by a sample (group_profile.rs)
+//! group_range.rs group_ids.rs group_order.rs    ids by direct address, by hashing; rows in parts, or sorted
+//! group_accumulators.rs group_places.rs    the kernels that add rows to groups, and their shared memory
 //! twin.rs      what has no kernel, or no type here: the host's primitive, with its arguments brought down
 //! ```
 //!
@@ -25,11 +29,22 @@
 mod concat;
 mod count;
 mod driver;
+mod equi;
+mod equi_choice;
+mod equi_join;
+mod equi_keys;
+mod equi_part;
 mod fold;
 mod gpu;
+mod group_accumulators;
+mod group_choice;
 mod group_fold;
 mod group_ids;
+mod group_order;
 mod group_places;
+mod group_profile;
+mod group_range;
+mod group_ways;
 mod groups;
 mod key_column;
 mod key_words;
@@ -67,6 +82,8 @@ use arrow::buffer::ScalarBuffer;
 use arrow::datatypes::DataType;
 
 pub(crate) use driver::gpus;
+pub(crate) use equi::EquiTable;
+pub(crate) use equi_join::EquiBuild;
 pub(crate) use gpu::KERNEL_BUILD;
 pub(crate) use groups::Groups;
 pub(crate) use queue::Memory;
@@ -77,12 +94,13 @@ pub(crate) use zones::ZonedKeys;
 
 use super::budget::Budget;
 use super::buffer::{
-    self, Aggregated, Buffer, Column, Flags, GroupDomain, KeyDomain, Keys, Pairs, Ranges, Sorted,
+    self, Aggregated, Buffer, Column, EquiIndex, Flags, GroupDomain, Joined, KeyDomain, Keys,
+    Pairs, Ranges, Sorted,
 };
 use super::host::{HostDevice, kept};
 use super::{Bound, Device, Matches, Payload};
 use crate::error::{BowtieError, Result};
-use crate::spec::{Comparison, Fold, RowProgram};
+use crate::spec::{Comparison, EquiStrategy, Fold, GroupStrategy, Materialization, RowProgram};
 use gpu::Gpu;
 use late::Late;
 use queue::Queue;
@@ -290,6 +308,42 @@ impl Device for CudaDevice {
 
     fn group_keys_in(&self, domain: &GroupDomain, columns: &[&Column]) -> Result<Buffer<u32>> {
         self.groups_in(domain, columns)
+    }
+
+    fn equi_index(
+        &self,
+        base: &[&Column],
+        null_equal: bool,
+        strategy: Option<EquiStrategy>,
+    ) -> Result<EquiIndex> {
+        self.index_keys(base, null_equal, strategy)
+    }
+
+    fn equi_search(&self, index: &EquiIndex, columns: &[&Column]) -> Result<(Sorted, Ranges)> {
+        self.search_keys(index, columns)
+    }
+
+    fn equi_build(
+        &self,
+        keys: &[&Column],
+        null_equal: bool,
+        strategy: Option<EquiStrategy>,
+        payload: &[&Column],
+        materialization: Option<Materialization>,
+    ) -> Result<Option<buffer::EquiBuild>> {
+        let build = self.prepare_build(keys, null_equal, strategy, payload, materialization)?;
+        Ok(build.map(|build| buffer::EquiBuild::Cuda(Box::new(build))))
+    }
+
+    fn equi_join(
+        &self,
+        build: &buffer::EquiBuild,
+        build_payload: &[&Column],
+        keys: &[&Column],
+        payload: &[&Column],
+    ) -> Result<Option<Joined>> {
+        self.check_cancelled()?;
+        self.join_at_once(build.on_cuda()?, build_payload, keys, payload)
     }
 
     fn sort(
@@ -532,14 +586,15 @@ impl Device for CudaDevice {
         rows: usize,
         keys: &[&Column],
         folds: &[(Fold, Option<&Column>)],
+        strategy: Option<GroupStrategy>,
     ) -> Result<Aggregated> {
         self.check_cancelled()?;
         if rows > 0
-            && let Some(aggregated) = self.aggregate_here(rows, keys, folds)?
+            && let Some(aggregated) = self.aggregate_here(rows, keys, folds, strategy)?
         {
             return Ok(aggregated);
         }
-        self.aggregate_on_twin(rows, keys, folds)
+        self.aggregate_on_twin(rows, keys, folds, strategy)
     }
 }
 

@@ -162,6 +162,13 @@ impl Drop for Memory {
 #[repr(transparent)]
 pub(super) struct Arg(u64);
 
+impl Arg {
+    /// As structures in device memory hold it.
+    pub(super) fn word(self) -> u64 {
+        self.0
+    }
+}
+
 impl From<u32> for Arg {
     fn from(word: u32) -> Self {
         Self(u64::from(word))
@@ -328,6 +335,30 @@ impl Queue {
         unsafe { result::memset_d8_async(memory.pointer, byte, padded, self.stream.cu_stream()) }
             .map_err(|e| failed("clearing memory", e))?;
         Ok(memory)
+    }
+
+    /// So many bytes of a part, in memory of their own.
+    pub(super) fn copy_of(
+        self: &Arc<Self>,
+        from: Part<'_>,
+        bytes: usize,
+        what: &'static str,
+    ) -> Result<Memory> {
+        let memory = self.alloc(bytes, what)?;
+        self.copy_into(from, &memory, bytes)?;
+        Ok(memory)
+    }
+
+    /// Copies so many bytes to the beginning of a memory.
+    pub(super) fn copy_into(&self, from: Part<'_>, to: &Memory, bytes: usize) -> Result<()> {
+        if from.from + bytes > from.memory.bytes || bytes > to.bytes {
+            return Err(BowtieError::Internal("a copy past the end".into()));
+        }
+        self.bind()?;
+        let begin = Arg::from(from).0;
+        // SAFETY: both are long enough, as was just checked, and of this queue.
+        unsafe { result::memcpy_dtod_async(to.pointer, begin, bytes, self.stream.cu_stream()) }
+            .map_err(|e| failed("a copy on the GPU", e))
     }
 
     /// Launches a kernel.

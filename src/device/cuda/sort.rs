@@ -29,10 +29,12 @@ pub(super) fn check_sortable(n: usize) -> Result<()> {
     }
 }
 
-/// What differs between keys of 64 and of 32 bits.
+/// What differs between pairs of different widths.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KeyWidth {
     bytes: usize,
+    /// Of what goes along with a key: mostly a row id.
+    value_bytes: usize,
     histogram: &'static str,
     onesweep: &'static str,
     /// Pairs that a block of a pass takes.
@@ -41,20 +43,35 @@ pub(super) struct KeyWidth {
 
 pub(super) const WIDE: KeyWidth = KeyWidth {
     bytes: 8,
+    value_bytes: 4,
     histogram: "sort_histogram_u64",
     onesweep: "sort_onesweep_u64",
     tile: 5760,
 };
 pub(super) const NARROW: KeyWidth = KeyWidth {
     bytes: 4,
+    value_bytes: 4,
     histogram: "sort_histogram_u32",
     onesweep: "sort_onesweep_u32",
     tile: 8832,
+};
+/// Keys of 32 bits beside values of 64.
+pub(super) const NARROW_BESIDE_WORDS: KeyWidth = KeyWidth {
+    bytes: 4,
+    value_bytes: 8,
+    histogram: "sort_histogram_u32",
+    onesweep: "sort_onesweep_u32_u64",
+    tile: 5760,
 };
 const ONESWEEP_THREADS: u32 = 384;
 
 /// A digit: its first bit and how many bits it has.
 type Digit = (u32, u32);
+
+/// Passes of a sort by keys that differ in `varying` bits.
+pub(super) fn passes(varying: u64) -> usize {
+    digits(varying).len()
+}
 
 /// Digits that cover the bits on which keys differ, the lowest first.
 fn digits(varying: u64) -> Vec<Digit> {
@@ -178,7 +195,7 @@ impl Queue {
     }
 
     /// Keys, which differ in `varying` bits at most, and rows in the order of the keys; `None` when all keys are equal.
-    /// `rows` are 0, 1, … when not given.
+    /// `rows`, or other values of the width's bytes, are 0, 1, … when not given.
     pub(super) fn sort_pairs(
         self: &Arc<Self>,
         width: KeyWidth,
@@ -222,7 +239,7 @@ impl Queue {
                 Some(spare) => spare,
                 None => (
                     self.alloc(n * width.bytes, "sorted keys")?,
-                    self.alloc(n * 4, "sorted rows")?,
+                    self.alloc(n * width.value_bytes, "sorted rows")?,
                 ),
             };
             let (keys_in, rows_in) = match &from {

@@ -36,6 +36,11 @@ impl Tuples {
     pub(super) fn width(&self) -> usize {
         self.width
     }
+
+    /// All words, those of each place side by side.
+    pub(super) fn into_words(self) -> Memory {
+        self.words
+    }
 }
 
 /// Rows in the order of their tuples, in which equal ones follow one another.
@@ -211,6 +216,18 @@ impl Queue {
         };
         self.number_runs("groups_ids", runs, &out)?;
         Ok(Buffer::cuda(out, runs.of_rows))
+    }
+
+    /// The run of each position as its group id, and the rows by position (`None`: in order).
+    pub(super) fn runs_in_order(
+        self: &Arc<Self>,
+        runs: Runs,
+    ) -> Result<(Memory, Option<Buffer<u32>>)> {
+        let ids = self.alloc(runs.len * 4, "group ids")?;
+        let rows = runs.rows;
+        let by_position = Runs { rows: None, ..runs };
+        self.number_runs("groups_ids", &by_position, &ids)?;
+        Ok((ids, rows))
     }
 
     /// Each row's run as its rank among the base's values, 0 for rows that are left out.

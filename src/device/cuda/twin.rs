@@ -13,7 +13,7 @@ use crate::device::buffer::{Aggregated, Bits, Buffer, Column, Keys, Ranges, Sort
 use crate::device::host::HostDevice;
 use crate::device::{Device, Matches};
 use crate::error::Result;
-use crate::spec::Fold;
+use crate::spec::{Fold, GroupStrategy};
 
 impl CudaDevice {
     pub(super) fn words_to_host<T: ArrowNativeType>(
@@ -150,6 +150,7 @@ impl CudaDevice {
         rows: usize,
         keys: &[&Column],
         folds: &[(Fold, Option<&Column>)],
+        strategy: Option<GroupStrategy>,
     ) -> Result<Aggregated> {
         let keys: Vec<Column> = keys
             .iter()
@@ -165,13 +166,18 @@ impl CudaDevice {
             .zip(&values)
             .map(|((fold, _), values)| (*fold, values.as_ref()))
             .collect();
-        let Aggregated { firsts, states } = self.twin.aggregate(rows, &keys, &folds)?;
+        let Aggregated {
+            firsts,
+            states,
+            strategy,
+        } = self.twin.aggregate(rows, &keys, &folds, strategy)?;
         Ok(Aggregated {
             firsts: self.words_from_host(&firsts, "groups")?,
             states: states
                 .iter()
                 .map(|state| self.column_from_host(state))
                 .collect::<Result<_>>()?,
+            strategy,
         })
     }
 

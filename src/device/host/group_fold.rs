@@ -1,4 +1,5 @@
-//! Aggregates over groups of rows (\[W\] section 3.2): rows get the id of their group, then each fold walks the rows once.
+//! Folds over groups of rows (\[W\] section 3.2): rows have the id of their group, and each fold walks the rows once. How they come
+//! to their groups is for `group_strategies.rs`.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -13,38 +14,26 @@ use arrow::compute::{SortOptions, take};
 use arrow::datatypes::*;
 
 use super::aggregate::summable;
-use super::group_key::group_keys;
 use super::order_key::{is_valid, natural, plain_values, validity};
 use crate::device::budget::Budget;
-use crate::device::buffer::{Aggregated, Buffer, Column};
-use crate::device::check_chunk_rows;
+use crate::device::buffer::{Buffer, Column};
 use crate::error::{BowtieError, Result};
 use crate::spec::Fold;
 
 /// Bytes of a group while a fold is made, at most.
 const GROUP_BYTES: u64 = 41;
 
-/// Groups of `rows` rows, and the folds over each of them; `go_on` fails when nobody wants them any more.
-pub(super) fn aggregate(
+/// What asks whether anybody still wants the result: it fails when nobody does.
+pub(super) type GoOn<'a> = &'a (dyn Fn() -> Result<()> + Sync);
+
+/// The folds over each of `groups` groups, and the first row of each, of rows whose groups are `ids`.
+pub(super) fn fold_groups(
     budget: &Arc<Budget>,
-    rows: usize,
-    keys: &[&Column],
+    ids: &[u32],
+    groups: usize,
     folds: &[(Fold, Option<&Column>)],
-    go_on: &dyn Fn() -> Result<()>,
-) -> Result<Aggregated> {
-    check_chunk_rows(rows)?;
-    go_on()?;
-    let (ids, groups) = match keys {
-        [] => {
-            let lease = budget.lease(rows as u64 * 4, "group ids")?;
-            (Buffer::host(vec![0; rows], lease), 1)
-        }
-        keys => {
-            let (ids, domain) = group_keys(budget, keys, true)?;
-            (ids, domain.groups() as usize)
-        }
-    };
-    let ids = ids.on_host();
+    go_on: GoOn<'_>,
+) -> Result<(Buffer<u32>, Vec<Column>)> {
     let lease = budget.lease(groups as u64 * 4, "groups")?;
     let mut firsts = vec![0; groups];
     for (row, id) in ids.iter().enumerate().rev() {
@@ -59,10 +48,7 @@ pub(super) fn aggregate(
             Ok(Column::host(array, lease))
         })
         .collect::<Result<_>>()?;
-    Ok(Aggregated {
-        firsts: Buffer::host(firsts, lease),
-        states,
-    })
+    Ok((Buffer::host(firsts, lease), states))
 }
 
 fn folded(
@@ -224,82 +210,5 @@ fn bits(fold: Fold, array: &ArrayRef, ids: &[u32], groups: usize) -> Result<Arra
     downcast_integer! {
         array.data_type() => (integers),
         other => Err(BowtieError::Internal(format!("{other} has no bits to fold"))),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use arrow::array::{Int32Array, StringArray};
-
-    fn column(array: ArrayRef) -> Column {
-        Column::host(array, Budget::new(0).lease(0, "test").unwrap())
-    }
-
-    #[test]
-    fn groups_fold_their_values_and_are_null_without_any() {
-        let budget = Budget::new(u64::MAX);
-        let key = column(Arc::new(Int32Array::from(vec![
-            Some(7),
-            None,
-            Some(7),
-            None,
-            Some(2),
-        ])));
-        let values = column(Arc::new(Int64Array::from(vec![
-            Some(i64::MAX),
-            Some(3),
-            Some(2),
-            None,
-            None,
-        ])));
-        let all = [
-            (Fold::Count, None),
-            (Fold::Count, Some(&values)),
-            (Fold::Sum, Some(&values)),
-            (Fold::Min, Some(&values)),
-            (Fold::Max, Some(&values)),
-            (Fold::And, Some(&values)),
-            (Fold::Or, Some(&values)),
-            (Fold::Xor, Some(&values)),
-        ];
-        let groups = aggregate(&budget, 5, &[&key], &all, &|| Ok(())).unwrap();
-        assert_eq!(groups.firsts.on_host().as_ref(), [0, 1, 4]);
-        let expected = [
-            [Some(2), Some(2), Some(1)],
-            [Some(2), Some(1), Some(0)],
-            [Some(i64::MIN + 1), Some(3), None],
-            [Some(2), Some(3), None],
-            [Some(i64::MAX), Some(3), None],
-            [Some(2), Some(3), None],
-            [Some(i64::MAX), Some(3), None],
-            [Some(i64::MAX - 2), Some(3), None],
-        ];
-        for (state, expected) in groups.states.iter().zip(expected) {
-            let expected: ArrayRef = Arc::new(Int64Array::from(expected.to_vec()));
-            assert_eq!(state.on_host(), &expected);
-        }
-    }
-
-    #[test]
-    fn without_keys_there_is_one_group() {
-        let budget = Budget::new(u64::MAX);
-        let text = column(Arc::new(StringArray::from(vec![
-            Some("pear"),
-            None,
-            Some("fig"),
-        ])));
-        let folds = [(Fold::Count, None), (Fold::Min, Some(&text))];
-        let groups = aggregate(&budget, 3, &[], &folds, &|| Ok(())).unwrap();
-        let least: ArrayRef = Arc::new(StringArray::from(vec!["fig"]));
-        assert_eq!(groups.states[1].on_host(), &least);
-
-        let none = column(Arc::new(StringArray::new_null(0)));
-        let folds = [(Fold::Count, None), (Fold::Max, Some(&none))];
-        let groups = aggregate(&budget, 0, &[], &folds, &|| Ok(())).unwrap();
-        assert_eq!(groups.firsts.len(), 1);
-        let zero: ArrayRef = Arc::new(Int64Array::from(vec![0]));
-        assert_eq!(groups.states[0].on_host(), &zero);
-        assert!(groups.states[1].on_host().is_null(0));
     }
 }

@@ -3,6 +3,7 @@
 //! One narrow column is hashed by its order key, anything else by Arrow's row format over order keys (so that −0.0 equals
 //! 0.0, as in DataFusion) and, for wide types, the values themselves.
 
+use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
@@ -101,6 +102,64 @@ pub(super) fn group_keys(
         _lease: table_lease,
     };
     Ok((Buffer::host(ids, ids_lease), domain))
+}
+
+/// What an order of rows by their keys says.
+#[derive(Debug)]
+pub(super) struct KeyOrder {
+    /// Rows by position: equal ones follow one another, in their old order.
+    pub(super) rows: Buffer<u32>,
+    /// The group of each position, ascending from 0.
+    pub(super) ids: Buffer<u32>,
+    pub(super) groups: usize,
+}
+
+/// Rows in the order of their keys. NULLs are equal.
+pub(super) fn key_order(budget: &Arc<Budget>, base: &[&Column]) -> Result<KeyOrder> {
+    let (keys, n) = row_keys(budget, base)?;
+    let leases = [
+        budget.lease(n as u64 * 4, "sorted rows")?,
+        budget.lease(n as u64 * 4, "group ids")?,
+    ];
+    let mut rows: Vec<u32> = (0..n as u32).collect();
+    rows.par_sort_by(|a, b| keys.row(*a as usize).cmp(&keys.row(*b as usize)));
+    let mut groups = 0;
+    let mut ids = Vec::with_capacity(n);
+    for (at, row) in rows.iter().enumerate() {
+        if at == 0 || keys.row(rows[at - 1] as usize) != keys.row(*row as usize) {
+            groups += 1;
+        }
+        ids.push(groups as u32 - 1);
+    }
+    let [of_rows, of_ids] = leases;
+    Ok(KeyOrder {
+        rows: Buffer::host(rows, of_rows),
+        ids: Buffer::host(ids, of_ids),
+        groups,
+    })
+}
+
+/// A hash of each row's key, which is that of all equal keys. NULLs are equal.
+pub(super) fn key_hashes(budget: &Arc<Budget>, base: &[&Column]) -> Result<Vec<u64>> {
+    let (keys, n) = row_keys(budget, base)?;
+    Ok((0..n)
+        .into_par_iter()
+        .map(|i| {
+            let mut hasher = DefaultHasher::new();
+            hasher.write(keys.row(i).as_ref());
+            hasher.finish()
+        })
+        .collect())
+}
+
+/// Keys of which NULLs are equal, as rows.
+fn row_keys(budget: &Arc<Budget>, base: &[&Column]) -> Result<(Rows, usize)> {
+    let n = base.first().map_or(0, |column| column.rows());
+    let arrays = base.iter().map(|column| Arc::clone(column.on_host()));
+    match KeyRows::new(budget, arrays, true, None)? {
+        KeyRows::Rows { rows, .. } => Ok((rows, n)),
+        KeyRows::Words { .. } => Err(BowtieError::Internal("NULL has no word".into())),
+    }
 }
 
 /// Looks rows up by several threads, each of which makes the keys of its own.

@@ -1,10 +1,13 @@
 //! The host's own cores as a device: plain Rust on a thread pool. It is the executable specification of every primitive.
 
 mod aggregate;
+mod equi;
+mod equi_join;
 mod expand;
 mod flags;
 mod group_fold;
 mod group_key;
+mod group_strategies;
 mod map;
 mod order_key;
 mod program;
@@ -24,6 +27,8 @@ use parking_lot::Mutex;
 use rayon::ThreadPool;
 use rayon::prelude::*;
 
+pub(super) use equi::EquiTable;
+pub(super) use equi_join::EquiBuild;
 pub(super) use flags::Flags;
 pub(super) use group_key::Groups;
 pub(super) use order_key::Ranks;
@@ -32,11 +37,12 @@ pub(super) use zones::ZonedKeys;
 
 use super::budget::Budget;
 use super::buffer::{
-    self, Aggregated, Buffer, Column, GroupDomain, KeyDomain, Keys, Pairs, Ranges, Sorted,
+    self, Aggregated, Buffer, Column, EquiIndex, GroupDomain, Joined, KeyDomain, Keys, Pairs,
+    Ranges, Sorted,
 };
 use super::{Bound, Device, Matches, Payload};
 use crate::error::{BowtieError, Result};
-use crate::spec::{Comparison, Fold, RowProgram};
+use crate::spec::{Comparison, EquiStrategy, Fold, GroupStrategy, Materialization, RowProgram};
 
 /// The host's cores and memory.
 #[derive(Debug, Clone)]
@@ -224,6 +230,50 @@ impl Device for HostDevice {
             .install(|| group_key::group_keys_in(&self.budget, domain.on_host(), columns))
     }
 
+    fn equi_index(
+        &self,
+        base: &[&Column],
+        null_equal: bool,
+        strategy: Option<EquiStrategy>,
+    ) -> Result<EquiIndex> {
+        self.pool
+            .install(|| equi::index(&self.budget, base, null_equal, strategy))
+    }
+
+    fn equi_search(&self, index: &EquiIndex, columns: &[&Column]) -> Result<(Sorted, Ranges)> {
+        self.pool
+            .install(|| equi::search(&self.budget, index, columns))
+    }
+
+    fn equi_build(
+        &self,
+        keys: &[&Column],
+        null_equal: bool,
+        strategy: Option<EquiStrategy>,
+        payload: &[&Column],
+        materialization: Option<Materialization>,
+    ) -> Result<Option<buffer::EquiBuild>> {
+        // Pairs that are made piece by piece stay in the cores' caches.
+        if materialization != Some(Materialization::Gftr) {
+            return Ok(None);
+        }
+        let index = self.equi_index(keys, null_equal, strategy)?;
+        let build = equi_join::EquiBuild::new(&self.budget, index, payload)?;
+        Ok(Some(buffer::EquiBuild::Host(Box::new(build))))
+    }
+
+    fn equi_join(
+        &self,
+        build: &buffer::EquiBuild,
+        _build_payload: &[&Column],
+        keys: &[&Column],
+        payload: &[&Column],
+    ) -> Result<Option<Joined>> {
+        let build = build.on_host();
+        let (searching, ranges) = self.equi_search(build.index(), keys)?;
+        equi_join::join(&self.budget, build, &searching, &ranges, payload).map(Some)
+    }
+
     fn sort(
         &self,
         rows: usize,
@@ -382,11 +432,14 @@ impl Device for HostDevice {
         rows: usize,
         keys: &[&Column],
         folds: &[(Fold, Option<&Column>)],
+        strategy: Option<GroupStrategy>,
     ) -> Result<Aggregated> {
         let go_on = || match self.cancelled.load(Ordering::Relaxed) {
             true => Err(BowtieError::Cancelled),
             false => Ok(()),
         };
-        group_fold::aggregate(&self.budget, rows, keys, folds, &go_on)
+        self.pool.install(|| {
+            group_strategies::aggregate(&self.budget, rows, keys, folds, strategy, &go_on)
+        })
     }
 }

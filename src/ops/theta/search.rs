@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::SortedSide;
-use super::sorted_side::{columns_at, equality_column};
+use super::sorted_side::{Order, columns_at, equality_columns};
 use arrow::buffer::ScalarBuffer;
 
 use crate::column::DeviceBatch;
@@ -47,21 +47,6 @@ impl Search {
         exists_only: bool,
     ) -> Result<Self> {
         let side = spec.sorted.other();
-        let groups = match &index.groups {
-            None => None,
-            Some(domain) => {
-                let columns = spec
-                    .equalities
-                    .iter()
-                    .map(|pair| {
-                        batch
-                            .column(equality_column(*pair, side))
-                            .map(AsRef::as_ref)
-                    })
-                    .collect::<Result<Vec<_>>>()?;
-                Some(device.group_keys_in(domain, &columns)?)
-            }
-        };
         let keys_of = |comparisons: &[super::sorted_side::Oriented]| -> Result<Vec<Keys>> {
             comparisons
                 .iter()
@@ -73,24 +58,39 @@ impl Search {
         };
         let bound_keys = keys_of(&index.bounds)?;
         let test_keys = keys_of(&index.tests)?;
-        let not_null: Vec<&Keys> = bound_keys.iter().chain(&test_keys).collect();
-        let group_count = index.groups.as_ref().map_or(0, |domain| domain.groups());
-        let searching = device.sort(
-            batch.rows(),
-            not_null.first().copied(),
-            groups.as_ref().map(|ids| (ids, group_count)),
-            &not_null,
-        )?;
-        let bounds: Vec<Bound<'_>> = index
-            .bounds
-            .iter()
-            .zip(&bound_keys)
-            .map(|(c, searching)| Bound {
-                op: c.op,
-                searching,
-            })
-            .collect();
-        let ranges = device.range_bounds(&index.sorted, &searching, &bounds, groups.as_ref())?;
+        let (searching, ranges) = match &index.order {
+            Order::Equi(of_keys) => {
+                device.equi_search(of_keys, &equality_columns(spec, side, batch)?)?
+            }
+            Order::Sorted { sorted, groups } => {
+                let not_null: Vec<&Keys> = bound_keys.iter().chain(&test_keys).collect();
+                let groups = match groups {
+                    Some(domain) => {
+                        let columns = equality_columns(spec, side, batch)?;
+                        Some((device.group_keys_in(domain, &columns)?, domain.groups()))
+                    }
+                    None => None,
+                };
+                let searching = device.sort(
+                    batch.rows(),
+                    not_null.first().copied(),
+                    groups.as_ref().map(|(ids, count)| (ids, *count)),
+                    &not_null,
+                )?;
+                let bounds: Vec<Bound<'_>> = index
+                    .bounds
+                    .iter()
+                    .zip(&bound_keys)
+                    .map(|(c, searching)| Bound {
+                        op: c.op,
+                        searching,
+                    })
+                    .collect();
+                let ids = groups.as_ref().map(|(ids, _)| ids);
+                let ranges = device.range_bounds(sorted, &searching, &bounds, ids)?;
+                (searching, ranges)
+            }
+        };
         let test_keys = test_keys
             .iter()
             .map(|keys| device.zone_keys(keys, &searching))
@@ -141,7 +141,7 @@ impl Search {
             .collect::<Result<Vec<_>>>()?;
         let program = self.program.as_ref();
         with(Matches {
-            sorted: &self.index.sorted,
+            sorted: self.index.sorted(),
             searching: &self.searching,
             ranges: &self.ranges,
             tests: &tests,
@@ -181,7 +181,7 @@ impl Search {
 
     /// A column of the sorted side in sorted order.
     pub(crate) fn cluster(&self, device: &dyn Device, column: &Column) -> Result<Column> {
-        device.gather(column, &self.index.sorted.rows)
+        device.gather(column, &self.index.sorted().rows)
     }
 
     /// Offsets of each searching row's pairs, and their total last.
@@ -236,7 +236,7 @@ impl Search {
         if !self.is_untested() {
             return Err(BowtieError::Internal("coverage of tested ranges".into()));
         }
-        device.cover(&self.index.sorted, &self.ranges, self.index.rows())
+        device.cover(self.index.sorted(), &self.ranges, self.index.rows())
     }
 
     /// For each searching row the sum of `values` (a column of the sorted side) over its range.

@@ -1,9 +1,9 @@
 //! The indexed side of a theta join: grouped, sorted, with zone maps on the columns that are tested.
 
 use crate::column::DeviceBatch;
-use crate::device::{Column, Device, GroupDomain, KeyDomain, Keys, Sorted, ZonedKeys};
+use crate::device::{Column, Device, EquiIndex, GroupDomain, KeyDomain, Keys, Sorted, ZonedKeys};
 use crate::error::{BowtieError, Result};
-use crate::spec::{Comparison, Program, Side, Strategy, ThetaSpec};
+use crate::spec::{Comparison, EquiStrategy, Program, Side, Strategy, ThetaSpec};
 
 /// Rows sampled on each side to order the comparisons by selectivity.
 const SAMPLE: usize = 512;
@@ -26,10 +26,21 @@ pub(super) struct KeyColumn {
     pub zoned: Option<ZonedKeys>,
 }
 
+/// How rows are found that may match.
+#[derive(Debug)]
+pub(super) enum Order {
+    /// By equal keys alone.
+    Equi(EquiIndex),
+    /// By group, where there are equalities, and by key.
+    Sorted {
+        sorted: Sorted,
+        groups: Option<GroupDomain>,
+    },
+}
+
 #[derive(Debug)]
 pub(crate) struct SortedSide {
-    pub(super) sorted: Sorted,
-    pub(super) groups: Option<GroupDomain>,
+    pub(super) order: Order,
     pub(super) key_columns: Vec<KeyColumn>,
     /// Comparisons that narrow the range.
     pub(super) bounds: Vec<Oriented>,
@@ -52,21 +63,27 @@ impl SortedSide {
         comparisons: bool,
     ) -> Result<Self> {
         let side = spec.sorted;
+        if let Strategy::Equi(strategy) = spec.strategy {
+            let columns = equality_columns(spec, side, batch)?;
+            let index = device.equi_index(&columns, spec.null_equal(), strategy)?;
+            let program = match program.filter(|_| comparisons) {
+                Some(program) => columns_at(device, program, side, batch, &index.sorted)?,
+                None => vec![],
+            };
+            return Ok(Self {
+                order: Order::Equi(index),
+                key_columns: vec![],
+                bounds: vec![],
+                tests: vec![],
+                program,
+                rows: batch.rows(),
+            });
+        }
         let groups = match spec.equalities.is_empty() {
             true => None,
             false => {
-                let columns = spec
-                    .equalities
-                    .iter()
-                    .map(|pair| {
-                        batch
-                            .column(equality_column(*pair, side))
-                            .map(AsRef::as_ref)
-                    })
-                    .collect::<Result<Vec<_>>>()?;
-                let null_equal =
-                    spec.null_equality == datafusion::common::NullEquality::NullEqualsNull;
-                Some(device.group_keys(&columns, null_equal)?)
+                let columns = equality_columns(spec, side, batch)?;
+                Some(device.group_keys(&columns, spec.null_equal())?)
             }
         };
 
@@ -92,12 +109,12 @@ impl SortedSide {
 
         let selectivity = match spec.strategy {
             Strategy::Range => vec![0.0; oriented.len()],
-            Strategy::Dominance | Strategy::Tiles => {
+            Strategy::Dominance | Strategy::Tiles | Strategy::Equi(_) => {
                 sampled_selectivity(device, &keys, &oriented, searching)?
             }
         };
         let sort_key = match spec.strategy {
-            Strategy::Tiles => None,
+            Strategy::Tiles | Strategy::Equi(_) => None,
             Strategy::Range => oriented.iter().find(|c| c.op.is_range()).map(|c| c.key),
             Strategy::Dominance => most_selective_column(&oriented, &selectivity),
         };
@@ -132,13 +149,31 @@ impl SortedSide {
         };
         Ok(Self {
             program,
-            sorted,
-            groups: groups.map(|(_, domain)| domain),
+            order: Order::Sorted {
+                sorted,
+                groups: groups.map(|(_, domain)| domain),
+            },
             key_columns,
             bounds,
             tests,
             rows: batch.rows(),
         })
+    }
+
+    /// Its rows by position.
+    pub(super) fn sorted(&self) -> &Sorted {
+        match &self.order {
+            Order::Equi(index) => &index.sorted,
+            Order::Sorted { sorted, .. } => sorted,
+        }
+    }
+
+    /// How equal keys are found, where they alone decide.
+    pub(crate) fn equi_strategy(&self) -> Option<EquiStrategy> {
+        match &self.order {
+            Order::Equi(index) => Some(index.strategy),
+            Order::Sorted { .. } => None,
+        }
     }
 
     /// Rows of the indexed chunk, those that can match nothing included.
@@ -168,11 +203,19 @@ pub(super) fn columns_at(
         .collect()
 }
 
-pub(super) fn equality_column((left, right): (usize, usize), side: Side) -> usize {
-    match side {
-        Side::Left => left,
-        Side::Right => right,
-    }
+/// The columns of `side`, whose rows `batch` holds, that must be equal to others.
+pub(super) fn equality_columns<'a>(
+    spec: &ThetaSpec,
+    side: Side,
+    batch: &'a DeviceBatch,
+) -> Result<Vec<&'a Column>> {
+    let columns = spec.equalities.iter().map(|(left, right)| match side {
+        Side::Left => *left,
+        Side::Right => *right,
+    });
+    columns
+        .map(|column| batch.column(column).map(AsRef::as_ref))
+        .collect()
 }
 
 fn sampled_selectivity(

@@ -258,6 +258,7 @@ fn passing(
         equalities: vec![],
         null_equality: NullEquality::NullEqualsNothing,
         comparisons: vec![],
+        materialization: None,
     };
     let upload = |batch: &RecordBatch| {
         let needs = vec![Need::Now; batch.num_columns()];

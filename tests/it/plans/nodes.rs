@@ -274,7 +274,7 @@ async fn a_chain_of_device_nodes() {
       BowtieJoinAggregateExec: gby=[k], aggr=[avg(x.n), max(u.t)], device=host, join_type=Inner, strategy=range, sorted=left, on=[left.k = right.k], theta=[left.c < right.n]
         BowtieProjectionExec: device=host, output=[k, t, c]
           BowtieFilterExec: device=host, predicate=count(Int64(1)) < 5
-            BowtieAggregateExec: gby=[k, t], aggr=[count(Int64(1))], device=host
+            BowtieAggregateExec: gby=[k, t], aggr=[count(Int64(1))], strategy=auto, device=host
               BowtieUploadExec: device=host
                 DataSourceExec: partitions=2, partition_sizes=[1, 0]
         BowtieProjectionExec: device=host, output=[k, n, CAST(n AS Float64) as bowtie_CAST(n AS Float64)]
@@ -294,7 +294,7 @@ async fn a_border_in_a_chain() {
     let sql = "SELECT x.w, u.a FROM (SELECT r.k, upper(r.t) AS w FROM r JOIN s ON r.a > s.a) AS x JOIN s AS u ON x.k = u.k";
     assert_snapshot!(nodes(&context, sql, &["Bowtie", "Projection"]).await, @r"
     BowtieDownloadExec: device=host
-    BowtieJoinExec: device=host, join_type=Inner, strategy=tiles, sorted=left, on=[left.k = right.k], output=[w, a]
+    BowtieJoinExec: device=host, join_type=Inner, strategy=equi, sorted=left, on=[left.k = right.k], output=[w, a]
     BowtieUploadExec: device=host
     BowtieUploadExec: device=host
     ProjectionExec: expr=[k@0 as k, upper(t@2) as w]

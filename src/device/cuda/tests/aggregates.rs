@@ -1,7 +1,23 @@
 //! Aggregates over groups. Groups come in any order: they are compared in that of their first rows.
 
 use super::*;
-use crate::spec::Fold;
+use crate::device::Aggregated;
+use crate::spec::{Fold, GroupStrategy};
+
+/// What the device chooses, and another strategy at each turn.
+fn some(turn: usize) -> [Option<GroupStrategy>; 2] {
+    [None, Some(GroupStrategy::ALL[turn % 5])]
+}
+
+/// What the device chooses, and all others.
+pub(super) const ALL: [Option<GroupStrategy>; 6] = [
+    None,
+    Some(GroupStrategy::HashShared),
+    Some(GroupStrategy::HashGlobal),
+    Some(GroupStrategy::Partition),
+    Some(GroupStrategy::Sort),
+    Some(GroupStrategy::SortDictionary),
+];
 
 /// The order in which groups begin.
 fn order(firsts: &[u32]) -> UInt32Array {
@@ -10,12 +26,13 @@ fn order(firsts: &[u32]) -> UInt32Array {
     order.into()
 }
 
-fn same_aggregates(
+pub(super) fn same_aggregates(
     host: &HostDevice,
     gpu: &CudaDevice,
     rows: usize,
     keys: &[&ArrayRef],
     folds: &[(Fold, Option<&ArrayRef>)],
+    strategies: &[Option<GroupStrategy>],
     what: &str,
 ) {
     let on_both = |array: &ArrayRef| {
@@ -38,13 +55,33 @@ fn same_aggregates(
         .zip(&values)
         .map(|((fold, _), values)| (*fold, values.as_ref().map(|(_, there)| there.as_ref())))
         .collect();
-    let here = host.aggregate(rows, &here, &folds_here).unwrap();
-    let there = gpu.aggregate(rows, &there, &folds_there).unwrap();
+    let here = host.aggregate(rows, &here, &folds_here, None).unwrap();
+    for strategy in strategies {
+        let there = gpu
+            .aggregate(rows, &there, &folds_there, *strategy)
+            .unwrap();
+        let what = match (strategy, there.strategy) {
+            (None, None) => what.to_string(),
+            (None, Some(taken)) => format!("{what}, chosen {taken}"),
+            (Some(wanted), taken) => format!("{what}, {wanted} by {taken:?}"),
+        };
+        same_groups(gpu, !keys.is_empty(), &here, &there, folds, &what);
+    }
+}
 
+/// The same groups in any order.
+fn same_groups(
+    gpu: &CudaDevice,
+    keyed: bool,
+    here: &Aggregated,
+    there: &Aggregated,
+    folds: &[(Fold, Option<&ArrayRef>)],
+    what: &str,
+) {
     let firsts = down(gpu, &there.firsts);
     assert_eq!(here.firsts.len(), firsts.len(), "{what}: groups");
     let (order_here, order_there) = (order(here.firsts.on_host()), order(&firsts));
-    if !keys.is_empty() {
+    if keyed {
         let sorted: Vec<u32> = order_there
             .values()
             .iter()
@@ -102,22 +139,22 @@ fn every_type_is_folded_as_by_the_twin() {
     for (kind, n) in SIZES.into_iter().enumerate() {
         let arrays = columns(&mut random, n, kind);
         let key = keys(&mut random, n, 40, kind);
-        for array in &arrays {
+        for (turn, array) in arrays.iter().enumerate() {
             let folds: Vec<_> = folds_of(array)
                 .into_iter()
                 .map(|fold| (fold, Some(array)))
                 .chain([(Fold::Count, None)])
                 .collect();
             let what = format!("{n} rows, {kind}");
-            same_aggregates(&host, &gpu, n, &[&key], &folds, &what);
-            same_aggregates(&host, &gpu, n, &[], &folds, &what);
+            same_aggregates(&host, &gpu, n, &[&key], &folds, &some(kind + turn), &what);
+            same_aggregates(&host, &gpu, n, &[], &folds, &[None], &what);
         }
         let small: ArrayRef = Arc::new(Float64Array::new(
             (0..n).map(|_| random.below(1000) as f64 - 300.0).collect(),
             random.nulls(n, kind),
         ));
         let folds = [(Fold::Sum, Some(&small))];
-        same_aggregates(&host, &gpu, n, &[&key], &folds, "floats");
+        same_aggregates(&host, &gpu, n, &[&key], &folds, &some(kind), "floats");
     }
 }
 
@@ -145,13 +182,13 @@ fn any_number_of_groups_is_the_twins() {
                 (Fold::Sum, Some(&wide)),
                 (Fold::Max, Some(&values)),
             ];
-            same_aggregates(&host, &gpu, n, &[&key], &folds, &what);
+            same_aggregates(&host, &gpu, n, &[&key], &folds, &[None], &what);
             // More accumulators than a launch takes.
             let many: Vec<_> = (0..14)
                 .map(|i| ([Fold::Sum, Fold::Xor][i % 2], Some(&values)))
                 .collect();
             if n < 1_000_000 {
-                same_aggregates(&host, &gpu, n, &[&key], &many, &what);
+                same_aggregates(&host, &gpu, n, &[&key], &many, &some(turn), &what);
             }
         }
     }
@@ -167,11 +204,19 @@ fn keys_of_several_columns_and_types_are_grouped() {
         let folds = [(Fold::Count, None), (Fold::Sum, Some(&values))];
         for i in 0..arrays.len() {
             let what = format!("{n} rows, key {i}");
-            same_aggregates(&host, &gpu, n, &[&arrays[i]], &folds, &what);
+            same_aggregates(&host, &gpu, n, &[&arrays[i]], &folds, &some(i), &what);
             let second = &arrays[(i * 7 + kind) % arrays.len()];
-            same_aggregates(&host, &gpu, n, &[&arrays[i], second], &folds, &what);
+            same_aggregates(
+                &host,
+                &gpu,
+                n,
+                &[&arrays[i], second],
+                &folds,
+                &some(i + 1),
+                &what,
+            );
         }
         let all = [&arrays[2], &arrays[27], &arrays[13], &arrays[26]];
-        same_aggregates(&host, &gpu, n, &all, &folds, "four keys");
+        same_aggregates(&host, &gpu, n, &all, &folds, &ALL, "four keys");
     }
 }

@@ -3,12 +3,14 @@
 
 mod aggregates;
 mod border;
+mod equi;
 mod folds;
 mod groups;
 mod keys;
 mod maps;
 mod matches;
 mod programs;
+mod strategies;
 mod text;
 mod tiles;
 mod wavelet;

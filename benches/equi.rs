@@ -1,0 +1,37 @@
+//! `cargo bench --bench equi`: equi-joins. First [W]'s sweeps (section 5) on data that lies on the device, each strategy and way of
+//! materialisation; then the same join from SQL to rows, beside DataFusion's hash join on the same cores.
+//!
+//! ```text
+//! cargo bench --bench equi                          sizes for a machine without a GPU
+//! cargo bench --bench equi -- --large               those of [W], up to 2^27 by 2^28 rows
+//! cargo bench --bench equi -- --filter anchors      one sweep; `rows` and `sum` are the queries
+//! ```
+//!
+//! [W]: Wu, Koutsoukos, Alonso: Efficiently Processing Joins and Grouped Aggregations on GPUs, 2024.
+
+#[path = "equi/queries.rs"]
+mod queries;
+mod support;
+#[path = "equi/sweeps.rs"]
+mod sweeps;
+
+use support::Result;
+use support::arguments::Arguments;
+
+#[tokio::main]
+async fn main() {
+    if cfg!(debug_assertions) {
+        println!("equi: nothing measured, a debug build has no times worth knowing");
+        return;
+    }
+    if let Err(error) = run().await {
+        eprintln!("error: {error}");
+        std::process::exit(1);
+    }
+}
+
+async fn run() -> Result<()> {
+    let arguments = Arguments::from_command_line()?;
+    sweeps::run(&arguments)?;
+    queries::run(&arguments).await
+}

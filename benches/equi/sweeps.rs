@@ -1,0 +1,197 @@
+//! [W]'s sweeps, a parameter at a time.
+
+use datafusion_bowtie::rates::{EquiCase, EquiSides};
+
+use super::support::Result;
+use super::support::arguments::Arguments;
+use super::support::quantity::short;
+use super::support::sweep::{AUTO, Measured, Sweeps};
+
+/// Strategies and ways of materialisation, as the options name them.
+const WAYS: [(&str, &str); 6] = [
+    ("direct", "gftr"),
+    ("hash", "gftr"),
+    ("partitioned_hash", "gfur"),
+    ("partitioned_hash", "gftr"),
+    ("sort_merge", "gfur"),
+    ("sort_merge", "gftr"),
+];
+
+/// A sweep: what it is called, what its parameter is called, and its points.
+struct Sweep {
+    name: &'static str,
+    what: String,
+    parameter: &'static str,
+    points: Vec<(String, f64, EquiCase)>,
+}
+
+fn describe(case: &EquiCase) -> String {
+    let power = |rows: usize| format!("2^{}", rows.ilog2());
+    format!(
+        "{} ⋈ {}, {}+{} columns of {} bytes, keys of {}, {} % match, Zipf {}, {} rows a key",
+        power(case.build_rows),
+        power(case.probe_rows),
+        case.build_columns,
+        case.probe_columns,
+        case.payload_bytes,
+        case.key_bytes,
+        case.match_ratio * 100.0,
+        case.zipf,
+        case.duplicates
+    )
+}
+
+fn sweeps(large: bool) -> Vec<Sweep> {
+    let base = EquiCase {
+        build_rows: if large { 1 << 25 } else { 1 << 18 },
+        probe_rows: if large { 1 << 26 } else { 1 << 19 },
+        build_columns: 2,
+        probe_columns: 2,
+        key_bytes: 4,
+        payload_bytes: 4,
+        match_ratio: 1.0,
+        zipf: 0.0,
+        duplicates: 1,
+    };
+    let sweep = |name, parameter, points: Vec<(String, f64, EquiCase)>| Sweep {
+        name,
+        what: format!("{name}: {}", describe(&base)),
+        parameter,
+        points,
+    };
+    let sizes = if large { 20..=27 } else { 12..=18 };
+    let size = |k: u32| EquiCase {
+        build_rows: 1 << k,
+        probe_rows: 2 << k,
+        ..base
+    };
+    let mut all = vec![
+        sweep(
+            "size",
+            "build rows",
+            sizes
+                .map(|k| (short((1u64 << k) as f64), (1u64 << k) as f64, size(k)))
+                .collect(),
+        ),
+        sweep(
+            "columns",
+            "columns a side",
+            [0, 1, 2, 4, 8]
+                .map(|columns| {
+                    let case = EquiCase {
+                        build_columns: columns,
+                        probe_columns: columns,
+                        ..base
+                    };
+                    (columns.to_string(), columns as f64 + 0.5, case)
+                })
+                .to_vec(),
+        ),
+        sweep(
+            "match",
+            "% that match",
+            [3.0, 10.0, 25.0, 50.0, 75.0, 100.0]
+                .map(|percent| {
+                    let case = EquiCase {
+                        match_ratio: percent / 100.0,
+                        ..base
+                    };
+                    (percent.to_string(), percent, case)
+                })
+                .to_vec(),
+        ),
+        sweep(
+            "zipf",
+            "exponent",
+            [0.0, 0.5, 1.0, 1.25, 1.5]
+                .map(|zipf| (zipf.to_string(), 1.0 + zipf, EquiCase { zipf, ..base }))
+                .to_vec(),
+        ),
+        sweep(
+            "widths",
+            "key, values",
+            [(4, 4), (4, 8), (8, 4), (8, 8)]
+                .map(|(key_bytes, payload_bytes)| {
+                    let case = EquiCase {
+                        key_bytes,
+                        payload_bytes,
+                        ..base
+                    };
+                    let bytes = key_bytes * 10 + payload_bytes;
+                    (format!("{key_bytes}, {payload_bytes}"), bytes as f64, case)
+                })
+                .to_vec(),
+        ),
+        sweep(
+            "duplicates",
+            "rows a key",
+            [1, 4, 16, 256]
+                .map(|duplicates| {
+                    let case = EquiCase {
+                        duplicates,
+                        // As many pairs at each point.
+                        probe_rows: base.probe_rows / duplicates,
+                        ..base
+                    };
+                    (duplicates.to_string(), duplicates as f64, case)
+                })
+                .to_vec(),
+        ),
+    ];
+    if large {
+        let anchor = |build: u32, probe: u32, columns: usize| {
+            let case = EquiCase {
+                build_rows: 1 << build,
+                probe_rows: 1 << probe,
+                build_columns: columns,
+                probe_columns: columns,
+                ..base
+            };
+            let at = format!("2^{build} 2^{probe} {columns}+{columns}");
+            (at, case.input_rows() as f64 * columns as f64, case)
+        };
+        all.push(sweep(
+            "anchors",
+            "sizes, columns",
+            vec![anchor(27, 28, 1), anchor(27, 28, 2), anchor(27, 27, 3)],
+        ));
+    }
+    all
+}
+
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let mut report = Sweeps::new("equi", &arguments.device);
+    for sweep in sweeps(arguments.large) {
+        if !arguments.selects(sweep.name) {
+            continue;
+        }
+        report.section(&sweep.what, sweep.parameter);
+        for (at, x, case) in &sweep.points {
+            let sides = match EquiSides::new(&arguments.device, *case) {
+                Ok(sides) => sides,
+                Err(error) => {
+                    report.missing(at, "all", &error.to_string());
+                    continue;
+                }
+            };
+            let ways = WAYS.iter().map(|(s, m)| (*s, *m, format!("{s}-{m}")));
+            for (strategy, materialization, way) in ways.chain([(AUTO, AUTO, AUTO.to_string())]) {
+                match sides.measure(strategy, materialization, arguments.repeat) {
+                    Ok(rate) => report.add(Measured {
+                        sweep: sweep.name,
+                        at: at.clone(),
+                        x: *x,
+                        way,
+                        taken: rate.strategy,
+                        ms: rate.ms,
+                        input_rows: case.input_rows(),
+                        output_rows: rate.rows,
+                        least_bytes: case.least_bytes(rate.rows),
+                    }),
+                    Err(error) => report.missing(at, &way, &error.to_string()),
+                }
+            }
+        }
+    }
+    report.finish(&arguments.out)
+}

@@ -1,0 +1,37 @@
+//! `cargo bench --bench group`: grouped aggregation. First [W]'s sweeps (section 5.2) on data that lies on the device, each strategy;
+//! then the same aggregation from SQL to rows, beside DataFusion's on the same cores.
+//!
+//! ```text
+//! cargo bench --bench group                         sizes for a machine without a GPU
+//! cargo bench --bench group -- --large              2^28 rows, up to 2^26 groups
+//! cargo bench --bench group -- --filter dense       one sweep; `sum` is the query
+//! ```
+//!
+//! [W]: Wu, Koutsoukos, Alonso: Efficiently Processing Joins and Grouped Aggregations on GPUs, 2024.
+
+#[path = "group/queries.rs"]
+mod queries;
+mod support;
+#[path = "group/sweeps.rs"]
+mod sweeps;
+
+use support::Result;
+use support::arguments::Arguments;
+
+#[tokio::main]
+async fn main() {
+    if cfg!(debug_assertions) {
+        println!("group: nothing measured, a debug build has no times worth knowing");
+        return;
+    }
+    if let Err(error) = run().await {
+        eprintln!("error: {error}");
+        std::process::exit(1);
+    }
+}
+
+async fn run() -> Result<()> {
+    let arguments = Arguments::from_command_line()?;
+    sweeps::run(&arguments)?;
+    queries::run(&arguments).await
+}

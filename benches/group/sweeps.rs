@@ -1,0 +1,145 @@
+//! [W]'s sweeps, a parameter at a time.
+
+use datafusion_bowtie::rates::{GroupCase, GroupRows};
+
+use super::support::Result;
+use super::support::arguments::Arguments;
+use super::support::quantity::short;
+use super::support::sweep::{AUTO, Measured, Sweeps};
+
+/// As the option names them.
+const STRATEGIES: [&str; 5] = [
+    "hash_shared",
+    "hash_global",
+    "partition",
+    "sort",
+    "sort_dict",
+];
+
+/// A sweep: its name, what it says of all its points, its parameter's name, and the points.
+type Sweep = (
+    &'static str,
+    &'static str,
+    &'static str,
+    Vec<(String, f64, GroupCase)>,
+);
+
+fn sweeps(large: bool) -> Vec<Sweep> {
+    let base = GroupCase {
+        rows: if large { 1 << 28 } else { 1 << 20 },
+        groups: 1 << 16,
+        key_bytes: 4,
+        sums: 1,
+        zipf: 0.0,
+        dense: false,
+    };
+    let logs: &[u32] = match large {
+        true => &[4, 8, 12, 14, 16, 18, 20, 22, 24, 26],
+        false => &[4, 8, 12, 16, 18],
+    };
+    let of_groups = |dense: bool| {
+        logs.iter()
+            .map(|log| {
+                let case = GroupCase {
+                    groups: 1 << log,
+                    dense,
+                    ..base
+                };
+                (format!("2^{log}"), f64::from(1u32 << log), case)
+            })
+            .collect()
+    };
+    let fewer = GroupCase {
+        rows: base.rows / 4,
+        ..base
+    };
+    vec![
+        (
+            "dense",
+            "keys of 4 bytes are 0, 1, …; one SUM of 8 bytes",
+            "groups",
+            of_groups(true),
+        ),
+        (
+            "scattered",
+            "keys of 4 bytes lie anywhere; one SUM of 8 bytes",
+            "groups",
+            of_groups(false),
+        ),
+        (
+            "zipf",
+            "2^16 keys that lie anywhere; one SUM of 8 bytes",
+            "exponent",
+            [0.0, 0.5, 1.0, 1.25, 1.5]
+                .map(|zipf| (zipf.to_string(), 1.0 + zipf, GroupCase { zipf, ..base }))
+                .to_vec(),
+        ),
+        (
+            "sums",
+            "2^16 keys that lie anywhere, a quarter of the rows; SUMs of 8 bytes",
+            "sums",
+            [1, 2, 4, 8]
+                .map(|sums| (sums.to_string(), sums as f64, GroupCase { sums, ..fewer }))
+                .to_vec(),
+        ),
+        (
+            "wide",
+            "keys of 8 bytes that lie anywhere, a quarter of the rows; one SUM of 8 bytes",
+            "groups",
+            [4, 12, 16, 20]
+                .map(|log: u32| {
+                    let case = GroupCase {
+                        key_bytes: 8,
+                        groups: 1 << log,
+                        ..fewer
+                    };
+                    (format!("2^{log}"), f64::from(1u32 << log), case)
+                })
+                .to_vec(),
+        ),
+    ]
+}
+
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let mut report = Sweeps::new("group", &arguments.device);
+    for (name, what, parameter, points) in sweeps(arguments.large) {
+        if !arguments.selects(name) {
+            continue;
+        }
+        let rows = points.first().map_or(0, |(_, _, case)| case.rows);
+        report.section(
+            &format!("{name}: {} rows; {what}", short(rows as f64)),
+            parameter,
+        );
+        for (at, x, case) in &points {
+            let rows = match GroupRows::new(&arguments.device, *case) {
+                Ok(rows) => rows,
+                Err(error) => {
+                    report.missing(at, "all", &error.to_string());
+                    continue;
+                }
+            };
+            for way in STRATEGIES.into_iter().chain([AUTO]) {
+                match rows.measure(way, arguments.repeat) {
+                    // What the device took in its place has a line of its own.
+                    Ok(rate) if way != AUTO && rate.strategy != way => {
+                        report.missing(at, way, &format!("{} in its place", rate.strategy));
+                    }
+                    Ok(rate) => report.add(Measured {
+                        sweep: name,
+                        at: at.clone(),
+                        x: *x,
+                        way: way.to_string(),
+                        taken: rate.strategy,
+                        ms: rate.ms,
+                        input_rows: case.rows,
+                        output_rows: rate.rows,
+                        least_bytes: case.least_bytes(rate.rows),
+                    }),
+                    Err(error) => report.missing(at, way, &error.to_string()),
+                }
+            }
+        }
+    }
+    report.finish(&arguments.out)
+}

@@ -1,0 +1,85 @@
+// Direct address: keys in a narrow range are group ids once the least of them is taken off, without a table. Several columns are
+// digits of one number, and a NULL is one more digit of its column.
+#include "tile.cuh"
+
+template <typename T>
+__device__ __forceinline__ u64 key_of(T value, u64 sign) {
+    return (u64)value ^ sign;
+}
+
+template <typename T>
+__device__ __forceinline__ void extent(const T* values, const u32* valid, u32 n, u64 sign, u64* extent) {
+    u64 least = ~0ull;
+    u64 greatest = 0;
+    each_row_in_turn(
+        n, [=](u32 i) { return bit_at(valid, i) ? Placed<u64>{key_of(values[i], sign), 1} : Placed<u64>{0, 0}; },
+        [&](u32, Placed<u64> key) {
+            if (key.row != 0) {
+                least = min(least, key.value);
+                greatest = max(greatest, key.value);
+            }
+        });
+    for (u32 lanes = WARP / 2; lanes > 0; lanes /= 2) {
+        least = min(least, __shfl_xor_sync(ALL_LANES, least, lanes));
+        greatest = max(greatest, __shfl_xor_sync(ALL_LANES, greatest, lanes));
+    }
+    // Most warps find nothing new: without the look, thousands of atomics would queue at one address.
+    const volatile u64* const known = extent;
+    if (threadIdx.x % WARP == 0 && least <= greatest) {
+        if (least < known[0]) {
+            atomicMin(extent, least);
+        }
+        if (greatest > known[1]) {
+            atomicMax(extent + 1, greatest);
+        }
+    }
+}
+
+template <typename T>
+__device__ __forceinline__ void ids_of(const T* values, const u32* valid, u32 n, u64 sign, u64 least, u32 null_digit, u32 stride,
+                                       u32 add, u32* ids) {
+    each_row(
+        n,
+        [=](u32 i) {
+            const u32 digit = bit_at(valid, i) ? (u32)(key_of(values[i], sign) - least) : null_digit;
+            return digit * stride + (add != 0 ? ids[i] : 0);
+        },
+        [=](u32 i, u32 id) { ids[i] = id; });
+}
+
+// group_range_extent*: extent[0] and extent[1] become the least and the greatest of the values that are valid (null: all), as
+// order keys: with `sign`, the sign bit of signed types and 0 of others, flipped. They are all ones and 0 before. Bound: the
+// values read once. Blocks of 256, a grid of any size (8 blocks a multiprocessor).
+//
+// group_range_ids*: ids[i] = (key - least) * stride, the digit null_digit for NULLs; beside what ids[i] holds when `add` is not
+// 0. Every key is at least `least`, and all ids are below 2^32. Bound: a value read and 4 bytes written a row, 4 more read to
+// add. Blocks of 256, a block takes 1024 rows.
+#define RANGE(bits, T)                                                                                               \
+    extern "C" __global__ void __launch_bounds__(BLOCK)                                                              \
+        group_range_extent##bits(const T* __restrict__ values, const u32* __restrict__ valid, u32 n, u64 sign,       \
+                                 u64* extents) {                                                                     \
+        extent(values, valid, n, sign, extents);                                                                     \
+    }                                                                                                                \
+    extern "C" __global__ void __launch_bounds__(BLOCK)                                                              \
+        group_range_ids##bits(const T* __restrict__ values, const u32* __restrict__ valid, u32 n, u64 sign,          \
+                              u64 least, u32 null_digit, u32 stride, u32 add, u32* ids) {                            \
+        ids_of(values, valid, n, sign, least, null_digit, stride, add, ids);                                         \
+    }
+
+RANGE(8, u8)
+RANGE(16, u16)
+RANGE(32, u32)
+RANGE(64, u64)
+
+// The same of bits, whose least is 0.
+extern "C" __global__ void __launch_bounds__(BLOCK)
+    group_range_ids_bool(const u32* __restrict__ bits, const u32* __restrict__ valid, u32 n, u32 null_digit, u32 stride,
+                         u32 add, u32* ids) {
+    each_row(
+        n,
+        [=](u32 i) {
+            const u32 digit = bit_at(valid, i) ? (u32)bit_at(bits, i) : null_digit;
+            return digit * stride + (add != 0 ? ids[i] : 0);
+        },
+        [=](u32 i, u32 id) { ids[i] = id; });
+}

@@ -1,0 +1,93 @@
+//! Which strategy joins equal keys soonest on a GPU.
+//!
+//! \[W\] section 4.1 chooses by where the table lies. A look-up in a table that the L2 cache holds costs less than moving its row to a
+//! partition; in one that it does not hold it is a read at random, of which one H200 does 31 to 36 G/s, where partitioning both sides
+//! joins 43 G rows/s with a column each (docs/benchmarks.md).
+
+use super::equi_keys::{Addresses, Width};
+use crate::spec::EquiStrategy;
+
+/// The side that is built.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Build {
+    pub rows: usize,
+    pub width: Width,
+    /// Of the GPU's L2 cache.
+    pub cache_bytes: u64,
+}
+
+/// Addresses for each row, at most, among which most are taken.
+const DENSE: u64 = 4;
+
+/// Addresses at most when keys are to be addresses: those of wider keys are their group ids.
+const MOST_ADDRESSES: u64 = 1 << 28;
+
+impl Build {
+    /// Whether its least and greatest key matter.
+    pub(super) fn may_be_direct(&self, wanted: Option<EquiStrategy>) -> bool {
+        match wanted {
+            Some(strategy) => strategy == EquiStrategy::Direct,
+            None => self.fits_cache(self.rows as u64 * 4),
+        }
+    }
+
+    /// Half of the cache is left to what streams through it.
+    fn fits_cache(&self, bytes: u64) -> bool {
+        bytes <= self.cache_bytes / 2
+    }
+
+    pub(super) fn has_room_for(&self, addresses: Addresses) -> bool {
+        addresses.count <= MOST_ADDRESSES.max(DENSE * self.rows as u64).min(1 << 31)
+    }
+}
+
+/// The strategy for a build side whose keys have these addresses, as far as they are known.
+pub(super) fn choose(
+    build: &Build,
+    addresses: Option<Addresses>,
+    wanted: Option<EquiStrategy>,
+) -> EquiStrategy {
+    if let Some(strategy) = wanted {
+        return strategy;
+    }
+    let rows = build.rows as u64;
+    let of_keys = match build.width {
+        Width::Four => 0,
+        Width::Eight => 8 * rows,
+    };
+    match addresses {
+        Some(of) if of.count <= DENSE * rows.max(1 << 10) && build.fits_cache(4 * of.count) => {
+            EquiStrategy::Direct
+        }
+        // Two slots of 8 bytes a row.
+        _ if build.fits_cache((2 * rows).next_power_of_two() * 8 + of_keys) => EquiStrategy::Hash,
+        _ => EquiStrategy::PartitionedHash,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(rows: usize, width: Width, count: Option<u64>) -> EquiStrategy {
+        let build = Build {
+            rows,
+            width,
+            cache_bytes: 60 << 20,
+        };
+        let addresses = count.map(|count| Addresses { least: 7, count });
+        choose(&build, addresses, None)
+    }
+
+    #[test]
+    fn tables_lie_in_the_cache_or_in_partitions() {
+        use EquiStrategy::*;
+        assert_eq!(chosen(1_000, Width::Four, Some(1_200)), Direct);
+        assert_eq!(chosen(1_000, Width::Eight, Some(1 << 40)), Hash);
+        assert_eq!(chosen(1_000_000, Width::Four, Some(3_000_000)), Direct);
+        assert_eq!(chosen(1_000_000, Width::Four, None), Hash);
+        assert_eq!(chosen(1_000_000, Width::Eight, None), Hash);
+        assert_eq!(chosen(4_000_000, Width::Four, None), PartitionedHash);
+        assert_eq!(chosen(1 << 27, Width::Four, Some(1 << 27)), PartitionedHash);
+    }
+}

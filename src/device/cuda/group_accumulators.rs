@@ -1,0 +1,307 @@
+//! Accumulators of groups, and the kernels that add rows to them: by dense ids (`kernels/group_dense.cu`), by keys
+//! (`kernels/group_table.cu`), or in the order of groups (`kernels/group_sorted.cu`).
+
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+
+use super::group_ids::{Directory, Ids, KeyBits};
+use super::group_places::{Places, Slots};
+use super::queue::{Arg, Given, Memory, Part, Queue, Shape, Structure};
+use crate::error::Result;
+
+/// What an accumulator does with a row (`Update` of `kernels/group_codes.cuh`).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Update {
+    Count = 0,
+    Sum = 1,
+    Sum128 = 2,
+    Sum256 = 3,
+    SumF64 = 4,
+    And = 9,
+    Or = 10,
+    Xor = 11,
+    FirstRow = 12,
+    ArgMin = 14,
+    ArgMax = 15,
+}
+
+impl Update {
+    /// Words of 32 bits that it takes in shared memory.
+    pub(super) fn shared_words(self) -> usize {
+        match self {
+            Self::Count | Self::FirstRow | Self::ArgMin | Self::ArgMax => 1,
+            Self::Sum | Self::SumF64 | Self::And | Self::Or | Self::Xor => 2,
+            Self::Sum128 => 4,
+            Self::Sum256 => 8,
+        }
+    }
+
+    /// Bytes of its result for a group.
+    pub(super) fn bytes(self) -> usize {
+        match self {
+            Self::FirstRow | Self::ArgMin | Self::ArgMax => 4,
+            Self::Sum128 => 16,
+            Self::Sum256 => 32,
+            _ => 8,
+        }
+    }
+
+    /// Whether its result is a row id.
+    pub(super) fn is_row(self) -> bool {
+        matches!(self, Self::FirstRow | Self::ArgMin | Self::ArgMax)
+    }
+
+    /// Every byte of a result that nothing was added to.
+    fn neutral(self) -> u8 {
+        match self {
+            Self::And | Self::FirstRow | Self::ArgMin | Self::ArgMax => 0xFF,
+            _ => 0,
+        }
+    }
+}
+
+/// How values are read (`Kind` of `kernels/group_codes.cuh`).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Kind {
+    Bit = 0,
+    U8,
+    U16,
+    U32,
+    U64,
+    I8,
+    I16,
+    I32,
+    I64,
+    /// Read by sums alone: extremes go by order keys.
+    F64 = 10,
+    I128,
+    I256,
+}
+
+impl Kind {
+    /// Of numbers and times that compare as their words do.
+    pub(super) fn of(data_type: &DataType) -> Option<Self> {
+        use DataType::*;
+        Some(match data_type {
+            Boolean => Self::Bit,
+            UInt8 => Self::U8,
+            UInt16 => Self::U16,
+            UInt32 => Self::U32,
+            UInt64 => Self::U64,
+            Int8 => Self::I8,
+            Int16 => Self::I16,
+            Int32 | Date32 | Time32(_) | Decimal32(..) => Self::I32,
+            Int64 | Date64 | Time64(_) | Timestamp(..) | Duration(_) | Decimal64(..) => Self::I64,
+            Decimal128(..) => Self::I128,
+            Decimal256(..) => Self::I256,
+            _ => return None,
+        })
+    }
+
+    /// Bytes of a value, 0 of a bit.
+    pub(super) fn width(self) -> usize {
+        match self {
+            Self::Bit => 0,
+            Self::U8 | Self::I8 => 1,
+            Self::U16 | Self::I16 => 2,
+            Self::U32 | Self::I32 => 4,
+            Self::U64 | Self::I64 | Self::F64 => 8,
+            Self::I128 => 16,
+            Self::I256 => 32,
+        }
+    }
+}
+
+/// An accumulator: what it reads, and what it does with it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    pub(super) update: Update,
+    pub(super) kind: Kind,
+    pub(super) values: Option<&'a Memory>,
+    /// Bits of the rows that count; all, if there are none.
+    pub(super) valid: Option<&'a Memory>,
+}
+
+/// Most accumulators of a launch.
+pub(super) const MOST_ACCUMULATORS: usize = 16;
+
+/// Words of shared memory that a group takes, in the launch that takes most.
+pub(super) fn shared_words(all: &[Wanted<'_>]) -> usize {
+    let of_launch = |all: &[Wanted<'_>]| all.iter().map(|of| of.update.shared_words()).sum();
+    all.chunks(MOST_ACCUMULATORS)
+        .map(of_launch)
+        .max()
+        .unwrap_or(0)
+}
+
+/// Rows that a warp takes at once, and threads of a block, where it has accumulators of its own.
+const CLAIM_ROWS: usize = 2048;
+const THREADS: u32 = 1024;
+
+/// Rows that a block of `group_sorted` takes.
+const SORTED_ROWS: usize = 8192;
+
+/// The accumulators of a launch, with results that have room for `capacity` groups.
+fn structure(all: &[Wanted<'_>], outs: &[Memory], capacity: usize) -> Structure<98> {
+    let nothing = Arg::from(0u64);
+    let mut given = [nothing; 98];
+    let mut words = 0;
+    for ((of, out), given) in all.iter().zip(outs).zip(given.chunks_exact_mut(6)) {
+        given.copy_from_slice(&[
+            of.values.into(),
+            of.valid.into(),
+            nothing,
+            out.into(),
+            (of.update as u32, of.kind as u32).into(),
+            (words as u32, 0).into(),
+        ]);
+        words += of.update.shared_words();
+    }
+    given[96] = (all.len() as u32).into();
+    given[97] = (capacity as u64).into();
+    Structure(given)
+}
+
+impl Queue {
+    /// Results for `capacity` groups that nothing was added to.
+    pub(super) fn outs(
+        self: &Arc<Self>,
+        all: &[Wanted<'_>],
+        capacity: usize,
+    ) -> Result<Vec<Memory>> {
+        all.iter()
+            .map(|of| {
+                let bytes = capacity * of.update.bytes();
+                self.filled(bytes, of.update.neutral(), "aggregates")
+            })
+            .collect()
+    }
+
+    /// Adds `rows` rows of the groups `ids`, all below `groups`, to results for so many; in shared memory if wanted, and says
+    /// whether all groups had room there.
+    pub(super) fn accumulate_dense(
+        self: &Arc<Self>,
+        ids: Ids<'_>,
+        rows: usize,
+        groups: usize,
+        all: &[Wanted<'_>],
+        outs: &[Memory],
+        shared: bool,
+    ) -> Result<bool> {
+        let mut inside = true;
+        let parts = all
+            .chunks(MOST_ACCUMULATORS)
+            .zip(outs.chunks(MOST_ACCUMULATORS));
+        for (all, outs) in parts {
+            let words = shared_words(all);
+            let bytes = self.gpu.shared_bytes as usize;
+            let places = match shared {
+                true => Places::of(groups, words, bytes),
+                false => Places::global(words, bytes),
+            };
+            inside &= places.groups() >= groups;
+            let given = structure(all, outs, groups);
+            let claims = self.zeroed(32 * 4, "aggregates")?;
+            let everything: Option<&Memory> = None;
+            let args = [
+                ids.words.into(),
+                ids.first.into(),
+                (groups as u32).into(),
+                everything.into(),
+                (rows as u32).into(),
+                (&claims).into(),
+                Given::Accumulators(&given),
+                (places.hot as u32).into(),
+                (places.plain as u32).into(),
+                (places.teams as u32).into(),
+            ];
+            let blocks = self.claiming_blocks(rows);
+            let shape = Shape {
+                blocks: (blocks / places.teams * places.teams).max(places.teams) as u32,
+                slices: 1,
+                threads: THREADS,
+                shared: places.bytes(words) as u32,
+            };
+            // SAFETY: `ids` holds a word a row, as many values and bits every column of an accumulator; each result has room for
+            // `groups`, and holds its neutral element; the claims are clear; and the shared memory is that of the places.
+            unsafe { self.launch_given("group_dense", shape, &args)? };
+        }
+        Ok(inside)
+    }
+
+    /// Adds rows to the groups of their keys, which the directory numbers; at most [`MOST_ACCUMULATORS`]. The results have room
+    /// for as many groups as the directory has.
+    pub(super) fn accumulate_table(
+        self: &Arc<Self>,
+        (keys, bits): (Part<'_>, KeyBits),
+        rows: usize,
+        (directory, limit): (&Directory, usize),
+        all: &[Wanted<'_>],
+        outs: &[Memory],
+        slots: &Slots,
+    ) -> Result<()> {
+        let directory = directory.structure();
+        let given = structure(all, outs, limit);
+        let everything: Option<&Memory> = None;
+        let args = [
+            keys.into(),
+            everything.into(),
+            (rows as u32).into(),
+            Given::Directory(&directory),
+            Given::Accumulators(&given),
+            (slots.hot as u32).into(),
+            (slots.plain as u32).into(),
+            1u32.into(),
+        ];
+        let kernel = match bits {
+            KeyBits::B32 => "group_table_u32",
+            KeyBits::B64 => "group_table_u64",
+        };
+        let shape = Shape {
+            blocks: self.claiming_blocks(rows) as u32,
+            slices: 1,
+            threads: THREADS,
+            shared: slots.bytes(shared_words(all), bits.bytes()) as u32,
+        };
+        // SAFETY: there are so many keys of the kernel's width, as many values and bits in every column of an accumulator; the
+        // directory was made for such keys and `limit` groups, of which each result has room for, and holds its neutral element;
+        // and the shared memory is that of the slots.
+        unsafe { self.launch_given(kernel, shape, &args) }
+    }
+
+    /// Adds rows to results for `groups` groups, in the order of their ids.
+    pub(super) fn accumulate_sorted(
+        self: &Arc<Self>,
+        ids: &Memory,
+        rows: usize,
+        groups: usize,
+        all: &[Wanted<'_>],
+        outs: &[Memory],
+    ) -> Result<()> {
+        let parts = all
+            .chunks(MOST_ACCUMULATORS)
+            .zip(outs.chunks(MOST_ACCUMULATORS));
+        for (all, outs) in parts {
+            let given = structure(all, outs, groups);
+            let args = [
+                ids.into(),
+                (rows as u32).into(),
+                Given::Accumulators(&given),
+            ];
+            let shape = Shape {
+                slices: all.len() as u32,
+                ..Shape::blocks_of(rows, SORTED_ROWS, 256)
+            };
+            // SAFETY: `ids` holds a word a row, ascending and below `groups`; as many values and bits are in every column of an
+            // accumulator; each result has room for `groups`, and holds its neutral element.
+            unsafe { self.launch_given("group_sorted", shape, &args)? };
+        }
+        Ok(())
+    }
+
+    /// Blocks of which each has a multiprocessor to itself.
+    fn claiming_blocks(&self, rows: usize) -> usize {
+        (self.gpu.multiprocessors as usize).min(rows.div_ceil(CLAIM_ROWS))
+    }
+}

@@ -1,0 +1,138 @@
+//! How an aggregation groups its rows on a GPU when nobody says: the decision tree of \[W\] figure 21, with rates of our own kernels.
+//!
+//! One SUM of 64 bits by keys of 32, G rows/s at 2^28 uniform rows on an H200:
+//!
+//! | groups | ids by direct address: shared, global | parts of ids | keys: shared, global | parts of keys |
+//! |---|---|---|---|---|
+//! | 2^4 | 294 | | 220 | |
+//! | 2^12 | 297 | | 164 | |
+//! | 2^14 | 296 | | 75 | |
+//! | 2^16 | 156 (two teams) | | 51 | |
+//! | 2^20 | 86 | | 42 | |
+//! | 2^24 | about 16 | 45 | 11 | 18 |
+//! | 2^26 | 16 | 43 | 8 | 13 |
+//!
+//! Figure 21 asks, in this order: must it be sorted; do the groups fit shared memory (HGB); are keys skewed (sort), or not (PGB).
+//! No fold here must be sorted: those of DataFusion that must are declined. And between shared memory and parts there is global
+//! memory, which holds its own as long as the second-level cache does. Where keys are skewed, the hot slots that each block has
+//! in shared memory take the frequent ones, so that hashing in global memory need not yield to a sort, which begins with the
+//! same hashing (SGB-DE) or with eight passes over 64 bits (SGB); parts have no such slots.
+
+use crate::spec::GroupStrategy;
+
+/// What the choice sees.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Seen {
+    /// Estimated.
+    pub(super) groups: usize,
+    /// The share of the rows that the largest group has.
+    pub(super) largest: f64,
+    /// Ids by direct address, if keys have them, are below this.
+    pub(super) range: Option<usize>,
+    /// Groups that have room in shared memory by id.
+    pub(super) places: usize,
+    /// Groups that have room in shared memory by key; 0 where keys are numbered first.
+    pub(super) slots: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Choice {
+    pub(super) strategy: GroupStrategy,
+    pub(super) direct: bool,
+}
+
+/// Beyond so many ids by direct address parts are faster: 86 and 16 G rows/s at 2^20 and 2^24 groups, between which parts' 45 lie.
+const MOST_IDS_AT_ONCE: usize = 1 << 22;
+/// The same of other keys: 42 and 11, and parts' 18.
+const MOST_GROUPS_AT_ONCE: usize = 1 << 23;
+/// Groups up to which keys in shared memory beat ids in global memory: 75 to 86 at 2^14.
+const FEW_AMONG_IDS: usize = 1 << 13;
+/// A key of so many rows makes parts wait for its atomics, of which one address takes two in a nanosecond at most. With Zipf's
+/// distribution of exponent 1, where \[W\] begins to call keys skewed, the first of 2^24 keys has 0.058 of the rows.
+pub(super) const SKEWED: f64 = 0.05;
+/// Rows of one id wait for one another in shared memory too: 32 lanes take about four times as long as when they differ.
+const HEAVY: f64 = 0.25;
+
+/// The strategy for keys of which this was seen.
+pub(super) fn choose(seen: &Seen) -> Choice {
+    use GroupStrategy::*;
+    let skewed = seen.largest >= SKEWED;
+    let few = seen.groups <= seen.slots.min(FEW_AMONG_IDS);
+    match seen.range {
+        Some(range) if range <= seen.places && seen.largest < HEAVY => Choice {
+            strategy: HashShared,
+            direct: true,
+        },
+        Some(range) if !few && !skewed => Choice {
+            strategy: match range <= MOST_IDS_AT_ONCE {
+                true => HashGlobal,
+                false => Partition,
+            },
+            direct: true,
+        },
+        _ => Choice {
+            strategy: match seen.groups <= seen.slots.max(seen.places) {
+                true => HashShared,
+                false if skewed || seen.groups <= MOST_GROUPS_AT_ONCE => HashGlobal,
+                false => Partition,
+            },
+            direct: false,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use GroupStrategy::*;
+
+    fn chosen(groups: usize, range: Option<usize>, largest: f64) -> (GroupStrategy, bool) {
+        let Choice { strategy, direct } = choose(&Seen {
+            groups,
+            largest,
+            range,
+            places: 36_000,
+            slots: 14_000,
+        });
+        (strategy, direct)
+    }
+
+    #[test]
+    fn few_groups_are_in_shared_memory() {
+        for groups in [1, 16, 4096, 14_000] {
+            assert_eq!(chosen(groups, None, 0.0), (HashShared, false));
+            assert_eq!(chosen(groups, Some(groups), 0.0), (HashShared, true));
+        }
+        assert_eq!(chosen(1, None, 1.0), (HashShared, false));
+        assert_eq!(chosen(30_000, Some(30_000), 0.1), (HashShared, true));
+        // Hot slots, or the first numbers, take what one id would have to wait for.
+        assert_eq!(chosen(30_000, Some(30_000), 0.9), (HashShared, false));
+        // Without slots of their own, keys are numbered and then lie where ids do.
+        let numbered = Seen {
+            groups: 20_000,
+            largest: 0.0,
+            range: None,
+            places: 36_000,
+            slots: 0,
+        };
+        assert_eq!(choose(&numbered).strategy, HashShared);
+    }
+
+    #[test]
+    fn more_are_in_global_memory_and_the_most_in_parts() {
+        assert_eq!(chosen(1 << 20, None, 0.0), (HashGlobal, false));
+        assert_eq!(chosen(1 << 20, Some(1 << 20), 0.0), (HashGlobal, true));
+        assert_eq!(chosen(1 << 24, None, 0.0), (Partition, false));
+        assert_eq!(chosen(1 << 24, Some(1 << 24), 0.0), (Partition, true));
+    }
+
+    #[test]
+    fn skew_and_gaps_are_for_tables() {
+        // The largest of Zipf's distribution of exponent 1.
+        assert_eq!(chosen(1 << 24, None, 0.058), (HashGlobal, false));
+        assert_eq!(chosen(1 << 24, Some(1 << 24), 0.058), (HashGlobal, false));
+        assert_eq!(chosen(1 << 20, Some(1 << 20), 0.3), (HashGlobal, false));
+        // A thousand keys among a million ids.
+        assert_eq!(chosen(1000, Some(1 << 20), 0.0), (HashShared, false));
+    }
+}

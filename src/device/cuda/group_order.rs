@@ -1,0 +1,264 @@
+//! [`Order`]: rows in another order than their own, and the columns that go along: by parts (`kernels/group_part.cu`) or sorted
+//! (`kernels/sort.cu`). Values that are transformed together with their keys need no gather afterwards (\[W\] 4.1, GFTR).
+
+use std::sync::Arc;
+
+use super::group_accumulators::{MOST_ACCUMULATORS, Wanted};
+use super::group_ids::{Ids, KeyBits};
+use super::queue::{Arg, Memory, Part, Queue, Shape};
+use super::rows::memory;
+use super::sort::{NARROW, NARROW_BESIDE_WORDS, check_sortable, passes};
+use crate::device::buffer::Buffer;
+use crate::error::Result;
+
+/// Rows in another order.
+#[derive(Debug)]
+pub(super) struct Order<'a> {
+    /// By position; `None`: they are where they were.
+    rows: Option<Buffer<u32>>,
+    movement: Movement<'a>,
+    n: usize,
+}
+
+/// Adds columns to results.
+pub(super) type FoldColumns<'f> = dyn FnMut(&[Wanted<'_>], &[Memory]) -> Result<()> + 'f;
+
+/// How values come there.
+#[derive(Debug)]
+enum Movement<'a> {
+    Gathered,
+    /// Together with the keys, those of 4 and 8 bytes.
+    ToParts(Parting<'a>),
+    /// The same, by these ids, which differ in these bits.
+    Sorted(&'a Memory, u64),
+}
+
+/// A pass over a column costs about 100 G rows/s, a gather afterwards 37.
+const MOST_PASSES: usize = 2;
+
+/// 256 parts of keys.
+#[derive(Debug)]
+struct Parting<'a> {
+    keys: Part<'a>,
+    bits: KeyBits,
+    /// Whether by the keys' hash; the first key; the first bit of what says the part.
+    digits: [Arg; 3],
+    starts: Memory,
+}
+
+const PARTS: usize = 256;
+const PART_BITS: u32 = PARTS.ilog2();
+/// The bits of a hash that make neighbours in a directory.
+const FIRST_HASH_BIT: u32 = u32::BITS - PART_BITS;
+
+impl Order<'_> {
+    /// Folds columns in this order: `fold` is given accumulators whose columns are, and results that are theirs. Results that
+    /// are rows of `groups` groups then are the rows' own.
+    pub(super) fn fold(
+        &self,
+        queue: &Arc<Queue>,
+        groups: usize,
+        all: &[Wanted<'_>],
+        outs: &[Memory],
+        fold: &mut FoldColumns<'_>,
+    ) -> Result<()> {
+        let Some(rows) = &self.rows else {
+            return fold(all, outs);
+        };
+        let rows = memory(rows)?;
+        let parts = all
+            .chunks(MOST_ACCUMULATORS)
+            .zip(outs.chunks(MOST_ACCUMULATORS));
+        for (all, outs) in parts {
+            let mut columns: Vec<(u64, Memory)> = vec![];
+            for of in all {
+                let read = [(of.values, of.kind.width()), (of.valid, 0)];
+                for (column, width) in read {
+                    if let Some(column) = column
+                        && moved(&columns, column).is_none()
+                    {
+                        let there = self.moved(queue, rows, column, width)?;
+                        columns.push((column.pointer(), there));
+                    }
+                }
+            }
+            let here: Vec<Wanted<'_>> = all
+                .iter()
+                .map(|of| Wanted {
+                    values: of.values.and_then(|column| moved(&columns, column)),
+                    valid: of.valid.and_then(|column| moved(&columns, column)),
+                    ..*of
+                })
+                .collect();
+            fold(&here, outs)?;
+            for (of, out) in all.iter().zip(outs) {
+                if of.update.is_row() {
+                    let args = [rows.into(), out.into(), (groups as u32).into()];
+                    // SAFETY: `rows` holds the rows of all positions, `out` positions or no row for `groups` groups.
+                    unsafe { queue.launch("group_out_rows", Shape::rows(groups), &args)? };
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A column in this order, of values of `width` bytes, or of bits.
+    fn moved(
+        &self,
+        queue: &Arc<Queue>,
+        rows: &Memory,
+        column: &Memory,
+        width: usize,
+    ) -> Result<Memory> {
+        match (&self.movement, width) {
+            (Movement::ToParts(parting), 4 | 8) => {
+                Ok(queue.to_parts(parting, column, width, self.n)?.1)
+            }
+            (Movement::Sorted(ids, varying), 4 | 8) => {
+                let pairs = match width {
+                    4 => NARROW,
+                    _ => NARROW_BESIDE_WORDS,
+                };
+                let ids = Part::from(*ids);
+                match queue.sort_pairs(pairs, ids, Some(column), self.n, *varying)? {
+                    Some((_, column)) => Ok(column),
+                    None => queue.gather_values(column, rows, self.n, width),
+                }
+            }
+            (_, 0) => queue.gather_bits(column, rows, self.n),
+            (_, width) => queue.gather_values(column, rows, self.n, width),
+        }
+    }
+}
+
+fn moved<'a>(columns: &'a [(u64, Memory)], column: &Memory) -> Option<&'a Memory> {
+    let of = columns.iter().find(|(at, _)| *at == column.pointer());
+    of.map(|(_, there)| there)
+}
+
+impl Queue {
+    /// Rows in the parts of their keys' hashes; and the keys there.
+    pub(super) fn parts_of_keys<'a>(
+        self: &Arc<Self>,
+        (keys, bits): (Part<'a>, KeyBits),
+        n: usize,
+    ) -> Result<(Memory, Order<'a>)> {
+        self.parts(keys, bits, [1, 0, FIRST_HASH_BIT], n)
+    }
+
+    /// Rows in the parts of their ids, which are below `groups`; and the ids' words there.
+    pub(super) fn parts_of_ids<'a>(
+        self: &Arc<Self>,
+        ids: Ids<'a>,
+        groups: usize,
+        n: usize,
+    ) -> Result<(Memory, Order<'a>)> {
+        let bits = usize::BITS - groups.saturating_sub(1).leading_zeros();
+        let digits = [0, ids.first, bits.saturating_sub(PART_BITS)];
+        self.parts(ids.words.into(), KeyBits::B32, digits, n)
+    }
+
+    fn parts<'a>(
+        self: &Arc<Self>,
+        keys: Part<'a>,
+        bits: KeyBits,
+        digits: [u32; 3],
+        n: usize,
+    ) -> Result<(Memory, Order<'a>)> {
+        check_sortable(n)?;
+        let digits = digits.map(Arg::from);
+        // One word more counts the blocks that are done.
+        let starts = self.zeroed((PARTS + 1) * 4, "parts")?;
+        let kernel = match bits {
+            KeyBits::B32 => "group_part_starts_u32",
+            KeyBits::B64 => "group_part_starts_u64",
+        };
+        let mut args: Vec<Arg> = vec![keys.into(), (n as u32).into()];
+        args.extend(digits);
+        args.extend([(&starts).into(), starts.word(PARTS)]);
+        // SAFETY: there are n keys of the kernel's width; `starts` holds a word for each part and the count of blocks, all zero.
+        unsafe { self.launch(kernel, self.strips(n.div_ceil(4)), &args)? };
+        let parting = Parting {
+            keys,
+            bits,
+            digits,
+            starts,
+        };
+        let rows = self.sequence(0, n)?;
+        let (keys, rows) = self.to_parts(&parting, memory(&rows)?, 4, n)?;
+        let order = Order {
+            rows: Some(Buffer::cuda(rows, n)),
+            movement: Movement::ToParts(parting),
+            n,
+        };
+        Ok((keys, order))
+    }
+
+    /// Moves n keys and a column of 4 or 8 bytes to their parts.
+    fn to_parts(
+        self: &Arc<Self>,
+        parting: &Parting<'_>,
+        column: &Memory,
+        width: usize,
+        n: usize,
+    ) -> Result<(Memory, Memory)> {
+        const THREADS: u32 = 384;
+        let (kernel, tile) = match (parting.bits, width) {
+            (KeyBits::B32, 4) => ("group_part_u32_u32", 8832),
+            (KeyBits::B32, _) => ("group_part_u32_u64", 5760),
+            (KeyBits::B64, 4) => ("group_part_u64_u32", 5760),
+            (KeyBits::B64, _) => ("group_part_u64_u64", 5760),
+        };
+        let tiles = n.div_ceil(tile);
+        let keys = self.alloc(n * parting.bits.bytes(), "parts")?;
+        let values = self.alloc(n * width, "parts")?;
+        let lookback = self.zeroed((tiles * PARTS + 1) * 4, "parts")?;
+        let mut args: Vec<Arg> = vec![parting.keys.into(), column.into(), (n as u32).into()];
+        args.extend(parting.digits);
+        args.extend([
+            (&keys).into(),
+            (&values).into(),
+            (&parting.starts).into(),
+            (&lookback).into(),
+            lookback.word(tiles * PARTS),
+        ]);
+        let shape = Shape::blocks_of(n, tile, THREADS);
+        // SAFETY: in and out hold n keys and values of the kernel's widths and do not overlap; `starts` says where the parts of
+        // these keys begin; the look-back holds 256 words a tile and the next tile's number, all zero.
+        unsafe { self.launch(kernel, shape, &args)? };
+        Ok((keys, values))
+    }
+
+    /// Rows in the order of their ids, which are below `groups`; and the ids in order, `None` where they are in order already.
+    pub(super) fn order_of_ids<'a>(
+        self: &Arc<Self>,
+        ids: &'a Memory,
+        groups: usize,
+        n: usize,
+    ) -> Result<(Option<Memory>, Order<'a>)> {
+        check_sortable(n)?;
+        let varying = match n > 1 {
+            true => (groups as u64).next_power_of_two() - 1,
+            false => 0,
+        };
+        let (sorted, rows) = match self.sort_pairs(NARROW, ids.into(), None, n, varying)? {
+            Some((sorted, rows)) => (Some(sorted), Some(Buffer::cuda(rows, n))),
+            None => (None, None),
+        };
+        let movement = match passes(varying) <= MOST_PASSES {
+            true => Movement::Sorted(ids, varying),
+            false => Movement::Gathered,
+        };
+        let order = Order { rows, movement, n };
+        Ok((sorted, order))
+    }
+
+    /// An order that is known.
+    pub(super) fn order_of_rows(rows: Option<Buffer<u32>>, n: usize) -> Order<'static> {
+        Order {
+            rows,
+            movement: Movement::Gathered,
+            n,
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! [`Profile`]: how many groups there are and how unlike in size, from a sample of the keys (`kernels/group_sample.cu`).
+
+use std::sync::Arc;
+
+use super::group_accumulators::{Kind, Update, Wanted};
+use super::group_ids::{GroupKeys, KeyBits};
+use super::queue::{Memory, Part, Queue};
+use super::values::bitmap_bytes;
+use crate::error::Result;
+
+/// Keys that are looked at.
+const SAMPLES: usize = 1 << 16;
+
+/// What is thought of the groups.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Profile {
+    pub(super) groups: usize,
+    /// The share of the rows that the largest has.
+    pub(super) largest: f64,
+    /// Groups to make room for at first.
+    pub(super) limit: usize,
+}
+
+/// Groups of rows that are too few to be worth a sample.
+const GUESS: usize = 1 << 12;
+
+impl Profile {
+    /// Of few rows.
+    fn guess(rows: usize) -> Self {
+        Self {
+            groups: rows.min(GUESS),
+            largest: 0.0,
+            limit: rows,
+        }
+    }
+
+    /// Of a sample that saw so many groups, some of them once or twice; after Chao (1984), and never more than if each
+    /// group that was seen once stood for as many as there are rows for it.
+    fn of_sample(rows: usize, samples: usize, [groups, once, twice, greatest]: [u32; 4]) -> Self {
+        let [seen, once, twice] = [groups, once, twice].map(f64::from);
+        let scaled = seen - once + once * rows as f64 / samples as f64;
+        let unseen = match twice > 0.0 {
+            true => once * once / (2.0 * twice),
+            false => f64::INFINITY,
+        };
+        let groups = match once > 0.0 {
+            true => (seen + unseen).min(scaled),
+            false => seen,
+        } as usize;
+        Self {
+            groups,
+            largest: f64::from(greatest) / samples as f64,
+            limit: 2 * groups + GUESS,
+        }
+    }
+}
+
+/// Words of the kernel's profile, and ids of heavy groups that it has room for.
+const PROFILE_WORDS: usize = 6;
+const MOST_HEAVY: usize = 64;
+
+impl Queue {
+    /// Looks at the keys of `rows` rows, of which there is at least one.
+    pub(super) fn profile(self: &Arc<Self>, keys: &GroupKeys<'_>, rows: usize) -> Result<Profile> {
+        if rows <= SAMPLES {
+            return Ok(Profile::guess(rows));
+        }
+        let kept = self.alloc(bitmap_bytes(SAMPLES), "a sample")?;
+        let sampled = |word: Part<'_>, bits: KeyBits, out: Part<'_>| {
+            let kernel = match bits {
+                KeyBits::B32 => "group_sample_u32",
+                KeyBits::B64 => "group_sample_u64",
+            };
+            let all: Option<&Memory> = None;
+            let args = [
+                word.into(),
+                all.into(),
+                (rows as u32).into(),
+                out.into(),
+                (&kept).into(),
+                (SAMPLES as u32).into(),
+            ];
+            // SAFETY: there are so many keys, no fewer than samples; `out` has room for the samples, of as many bits each, and
+            // `kept` for a bit each.
+            unsafe { self.launch(kernel, self.strips(SAMPLES), &args) }
+        };
+        match keys {
+            GroupKeys::Plain(values, bits) => {
+                let sample = self.alloc(SAMPLES * bits.bytes(), "a sample")?;
+                sampled(Part::from(*values), *bits, (&sample).into())?;
+                self.profile_of(&GroupKeys::Plain(&sample, *bits), rows)
+            }
+            GroupKeys::Tuples(tuples) => {
+                let sample = self.tuples(SAMPLES, tuples.width())?;
+                for j in 0..tuples.width() {
+                    sampled(tuples.word(j), KeyBits::B64, sample.word(j))?;
+                }
+                self.profile_of(&GroupKeys::Tuples(sample), rows)
+            }
+        }
+    }
+
+    /// Counts the groups of a sample of `rows` rows.
+    fn profile_of(self: &Arc<Self>, sample: &GroupKeys<'_>, rows: usize) -> Result<Profile> {
+        let (ids, groups) = self.hashed_ids(sample, SAMPLES, SAMPLES)?;
+        let count = [Wanted {
+            update: Update::Count,
+            kind: Kind::U64,
+            values: None,
+            valid: None,
+        }];
+        let outs = self.outs(&count, groups)?;
+        self.accumulate_dense((&ids).into(), SAMPLES, groups, &count, &outs, true)?;
+
+        let found = self.send(&(groups as u32).to_le_bytes(), "a sample")?;
+        let profile = self.zeroed(PROFILE_WORDS * 4, "a sample")?;
+        let heavy = self.alloc(MOST_HEAVY * 4, "a sample")?;
+        let args = [
+            (&outs[0]).into(),
+            (&found).into(),
+            // Which groups are heavy is not asked for.
+            u32::MAX.into(),
+            (&profile).into(),
+            (&heavy).into(),
+        ];
+        // SAFETY: `outs` holds a count for each of so many groups as `found` says; the profile is clear and has its words, and
+        // `heavy` room for as many ids as are written.
+        unsafe { self.launch("group_sample_profile", self.strips(groups), &args)? };
+        let mut bytes = [0; PROFILE_WORDS * 4];
+        self.read_few(&mut bytes, &profile, 0)?;
+        let word = |at: usize| {
+            let word = bytes[at * 4..][..4].try_into();
+            u32::from_le_bytes(word.unwrap_or_default())
+        };
+        Ok(Profile::of_sample(rows, SAMPLES, [0, 1, 2, 3].map(word)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_estimated_from_those_seen_once_and_twice() {
+        let samples = SAMPLES;
+        // All were seen often.
+        let few = Profile::of_sample(1 << 28, samples, [100, 0, 0, 700]);
+        assert_eq!(few.groups, 100);
+        // Every sample is a key of its own: so may every row be.
+        let all = [samples as u32, samples as u32, 0, 1];
+        assert_eq!(Profile::of_sample(1 << 28, samples, all).groups, 1 << 28);
+        // Two of 2^20 equally likely keys fell together now and then.
+        let once = 61_600;
+        let some = Profile::of_sample(1 << 28, samples, [63_500, once, 1_850, 4]);
+        assert!((900_000..1_200_000).contains(&some.groups), "{some:?}");
+        // One key has half of the rows.
+        let heavy = Profile::of_sample(1 << 28, samples, [2, 0, 0, samples as u32 / 2]);
+        assert_eq!(heavy.largest, 0.5);
+    }
+}

@@ -1,0 +1,396 @@
+//! Rows to results by group, by each strategy of \[W\] section 3.2.
+//!
+//! ```text
+//! numbers in a narrow range ─► ids by direct address ─┬──────────────► group_dense ─┐
+//! other keys ─┬─► ids by hashing ─────────────────────┼─► parts of ids ─► the same  ├─► results by group
+//!             │                                       └─► sorted ids ─► group_sorted│
+//!             ├─► keys of one word ─────────────────┬─► group_table ────────────────┤
+//!             │                                     └─► parts of keys ─► the same   │
+//!             └─► tuples, sorted word by word ─► runs ─► group_sorted ──────────────┘
+//! ```
+//!
+//! `group_dense` and `group_table` have accumulators in shared memory (hash_shared) or, but for hot keys, in global memory alone
+//! (hash_global; partition). Keys of several words are partitioned by their ids, and sorted by all their words, the last first.
+
+use std::sync::Arc;
+
+use super::CudaDevice;
+use super::group_accumulators::{MOST_ACCUMULATORS, Wanted, shared_words};
+use super::group_choice::{SKEWED, Seen, choose};
+use super::group_ids::{Directory, GroupKeys, Ids, KeyBits, with_room};
+use super::group_places::{Places, Slots};
+use super::group_profile::Profile;
+use super::group_range::DirectIds;
+use super::key_words::{KeyValues, Layout};
+use super::queue::{Memory, Part, Queue};
+use super::rows::memory;
+use super::tuples::Significance;
+use crate::device::buffer::Column;
+use crate::error::{BowtieError, Result};
+use crate::spec::GroupStrategy;
+
+/// Rows of which a look at a sample would take longer than what it might save.
+const FEW_ROWS: usize = 1 << 22;
+
+/// Results by group.
+#[derive(Debug)]
+pub(super) struct Results {
+    /// One for each accumulator.
+    pub(super) outs: Vec<Memory>,
+    pub(super) groups: usize,
+    /// Groups that each has room for: words of wide sums lie so far apart.
+    pub(super) capacity: usize,
+    pub(super) strategy: Option<GroupStrategy>,
+}
+
+impl Results {
+    fn by(self, strategy: GroupStrategy) -> Self {
+        Self {
+            strategy: Some(strategy),
+            ..self
+        }
+    }
+}
+
+/// Adds rows to results by the numbers that a directory gives their keys, which has room for so many.
+type FoldKeys<'f> = dyn FnMut(&Directory, usize, &[Memory]) -> Result<()> + 'f;
+
+/// What is grouped: rows and their accumulators, of which the first finds the first row of each group.
+struct Ways<'a> {
+    queue: &'a Arc<Queue>,
+    rows: usize,
+    all: &'a [Wanted<'a>],
+}
+
+impl CudaDevice {
+    /// Accumulates `rows` rows, of which there is one at least, by groups of `keys`.
+    pub(super) fn accumulated(
+        &self,
+        rows: usize,
+        keys: &[&Column],
+        all: &[Wanted<'_>],
+        strategy: Option<GroupStrategy>,
+    ) -> Result<Results> {
+        let queue = &self.queue;
+        let ways = Ways { queue, rows, all };
+        if keys.is_empty() {
+            let ids = queue.zeroed(rows * 4, "group ids")?;
+            let results = ways.by_ids((&ids).into(), 1, true)?;
+            return Ok(Results {
+                strategy: None,
+                ..results
+            });
+        }
+        let direct = match strategy {
+            // Numbers that hashing gives are shorter where the range has gaps.
+            Some(GroupStrategy::SortDictionary) => None,
+            _ => queue.direct_ids(keys, rows, strategy == Some(GroupStrategy::Sort))?,
+        };
+        if let Some(direct) = direct {
+            return ways.by_direct(&direct, strategy);
+        }
+        let base = self.base_keys(keys, true)?;
+        let columns = base.values()?;
+        if strategy == Some(GroupStrategy::Sort) {
+            let layout = Layout::of(&columns, true);
+            return ways.by_sorted_tuples(&layout, &columns);
+        }
+        let keys = GroupKeys::of(queue, &columns, rows)?;
+        let profile = queue.profile(&keys, rows)?;
+        let strategy = match strategy {
+            Some(strategy) => strategy,
+            None => choose(&ways.seen(&keys, &profile, None)).strategy,
+        };
+        ways.by_keys(&keys, &profile, strategy)
+    }
+}
+
+impl Ways<'_> {
+    fn shared_bytes(&self) -> usize {
+        self.queue.gpu.shared_bytes as usize
+    }
+
+    /// Whether rows can be added by keys, without ids.
+    fn word<'k>(&self, keys: &'k GroupKeys<'_>) -> Option<(Part<'k>, KeyBits)> {
+        keys.word().filter(|_| self.all.len() <= MOST_ACCUMULATORS)
+    }
+
+    fn seen(&self, keys: &GroupKeys<'_>, profile: &Profile, range: Option<usize>) -> Seen {
+        let words = shared_words(self.all);
+        Seen {
+            groups: profile.groups,
+            largest: profile.largest,
+            range,
+            places: Places::most(words, self.shared_bytes()),
+            slots: match self.word(keys) {
+                Some((_, bits)) => Slots::most((words, bits.bytes()), self.shared_bytes()),
+                None => 0,
+            },
+        }
+    }
+
+    /// Ids by direct address, of which some may have no rows.
+    fn by_direct(
+        &self,
+        direct: &DirectIds<'_>,
+        strategy: Option<GroupStrategy>,
+    ) -> Result<Results> {
+        let (ids, range) = (direct.ids(), direct.range);
+        let strategy = match strategy {
+            Some(strategy) => strategy,
+            None if self.needs_no_look(range) => GroupStrategy::HashShared,
+            None => {
+                let keys = GroupKeys::Plain(ids.words, KeyBits::B32);
+                let profile = self.queue.profile(&keys, self.rows)?;
+                let choice = choose(&self.seen(&keys, &profile, Some(range)));
+                if !choice.direct {
+                    return self.by_keys(&keys, &profile, choice.strategy);
+                }
+                choice.strategy
+            }
+        };
+        let results = match strategy {
+            GroupStrategy::HashShared => self.by_ids(ids, range, true)?,
+            GroupStrategy::HashGlobal => self.by_ids(ids, range, false)?,
+            GroupStrategy::Partition => self.by_parts_of_ids(ids, range)?,
+            GroupStrategy::Sort | GroupStrategy::SortDictionary => {
+                self.by_sorted_ids(ids.words, range, GroupStrategy::Sort)?
+            }
+        };
+        self.with_rows(results)
+    }
+
+    /// Whether ids in this range are added in shared memory whatever the keys: one of many rows would not matter, as each lane
+    /// has a place of its own, or would not matter much, as the rows are few.
+    fn needs_no_look(&self, range: usize) -> bool {
+        let places = Places::of(range, shared_words(self.all), self.shared_bytes());
+        let all_hot = places.hot >= range;
+        all_hot || (places.groups() >= range && self.rows <= FEW_ROWS)
+    }
+
+    fn by_keys(
+        &self,
+        keys: &GroupKeys<'_>,
+        profile: &Profile,
+        strategy: GroupStrategy,
+    ) -> Result<Results> {
+        let numbered = || self.queue.hashed_ids(keys, self.rows, profile.limit);
+        match (strategy, self.word(keys)) {
+            (GroupStrategy::HashShared, Some(word)) if self.seldom_outside(word, profile) => {
+                let skewed = profile.largest >= SKEWED;
+                let widths = (shared_words(self.all), word.1.bytes());
+                let slots = Slots::of(profile.groups, skewed, widths, self.shared_bytes());
+                let results = self.by_table(keys, word, profile.limit, &slots)?;
+                Ok(match results.groups <= slots.hot + slots.plain {
+                    true => results.by(GroupStrategy::HashShared),
+                    false => results,
+                })
+            }
+            (GroupStrategy::HashGlobal, Some(word)) => {
+                let widths = (shared_words(self.all), word.1.bytes());
+                let slots = Slots::global(widths, self.shared_bytes());
+                self.by_table(keys, word, profile.limit, &slots)
+            }
+            (GroupStrategy::HashShared | GroupStrategy::HashGlobal, _) => {
+                let (ids, groups) = numbered()?;
+                self.by_ids((&ids).into(), groups, strategy == GroupStrategy::HashShared)
+            }
+            (GroupStrategy::Partition, Some(word)) => {
+                self.by_parts_of_keys(keys, word, profile.limit)
+            }
+            (GroupStrategy::Partition, None) => {
+                let (ids, groups) = numbered()?;
+                self.by_parts_of_ids((&ids).into(), groups)
+            }
+            (GroupStrategy::Sort | GroupStrategy::SortDictionary, _) => {
+                let (ids, groups) = numbered()?;
+                self.by_sorted_ids(&ids, groups, GroupStrategy::SortDictionary)
+            }
+        }
+    }
+
+    /// Whether a table of keys in shared memory serves these groups better than their ids: it holds them all, or ids would not
+    /// be there either.
+    fn seldom_outside(&self, (_, bits): (Part<'_>, KeyBits), profile: &Profile) -> bool {
+        let words = shared_words(self.all);
+        let bytes = self.shared_bytes();
+        profile.groups <= Slots::most((words, bits.bytes()), bytes)
+            || profile.groups > Places::most(words, bytes)
+    }
+
+    /// `shared`: in shared memory, if there is room.
+    fn by_ids(&self, ids: Ids<'_>, groups: usize, shared: bool) -> Result<Results> {
+        let outs = self.queue.outs(self.all, groups)?;
+        let inside = self
+            .queue
+            .accumulate_dense(ids, self.rows, groups, self.all, &outs, shared)?;
+        Ok(Results {
+            outs,
+            groups,
+            capacity: groups,
+            strategy: Some(match shared && inside {
+                true => GroupStrategy::HashShared,
+                false => GroupStrategy::HashGlobal,
+            }),
+        })
+    }
+
+    fn by_table(
+        &self,
+        keys: &GroupKeys<'_>,
+        word: (Part<'_>, KeyBits),
+        limit: usize,
+        slots: &Slots,
+    ) -> Result<Results> {
+        let fold = &mut |directory: &Directory, limit, outs: &[Memory]| {
+            let table = (directory, limit);
+            self.queue
+                .accumulate_table(word, self.rows, table, self.all, outs, slots)
+        };
+        let (outs, groups, capacity) = self.with_directory(keys, limit, fold)?;
+        Ok(Results {
+            outs,
+            groups,
+            capacity,
+            strategy: Some(GroupStrategy::HashGlobal),
+        })
+    }
+
+    fn by_parts_of_keys(
+        &self,
+        keys: &GroupKeys<'_>,
+        word: (Part<'_>, KeyBits),
+        limit: usize,
+    ) -> Result<Results> {
+        let (there, order) = self.queue.parts_of_keys(word, self.rows)?;
+        let bits = word.1;
+        let fold = &mut |directory: &Directory, limit, outs: &[Memory]| {
+            order.fold(self.queue, limit, self.all, outs, &mut |all, outs| {
+                let table = (directory, limit);
+                let word = (Part::from(&there), bits);
+                self.queue
+                    .accumulate_table(word, self.rows, table, all, outs, &Slots::NONE)
+            })
+        };
+        let (outs, groups, capacity) = self.with_directory(keys, limit, fold)?;
+        Ok(Results {
+            outs,
+            groups,
+            capacity,
+            strategy: Some(GroupStrategy::Partition),
+        })
+    }
+
+    /// Results by the numbers of a directory, how many there are and for how many there is room.
+    fn with_directory(
+        &self,
+        keys: &GroupKeys<'_>,
+        limit: usize,
+        fold: &mut FoldKeys<'_>,
+    ) -> Result<(Vec<Memory>, usize, usize)> {
+        with_room(self.rows, limit, |limit| {
+            let directory = Directory::new(self.queue, keys, limit)?;
+            let outs = self.queue.outs(self.all, limit)?;
+            fold(&directory, limit, &outs)?;
+            let groups = directory.groups(self.queue)?;
+            Ok(groups.map(|groups| (outs, groups, limit)))
+        })
+    }
+
+    fn by_parts_of_ids(&self, ids: Ids<'_>, groups: usize) -> Result<Results> {
+        let (words, order) = self.queue.parts_of_ids(ids, groups, self.rows)?;
+        let there = Ids {
+            words: &words,
+            ..ids
+        };
+        let outs = self.queue.outs(self.all, groups)?;
+        order.fold(self.queue, groups, self.all, &outs, &mut |all, outs| {
+            self.queue
+                .accumulate_dense(there, self.rows, groups, all, outs, false)
+                .map(|_| ())
+        })?;
+        Ok(Results {
+            outs,
+            groups,
+            capacity: groups,
+            strategy: Some(GroupStrategy::Partition),
+        })
+    }
+
+    fn by_sorted_ids(
+        &self,
+        ids: &Memory,
+        groups: usize,
+        strategy: GroupStrategy,
+    ) -> Result<Results> {
+        let (sorted, order) = self.queue.order_of_ids(ids, groups, self.rows)?;
+        let sorted = sorted.as_ref().unwrap_or(ids);
+        let outs = self.queue.outs(self.all, groups)?;
+        order.fold(self.queue, groups, self.all, &outs, &mut |all, outs| {
+            self.queue
+                .accumulate_sorted(sorted, self.rows, groups, all, outs)
+        })?;
+        Ok(Results {
+            outs,
+            groups,
+            capacity: groups,
+            strategy: Some(strategy),
+        })
+    }
+
+    fn by_sorted_tuples(&self, layout: &Layout, columns: &[KeyValues<'_>]) -> Result<Results> {
+        let queue = self.queue;
+        let tuples = queue.pack(layout, columns, self.rows)?;
+        let (runs, distinct) = queue
+            .runs(&tuples, None, Significance::MostVarying)?
+            .ok_or_else(|| BowtieError::Internal("rows without a run".into()))?;
+        let groups = distinct.len();
+        drop((tuples, distinct));
+        let (sorted, rows) = queue.runs_in_order(runs)?;
+        let order = Queue::order_of_rows(rows, self.rows);
+        let outs = queue.outs(self.all, groups)?;
+        order.fold(queue, groups, self.all, &outs, &mut |all, outs| {
+            queue.accumulate_sorted(&sorted, self.rows, groups, all, outs)
+        })?;
+        Ok(Results {
+            outs,
+            groups,
+            capacity: groups,
+            strategy: Some(GroupStrategy::Sort),
+        })
+    }
+
+    /// The results of the groups that have rows.
+    fn with_rows(&self, results: Results) -> Result<Results> {
+        let queue = self.queue;
+        let capacity = results.capacity;
+        let some = queue.bits_of_groups(&results.outs[0], capacity)?;
+        let kept = queue.select(&some, capacity, None)?;
+        let groups = kept.len();
+        if groups == capacity {
+            return Ok(results);
+        }
+        let kept = memory(&kept)?;
+        let outs = self
+            .all
+            .iter()
+            .zip(&results.outs)
+            .map(|(of, out)| {
+                let bytes = of.update.bytes();
+                let word = bytes.min(8);
+                let here = queue.alloc(groups * bytes, "aggregates")?;
+                for j in 0..bytes / word {
+                    let (from, to) = (out.part(j * capacity * word), here.part(j * groups * word));
+                    queue.gather_into(from, kept, to, groups, word)?;
+                }
+                Ok(here)
+            })
+            .collect::<Result<_>>()?;
+        Ok(Results {
+            outs,
+            groups,
+            capacity: groups,
+            strategy: results.strategy,
+        })
+    }
+}

@@ -1,0 +1,66 @@
+//! Pairs of an equi-join put together at once, from transformed columns: \[W\]'s GFTR (section 3.3).
+//!
+//! Each side's columns are brought into the order of its keys once, and pairs are numbers of positions in that order: values of
+//! neighbouring pairs lie side by side.
+
+use std::sync::Arc;
+
+use super::values::gather;
+use crate::device::budget::Budget;
+use crate::device::buffer::{Buffer, Column, EquiIndex, Joined, Ranges, Sorted};
+use crate::error::Result;
+
+/// The build side's index, and its columns in the order of the index.
+#[derive(Debug)]
+pub(crate) struct EquiBuild {
+    index: EquiIndex,
+    transformed: Vec<Column>,
+}
+
+impl EquiBuild {
+    pub(super) fn new(budget: &Arc<Budget>, index: EquiIndex, payload: &[&Column]) -> Result<Self> {
+        let transformed = payload
+            .iter()
+            .map(|column| gather(budget, column, &index.sorted.rows))
+            .collect::<Result<_>>()?;
+        Ok(Self { index, transformed })
+    }
+
+    pub(in crate::device) fn index(&self) -> &EquiIndex {
+        &self.index
+    }
+}
+
+/// All pairs of a side whose rows in order are `searching`, each with its range in the index.
+pub(super) fn join(
+    budget: &Arc<Budget>,
+    build: &EquiBuild,
+    searching: &Sorted,
+    ranges: &Ranges,
+    payload: &[&Column],
+) -> Result<Joined> {
+    let (lo, hi) = (ranges.lo.on_host(), ranges.hi.on_host());
+    let spans = || lo.iter().zip(hi.iter()).map(|(lo, hi)| *lo..*hi);
+    let rows: usize = spans().map(|span| span.len()).sum();
+    let positions = |lease| budget.lease(rows as u64 * 4, lease);
+    let build_positions = Buffer::host(spans().flatten().collect(), positions("output pairs")?);
+    let of_probe = spans().enumerate();
+    let of_probe = of_probe.flat_map(|(at, span)| std::iter::repeat_n(at as u32, span.len()));
+    let probe_positions = Buffer::host(of_probe.collect(), positions("output pairs")?);
+    let gathered = |column: &Column, positions| gather(budget, column, positions);
+    Ok(Joined {
+        rows,
+        build: build
+            .transformed
+            .iter()
+            .map(|column| gathered(column, &build_positions))
+            .collect::<Result<_>>()?,
+        probe: payload
+            .iter()
+            .map(|column| {
+                let transformed = gather(budget, column, &searching.rows)?;
+                gathered(&transformed, &probe_positions)
+            })
+            .collect::<Result<_>>()?,
+    })
+}

@@ -1,0 +1,153 @@
+//! [`AtOnce`]: an inner equi-join whose pairs are put together in the pass that finds them, on devices that can.
+
+use std::sync::Arc;
+
+use datafusion::common::JoinType;
+
+use super::metrics::DeviceMetrics;
+use crate::column::DeviceBatch;
+use crate::device::{Column, Device, EquiBuild};
+use crate::error::{BowtieError, Result};
+use crate::spec::{EquiStrategy, JoinSpec, Output, Side, Strategy};
+
+/// What is joined, and what comes out.
+#[derive(Debug)]
+pub(super) struct AtOnce {
+    strategy: Option<EquiStrategy>,
+    /// Columns of each side that come out, each once.
+    build: Vec<usize>,
+    probe: Vec<usize>,
+    /// For each column that comes out, where it is among those.
+    output: Vec<Place>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    Build(usize),
+    Probe(usize),
+}
+
+/// A resident side as it was prepared for further probes.
+#[derive(Debug, Clone, Default)]
+pub(super) enum Prepared {
+    #[default]
+    NotYet,
+    For(Arc<EquiBuild>),
+    /// Its pairs are found first, and put together piece by piece.
+    Not,
+}
+
+impl AtOnce {
+    /// `None` for a join that needs more than equal keys, or more of its pairs than their columns.
+    pub(super) fn of(spec: &JoinSpec) -> Option<Self> {
+        let Strategy::Equi(strategy) = spec.theta.strategy else {
+            return None;
+        };
+        let plain = spec.kind == JoinType::Inner
+            && spec.whole_filter.is_empty()
+            && spec.residual.is_empty()
+            && spec.program.is_none()
+            && spec.fetch.is_none();
+        if !plain {
+            return None;
+        }
+        let mut at_once = Self {
+            strategy,
+            build: vec![],
+            probe: vec![],
+            output: vec![],
+        };
+        for column in &spec.output {
+            let Output::Column(side, column) = column else {
+                return None;
+            };
+            let place = match *side == spec.theta.sorted {
+                true => Place::Build(place_in(&mut at_once.build, *column)),
+                false => Place::Probe(place_in(&mut at_once.probe, *column)),
+            };
+            at_once.output.push(place);
+        }
+        Some(at_once)
+    }
+
+    /// All pairs of two resident sides; `None` where they are found first.
+    pub(super) fn join(
+        &self,
+        device: &dyn Device,
+        metrics: &DeviceMetrics,
+        spec: &JoinSpec,
+        prepared: &mut Prepared,
+        build: &DeviceBatch,
+        probe: &DeviceBatch,
+    ) -> Result<Option<DeviceBatch>> {
+        let side = spec.theta.sorted;
+        let of_build = columns(build, &self.build)?;
+        if let Prepared::NotYet = prepared {
+            let keys = columns(build, &keys_of(spec, side))?;
+            let made = device.equi_build(
+                &keys,
+                spec.theta.null_equal(),
+                self.strategy,
+                &of_build,
+                spec.theta.materialization,
+            );
+            *prepared = match or_no_room(made)? {
+                Some(made) => {
+                    metrics.indexed_by(made.strategy());
+                    Prepared::For(Arc::new(made))
+                }
+                None => Prepared::Not,
+            };
+        }
+        let Prepared::For(made) = prepared else {
+            return Ok(None);
+        };
+        let keys = columns(probe, &keys_of(spec, side.other()))?;
+        let of_probe = columns(probe, &self.probe)?;
+        let joined = or_no_room(device.equi_join(made, &of_build, &keys, &of_probe))?;
+        let Some(joined) = joined else {
+            *prepared = Prepared::Not;
+            return Ok(None);
+        };
+        let of_build: Vec<Arc<Column>> = joined.build.into_iter().map(Arc::new).collect();
+        let of_probe: Vec<Arc<Column>> = joined.probe.into_iter().map(Arc::new).collect();
+        let output = self.output.iter().map(|place| match place {
+            Place::Build(at) => Some(Arc::clone(&of_build[*at])),
+            Place::Probe(at) => Some(Arc::clone(&of_probe[*at])),
+        });
+        Ok(Some(DeviceBatch::new(joined.rows, output.collect())))
+    }
+}
+
+fn place_in(columns: &mut Vec<usize>, column: usize) -> usize {
+    let known = columns.iter().position(|known| *known == column);
+    known.unwrap_or_else(|| {
+        columns.push(column);
+        columns.len() - 1
+    })
+}
+
+fn keys_of(spec: &JoinSpec, side: Side) -> Vec<usize> {
+    let pairs = spec.theta.equalities.iter();
+    pairs
+        .map(|(left, right)| match side {
+            Side::Left => *left,
+            Side::Right => *right,
+        })
+        .collect()
+}
+
+fn columns<'a>(batch: &'a DeviceBatch, which: &[usize]) -> Result<Vec<&'a Column>> {
+    which
+        .iter()
+        .map(|column| batch.column(*column).map(AsRef::as_ref))
+        .collect()
+}
+
+/// Nothing, where a lease was refused: piece by piece less memory will do.
+fn or_no_room<T>(made: Result<Option<T>>) -> Result<Option<T>> {
+    match made {
+        Err(BowtieError::OutOfDeviceMemory { .. }) => Ok(None),
+        made => made,
+    }
+}

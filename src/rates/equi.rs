@@ -1,0 +1,231 @@
+//! Equi-joins.
+
+use std::sync::Arc;
+
+use rayon::prelude::*;
+
+use super::{Rate, fraction, numbers, permuted, scattered, timed, zipf_rank};
+use crate::device::open::Devices;
+use crate::device::{Column, Device, Joined};
+use crate::error::{BowtieError, Result};
+use crate::options::{DeviceChoice, JoinStrategy, MaterializationChoice};
+
+/// An equi-join of \[W\]'s sweeps (section 5): unique build keys in random order, of which a share is looked for.
+#[derive(Debug, Clone, Copy)]
+pub struct EquiCase {
+    /// Rows of the build side, a power of two.
+    pub build_rows: usize,
+    /// Rows of the probe side.
+    pub probe_rows: usize,
+    /// Payload columns of the build side.
+    pub build_columns: usize,
+    /// Payload columns of the probe side.
+    pub probe_columns: usize,
+    /// Bytes of a key: 4 or 8.
+    pub key_bytes: usize,
+    /// Bytes of a payload value: 4 or 8.
+    pub payload_bytes: usize,
+    /// The share of probe rows with a partner.
+    pub match_ratio: f64,
+    /// The exponent of the probe keys' frequencies; 0: all alike.
+    pub zipf: f64,
+    /// Build rows of each key.
+    pub duplicates: usize,
+}
+
+/// Columns on a device, to be joined again and again.
+#[derive(Debug)]
+pub struct EquiSides {
+    case: EquiCase,
+    device: Arc<dyn Device>,
+    build: Vec<Arc<Column>>,
+    probe: Vec<Arc<Column>>,
+    expected: usize,
+}
+
+impl EquiCase {
+    fn build_key(&self, i: u64) -> u64 {
+        permuted(i, self.build_rows as u64) / self.duplicates.max(1) as u64
+    }
+
+    fn probe_key(&self, i: u64) -> u64 {
+        let keys = (self.build_rows / self.duplicates.max(1)) as u64;
+        if fraction(i ^ 0x5555_5555) >= self.match_ratio {
+            return keys + scattered(i) % keys;
+        }
+        match self.zipf {
+            0.0 => scattered(i) % keys,
+            // Frequent keys lie anywhere.
+            zipf => permuted(zipf_rank(i, keys, zipf), keys),
+        }
+    }
+
+    /// Rows of both sides.
+    pub fn input_rows(&self) -> usize {
+        self.build_rows + self.probe_rows
+    }
+
+    /// Bytes that must be read, and written for so many pairs: each input and output value once.
+    pub fn least_bytes(&self, pairs: usize) -> usize {
+        let (key, value) = (self.key_bytes, self.payload_bytes);
+        self.build_rows * (key + self.build_columns * value)
+            + self.probe_rows * (key + self.probe_columns * value)
+            + pairs * (key + (self.build_columns + self.probe_columns) * value)
+    }
+}
+
+impl EquiSides {
+    /// Makes the case's columns, and sends them to a device, as `bowtie.device` names it.
+    ///
+    /// # Errors
+    /// When there is no such device, or no room on it.
+    pub fn new(device: &str, case: EquiCase) -> datafusion::error::Result<Self> {
+        let device = Devices::default().open(device.parse::<DeviceChoice>()?, None)?;
+        let side = |rows: usize, columns: usize, key: &(dyn Fn(u64) -> u64 + Sync)| {
+            let keys = numbers(rows, case.key_bytes, key);
+            let values = (0..columns).map(|c| {
+                numbers(rows, case.payload_bytes, |i| {
+                    scattered(i ^ (c as u64) << 40)
+                })
+            });
+            std::iter::once(keys)
+                .chain(values)
+                .map(|column| device.upload(std::slice::from_ref(&column)))
+                .collect::<Result<Vec<_>>>()
+        };
+        let matched =
+            |i: usize| case.probe_key(i as u64) < (case.build_rows / case.duplicates.max(1)) as u64;
+        let matched = (0..case.probe_rows)
+            .into_par_iter()
+            .filter(|i| matched(*i))
+            .count();
+        Ok(Self {
+            build: side(case.build_rows, case.build_columns, &|i| case.build_key(i))?,
+            probe: side(case.probe_rows, case.probe_columns, &|i| case.probe_key(i))?,
+            expected: matched * case.duplicates.max(1),
+            case,
+            device,
+        })
+    }
+
+    /// Joins so many times by a strategy and a way of materialisation, as the options name them.
+    ///
+    /// # Errors
+    /// When there are no such ways, no room, or another number of pairs than there must be.
+    pub fn measure(
+        &self,
+        strategy: &str,
+        materialization: &str,
+        runs: usize,
+    ) -> datafusion::error::Result<Rate> {
+        let strategy = strategy.parse::<JoinStrategy>()?;
+        let materialization = materialization.parse::<MaterializationChoice>()?;
+        let (ms, strategy) = timed(self.device.as_ref(), runs, || {
+            let (joined, by) = self.join(strategy, materialization)?;
+            match joined == self.expected {
+                true => Ok(by),
+                false => Err(BowtieError::Internal(format!(
+                    "{by} made {joined} pairs, not {}: {:?}",
+                    self.expected, self.case
+                ))),
+            }
+        })?;
+        Ok(Rate {
+            ms,
+            rows: self.expected,
+            strategy,
+        })
+    }
+
+    /// The number of pairs, and by which strategy they were found.
+    fn join(
+        &self,
+        strategy: JoinStrategy,
+        materialization: MaterializationChoice,
+    ) -> Result<(usize, String)> {
+        let device = self.device.as_ref();
+        let build: Vec<&Column> = self.build.iter().map(AsRef::as_ref).collect();
+        let probe: Vec<&Column> = self.probe.iter().map(AsRef::as_ref).collect();
+        let (keys, of_build) = build.split_at(1);
+        let made = device.equi_build(keys, false, strategy.0, of_build, materialization.0)?;
+        if let Some(made) = made
+            && let Some(Joined { rows, .. }) =
+                device.equi_join(&made, of_build, &probe[..1], &probe)?
+        {
+            return Ok((rows, made.strategy().to_string()));
+        }
+        self.join_by_ranges(strategy, &build, &probe)
+    }
+
+    /// Ranges first, and columns by row numbers.
+    fn join_by_ranges(
+        &self,
+        strategy: JoinStrategy,
+        build: &[&Column],
+        probe: &[&Column],
+    ) -> Result<(usize, String)> {
+        let device = self.device.as_ref();
+        let index = device.equi_index(&build[..1], false, strategy.0)?;
+        let (searching, ranges) = device.equi_search(&index, &probe[..1])?;
+        let matches = crate::device::Matches {
+            sorted: &index.sorted,
+            searching: &searching,
+            ranges: &ranges,
+            tests: &[],
+            program: None,
+        };
+        let offsets = device.scan(&device.count_matches(matches, false)?)?;
+        let total = device.total(&offsets)? as usize;
+        let pairs = device.expand(matches, &offsets, 0, total)?;
+        for column in &build[1..] {
+            device.gather(column, &pairs.sorted)?;
+        }
+        for column in probe {
+            device.gather(column, &pairs.searching)?;
+        }
+        Ok((total, index.strategy.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_way_makes_the_pairs() {
+        let case = EquiCase {
+            build_rows: 1 << 10,
+            probe_rows: 3_000,
+            build_columns: 2,
+            probe_columns: 1,
+            key_bytes: 4,
+            payload_bytes: 8,
+            match_ratio: 0.4,
+            zipf: 0.0,
+            duplicates: 1,
+        };
+        for case in [
+            case,
+            EquiCase {
+                zipf: 1.5,
+                key_bytes: 8,
+                ..case
+            },
+            EquiCase {
+                duplicates: 4,
+                zipf: 0.5,
+                match_ratio: 1.0,
+                ..case
+            },
+        ] {
+            let sides = EquiSides::new("host", case).unwrap();
+            for strategy in ["auto", "direct", "hash", "partitioned_hash", "sort_merge"] {
+                for materialization in ["gfur", "gftr"] {
+                    let rate = sides.measure(strategy, materialization, 1).unwrap();
+                    assert!(strategy == "auto" || rate.strategy == strategy);
+                    assert!(rate.rows > 0 && rate.rows < case.probe_rows * 5);
+                }
+            }
+        }
+    }
+}

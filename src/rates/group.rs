@@ -1,0 +1,132 @@
+//! Grouped aggregation.
+
+use std::sync::Arc;
+
+use super::{Rate, numbers, permuted, scattered, timed, zipf_rank};
+use crate::device::open::Devices;
+use crate::device::{Column, Device};
+use crate::error::BowtieError;
+use crate::options::{DeviceChoice, GroupStrategy};
+use crate::spec::Fold;
+
+/// Sums by a key, as in \[W\]'s sweeps (section 5.2).
+#[derive(Debug, Clone, Copy)]
+pub struct GroupCase {
+    /// Rows.
+    pub rows: usize,
+    /// Keys, a power of two.
+    pub groups: usize,
+    /// Bytes of a key: 4 or 8.
+    pub key_bytes: usize,
+    /// Columns of 8 bytes that are summed.
+    pub sums: usize,
+    /// The exponent of the keys' frequencies; 0: all alike.
+    pub zipf: f64,
+    /// Whether keys are the numbers from 0 on, or lie apart.
+    pub dense: bool,
+}
+
+impl GroupCase {
+    fn key(&self, i: u64) -> u64 {
+        let groups = self.groups as u64;
+        let key = match self.zipf {
+            0.0 => scattered(i) % groups,
+            zipf => permuted(zipf_rank(i, groups, zipf), groups),
+        };
+        match self.dense {
+            true => key,
+            // An odd factor is a permutation of the words.
+            false => key.wrapping_mul(0x9E37_79B9_7F4A_7C15),
+        }
+    }
+
+    /// Bytes that must be read, and written for each group: each input and output value once.
+    pub fn least_bytes(&self, groups: usize) -> usize {
+        (self.rows + groups) * (self.key_bytes + 8 * self.sums)
+    }
+}
+
+/// Rows on a device, to be grouped again and again.
+#[derive(Debug)]
+pub struct GroupRows {
+    case: GroupCase,
+    device: Arc<dyn Device>,
+    keys: Arc<Column>,
+    values: Vec<Arc<Column>>,
+}
+
+impl GroupRows {
+    /// Makes the case's columns, and sends them to a device, as `bowtie.device` names it.
+    ///
+    /// # Errors
+    /// When there is no such device, or no room on it.
+    pub fn new(device: &str, case: GroupCase) -> datafusion::error::Result<Self> {
+        let device = Devices::default().open(device.parse::<DeviceChoice>()?, None)?;
+        let keys = numbers(case.rows, case.key_bytes, |i| case.key(i));
+        let keys = device.upload(&[keys])?;
+        let values = (0..case.sums)
+            .map(|c| device.upload(&[numbers(case.rows, 8, |i| scattered(i ^ (c as u64) << 40))]))
+            .collect::<Result<_, BowtieError>>()?;
+        Ok(Self {
+            case,
+            device,
+            keys,
+            values,
+        })
+    }
+
+    /// Groups so many times by a strategy, as the option names it. Group keys are gathered too.
+    ///
+    /// # Errors
+    /// When there is no such strategy, or no room; or when there are more groups than keys.
+    pub fn measure(&self, strategy: &str, runs: usize) -> datafusion::error::Result<Rate> {
+        let strategy = strategy.parse::<GroupStrategy>()?;
+        let device = self.device.as_ref();
+        let folds: Vec<(Fold, Option<&Column>)> = self
+            .values
+            .iter()
+            .map(|column| (Fold::Sum, Some(column.as_ref())))
+            .collect();
+        let (ms, (rows, strategy)) = timed(device, runs, || {
+            let made = device.aggregate(self.case.rows, &[&self.keys], &folds, strategy.0)?;
+            let keys = device.gather(&self.keys, &made.firsts)?;
+            match keys.rows() <= self.case.groups {
+                true => Ok((
+                    keys.rows(),
+                    made.strategy.map_or("", |s| s.name()).to_string(),
+                )),
+                false => Err(BowtieError::Internal(format!(
+                    "{} groups of {:?}",
+                    keys.rows(),
+                    self.case
+                ))),
+            }
+        })?;
+        Ok(Rate { ms, rows, strategy })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_strategy_makes_the_groups() {
+        for (zipf, dense) in [(0.0, true), (0.0, false), (1.5, false)] {
+            let case = GroupCase {
+                rows: 20_000,
+                groups: 64,
+                key_bytes: 8,
+                sums: 2,
+                zipf,
+                dense,
+            };
+            let rows = GroupRows::new("host", case).unwrap();
+            let strategies = crate::spec::GroupStrategy::ALL.map(|s| s.name());
+            for strategy in ["auto"].into_iter().chain(strategies) {
+                let rate = rows.measure(strategy, 1).unwrap();
+                assert!(rate.rows == 64 || zipf > 0.0 && rate.rows > 8, "{rate:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Rates of the device's primitives on data that lies there already, for the benches: what is left of a query's time when
+//! nothing crosses the border. Not part of the public interface.
+
+mod equi;
+mod group;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use arrow::array::{ArrayRef, Int32Array, Int64Array};
+use rayon::prelude::*;
+
+pub use equi::{EquiCase, EquiSides};
+pub use group::{GroupCase, GroupRows};
+
+use crate::device::Device;
+use crate::error::Result;
+
+/// What was measured.
+#[derive(Debug, Clone)]
+pub struct Rate {
+    /// Median milliseconds.
+    pub ms: f64,
+    /// Rows that came out.
+    pub rows: usize,
+    /// What the device took where it was free to choose.
+    pub strategy: String,
+}
+
+/// The median milliseconds of so many runs of `run`, and what the last one returned. One run before them loads kernels and fills the
+/// device's pool of memory.
+fn timed<T>(
+    device: &dyn Device,
+    runs: usize,
+    mut run: impl FnMut() -> Result<T>,
+) -> Result<(f64, T)> {
+    let settle = || device.read(&device.sequence(0, 1)?);
+    let mut last = run()?;
+    settle()?;
+    let mut times = vec![];
+    for _ in 0..runs.max(1) {
+        let begun = Instant::now();
+        last = run()?;
+        settle()?;
+        times.push(begun.elapsed());
+    }
+    times.sort();
+    Ok((times[times.len() / 2].as_secs_f64() * 1e3, last))
+}
+
+/// A word that looks random, the same for the same number.
+fn scattered(i: u64) -> u64 {
+    let word = (i + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let word = (word ^ (word >> 31)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    word ^ (word >> 29)
+}
+
+/// A number from 0 to below 1.
+fn fraction(i: u64) -> f64 {
+    (scattered(i) >> 11) as f64 / (1u64 << 53) as f64
+}
+
+/// A permutation of `0 .. rows`, a power of two.
+fn permuted(i: u64, rows: u64) -> u64 {
+    i.wrapping_mul(0x9E37_79B1).wrapping_add(12_345) & (rows - 1)
+}
+
+/// One of `0 .. values`, the first ones more often, by Zipf's distribution: the rank whose cumulated frequency a random number is, of
+/// a continuous distribution.
+fn zipf_rank(i: u64, values: u64, exponent: f64) -> u64 {
+    let (n, u) = (values as f64, fraction(i));
+    let rank = match (exponent - 1.0).abs() < 1e-9 {
+        true => n.powf(u),
+        false => {
+            let power = 1.0 - exponent;
+            (1.0 + u * (n.powf(power) - 1.0)).powf(1.0 / power)
+        }
+    };
+    (rank as u64).clamp(1, values) - 1
+}
+
+/// Integers of 4 or 8 bytes.
+fn numbers(rows: usize, bytes: usize, of: impl Fn(u64) -> u64 + Sync) -> ArrayRef {
+    let rows = (0..rows as u64).into_par_iter();
+    match bytes {
+        4 => Arc::new(Int32Array::from(
+            rows.map(|i| of(i) as i32).collect::<Vec<_>>(),
+        )),
+        _ => Arc::new(Int64Array::from(
+            rows.map(|i| of(i) as i64).collect::<Vec<_>>(),
+        )),
+    }
+}

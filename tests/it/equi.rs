@@ -1,0 +1,176 @@
+//! Equi-joins by every strategy and way of materialisation, beside DataFusion's.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Decimal128Array, Int32Array, Int64Array, RecordBatch, StringArray};
+use datafusion::prelude::SessionContext;
+
+use crate::answer::{check, forced, plan_of, shown, stock};
+use crate::differential::kinds::KINDS;
+use crate::domains::orderable_types;
+use crate::session::{Tuning, session, set};
+use crate::tables::{keyed_table, mixed_table, register};
+
+const STRATEGIES: [&str; 5] = ["auto", "direct", "hash", "partitioned_hash", "sort_merge"];
+const MATERIALIZATIONS: [&str; 3] = ["auto", "gfur", "gftr"];
+
+fn turn(ctx: &SessionContext, n: usize) -> String {
+    let strategy = STRATEGIES[n % STRATEGIES.len()];
+    let materialization = MATERIALIZATIONS[n % MATERIALIZATIONS.len()];
+    set(ctx, "bowtie.join_strategy", strategy);
+    set(ctx, "bowtie.materialization", materialization);
+    strategy.into()
+}
+
+/// Each strategy and way of materialisation × each join type, with and without residual, several keys, equal NULLs.
+#[tokio::test]
+async fn strategies_and_kinds() {
+    let ctx = session();
+    register(&ctx, "r", &mixed_table(60, 0.15, 5));
+    register(&ctx, "s", &mixed_table(45, 0.15, 6));
+    let conditions = [
+        "r.a = s.b",
+        "r.g = s.g AND r.a = s.a",
+        "r.t = s.t",
+        "r.c = s.c",
+        "r.a = s.a AND r.b + s.b > 9",
+        "r.a + 1 = s.b AND r.t <> s.t",
+        "r.a IS NOT DISTINCT FROM s.a",
+    ];
+    let mut n = 0;
+    for kind in KINDS {
+        for condition in conditions {
+            let sql = kind.sql("r", "s", &["id", "t", "c"], condition);
+            let stock = stock(&ctx, &sql).await.unwrap();
+            // Tunings have other periods than strategies.
+            for _ in 0..STRATEGIES.len() * MATERIALIZATIONS.len() {
+                turn(&ctx, n);
+                check(&ctx, &sql, &Tuning::nth(n / 7), &stock, &["BowtieJoinExec"]).await;
+                n += 1;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn key_types() {
+    let mut n = 0;
+    for data_type in orderable_types() {
+        let ctx = session();
+        for nulls in [0.0, 0.3] {
+            register(&ctx, "r", &keyed_table(&data_type, 31, nulls, 7));
+            register(&ctx, "s", &keyed_table(&data_type, 23, nulls, 8));
+            for condition in ["r.k = s.k", "r.k = s.k AND r.l = s.l"] {
+                let sql =
+                    format!("SELECT r.id AS i, s.id AS j, r.k, s.l FROM r JOIN s ON {condition}");
+                let Ok(stock) = stock(&ctx, &sql).await else {
+                    println!("skipped {data_type}: DataFusion refuses it");
+                    continue;
+                };
+                for _ in 0..STRATEGIES.len() {
+                    turn(&ctx, n);
+                    n += 1;
+                    let answer = forced(&ctx, &sql, &Tuning::PLAIN).await.unwrap();
+                    if !answer.plan.contains("BowtieJoinExec") {
+                        println!("skipped {data_type}: bowtie leaves equality on it to DataFusion");
+                        break;
+                    }
+                    crate::answer::same_rows(&stock, &answer).unwrap();
+                }
+            }
+        }
+    }
+}
+
+/// Tables of `rows`: a key of kind `which`, and columns of several widths.
+fn side(rows: i64, which: usize, matched: i64) -> RecordBatch {
+    let key = |i: i64| match which {
+        // Unique and scattered; four rows a key; all equal; one heavy key; all NULL.
+        0 => Some(i * 7_919 % rows * matched),
+        1 => Some(i % (rows / 4).max(1)),
+        2 => Some(3),
+        3 => Some(if i % 2 == 0 { 1 } else { i }),
+        _ => None,
+    };
+    let keys: Int32Array = (0..rows).map(|i| key(i).map(|k| k as i32)).collect();
+    let longs: Int64Array = (0..rows).map(|i| Some(i << 33)).collect();
+    let decimals: Decimal128Array = (0..rows).map(|i| Some(i128::from(i) << 50)).collect();
+    let some: Int32Array = (0..rows)
+        .map(|i| (i % 3 != 0).then_some(i as i32))
+        .collect();
+    let text: StringArray = (0..rows)
+        .map(|i| (i % 5 != 0).then(|| format!("{i}")))
+        .collect();
+    RecordBatch::try_from_iter([
+        ("k", Arc::new(keys) as ArrayRef),
+        ("x", Arc::new(longs)),
+        ("d", Arc::new(decimals)),
+        ("n", Arc::new(some)),
+        ("t", Arc::new(text)),
+    ])
+    .unwrap()
+}
+
+/// Skew, and more rows than a partition's table holds.
+#[tokio::test]
+async fn skew_and_size() {
+    let mut n = 0;
+    for (build, probe) in [
+        (0, 0),
+        (0, 1),
+        (0, 2),
+        (1, 0),
+        (3, 0),
+        (0, 3),
+        (4, 0),
+        (0, 4),
+        (1, 1),
+    ] {
+        let ctx = session();
+        register(&ctx, "r", &side(9_000, build, 1));
+        register(&ctx, "s", &side(12_000, probe, 2));
+        let sql = "SELECT r.k, r.x, r.d, r.n, r.t, s.k AS l, s.x AS y, s.d AS e, s.n AS o, s.t AS u FROM r JOIN s ON r.k = s.k";
+        let stock = stock(&ctx, sql).await.unwrap();
+        for _ in 0..STRATEGIES.len() * MATERIALIZATIONS.len() {
+            turn(&ctx, n);
+            n += 1;
+            let tuning = Tuning {
+                chunk_rows: ["auto", "5000"][n % 2],
+                ..Tuning::PLAIN
+            };
+            check(&ctx, sql, &tuning, &stock, &["BowtieJoinExec"]).await;
+        }
+    }
+}
+
+/// What is forced is shown, and used.
+#[tokio::test]
+async fn a_forced_strategy_is_shown_and_used() {
+    let ctx = session();
+    register(&ctx, "r", &mixed_table(60, 0.1, 5));
+    register(&ctx, "s", &mixed_table(45, 0.1, 6));
+    Tuning::PLAIN.apply(&ctx);
+    set(&ctx, "bowtie.offload", "force");
+    for strategy in &STRATEGIES[1..] {
+        set(&ctx, "bowtie.join_strategy", strategy);
+        let sql = "SELECT r.t FROM r JOIN s ON r.a = s.a";
+        let plan = shown(&plan_of(&ctx, sql).await.unwrap());
+        assert!(plan.contains(&format!("strategy={strategy}")), "{plan}");
+        let analyzed = crate::answer::answer(&ctx, &format!("EXPLAIN ANALYZE {sql}"))
+            .await
+            .unwrap();
+        let text = arrow::util::pretty::pretty_format_batches(&analyzed.batches)
+            .unwrap()
+            .to_string();
+        assert!(text.contains(&format!("indexed_{strategy}=")), "{text}");
+    }
+    let refused = ctx.sql("SET bowtie.join_strategy = 'nested_loop'").await;
+    let refused = match refused {
+        Ok(set) => set.collect().await.unwrap_err(),
+        Err(refused) => refused,
+    };
+    assert!(
+        refused.to_string().contains("use auto, direct"),
+        "{refused}"
+    );
+}
