@@ -225,3 +225,38 @@ async fn nodes_between_borders() {
         assert_eq!(plan.matches("BowtieUploadExec").count(), uploads, "{plan}");
     }
 }
+
+/// Joins and groups by each strategy hand on the same rows.
+#[tokio::test]
+async fn chains_by_each_strategy() {
+    let ctx = tables([70, 50, 60], 6).await;
+    for sql in [
+        QUERIES[1],
+        QUERIES[5],
+        QUERIES[10],
+        QUERIES[12],
+        QUERIES[20],
+        QUERIES[22],
+    ] {
+        let stock = stock(&ctx, sql).await.unwrap();
+        for (turn, (join, group)) in [
+            ("direct", "hash_shared"),
+            ("hash", "hash_global"),
+            ("partitioned_hash", "partition"),
+            ("sort_merge", "sort"),
+            ("auto", "sort_dict"),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            set(&ctx, "bowtie.join_strategy", join);
+            let tuning = Tuning {
+                group_strategy: group,
+                ..Tuning::nth(turn * 3)
+            };
+            let given = forced(&ctx, sql, &tuning).await.unwrap();
+            similar_rows(&stock, &given)
+                .unwrap_or_else(|difference| panic!("{sql}\n{join}, {tuning:?}\n{difference}"));
+        }
+    }
+}
