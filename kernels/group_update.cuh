@@ -132,9 +132,19 @@ __device__ __forceinline__ void update(const Accumulator& of, u32* words, u32 pl
             return each_place(
                 rows, [&](u32, u32 p) { atomicAdd(words + p, 1u); }, [&](u32, u32 group) { atomicAdd(out + group, 1ull); });
         case FIRST_ROW:
+            // Rows ascend, so but for the first ones of a group a look is enough; what it sees is never too low.
             return each_place(
-                rows, [&](u32 k, u32 p) { atomicMin(words + p, rows.row(k)); },
-                [&](u32 k, u32 group) { atomicMin(rows_out + group, rows.row(k)); });
+                rows,
+                [&](u32 k, u32 p) {
+                    if (words[p] > rows.row(k)) {
+                        atomicMin(words + p, rows.row(k));
+                    }
+                },
+                [&](u32 k, u32 group) {
+                    if (rows_out[group] > rows.row(k)) {
+                        atomicMin(rows_out + group, rows.row(k));
+                    }
+                });
         case LAST_ROW:
             return each_place(
                 rows, [&](u32 k, u32 p) { atomicMax(words + p, rows.row(k)); },
