@@ -100,6 +100,11 @@ pub(crate) trait Device: Debug + Send + Sync {
     /// [`BowtieError::Cancelled`]: crate::error::BowtieError::Cancelled
     fn attach(&self, budget: Arc<Budget>, cancelled: Arc<AtomicBool>) -> Result<Arc<dyn Device>>;
 
+    /// [`BowtieError::Cancelled`] when nobody waits for the work any more.
+    ///
+    /// [`BowtieError::Cancelled`]: crate::error::BowtieError::Cancelled
+    fn go_on(&self) -> Result<()>;
+
     /// Pairs of a tile that is tested pair by pair: what takes some tenths of a second, so that its output begins soon.
     fn tested_pairs(&self) -> u64;
 

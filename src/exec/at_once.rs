@@ -82,32 +82,39 @@ impl AtOnce {
     ) -> Result<Option<DeviceBatch>> {
         let side = spec.theta.sorted;
         let of_build = columns(build, &self.build)?;
-        if let Prepared::NotYet = prepared {
-            let keys = columns(build, &keys_of(spec, side))?;
-            let made = device.equi_build(
-                &keys,
-                spec.theta.null_equal(),
-                self.strategy,
-                &of_build,
-                spec.theta.materialization,
-            );
-            *prepared = match or_no_room(made)? {
+        let of_probe = columns(probe, &self.probe)?;
+        let keys = [side, side.other()].map(|side| keys_of(spec, side));
+        let build_keys = columns(build, &keys[0])?;
+        let probe_keys = columns(probe, &keys[1])?;
+        let prepare = |strategy| -> Result<Prepared> {
+            let (null_equal, how) = (spec.theta.null_equal(), spec.theta.materialization);
+            let made = device.equi_build(&build_keys, null_equal, strategy, &of_build, how);
+            Ok(match or_no_room(made)? {
                 Some(made) => {
                     metrics.indexed_by(made.strategy());
                     Prepared::For(Arc::new(made))
                 }
                 None => Prepared::Not,
-            };
-        }
-        let Prepared::For(made) = prepared else {
-            return Ok(None);
+            })
         };
-        let keys = columns(probe, &keys_of(spec, side.other()))?;
-        let of_probe = columns(probe, &self.probe)?;
-        let joined = or_no_room(device.equi_join(made, &of_build, &keys, &of_probe))?;
-        let Some(joined) = joined else {
-            *prepared = Prepared::Not;
-            return Ok(None);
+        if let Prepared::NotYet = prepared {
+            *prepared = prepare(self.strategy)?;
+        }
+        let joined = loop {
+            let Prepared::For(made) = prepared else {
+                return Ok(None);
+            };
+            let joined = device.equi_join(made, &of_build, &probe_keys, &of_probe);
+            if let Some(joined) = or_no_room(joined)? {
+                break joined;
+            }
+            // Several build rows have one key: sort-merge takes that as it comes.
+            *prepared = match self.strategy {
+                None if made.strategy() != EquiStrategy::SortMerge => {
+                    prepare(Some(EquiStrategy::SortMerge))?
+                }
+                _ => Prepared::Not,
+            };
         };
         let of_build: Vec<Arc<Column>> = joined.build.into_iter().map(Arc::new).collect();
         let of_probe: Vec<Arc<Column>> = joined.probe.into_iter().map(Arc::new).collect();

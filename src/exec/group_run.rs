@@ -208,6 +208,7 @@ impl GroupRun {
     }
 
     fn add_to_table(&mut self, mut partial: Partial) -> Result<()> {
+        self.device.go_on()?;
         for (aggregate, states) in self.spec.aggregates.iter().zip(&mut partial.states) {
             if !aggregate.distinct {
                 let of = std::mem::take(states);
@@ -326,12 +327,14 @@ impl GroupRun {
                 self.fold(&batch, set)?;
             }
         }
+        self.device.go_on()?;
         if self.partials.len() > 1 {
             self.merge()?;
         }
         for partial in self.partials.take() {
             self.add_to_table(partial)?;
         }
+        self.device.go_on()?;
         self.table.finish(&self.spec.schema)
     }
 }

@@ -9,6 +9,7 @@ use crate::device::open::Devices;
 use crate::device::{Column, Device, Joined};
 use crate::error::{BowtieError, Result};
 use crate::options::{DeviceChoice, JoinStrategy, MaterializationChoice};
+use crate::spec::EquiStrategy;
 
 /// An equi-join of \[W\]'s sweeps (section 5): unique build keys in random order, of which a share is looked for.
 #[derive(Debug, Clone, Copy)]
@@ -147,12 +148,19 @@ impl EquiSides {
         let build: Vec<&Column> = self.build.iter().map(AsRef::as_ref).collect();
         let probe: Vec<&Column> = self.probe.iter().map(AsRef::as_ref).collect();
         let (keys, of_build) = build.split_at(1);
-        let made = device.equi_build(keys, false, strategy.0, of_build, materialization.0)?;
-        if let Some(made) = made
-            && let Some(Joined { rows, .. }) =
-                device.equi_join(&made, of_build, &probe[..1], &probe)?
-        {
-            return Ok((rows, made.strategy().to_string()));
+        // As nodes do: where build rows share keys, by sort-merge if nobody says otherwise.
+        let ways = match strategy.0 {
+            None => vec![None, Some(EquiStrategy::SortMerge)],
+            named => vec![named],
+        };
+        for way in ways {
+            let made = device.equi_build(keys, false, way, of_build, materialization.0)?;
+            if let Some(made) = made
+                && let Some(Joined { rows, .. }) =
+                    device.equi_join(&made, of_build, &probe[..1], &probe)?
+            {
+                return Ok((rows, made.strategy().to_string()));
+            }
         }
         self.join_by_ranges(strategy, &build, &probe)
     }

@@ -169,6 +169,7 @@ impl CudaDevice {
         let build = Build {
             rows: keys.rows,
             width: keys.width,
+            numbered: matches!(keying, Keying::Groups(_)),
             cache_bytes: self.queue.gpu.cache_bytes,
         };
         let addresses = match build.may_be_direct(wanted) {
@@ -277,7 +278,7 @@ fn owned(words: Buffer<u32>) -> Result<Memory> {
 }
 
 /// What kernels found out (`kernels/equi_emit.cuh`).
-pub(super) const DUPLICATE_KEYS: u32 = 1;
+const DUPLICATE_KEYS: u32 = 1;
 
 impl Queue {
     fn no_ranges(self: &Arc<Self>) -> Result<Ranges> {

@@ -1,8 +1,16 @@
 //! Which strategy joins equal keys soonest on a GPU.
 //!
-//! \[W\] section 4.1 chooses by where the table lies. A look-up in a table that the L2 cache holds costs less than moving its row to a
-//! partition; in one that it does not hold it is a read at random, of which one H200 does 31 to 36 G/s, where partitioning both sides
-//! joins 43 G rows/s with a column each (docs/benchmarks.md).
+//! \[W\] section 4.1 chooses by where the table lies. With two columns a side and twice as many probe rows, in ms on an H200:
+//!
+//! | build rows | direct (of it: finding the least and greatest key) | hash | partitioned hash, GFTR |
+//! |---|---|---|---|
+//! | 2^20 | 0.47 (0.24) | 0.23 | 0.28 |
+//! | 2^21 | 0.54 | 0.36 | 0.39 |
+//! | 2^22 | 0.88 | 0.82 | 0.60 |
+//! | 2^23 | 1.67 | 1.97 | 0.97 |
+//! | 2^27 | 32 | 36 | 13.5 |
+//!
+//! So keys are addresses only where they are numbers of groups, whose least and greatest are known.
 
 use super::equi_keys::{Addresses, Width};
 use crate::spec::EquiStrategy;
@@ -12,6 +20,8 @@ use crate::spec::EquiStrategy;
 pub(super) struct Build {
     pub rows: usize,
     pub width: Width,
+    /// Whether keys are numbers of groups.
+    pub numbered: bool,
     /// Of the GPU's L2 cache.
     pub cache_bytes: u64,
 }
@@ -27,13 +37,13 @@ impl Build {
     pub(super) fn may_be_direct(&self, wanted: Option<EquiStrategy>) -> bool {
         match wanted {
             Some(strategy) => strategy == EquiStrategy::Direct,
-            None => self.fits_cache(self.rows as u64 * 4),
+            None => self.numbered && self.fits_cache(self.rows as u64 * 4),
         }
     }
 
-    /// Half of the cache is left to what streams through it.
+    /// A part of the cache is left to what streams through it.
     fn fits_cache(&self, bytes: u64) -> bool {
-        bytes <= self.cache_bytes / 2
+        bytes <= self.cache_bytes / 5 * 3
     }
 
     pub(super) fn has_room_for(&self, addresses: Addresses) -> bool {
@@ -51,6 +61,7 @@ pub(super) fn choose(
         return strategy;
     }
     let rows = build.rows as u64;
+    // Slots hold short keys whole; long ones are compared besides.
     let of_keys = match build.width {
         Width::Four => 0,
         Width::Eight => 8 * rows,
@@ -73,6 +84,7 @@ mod tests {
         let build = Build {
             rows,
             width,
+            numbered: count.is_some(),
             cache_bytes: 60 << 20,
         };
         let addresses = count.map(|count| Addresses { least: 7, count });
@@ -87,6 +99,7 @@ mod tests {
         assert_eq!(chosen(1_000_000, Width::Four, Some(3_000_000)), Direct);
         assert_eq!(chosen(1_000_000, Width::Four, None), Hash);
         assert_eq!(chosen(1_000_000, Width::Eight, None), Hash);
+        assert_eq!(chosen(1 << 21, Width::Four, None), Hash);
         assert_eq!(chosen(4_000_000, Width::Four, None), PartitionedHash);
         assert_eq!(chosen(1 << 27, Width::Four, Some(1 << 27)), PartitionedHash);
     }

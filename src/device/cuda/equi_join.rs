@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::CudaDevice;
-use super::equi::{DUPLICATE_KEYS, DirectTable, HashTable};
+use super::equi::{DirectTable, HashTable};
 use super::equi_keys::{EquiKeys, Keying, Width};
 use super::equi_part::{
     CAPACITY, Carried, Depth, Descriptor, JOIN_THREADS, MOST_BITS, Partitioned, SLOTS,
@@ -160,11 +160,7 @@ impl CudaDevice {
                 unique.then_some(Table::Hash(table))
             }
             EquiStrategy::PartitionedHash => {
-                let bits = match keys.width {
-                    // A bit for each key that there could be takes no less time for fewer rows.
-                    Width::Four if rows >= BITS_FROM => MOST_BITS,
-                    _ => partition_bits(rows),
-                };
+                let bits = partition_bits(rows);
                 let depth = Depth::Bits(bits);
                 match queue.partition_side(&keys, &ways, payload, depth)? {
                     None => None,
@@ -257,7 +253,8 @@ impl CudaDevice {
             }
             Table::SortMerge(_) => {}
         }
-        if queue.read_word32(&output.state, 2)? & DUPLICATE_KEYS != 0 {
+        // Build keys that are not unique: all pairs were not written.
+        if queue.read_word32(&output.state, 2)? != 0 {
             return Ok(None);
         }
         let rows = queue.read_word(&output.state, 0)? as usize;
@@ -344,9 +341,6 @@ impl CudaDevice {
             .collect()
     }
 }
-
-/// Build rows from which partitions are tables of bits for all keys that there could be (`equi_part_join_bits_u32`).
-const BITS_FROM: usize = 1 << 24;
 
 /// Pairs that sort-merge makes at once, at most.
 const MOST_PAIRS: usize = 1 << 30;
@@ -501,6 +495,7 @@ impl Queue {
         };
         let build_columns = self.descriptors(&of_side(&build.columns, &output.build))?;
         let probe_columns = self.descriptors(&of_side(&probe.columns, &output.probe))?;
+        // Tables of a bit for each key that there could be: these take as long whatever the rows, and pay for full partitions.
         let by_bits = build.width == Width::Four && bits == MOST_BITS;
         let (kernel, cells, fixed) = match (build.width, by_bits) {
             (_, true) => {

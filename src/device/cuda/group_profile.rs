@@ -17,6 +17,8 @@ pub(super) struct Profile {
     pub(super) groups: usize,
     /// The share of the rows that the largest has.
     pub(super) largest: f64,
+    /// The share of the rows whose groups the sample did not see (Good 1953).
+    pub(super) unseen: f64,
     /// Groups to make room for at first.
     pub(super) limit: usize,
 }
@@ -30,6 +32,7 @@ impl Profile {
         Self {
             groups: rows.min(GUESS),
             largest: 0.0,
+            unseen: 0.0,
             limit: rows,
         }
     }
@@ -50,6 +53,7 @@ impl Profile {
         Self {
             groups,
             largest: f64::from(greatest) / samples as f64,
+            unseen: once / samples as f64,
             limit: 2 * groups + GUESS,
         }
     }

@@ -120,6 +120,7 @@ impl Ways<'_> {
         Seen {
             groups: profile.groups,
             largest: profile.largest,
+            unseen: profile.unseen,
             range,
             places: Places::most(words, self.shared_bytes()),
             slots: match self.word(keys) {

@@ -138,13 +138,6 @@ impl CudaDevice {
             cancelled: Arc::default(),
         })
     }
-
-    fn check_cancelled(&self) -> Result<()> {
-        match self.cancelled.load(Ordering::Relaxed) {
-            true => Err(BowtieError::Cancelled),
-            false => Ok(()),
-        }
-    }
 }
 
 impl Device for CudaDevice {
@@ -163,6 +156,13 @@ impl Device for CudaDevice {
             twin: self.twin.cancelled_by(Arc::clone(&cancelled)),
             cancelled,
         }))
+    }
+
+    fn go_on(&self) -> Result<()> {
+        match self.cancelled.load(Ordering::Relaxed) {
+            true => Err(BowtieError::Cancelled),
+            false => Ok(()),
+        }
     }
 
     fn tested_pairs(&self) -> u64 {
@@ -184,7 +184,7 @@ impl Device for CudaDevice {
     ) -> Result<()> {
         for piece in 0..pieces {
             each(piece)?;
-            self.check_cancelled()?;
+            self.go_on()?;
         }
         Ok(())
     }
@@ -271,7 +271,7 @@ impl Device for CudaDevice {
     }
 
     fn map(&self, rows: usize, program: &RowProgram, columns: &[&Column]) -> Result<Vec<Column>> {
-        self.check_cancelled()?;
+        self.go_on()?;
         self.map_rows(rows, program, columns)
     }
 
@@ -342,7 +342,7 @@ impl Device for CudaDevice {
         keys: &[&Column],
         payload: &[&Column],
     ) -> Result<Option<Joined>> {
-        self.check_cancelled()?;
+        self.go_on()?;
         self.join_at_once(build.on_cuda()?, build_payload, keys, payload)
     }
 
@@ -373,8 +373,8 @@ impl Device for CudaDevice {
     }
 
     fn count_matches(&self, matches: Matches<'_>, exists_only: bool) -> Result<Buffer<u32>> {
-        self.check_cancelled()?;
-        let go_on = || self.check_cancelled();
+        self.go_on()?;
+        let go_on = || self.go_on();
         if let Some(program) = &matches.program {
             let counted = self
                 .queue
@@ -415,9 +415,7 @@ impl Device for CudaDevice {
         if let Some(program) = &matches.program {
             let pairs = self
                 .queue
-                .program_expand(matches, program, offsets, from, len, &|| {
-                    self.check_cancelled()
-                })?;
+                .program_expand(matches, program, offsets, from, len, &|| self.go_on())?;
             return match pairs {
                 Some(pairs) => Ok(pairs),
                 None => self.expand_on_twin(matches, offsets, from, len),
@@ -434,7 +432,7 @@ impl Device for CudaDevice {
             ),
             false => match self
                 .queue
-                .zones_expand(matches, offsets, from, len, &|| self.check_cancelled())?
+                .zones_expand(matches, offsets, from, len, &|| self.go_on())?
             {
                 Some(pairs) => Ok(pairs),
                 None => self.expand_on_twin(matches, offsets, from, len),
@@ -588,7 +586,7 @@ impl Device for CudaDevice {
         folds: &[(Fold, Option<&Column>)],
         strategy: Option<GroupStrategy>,
     ) -> Result<Aggregated> {
-        self.check_cancelled()?;
+        self.go_on()?;
         if rows > 0
             && let Some(aggregated) = self.aggregate_here(rows, keys, folds, strategy)?
         {

@@ -104,6 +104,13 @@ impl Device for HostDevice {
         }))
     }
 
+    fn go_on(&self) -> Result<()> {
+        match self.cancelled.load(Ordering::Relaxed) {
+            true => Err(BowtieError::Cancelled),
+            false => Ok(()),
+        }
+    }
+
     fn tested_pairs(&self) -> u64 {
         1 << 26
     }
@@ -124,10 +131,7 @@ impl Device for HostDevice {
     ) -> Result<()> {
         self.pool
             .install(|| (0..pieces).into_par_iter().try_for_each(each))?;
-        match self.cancelled.load(Ordering::Relaxed) {
-            true => Err(BowtieError::Cancelled),
-            false => Ok(()),
-        }
+        self.go_on()
     }
 
     fn streamed_rows(&self) -> u64 {
@@ -198,10 +202,7 @@ impl Device for HostDevice {
     }
 
     fn map(&self, rows: usize, program: &RowProgram, columns: &[&Column]) -> Result<Vec<Column>> {
-        let go_on = || match self.cancelled.load(Ordering::Relaxed) {
-            true => Err(BowtieError::Cancelled),
-            false => Ok(()),
-        };
+        let go_on = || self.go_on();
         self.pool
             .install(|| map::map(&self.budget, rows, program, columns, &go_on))
     }
@@ -434,10 +435,7 @@ impl Device for HostDevice {
         folds: &[(Fold, Option<&Column>)],
         strategy: Option<GroupStrategy>,
     ) -> Result<Aggregated> {
-        let go_on = || match self.cancelled.load(Ordering::Relaxed) {
-            true => Err(BowtieError::Cancelled),
-            false => Ok(()),
-        };
+        let go_on = || self.go_on();
         self.pool.install(|| {
             group_strategies::aggregate(&self.budget, rows, keys, folds, strategy, &go_on)
         })
