@@ -86,24 +86,3 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
 
 HEADS(u32, u32)
 HEADS(u64, u64)
-
-// Which candidate pairs have equal tuples: word j of row i is words[j * rows + i]. Fingerprints of wide keys are only candidates.
-// Bound: 8 bytes a pair, and a word of each side at random for each word until two differ. Launch: blocks of 256, a block takes
-// 1024 pairs. Bits past the end are 0.
-extern "C" __global__ void __launch_bounds__(BLOCK)
-    equi_verify_words(const u32* __restrict__ build_rows, const u32* __restrict__ probe_rows, u32 pairs,
-                      const u64* __restrict__ build_words, u32 build_n, const u64* __restrict__ probe_words, u32 probe_n,
-                      u32 width, u32* __restrict__ equal_bits) {
-    each_word(
-        pairs,
-        [=](u32 i) {
-            const u32 build = build_rows[i];
-            const u32 probe = probe_rows[i];
-            bool equal = true;
-            for (u32 j = 0; j < width && equal; j++) {
-                equal = build_words[u64(j) * build_n + build] == probe_words[u64(j) * probe_n + probe];
-            }
-            return equal;
-        },
-        [=](u32 w, u32 word) { equal_bits[w] = word; });
-}

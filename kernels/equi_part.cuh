@@ -42,15 +42,6 @@ PART_HISTOGRAM(u64, u64)
 PART_PASS(u32, u32)
 PART_PASS(u64, u64)
 
-// Keys in place of mixed keys; `keys` may be `mixed`. Bound: a key read and written. Blocks of 256, a block takes 1024 rows.
-#define UNMIX(name, Key)                                                                                           \
-    extern "C" __global__ void __launch_bounds__(BLOCK) equi_unmix_##name(const Key* mixed, Key* keys, u32 n) {    \
-        each_row(n, [=](u32 i) { return mixed[i]; }, [=](u32 i, Key key) { keys[i] = unmix(key); });               \
-    }
-
-UNMIX(u32, u32)
-UNMIX(u64, u64)
-
 // starts[p] = how many rows are in partitions below p, for p in 0..=2^bits, by the highest `bits` (1 to 24) of the mixed keys,
 // by which the rows are in order.
 // Bound: about log2(n) reads a partition that wait for one another. Launch: blocks of 256, a thread for each of the 2^bits + 1.

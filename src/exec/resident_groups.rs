@@ -7,6 +7,8 @@ use std::sync::Arc;
 use super::group_run::of_its_own;
 use super::group_table::Partial;
 use super::partials::{FEW_ROWS, of_states};
+use arrow::datatypes::DataType;
+
 use crate::column::DeviceBatch;
 use crate::device::{Column, Device};
 use crate::error::Result;
@@ -31,9 +33,12 @@ struct Groups {
 }
 
 /// Whether the states that the device folds are the results, so that there is nothing for DataFusion's accumulators to finish. Floats
-/// are theirs, as they add to zero, and compare in their own way.
+/// are theirs, as they add to zero, and compare in their own way; and a few groups' views would keep all of their chunks' bytes.
 pub(super) fn are_results(spec: &GroupSpec) -> bool {
-    let is_exact = |column: usize| !spec.input.data_type(column).is_floating();
+    let is_exact = |column: usize| {
+        let data_type = spec.input.data_type(column);
+        !data_type.is_floating() && !matches!(data_type, DataType::Utf8View | DataType::BinaryView)
+    };
     let one_set = match spec.sets.as_slice() {
         [set] => set.id.is_none() && !set.nulls.contains(&true),
         _ => false,

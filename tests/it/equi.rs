@@ -85,11 +85,12 @@ async fn key_types() {
 /// Tables of `rows`: a key of kind `which`, and columns of several widths.
 fn side(rows: i64, which: usize, matched: i64) -> RecordBatch {
     let key = |i: i64| match which {
-        // Unique and scattered; four rows a key; all equal; one heavy key; all NULL.
+        // Unique and scattered; four rows a key; all equal; one heavy key; all NULL; keys that no other kind has.
         0 => Some(i * 7_919 % rows * matched),
         1 => Some(i % (rows / 4).max(1)),
         2 => Some(3),
         3 => Some(if i % 2 == 0 { 1 } else { i }),
+        5 => Some(-1 - i),
         _ => None,
     };
     let keys: Int32Array = (0..rows).map(|i| key(i).map(|k| k as i32)).collect();
@@ -125,6 +126,8 @@ async fn skew_and_size() {
         (4, 0),
         (0, 4),
         (1, 1),
+        (1, 5),
+        (5, 2),
     ] {
         let ctx = session();
         register(&ctx, "r", &side(9_000, build, 1));

@@ -47,6 +47,9 @@ enum Finder {
     SortMerge(Partitioned),
 }
 
+/// The share of the budget that an array of addresses may take.
+const ROOM_SHARE: u64 = 8;
+
 /// A table of groups of rows, and where each group's rows begin.
 #[derive(Debug)]
 struct Grouped<T> {
@@ -171,6 +174,7 @@ impl CudaDevice {
             width: keys.width,
             numbered: matches!(keying, Keying::Groups(_)),
             cache_bytes: self.queue.gpu.cache_bytes,
+            room: self.queue.budget.limit() / ROOM_SHARE,
         };
         let addresses = match build.may_be_direct(wanted) {
             true => self.addresses(base, &keying)?,

@@ -24,6 +24,8 @@ pub(super) struct Build {
     pub numbered: bool,
     /// Of the GPU's L2 cache.
     pub cache_bytes: u64,
+    /// That an array of addresses may take.
+    pub room: u64,
 }
 
 /// Addresses for each row, at most, among which most are taken.
@@ -48,6 +50,7 @@ impl Build {
 
     pub(super) fn has_room_for(&self, addresses: Addresses) -> bool {
         addresses.count <= MOST_ADDRESSES.max(DENSE * self.rows as u64).min(1 << 31)
+            && 4 * addresses.count <= self.room
     }
 }
 
@@ -67,7 +70,11 @@ pub(super) fn choose(
         Width::Eight => 8 * rows,
     };
     match addresses {
-        Some(of) if of.count <= DENSE * rows.max(1 << 10) && build.fits_cache(4 * of.count) => {
+        Some(of)
+            if of.count <= DENSE * rows.max(1 << 10)
+                && build.has_room_for(of)
+                && build.fits_cache(4 * of.count) =>
+        {
             EquiStrategy::Direct
         }
         // Two slots of 8 bytes a row.
@@ -86,6 +93,7 @@ mod tests {
             width,
             numbered: count.is_some(),
             cache_bytes: 60 << 20,
+            room: 1 << 30,
         };
         let addresses = count.map(|count| Addresses { least: 7, count });
         choose(&build, addresses, None)

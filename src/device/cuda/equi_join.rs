@@ -342,8 +342,9 @@ impl CudaDevice {
     }
 }
 
-/// Pairs that sort-merge makes at once, at most.
+/// Pairs that sort-merge makes at once, at most, and for each row of the longer side.
 const MOST_PAIRS: usize = 1 << 30;
+const MOST_PAIRS_A_ROW: usize = 4;
 
 /// What an index's kernel reads of a side's columns.
 fn sources<'a>(ways: &Ways, payload: &[&'a Column]) -> Sources<'a> {
@@ -546,9 +547,26 @@ impl Queue {
         let counts = self.range_counts(&ranges, false)?;
         let offsets = self.scan_offsets(&counts)?;
         let rows = self.read_word(memory(&offsets)?, offsets.len() - 1)?;
-        let Some(rows) = usize::try_from(rows).ok().filter(|rows| *rows < MOST_PAIRS) else {
+        // Many times as many as came in had better leave piece by piece.
+        let most = MOST_PAIRS.min(MOST_PAIRS_A_ROW * build.rows.max(probe.rows));
+        let Some(rows) = usize::try_from(rows).ok().filter(|rows| *rows <= most) else {
             return Ok(None);
         };
+        if rows == 0 {
+            // Kernels that expand are given a pair at least.
+            let nothing = |side: &Partitioned| -> Result<Vec<Memory>> {
+                let columns = side.columns.iter();
+                columns.map(|_| self.alloc(0, "output columns")).collect()
+            };
+            let output = Output {
+                keys: None,
+                build: nothing(build)?,
+                probe: nothing(probe)?,
+                room: 0,
+                state: self.alloc(0, "output pairs")?,
+            };
+            return Ok(Some((output, 0)));
+        }
         let positions = |n| -> Result<Sorted> {
             Ok(Sorted {
                 rows: self.sequence(0, n)?,

@@ -98,7 +98,7 @@ mod tests {
         let Choice { strategy, direct } = choose(&Seen {
             groups,
             largest,
-            unseen: if groups > 20_000 { 0.2 } else { 0.0 },
+            unseen: if groups > 100_000 { 0.2 } else { 0.0 },
             range,
             places: 36_000,
             slots: 14_000,

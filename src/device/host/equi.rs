@@ -26,7 +26,7 @@ pub(crate) struct EquiTable {
     /// `None`: order keys are compared.
     groups: Option<Groups>,
     finder: Finder,
-    _lease: Lease,
+    _leases: (Lease, Option<Lease>),
 }
 
 /// Positions `begin .. end`.
@@ -76,8 +76,12 @@ const FEW_ADDRESSES: u64 = 1 << 10;
 /// Addresses at most when keys are to be addresses: those of wider keys are their group ids.
 const MOST_ADDRESSES: u64 = 1 << 26;
 
-/// Rough bytes of the structures for each row, for the lease.
-const ROW_BYTES: u64 = 48;
+/// Rows up to which one thread makes one table, when nobody says otherwise.
+const ONE_TABLE: usize = 1 << 18;
+
+/// Rough bytes of the structures for each row, for the lease: the row with its key, twice where it is moved to its partition, and a
+/// table's entry.
+const ROW_BYTES: u64 = 72;
 
 /// Rows that one task looks up.
 const TASK_ROWS: usize = 1 << 14;
@@ -142,6 +146,7 @@ pub(super) fn index(
     base: &[&Column],
     null_equal: bool,
     wanted: Option<EquiStrategy>,
+    go_on: &(dyn Fn() -> Result<()> + Sync),
 ) -> Result<EquiIndex> {
     let rows = base.first().map_or(0, |column| column.rows());
     check_chunk_rows(rows)?;
@@ -162,12 +167,24 @@ pub(super) fn index(
     let dense = addresses.is_some_and(|(_, span)| span <= DENSE * rows as u64 + FEW_ADDRESSES);
     let strategy = wanted.unwrap_or(match dense {
         true => EquiStrategy::Direct,
-        false => EquiStrategy::Hash,
+        false if rows <= ONE_TABLE => EquiStrategy::Hash,
+        // By several threads.
+        false => EquiStrategy::PartitionedHash,
     });
-    if strategy == EquiStrategy::Direct && addresses.is_some_and(|(_, span)| span > MOST_ADDRESSES)
-    {
-        keyed = by_ids()?.keyed();
-        addresses = address_span(&keyed);
+    go_on()?;
+    let mut of_addresses = None;
+    if strategy == EquiStrategy::Direct {
+        let lease = |span: u64| budget.lease(span.saturating_mul(8), "equi-join index");
+        let span = addresses.map_or(0, |(_, span)| span);
+        of_addresses = match span <= MOST_ADDRESSES {
+            true => lease(span).ok(),
+            false => None,
+        };
+        if of_addresses.is_none() {
+            keyed = by_ids()?.keyed();
+            addresses = address_span(&keyed);
+            of_addresses = Some(lease(addresses.map_or(0, |(_, span)| span))?);
+        }
     }
     let (order, finder) = match strategy {
         EquiStrategy::Direct => {
@@ -180,11 +197,12 @@ pub(super) fn index(
             (order, Finder::Hash(table))
         }
         EquiStrategy::PartitionedHash => {
-            let (order, partitions) = by_partition(&keyed);
+            let (order, partitions) = by_partition(&keyed, go_on)?;
             (order, Finder::Partitioned(partitions))
         }
         EquiStrategy::SortMerge => {
             sort_by_key(&mut keyed);
+            go_on()?;
             let keys = keyed.iter().map(|k| k.key).collect();
             (rows_of(&keyed), Finder::SortMerge(keys))
         }
@@ -199,7 +217,7 @@ pub(super) fn index(
         table: buffer::EquiTable::Host(EquiTable {
             groups,
             finder,
-            _lease: lease,
+            _leases: (lease, of_addresses),
         }),
     })
 }
@@ -257,7 +275,10 @@ fn by_hash(keyed: &[KeyedRow], first: u32) -> (Vec<u32>, HashMap<u64, Span>) {
     (order, table)
 }
 
-fn by_partition(keyed: &[KeyedRow]) -> (Vec<u32>, Partitions) {
+fn by_partition(
+    keyed: &[KeyedRow],
+    go_on: &(dyn Fn() -> Result<()> + Sync),
+) -> Result<(Vec<u32>, Partitions)> {
     let count = keyed.len().div_ceil(PARTITION_ROWS).next_power_of_two();
     let mut partitions = Partitions::new(count);
     let mut begins = vec![0usize; count + 1];
@@ -276,11 +297,14 @@ fn by_partition(keyed: &[KeyedRow]) -> (Vec<u32>, Partitions) {
     }
     let made: Vec<(Vec<u32>, HashMap<u64, Span>)> = (0..count)
         .into_par_iter()
-        .map(|p| by_hash(&parted[begins[p]..begins[p + 1]], begins[p] as u32))
-        .collect();
+        .map(|p| {
+            go_on()?;
+            Ok(by_hash(&parted[begins[p]..begins[p + 1]], begins[p] as u32))
+        })
+        .collect::<Result<_>>()?;
     let (orders, tables): (Vec<_>, Vec<_>) = made.into_iter().unzip();
     partitions.tables = tables;
-    (orders.concat(), partitions)
+    Ok((orders.concat(), partitions))
 }
 
 /// The range of each row of `columns` in the index.
@@ -288,6 +312,7 @@ pub(super) fn search(
     budget: &Arc<Budget>,
     index: &EquiIndex,
     columns: &[&Column],
+    go_on: &(dyn Fn() -> Result<()> + Sync),
 ) -> Result<(Sorted, Ranges)> {
     let rows = columns.first().map_or(0, |column| column.rows());
     let table = index.table.on_host();
@@ -299,32 +324,33 @@ pub(super) fn search(
             crate::error::BowtieError::Internal("key columns of different types".into())
         })?,
     };
-    let spans = |span_of: &(dyn Fn(u64) -> Option<Span> + Sync)| -> Vec<Span> {
+    let spans = |span_of: &(dyn Fn(u64) -> Option<Span> + Sync)| -> Result<Vec<Span>> {
         let tasks: Vec<usize> = (0..rows).step_by(TASK_ROWS).collect();
         let found: Vec<Vec<Span>> = tasks
             .into_par_iter()
             .map(|from| {
-                (from..rows.min(from + TASK_ROWS))
+                go_on()?;
+                Ok((from..rows.min(from + TASK_ROWS))
                     .map(|row| words.get(row).and_then(span_of).unwrap_or_default())
-                    .collect()
+                    .collect())
             })
-            .collect();
-        found.concat()
+            .collect::<Result<_>>()?;
+        Ok(found.concat())
     };
     let (order, spans) = match &table.finder {
         Finder::Direct { least, begins } => {
             let spans = spans(&|key| {
                 let address = usize::try_from(key.checked_sub(*least)?).ok()?;
                 Some((*begins.get(address)?, *begins.get(address + 1)?))
-            });
+            })?;
             (sequence(budget, 0, rows)?, spans)
         }
         Finder::Hash(table) => {
-            let spans = spans(&|key| table.get(&key).copied());
+            let spans = spans(&|key| table.get(&key).copied())?;
             (sequence(budget, 0, rows)?, spans)
         }
         Finder::Partitioned(partitions) => {
-            let spans = spans(&|key| partitions.tables[partitions.of(key)].get(&key).copied());
+            let spans = spans(&|key| partitions.tables[partitions.of(key)].get(&key).copied())?;
             (sequence(budget, 0, rows)?, spans)
         }
         Finder::SortMerge(keys) => {
@@ -385,8 +411,9 @@ mod tests {
     /// Each row's matches, ascending.
     fn matches(base: &Column, other: &Column, null_equal: bool, by: EquiStrategy) -> Vec<Vec<u32>> {
         let budget = Budget::new(u64::MAX);
-        let index = index(&budget, &[base], null_equal, Some(by)).unwrap();
-        let (searching, ranges) = search(&budget, &index, &[other]).unwrap();
+        let go_on = || Ok(());
+        let index = index(&budget, &[base], null_equal, Some(by), &go_on).unwrap();
+        let (searching, ranges) = search(&budget, &index, &[other], &go_on).unwrap();
         let mut found = vec![vec![]; other.rows()];
         for (at, row) in searching.rows.on_host().iter().enumerate() {
             let span = ranges.lo.on_host()[at] as usize..ranges.hi.on_host()[at] as usize;

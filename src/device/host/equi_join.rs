@@ -31,6 +31,9 @@ impl EquiBuild {
     }
 }
 
+/// Pairs that are made at once, at most: more are made piece by piece.
+const MOST_PAIRS: usize = 1 << 22;
+
 /// All pairs of a side whose rows in order are `searching`, each with its range in the index.
 pub(super) fn join(
     budget: &Arc<Budget>,
@@ -38,17 +41,22 @@ pub(super) fn join(
     searching: &Sorted,
     ranges: &Ranges,
     payload: &[&Column],
-) -> Result<Joined> {
+) -> Result<Option<Joined>> {
     let (lo, hi) = (ranges.lo.on_host(), ranges.hi.on_host());
     let spans = || lo.iter().zip(hi.iter()).map(|(lo, hi)| *lo..*hi);
     let rows: usize = spans().map(|span| span.len()).sum();
-    let positions = |lease| budget.lease(rows as u64 * 4, lease);
-    let build_positions = Buffer::host(spans().flatten().collect(), positions("output pairs")?);
-    let of_probe = spans().enumerate();
-    let of_probe = of_probe.flat_map(|(at, span)| std::iter::repeat_n(at as u32, span.len()));
-    let probe_positions = Buffer::host(of_probe.collect(), positions("output pairs")?);
+    if rows > MOST_PAIRS {
+        return Ok(None);
+    }
+    let positions = || budget.lease(rows as u64 * 4, "output pairs");
+    let (of_build, of_probe) = (positions()?, positions()?);
+    let build_positions = Buffer::host(spans().flatten().collect(), of_build);
+    let searching_positions = spans()
+        .enumerate()
+        .flat_map(|(at, span)| std::iter::repeat_n(at as u32, span.len()));
+    let probe_positions = Buffer::host(searching_positions.collect(), of_probe);
     let gathered = |column: &Column, positions| gather(budget, column, positions);
-    Ok(Joined {
+    Ok(Some(Joined {
         rows,
         build: build
             .transformed
@@ -62,5 +70,5 @@ pub(super) fn join(
                 gathered(&transformed, &probe_positions)
             })
             .collect::<Result<_>>()?,
-    })
+    }))
 }

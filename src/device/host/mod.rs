@@ -73,6 +73,14 @@ impl HostDevice {
     }
 }
 
+/// Whether what values take together may pass the offsets of a type.
+fn has_short_offsets(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Utf8 | DataType::Binary | DataType::List(_) | DataType::Map(..)
+    )
+}
+
 /// The process's one pool of threads for the host device: opening another device for another limit starts no more.
 fn threads() -> Result<Arc<ThreadPool>> {
     static POOL: Mutex<Option<Arc<ThreadPool>>> = Mutex::new(None);
@@ -186,6 +194,16 @@ impl Device for HostDevice {
 
     fn concat(&self, parts: &[&Column]) -> Result<Column> {
         let parts: Vec<ArrayRef> = parts.iter().map(|p| Arc::clone(p.on_host())).collect();
+        let bytes = bytes_of(&parts)?;
+        // Offsets of 32 bits count no more.
+        if bytes > i32::MAX as u64 && has_short_offsets(parts[0].data_type()) {
+            return Err(BowtieError::OutOfDeviceMemory {
+                what: "one column put together",
+                requested: bytes,
+                in_use: self.budget.in_use(),
+                limit: i32::MAX as u64,
+            });
+        }
         values::upload(&self.budget, &parts)
     }
 
@@ -238,12 +256,12 @@ impl Device for HostDevice {
         strategy: Option<EquiStrategy>,
     ) -> Result<EquiIndex> {
         self.pool
-            .install(|| equi::index(&self.budget, base, null_equal, strategy))
+            .install(|| equi::index(&self.budget, base, null_equal, strategy, &|| self.go_on()))
     }
 
     fn equi_search(&self, index: &EquiIndex, columns: &[&Column]) -> Result<(Sorted, Ranges)> {
         self.pool
-            .install(|| equi::search(&self.budget, index, columns))
+            .install(|| equi::search(&self.budget, index, columns, &|| self.go_on()))
     }
 
     fn equi_build(
@@ -272,7 +290,7 @@ impl Device for HostDevice {
     ) -> Result<Option<Joined>> {
         let build = build.on_host();
         let (searching, ranges) = self.equi_search(build.index(), keys)?;
-        equi_join::join(&self.budget, build, &searching, &ranges, payload).map(Some)
+        equi_join::join(&self.budget, build, &searching, &ranges, payload)
     }
 
     fn sort(

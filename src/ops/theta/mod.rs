@@ -1,6 +1,7 @@
-//! Theta joins of two chunks: one side is indexed ([`SortedSide`]), the other searches it ([`Search`]).
+//! Joins of two chunks: one side is indexed ([`SortedSide`]), the other searches it ([`Search`]).
 //!
-//! The three strategies differ in what they sort and what they test:
+//! Where equal keys alone decide (`equi`), the device indexes one side by them, and finds each row of the other a range of it. The
+//! strategies of theta joins differ in what they sort and what they test:
 //!
 //! | strategy | sorted by | a searching row's candidates | tested |
 //! |---|---|---|---|
@@ -8,7 +9,7 @@
 //! | dominance | the most selective column (sampled) | the range on that column | the other comparisons, by zone maps |
 //! | tiles | nothing | all rows (of its equality group) | every comparison, by zone maps; on a GPU by brute force too |
 //!
-//! Equalities come first in every strategy: the sorted side is grouped by them, and a range lies inside its group.
+//! Equalities come first in each of these: the sorted side is grouped by them, and a range lies inside its group.
 
 mod search;
 mod sorted_side;

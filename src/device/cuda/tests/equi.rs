@@ -231,6 +231,11 @@ fn pairs_put_together_are_the_twins() {
             }),
             sides(&|rows| Arc::new((0..rows).map(long).collect::<Int64Array>())),
             sides(&|rows| Arc::new((0..rows).map(dense).collect::<Int32Array>())),
+            // No row has a partner.
+            [
+                Arc::new((0..n).map(dense).collect::<Int32Array>()) as ArrayRef,
+                Arc::new((0..m).map(|i| Some(-21 - i as i32)).collect::<Int32Array>()),
+            ],
             sides(&|rows| {
                 Arc::new(
                     (0..rows)
