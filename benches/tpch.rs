@@ -1,0 +1,147 @@
+//! `cargo bench --bench tpch`: the 22 queries of TPC-H on tables in memory, from the SQL text to the last row: DataFusion alone, with
+//! bowtie as it comes, and with every node that it can serve on the device.
+//!
+//! ```text
+//! cargo bench --bench tpch                          scale factor 1
+//! cargo bench --bench tpch -- --large               10: some 15 GiB of memory
+//! cargo bench --bench tpch -- --quick --filter q03  0.1, one query
+//! ```
+
+mod support;
+#[path = "tpch/tables.rs"]
+mod tables;
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use datafusion::catalog::TableProvider;
+
+use support::answer::Consume;
+use support::arguments::Arguments;
+use support::measure::measure;
+use support::quantity::{digits, short};
+use support::session::{BASELINE, Engine, Growth, Session};
+use support::{Result, machine};
+
+/// Query `n`, as the tests run it.
+const QUERIES: [(&str, &str); 22] = [
+    ("q01", include_str!("../tests/it/tpch/q01.sql")),
+    ("q02", include_str!("../tests/it/tpch/q02.sql")),
+    ("q03", include_str!("../tests/it/tpch/q03.sql")),
+    ("q04", include_str!("../tests/it/tpch/q04.sql")),
+    ("q05", include_str!("../tests/it/tpch/q05.sql")),
+    ("q06", include_str!("../tests/it/tpch/q06.sql")),
+    ("q07", include_str!("../tests/it/tpch/q07.sql")),
+    ("q08", include_str!("../tests/it/tpch/q08.sql")),
+    ("q09", include_str!("../tests/it/tpch/q09.sql")),
+    ("q10", include_str!("../tests/it/tpch/q10.sql")),
+    ("q11", include_str!("../tests/it/tpch/q11.sql")),
+    ("q12", include_str!("../tests/it/tpch/q12.sql")),
+    ("q13", include_str!("../tests/it/tpch/q13.sql")),
+    ("q14", include_str!("../tests/it/tpch/q14.sql")),
+    ("q15", include_str!("../tests/it/tpch/q15.sql")),
+    ("q16", include_str!("../tests/it/tpch/q16.sql")),
+    ("q17", include_str!("../tests/it/tpch/q17.sql")),
+    ("q18", include_str!("../tests/it/tpch/q18.sql")),
+    ("q19", include_str!("../tests/it/tpch/q19.sql")),
+    ("q20", include_str!("../tests/it/tpch/q20.sql")),
+    ("q21", include_str!("../tests/it/tpch/q21.sql")),
+    ("q22", include_str!("../tests/it/tpch/q22.sql")),
+];
+
+#[tokio::main]
+async fn main() {
+    if cfg!(debug_assertions) {
+        println!("tpch: nothing measured, a debug build has no times worth knowing");
+        return;
+    }
+    if let Err(error) = run().await {
+        eprintln!("error: {error}");
+        std::process::exit(1);
+    }
+}
+
+async fn run() -> Result<()> {
+    let arguments = Arguments::from_command_line()?;
+    let scale = match (arguments.large, arguments.quick) {
+        (true, _) => 10.0,
+        (false, true) => 0.1,
+        (false, false) => 1.0,
+    };
+    let tables: Vec<(&'static str, Arc<dyn TableProvider>)> = tables::all(scale)?;
+    let engines = [
+        Engine::new(BASELINE, Growth::Rows, &[("bowtie.offload", "off")]),
+        Engine::new("bowtie-auto", Growth::Rows, &[("bowtie.offload", "auto")]),
+        Engine::bowtie("bowtie-force", Growth::Rows, &[]),
+    ];
+    let mut sessions = vec![];
+    for engine in engines {
+        let session = Session::open(engine, &arguments).await?;
+        session.load(&tables)?;
+        sessions.push(session);
+    }
+    let mut text = format!(
+        "tpch: scale factor {scale}, {}, device {}\n  query  rows",
+        machine::describe(),
+        arguments.device
+    );
+    for session in &sessions {
+        write!(text, " {:>14}", session.engine.label)?;
+    }
+    println!("{text}    off/force");
+    let mut csv = String::from("query,scale,rows,engine,ms,runs\n");
+    let mut totals = vec![0.0; sessions.len()];
+    for (name, sql) in QUERIES {
+        if !arguments.selects(name) {
+            continue;
+        }
+        let (mut line, mut times, mut rows) = (String::new(), vec![], None);
+        for (session, total) in sessions.iter().zip(&mut totals) {
+            let look = Consume {
+                sum: None,
+                digest: false,
+            };
+            let measured = measure(&session.ctx, sql, look, look, arguments.repeat)
+                .await
+                .map_err(|error| format!("{name}, {}: {error}", session.engine.label))?;
+            let known = *rows.get_or_insert(measured.answer.rows);
+            if known != measured.answer.rows {
+                return Err(format!(
+                    "WRONG RESULT, {name}, {}: {} rows, not {known}",
+                    session.engine.label, measured.answer.rows
+                )
+                .into());
+            }
+            write!(line, " {:>14}", digits(measured.ms))?;
+            writeln!(
+                csv,
+                "{name},{scale},{known},{},{:.3},{}",
+                session.engine.label, measured.ms, measured.runs
+            )?;
+            *total += measured.ms;
+            times.push(measured.ms);
+        }
+        let line = format!(
+            "  {name}    {:>4}{line}    {:.2}",
+            short(rows.unwrap_or(0) as f64),
+            times[0] / times[times.len() - 1]
+        );
+        println!("{line}");
+        text = format!("{text}\n{line}");
+        if arguments.analyze {
+            println!("{}", sessions[sessions.len() - 1].analyze(sql).await?);
+        }
+    }
+    let mut line = String::from("  all        ");
+    for total in &totals {
+        write!(line, " {:>14}", digits(*total))?;
+    }
+    println!(
+        "{line}\nms: medians, from the SQL text to the last row, tables in memory. The tests hold the rows to DataFusion's."
+    );
+    std::fs::create_dir_all(&arguments.out)?;
+    std::fs::write(arguments.out.join("tpch.csv"), csv)?;
+    std::fs::write(arguments.out.join("tpch.txt"), format!("{text}\n{line}\n"))?;
+    println!("\nwritten to {}", arguments.out.display());
+    Ok(())
+}
