@@ -193,6 +193,9 @@ pub(super) fn fmt_join(
     if !spec.display.keys.is_empty() {
         write!(f, ", on=[{}]", spec.display.keys.join(", "))?;
     }
+    if spec.null_aware {
+        write!(f, ", null_aware")?;
+    }
     if !spec.display.theta.is_empty() {
         write!(f, ", theta=[{}]", spec.display.theta.join(", "))?;
     }
@@ -216,6 +219,9 @@ pub(super) fn fmt_join_tree(
     writeln!(f, "strategy={}", spec.theta.strategy)?;
     if !spec.display.keys.is_empty() {
         writeln!(f, "on={}", spec.display.keys.join(", "))?;
+    }
+    if spec.null_aware {
+        writeln!(f, "null_aware")?;
     }
     if !spec.display.theta.is_empty() {
         writeln!(f, "theta={}", spec.display.theta.join(", "))?;

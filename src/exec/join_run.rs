@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::new_null_array;
+use arrow::array::{Array, BooleanArray};
 use datafusion::common::JoinType;
 use parking_lot::Mutex;
 
@@ -53,6 +54,13 @@ struct PairsOfTile {
     flag_right: bool,
 }
 
+/// What a NOT IN must know of the right side's keys.
+#[derive(Debug, Default)]
+struct RightKeys {
+    any: bool,
+    null: bool,
+}
+
 #[derive(Debug)]
 pub(super) struct JoinRun {
     spec: Arc<JoinSpec>,
@@ -61,6 +69,7 @@ pub(super) struct JoinRun {
     /// Where all of its pairs may be put together as they are found.
     at_once: Option<AtOnce>,
     state: State,
+    right_keys: RightKeys,
     left_flags: Vec<Flags>,
     right_flags: Option<Flags>,
     size: PieceSize,
@@ -99,6 +108,7 @@ impl JoinRun {
             spec,
             device,
             state: State::NextRight,
+            right_keys: RightKeys::default(),
             left_flags,
             right_flags: None,
             metrics,
@@ -130,6 +140,13 @@ impl JoinRun {
             true => Some(self.device.flags(chunk.rows())?),
             false => None,
         };
+        if self.spec.null_aware {
+            self.right_keys.any |= chunk.rows() > 0;
+            for (_, key) in &self.spec.theta.equalities {
+                let parts = chunk.parts(*key)?;
+                self.right_keys.null |= parts.iter().any(|part| part.null_count() > 0);
+            }
+        }
         let row_bytes = self.matrix.row_bytes(Some(chunk))?;
         self.size.fit(self.device.as_ref(), row_bytes);
         self.matrix.push_right(arriving)?;
@@ -138,7 +155,7 @@ impl JoinRun {
     }
 
     pub(super) fn end_right(&mut self) {
-        self.state = match self.spec.flags_side(Side::Left) {
+        self.state = match self.spec.flags_side(Side::Left) && !self.right_keys.null {
             true => State::LeftEnd { chunk: 0, next: 0 },
             false => State::Done,
         };
@@ -379,6 +396,21 @@ impl JoinRun {
         Ok(made)
     }
 
+    /// Those of a left chunk's rows, counted from `from`, whose key is not NULL.
+    fn with_key(&self, rows: Buffer<u32>, chunk: &InputChunk, from: usize) -> Result<Buffer<u32>> {
+        let mut rows = rows;
+        for (key, _) in &self.spec.theta.equalities {
+            let keys = chunk.whole(*key)?;
+            if keys.null_count() > 0 {
+                let known = self.device.read(&rows)?;
+                let keep = known.iter().map(|row| keys.is_valid(from + *row as usize));
+                let keep: BooleanArray = keep.map(Some).collect();
+                rows = self.device.compact(&rows, &keep)?;
+            }
+        }
+        Ok(rows)
+    }
+
     /// Rows of a chunk of `side`, as far as they come out without a partner.
     fn side_piece(
         &self,
@@ -394,6 +426,10 @@ impl JoinRun {
             LeftMark | RightMark => device.sequence(0, len)?,
             LeftSemi | RightSemi => device.flagged_rows(flags, from, len, true)?,
             _ => device.flagged_rows(flags, from, len, false)?,
+        };
+        let rows = match self.right_keys.any {
+            true => self.with_key(rows, chunk, from)?,
+            false => rows,
         };
         if rows.len() == 0 {
             return Ok(None);

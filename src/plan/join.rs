@@ -101,6 +101,7 @@ pub(super) fn join_spec(
     };
     Ok(JoinSpec {
         kind: source.kind,
+        null_aware: source.null_aware,
         theta: ThetaSpec {
             strategy,
             sorted,

@@ -30,6 +30,8 @@ pub(super) struct JoinSource {
     pub fetch: Option<usize>,
     /// Whether DataFusion's node tests every pair.
     pub tests_all_pairs: bool,
+    /// Whether it is a NOT IN: an anti join of one key, in which a NULL may equal anything.
+    pub null_aware: bool,
 }
 
 /// `None` when `plan` is no join that we could ever take.
@@ -45,6 +47,7 @@ pub(super) fn join_source(plan: &Arc<dyn ExecutionPlan>) -> Option<Result<JoinSo
             projection: join.projection().as_ref().map(|p| p.to_vec()),
             fetch: join.fetch(),
             tests_all_pairs: true,
+            null_aware: false,
         })
     } else if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
         hash_join(join)
@@ -59,6 +62,7 @@ pub(super) fn join_source(plan: &Arc<dyn ExecutionPlan>) -> Option<Result<JoinSo
             projection: None,
             fetch: join.fetch(),
             tests_all_pairs: false,
+            null_aware: false,
         })
     } else if let Some(join) = plan.downcast_ref::<PiecewiseMergeJoinExec>() {
         piecewise_merge_join(join)
@@ -73,6 +77,7 @@ pub(super) fn join_source(plan: &Arc<dyn ExecutionPlan>) -> Option<Result<JoinSo
             projection: None,
             fetch: join.fetch(),
             tests_all_pairs: true,
+            null_aware: false,
         })
     } else {
         return None;
@@ -90,11 +95,6 @@ pub(super) fn join_source(plan: &Arc<dyn ExecutionPlan>) -> Option<Result<JoinSo
 }
 
 fn hash_join(join: &HashJoinExec) -> Result<JoinSource, Decline> {
-    if join.null_aware {
-        return Decline::because(
-            "it is a NOT IN (null-aware anti join): DataFusion's hash join serves it",
-        );
-    }
     if !join.dynamic_expressions_produced().is_empty() {
         return Decline::because("it already feeds a dynamic filter to its probe side");
     }
@@ -108,6 +108,7 @@ fn hash_join(join: &HashJoinExec) -> Result<JoinSource, Decline> {
         projection: join.projection.as_ref().map(|p| p.to_vec()),
         fetch: join.fetch(),
         tests_all_pairs: false,
+        null_aware: join.null_aware,
     })
 }
 
@@ -153,5 +154,6 @@ fn piecewise_merge_join(join: &PiecewiseMergeJoinExec) -> Result<JoinSource, Dec
         projection: None,
         fetch: join.fetch(),
         tests_all_pairs: true,
+        null_aware: false,
     })
 }

@@ -257,6 +257,9 @@ pub(crate) enum Output {
 #[derive(Debug, Clone)]
 pub(crate) struct JoinSpec {
     pub kind: JoinType,
+    /// A left anti join of one key that answers NOT IN: nothing comes out when a right key is NULL, and no row whose key is NULL
+    /// unless there is no right row.
+    pub null_aware: bool,
     pub theta: ThetaSpec,
     /// Where one of them fails, the whole filter is evaluated too.
     pub guards: Vec<Guard>,
