@@ -118,7 +118,7 @@ fn sweeps(large: bool) -> Vec<Sweep> {
                         ..base
                     };
                     let bytes = key_bytes * 10 + payload_bytes;
-                    (format!("{key_bytes}, {payload_bytes}"), bytes as f64, case)
+                    (format!("{key_bytes}+{payload_bytes}"), bytes as f64, case)
                 })
                 .to_vec(),
         ),
