@@ -42,7 +42,7 @@ pub(super) struct GroupRun {
     table: GroupTable,
     /// Groups on the device, until there is no room for them.
     resident: Option<ResidentGroups>,
-    /// Whether groups are merged by the table: where there is no room to group them again, of lists of distinct values, of
+    /// Whether groups are merged by the table: where there is no room to group them again, of states that no folds merge, of
     /// dictionaries whose keys may not tell the values of several chunks apart, and where there is one group.
     by_table: bool,
     metrics: DeviceMetrics,
@@ -65,7 +65,7 @@ impl GroupRun {
         let table = GroupTable::new(&spec.schema, spec.key_columns(), aggregates, reservation)?;
         Ok(Self {
             by_table: spec.key_columns() == 0
-                || spec.aggregates.iter().any(|a| a.distinct)
+                || spec.aggregates.iter().any(|a| !a.merges_on_device())
                 || reads(&spec).any(|column| has_small_dictionary(spec.input.data_type(column))),
             resident: (spec.stays && are_results(&spec))
                 .then(|| ResidentGroups::new(Arc::clone(&device), Arc::clone(&spec))),

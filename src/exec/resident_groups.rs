@@ -47,7 +47,7 @@ pub(super) fn are_results(spec: &GroupSpec) -> bool {
         !aggregate.distinct
             && match aggregate.function {
                 AggregateFunction::Count => true,
-                AggregateFunction::Avg => false,
+                AggregateFunction::Avg | AggregateFunction::Variance => false,
                 _ => aggregate.argument.is_some_and(is_exact),
             }
     });

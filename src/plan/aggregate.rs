@@ -12,7 +12,9 @@ use datafusion::functions_aggregate::bit_and_or_xor::{bit_and_udaf, bit_or_udaf,
 use datafusion::functions_aggregate::bool_and_or::{BoolAnd, BoolOr};
 use datafusion::functions_aggregate::count::Count;
 use datafusion::functions_aggregate::min_max::{Max, Min};
+use datafusion::functions_aggregate::stddev::{Stddev, StddevPop};
 use datafusion::functions_aggregate::sum::Sum;
+use datafusion::functions_aggregate::variance::{VariancePopulation, VarianceSample};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
@@ -335,6 +337,12 @@ pub(super) fn function_of(aggregate: &AggregateFunctionExpr) -> Option<Aggregate
         AggregateFunction::BoolAnd
     } else if implementation.is::<BoolOr>() {
         AggregateFunction::BoolOr
+    } else if implementation.is::<VarianceSample>()
+        || implementation.is::<VariancePopulation>()
+        || implementation.is::<Stddev>()
+        || implementation.is::<StddevPop>()
+    {
+        AggregateFunction::Variance
     } else {
         let bitwise = [
             (bit_and_udaf(), AggregateFunction::BitAnd),

@@ -203,7 +203,8 @@ fn group_aggregate(
         return Err(Decline(format!("{name} has no fold on a device")).into());
     };
     use AggregateFunction::*;
-    let distinct = aggregate.is_distinct() && matches!(function, Count | Sum | Avg | BitXor);
+    let distinct =
+        aggregate.is_distinct() && matches!(function, Count | Sum | Avg | BitXor | Variance);
     if !aggregate.order_bys().is_empty() {
         return Err(Decline(format!("{name} has an ORDER BY")).into());
     }
@@ -232,6 +233,7 @@ fn group_aggregate(
             Count => true,
             Sum | Avg => sums_in_own_words(aggregate, &data_type)?,
             Min | Max => is_orderable(&data_type),
+            Variance => data_type == DataType::Float64,
             BoolAnd | BoolOr => data_type == DataType::Boolean,
             BitAnd | BitOr | BitXor => data_type.is_integer(),
         };

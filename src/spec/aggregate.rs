@@ -20,6 +20,8 @@ pub(crate) enum AggregateFunction {
     BitAnd,
     BitOr,
     BitXor,
+    /// VAR_SAMP, VAR_POP, STDDEV_SAMP and STDDEV_POP, which differ in how they are finished.
+    Variance,
 }
 
 /// How the values of a group become one.
@@ -34,6 +36,10 @@ pub(crate) enum Fold {
     And,
     Or,
     Xor,
+    /// Of floats.
+    Mean,
+    /// The sum of the squared deviations of floats from their mean.
+    SquaredDeviations,
 }
 
 impl AggregateFunction {
@@ -48,6 +54,7 @@ impl AggregateFunction {
             Self::BoolAnd | Self::BitAnd => &[Fold::And],
             Self::BoolOr | Self::BitOr => &[Fold::Or],
             Self::BitXor => &[Fold::Xor],
+            Self::Variance => &[Fold::Count, Fold::Mean, Fold::SquaredDeviations],
         }
     }
 }
@@ -98,6 +105,13 @@ pub(crate) struct GroupAggregate {
     pub distinct: bool,
     /// DataFusion's own aggregate, which merges our partial states and finishes them.
     pub aggregate: Arc<AggregateFunctionExpr>,
+}
+
+impl GroupAggregate {
+    /// Whether folds make one state of several: not of lists, nor of means.
+    pub(crate) fn merges_on_device(&self) -> bool {
+        !self.distinct && self.function != AggregateFunction::Variance
+    }
 }
 
 /// One of the grouping sets; the only one without GROUPING SETS, ROLLUP or CUBE.
