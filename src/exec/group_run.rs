@@ -21,10 +21,11 @@ use super::metrics::{DeviceMetrics, StrategyMetrics};
 use super::partial_states::mergeable_states;
 use super::partials::{Partials, merged};
 use super::resident_groups::{ResidentGroups, are_results};
+use super::value_lists::RowGroups;
 use crate::column::DeviceBatch;
 use crate::device::{Column, Device, Need};
 use crate::error::{BowtieError, Result};
-use crate::spec::{Fold, GroupSpec};
+use crate::spec::{Fold, GroupAggregate, GroupSpec, GroupState};
 use crate::stream::has_small_dictionary;
 
 /// All groups.
@@ -209,7 +210,7 @@ impl GroupRun {
 
     fn add_to_table(&mut self, mut partial: Partial) -> Result<()> {
         for (aggregate, states) in self.spec.aggregates.iter().zip(&mut partial.states) {
-            if !aggregate.distinct {
+            if aggregate.state == GroupState::Folds {
                 let of = std::mem::take(states);
                 *states = mergeable_states(aggregate.function, &aggregate.aggregate, of)?;
             }
@@ -227,7 +228,8 @@ impl GroupRun {
             }
         }
         let mut folds: Vec<(Fold, Option<&Column>)> = vec![];
-        for aggregate in self.spec.aggregates.iter().filter(|a| !a.distinct) {
+        let of_folds = |a: &&GroupAggregate| a.state == GroupState::Folds;
+        for aggregate in self.spec.aggregates.iter().filter(of_folds) {
             let argument = match aggregate.argument {
                 Some(column) => Some(batch.column(column)?.as_ref()),
                 None => None,
@@ -263,22 +265,43 @@ impl GroupRun {
             key_arrays.push(cast(&ids, field.data_type())?);
         }
         let mut columns = groups.states.iter();
+        let mut row_groups = None;
         let states = self
             .spec
             .aggregates
             .iter()
             .map(|aggregate| {
-                if let (true, Some(column)) = (aggregate.distinct, aggregate.argument) {
-                    let values = DistinctValues::of(device, batch, &keys, column, &groups.firsts)?;
-                    return values
-                        .lists(&aggregate.aggregate, rows)
-                        .map(|list| vec![list]);
-                }
-                columns
-                    .by_ref()
-                    .take(aggregate.function.folds().len())
-                    .map(|state| Ok(of_its_own(device.download(state)?)))
-                    .collect()
+                let argument = || {
+                    let column = aggregate.argument;
+                    column.ok_or_else(|| BowtieError::Internal("a list of nothing".into()))
+                };
+                let firsts = &groups.firsts;
+                let list = match aggregate.state {
+                    GroupState::Folds => {
+                        return columns
+                            .by_ref()
+                            .take(aggregate.function.folds().len())
+                            .map(|state| Ok(of_its_own(device.download(state)?)))
+                            .collect();
+                    }
+                    GroupState::DistinctValues => {
+                        DistinctValues::of(device, batch, &keys, argument()?, firsts)?
+                            .lists(&aggregate.aggregate, rows)?
+                    }
+                    GroupState::Values => {
+                        let of_rows = match row_groups.take() {
+                            Some(known) => known,
+                            None => RowGroups::of(device, &keys, firsts)?,
+                        };
+                        row_groups.insert(of_rows).lists(
+                            device,
+                            batch,
+                            argument()?,
+                            &aggregate.aggregate,
+                        )?
+                    }
+                };
+                Ok(vec![list])
             })
             .collect::<Result<_>>()?;
         Ok(Partial {

@@ -28,6 +28,7 @@ mod runs;
 mod tile;
 mod union;
 mod upload;
+mod value_lists;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -22,6 +22,9 @@ pub(crate) enum AggregateFunction {
     BitXor,
     /// VAR_SAMP, VAR_POP, STDDEV_SAMP and STDDEV_POP, which differ in how they are finished.
     Variance,
+    Median,
+    /// PERCENTILE_CONT, which DataFusion finishes by its second argument.
+    Percentile,
 }
 
 /// How the values of a group become one.
@@ -43,7 +46,7 @@ pub(crate) enum Fold {
 }
 
 impl AggregateFunction {
-    /// The states of DataFusion's accumulator, in its order.
+    /// The states of DataFusion's accumulator, in its order; none where they are no folds.
     pub(crate) fn folds(self) -> &'static [Fold] {
         match self {
             Self::Count => &[Fold::Count],
@@ -55,6 +58,7 @@ impl AggregateFunction {
             Self::BoolOr | Self::BitOr => &[Fold::Or],
             Self::BitXor => &[Fold::Xor],
             Self::Variance => &[Fold::Count, Fold::Mean, Fold::SquaredDeviations],
+            Self::Median | Self::Percentile => &[],
         }
     }
 }
@@ -95,14 +99,24 @@ pub(crate) struct JoinAggregateSpec {
     pub aggregate_display: Vec<String>,
 }
 
+/// What an aggregate keeps of a group's rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum GroupState {
+    /// The folds of its function.
+    Folds,
+    /// A list of its values that differ.
+    DistinctValues,
+    /// A list of all its values.
+    Values,
+}
+
 /// One aggregate over groups of rows. Its FILTER clause, if any, is already part of its argument (as CASE).
 #[derive(Debug, Clone)]
 pub(crate) struct GroupAggregate {
     pub function: AggregateFunction,
     /// The column of its argument; `None` for COUNT(*).
     pub argument: Option<usize>,
-    /// Whether equal values of a group count once: its state is the list of them.
-    pub distinct: bool,
+    pub state: GroupState,
     /// DataFusion's own aggregate, which merges our partial states and finishes them.
     pub aggregate: Arc<AggregateFunctionExpr>,
 }
@@ -110,7 +124,7 @@ pub(crate) struct GroupAggregate {
 impl GroupAggregate {
     /// Whether folds make one state of several: not of lists, nor of means.
     pub(crate) fn merges_on_device(&self) -> bool {
-        !self.distinct && self.function != AggregateFunction::Variance
+        self.state == GroupState::Folds && self.function != AggregateFunction::Variance
     }
 }
 

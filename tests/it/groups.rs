@@ -353,7 +353,7 @@ async fn declined() {
     let ctx = session();
     register(&ctx, "r", &mixed_table(60, 0.2, 1));
     for (aggregates, reason) in [
-        ("median(a)", "median(r.a) has no fold on a device"),
+        ("corr(a, b)", "corr(r.a,r.b) has no fold on a device"),
         (
             "sum(DISTINCT c), count(DISTINCT b)",
             "sum(DISTINCT r.c) folds distinct values of Float64",

@@ -66,6 +66,18 @@ async fn variances_far_from_zero() {
 }
 
 #[tokio::test]
+async fn medians_and_percentiles() {
+    by_groups(
+        "median(a), median(c), median(CAST(b AS DECIMAL(9, 2))), median(CAST(a AS DECIMAL(40, 1)) + 1), median(CAST(c AS REAL) * 3), \
+         median(DISTINCT CAST(a AS DECIMAL(12, 2))), median(c) FILTER (WHERE b > 4), median(a + b) FILTER (WHERE false), \
+         percentile_cont(c, 0.3), percentile_cont(0.9) WITHIN GROUP (ORDER BY a), \
+         percentile_cont(0.25) WITHIN GROUP (ORDER BY c DESC), quantile_cont(b, 0.5) FILTER (WHERE a < 12), \
+         percentile_cont(a, 0), percentile_cont(a, 1), count(*), max(t), count(DISTINCT t), stddev(a)",
+    )
+    .await;
+}
+
+#[tokio::test]
 async fn distinct_variances_are_left_to_datafusion() {
     let ctx = session();
     register(&ctx, "r", &mixed_table(40, 0.2, 4));

@@ -114,7 +114,7 @@ impl CudaDevice {
         let bytes = self
             .queue
             .download_bytes(words, len * size_of::<T>(), None)?;
-        Ok(ScalarBuffer::new(bytes.into(), 0, len))
+        Ok(ScalarBuffer::new(bytes, 0, len))
     }
 
     fn sent(&self, array: Float64Array) -> Result<Column> {
