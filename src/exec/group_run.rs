@@ -265,7 +265,12 @@ impl GroupRun {
             key_arrays.push(cast(&ids, field.data_type())?);
         }
         let mut columns = groups.states.iter();
-        let mut row_groups = None;
+        let of_rows =
+            |a: &GroupAggregate| matches!(a.state, GroupState::Values | GroupState::Row(_));
+        let row_groups = match self.spec.aggregates.iter().any(of_rows) {
+            true => Some(RowGroups::of(device, &keys, &groups.firsts)?),
+            false => None,
+        };
         let states = self
             .spec
             .aggregates
@@ -273,35 +278,31 @@ impl GroupRun {
             .map(|aggregate| {
                 let argument = || {
                     let column = aggregate.argument;
-                    column.ok_or_else(|| BowtieError::Internal("a list of nothing".into()))
+                    column.ok_or_else(|| BowtieError::Internal("a state of nothing".into()))
                 };
                 let firsts = &groups.firsts;
-                let list = match aggregate.state {
-                    GroupState::Folds => {
-                        return columns
-                            .by_ref()
-                            .take(aggregate.function.folds().len())
-                            .map(|state| Ok(of_its_own(device.download(state)?)))
-                            .collect();
-                    }
+                let of_rows = || {
+                    let known = row_groups.as_ref();
+                    known.ok_or_else(|| BowtieError::Internal("no groups of rows".into()))
+                };
+                match &aggregate.state {
+                    GroupState::Folds => columns
+                        .by_ref()
+                        .take(aggregate.function.folds().len())
+                        .map(|state| Ok(of_its_own(device.download(state)?)))
+                        .collect(),
                     GroupState::DistinctValues => {
-                        DistinctValues::of(device, batch, &keys, argument()?, firsts)?
-                            .lists(&aggregate.aggregate, rows)?
+                        let values = DistinctValues::of(device, batch, &keys, argument()?, firsts)?;
+                        Ok(vec![values.lists(&aggregate.aggregate, rows)?])
                     }
                     GroupState::Values => {
-                        let of_rows = match row_groups.take() {
-                            Some(known) => known,
-                            None => RowGroups::of(device, &keys, firsts)?,
-                        };
-                        row_groups.insert(of_rows).lists(
-                            device,
-                            batch,
-                            argument()?,
-                            &aggregate.aggregate,
-                        )?
+                        let of = &aggregate.aggregate;
+                        Ok(vec![of_rows()?.lists(device, batch, argument()?, of)?])
                     }
-                };
-                Ok(vec![list])
+                    GroupState::Row(order) => {
+                        of_rows()?.firsts_in_order(device, batch, argument()?, order)
+                    }
+                }
             })
             .collect::<Result<_>>()?;
         Ok(Partial {
@@ -359,10 +360,18 @@ impl GroupRun {
     }
 }
 
-/// Columns of keys and arguments.
+/// Columns of keys, arguments and orders.
 fn reads(spec: &GroupSpec) -> impl Iterator<Item = usize> {
     let arguments = spec.aggregates.iter().filter_map(|a| a.argument);
-    spec.keys.iter().copied().chain(arguments)
+    let orders = spec.aggregates.iter().filter_map(|a| match &a.state {
+        GroupState::Row(order) => Some(order.columns()),
+        _ => None,
+    });
+    spec.keys
+        .iter()
+        .copied()
+        .chain(arguments)
+        .chain(orders.flatten())
 }
 
 /// Views that share no bytes with others: those of a few groups would keep a whole chunk's.

@@ -16,6 +16,7 @@ mod join;
 mod join_run;
 mod matrix;
 mod metrics;
+mod ordered_rows;
 mod partial_states;
 mod partials;
 mod partitions;

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, ListArray, UInt32Array};
-use arrow::buffer::OffsetBuffer;
+use arrow::buffer::{OffsetBuffer, ScalarBuffer};
 use arrow::compute::{cast, take};
 use arrow::datatypes::DataType;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
@@ -44,6 +44,22 @@ impl RowGroups {
             of_groups: UInt32Array::new(device.read(&of_groups)?, None),
             ids: Some((ids, domain.groups())),
         })
+    }
+
+    /// How many ids there are.
+    pub(super) fn groups(&self) -> usize {
+        self.ids.as_ref().map_or(1, |(_, groups)| *groups as usize)
+    }
+
+    /// The id of each group.
+    pub(super) fn of_groups(&self) -> &UInt32Array {
+        &self.of_groups
+    }
+
+    /// The id of each row; `None` when all are in group 0.
+    pub(super) fn read(&self, device: &dyn Device) -> Result<Option<ScalarBuffer<u32>>> {
+        let ids = self.ids.as_ref().map(|(ids, _)| device.read(ids));
+        ids.transpose()
     }
 
     /// The state of `aggregate` for each group: the list of its values in column `column` that are not NULL.

@@ -11,6 +11,7 @@ use datafusion::functions_aggregate::average::Avg;
 use datafusion::functions_aggregate::bit_and_or_xor::{bit_and_udaf, bit_or_udaf, bit_xor_udaf};
 use datafusion::functions_aggregate::bool_and_or::{BoolAnd, BoolOr};
 use datafusion::functions_aggregate::count::Count;
+use datafusion::functions_aggregate::first_last::{FirstValue, LastValue};
 use datafusion::functions_aggregate::median::Median;
 use datafusion::functions_aggregate::min_max::{Max, Min};
 use datafusion::functions_aggregate::percentile_cont::PercentileCont;
@@ -349,6 +350,10 @@ pub(super) fn function_of(aggregate: &AggregateFunctionExpr) -> Option<Aggregate
         AggregateFunction::Median
     } else if implementation.is::<PercentileCont>() {
         AggregateFunction::Percentile
+    } else if implementation.is::<FirstValue>() {
+        AggregateFunction::First
+    } else if implementation.is::<LastValue>() {
+        AggregateFunction::Last
     } else {
         let bitwise = [
             (bit_and_udaf(), AggregateFunction::BitAnd),

@@ -16,6 +16,7 @@ use super::aggregate::{
     AggregateSource, cannot_fail, function_of, one_if_there, sums_in_own_words,
 };
 use super::condition::is_orderable;
+use super::group_order::first_or_last;
 use super::join::Refusal;
 use crate::error::Decline;
 use crate::options::{BowtieOptions, Offload};
@@ -50,7 +51,7 @@ pub(super) fn group_source(plan: &Arc<dyn ExecutionPlan>) -> Option<GroupSource<
 const MOST_KEYS_OF_SETS: usize = 48;
 
 /// Where an expression over the rows that an aggregation reads is found among the columns of its input.
-type Find<'a> = dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<usize, Refusal> + 'a;
+pub(super) type Find<'a> = dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<usize, Refusal> + 'a;
 
 /// The spec of an aggregation under `options`.
 pub(super) fn group_spec(
@@ -204,6 +205,9 @@ fn group_aggregate(
         return Err(Decline(format!("{name} has no fold on a device")).into());
     };
     use AggregateFunction::*;
+    if let First | Last = function {
+        return first_or_last(source, find, aggregate, function, filter);
+    }
     let distinct = aggregate.is_distinct()
         && matches!(
             function,
@@ -237,6 +241,7 @@ fn group_aggregate(
         || match function {
             _ if distinct => tells_apart(&data_type) && lists_its_values(aggregate, &data_type)?,
             Median | Percentile => lists_its_values(aggregate, &data_type)?,
+            First | Last => false,
             Count => true,
             Sum | Avg => sums_in_own_words(aggregate, &data_type)?,
             Min | Max => is_orderable(&data_type),

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use arrow::compute::SortOptions;
 use arrow::datatypes::SchemaRef;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 
@@ -25,6 +26,8 @@ pub(crate) enum AggregateFunction {
     Median,
     /// PERCENTILE_CONT, which DataFusion finishes by its second argument.
     Percentile,
+    First,
+    Last,
 }
 
 /// How the values of a group become one.
@@ -58,7 +61,7 @@ impl AggregateFunction {
             Self::BoolOr | Self::BitOr => &[Fold::Or],
             Self::BitXor => &[Fold::Xor],
             Self::Variance => &[Fold::Count, Fold::Mean, Fold::SquaredDeviations],
-            Self::Median | Self::Percentile => &[],
+            Self::Median | Self::Percentile | Self::First | Self::Last => &[],
         }
     }
 }
@@ -108,6 +111,26 @@ pub(crate) enum GroupState {
     DistinctValues,
     /// A list of all its values.
     Values,
+    /// The value of one row, and what orders it.
+    Row(RowOrder),
+}
+
+/// Which row of a group: of those that tie, the first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RowOrder {
+    /// Columns of the input.
+    pub by: Vec<(usize, SortOptions)>,
+    /// The last one in this order, not the first one.
+    pub last: bool,
+    /// The column that is true for the rows that count; `None`: all do.
+    pub filter: Option<usize>,
+}
+
+impl RowOrder {
+    pub(crate) fn columns(&self) -> impl Iterator<Item = usize> {
+        let by = self.by.iter().map(|(column, _)| *column);
+        by.chain(self.filter)
+    }
 }
 
 /// One aggregate over groups of rows. Its FILTER clause, if any, is already part of its argument (as CASE).

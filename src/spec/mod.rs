@@ -10,7 +10,7 @@ mod rows;
 
 pub(crate) use aggregate::{
     AggregateFunction, AggregateSpec, Fold, GroupAggregate, GroupSide, GroupSpec, GroupState,
-    GroupStrategy, GroupingSet, JoinAggregateSpec,
+    GroupStrategy, GroupingSet, JoinAggregateSpec, RowOrder,
 };
 pub(crate) use comparison::Comparison;
 pub(crate) use guard::Guard;
