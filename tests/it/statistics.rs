@@ -103,6 +103,25 @@ async fn first_and_last_values() {
     .await;
 }
 
+/// There is no room to sort a chunk's rows, nor to number many groups.
+#[tokio::test]
+async fn more_rows_than_the_device_holds() {
+    let ctx = session();
+    register(&ctx, "r", &mixed_table(60_000, 0.1, 5));
+    for (key, chunk_rows) in [("g", "auto"), ("id % 20000", "auto"), ("b", "9000")] {
+        let tuning = Tuning {
+            device_memory: "1MB",
+            chunk_rows,
+            ..Tuning::PLAIN
+        };
+        let sql = format!(
+            "SELECT {key}, var(c), stddev_pop(a), median(a), percentile_cont(c, 0.4), first_value(t ORDER BY id DESC), \
+             last_value(b ORDER BY id), count(DISTINCT a) FROM r GROUP BY {key}"
+        );
+        check(&ctx, &sql, [tuning].into_iter()).await;
+    }
+}
+
 /// Of rows that tie the first one, where they come as they lie.
 #[tokio::test]
 async fn ties() {
