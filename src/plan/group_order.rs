@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use datafusion::common::Constraint;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::{CaseExpr, Column, binary, is_not_null};
@@ -47,7 +46,7 @@ pub(super) fn first_or_last(
     let last = function == AggregateFunction::Last;
     let keeps_first = !last || (!no_groups && aggregate.groups_accumulator_supported());
     let input = source.bottom.input();
-    let same = decides(&by, value, input) || (keeps_first && comes_as_it_lies(input));
+    let same = decides(&by, value) || (keeps_first && comes_as_it_lies(input));
     if !same {
         return decline("may be of another of the rows that tie in its ORDER BY");
     }
@@ -83,12 +82,8 @@ pub(super) fn first_or_last(
     })
 }
 
-/// Whether rows that are equal in all of `by` have the same value: it is made of these, or there are no two such rows.
-fn decides(
-    by: &[&Arc<dyn PhysicalExpr>],
-    value: &Arc<dyn PhysicalExpr>,
-    input: &Arc<dyn ExecutionPlan>,
-) -> bool {
+/// Whether rows that are equal in all of `by` have the same value, as it is made of these.
+fn decides(by: &[&Arc<dyn PhysicalExpr>], value: &Arc<dyn PhysicalExpr>) -> bool {
     if by.contains(&value) {
         return true;
     }
@@ -96,22 +91,8 @@ fn decides(
         .iter()
         .filter_map(|by| Some(by.downcast_ref::<Column>()?.index()))
         .collect();
-    let known = |column: usize| columns.contains(&column);
-    if collect_columns(value)
-        .iter()
-        .all(|column| known(column.index()))
-    {
-        return true;
-    }
-    let schema = input.schema();
-    let constraints = input.equivalence_properties().constraints();
-    constraints.iter().any(|constraint| match constraint {
-        Constraint::PrimaryKey(key) => key.iter().all(|column| known(*column)),
-        // NULLs may come more than once.
-        Constraint::Unique(key) => key
-            .iter()
-            .all(|column| known(*column) && !schema.field(*column).is_nullable()),
-    })
+    let read = collect_columns(value);
+    read.iter().all(|column| columns.contains(&column.index()))
 }
 
 /// Whether nothing but scans says in which order rows come, as far as that is said at all: no join, no sort, and no known order,

@@ -181,3 +181,17 @@ async fn what_ties_may_show_is_left_to_datafusion() {
         assert!(reasons.contains(reason), "{sql}\n{reasons}");
     }
 }
+
+/// Whatever the order in which rows come.
+#[tokio::test]
+async fn orders_that_decide() {
+    let ctx = session();
+    register(&ctx, "r", &mixed_table(80, 0.2, 2));
+    for sql in [
+        "SELECT first_value(r.a ORDER BY r.a), last_value(s.b + s.a ORDER BY s.a, s.b) FROM r JOIN r AS s ON r.a > s.a GROUP BY s.g",
+        "SELECT DISTINCT ON (g) g, a, b FROM r ORDER BY g, a, b",
+        "SELECT last_value(a + b ORDER BY a, t, b) FROM r",
+    ] {
+        check(&ctx, sql, tunings(3, 8)).await;
+    }
+}
