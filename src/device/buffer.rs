@@ -301,7 +301,7 @@ pub(crate) struct Sorted {
     /// Keys at each sorted position; `None` when only grouped.
     pub(super) keys: Option<Buffer<u64>>,
     /// Group `g` lies at positions `segments[g] .. segments[g + 1]`; `None` when all rows are one group.
-    pub(super) segments: Option<Buffer<u32>>,
+    pub(crate) segments: Option<Buffer<u32>>,
 }
 
 impl Sorted {

@@ -24,8 +24,8 @@ use crate::device::Device;
 use crate::spec::GroupSpec;
 use crate::stream::{Role, StagedChunk};
 
-/// Groups rows, and folds the values of each group (\[W\] section 3.2): COUNT, SUM, AVG, MIN, MAX, BOOL_AND, BOOL_OR,
-/// BIT_AND, BIT_OR and BIT_XOR, by columns of any orderable type, by grouping sets, or over all rows.
+/// Groups rows, and folds the values of each group (\[W\] section 3.2), or keeps them: COUNT, SUM, AVG, MIN, MAX, BOOL_AND,
+/// BOOL_OR, BIT_AND, BIT_OR, BIT_XOR, variances, medians, percentiles, first and last values, by columns of any orderable type, by grouping sets, or over all rows.
 ///
 /// It takes the place of a Partial and a Final aggregation, or of a single one. All groups come out at the end.
 #[derive(Debug)]

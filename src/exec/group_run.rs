@@ -21,10 +21,11 @@ use super::metrics::{DeviceMetrics, StrategyMetrics};
 use super::partial_states::mergeable_states;
 use super::partials::{Partials, merged};
 use super::resident_groups::{ResidentGroups, are_results};
+use super::value_lists::RowGroups;
 use crate::column::DeviceBatch;
 use crate::device::{Column, Device, Need};
 use crate::error::{BowtieError, Result};
-use crate::spec::{Fold, GroupSpec};
+use crate::spec::{Fold, GroupAggregate, GroupSpec, GroupState};
 use crate::stream::has_small_dictionary;
 
 /// All groups.
@@ -42,7 +43,7 @@ pub(super) struct GroupRun {
     table: GroupTable,
     /// Groups on the device, until there is no room for them.
     resident: Option<ResidentGroups>,
-    /// Whether groups are merged by the table: where there is no room to group them again, of lists of distinct values, of
+    /// Whether groups are merged by the table: where there is no room to group them again, of states that no folds merge, of
     /// dictionaries whose keys may not tell the values of several chunks apart, and where there is one group.
     by_table: bool,
     metrics: DeviceMetrics,
@@ -65,7 +66,7 @@ impl GroupRun {
         let table = GroupTable::new(&spec.schema, spec.key_columns(), aggregates, reservation)?;
         Ok(Self {
             by_table: spec.key_columns() == 0
-                || spec.aggregates.iter().any(|a| a.distinct)
+                || spec.aggregates.iter().any(|a| !a.merges_on_device())
                 || reads(&spec).any(|column| has_small_dictionary(spec.input.data_type(column))),
             resident: (spec.stays && are_results(&spec))
                 .then(|| ResidentGroups::new(Arc::clone(&device), Arc::clone(&spec))),
@@ -210,7 +211,7 @@ impl GroupRun {
     fn add_to_table(&mut self, mut partial: Partial) -> Result<()> {
         self.device.go_on()?;
         for (aggregate, states) in self.spec.aggregates.iter().zip(&mut partial.states) {
-            if !aggregate.distinct {
+            if aggregate.state == GroupState::Folds {
                 let of = std::mem::take(states);
                 *states = mergeable_states(aggregate.function, &aggregate.aggregate, of)?;
             }
@@ -228,7 +229,8 @@ impl GroupRun {
             }
         }
         let mut folds: Vec<(Fold, Option<&Column>)> = vec![];
-        for aggregate in self.spec.aggregates.iter().filter(|a| !a.distinct) {
+        let of_folds = |a: &&GroupAggregate| a.state == GroupState::Folds;
+        for aggregate in self.spec.aggregates.iter().filter(of_folds) {
             let argument = match aggregate.argument {
                 Some(column) => Some(batch.column(column)?.as_ref()),
                 None => None,
@@ -264,22 +266,44 @@ impl GroupRun {
             key_arrays.push(cast(&ids, field.data_type())?);
         }
         let mut columns = groups.states.iter();
+        let of_rows =
+            |a: &GroupAggregate| matches!(a.state, GroupState::Values | GroupState::Row(_));
+        let row_groups = match self.spec.aggregates.iter().any(of_rows) {
+            true => Some(RowGroups::of(device, &keys, &groups.firsts)?),
+            false => None,
+        };
         let states = self
             .spec
             .aggregates
             .iter()
             .map(|aggregate| {
-                if let (true, Some(column)) = (aggregate.distinct, aggregate.argument) {
-                    let values = DistinctValues::of(device, batch, &keys, column, &groups.firsts)?;
-                    return values
-                        .lists(&aggregate.aggregate, rows)
-                        .map(|list| vec![list]);
+                let argument = || {
+                    let column = aggregate.argument;
+                    column.ok_or_else(|| BowtieError::Internal("a state of nothing".into()))
+                };
+                let firsts = &groups.firsts;
+                let of_rows = || {
+                    let known = row_groups.as_ref();
+                    known.ok_or_else(|| BowtieError::Internal("no groups of rows".into()))
+                };
+                match &aggregate.state {
+                    GroupState::Folds => columns
+                        .by_ref()
+                        .take(aggregate.function.folds().len())
+                        .map(|state| Ok(of_its_own(device.download(state)?)))
+                        .collect(),
+                    GroupState::DistinctValues => {
+                        let values = DistinctValues::of(device, batch, &keys, argument()?, firsts)?;
+                        Ok(vec![values.lists(&aggregate.aggregate, rows)?])
+                    }
+                    GroupState::Values => {
+                        let of = &aggregate.aggregate;
+                        Ok(vec![of_rows()?.lists(device, batch, argument()?, of)?])
+                    }
+                    GroupState::Row(order) => {
+                        of_rows()?.firsts_in_order(device, batch, argument()?, order)
+                    }
                 }
-                columns
-                    .by_ref()
-                    .take(aggregate.function.folds().len())
-                    .map(|state| Ok(of_its_own(device.download(state)?)))
-                    .collect()
             })
             .collect::<Result<_>>()?;
         Ok(Partial {
@@ -339,10 +363,18 @@ impl GroupRun {
     }
 }
 
-/// Columns of keys and arguments.
+/// Columns of keys, arguments and orders.
 fn reads(spec: &GroupSpec) -> impl Iterator<Item = usize> {
     let arguments = spec.aggregates.iter().filter_map(|a| a.argument);
-    spec.keys.iter().copied().chain(arguments)
+    let orders = spec.aggregates.iter().filter_map(|a| match &a.state {
+        GroupState::Row(order) => Some(order.columns()),
+        _ => None,
+    });
+    spec.keys
+        .iter()
+        .copied()
+        .chain(arguments)
+        .chain(orders.flatten())
 }
 
 /// Views that share no bytes with others: those of a few groups would keep a whole chunk's.

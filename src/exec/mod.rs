@@ -16,6 +16,7 @@ mod join;
 mod join_run;
 mod matrix;
 mod metrics;
+mod ordered_rows;
 mod partial_states;
 mod partials;
 mod partitions;
@@ -28,6 +29,7 @@ mod runs;
 mod tile;
 mod union;
 mod upload;
+mod value_lists;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, UInt32Array, UInt64Array, make_array};
+use arrow::array::{Array, ArrayRef, Float64Array, UInt32Array, UInt64Array, make_array};
 use arrow::compute::kernels::cmp::eq;
-use arrow::compute::{nullif, take};
+use arrow::compute::kernels::zip::zip;
+use arrow::compute::{is_not_null, nullif, take};
 use arrow::datatypes::DataType;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 
@@ -76,12 +77,26 @@ pub(super) fn mergeable_states(
         .zip(&types)
         .map(|(state, field)| relabel(state, field.data_type()))
         .collect::<Result<Vec<_>>>()?;
-    if function == AggregateFunction::Avg {
-        // DataFusion divides by every count that is not NULL.
-        let nothing = eq(&states[0], &UInt64Array::new_scalar(0))?;
-        states[0] = nullif(&states[0], &nothing)?;
+    match function {
+        AggregateFunction::Avg => {
+            // DataFusion divides by every count that is not NULL.
+            let nothing = eq(&states[0], &UInt64Array::new_scalar(0))?;
+            states[0] = nullif(&states[0], &nothing)?;
+        }
+        AggregateFunction::Variance => {
+            // DataFusion goes by the counts, and takes no NULLs.
+            for state in &mut states[1..] {
+                *state = zero_for_null(state)?;
+            }
+        }
+        _ => {}
     }
     Ok(states)
+}
+
+fn zero_for_null(state: &ArrayRef) -> Result<ArrayRef> {
+    let there = is_not_null(state)?;
+    Ok(zip(&there, state, &Float64Array::new_scalar(0.0))?)
 }
 
 /// The same words under the type of DataFusion's state: a decimal's precision, or an unsigned count.

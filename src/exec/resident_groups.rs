@@ -12,7 +12,7 @@ use arrow::datatypes::DataType;
 use crate::column::DeviceBatch;
 use crate::device::{Column, Device};
 use crate::error::Result;
-use crate::spec::{AggregateFunction, Fold, GroupSpec, GroupStrategy};
+use crate::spec::{AggregateFunction, Fold, GroupSpec, GroupState, GroupStrategy};
 use crate::stream::has_small_dictionary;
 
 /// Groups that came of some chunks, of which some may come more than once.
@@ -49,10 +49,10 @@ pub(super) fn are_results(spec: &GroupSpec) -> bool {
         is_exact(*column) && !has_small_dictionary(data_type) && data_type == field.data_type()
     });
     let results = spec.aggregates.iter().all(|aggregate| {
-        !aggregate.distinct
+        aggregate.state == GroupState::Folds
             && match aggregate.function {
                 AggregateFunction::Count => true,
-                AggregateFunction::Avg => false,
+                AggregateFunction::Avg | AggregateFunction::Variance => false,
                 _ => aggregate.argument.is_some_and(is_exact),
             }
     });

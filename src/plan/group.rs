@@ -16,11 +16,13 @@ use super::aggregate::{
     AggregateSource, cannot_fail, function_of, one_if_there, sums_in_own_words,
 };
 use super::condition::is_orderable;
+use super::group_order::first_or_last;
 use super::join::Refusal;
 use crate::error::Decline;
 use crate::options::{BowtieOptions, Offload};
 use crate::spec::{
-    AggregateFunction, GroupAggregate, GroupSpec, GroupingSet, JoinSpec, Output, SideInput,
+    AggregateFunction, GroupAggregate, GroupSpec, GroupState, GroupingSet, JoinSpec, Output,
+    SideInput,
 };
 
 /// An aggregation from rows to results: one node, or the Partial below a Final.
@@ -49,7 +51,7 @@ pub(super) fn group_source(plan: &Arc<dyn ExecutionPlan>) -> Option<GroupSource<
 const MOST_KEYS_OF_SETS: usize = 48;
 
 /// Where an expression over the rows that an aggregation reads is found among the columns of its input.
-type Find<'a> = dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<usize, Refusal> + 'a;
+pub(super) type Find<'a> = dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<usize, Refusal> + 'a;
 
 /// The spec of an aggregation under `options`.
 pub(super) fn group_spec(
@@ -203,12 +205,21 @@ fn group_aggregate(
         return Err(Decline(format!("{name} has no fold on a device")).into());
     };
     use AggregateFunction::*;
-    let distinct = aggregate.is_distinct() && matches!(function, Count | Sum | Avg | BitXor);
-    if !aggregate.order_bys().is_empty() {
+    if let First | Last = function {
+        return first_or_last(source, find, aggregate, function, filter);
+    }
+    let distinct = aggregate.is_distinct()
+        && matches!(
+            function,
+            Count | Sum | Avg | BitXor | Variance | Median | Percentile
+        );
+    // The order of a percentile is that of its values, which says from where it counts.
+    if !aggregate.order_bys().is_empty() && function != Percentile {
         return Err(Decline(format!("{name} has an ORDER BY")).into());
     }
     let expression = match &aggregate.expressions()[..] {
         [expression] => Arc::clone(expression),
+        [expression, _] if function == Percentile => Arc::clone(expression),
         // Rows count of which no argument is NULL.
         [first, rest @ ..] if function == Count && !distinct => {
             let mut all = is_not_null(Arc::clone(first))?;
@@ -228,10 +239,13 @@ fn group_aggregate(
     let data_type = expression.data_type(&schema)?;
     let folds = (is_star && !distinct)
         || match function {
-            _ if distinct => lists_its_values(aggregate, &data_type)?,
+            _ if distinct => tells_apart(&data_type) && lists_its_values(aggregate, &data_type)?,
+            Median | Percentile => lists_its_values(aggregate, &data_type)?,
+            First | Last => false,
             Count => true,
             Sum | Avg => sums_in_own_words(aggregate, &data_type)?,
             Min | Max => is_orderable(&data_type),
+            Variance => data_type == DataType::Float64,
             BoolAnd | BoolOr => data_type == DataType::Boolean,
             BitAnd | BitOr | BitXor => data_type.is_integer(),
         };
@@ -268,23 +282,28 @@ fn group_aggregate(
     Ok(GroupAggregate {
         function,
         argument,
-        distinct,
+        state: match function {
+            _ if distinct => GroupState::DistinctValues,
+            Median | Percentile => GroupState::Values,
+            _ => GroupState::Folds,
+        },
         aggregate: Arc::clone(aggregate),
     })
 }
 
-/// Whether the state of an aggregate of distinct values is the list of them, and a device tells them apart as DataFusion does.
+/// Whether a device tells values apart as DataFusion does: zeros and NaN are equal to it that differ in their bits.
+fn tells_apart(data_type: &DataType) -> bool {
+    !data_type.is_floating() && !matches!(data_type, DataType::Dictionary(..))
+}
+
+/// Whether the state of an aggregate is a list of its values, which a device can order.
 fn lists_its_values(
     aggregate: &AggregateFunctionExpr,
     argument: &DataType,
 ) -> Result<bool, Refusal> {
-    // Zeros and NaN are equal to a device that differ in their bits.
-    let same = is_orderable(argument)
-        && !argument.is_floating()
-        && !matches!(argument, DataType::Dictionary(..));
     Ok(match &aggregate.state_fields()?[..] {
         [state] => match state.data_type() {
-            DataType::List(of) => same && holds(of.data_type(), argument),
+            DataType::List(of) => is_orderable(argument) && holds(of.data_type(), argument),
             _ => false,
         },
         _ => false,

@@ -8,6 +8,7 @@ mod condition;
 mod devices;
 mod explain;
 mod group;
+mod group_order;
 mod join;
 mod linear;
 mod program;

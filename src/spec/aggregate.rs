@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use arrow::compute::SortOptions;
 use arrow::datatypes::SchemaRef;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 
@@ -20,6 +21,13 @@ pub(crate) enum AggregateFunction {
     BitAnd,
     BitOr,
     BitXor,
+    /// VAR_SAMP, VAR_POP, STDDEV_SAMP and STDDEV_POP, which differ in how they are finished.
+    Variance,
+    Median,
+    /// PERCENTILE_CONT, which DataFusion finishes by its second argument.
+    Percentile,
+    First,
+    Last,
 }
 
 /// How the values of a group become one.
@@ -34,10 +42,14 @@ pub(crate) enum Fold {
     And,
     Or,
     Xor,
+    /// Of floats.
+    Mean,
+    /// The sum of the squared deviations of floats from their mean.
+    SquaredDeviations,
 }
 
 impl AggregateFunction {
-    /// The states of DataFusion's accumulator, in its order.
+    /// The states of DataFusion's accumulator, in its order; none where they are no folds.
     pub(crate) fn folds(self) -> &'static [Fold] {
         match self {
             Self::Count => &[Fold::Count],
@@ -48,6 +60,8 @@ impl AggregateFunction {
             Self::BoolAnd | Self::BitAnd => &[Fold::And],
             Self::BoolOr | Self::BitOr => &[Fold::Or],
             Self::BitXor => &[Fold::Xor],
+            Self::Variance => &[Fold::Count, Fold::Mean, Fold::SquaredDeviations],
+            Self::Median | Self::Percentile | Self::First | Self::Last => &[],
         }
     }
 }
@@ -88,16 +102,53 @@ pub(crate) struct JoinAggregateSpec {
     pub aggregate_display: Vec<String>,
 }
 
+/// What an aggregate keeps of a group's rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum GroupState {
+    /// The folds of its function.
+    Folds,
+    /// A list of its values that differ.
+    DistinctValues,
+    /// A list of all its values.
+    Values,
+    /// The value of one row, and what orders it.
+    Row(RowOrder),
+}
+
+/// Which row of a group: of those that tie, the first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RowOrder {
+    /// Columns of the input.
+    pub by: Vec<(usize, SortOptions)>,
+    /// The last one in this order, not the first one.
+    pub last: bool,
+    /// The column that is true for the rows that count; `None`: all do.
+    pub filter: Option<usize>,
+}
+
+impl RowOrder {
+    pub(crate) fn columns(&self) -> impl Iterator<Item = usize> {
+        let by = self.by.iter().map(|(column, _)| *column);
+        by.chain(self.filter)
+    }
+}
+
 /// One aggregate over groups of rows. Its FILTER clause, if any, is already part of its argument (as CASE).
 #[derive(Debug, Clone)]
 pub(crate) struct GroupAggregate {
     pub function: AggregateFunction,
     /// The column of its argument; `None` for COUNT(*).
     pub argument: Option<usize>,
-    /// Whether equal values of a group count once: its state is the list of them.
-    pub distinct: bool,
+    pub state: GroupState,
     /// DataFusion's own aggregate, which merges our partial states and finishes them.
     pub aggregate: Arc<AggregateFunctionExpr>,
+}
+
+impl GroupAggregate {
+    /// Whether folds make one state of several: not of lists, nor of means.
+    pub(crate) fn merges_on_device(&self) -> bool {
+        self.state == GroupState::Folds && self.function != AggregateFunction::Variance
+    }
 }
 
 /// One of the grouping sets; the only one without GROUPING SETS, ROLLUP or CUBE.

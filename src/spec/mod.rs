@@ -9,8 +9,8 @@ mod row_program;
 mod rows;
 
 pub(crate) use aggregate::{
-    AggregateFunction, AggregateSpec, Fold, GroupAggregate, GroupSide, GroupSpec, GroupStrategy,
-    GroupingSet, JoinAggregateSpec,
+    AggregateFunction, AggregateSpec, Fold, GroupAggregate, GroupSide, GroupSpec, GroupState,
+    GroupStrategy, GroupingSet, JoinAggregateSpec, RowOrder,
 };
 pub(crate) use comparison::Comparison;
 pub(crate) use guard::Guard;

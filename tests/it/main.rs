@@ -7,6 +7,7 @@ mod answer;
 mod domains;
 mod equi;
 mod session;
+mod statistics;
 mod tables;
 mod text;
 

@@ -18,6 +18,9 @@ pub(super) enum Update {
     Sum128 = 2,
     Sum256 = 3,
     SumF64 = 4,
+    /// From the centers of the groups.
+    Deviation = 5,
+    SquaredDeviation = 6,
     And = 9,
     Or = 10,
     Xor = 11,
@@ -31,7 +34,13 @@ impl Update {
     pub(super) fn shared_words(self) -> usize {
         match self {
             Self::Count | Self::FirstRow | Self::ArgMin | Self::ArgMax => 1,
-            Self::Sum | Self::SumF64 | Self::And | Self::Or | Self::Xor => 2,
+            Self::Sum
+            | Self::SumF64
+            | Self::Deviation
+            | Self::SquaredDeviation
+            | Self::And
+            | Self::Or
+            | Self::Xor => 2,
             Self::Sum128 => 4,
             Self::Sum256 => 8,
         }
@@ -121,6 +130,8 @@ pub(super) struct Wanted<'a> {
     pub(super) values: Option<&'a Memory>,
     /// Bits of the rows that count; all, if there are none.
     pub(super) valid: Option<&'a Memory>,
+    /// By group, of deviations; `group_dense` alone reads them.
+    pub(super) centers: Option<&'a Memory>,
 }
 
 /// Most accumulators of a launch.
@@ -151,7 +162,7 @@ fn structure(all: &[Wanted<'_>], outs: &[Memory], capacity: usize) -> Structure<
         given.copy_from_slice(&[
             of.values.into(),
             of.valid.into(),
-            nothing,
+            of.centers.into(),
             out.into(),
             (of.update as u32, of.kind as u32).into(),
             (words as u32, 0).into(),
@@ -224,7 +235,7 @@ impl Queue {
                 shared: places.bytes(words) as u32,
             };
             // SAFETY: `ids` holds a word a row, as many values and bits every column of an accumulator; each result has room for
-            // `groups`, and holds its neutral element; the claims are clear; and the shared memory is that of the places.
+            // `groups`, and holds its neutral element; centers are as many; the claims are clear; and the shared memory is that of the places.
             unsafe { self.launch_given("group_dense", shape, &args)? };
         }
         Ok(inside)

@@ -7,6 +7,7 @@ use arrow::datatypes::DataType;
 
 use super::CudaDevice;
 use super::group_accumulators::{Kind, Update, Wanted};
+use super::group_moments::Moments;
 use super::group_ways::Results;
 use super::queue::{Memory, Queue, Shape};
 use super::range::valid_memory;
@@ -24,14 +25,30 @@ enum Source<'a> {
     /// Which rows have a value is enough.
     Valid(Option<&'a Memory>),
     Values(&'a Values, Kind),
+    /// Floats, in two passes.
+    Moments(&'a Values),
     /// The order keys of the values.
     Keys(Keys),
+}
+
+/// Where a fold's result is.
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    /// In an accumulator; and which other one counts the values that it folds.
+    Out(usize, Option<usize>),
+    /// The mean (0) or the squared deviations (1) of some moments.
+    Moment(usize, usize),
+}
+
+fn taken_twice() -> BowtieError {
+    BowtieError::Internal("a result is taken twice".into())
 }
 
 impl Source<'_> {
     fn memory(&self) -> Result<(Option<&Memory>, Option<&Memory>, Kind)> {
         Ok(match self {
             Self::Valid(valid) => (None, *valid, Kind::U64),
+            Self::Moments(_) => return Err(BowtieError::Internal("moments of one pass".into())),
             Self::Values(values, kind) => (Some(&values.values), values.valid.as_ref(), *kind),
             Self::Keys(keys) => (
                 Some(memory(&keys.values)?),
@@ -63,11 +80,23 @@ impl CudaDevice {
             kind: Kind::U64,
             values: None,
             valid: None,
+            centers: None,
         };
         let mut all = vec![first_row];
         // Which accumulator a fold is, and which counts the values that it folds.
         let mut places = Vec::with_capacity(folds.len());
+        let mut moments: Vec<Moments<'_>> = vec![];
         for ((fold, _), source) in folds.iter().zip(&sources) {
+            if let Source::Moments(values) = source {
+                // The mean and the squared deviations of a variance are of one pass.
+                let known = moments.last().is_some_and(|last| last.is_of(values));
+                if *fold == Fold::Mean || !known {
+                    moments.push(Moments::push(values, &mut all));
+                }
+                let of = usize::from(*fold == Fold::SquaredDeviations);
+                places.push(Place::Moment(moments.len() - 1, of));
+                continue;
+            }
             let (values, valid, kind) = source.memory()?;
             let counted = match fold {
                 // An extreme's row says it.
@@ -82,29 +111,48 @@ impl CudaDevice {
                     Some(all.len() - 1)
                 }
             };
-            places.push((all.len(), counted));
+            places.push(Place::Out(all.len(), counted));
             all.push(Wanted {
-                update: update_of(*fold, kind),
+                update: update_of(*fold, kind)?,
                 kind,
                 values,
                 valid,
+                centers: None,
             });
         }
+        let ids = match moments.is_empty() {
+            true => None,
+            false => Some(self.numbered(rows, keys)?),
+        };
         let Results {
             outs,
             groups,
             capacity,
             strategy,
-        } = self.accumulated(rows, keys, &all, strategy)?;
+        } = match &ids {
+            None => self.accumulated(rows, keys, &all, strategy)?,
+            Some((ids, groups)) => self.accumulated_by(rows, ids, *groups, &all)?,
+        };
+        let mut moments = match &ids {
+            None => vec![],
+            Some((ids, groups)) => moments
+                .iter()
+                .map(|of| self.moments(of, rows, (ids, *groups), &outs))
+                .collect::<Result<_>>()?,
+        };
 
         let mut outs: Vec<Option<Memory>> = outs.into_iter().map(Some).collect();
-        let mut take = |at: usize| {
-            outs[at]
-                .take()
-                .ok_or_else(|| BowtieError::Internal("a result is taken twice".into()))
-        };
+        let mut take = |at: usize| outs[at].take().ok_or_else(taken_twice);
         let mut states = Vec::with_capacity(folds.len());
-        for ((fold, values), (at, counted)) in folds.iter().zip(places) {
+        for ((fold, values), place) in folds.iter().zip(places) {
+            let (at, counted) = match place {
+                Place::Out(at, counted) => (at, counted),
+                Place::Moment(at, of) => {
+                    let moment: Option<Column> = moments[at][of].take();
+                    states.push(moment.ok_or_else(taken_twice)?);
+                    continue;
+                }
+            };
             let valid = match counted {
                 Some(counted) => Some(self.queue.nonzero_bits(&take(counted)?, groups)?),
                 None => None,
@@ -133,6 +181,9 @@ impl CudaDevice {
                 DataType::Float64 => Some(Source::Values(values, Kind::F64)),
                 _ => Kind::of(&values.data_type).map(|kind| Source::Values(values, kind)),
             },
+            (Fold::Mean | Fold::SquaredDeviations, Stored::Fixed(values)) => {
+                (values.data_type == DataType::Float64).then_some(Source::Moments(values))
+            }
             (Fold::And | Fold::Or | Fold::Xor, Stored::Fixed(values)) => {
                 Kind::of(&values.data_type).map(|kind| Source::Values(values, kind))
             }
@@ -185,8 +236,8 @@ impl CudaDevice {
     }
 }
 
-fn update_of(fold: Fold, kind: Kind) -> Update {
-    match (fold, kind) {
+fn update_of(fold: Fold, kind: Kind) -> Result<Update> {
+    Ok(match (fold, kind) {
         (Fold::Count, _) => Update::Count,
         (Fold::Sum, Kind::F64) => Update::SumF64,
         (Fold::Sum, Kind::I128) => Update::Sum128,
@@ -197,7 +248,10 @@ fn update_of(fold: Fold, kind: Kind) -> Update {
         (Fold::And, _) => Update::And,
         (Fold::Or, _) => Update::Or,
         (Fold::Xor, _) => Update::Xor,
-    }
+        (Fold::Mean | Fold::SquaredDeviations, _) => {
+            return Err(BowtieError::Internal(format!("{fold:?} of one pass")));
+        }
+    })
 }
 
 impl Queue {

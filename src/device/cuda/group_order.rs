@@ -87,6 +87,7 @@ impl Order<'_> {
                 .map(|of| Wanted {
                     values: of.values.and_then(|column| moved(&columns, column)),
                     valid: of.valid.and_then(|column| moved(&columns, column)),
+                    centers: of.centers,
                     ..*of
                 })
                 .collect();

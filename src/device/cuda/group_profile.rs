@@ -112,6 +112,7 @@ impl Queue {
             kind: Kind::U64,
             values: None,
             valid: None,
+            centers: None,
         }];
         let outs = self.outs(&count, groups)?;
         self.accumulate_dense((&ids).into(), SAMPLES, groups, &count, &outs, true)?;

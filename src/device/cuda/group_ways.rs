@@ -105,6 +105,20 @@ impl CudaDevice {
     }
 }
 
+impl CudaDevice {
+    /// Accumulates `rows` rows of `groups` groups by their ids.
+    pub(super) fn accumulated_by(
+        &self,
+        rows: usize,
+        ids: &Memory,
+        groups: usize,
+        all: &[Wanted<'_>],
+    ) -> Result<Results> {
+        let queue = &self.queue;
+        Ways { queue, rows, all }.by_ids(ids.into(), groups, true)
+    }
+}
+
 impl Ways<'_> {
     fn shared_bytes(&self) -> usize {
         self.queue.gpu.shared_bytes as usize

@@ -40,6 +40,7 @@ mod group_accumulators;
 mod group_choice;
 mod group_fold;
 mod group_ids;
+mod group_moments;
 mod group_order;
 mod group_places;
 mod group_profile;

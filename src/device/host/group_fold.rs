@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use arrow::array::make_comparator;
 use arrow::array::{
-    Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, BooleanBufferBuilder, Int64Array,
-    PrimitiveArray, UInt32Array, downcast_integer,
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, BooleanBufferBuilder, Float64Array,
+    Int64Array, PrimitiveArray, UInt32Array, downcast_integer,
 };
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::{SortOptions, take};
@@ -65,18 +65,24 @@ fn folded(
         Fold::Min => extreme(budget, argument()?, ids, groups, false),
         Fold::Max => extreme(budget, argument()?, ids, groups, true),
         Fold::And | Fold::Or | Fold::Xor => bits(fold, argument()?.on_host(), ids, groups),
+        Fold::Mean => Ok(Arc::new(means(argument()?.on_host(), ids, groups)?)),
+        Fold::SquaredDeviations => squared_deviations(argument()?.on_host(), ids, groups),
     }
 }
 
 fn count(values: Option<&Column>, ids: &[u32], groups: usize) -> ArrayRef {
     let valid = values.and_then(|values| validity(values.on_host()));
-    let mut counts = vec![0i64; groups];
+    Arc::new(Int64Array::from(count_of(valid.as_ref(), ids, groups)))
+}
+
+fn count_of(valid: Option<&BooleanBuffer>, ids: &[u32], groups: usize) -> Vec<i64> {
+    let mut counts = vec![0; groups];
     for (row, id) in ids.iter().enumerate() {
-        if valid.as_ref().is_none_or(|valid| valid.value(row)) {
+        if valid.is_none_or(|valid| valid.value(row)) {
             counts[*id as usize] += 1;
         }
     }
-    Arc::new(Int64Array::from(counts))
+    counts
 }
 
 /// Folds the values that are not NULL; a group without any is NULL, and holds `nothing`.
@@ -113,6 +119,50 @@ fn sum(array: &ArrayRef, ids: &[u32], groups: usize) -> Result<ArrayRef> {
         let sums = PrimitiveArray::<T>::new(sums.into(), Some(some));
         Ok(Arc::new(sums.with_data_type(array.data_type().clone())))
     })
+}
+
+/// NULL where no value is not.
+fn means(array: &ArrayRef, ids: &[u32], groups: usize) -> Result<Float64Array> {
+    let sums = sum(array, ids, groups)?;
+    let counts = count_of(validity(array).as_ref(), ids, groups);
+    let sums = sums
+        .as_primitive_opt::<Float64Type>()
+        .ok_or_else(|| BowtieError::Internal(format!("a mean of {}", array.data_type())))?;
+    let means = sums.values().iter().zip(&counts);
+    let means: Vec<f64> = means.map(|(sum, count)| sum / *count as f64).collect();
+    Ok(Float64Array::new(means.into(), sums.nulls().cloned()))
+}
+
+/// By the corrected two-pass formula: no large numbers cancel, whatever the means.
+fn squared_deviations(array: &ArrayRef, ids: &[u32], groups: usize) -> Result<ArrayRef> {
+    let means = means(array, ids, groups)?;
+    let values = array.as_primitive::<Float64Type>();
+    let (mut counts, mut sums, mut squares) =
+        (vec![0; groups], vec![0.0; groups], vec![0.0; groups]);
+    for (row, (value, id)) in values.values().iter().zip(ids).enumerate() {
+        if values.is_valid(row) {
+            let id = *id as usize;
+            let deviation = value - means.value(id);
+            counts[id] += 1;
+            sums[id] += deviation;
+            squares[id] += deviation * deviation;
+        }
+    }
+    let groups = counts.iter().zip(&sums).zip(&squares);
+    let m2: Vec<f64> = groups
+        .map(|((count, sum), squares)| corrected(*count, *sum, *squares))
+        .collect();
+    Ok(Arc::new(Float64Array::new(
+        m2.into(),
+        means.nulls().cloned(),
+    )))
+}
+
+/// The squared deviations from the mean, from those from a number near it and their sum.
+pub(in crate::device) fn corrected(count: i64, deviations: f64, squares: f64) -> f64 {
+    let m2 = squares - deviations * deviations / count as f64;
+    // Rounding may leave a little less than nothing; NaN stays.
+    if m2 < 0.0 { 0.0 } else { m2 }
 }
 
 /// The first of the least values, or the last of the greatest. Narrow types compare by their order keys, others by Arrow's order,

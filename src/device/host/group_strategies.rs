@@ -223,8 +223,11 @@ fn rows_of(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::{Array, ArrayRef, Int32Array, Int64Array, StringArray, UInt32Array};
+    use arrow::array::{
+        Array, ArrayRef, AsArray, Float64Array, Int32Array, Int64Array, StringArray, UInt32Array,
+    };
     use arrow::compute::take;
+    use arrow::datatypes::Float64Type;
 
     /// Groups come in any order: they are compared in that of their first rows.
     fn in_order_of_firsts(groups: &Aggregated, firsts: &[u32], expected: &[[Option<i64>; 3]]) {
@@ -284,6 +287,40 @@ mod tests {
         for strategy in GroupStrategy::ALL.map(Some).into_iter().chain([None]) {
             let groups = aggregate(&budget, 5, &[&key], &all, strategy, &|| Ok(())).unwrap();
             in_order_of_firsts(&groups, &[0, 1, 4], &expected);
+        }
+    }
+
+    #[test]
+    fn squared_deviations_cancel_nothing() {
+        let budget = Budget::new(u64::MAX);
+        let far = 1e12;
+        let values = column(Arc::new(Float64Array::from(vec![
+            Some(far + 1.0),
+            Some(0.25),
+            Some(far + 3.0),
+            None,
+            Some(far + 5.0),
+            None,
+        ])));
+        let key = column(Arc::new(Int32Array::from(vec![1, 2, 1, 1, 1, 3])));
+        let all = [
+            (Fold::Mean, Some(&values)),
+            (Fold::SquaredDeviations, Some(&values)),
+        ];
+        for strategy in GroupStrategy::ALL {
+            let groups = aggregate(&budget, 6, &[&key], &all, Some(strategy), &|| Ok(())).unwrap();
+            let group_of = |first| {
+                let mut firsts = groups.firsts.on_host().iter();
+                firsts.position(|row| *row == first).unwrap()
+            };
+            let found = |state: usize, first| {
+                let states = groups.states[state].on_host().as_primitive::<Float64Type>();
+                let group = group_of(first);
+                states.is_valid(group).then(|| states.value(group))
+            };
+            assert_eq!([found(0, 0), found(1, 0)], [Some(far + 3.0), Some(8.0)]);
+            assert_eq!([found(0, 1), found(1, 1)], [Some(0.25), Some(0.0)]);
+            assert_eq!([found(0, 5), found(1, 5)], [None, None]);
         }
     }
 

@@ -30,6 +30,7 @@ use rayon::prelude::*;
 pub(super) use equi::EquiTable;
 pub(super) use equi_join::EquiBuild;
 pub(super) use flags::Flags;
+pub(super) use group_fold::corrected;
 pub(super) use group_key::Groups;
 pub(super) use order_key::Ranks;
 pub(super) use values::{bytes_of, gather_parts, kept, together};

@@ -43,6 +43,8 @@ enum Aggregate {
     Mean,
     AnyAbove(i64),
     Bits(&'static str),
+    Median,
+    First(usize),
     Both(usize, usize),
 }
 
@@ -75,6 +77,8 @@ fn aggregate() -> impl Strategy<Value = Aggregate> {
         2 => Just(Aggregate::Mean),
         1 => (0..50i64).prop_map(Aggregate::AnyAbove),
         1 => prop::sample::select(vec!["bit_and", "bit_or", "bit_xor"]).prop_map(Aggregate::Bits),
+        1 => Just(Aggregate::Median),
+        1 => column.clone().prop_map(Aggregate::First),
         1 => (column.clone(), column).prop_map(|(x, y)| Aggregate::Both(x, y)),
     ]
 }
@@ -131,6 +135,11 @@ impl Case {
             Aggregate::Mean => "avg(r.id)".into(),
             Aggregate::AnyAbove(least) => format!("bool_or(r.id > {least})"),
             Aggregate::Bits(function) => format!("{function}(r.id)"),
+            Aggregate::Median => "median(r.id)".into(),
+            Aggregate::First(x) => {
+                let column = self.column(*x);
+                format!("first_value({column} ORDER BY r.id DESC, {column})")
+            }
             Aggregate::Both(x, y) => format!("count({}, {})", self.column(*x), self.column(*y)),
         }
     }

@@ -263,7 +263,7 @@ async fn aggregations() {
     SELECT s.a, count(*) FROM r LEFT JOIN s ON r.a > s.a GROUP BY s.a
         AggregateExec taken: groups and folds on the device, above the join: it groups by the side that the outer join pads with NULLs
     SELECT stddev(r.a) FROM r JOIN s ON r.a > s.a
-        AggregateExec declined: stddev(r.a) is not fused: only COUNT, SUM, AVG, MIN and MAX are; stddev(r.a) has no fold on a device
+        AggregateExec taken: groups and folds on the device, above the join: stddev(r.a) is not fused: only COUNT, SUM, AVG, MIN and MAX are
     SELECT count(DISTINCT r.a), count(DISTINCT r.b) FROM r JOIN s ON r.a > s.a
         AggregateExec taken: groups and folds on the device, above the join: count(DISTINCT r.a) is not fused: DISTINCT needs the pairs
     SELECT count(r.a, r.b) FROM r JOIN s ON r.a > s.a
