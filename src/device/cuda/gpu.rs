@@ -29,7 +29,7 @@ pub(super) struct Gpu {
     /// Bytes of shared memory that a block can have.
     pub(super) shared_bytes: u32,
     pool: Pool,
-    modules: Mutex<HashMap<&'static str, Arc<CudaModule>>>,
+    modules: Vec<Mutex<Option<Arc<CudaModule>>>>,
     kernels: RwLock<HashMap<&'static str, CudaFunction>>,
     pub(super) up: Mutex<Option<Arc<Ring>>>,
     pub(super) down: Mutex<Option<Arc<Ring>>>,
@@ -155,7 +155,7 @@ impl Gpu {
             free_bytes: free_bytes as u64,
             multiprocessors: multiprocessors.max(1) as u32,
             shared_bytes: shared_bytes.max(0) as u32,
-            modules: Mutex::default(),
+            modules: FAMILIES.iter().map(|_| Mutex::default()).collect(),
             kernels: RwLock::default(),
             up: Mutex::new(None),
             down: Mutex::new(None),
@@ -229,23 +229,24 @@ impl Gpu {
     }
 
     fn module(&self, family: &str) -> Result<Arc<CudaModule>> {
-        let mut modules = self.modules.lock();
-        if let Some(module) = modules.get(family) {
+        let ((name, image), module) = FAMILIES
+            .iter()
+            .zip(&self.modules)
+            .find(|((name, _), _)| *name == family)
+            .ok_or_else(|| BowtieError::Internal(format!("there is no kernel family {family}")))?;
+        // The driver may compile a family for seconds: only who needs it waits.
+        let mut module = module.lock();
+        if let Some(module) = module.as_ref() {
             return Ok(Arc::clone(module));
         }
-        let (name, image) = FAMILIES
-            .iter()
-            .find(|(name, _)| *name == family)
-            .ok_or_else(|| BowtieError::Internal(format!("there is no kernel family {family}")))?;
         let image = match std::str::from_utf8(image) {
             Ok(text) => Ptx::from_src(text),
             Err(_) => Ptx::from_binary(image.to_vec()),
         };
-        let module = self
+        let loaded = self
             .context
             .load_module(image)
             .map_err(|e| failed(&format!("loading kernel family {name}"), e))?;
-        modules.insert(name, Arc::clone(&module));
-        Ok(module)
+        Ok(Arc::clone(module.insert(loaded)))
     }
 }
