@@ -20,14 +20,7 @@ use support::arguments::Arguments;
 
 #[tokio::main]
 async fn main() {
-    if cfg!(debug_assertions) {
-        println!("group: nothing measured, a debug build has no times worth knowing");
-        return;
-    }
-    if let Err(error) = run().await {
-        eprintln!("error: {error}");
-        std::process::exit(1);
-    }
+    support::main("group", run()).await;
 }
 
 async fn run() -> Result<()> {

@@ -42,14 +42,7 @@ const PIECEWISE: &str = "datafusion-piecewise";
 
 #[tokio::main]
 async fn main() {
-    if cfg!(debug_assertions) {
-        println!("theta: nothing measured, a debug build has no times worth knowing");
-        return;
-    }
-    if let Err(error) = run().await {
-        eprintln!("error: {error}");
-        std::process::exit(1);
-    }
+    support::main("theta", run()).await;
 }
 
 async fn run() -> Result<()> {

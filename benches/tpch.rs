@@ -51,14 +51,7 @@ const QUERIES: [(&str, &str); 22] = [
 
 #[tokio::main]
 async fn main() {
-    if cfg!(debug_assertions) {
-        println!("tpch: nothing measured, a debug build has no times worth knowing");
-        return;
-    }
-    if let Err(error) = run().await {
-        eprintln!("error: {error}");
-        std::process::exit(1);
-    }
+    support::main("tpch", run()).await;
 }
 
 async fn run() -> Result<()> {

@@ -30,3 +30,15 @@ pub mod table;
 
 /// Errors of a bench end in one line of text and exit status 1, so their type does not matter.
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+/// What the `main` of bench `name` does: nothing in a debug build.
+pub async fn main(name: &str, run: impl Future<Output = Result<()>>) {
+    if cfg!(debug_assertions) {
+        println!("{name}: nothing measured, a debug build has no times worth knowing");
+        return;
+    }
+    if let Err(error) = run.await {
+        eprintln!("error: {error}");
+        std::process::exit(1);
+    }
+}

@@ -10,6 +10,7 @@ use arrow::array::{
 };
 use arrow::datatypes::{DataType, Int8Type};
 use datafusion::datasource::MemTable;
+use datafusion::error::DataFusionError;
 use datafusion::prelude::SessionContext;
 
 use crate::answer::{forced, similar_rows, stock};
@@ -40,7 +41,14 @@ pub async fn is_taken(
                     panic!("{sql}\n{tuning:?}\n{}\n{difference}", given.plan);
                 }
             }
-            (Err(_), Err(_)) => {}
+            // What cannot be planned tests nothing.
+            (Err(error), Err(_)) => assert!(
+                !matches!(
+                    error.find_root(),
+                    DataFusionError::Plan(_) | DataFusionError::SchemaError(..)
+                ),
+                "{sql}\n{error}"
+            ),
             (Ok(_), Err(error)) => panic!("{sql}\n{tuning:?}\nfails when forced: {error}"),
             (Err(error), Ok(_)) => panic!("{sql}\n{tuning:?}\nfails only in stock: {error}"),
         }
