@@ -7,6 +7,7 @@
 //!                                     └─ little room ─► downloaded: Staged
 //! ```
 
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -216,6 +217,7 @@ fn gathered(
             bytes: 0,
             schema: Arc::clone(&schema),
         },
+        cut: VecDeque::new(),
         limits,
         apart: apart
             || fields
@@ -234,6 +236,8 @@ struct Gathering {
     /// None once they are at their end.
     chunks: Option<DeviceStream>,
     waiting: Waiting,
+    /// Cut from a chunk that was longer than the reader wants.
+    cut: VecDeque<StagedChunk>,
     limits: ChunkLimits,
     /// Whether pieces stay alone: as they are wanted so, or as to copy dictionaries of small keys together may fail.
     apart: bool,
@@ -253,12 +257,18 @@ struct Waiting {
 impl Gathering {
     async fn next(&mut self) -> Result<Option<InputChunk>> {
         while let Some(chunks) = &mut self.chunks {
+            if let Some(chunk) = self.cut.pop_front() {
+                return Ok(Some(InputChunk::Staged(chunk)));
+            }
             let Some(chunk) = chunks.try_next().await? else {
                 self.chunks = None;
                 break;
             };
             let batch = match chunk {
-                DeviceChunk::Staged(chunk) => return Ok(Some(InputChunk::Staged(chunk))),
+                DeviceChunk::Staged(chunk) => {
+                    self.cut.extend(chunk.cut(self.limits.rows)?);
+                    continue;
+                }
                 DeviceChunk::Resident(batch) if batch.rows() == 0 => continue,
                 DeviceChunk::Resident(batch) => batch,
                 DeviceChunk::Runs(_) => {

@@ -208,11 +208,14 @@ fn group_aggregate(
     if let First | Last = function {
         return first_or_last(source, find, aggregate, function, filter);
     }
+    if aggregate.is_distinct() && function == BitXor {
+        return Err(Decline(format!(
+            "{name} has other states in DataFusion with groups than without"
+        ))
+        .into());
+    }
     let distinct = aggregate.is_distinct()
-        && matches!(
-            function,
-            Count | Sum | Avg | BitXor | Variance | Median | Percentile
-        );
+        && matches!(function, Count | Sum | Avg | Variance | Median | Percentile);
     // The order of a percentile is that of its values, which says from where it counts.
     if !aggregate.order_bys().is_empty() && function != Percentile {
         return Err(Decline(format!("{name} has an ORDER BY")).into());

@@ -132,6 +132,28 @@ impl StagedChunk {
         parts
     }
 
+    /// The same rows in chunks of at most `most`, which share what is reserved. One on whose rows an expression failed stays whole.
+    pub(crate) fn cut(self, most: usize) -> Result<Vec<Self>> {
+        if self.rows <= most || !self.failures.is_empty() {
+            return Ok(vec![self]);
+        }
+        let begins = (0..self.rows).step_by(most.max(1));
+        begins
+            .map(|begin| {
+                let rows = begin..(begin + most.max(1)).min(self.rows);
+                let parts = |column: usize| match &self.columns[column] {
+                    StagedColumn::Arrays(_) => Ok(self.parts_of(column, &rows)),
+                    StagedColumn::Widened { .. } => {
+                        Ok(vec![self.whole(column)?.slice(rows.start, rows.len())])
+                    }
+                };
+                let columns = (0..self.columns()).map(parts).collect::<Result<_>>()?;
+                let reservation = Arc::clone(&self.reservation);
+                Ok(Self::of_parts(rows.len(), columns, reservation))
+            })
+            .collect()
+    }
+
     /// Some of its columns, in this order.
     pub(crate) fn select(&self, columns: &[usize]) -> Result<Self> {
         let parts = |column: &usize| match &self.columns[*column] {

@@ -63,7 +63,7 @@ pub fn tunings(first: usize, count: usize) -> impl Iterator<Item = Tuning> {
 const AGGREGATES: &str = "count(*), count(c), count(1), sum(a), sum(c), avg(b), avg(c), min(a), max(t), min(t), max(c), \
      count(*) FILTER (WHERE b > 4), sum(b) FILTER (WHERE a < 12), max(a) FILTER (WHERE t IS NOT NULL), min(DISTINCT b), \
      bool_and(a > 3), bool_or(a > 18), bit_and(a), bit_or(b), bit_xor(id), sum(id * 2 - a), \
-     sum(CAST(a AS DECIMAL(12, 2))), avg(CAST(b AS DECIMAL(12, 2)))";
+     sum(CAST(a + 1 AS DECIMAL(12, 2))) AS u, avg(CAST(b + 1 AS DECIMAL(12, 2))) AS v";
 
 #[tokio::test]
 async fn groups() {
@@ -229,8 +229,8 @@ async fn overflow_and_failures() {
 async fn distinct_values() {
     let ctx = session();
     let aggregates = "count(DISTINCT a), count(DISTINCT t), sum(DISTINCT b), count(*), sum(a), count(a, t), count(DISTINCT g), \
-        count(DISTINCT b) FILTER (WHERE a > 7), sum(DISTINCT CAST(b AS DECIMAL(9, 1))), count(DISTINCT CAST(a AS DECIMAL(30, 2))), \
-        bit_xor(DISTINCT b), avg(DISTINCT CAST(b AS DECIMAL(9, 1)))";
+        count(DISTINCT b) FILTER (WHERE a > 7), sum(DISTINCT CAST(b + 1 AS DECIMAL(9, 1))) AS u, count(DISTINCT CAST(a + 1 AS DECIMAL(30, 2))) AS v, \
+        avg(DISTINCT CAST(b + 1 AS DECIMAL(9, 1))) AS w";
     for (seed, rows) in [0, 1, 40, 300].into_iter().enumerate() {
         register(&ctx, "r", &mixed_table(rows, 0.3, seed as u64));
         for (turn, group) in ["", "g", "t, b", "c", "ROLLUP (g, b)"].iter().enumerate() {
@@ -381,4 +381,16 @@ async fn declined() {
             .unwrap();
         assert!(reasons.contains(reason), "{sql}\n{reasons}");
     }
+}
+
+/// DataFusion 55.2 itself fails on it with groups.
+#[tokio::test]
+async fn distinct_values_of_bit_xor_are_left_to_datafusion() {
+    let ctx = session();
+    register(&ctx, "r", &mixed_table(60, 0.2, 1));
+    let sql = "SELECT bit_xor(DISTINCT b), count(DISTINCT a) FROM r";
+    let stock = stock(&ctx, sql).await.unwrap();
+    let given = forced(&ctx, sql, &Tuning::PLAIN).await.unwrap();
+    assert!(!given.plan.contains(NODE), "{}", given.plan);
+    similar_rows(&stock, &given).unwrap();
 }

@@ -38,6 +38,7 @@ fn gathering(
             bytes: 0,
             schema: Arc::new(schema),
         },
+        cut: VecDeque::new(),
         limits: ChunkLimits {
             rows: most,
             bytes: usize::MAX,
@@ -70,6 +71,28 @@ async fn pieces_make_chunks_of_the_wanted_size() {
     assert_eq!(chunks, [(20, true), (13, true), (40, true), (1, true)]);
     assert_eq!(values, Vec::from_iter(0..74));
     assert_eq!((device.budget().in_use(), pool.reserved()), (0, 0));
+}
+
+#[tokio::test]
+async fn a_long_chunk_on_the_host_is_cut() {
+    let (device, pool) = (device(1 << 20), pool());
+    let mut cut = gathering(&device, &pool, &[], 25);
+    let chunk = |from: i64, to: i64| {
+        let values: ArrayRef = Arc::new(Int64Array::from_iter_values(from..to));
+        let field = Field::new("v", DataType::Int64, false);
+        let schema = Arc::new(Schema::new(vec![field]));
+        let batch = RecordBatch::try_new(schema, vec![values]).unwrap();
+        let reservation = MemoryConsumer::new("test").register(&pool);
+        reservation.try_grow(8 * batch.num_rows()).unwrap();
+        Ok(DeviceChunk::Staged(StagedChunk::of(&batch, reservation)))
+    };
+    let chunks = vec![chunk(0, 60), chunk(60, 85), chunk(85, 86)];
+    cut.chunks = Some(futures::stream::iter(chunks).boxed());
+    let (chunks, values) = all(cut).await;
+    let rows = [25, 25, 10, 25, 1];
+    assert_eq!(chunks, rows.map(|rows| (rows, false)));
+    assert_eq!(values, Vec::from_iter(0..86));
+    assert_eq!(pool.reserved(), 0);
 }
 
 #[tokio::test]
