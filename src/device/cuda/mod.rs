@@ -13,7 +13,7 @@
 //! count.rs     which way counts tested matches soonest: a walk, an index, or tiles
 //! launches.rs  candidates tested in launches that a cancelled query ends after
 //! tuples.rs    rows as tuples of words, sorted and found: key_column.rs, key_words.rs groups.rs by equality, ranks.rs by order
-//! equi_keys.rs equi.rs equi_part.rs equi_join.rs equi_choice.rs    equi-joins: keys, indexes, partitions, pairs put together
+//! equi_keys.rs equi.rs equi_tables.rs equi_part.rs equi_join.rs equi_pairs.rs equi_choice.rs    equi-joins: keys, indexes, partitions, pairs put together
 //! group_fold.rs group_ways.rs    aggregates over groups: columns to accumulators and back; each strategy, of which group_choice.rs
 //!                               chooses by a sample (group_profile.rs)
 //! group_range.rs group_ids.rs group_order.rs    ids by direct address, by hashing; rows in parts, or sorted
@@ -33,7 +33,9 @@ mod equi;
 mod equi_choice;
 mod equi_join;
 mod equi_keys;
+mod equi_pairs;
 mod equi_part;
+mod equi_tables;
 mod fold;
 mod gpu;
 mod group_accumulators;
