@@ -1,4 +1,4 @@
-//! ⋈ Theta joins and grouped aggregation for Apache DataFusion, on a *device*: the host's own cores, or an NVIDIA GPU.
+//! ⋈ Theta joins, equi-joins and grouped aggregation for Apache DataFusion, on a *device*: the host's own cores, or an NVIDIA GPU.
 //!
 //! Registered in a session, the crate replaces join and aggregate nodes of the physical plan. SQL and DataFrame calls stay
 //! as they are, and so do the rows.

@@ -182,20 +182,10 @@ impl ExecutionPlan for BowtieAggregateExec {
         "BowtieAggregateExec"
     }
 
+    one_input!();
+
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.spec.schema)
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false]
     }
 
     fn apply_expressions(
@@ -204,22 +194,5 @@ impl ExecutionPlan for BowtieAggregateExec {
     ) -> Result<TreeNodeRecursion> {
         // The upload below evaluates them.
         Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let [input] = exactly(self.name(), children)?;
-        let (spec, device) = (Arc::clone(&self.spec), Arc::clone(&self.device));
-        Ok(Arc::new(Self::new(input, spec, device)))
-    }
-
-    fn execute(&self, _: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        device_only(self.name())
-    }
-
-    fn metrics(&self) -> Option<MetricsSet> {
-        Some(self.metrics.clone_inner())
     }
 }

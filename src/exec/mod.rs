@@ -1,5 +1,39 @@
 //! The plan nodes. Between [`BowtieUploadExec`] and [`BowtieDownloadExec`] batches are the device's own.
 
+/// What every plan node of one input, a spec and a device says of itself in the same words: methods of `ExecutionPlan`.
+macro_rules! one_input {
+    () => {
+        fn properties(&self) -> &Arc<PlanProperties> {
+            &self.properties
+        }
+
+        fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+            vec![&self.input]
+        }
+
+        fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+            vec![false]
+        }
+
+        fn with_new_children(
+            self: Arc<Self>,
+            children: Vec<Arc<dyn ExecutionPlan>>,
+        ) -> Result<Arc<dyn ExecutionPlan>> {
+            let [input] = exactly(self.name(), children)?;
+            let (spec, device) = (Arc::clone(&self.spec), Arc::clone(&self.device));
+            Ok(Arc::new(Self::new(input, spec, device)))
+        }
+
+        fn execute(&self, _: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+            device_only(self.name())
+        }
+
+        fn metrics(&self) -> Option<MetricsSet> {
+            Some(self.metrics.clone_inner())
+        }
+    };
+}
+
 mod aggregate;
 mod aggregate_run;
 mod aggregate_ways;
