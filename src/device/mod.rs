@@ -23,7 +23,7 @@ use arrow::datatypes::DataType;
 pub(crate) use budget::{Budget, Lease};
 pub(crate) use buffer::{
     Aggregated, Buffer, Column, EquiBuild, EquiIndex, Flags, GroupDomain, Joined, KeyDomain, Keys,
-    Pairs, Ranges, Sorted, ZonedKeys,
+    Pairs, Ranges, SetCounts, SetIndex, SetMatches, SetTally, Sorted, ZonedKeys,
 };
 
 pub(crate) use payload::{Need, Payload};
@@ -31,7 +31,8 @@ pub(crate) use payload::{Need, Payload};
 use crate::error::{BowtieError, Result};
 pub(crate) use crate::spec::MAX_CHUNK_ROWS;
 use crate::spec::{
-    Comparison, EquiStrategy, Fold, GroupStrategy, Materialization, Program, RowProgram, Side,
+    Comparison, EquiStrategy, Fold, GroupStrategy, Materialization, Program, RowProgram,
+    SetTechnique, SetTest, Side,
 };
 
 /// "In no group": the row can match nothing.
@@ -237,6 +238,44 @@ pub(crate) trait Device: Debug + Send + Sync {
         keys: &[&Column],
         payload: &[&Column],
     ) -> Result<Option<Joined>>;
+
+    // ---- set joins (\[B\] chapters 4 to 6) ------------------------------------------------------------------------
+
+    /// Indexes the lists of a column as sets of their elements, where a column that is no list holds sets of one element; rows whose
+    /// list is NULL match nothing, nor do those that are NULL in any of `not_null`. Only rows of one group match one another where
+    /// there are `groups` (ids, and how many). Without `technique` the device chooses one for the sets at hand, of which `searching` is
+    /// a chunk of the other side's; one that cannot serve them is replaced by the nearest.
+    fn set_index(
+        &self,
+        lists: &Column,
+        groups: Option<(&Buffer<u32>, u32)>,
+        not_null: &[&Keys],
+        test: SetTest,
+        technique: Option<SetTechnique>,
+        searching: &Column,
+    ) -> Result<SetIndex>;
+
+    /// The matches of each row of the other side. `groups` are its ids, where the index has groups.
+    fn set_search(
+        &self,
+        index: &SetIndex,
+        lists: &Column,
+        groups: Option<&Buffer<u32>>,
+        not_null: &[&Keys],
+    ) -> Result<SetMatches>;
+
+    /// How many matches the rows of both sides have, without lists of them; with `exists_only` 1 or 0 for each searching row, and
+    /// no counts of indexed rows.
+    fn set_count(
+        &self,
+        index: &SetIndex,
+        lists: &Column,
+        groups: Option<&Buffer<u32>>,
+        exists_only: bool,
+    ) -> Result<SetCounts>;
+
+    /// How often each row id below `rows` stands in `list`.
+    fn occurrences(&self, list: &Buffer<u32>, rows: usize) -> Result<Buffer<u32>>;
 
     // ---- theta joins -----------------------------------------------------------------------------------------------
 

@@ -42,6 +42,17 @@ impl AggregateRun {
         }
     }
 
+    /// Whether all aggregates are made of the number of each row's matches, so that nobody needs to know which these are.
+    pub(super) fn counts_suffice(&self) -> bool {
+        let join = &self.spec.join;
+        let tested = !join.theta.comparisons.is_empty() || !join.residual.is_empty();
+        let weighed = |aggregate: &AggregateSpec| match (self.spec.group_side, aggregate.argument) {
+            (GroupSide::Side(grouped), Some((side, _))) => side == grouped,
+            _ => true,
+        };
+        !tested && self.spec.aggregates.iter().all(weighed)
+    }
+
     /// The partial states of all aggregates, for the rows of each side that have a match. Nothing is merged yet, so a
     /// refused lease can be answered by a smaller tile.
     pub(super) fn states_of_tile(

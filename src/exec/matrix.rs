@@ -27,7 +27,7 @@ use crate::exec::input::InputChunk;
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::residual;
 use crate::exec::tile::Tile;
-use crate::ops::theta::{RowPairs, Search, SortedSide};
+use crate::ops::theta::{RowPairs, Search, SortedSide, Wanted};
 use crate::spec::{JoinSpec, Materialization, Side};
 use crate::stream::Parts;
 
@@ -138,6 +138,10 @@ impl NeededColumns {
         for comparison in &spec.theta.comparisons {
             needed.left[comparison.left] = Need::Now;
             needed.right[comparison.right] = Need::Now;
+        }
+        if let Some(set) = &spec.theta.set {
+            needed.left[set.left] = Need::Now;
+            needed.right[set.right] = Need::Now;
         }
         let program = spec.program.iter();
         for column in program.clone().flat_map(|p| &p.left) {
@@ -379,8 +383,8 @@ impl Matrix {
     }
 
     /// The next tile of the right chunk at hand, searched; `None` when it is done.
-    pub(super) fn next(&mut self, exists_only: bool) -> Result<Option<SearchedTile>> {
-        match self.next_step(exists_only, None)? {
+    pub(super) fn next(&mut self, wanted: Wanted) -> Result<Option<SearchedTile>> {
+        match self.next_step(wanted, None)? {
             Some(TileStep::Searched(tile)) => Ok(Some(*tile)),
             Some(TileStep::Joined(_)) => Err(BowtieError::Internal("a tile joined unasked".into())),
             None => Ok(None),
@@ -390,11 +394,11 @@ impl Matrix {
     /// The next tile of the right chunk at hand, joined at once where it can be; `None` when the chunk is done.
     pub(super) fn next_step(
         &mut self,
-        exists_only: bool,
+        wanted: Wanted,
         at_once: Option<&AtOnce>,
     ) -> Result<Option<TileStep>> {
         while let Some(tile) = self.tiles.pop() {
-            match self.step(&tile, exists_only, at_once) {
+            match self.step(&tile, wanted, at_once) {
                 Ok(step) => {
                     self.metrics.chunks.add(1);
                     return Ok(Some(step));
@@ -458,12 +462,7 @@ impl Matrix {
         Ok(true)
     }
 
-    fn step(
-        &mut self,
-        tile: &Tile,
-        exists_only: bool,
-        at_once: Option<&AtOnce>,
-    ) -> Result<TileStep> {
+    fn step(&mut self, tile: &Tile, wanted: Wanted, at_once: Option<&AtOnce>) -> Result<TileStep> {
         let whole_filter = self.bring(tile)?;
         if let Some(at_once) = at_once
             && !whole_filter
@@ -471,7 +470,7 @@ impl Matrix {
         {
             return Ok(TileStep::Joined(joined));
         }
-        self.search(tile, exists_only, whole_filter)
+        self.search(tile, wanted, whole_filter)
             .map(|tile| TileStep::Searched(Box::new(tile)))
     }
 
@@ -549,12 +548,7 @@ impl Matrix {
     }
 
     /// Indexes a resident tile's sorted side, and searches it.
-    fn search(
-        &mut self,
-        tile: &Tile,
-        exists_only: bool,
-        whole_filter: bool,
-    ) -> Result<SearchedTile> {
+    fn search(&mut self, tile: &Tile, wanted: Wanted, whole_filter: bool) -> Result<SearchedTile> {
         let (Some(left), Some(right)) = (&mut self.resident_left, &mut self.resident_right) else {
             return Err(BowtieError::Internal("a tile without its sides".into()));
         };
@@ -576,6 +570,9 @@ impl Matrix {
                 if let Some(strategy) = index.equi_strategy() {
                     self.metrics.indexed_by(strategy);
                 }
+                if let Some(technique) = index.set_technique() {
+                    self.metrics.indexed_by(technique);
+                }
                 sorted.index = Some((!whole_filter, Arc::clone(&index)));
                 index
             }
@@ -586,8 +583,11 @@ impl Matrix {
             program.filter(|_| !whole_filter),
             index,
             &searching.batch,
-            exists_only && !whole_filter,
+            if whole_filter { Wanted::Pairs } else { wanted },
         )?;
+        if let Some(tally) = search.set_tally() {
+            self.metrics.searched_sets(tally);
+        }
         Ok(SearchedTile {
             search,
             left: left.batch.clone(),

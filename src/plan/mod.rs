@@ -13,6 +13,7 @@ mod join;
 mod linear;
 mod program;
 mod row_program;
+mod set_predicate;
 mod source;
 
 use std::sync::Arc;

@@ -23,5 +23,6 @@ mod limits;
 mod options;
 mod plans;
 mod regressions;
+mod sets;
 mod slt;
 mod tpch;

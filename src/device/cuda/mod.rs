@@ -98,12 +98,15 @@ pub(crate) use zones::ZonedKeys;
 use super::budget::Budget;
 use super::buffer::{
     self, Aggregated, Buffer, Column, EquiIndex, Flags, GroupDomain, Joined, KeyDomain, Keys,
-    Pairs, Ranges, Sorted,
+    Pairs, Ranges, SetCounts, SetIndex, SetMatches, Sorted,
 };
 use super::host::{HostDevice, kept};
 use super::{Bound, Device, Matches, Payload};
 use crate::error::{BowtieError, Result};
-use crate::spec::{Comparison, EquiStrategy, Fold, GroupStrategy, Materialization, RowProgram};
+use crate::spec::{
+    Comparison, EquiStrategy, Fold, GroupStrategy, Materialization, RowProgram, SetTechnique,
+    SetTest,
+};
 use gpu::Gpu;
 use late::Late;
 use queue::Queue;
@@ -347,6 +350,43 @@ impl Device for CudaDevice {
     ) -> Result<Option<Joined>> {
         self.go_on()?;
         self.join_at_once(build.on_cuda()?, build_payload, keys, payload)
+    }
+
+    fn set_index(
+        &self,
+        lists: &Column,
+        groups: Option<(&Buffer<u32>, u32)>,
+        not_null: &[&Keys],
+        test: SetTest,
+        technique: Option<SetTechnique>,
+        searching: &Column,
+    ) -> Result<SetIndex> {
+        self.set_index_on_twin(lists, groups, not_null, test, technique, searching)
+    }
+
+    fn set_search(
+        &self,
+        index: &SetIndex,
+        lists: &Column,
+        groups: Option<&Buffer<u32>>,
+        not_null: &[&Keys],
+    ) -> Result<SetMatches> {
+        self.set_search_on_twin(index, lists, groups, not_null)
+    }
+
+    fn set_count(
+        &self,
+        index: &SetIndex,
+        lists: &Column,
+        groups: Option<&Buffer<u32>>,
+        exists_only: bool,
+    ) -> Result<SetCounts> {
+        self.set_count_on_twin(index, lists, groups, exists_only)
+    }
+
+    fn occurrences(&self, list: &Buffer<u32>, rows: usize) -> Result<Buffer<u32>> {
+        let counts = self.twin.occurrences(&self.host_words(list)?, rows)?;
+        self.words_from_host(&counts, "coverage")
     }
 
     fn sort(
