@@ -175,6 +175,10 @@ impl Device for CudaDevice {
         1 << 36
     }
 
+    fn searched_sets(&self) -> u64 {
+        self.twin.searched_sets()
+    }
+
     fn concurrent_pieces(&self) -> usize {
         1
     }
