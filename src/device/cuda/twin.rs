@@ -217,8 +217,14 @@ impl CudaDevice {
 
     /// Rows of the twin that are in an order without keys.
     fn rows_from_host(&self, sorted: &Sorted) -> Result<Sorted> {
-        let rows = self.words_from_host(&sorted.rows, "sorted rows")?;
-        Ok(Sorted::of_rows(rows))
+        let segments = sorted.segments.as_ref();
+        Ok(Sorted {
+            rows: self.words_from_host(&sorted.rows, "sorted rows")?,
+            keys: None,
+            segments: segments
+                .map(|segments| self.words_from_host(segments, "range bounds"))
+                .transpose()?,
+        })
     }
 
     /// Grouped aggregation by the twin.

@@ -232,29 +232,34 @@ pub(super) fn search(
         // Positions count no more: fewer rows do.
         return Err(too_many(total as u64, u64::from(u32::MAX)));
     }
-    let positions = searching.sets.len() as u64 * 4;
-    let lo_lease = budget.lease(positions, "range bounds")?;
-    let hi_lease = budget.lease(positions, "range bounds")?;
+    let lists = searching.sets.len() as u64;
+    let lo_lease = budget.lease(lists * 4, "range bounds")?;
+    let hi_lease = budget.lease(lists * 4, "range bounds")?;
+    let segments_lease = budget.lease(lists * 4 + 4, "range bounds")?;
     let matches_lease = budget.lease(total as u64 * 4, "matches of sets")?;
-    let mut lo = Vec::with_capacity(searching.sets.len());
-    let mut hi = Vec::with_capacity(searching.sets.len());
+    let mut segments = Vec::with_capacity(searching.sets.len() + 1);
+    segments.push(0);
     let mut rows = Vec::with_capacity(total);
     for (counts, matches, _) in found {
         let mut end = rows.len() as u32;
         for count in counts {
-            lo.push(end);
             end += count;
-            hi.push(end);
+            segments.push(end);
         }
         rows.extend(matches.into_iter().map(|p| index.sets.rows[p as usize]));
     }
+    let bounds = |of: &[u32], lease| Buffer::host(of.to_vec(), lease);
     Ok(SetMatches {
-        matches: Sorted::of_rows(Buffer::host(rows, matches_lease)),
-        searching: searching.into_rows(budget)?,
         ranges: Ranges {
-            lo: Buffer::host(lo, lo_lease),
-            hi: Buffer::host(hi, hi_lease),
+            lo: bounds(&segments[..segments.len() - 1], lo_lease),
+            hi: bounds(&segments[1..], hi_lease),
         },
+        matches: Sorted {
+            rows: Buffer::host(rows, matches_lease),
+            keys: None,
+            segments: Some(Buffer::host(segments, segments_lease)),
+        },
+        searching: searching.into_rows(budget)?,
         tally,
     })
 }
