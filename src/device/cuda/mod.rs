@@ -98,7 +98,7 @@ pub(crate) use zones::ZonedKeys;
 use super::budget::Budget;
 use super::buffer::{
     self, Aggregated, Buffer, Column, EquiIndex, Flags, GroupDomain, Joined, KeyDomain, Keys,
-    Pairs, Ranges, SetCounts, SetIndex, SetMatches, Sorted,
+    Pairs, Ranges, SetCounting, SetCounts, SetIndex, SetMatches, Sorted,
 };
 use super::host::{HostDevice, kept};
 use super::{Bound, Device, Matches, Payload};
@@ -383,9 +383,9 @@ impl Device for CudaDevice {
         index: &SetIndex,
         lists: &Column,
         groups: Option<&Buffer<u32>>,
-        exists_only: bool,
+        counting: SetCounting,
     ) -> Result<SetCounts> {
-        self.set_count_on_twin(index, lists, groups, exists_only)
+        self.set_count_on_twin(index, lists, groups, counting)
     }
 
     fn occurrences(&self, list: &Buffer<u32>, rows: usize) -> Result<Buffer<u32>> {

@@ -10,7 +10,8 @@ use super::CudaDevice;
 use super::range::valid_memory;
 use super::rows::memory;
 use crate::device::buffer::{
-    Aggregated, Bits, Buffer, Column, Keys, Ranges, SetCounts, SetIndex, SetMatches, Sorted,
+    Aggregated, Bits, Buffer, Column, Keys, Ranges, SetCounting, SetCounts, SetIndex, SetMatches,
+    Sorted,
 };
 use crate::device::host::HostDevice;
 use crate::device::{Device, Matches};
@@ -200,17 +201,19 @@ impl CudaDevice {
         index: &SetIndex,
         lists: &Column,
         groups: Option<&Buffer<u32>>,
-        exists_only: bool,
+        counting: SetCounting,
     ) -> Result<SetCounts> {
         let lists = self.column_to_host(lists)?;
         let groups = groups.map(|ids| self.host_buffer(ids)).transpose()?;
         let counts = self
             .twin
-            .set_count(index, &lists, groups.as_ref(), exists_only)?;
+            .set_count(index, &lists, groups.as_ref(), counting)?;
+        let indexed = counts.indexed.as_ref();
+        let indexed = indexed.map(|counts| self.words_from_host(counts, "match counts"));
         Ok(SetCounts {
             searching: self.rows_from_host(&counts.searching)?,
             counts: self.words_from_host(&counts.counts, "match counts")?,
-            indexed: self.words_from_host(&counts.indexed, "match counts")?,
+            indexed: indexed.transpose()?,
             tally: counts.tally,
         })
     }
