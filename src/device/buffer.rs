@@ -382,8 +382,9 @@ impl Ranges {
 /// Groups of rows, and what was folded over each.
 #[derive(Debug)]
 pub(crate) struct Aggregated {
-    /// A row of each group; of the one group without keys any, if there are rows.
-    pub(crate) firsts: Buffer<u32>,
+    pub(crate) groups: usize,
+    /// One column for each key, a row a group.
+    pub(crate) keys: Vec<Column>,
     /// One column for each fold, a row a group.
     pub(crate) states: Vec<Column>,
     /// What grouped them; nothing did without keys.

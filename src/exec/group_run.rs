@@ -247,15 +247,13 @@ impl GroupRun {
         if let Some(strategy) = groups.strategy {
             self.strategies.count(strategy);
         }
-        let rows = groups.firsts.len();
+        let rows = groups.groups;
         let mut key_arrays = vec![];
+        let mut of_groups = groups.keys.iter().peekable();
         for (column, null) in self.spec.keys.iter().zip(&set.nulls) {
-            let array = match null {
-                true => new_null_array(self.spec.input.data_type(*column), rows),
-                false => {
-                    let key = batch.column(*column)?;
-                    of_its_own(device.download(&device.gather(key, &groups.firsts)?)?)
-                }
+            let array = match of_groups.next_if(|_| !null) {
+                Some(key) => of_its_own(device.download(key)?),
+                None => new_null_array(self.spec.input.data_type(*column), rows),
             };
             // As DataFusion's own aggregation: −0.0 and 0.0 are one group.
             key_arrays.push(normalize_float_zero(&array));
@@ -269,7 +267,7 @@ impl GroupRun {
         let of_rows =
             |a: &GroupAggregate| matches!(a.state, GroupState::Values | GroupState::Row(_));
         let row_groups = match self.spec.aggregates.iter().any(of_rows) {
-            true => Some(RowGroups::of(device, &keys, &groups.firsts)?),
+            true => Some(RowGroups::of(device, &keys, &groups.keys)?),
             false => None,
         };
         let states = self
@@ -281,7 +279,7 @@ impl GroupRun {
                     let column = aggregate.argument;
                     column.ok_or_else(|| BowtieError::Internal("a state of nothing".into()))
                 };
-                let firsts = &groups.firsts;
+                let of_groups = (&groups.keys[..], rows);
                 let of_rows = || {
                     let known = row_groups.as_ref();
                     known.ok_or_else(|| BowtieError::Internal("no groups of rows".into()))
@@ -293,7 +291,8 @@ impl GroupRun {
                         .map(|state| Ok(of_its_own(device.download(state)?)))
                         .collect(),
                     GroupState::DistinctValues => {
-                        let values = DistinctValues::of(device, batch, &keys, argument()?, firsts)?;
+                        let values =
+                            DistinctValues::of(device, batch, &keys, argument()?, of_groups)?;
                         Ok(vec![values.lists(&aggregate.aggregate, rows)?])
                     }
                     GroupState::Values => {

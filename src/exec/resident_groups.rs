@@ -107,13 +107,10 @@ impl ResidentGroups {
         let groups = self
             .device
             .aggregate(rows, keys, folds, self.spec.strategy)?;
-        let keys = keys
-            .iter()
-            .map(|key| self.device.gather(key, &groups.firsts));
         let strategy = groups.strategy;
         let groups = Groups {
-            rows: groups.firsts.len(),
-            keys: keys.collect::<Result<_>>()?,
+            rows: groups.groups,
+            keys: groups.keys,
             states: groups.states,
         };
         Ok((groups, strategy))

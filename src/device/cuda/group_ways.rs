@@ -12,38 +12,82 @@
 //! `group_dense` and `group_table` have accumulators in shared memory (hash_shared) or, but for hot keys, in global memory alone
 //! (hash_global; partition). Keys of several words are partitioned by their ids, and sorted by all their words, the last first.
 
+use std::iter;
 use std::sync::Arc;
 
 use super::CudaDevice;
-use super::group_accumulators::{MOST_ACCUMULATORS, Wanted, shared_words};
+use super::group_accumulators::{MOST_ACCUMULATORS, Tells, Update, Wanted, shared_words};
 use super::group_choice::{SKEWED, Seen, choose};
 use super::group_ids::{Directory, GroupKeys, Ids, KeyBits, with_room};
 use super::group_places::{Places, Slots};
 use super::group_profile::Profile;
-use super::group_range::DirectIds;
+use super::group_range::{DirectIds, DirectKeys};
 use super::key_words::{KeyValues, Layout};
 use super::queue::{Memory, Part, Queue};
 use super::rows::memory;
 use super::tuples::Significance;
-use crate::device::buffer::Column;
+use crate::device::buffer::{Buffer, Column};
 use crate::error::{BowtieError, Result};
 use crate::spec::GroupStrategy;
 
 /// Rows of which a look at a sample would take longer than what it might save.
 const FEW_ROWS: usize = 1 << 22;
+/// Ids of which a sample is counted one by one, by direct address.
+const FEW_IDS: usize = 1 << 21;
+
+/// Whether the results of an accumulator tell groups of some rows from those of none.
+fn tells(of: &Wanted<'_>) -> bool {
+    of.valid.is_none() && of.update.tells() != Tells::Nothing
+}
 
 /// Results by group.
 #[derive(Debug)]
-pub(super) struct Results {
+pub(super) struct Results<'a> {
     /// One for each accumulator.
     pub(super) outs: Vec<Memory>,
+    pub(super) members: Members<'a>,
     pub(super) groups: usize,
     /// Groups that each has room for: words of wide sums lie so far apart.
     pub(super) capacity: usize,
     pub(super) strategy: Option<GroupStrategy>,
 }
 
-impl Results {
+/// Who is in each group.
+#[derive(Debug)]
+pub(super) enum Members<'a> {
+    /// The first row of each.
+    Rows(Memory),
+    /// Rows with the keys of all ids, or of these.
+    Ids(DirectKeys<'a>, Option<Buffer<u32>>),
+}
+
+/// What was folded by group.
+#[derive(Debug)]
+struct Folded {
+    /// One for each accumulator.
+    outs: Vec<Memory>,
+    groups: usize,
+    capacity: usize,
+    strategy: Option<GroupStrategy>,
+}
+
+impl Folded {
+    /// Of accumulators the first of which finds the first row of each group.
+    fn with_rows<'a>(mut self) -> Results<'a> {
+        let firsts = self.outs.remove(0);
+        self.with(Members::Rows(firsts))
+    }
+
+    fn with(self, members: Members<'_>) -> Results<'_> {
+        Results {
+            outs: self.outs,
+            members,
+            groups: self.groups,
+            capacity: self.capacity,
+            strategy: self.strategy,
+        }
+    }
+
     fn by(self, strategy: GroupStrategy) -> Self {
         Self {
             strategy: Some(strategy),
@@ -55,7 +99,7 @@ impl Results {
 /// Adds rows to results by the numbers that a directory gives their keys, which has room for so many.
 type FoldKeys<'f> = dyn FnMut(&Directory, usize, &[Memory]) -> Result<()> + 'f;
 
-/// What is grouped: rows and their accumulators, of which the first finds the first row of each group.
+/// What is grouped: rows and their accumulators.
 struct Ways<'a> {
     queue: &'a Arc<Queue>,
     rows: usize,
@@ -64,22 +108,32 @@ struct Ways<'a> {
 
 impl CudaDevice {
     /// Accumulates `rows` rows, of which there is one at least, by groups of `keys`.
-    pub(super) fn accumulated(
+    pub(super) fn accumulated<'k>(
         &self,
         rows: usize,
-        keys: &[&Column],
+        keys: &[&'k Column],
         all: &[Wanted<'_>],
         strategy: Option<GroupStrategy>,
-    ) -> Result<Results> {
+    ) -> Result<Results<'k>> {
         let queue = &self.queue;
-        let ways = Ways { queue, rows, all };
+        let with_first = with_first_row(all);
+        let ways = Ways {
+            queue,
+            rows,
+            all: &with_first,
+        };
         if keys.is_empty() {
             let ids = queue.zeroed(rows * 4, "group ids")?;
-            let results = ways.by_ids((&ids).into(), 1, true)?;
+            let results = ways.by_ids((&ids).into(), 1, true)?.with_rows();
             return Ok(Results {
                 strategy: None,
                 ..results
             });
+        }
+        if matches!(strategy, None | Some(GroupStrategy::HashShared))
+            && let Some(results) = ways.by_guess(keys)?
+        {
+            return Ok(results);
         }
         let direct = match strategy {
             // Numbers that hashing gives are shorter where the range has gaps.
@@ -87,13 +141,13 @@ impl CudaDevice {
             _ => queue.direct_ids(keys, rows, strategy == Some(GroupStrategy::Sort))?,
         };
         if let Some(direct) = direct {
-            return ways.by_direct(&direct, strategy);
+            return ways.by_direct(direct, strategy);
         }
         let base = self.base_keys(keys, true)?;
         let columns = base.values()?;
         if strategy == Some(GroupStrategy::Sort) {
             let layout = Layout::of(&columns, true);
-            return ways.by_sorted_tuples(&layout, &columns);
+            return Ok(ways.by_sorted_tuples(&layout, &columns)?.with_rows());
         }
         let keys = GroupKeys::of(queue, &columns, rows)?;
         let profile = queue.profile(&keys, rows)?;
@@ -101,22 +155,28 @@ impl CudaDevice {
             Some(strategy) => strategy,
             None => choose(&ways.seen(&keys, &profile, None)).strategy,
         };
-        ways.by_keys(&keys, &profile, strategy)
+        Ok(ways.by_keys(&keys, &profile, strategy)?.with_rows())
     }
-}
 
-impl CudaDevice {
     /// Accumulates `rows` rows of `groups` groups by their ids.
-    pub(super) fn accumulated_by(
+    pub(super) fn accumulated_by<'k>(
         &self,
         rows: usize,
         ids: &Memory,
         groups: usize,
         all: &[Wanted<'_>],
-    ) -> Result<Results> {
+    ) -> Result<Results<'k>> {
         let queue = &self.queue;
-        Ways { queue, rows, all }.by_ids(ids.into(), groups, true)
+        let all = &with_first_row(all);
+        let ways = Ways { queue, rows, all };
+        Ok(ways.by_ids(ids.into(), groups, true)?.with_rows())
     }
+}
+
+/// Accumulators, and before them one of the first row of each group.
+fn with_first_row<'a>(all: &[Wanted<'a>]) -> Vec<Wanted<'a>> {
+    let first_row = Wanted::of_rows(Update::FirstRow, None);
+    iter::once(first_row).chain(all.iter().copied()).collect()
 }
 
 impl Ways<'_> {
@@ -144,35 +204,147 @@ impl Ways<'_> {
         }
     }
 
-    /// Ids by direct address, of which some may have no rows.
-    fn by_direct(
+    /// Ids by direct address, of which some may have no rows. First rows are not asked for where results tell which those are.
+    fn by_direct<'k>(
         &self,
-        direct: &DirectIds<'_>,
+        direct: DirectIds<'k>,
         strategy: Option<GroupStrategy>,
-    ) -> Result<Results> {
+    ) -> Result<Results<'k>> {
         let (ids, range) = (direct.ids(), direct.range);
+        let direct_ways = self.without_rows();
         let strategy = match strategy {
             Some(strategy) => strategy,
-            None if self.needs_no_look(range) => GroupStrategy::HashShared,
+            None if direct_ways.needs_no_look(range) => GroupStrategy::HashShared,
             None => {
                 let keys = GroupKeys::Plain(ids.words, KeyBits::B32);
-                let profile = self.queue.profile(&keys, self.rows)?;
-                let choice = choose(&self.seen(&keys, &profile, Some(range)));
+                let profile = match range <= FEW_IDS {
+                    true => self.queue.profile_of_ids(ids, range, self.rows)?,
+                    false => self.queue.profile(&keys, self.rows)?,
+                };
+                let choice = choose(&direct_ways.seen(&keys, &profile, Some(range)));
                 if !choice.direct {
-                    return self.by_keys(&keys, &profile, choice.strategy);
+                    return Ok(self.by_keys(&keys, &profile, choice.strategy)?.with_rows());
                 }
                 choice.strategy
             }
         };
-        let results = match strategy {
-            GroupStrategy::HashShared => self.by_ids(ids, range, true)?,
-            GroupStrategy::HashGlobal => self.by_ids(ids, range, false)?,
-            GroupStrategy::Partition => self.by_parts_of_ids(ids, range)?,
+        let folded = match strategy {
+            GroupStrategy::HashShared => direct_ways.by_ids(ids, range, true)?,
+            GroupStrategy::HashGlobal => direct_ways.by_ids(ids, range, false)?,
+            GroupStrategy::Partition => direct_ways.by_parts_of_ids(ids, range)?,
             GroupStrategy::Sort | GroupStrategy::SortDictionary => {
-                self.by_sorted_ids(ids.words, range, GroupStrategy::Sort)?
+                direct_ways.by_sorted_ids(ids.words, range, GroupStrategy::Sort)?
             }
         };
-        self.with_rows(results)
+        let kept = direct_ways.kept(&folded, ids)?;
+        direct_ways.of_ids(folded, direct.into_keys(), kept)
+    }
+
+    /// The ids of the keys of a sample, added in shared memory as if they were all; `None` where they are not, or something else is
+    /// better. That saves a pass over the keys.
+    fn by_guess<'k>(&self, keys: &[&'k Column]) -> Result<Option<Results<'k>>> {
+        if self.rows < FEW_ROWS {
+            return Ok(None);
+        }
+        let queue = self.queue;
+        let Some((guess, words)) = queue.guessed_ids(keys, self.rows)? else {
+            return Ok(None);
+        };
+        let ways = self.without_rows();
+        let range = guess.range;
+        if !ways.needs_no_look(range) {
+            let profile = queue.profile_of_sampled_ids(guess.ids(), range, self.rows)?;
+            let keys = GroupKeys::Plain(words, KeyBits::B32);
+            let choice = choose(&ways.seen(&keys, &profile, Some(range)));
+            if !choice.direct || choice.strategy != GroupStrategy::HashShared {
+                return Ok(None);
+            }
+        }
+        let ids = Ids {
+            words,
+            ..guess.ids()
+        };
+        let outs = queue.outs(ways.all, range)?;
+        let added = queue.accumulate_dense(ids, self.rows, range, ways.all, &outs, true)?;
+        if !added.inside || added.left_out(queue)? {
+            return Ok(None);
+        }
+        let folded = Folded {
+            outs,
+            groups: range,
+            capacity: range,
+            strategy: Some(GroupStrategy::HashShared),
+        };
+        let kept = ways.kept(&folded, ids)?;
+        Ok(Some(ways.of_ids(folded, guess.into_keys(), kept)?))
+    }
+
+    /// Without the accumulator of first rows, which stands first, if another one tells groups from ids without rows.
+    fn without_rows(&self) -> Self {
+        let others = &self.all[1..];
+        Ways {
+            all: match others.iter().any(tells) {
+                true => others,
+                false => self.all,
+            },
+            ..*self
+        }
+    }
+
+    /// The ids that have rows; `None` if all do.
+    fn kept(&self, folded: &Folded, ids: Ids<'_>) -> Result<Option<Buffer<u32>>> {
+        let (queue, range) = (self.queue, folded.groups);
+        let surely = |of: &Wanted<'_>| tells(of) && of.update.tells() == Tells::Surely;
+        let at = self.all.iter().position(surely);
+        let Some(at) = at.or_else(|| self.all.iter().position(tells)) else {
+            return Err(BowtieError::Internal("nothing tells who has rows".into()));
+        };
+        let (of, out) = (&self.all[at], &folded.outs[at]);
+        let some = match of.update.is_row() {
+            true => queue.bits_of_groups(out, range)?,
+            false => queue.nonzero_bits(out, range)?,
+        };
+        let mut kept = queue.select(&some, range, None)?;
+        if kept.len() < range && !surely(of) {
+            let some = queue.present(ids, self.rows, range)?;
+            kept = queue.select(&some, range, None)?;
+        }
+        Ok((kept.len() < range).then_some(kept))
+    }
+
+    /// The results of the ids that have rows.
+    fn of_ids<'k>(
+        &self,
+        mut folded: Folded,
+        keys: DirectKeys<'k>,
+        kept: Option<Buffer<u32>>,
+    ) -> Result<Results<'k>> {
+        let queue = self.queue;
+        let capacity = folded.capacity;
+        if let Some(kept) = &kept {
+            let groups = kept.len();
+            let kept = memory(kept)?;
+            let outs = self.all.iter().zip(&folded.outs).map(|(of, out)| {
+                let bytes = of.update.bytes();
+                let word = bytes.min(8);
+                let here = queue.alloc(groups * bytes, "aggregates")?;
+                for j in 0..bytes / word {
+                    let (from, to) = (out.part(j * capacity * word), here.part(j * groups * word));
+                    queue.gather_into(from, kept, to, groups, word)?;
+                }
+                Ok(here)
+            });
+            folded = Folded {
+                outs: outs.collect::<Result<_>>()?,
+                groups,
+                capacity: groups,
+                strategy: folded.strategy,
+            };
+        }
+        match self.all.first().map(|of| of.update) {
+            Some(Update::FirstRow) => Ok(folded.with_rows()),
+            _ => Ok(folded.with(Members::Ids(keys, kept))),
+        }
     }
 
     /// Whether ids in this range are added in shared memory whatever the keys: one of many rows would not matter, as each lane
@@ -188,7 +360,7 @@ impl Ways<'_> {
         keys: &GroupKeys<'_>,
         profile: &Profile,
         strategy: GroupStrategy,
-    ) -> Result<Results> {
+    ) -> Result<Folded> {
         let numbered = || self.queue.hashed_ids(keys, self.rows, profile.limit);
         match (strategy, self.word(keys)) {
             (GroupStrategy::HashShared, Some(word)) if self.seldom_outside(word, profile) => {
@@ -234,12 +406,13 @@ impl Ways<'_> {
     }
 
     /// `shared`: in shared memory, if there is room.
-    fn by_ids(&self, ids: Ids<'_>, groups: usize, shared: bool) -> Result<Results> {
+    fn by_ids(&self, ids: Ids<'_>, groups: usize, shared: bool) -> Result<Folded> {
         let outs = self.queue.outs(self.all, groups)?;
         let inside = self
             .queue
-            .accumulate_dense(ids, self.rows, groups, self.all, &outs, shared)?;
-        Ok(Results {
+            .accumulate_dense(ids, self.rows, groups, self.all, &outs, shared)?
+            .inside;
+        Ok(Folded {
             outs,
             groups,
             capacity: groups,
@@ -256,14 +429,14 @@ impl Ways<'_> {
         word: (Part<'_>, KeyBits),
         limit: usize,
         slots: &Slots,
-    ) -> Result<Results> {
+    ) -> Result<Folded> {
         let fold = &mut |directory: &Directory, limit, outs: &[Memory]| {
             let table = (directory, limit);
             self.queue
                 .accumulate_table(word, self.rows, table, self.all, outs, slots)
         };
         let (outs, groups, capacity) = self.with_directory(keys, limit, fold)?;
-        Ok(Results {
+        Ok(Folded {
             outs,
             groups,
             capacity,
@@ -276,8 +449,8 @@ impl Ways<'_> {
         keys: &GroupKeys<'_>,
         word: (Part<'_>, KeyBits),
         limit: usize,
-    ) -> Result<Results> {
-        let (there, order) = self.queue.parts_of_keys(word, self.rows)?;
+    ) -> Result<Folded> {
+        let (there, order) = self.queue.parts_of_keys(word, self.rows, self.all)?;
         let bits = word.1;
         let fold = &mut |directory: &Directory, limit, outs: &[Memory]| {
             order.fold(self.queue, limit, self.all, outs, &mut |all, outs| {
@@ -288,7 +461,7 @@ impl Ways<'_> {
             })
         };
         let (outs, groups, capacity) = self.with_directory(keys, limit, fold)?;
-        Ok(Results {
+        Ok(Folded {
             outs,
             groups,
             capacity,
@@ -312,8 +485,8 @@ impl Ways<'_> {
         })
     }
 
-    fn by_parts_of_ids(&self, ids: Ids<'_>, groups: usize) -> Result<Results> {
-        let (words, order) = self.queue.parts_of_ids(ids, groups, self.rows)?;
+    fn by_parts_of_ids(&self, ids: Ids<'_>, groups: usize) -> Result<Folded> {
+        let (words, order) = self.queue.parts_of_ids(ids, groups, self.rows, self.all)?;
         let there = Ids {
             words: &words,
             ..ids
@@ -324,7 +497,7 @@ impl Ways<'_> {
                 .accumulate_dense(there, self.rows, groups, all, outs, false)
                 .map(|_| ())
         })?;
-        Ok(Results {
+        Ok(Folded {
             outs,
             groups,
             capacity: groups,
@@ -337,7 +510,7 @@ impl Ways<'_> {
         ids: &Memory,
         groups: usize,
         strategy: GroupStrategy,
-    ) -> Result<Results> {
+    ) -> Result<Folded> {
         let (sorted, order) = self.queue.order_of_ids(ids, groups, self.rows)?;
         let sorted = sorted.as_ref().unwrap_or(ids);
         let outs = self.queue.outs(self.all, groups)?;
@@ -345,7 +518,7 @@ impl Ways<'_> {
             self.queue
                 .accumulate_sorted(sorted, self.rows, groups, all, outs)
         })?;
-        Ok(Results {
+        Ok(Folded {
             outs,
             groups,
             capacity: groups,
@@ -353,7 +526,7 @@ impl Ways<'_> {
         })
     }
 
-    fn by_sorted_tuples(&self, layout: &Layout, columns: &[KeyValues<'_>]) -> Result<Results> {
+    fn by_sorted_tuples(&self, layout: &Layout, columns: &[KeyValues<'_>]) -> Result<Folded> {
         let queue = self.queue;
         let tuples = queue.pack(layout, columns, self.rows)?;
         let (runs, distinct) = queue
@@ -367,45 +540,11 @@ impl Ways<'_> {
         order.fold(queue, groups, self.all, &outs, &mut |all, outs| {
             queue.accumulate_sorted(&sorted, self.rows, groups, all, outs)
         })?;
-        Ok(Results {
+        Ok(Folded {
             outs,
             groups,
             capacity: groups,
             strategy: Some(GroupStrategy::Sort),
-        })
-    }
-
-    /// The results of the groups that have rows.
-    fn with_rows(&self, results: Results) -> Result<Results> {
-        let queue = self.queue;
-        let capacity = results.capacity;
-        let some = queue.bits_of_groups(&results.outs[0], capacity)?;
-        let kept = queue.select(&some, capacity, None)?;
-        let groups = kept.len();
-        if groups == capacity {
-            return Ok(results);
-        }
-        let kept = memory(&kept)?;
-        let outs = self
-            .all
-            .iter()
-            .zip(&results.outs)
-            .map(|(of, out)| {
-                let bytes = of.update.bytes();
-                let word = bytes.min(8);
-                let here = queue.alloc(groups * bytes, "aggregates")?;
-                for j in 0..bytes / word {
-                    let (from, to) = (out.part(j * capacity * word), here.part(j * groups * word));
-                    queue.gather_into(from, kept, to, groups, word)?;
-                }
-                Ok(here)
-            })
-            .collect::<Result<_>>()?;
-        Ok(Results {
-            outs,
-            groups,
-            capacity: groups,
-            strategy: results.strategy,
         })
     }
 }
