@@ -180,7 +180,7 @@ pub(super) fn shared_words(all: &[Wanted<'_>]) -> usize {
 /// How rows were added to groups of ids.
 #[derive(Debug)]
 pub(super) struct Added {
-    /// Whether all groups had room in shared memory.
+    /// Whether most groups had room in shared memory.
     pub(super) inside: bool,
     claims: Option<Memory>,
 }
@@ -266,7 +266,7 @@ impl Queue {
                 true => Places::of(groups, words, bytes),
                 false => Places::global(words, bytes),
             };
-            inside &= places.groups() >= groups;
+            inside &= places.holds(groups);
             let given = structure(all, outs, groups);
             let claims = &*claims.insert(self.zeroed(CLAIM_WORDS * 4, "aggregates")?);
             let everything: Option<&Memory> = None;

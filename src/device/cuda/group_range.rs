@@ -56,6 +56,9 @@ impl<'a> DirectIds<'a> {
 const RANGE_PER_ROW: usize = 2;
 /// A range that is always narrow.
 const NARROW: usize = 1 << 12;
+/// So often a sample sees each key, at least, where its range is taken for that of all: of uniform keys both ends with a
+/// probability of 96 %.
+const SAMPLES_PER_KEY: usize = 4;
 /// The widest, whatever the rows: results have a place for each id.
 const WIDEST: usize = 1 << 27;
 
@@ -203,7 +206,7 @@ impl Queue {
             ..number
         };
         let digits = self.digits(&[sampled], SAMPLES)?[0];
-        if digits.values > NARROW as u64 {
+        if digits.values > (SAMPLES / SAMPLES_PER_KEY) as u64 {
             return Ok(None);
         }
         let guess = DirectIds {

@@ -16,29 +16,21 @@ use std::iter;
 use std::sync::Arc;
 
 use super::CudaDevice;
-use super::group_accumulators::{MOST_ACCUMULATORS, Tells, Update, Wanted, shared_words};
+use super::group_accumulators::{MOST_ACCUMULATORS, Update, Wanted, shared_words};
 use super::group_choice::{SKEWED, Seen, choose};
 use super::group_ids::{Directory, GroupKeys, Ids, KeyBits, with_room};
 use super::group_places::{Places, Slots};
 use super::group_profile::Profile;
-use super::group_range::{DirectIds, DirectKeys};
+use super::group_range::DirectKeys;
 use super::key_words::{KeyValues, Layout};
 use super::queue::{Memory, Part, Queue};
-use super::rows::memory;
 use super::tuples::Significance;
 use crate::device::buffer::{Buffer, Column};
 use crate::error::{BowtieError, Result};
 use crate::spec::GroupStrategy;
 
 /// Rows of which a look at a sample would take longer than what it might save.
-const FEW_ROWS: usize = 1 << 22;
-/// Ids of which a sample is counted one by one, by direct address.
-const FEW_IDS: usize = 1 << 21;
-
-/// Whether the results of an accumulator tell groups of some rows from those of none.
-fn tells(of: &Wanted<'_>) -> bool {
-    of.valid.is_none() && of.update.tells() != Tells::Nothing
-}
+pub(super) const FEW_ROWS: usize = 1 << 22;
 
 /// Results by group.
 #[derive(Debug)]
@@ -63,22 +55,24 @@ pub(super) enum Members<'a> {
 
 /// What was folded by group.
 #[derive(Debug)]
-struct Folded {
+pub(super) struct Folded {
     /// One for each accumulator.
-    outs: Vec<Memory>,
-    groups: usize,
-    capacity: usize,
-    strategy: Option<GroupStrategy>,
+    pub(super) outs: Vec<Memory>,
+    pub(super) groups: usize,
+    pub(super) capacity: usize,
+    /// The words of ids in parts, if they were put in such.
+    pub(super) parts: Option<Memory>,
+    pub(super) strategy: Option<GroupStrategy>,
 }
 
 impl Folded {
     /// Of accumulators the first of which finds the first row of each group.
-    fn with_rows<'a>(mut self) -> Results<'a> {
+    pub(super) fn with_rows<'a>(mut self) -> Results<'a> {
         let firsts = self.outs.remove(0);
         self.with(Members::Rows(firsts))
     }
 
-    fn with(self, members: Members<'_>) -> Results<'_> {
+    pub(super) fn with(self, members: Members<'_>) -> Results<'_> {
         Results {
             outs: self.outs,
             members,
@@ -100,10 +94,10 @@ impl Folded {
 type FoldKeys<'f> = dyn FnMut(&Directory, usize, &[Memory]) -> Result<()> + 'f;
 
 /// What is grouped: rows and their accumulators.
-struct Ways<'a> {
-    queue: &'a Arc<Queue>,
-    rows: usize,
-    all: &'a [Wanted<'a>],
+pub(super) struct Ways<'a> {
+    pub(super) queue: &'a Arc<Queue>,
+    pub(super) rows: usize,
+    pub(super) all: &'a [Wanted<'a>],
 }
 
 impl CudaDevice {
@@ -189,7 +183,12 @@ impl Ways<'_> {
         keys.word().filter(|_| self.all.len() <= MOST_ACCUMULATORS)
     }
 
-    fn seen(&self, keys: &GroupKeys<'_>, profile: &Profile, range: Option<usize>) -> Seen {
+    pub(super) fn seen(
+        &self,
+        keys: &GroupKeys<'_>,
+        profile: &Profile,
+        range: Option<usize>,
+    ) -> Seen {
         let words = shared_words(self.all);
         Seen {
             groups: profile.groups,
@@ -204,158 +203,15 @@ impl Ways<'_> {
         }
     }
 
-    /// Ids by direct address, of which some may have no rows. First rows are not asked for where results tell which those are.
-    fn by_direct<'k>(
-        &self,
-        direct: DirectIds<'k>,
-        strategy: Option<GroupStrategy>,
-    ) -> Result<Results<'k>> {
-        let (ids, range) = (direct.ids(), direct.range);
-        let direct_ways = self.without_rows();
-        let strategy = match strategy {
-            Some(strategy) => strategy,
-            None if direct_ways.needs_no_look(range) => GroupStrategy::HashShared,
-            None => {
-                let keys = GroupKeys::Plain(ids.words, KeyBits::B32);
-                let profile = match range <= FEW_IDS {
-                    true => self.queue.profile_of_ids(ids, range, self.rows)?,
-                    false => self.queue.profile(&keys, self.rows)?,
-                };
-                let choice = choose(&direct_ways.seen(&keys, &profile, Some(range)));
-                if !choice.direct {
-                    return Ok(self.by_keys(&keys, &profile, choice.strategy)?.with_rows());
-                }
-                choice.strategy
-            }
-        };
-        let folded = match strategy {
-            GroupStrategy::HashShared => direct_ways.by_ids(ids, range, true)?,
-            GroupStrategy::HashGlobal => direct_ways.by_ids(ids, range, false)?,
-            GroupStrategy::Partition => direct_ways.by_parts_of_ids(ids, range)?,
-            GroupStrategy::Sort | GroupStrategy::SortDictionary => {
-                direct_ways.by_sorted_ids(ids.words, range, GroupStrategy::Sort)?
-            }
-        };
-        let kept = direct_ways.kept(&folded, ids)?;
-        direct_ways.of_ids(folded, direct.into_keys(), kept)
-    }
-
-    /// The ids of the keys of a sample, added in shared memory as if they were all; `None` where they are not, or something else is
-    /// better. That saves a pass over the keys.
-    fn by_guess<'k>(&self, keys: &[&'k Column]) -> Result<Option<Results<'k>>> {
-        if self.rows < FEW_ROWS {
-            return Ok(None);
-        }
-        let queue = self.queue;
-        let Some((guess, words)) = queue.guessed_ids(keys, self.rows)? else {
-            return Ok(None);
-        };
-        let ways = self.without_rows();
-        let range = guess.range;
-        if !ways.needs_no_look(range) {
-            let profile = queue.profile_of_sampled_ids(guess.ids(), range, self.rows)?;
-            let keys = GroupKeys::Plain(words, KeyBits::B32);
-            let choice = choose(&ways.seen(&keys, &profile, Some(range)));
-            if !choice.direct || choice.strategy != GroupStrategy::HashShared {
-                return Ok(None);
-            }
-        }
-        let ids = Ids {
-            words,
-            ..guess.ids()
-        };
-        let outs = queue.outs(ways.all, range)?;
-        let added = queue.accumulate_dense(ids, self.rows, range, ways.all, &outs, true)?;
-        if !added.inside || added.left_out(queue)? {
-            return Ok(None);
-        }
-        let folded = Folded {
-            outs,
-            groups: range,
-            capacity: range,
-            strategy: Some(GroupStrategy::HashShared),
-        };
-        let kept = ways.kept(&folded, ids)?;
-        Ok(Some(ways.of_ids(folded, guess.into_keys(), kept)?))
-    }
-
-    /// Without the accumulator of first rows, which stands first, if another one tells groups from ids without rows.
-    fn without_rows(&self) -> Self {
-        let others = &self.all[1..];
-        Ways {
-            all: match others.iter().any(tells) {
-                true => others,
-                false => self.all,
-            },
-            ..*self
-        }
-    }
-
-    /// The ids that have rows; `None` if all do.
-    fn kept(&self, folded: &Folded, ids: Ids<'_>) -> Result<Option<Buffer<u32>>> {
-        let (queue, range) = (self.queue, folded.groups);
-        let surely = |of: &Wanted<'_>| tells(of) && of.update.tells() == Tells::Surely;
-        let at = self.all.iter().position(surely);
-        let Some(at) = at.or_else(|| self.all.iter().position(tells)) else {
-            return Err(BowtieError::Internal("nothing tells who has rows".into()));
-        };
-        let (of, out) = (&self.all[at], &folded.outs[at]);
-        let some = match of.update.is_row() {
-            true => queue.bits_of_groups(out, range)?,
-            false => queue.nonzero_bits(out, range)?,
-        };
-        let mut kept = queue.select(&some, range, None)?;
-        if kept.len() < range && !surely(of) {
-            let some = queue.present(ids, self.rows, range)?;
-            kept = queue.select(&some, range, None)?;
-        }
-        Ok((kept.len() < range).then_some(kept))
-    }
-
-    /// The results of the ids that have rows.
-    fn of_ids<'k>(
-        &self,
-        mut folded: Folded,
-        keys: DirectKeys<'k>,
-        kept: Option<Buffer<u32>>,
-    ) -> Result<Results<'k>> {
-        let queue = self.queue;
-        let capacity = folded.capacity;
-        if let Some(kept) = &kept {
-            let groups = kept.len();
-            let kept = memory(kept)?;
-            let outs = self.all.iter().zip(&folded.outs).map(|(of, out)| {
-                let bytes = of.update.bytes();
-                let word = bytes.min(8);
-                let here = queue.alloc(groups * bytes, "aggregates")?;
-                for j in 0..bytes / word {
-                    let (from, to) = (out.part(j * capacity * word), here.part(j * groups * word));
-                    queue.gather_into(from, kept, to, groups, word)?;
-                }
-                Ok(here)
-            });
-            folded = Folded {
-                outs: outs.collect::<Result<_>>()?,
-                groups,
-                capacity: groups,
-                strategy: folded.strategy,
-            };
-        }
-        match self.all.first().map(|of| of.update) {
-            Some(Update::FirstRow) => Ok(folded.with_rows()),
-            _ => Ok(folded.with(Members::Ids(keys, kept))),
-        }
-    }
-
     /// Whether ids in this range are added in shared memory whatever the keys: one of many rows would not matter, as each lane
     /// has a place of its own, or would not matter much, as the rows are few.
-    fn needs_no_look(&self, range: usize) -> bool {
+    pub(super) fn needs_no_look(&self, range: usize) -> bool {
         let places = Places::of(range, shared_words(self.all), self.shared_bytes());
         let all_hot = places.hot >= range;
         all_hot || (places.groups() >= range && self.rows <= FEW_ROWS)
     }
 
-    fn by_keys(
+    pub(super) fn by_keys(
         &self,
         keys: &GroupKeys<'_>,
         profile: &Profile,
@@ -406,7 +262,7 @@ impl Ways<'_> {
     }
 
     /// `shared`: in shared memory, if there is room.
-    fn by_ids(&self, ids: Ids<'_>, groups: usize, shared: bool) -> Result<Folded> {
+    pub(super) fn by_ids(&self, ids: Ids<'_>, groups: usize, shared: bool) -> Result<Folded> {
         let outs = self.queue.outs(self.all, groups)?;
         let inside = self
             .queue
@@ -416,6 +272,7 @@ impl Ways<'_> {
             outs,
             groups,
             capacity: groups,
+            parts: None,
             strategy: Some(match shared && inside {
                 true => GroupStrategy::HashShared,
                 false => GroupStrategy::HashGlobal,
@@ -440,6 +297,7 @@ impl Ways<'_> {
             outs,
             groups,
             capacity,
+            parts: None,
             strategy: Some(GroupStrategy::HashGlobal),
         })
     }
@@ -465,6 +323,7 @@ impl Ways<'_> {
             outs,
             groups,
             capacity,
+            parts: None,
             strategy: Some(GroupStrategy::Partition),
         })
     }
@@ -485,7 +344,7 @@ impl Ways<'_> {
         })
     }
 
-    fn by_parts_of_ids(&self, ids: Ids<'_>, groups: usize) -> Result<Folded> {
+    pub(super) fn by_parts_of_ids(&self, ids: Ids<'_>, groups: usize) -> Result<Folded> {
         let (words, order) = self.queue.parts_of_ids(ids, groups, self.rows, self.all)?;
         let there = Ids {
             words: &words,
@@ -501,11 +360,12 @@ impl Ways<'_> {
             outs,
             groups,
             capacity: groups,
+            parts: Some(words),
             strategy: Some(GroupStrategy::Partition),
         })
     }
 
-    fn by_sorted_ids(
+    pub(super) fn by_sorted_ids(
         &self,
         ids: &Memory,
         groups: usize,
@@ -522,6 +382,7 @@ impl Ways<'_> {
             outs,
             groups,
             capacity: groups,
+            parts: None,
             strategy: Some(strategy),
         })
     }
@@ -544,6 +405,7 @@ impl Ways<'_> {
             outs,
             groups,
             capacity: groups,
+            parts: None,
             strategy: Some(GroupStrategy::Sort),
         })
     }

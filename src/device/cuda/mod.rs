@@ -40,6 +40,7 @@ mod fold;
 mod gpu;
 mod group_accumulators;
 mod group_choice;
+mod group_direct;
 mod group_fold;
 mod group_ids;
 mod group_moments;

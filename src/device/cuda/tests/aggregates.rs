@@ -1,6 +1,6 @@
 //! Aggregates over groups. Groups come in any order: they are compared in that of their keys.
 
-use arrow::row::{OwnedRow, RowConverter, SortField};
+use arrow::row::{RowConverter, Rows, SortField};
 
 use super::*;
 use crate::device::Aggregated;
@@ -22,9 +22,9 @@ pub(super) const ALL: [Option<GroupStrategy>; 6] = [
 ];
 
 /// Keys as rows that compare, and the order of these.
-fn in_order(keys: &[ArrayRef]) -> (Vec<OwnedRow>, UInt32Array) {
+fn in_order(keys: &[ArrayRef]) -> Option<(Rows, UInt32Array)> {
     if keys.is_empty() {
-        return (vec![], UInt32Array::from(vec![0]));
+        return None;
     }
     let fields = keys
         .iter()
@@ -32,9 +32,21 @@ fn in_order(keys: &[ArrayRef]) -> (Vec<OwnedRow>, UInt32Array) {
     let converter = RowConverter::new(fields.collect()).unwrap();
     let rows = converter.convert_columns(keys).unwrap();
     let mut order: Vec<u32> = (0..rows.num_rows() as u32).collect();
-    order.sort_by_key(|group| rows.row(*group as usize));
-    let sorted = order.iter().map(|group| rows.row(*group as usize).owned());
-    (sorted.collect(), order.clone().into())
+    order.sort_unstable_by_key(|group| rows.row(*group as usize));
+    Some((rows, order.into()))
+}
+
+/// The orders in which groups have the same keys.
+fn orders(here: &[ArrayRef], there: &[ArrayRef], what: &str) -> (UInt32Array, UInt32Array) {
+    let (Some((rows_here, here)), Some((rows_there, there))) = (in_order(here), in_order(there))
+    else {
+        let one = UInt32Array::from(vec![0]);
+        return (one.clone(), one);
+    };
+    let mut both = here.values().iter().zip(there.values());
+    let same = both.all(|(h, t)| rows_here.row(*h as usize) == rows_there.row(*t as usize));
+    assert!(same, "{what}: keys");
+    (here, there)
 }
 
 pub(super) fn same_aggregates(
@@ -91,9 +103,8 @@ fn same_groups(
     assert_eq!(here.groups, there.groups, "{what}: groups");
     let keys_here: Vec<ArrayRef> = here.keys.iter().map(|key| key.on_host().clone()).collect();
     let keys_there = there.keys.iter().map(|key| gpu.download(key).unwrap());
-    let (keys_here, order_here) = in_order(&keys_here);
-    let (keys_there, order_there) = in_order(&keys_there.collect::<Vec<_>>());
-    assert!(keys_here == keys_there, "{what}: keys");
+    let keys_there: Vec<ArrayRef> = keys_there.collect();
+    let (order_here, order_there) = orders(&keys_here, &keys_there, what);
     for ((here, there), (fold, _)) in here.states.iter().zip(&there.states).zip(folds) {
         let expected = take(here.on_host(), &order_here, None).unwrap();
         let given = take(&gpu.download(there).unwrap(), &order_there, None).unwrap();
