@@ -183,8 +183,9 @@ pub(crate) trait Device: Debug + Send + Sync {
     /// [`BowtieError::NeedsHost`] where it meets a row that it cannot decide.
     fn map(&self, rows: usize, program: &RowProgram, columns: &[&Column]) -> Result<Vec<Column>>;
 
-    /// The rows for which a Boolean column is true, ascending. NULL is not.
-    fn rows_where(&self, flags: &Column) -> Result<Buffer<u32>>;
+    /// The rows for which a Boolean column is true, in order: how many they are, and of them these columns; `None` if all are.
+    /// NULL is not.
+    fn keep(&self, flags: &Column, columns: &[&Column]) -> Result<Option<(usize, Vec<Column>)>>;
 
     // ---- keys ------------------------------------------------------------------------------------------------------
 

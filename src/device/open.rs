@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use super::Device;
 use super::budget::Budget;
-use super::cuda::{CudaDevice, KERNEL_BUILD, gpus};
+use super::cuda::{CudaDevice, KERNEL_BUILD, check_not_lost, gpus};
 use super::host::HostDevice;
 use crate::error::Result;
 use crate::options::DeviceChoice;
@@ -43,6 +43,9 @@ impl Devices {
     }
 
     fn opened(&self, named: DeviceChoice, limit: Option<u64>) -> Result<Arc<dyn Device>> {
+        if let DeviceChoice::Cuda(_) = named {
+            check_not_lost()?;
+        }
         let mut opened = self.opened.lock();
         if let Some(device) = opened.get(&(named, limit)) {
             return Ok(Arc::clone(device));

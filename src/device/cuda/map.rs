@@ -1,12 +1,11 @@
-//! Programs over the rows of an input (`kernels/map.cu`), and the rows for which a column is true.
+//! Programs over the rows of an input (`kernels/map.cu`).
 
 use arrow::datatypes::DataType;
 
 use super::CudaDevice;
 use super::queue::{Memory, Shape};
-use super::stored::Stored;
 use super::values::{Values, bitmap_bytes, width};
-use crate::device::buffer::{Buffer, Column};
+use crate::device::buffer::Column;
 use crate::error::{BowtieError, Result};
 use crate::spec::{RowInstruction, RowKind, RowOp, RowProgram};
 
@@ -104,26 +103,6 @@ impl CudaDevice {
                 Ok(Column::cuda(values, rows))
             })
             .collect()
-    }
-
-    /// The rows for which a Boolean column is true.
-    pub(super) fn true_rows(&self, flags: &Column) -> Result<Buffer<u32>> {
-        let rows = flags.rows();
-        let here = match flags.on_cuda() {
-            Some(_) => None,
-            None => Some(self.column_from_host(flags)?),
-        };
-        let column = here.as_ref().unwrap_or(flags);
-        let Some(Stored::Fixed(flags)) = column.stored() else {
-            return Err(BowtieError::Internal("flags without bits".into()));
-        };
-        match &flags.valid {
-            Some(valid) if rows > 0 => {
-                let set = self.queue.bits_and(&flags.values, valid, rows)?;
-                self.queue.select(&set, rows, None)
-            }
-            _ => self.queue.select(&flags.values, rows, None),
-        }
     }
 }
 

@@ -50,11 +50,13 @@ mod group_profile;
 mod group_range;
 mod group_ways;
 mod groups;
+mod keep;
 mod key_column;
 mod key_words;
 mod keys;
 mod late;
 mod launches;
+mod lost;
 mod map;
 mod program;
 mod queue;
@@ -90,6 +92,7 @@ pub(crate) use equi::EquiTable;
 pub(crate) use equi_join::EquiBuild;
 pub(crate) use gpu::KERNEL_BUILD;
 pub(crate) use groups::Groups;
+pub(crate) use lost::check_not_lost;
 pub(crate) use queue::Memory;
 pub(crate) use ranks::Ranks;
 pub(crate) use stored::Stored;
@@ -279,8 +282,8 @@ impl Device for CudaDevice {
         self.map_rows(rows, program, columns)
     }
 
-    fn rows_where(&self, flags: &Column) -> Result<Buffer<u32>> {
-        self.true_rows(flags)
+    fn keep(&self, flags: &Column, columns: &[&Column]) -> Result<Option<(usize, Vec<Column>)>> {
+        self.kept(flags, columns)
     }
 
     fn order_keys(&self, base: &Column) -> Result<(Keys, KeyDomain)> {

@@ -226,8 +226,13 @@ impl Device for HostDevice {
             .install(|| map::map(&self.budget, rows, program, columns, &go_on))
     }
 
-    fn rows_where(&self, flags: &Column) -> Result<Buffer<u32>> {
-        map::rows_where(&self.budget, flags)
+    fn keep(&self, flags: &Column, columns: &[&Column]) -> Result<Option<(usize, Vec<Column>)>> {
+        let rows = map::rows_where(&self.budget, flags)?;
+        if rows.len() == flags.rows() {
+            return Ok(None);
+        }
+        let kept = columns.iter().map(|column| self.gather(column, &rows));
+        Ok(Some((rows.len(), kept.collect::<Result<_>>()?)))
     }
 
     fn order_keys(&self, base: &Column) -> Result<(Keys, KeyDomain)> {
