@@ -129,7 +129,7 @@ impl Ways<'_> {
         if kept.len() < range && !surely(of) {
             // In parts neighbours have bits that lie together.
             let words = folded.parts.as_ref().unwrap_or(ids.words);
-            let some = queue.present(Ids { words, ..ids }, self.rows, range)?;
+            queue.set_present(Ids { words, ..ids }, self.rows, &some)?;
             kept = queue.select(&some, range, None)?;
         }
         Ok((kept.len() < range).then_some(kept))

@@ -300,21 +300,20 @@ impl Queue {
         Ok(Column::cuda(values, groups))
     }
 
-    /// Which of the ids below `range` some row has, a bit each.
-    pub(super) fn present(
+    /// Sets the bits of the ids that some row has, among those of all ids.
+    pub(super) fn set_present(
         self: &Arc<Self>,
         ids: Ids<'_>,
         rows: usize,
-        range: usize,
-    ) -> Result<Memory> {
-        let bits = self.zeroed(bitmap_bytes(range), "groups")?;
+        bits: &Memory,
+    ) -> Result<()> {
         let args = [
             ids.words.into(),
             ids.first.into(),
             (rows as u32).into(),
-            (&bits).into(),
+            bits.into(),
         ];
-        // SAFETY: there is a word a row, each an id below `range` once the first is taken off; there are as many bits, all clear.
+        // SAFETY: there is a word a row, each an id that has a bit once the first is taken off.
         unsafe {
             self.launch("group_range_present", self.strips(rows.div_ceil(4)), &args)?;
         }
