@@ -314,10 +314,7 @@ impl Queue {
             bits.into(),
         ];
         // SAFETY: there is a word a row, each an id that has a bit once the first is taken off.
-        unsafe {
-            self.launch("group_range_present", self.strips(rows.div_ceil(4)), &args)?;
-        }
-        Ok(bits)
+        unsafe { self.launch("group_range_present", self.strips(rows.div_ceil(4)), &args) }
     }
 
     fn digits(self: &Arc<Self>, numbers: &[Number<'_>], rows: usize) -> Result<Vec<Digits>> {

@@ -80,10 +80,14 @@ impl CudaDevice {
                 (rows as u32).into(),
                 (&left).into(),
             ];
+            let kernel = match has_decimals(program, &values) {
+                true => "map_rows",
+                false => "map_rows_narrow",
+            };
             // SAFETY: the table has three words for each column and each output, whose addresses are of memory of this queue with as
             // many values as there are rows, and bitmaps in whole words; and six words for each instruction, which names columns,
             // outputs and registers below their numbers.
-            unsafe { queue.launch("map_rows", Shape::each(rows), &args)? };
+            unsafe { queue.launch(kernel, Shape::rows(rows), &args)? };
             let mut any = [0; 4];
             queue.read_few(&mut any, &left, 0)?;
             if any != [0; 4] {
@@ -104,6 +108,15 @@ impl CudaDevice {
             })
             .collect()
     }
+}
+
+/// Whether some register holds one.
+fn has_decimals(program: &RowProgram, columns: &[&Values]) -> bool {
+    let of_columns = columns.iter().map(|column| &column.data_type);
+    let mut types = of_columns.chain(&program.outputs);
+    let mut kinds = program.instructions.iter().flat_map(|i| [i.kind, i.from]);
+    types.any(|of| RowKind::of(of) == Some(RowKind::Decimal))
+        || kinds.any(|k| k == RowKind::Decimal)
 }
 
 fn kind_of(data_type: &DataType) -> Result<RowKind> {
