@@ -82,6 +82,7 @@ pub(crate) use group::BowtieAggregateExec;
 pub(crate) use join::BowtieJoinExec;
 use metrics::DeviceMetrics;
 pub(crate) use projection::BowtieProjectionExec;
+pub(crate) use resident_groups::are_results;
 use runs::Runs;
 pub(crate) use union::BowtieUnionExec;
 pub(crate) use upload::BowtieUploadExec;
