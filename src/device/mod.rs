@@ -22,7 +22,7 @@ use arrow::datatypes::DataType;
 
 pub(crate) use budget::{Budget, Lease};
 pub(crate) use buffer::{
-    Aggregated, Buffer, Column, EquiBuild, EquiIndex, Flags, GroupDomain, Joined, KeyDomain, Keys,
+    Aggregated, Buffer, Column, EquiBuild, EquiIndex, Flags, GroupDomain, KeyDomain, Keys, Paired,
     Pairs, Ranges, Sorted, ZonedKeys,
 };
 
@@ -229,14 +229,13 @@ pub(crate) trait Device: Debug + Send + Sync {
     ) -> Result<Option<EquiBuild>>;
 
     /// All pairs of the rows of `build` with those of `keys` and `payload`. `build_payload` is what the build was prepared for.
-    /// `None` where it cannot be done so: several build rows may have one key.
     fn equi_join(
         &self,
         build: &EquiBuild,
         build_payload: &[&Column],
         keys: &[&Column],
         payload: &[&Column],
-    ) -> Result<Option<Joined>>;
+    ) -> Result<Paired>;
 
     // ---- theta joins -----------------------------------------------------------------------------------------------
 

@@ -97,7 +97,7 @@ pub(crate) use zones::ZonedKeys;
 
 use super::budget::Budget;
 use super::buffer::{
-    self, Aggregated, Buffer, Column, EquiIndex, Flags, GroupDomain, Joined, KeyDomain, Keys,
+    self, Aggregated, Buffer, Column, EquiIndex, Flags, GroupDomain, KeyDomain, Keys, Paired,
     Pairs, Ranges, Sorted,
 };
 use super::host::{HostDevice, kept};
@@ -344,7 +344,7 @@ impl Device for CudaDevice {
         build_payload: &[&Column],
         keys: &[&Column],
         payload: &[&Column],
-    ) -> Result<Option<Joined>> {
+    ) -> Result<Paired> {
         self.go_on()?;
         self.join_at_once(build.on_cuda()?, build_payload, keys, payload)
     }

@@ -1,6 +1,7 @@
 //! Equi-joins: the rows that the twin finds, by every strategy; and pairs put together.
 
 use super::*;
+use crate::device::buffer::Paired;
 use crate::spec::{EquiStrategy, Materialization};
 
 fn upload(device: &dyn Device, arrays: &[ArrayRef]) -> Vec<Arc<Column>> {
@@ -188,9 +189,10 @@ fn joined(
     let mut again = None;
     // A build serves several probes.
     for _ in 0..2 {
-        let joined = device
-            .equi_join(&made, &build, &probe[..1], &probe)
-            .unwrap()?;
+        let joined = device.equi_join(&made, &build, &probe[..1], &probe);
+        let Paired::All(joined) = joined.unwrap() else {
+            return None;
+        };
         let down = |columns: &[Column]| -> Vec<ArrayRef> {
             columns
                 .iter()
