@@ -154,7 +154,8 @@ impl EquiSides {
             named => vec![named],
         };
         for way in ways {
-            let made = device.equi_build(keys, false, way, of_build, materialization.0)?;
+            let made =
+                device.equi_build(keys, false, way, of_build, materialization.0, &probe[..1])?;
             if let Some(made) = made
                 && let Paired::All(joined) =
                     device.equi_join(&made, of_build, &probe[..1], &probe)?

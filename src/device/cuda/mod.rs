@@ -35,6 +35,7 @@ mod equi_join;
 mod equi_keys;
 mod equi_pairs;
 mod equi_part;
+mod equi_sample;
 mod equi_tables;
 mod fold;
 mod gpu;
@@ -333,8 +334,10 @@ impl Device for CudaDevice {
         strategy: Option<EquiStrategy>,
         payload: &[&Column],
         materialization: Option<Materialization>,
+        probe: &[&Column],
     ) -> Result<Option<buffer::EquiBuild>> {
-        let build = self.prepare_build(keys, null_equal, strategy, payload, materialization)?;
+        let build =
+            self.prepare_build(keys, null_equal, strategy, payload, materialization, probe)?;
         Ok(build.map(|build| buffer::EquiBuild::Cuda(Box::new(build))))
     }
 
