@@ -366,6 +366,16 @@ pub(crate) struct Joined {
     pub(crate) probe: Vec<Column>,
 }
 
+/// What became of pairs that were to be put together at once.
+#[derive(Debug)]
+pub(crate) enum Paired {
+    All(Joined),
+    /// Several build rows have one key: sort-merge takes that as it comes.
+    SharedKeys,
+    /// So many pairs had better leave piece by piece.
+    TooMany,
+}
+
 /// For every searching position the sorted positions `lo .. hi` that its row matches (`lo == hi`: none).
 #[derive(Debug)]
 pub(crate) struct Ranges {

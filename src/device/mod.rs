@@ -22,7 +22,7 @@ use arrow::datatypes::DataType;
 
 pub(crate) use budget::{Budget, Lease};
 pub(crate) use buffer::{
-    Aggregated, Buffer, Column, EquiBuild, EquiIndex, Flags, GroupDomain, Joined, KeyDomain, Keys,
+    Aggregated, Buffer, Column, EquiBuild, EquiIndex, Flags, GroupDomain, KeyDomain, Keys, Paired,
     Pairs, Ranges, Sorted, ZonedKeys,
 };
 
@@ -219,7 +219,8 @@ pub(crate) trait Device: Debug + Send + Sync {
     fn equi_search(&self, index: &EquiIndex, columns: &[&Column]) -> Result<(Sorted, Ranges)>;
 
     /// Prepares one side of an inner join whose pairs are put together at once, for payload columns of that side and as many
-    /// probes as come; `None` where pairs had better be found by [`Device::equi_index`] first.
+    /// probes as come, of the first of which the keys are `probe`; `None` where pairs had better be found by [`Device::equi_index`]
+    /// first.
     fn equi_build(
         &self,
         keys: &[&Column],
@@ -227,17 +228,17 @@ pub(crate) trait Device: Debug + Send + Sync {
         strategy: Option<EquiStrategy>,
         payload: &[&Column],
         materialization: Option<Materialization>,
+        probe: &[&Column],
     ) -> Result<Option<EquiBuild>>;
 
     /// All pairs of the rows of `build` with those of `keys` and `payload`. `build_payload` is what the build was prepared for.
-    /// `None` where it cannot be done so: several build rows may have one key.
     fn equi_join(
         &self,
         build: &EquiBuild,
         build_payload: &[&Column],
         keys: &[&Column],
         payload: &[&Column],
-    ) -> Result<Option<Joined>>;
+    ) -> Result<Paired>;
 
     // ---- theta joins -----------------------------------------------------------------------------------------------
 

@@ -42,6 +42,21 @@ impl Devices {
         }
     }
 
+    /// The memory that work may take of the GPU which the choice stands for; `None` where that is the host, or no GPU that there is.
+    /// Opens nothing.
+    pub(crate) fn gpu_memory(&self, choice: DeviceChoice, limit: Option<u64>) -> Option<u64> {
+        let ordinal = match choice {
+            DeviceChoice::Host => return None,
+            DeviceChoice::Auto => 0,
+            DeviceChoice::Cuda(ordinal) => ordinal,
+        };
+        let gpu = gpus()
+            .ok()?
+            .into_iter()
+            .find(|gpu| gpu.ordinal == ordinal)?;
+        Some(limit.unwrap_or(gpu.total_bytes / 10 * 9))
+    }
+
     fn opened(&self, named: DeviceChoice, limit: Option<u64>) -> Result<Arc<dyn Device>> {
         if let DeviceChoice::Cuda(_) = named {
             check_not_lost()?;

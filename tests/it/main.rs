@@ -24,4 +24,5 @@ mod options;
 mod plans;
 mod regressions;
 mod slt;
+mod spill;
 mod tpch;

@@ -35,6 +35,7 @@ mod equi_join;
 mod equi_keys;
 mod equi_pairs;
 mod equi_part;
+mod equi_sample;
 mod equi_tables;
 mod fold;
 mod gpu;
@@ -101,7 +102,7 @@ pub(crate) use zones::ZonedKeys;
 
 use super::budget::Budget;
 use super::buffer::{
-    self, Aggregated, Buffer, Column, EquiIndex, Flags, GroupDomain, Joined, KeyDomain, Keys,
+    self, Aggregated, Buffer, Column, EquiIndex, Flags, GroupDomain, KeyDomain, Keys, Paired,
     Pairs, Ranges, Sorted,
 };
 use super::host::{HostDevice, kept};
@@ -337,8 +338,10 @@ impl Device for CudaDevice {
         strategy: Option<EquiStrategy>,
         payload: &[&Column],
         materialization: Option<Materialization>,
+        probe: &[&Column],
     ) -> Result<Option<buffer::EquiBuild>> {
-        let build = self.prepare_build(keys, null_equal, strategy, payload, materialization)?;
+        let build =
+            self.prepare_build(keys, null_equal, strategy, payload, materialization, probe)?;
         Ok(build.map(|build| buffer::EquiBuild::Cuda(Box::new(build))))
     }
 
@@ -348,7 +351,7 @@ impl Device for CudaDevice {
         build_payload: &[&Column],
         keys: &[&Column],
         payload: &[&Column],
-    ) -> Result<Option<Joined>> {
+    ) -> Result<Paired> {
         self.go_on()?;
         self.join_at_once(build.on_cuda()?, build_payload, keys, payload)
     }

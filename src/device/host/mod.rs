@@ -38,7 +38,7 @@ pub(super) use zones::ZonedKeys;
 
 use super::budget::Budget;
 use super::buffer::{
-    self, Aggregated, Buffer, Column, EquiIndex, GroupDomain, Joined, KeyDomain, Keys, Pairs,
+    self, Aggregated, Buffer, Column, EquiIndex, GroupDomain, KeyDomain, Keys, Paired, Pairs,
     Ranges, Sorted,
 };
 use super::{Bound, Device, Matches, Payload};
@@ -277,6 +277,7 @@ impl Device for HostDevice {
         strategy: Option<EquiStrategy>,
         payload: &[&Column],
         materialization: Option<Materialization>,
+        _probe: &[&Column],
     ) -> Result<Option<buffer::EquiBuild>> {
         // Pairs that are made piece by piece stay in the cores' caches.
         if materialization != Some(Materialization::Gftr) {
@@ -293,7 +294,7 @@ impl Device for HostDevice {
         _build_payload: &[&Column],
         keys: &[&Column],
         payload: &[&Column],
-    ) -> Result<Option<Joined>> {
+    ) -> Result<Paired> {
         let build = build.on_host();
         let (searching, ranges) = self.equi_search(build.index(), keys)?;
         equi_join::join(&self.budget, build, &searching, &ranges, payload)
