@@ -145,12 +145,19 @@ __device__ __forceinline__ void test_signatures(const Join& join, const u32* __r
             if (!__any_sync(ALL_LANES, any)) {
                 continue;
             }
+            // Read and tested again: the compiler would keep every result of the loop above for this rare case.
+            const volatile u32* const words = &tile[at * WORDS];
+            Read again;
+#pragma unroll
+            for (u32 w = 0; w < WORDS * Shape::AT_ONCE; w++) {
+                again.of[w] = words[w];
+            }
             u32 left = 0;
 #pragma unroll
             for (u32 k = 0; k < Shape::AT_ONCE; k++) {
 #pragma unroll
                 for (u32 i = 0; i < ROWS; i++) {
-                    left |= u32(may_match<REJECT, WORDS>(rows[i], columns.of + k * WORDS, apart[i])) << (k * ROWS + i);
+                    left |= u32(may_match<REJECT, WORDS>(rows[i], again.of + k * WORDS, apart[i])) << (k * ROWS + i);
                 }
             }
 #pragma unroll 1
