@@ -1,5 +1,5 @@
 // Brute force over signatures: a block holds those of a strip of searching sets in registers and slides those of the sorted
-// side past them through shared memory. A pair costs a logic instruction for each 32 bits, and one that looks at the result;
+// side past them through shared memory. A pair costs a logic instruction for each 32 bits and half of one that gathers;
 // what is not rejected waits for verification.
 #pragma once
 
