@@ -2,10 +2,11 @@
 #include "set_signature.cuh"
 #include "set_signature_tiles.cuh"
 
-// Lanes that share a set, sets of a block, and elements from which on a set is left to the whole block.
+// Lanes that share a set, sets of a block, elements from which on a set is left to the whole block, and those of its rounds.
 constexpr u32 TEAM = 8;
 constexpr u32 TEAMS = BLOCK / TEAM;
 constexpr u32 LONG_SET = 1024;
+constexpr u32 ROUND = 16 * BLOCK;
 constexpr u32 MOST_WORDS = 16;
 
 // Signatures of `words` 32-bit words (2, 4, 8 or 16) for all sets, one after another.
@@ -14,6 +15,7 @@ constexpr u32 MOST_WORDS = 16;
 extern "C" __global__ void __launch_bounds__(BLOCK)
 set_signature_build(const __grid_constant__ Sets sets, u32 words, u32* __restrict__ signatures) {
     __shared__ u32 built[TEAMS * MOST_WORDS];
+    __shared__ u32 seen[MOST_WORDS];
     __shared__ u32 long_sets[TEAMS];
     __shared__ u32 long_count;
     const u32 log_bits = 36 - __clz(words);
@@ -43,20 +45,26 @@ set_signature_build(const __grid_constant__ Sets sets, u32 words, u32* __restric
         }
     }
     __syncthreads();
+    // A long set has soon all its bits: looking at those of the rounds before spares thousands of atomics at few words.
     for (u32 k = 0; k < long_count; k++) {
         const u32 owner = long_sets[k];
         const u32 end = sets.offsets[first + owner + 1];
-#pragma unroll 4
-        for (u32 i = sets.offsets[first + owner] + threadIdx.x; i < end; i += BLOCK) {
-            const u32 bit = signature_bit(sets.elements[i], log_bits);
-            const volatile u32* word = &built[owner * words + bit / 32];
-            // A long set has soon all its bits: a look spares thousands of atomics at one word.
-            if ((*word >> bit % 32 & 1) == 0) {
-                add(owner, sets.elements[i]);
+        for (u32 begin = sets.offsets[first + owner]; begin < end; begin += ROUND) {
+            if (threadIdx.x < words) {
+                seen[threadIdx.x] = built[owner * words + threadIdx.x];
             }
+            __syncthreads();
+#pragma unroll 4
+            for (u32 i = begin + threadIdx.x; i < min(begin + ROUND, end); i += BLOCK) {
+                const u32 element = sets.elements[i];
+                const u32 bit = signature_bit(element, log_bits);
+                if ((seen[bit / 32] >> bit % 32 & 1) == 0) {
+                    add(owner, element);
+                }
+            }
+            __syncthreads();
         }
     }
-    __syncthreads();
     for (u32 i = threadIdx.x; i < min(TEAMS, sets.n - first) * words; i += BLOCK) {
         signatures[u64(first) * words + i] = built[i];
     }
