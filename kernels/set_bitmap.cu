@@ -61,12 +61,11 @@ set_bitmap_overlap(const __grid_constant__ Join join, u32 words, const u32* __re
     __shared__ BitTile searching;
     __shared__ BitTile sorted;
     const u32 ty = threadIdx.x / SIDE_THREADS, tx = threadIdx.x % SIDE_THREADS;
-    const u32 first_r = blockIdx.x * SIDE;
-    each_sorted_tile(join, first_r, lo, hi, [&](u32 first_s) {
+    each_sorted_tile(join, lo, hi, [&](const Tile& tile) {
         u32 overlaps[EACH][EACH] = {};
         for (u32 from = 0; from < words; from += DEPTH) {
-            load_bits(searching, searching_rows, words, first_r, join.searching.n, from);
-            load_bits(sorted, sorted_rows, words, first_s, join.sorted.n, from);
+            load_bits(searching, searching_rows, words, tile.first_r, join.searching.n, from);
+            load_bits(sorted, sorted_rows, words, tile.first_s, join.sorted.n, from);
             __syncthreads();
 #pragma unroll 2
             for (u32 w = 0; w < DEPTH; w++) {
@@ -83,7 +82,7 @@ set_bitmap_overlap(const __grid_constant__ Join join, u32 words, const u32* __re
             }
             __syncthreads();
         }
-        take_tile(join, lo, hi, [&](u32 i) { return first_r + row_of(ty, i); }, [&](u32 j) { return first_s + row_of(tx, j); },
+        take_tile(join, tile, lo, hi, [&](u32 i) { return row_of(ty, i); }, [&](u32 j) { return row_of(tx, j); },
                   [&](u32 i, u32 j) { return overlaps[i][j]; });
     });
 }
@@ -99,14 +98,13 @@ set_bitmap_contained(const __grid_constant__ Join join, u32 swapped, u32 words, 
     __shared__ BitTile searching;
     __shared__ BitTile sorted;
     const u32 ty = threadIdx.x / SIDE_THREADS, tx = threadIdx.x % SIDE_THREADS;
-    const u32 first_r = blockIdx.x * SIDE;
     const u32 flip = swapped != 0 ? ~0u : 0;
-    each_sorted_tile(join, first_r, lo, hi, [&](u32 first_s) {
+    each_sorted_tile(join, lo, hi, [&](const Tile& tile) {
         u32 missing[EACH][EACH] = {};
         bool open = true;
         for (u32 from = 0; from < words && open; from += DEPTH) {
-            load_bits(searching, searching_rows, words, first_r, join.searching.n, from);
-            load_bits(sorted, sorted_rows, words, first_s, join.sorted.n, from);
+            load_bits(searching, searching_rows, words, tile.first_r, join.searching.n, from);
+            load_bits(sorted, sorted_rows, words, tile.first_s, join.sorted.n, from);
             __syncthreads();
 #pragma unroll 2
             for (u32 w = 0; w < DEPTH; w++) {
@@ -136,7 +134,7 @@ set_bitmap_contained(const __grid_constant__ Join join, u32 swapped, u32 words, 
             return;
         }
         // A pair that lost nothing has all that the measure may ask.
-        take_tile(join, lo, hi, [&](u32 i) { return first_r + row_of(ty, i); }, [&](u32 j) { return first_s + row_of(tx, j); },
+        take_tile(join, tile, lo, hi, [&](u32 i) { return row_of(ty, i); }, [&](u32 j) { return row_of(tx, j); },
                   [&](u32 i, u32 j) { return missing[i][j] == 0 ? NONE : 0; });
     });
 }

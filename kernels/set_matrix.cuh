@@ -115,25 +115,28 @@ __device__ __forceinline__ void multiply(const Join& join, u32 words, const u32*
     __shared__ BitRows sorted;
     const u32 warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
     const u32 row = warp % 2 * WARP_ROWS, column = warp / 2 * WARP_COLUMNS;
-    const u32 first_r = blockIdx.x * SIDE;
-    each_sorted_tile(join, first_r, lo, hi, [&](u32 first_s) {
+    each_sorted_tile(join, lo, hi, [&](const Tile& tile) {
         Sums sums = {};
         for (u32 from = 0; from < words; from += DEPTH) {
-            load_rows(searching, searching_rows, words, first_r, join.searching.n, from);
-            load_rows(sorted, sorted_rows, words, first_s, join.sorted.n, from);
+            load_rows(searching, searching_rows, words, tile.first_r, join.searching.n, from);
+            load_rows(sorted, sorted_rows, words, tile.first_s, join.sorted.n, from);
             __syncthreads();
-#pragma unroll
+#pragma unroll 1
             for (u32 word = 0; word < DEPTH; word += By::WORDS) {
                 By::add(sums, searching, sorted, row, column, word);
             }
             __syncthreads();
         }
-        const auto r_of = [&](u32 i) { return first_r + row + i * PRODUCT + lane / 4; };
-        const auto s_of = [&](u32 j) { return first_s + column + j / 2 * PRODUCT + lane % 4 * 2 + j % 2; };
-        take_tile(join, lo, hi, r_of, s_of, [&](u32 i, u32 j) {
-            const u32 a = join.searching.length(min(r_of(i), join.searching.n - 1));
-            const u32 b = join.sorted.length(min(s_of(j), join.sorted.n - 1));
-            return By::overlap(sums[i][j / 2][j % 2], a, b);
+        const auto row_of = [&](u32 i) { return row + i * PRODUCT + lane / 4; };
+        const auto column_of = [&](u32 j) { return column + j / 2 * PRODUCT + lane % 4 * 2 + j % 2; };
+        u32 r_lengths[EACH], s_lengths[EACH];
+#pragma unroll
+        for (u32 i = 0; i < EACH; i++) {
+            r_lengths[i] = join.searching.length(min(tile.first_r + row_of(i), join.searching.n - 1));
+            s_lengths[i] = join.sorted.length(min(tile.first_s + column_of(i), join.sorted.n - 1));
+        }
+        take_tile(join, tile, lo, hi, row_of, column_of, [&](u32 i, u32 j) {
+            return By::overlap(sums[i][j / 2][j % 2], r_lengths[i], s_lengths[j]);
         });
     });
 }
