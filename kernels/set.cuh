@@ -1,4 +1,4 @@
-// What all set joins share ([B] chapters 4 to 6): how a side lies in memory, and the predicate in integers.
+// What all set joins share ([B] chapters 4 to 6): how a side lies in memory, and the predicate.
 //
 // Elements are numbers by ascending frequency in the sorted side, whose sets are ordered by size. A searching set leaves out
 // the elements that the sorted side lacks, but its size counts them.
@@ -9,56 +9,60 @@
 // No set, no element.
 constexpr u32 NONE = 0xFFFFFFFFu;
 
-// Set i is elements[offsets[i] .. offsets[i + 1]], ascending and distinct; sizes[i] is what the predicate reads.
+// Set i is elements[offsets[i] .. offsets[i + 1]], ascending and distinct; sizes[i] is what the predicate reads. Kernels that
+// give searching sets to blocks begin with set `first`.
 struct Sets {
     const u32* offsets;
     const u32* elements;
     const u32* sizes;
     u32 n;
-    u32 unused;
+    u32 first;
 
     __device__ __forceinline__ const u32* of(u32 set) const { return elements + offsets[set]; }
     __device__ __forceinline__ u32 length(u32 set) const { return offsets[set + 1] - offsets[set]; }
 };
 
-// What a pair of sizes (a of the searching set, b of the sorted one) asks of the overlap o; t is p / q.
+// What a pair of sizes (a of the searching set, b of the sorted one) asks of the overlap o.
 enum Kind : u32 {
     CONTAINED = 0,  // o >= a: the searching set lies in the sorted one
     CONTAINS = 1,   // o >= b
     OVERLAP = 2,    // o >= p
-    JACCARD = 3,    // o / (a + b - o) >= t
-    DICE = 4,       // 2 o / (a + b) >= t
-    COSINE = 5,     // o / sqrt(a b) >= t
-    DEGREE = 6      // o / min(a, b) >= t
+    JACCARD = 3,    // o / (a + b - o) >= threshold
+    DICE = 4,       // 2 o / (a + b) >= threshold
+    COSINE = 5,     // o / sqrt(a b) >= threshold
+    DEGREE = 6      // o / min(a, b) >= threshold
 };
 
-// Exact for sizes below 2^31, p and q of 32 bits, q > 0. `strict`: `>` for `>=` (kinds from OVERLAP on). From OVERLAP on sets
-// without a common element never match, whatever the threshold: no index would find them.
+// Pairs match by the threshold, as the host rounds (src/spec/set.rs): `strict` stands for `>`. Filters take p / q for it, from
+// JACCARD on a little less than the threshold, so that integers reject nothing that matches; p and q are at most 2^30 there.
+// Sizes are below 2^32. From OVERLAP on sets without a common element never match, whatever the threshold: no index would find
+// them.
 struct Measure {
     u32 kind, strict, p, q;
+    f64 threshold;
 
-    template <typename T>
-    __device__ __forceinline__ bool reaches(T left, T right) const {
-        return left > right || (strict == 0 && left == right);
-    }
-
-    // Whether an overlap of `o` is enough.
-    __device__ __forceinline__ bool passes(u32 o, u32 a, u32 b) const {
+    // Whether an overlap of `o` may be enough. Does not fall as o grows, nor rise with a size alone.
+    __device__ __forceinline__ bool may_pass(u32 o, u32 a, u32 b) const {
         if (kind >= OVERLAP && o == 0) {
             return false;
         }
         switch (kind) {
             case CONTAINED: return o >= a;
             case CONTAINS: return o >= b;
-            case OVERLAP: return reaches(o, p);
-            case JACCARD: return reaches(u64(o) * (u64(q) + p), u64(p) * (u64(a) + b));
-            case DICE: return reaches(u64(o) * (2 * u64(q)), u64(p) * (u64(a) + b));
+            case OVERLAP: return o >= p;
+            case JACCARD: return u64(o) * (u64(q) + p) >= u64(p) * (u64(a) + b);
+            case DICE: return u64(o) * (2 * u64(q)) >= u64(p) * (u64(a) + b);
             case COSINE: {
                 const u64 scaled = u64(o) * q;
-                return reaches(u128(scaled) * scaled, u128(u64(p) * p) * (u64(a) * b));
+                return u128(scaled) * scaled >= u128(u64(p) * p) * (u64(a) * b);
             }
-            default: return reaches(u64(o) * q, u64(p) * min(a, b));
+            default: return u64(o) * q >= u64(p) * min(a, b);
         }
+    }
+
+    // Whether an overlap of `o` is enough.
+    __device__ __forceinline__ bool passes(u32 o, u32 a, u32 b) const {
+        return may_pass(o, a, b) && (kind < JACCARD || reaches(o, a, b));
     }
 
     // The least overlap that is enough, or one above min(a, b) where none is. Does not fall as b grows, up to min(a, b).
@@ -66,35 +70,48 @@ struct Measure {
         switch (kind) {
             case CONTAINED: return a;
             case CONTAINS: return b;
-            case OVERLAP: return least(p, 1);
-            case JACCARD: return least(u64(p) * (u64(a) + b), u64(q) + p);
-            case DICE: return least(u64(p) * (u64(a) + b), 2 * u64(q));
-            case COSINE: return least_cosine(a, b);
-            default: return least(u64(p) * min(a, b), q);
+            case OVERLAP: return max(p, 1u);
+            default: break;
         }
-    }
-
-private:
-    // The least o > 0 with o * unit >= wanted, or >.
-    __device__ __forceinline__ u32 least(u64 wanted, u64 unit) const {
-        const u64 whole = wanted / unit;
-        const u64 o = whole + (strict != 0 || whole * unit != wanted ? 1 : 0);
-        return u32(min(max(o, u64(1)), u64(NONE)));
-    }
-
-    // A root in doubles errs by less than one below 2^31; comparing exactly finds the neighbour that is meant.
-    __device__ __forceinline__ u32 least_cosine(u32 a, u32 b) const {
+        // Rounding puts the guess off by a step or two at most.
         const u32 most = min(a, b);
-        if (!passes(most, a, b)) {
-            return most + 1;
-        }
-        u32 o = u32(min(sqrt(double(u64(a) * b)) * p / q, double(most)));
-        while (o > 0 && passes(o - 1, a, b)) {
+        const f64 guess = min(about(a, b), f64(most));
+        u32 o = max(u32(guess), 1u);
+        while (o > 1 && reaches(o - 1, a, b)) {
             o--;
         }
-        while (!passes(o, a, b)) {
+        while (o <= most && !reaches(o, a, b)) {
             o++;
         }
         return o;
+    }
+
+private:
+    // SetMeasure::degree and the comparison, for o > 0: the host's operations in its order, each rounded.
+    __device__ __forceinline__ bool reaches(u32 o, u32 a, u32 b) const {
+        const f64 together = f64(u64(a) + b);
+        f64 shared = f64(o);
+        f64 of = f64(min(a, b));
+        if (kind == JACCARD) {
+            of = f64(u64(a) + b - o);
+        } else if (kind == DICE) {
+            shared = __dmul_rn(2.0, shared);
+            of = together;
+        } else if (kind == COSINE) {
+            of = __dsqrt_rn(__dmul_rn(f64(a), f64(b)));
+        }
+        const f64 degree = __ddiv_rn(shared, of);
+        return strict != 0 ? degree > threshold : degree >= threshold;
+    }
+
+    // About the overlap at which the degree is the threshold.
+    __device__ __forceinline__ f64 about(u32 a, u32 b) const {
+        const f64 together = f64(u64(a) + b);
+        switch (kind) {
+            case JACCARD: return threshold / (1.0 + threshold) * together;
+            case DICE: return threshold * together / 2.0;
+            case COSINE: return threshold * sqrt(f64(a) * f64(b));
+            default: return threshold * f64(min(a, b));
+        }
     }
 };

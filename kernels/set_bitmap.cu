@@ -89,7 +89,7 @@ set_bitmap_overlap(const __grid_constant__ Join join, u32 words, const u32* __re
 
 // As set_bitmap_overlap for CONTAINED (`swapped` 0) and CONTAINS (1): what is left of a tile's pairs is looked at after each
 // 16 words, and the tile is left when nothing is. Elements that the sorted side lacks stand in no row, so sets that have one
-// must be left out by their windows, as set_windows does.
+// must be left out by their windows, as set_matches_windows does.
 // Bound: a logic instruction for each 32 elements a pair, up to where the last pair of the tile is rejected. Launch: as
 // set_bitmap_overlap.
 extern "C" __global__ void __launch_bounds__(BLOCK, 2)

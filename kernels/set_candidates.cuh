@@ -21,7 +21,7 @@ template <typename Test>
 __device__ __forceinline__ void test_candidates(const Probes& probes, const Join& join, Test test) {
     __shared__ Owners owners;
     __shared__ Candidate waiting[WARPS][Queue::SLOTS];
-    Queue queue = {waiting[threadIdx.x / WARP], 0};
+    Queue queue = {waiting[threadIdx.x / WARP], 0, 0};
     const Window all = {probes.offsets, probes.from, probes.from + probes.len, 0, 0};
     each_tile(all, probes.count, [&](const Window& window, const Tile& tile) {
         mark_owners(window, tile, owners, [&](u32 probe, u32 place, u32 shift) {

@@ -7,6 +7,21 @@
 #include "search.cuh"
 #include "set.cuh"
 
+// Words of lists: entry e, the next element of set entry_sets[e], has the id of the value that stands as far behind starts[set]
+// as the entry behind entry_offsets[set].
+// Bound: 24 bytes an entry. Launch: 256 threads, a block for each 1024 entries.
+extern "C" __global__ void __launch_bounds__(BLOCK)
+set_encode_entries(const u32* __restrict__ starts, const u32* __restrict__ ids, const u64* __restrict__ entry_offsets,
+                   const u32* __restrict__ entry_sets, u32 n, u64* __restrict__ words) {
+    each_row(
+        n,
+        [=](u32 e) {
+            const u32 set = entry_sets[e];
+            return u64(set) << 32 | ids[starts[set] + u32(e - entry_offsets[set])];
+        },
+        [=](u32 e, u64 word) { words[e] = word; });
+}
+
 // Bit i: word i differs from the word before, and has an element (NONE stands for one that the sorted side lacks, or was NULL).
 // Bound: 8 bytes a word. Launch: 256 threads, a block for each 1024 words.
 extern "C" __global__ void __launch_bounds__(BLOCK)
@@ -75,6 +90,27 @@ set_encode_recode(const u64* __restrict__ words, u32 n, const u32* __restrict__ 
             return u64(places == nullptr ? set : places[set]) << 32 | rank;
         },
         [=](u32 i, u64 word) { out[i] = word; });
+}
+
+// out[i]: the group of the set of words[i] and the element by its number in `numbers` (null: its own), group << 32 | number:
+// where only sets of one group match, elements of other groups are others.
+// Bound: 16 bytes a word and two random reads. Launch: 256 threads, a block for each 1024 words.
+extern "C" __global__ void __launch_bounds__(BLOCK)
+set_encode_grouped(const u64* __restrict__ words, u32 n, const u32* __restrict__ groups, const u32* __restrict__ numbers,
+                   u64* __restrict__ out) {
+    each_row(
+        n,
+        [=](u32 i) {
+            const u32 element = u32(words[i]);
+            return u64(groups[words[i] >> 32]) << 32 | (numbers == nullptr ? element : numbers[element]);
+        },
+        [=](u32 i, u64 word) { out[i] = word; });
+}
+
+// out[i]: the set of words[i] with elements[i]. Bound: 20 bytes a word. Launch: 256 threads, a block for each 1024 words.
+extern "C" __global__ void __launch_bounds__(BLOCK)
+set_encode_renamed(const u64* __restrict__ words, const u32* __restrict__ elements, u32 n, u64* __restrict__ out) {
+    each_row(n, [=](u32 i) { return words[i] >> 32 << 32 | elements[i]; }, [=](u32 i, u64 word) { out[i] = word; });
 }
 
 // out[i] = the element (low half) of words[i]. Bound: 12 bytes a word. Launch: 256 threads, a block for each 1024 words.

@@ -139,7 +139,7 @@ set_index_counts(const __grid_constant__ Join join, const __grid_constant__ Inde
                  const u32* __restrict__ hi) {
     __shared__ u32 words[COUNTER_WORDS];
     __shared__ Parts parts;
-    const u32 r = blockIdx.x;
+    const u32 r = join.searching.first + blockIdx.x;
     const u32 length = join.searching.length(r);
     const u32 from = lo[r], to = hi[r];
     if (length == 0 || from >= to) {

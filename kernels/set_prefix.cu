@@ -11,7 +11,7 @@ __device__ __forceinline__ u32 prefix_length(u32 length, u32 least) {
 }
 
 // The prefixes of searching sets: what they have in common with a match is least with the shortest set of their window lo .. hi
-// (set_windows). Elements that the sorted side lacks are the rarest: they stand in the prefix and need no look.
+// (set_matches_windows). Elements that the sorted side lacks are the rarest: they stand in the prefix and need no look.
 // Bound: 20 bytes a set. Launch: 256 threads, a thread a set.
 extern "C" __global__ void __launch_bounds__(BLOCK)
 set_prefix_searching(const __grid_constant__ Sets searching, const u32* __restrict__ sorted_sizes,
@@ -34,7 +34,7 @@ set_prefix_sorted(const __grid_constant__ Sets sorted, const __grid_constant__ M
         return;
     }
     const u32 size = sorted.sizes[s];
-    const u32 shortest = partition_point(1, max(size, 1u), [&](u32 a) { return !measure.passes(a, a, size); });
+    const u32 shortest = partition_point(1, max(size, 1u), [&](u32 a) { return !measure.may_pass(a, a, size); });
     lengths[s] = prefix_length(size, measure.need(shortest, size));
 }
 
@@ -82,6 +82,6 @@ set_prefix_test(const __grid_constant__ Probes probes, const __grid_constant__ J
         candidate = {r, s, join.searching.of(r)[i]};
         // Positional filter: were this the first common element, no more than what follows it could be common as well.
         const u32 most = min(join.searching.length(r) - i, join.sorted.length(s) - places[at]);
-        return join.measure.passes(most, join.searching.sizes[r], join.sorted.sizes[s]);
+        return join.measure.may_pass(most, join.searching.sizes[r], join.sorted.sizes[s]);
     });
 }

@@ -4,27 +4,23 @@
 #include "set_signature.cuh"
 
 // For each searching set where its candidates begin in the lists and how many there are. The list of element e is
-// lists[list_offsets[e] .. list_offsets[e + 1]], sets by ascending size; after all lists, at list_offsets[universe], stand all
-// `sorted_n` sets, the candidates of an empty set. A set with an element that the sorted side lacks has none.
+// lists[list_offsets[e] .. list_offsets[e + 1]], sets by ascending size. A set with an element that the sorted side lacks has
+// none, nor has an empty one, which every set contains.
 // Bound: the binary logarithm of a list's length in reads of a set and its size that wait for one another. Launch: 256
 // threads, a thread a searching set.
 extern "C" __global__ void __launch_bounds__(BLOCK)
-set_rarest_ranges(const __grid_constant__ Sets searching, const u32* __restrict__ list_offsets, u32 universe,
-                  const u32* __restrict__ lists, const u32* __restrict__ sorted_sizes, u32 sorted_n,
-                  u32* __restrict__ starts, u32* __restrict__ counts) {
+set_rarest_ranges(const __grid_constant__ Sets searching, const u32* __restrict__ list_offsets, const u32* __restrict__ lists,
+                  const u32* __restrict__ sorted_sizes, u32* __restrict__ starts, u32* __restrict__ counts) {
     const u32 r = blockIdx.x * BLOCK + threadIdx.x;
     if (r >= searching.n) {
         return;
     }
     const u32 size = searching.sizes[r];
-    u32 begin = list_offsets[universe];
-    u32 end = begin + sorted_n;
-    if (size != 0) {
-        const bool whole = searching.length(r) == size;
-        const u32 rarest = whole ? searching.of(r)[0] : 0;
-        end = whole ? list_offsets[rarest + 1] : begin;
-        begin = whole ? list_offsets[rarest] : begin;
-        begin = partition_point(begin, end, [&](u32 at) { return sorted_sizes[lists[at]] < size; });
+    u32 begin = 0, end = 0;
+    if (size != 0 && searching.length(r) == size) {
+        const u32 rarest = searching.of(r)[0];
+        end = list_offsets[rarest + 1];
+        begin = partition_point(list_offsets[rarest], end, [&](u32 at) { return sorted_sizes[lists[at]] < size; });
     }
     starts[r] = begin;
     counts[r] = end - begin;

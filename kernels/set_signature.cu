@@ -70,7 +70,7 @@ set_signature_build(const __grid_constant__ Sets sets, u32 words, u32* __restric
     }
 }
 
-// The matches of all searching sets, each within its window lo .. hi of sorted sets (set_windows). `contained`: the measure
+// The matches of all searching sets, each within its window lo .. hi of sorted sets (set_matches_windows). `contained`: the measure
 // is CONTAINED; `contains`: CONTAINS; `similar`: any. Signatures are aligned to 16 bytes.
 // Bound: a pair of a strip's searching set and the strip's window takes a logic instruction for each 32 bits (`similar`: a
 // count of bits as well, 16 a cycle and multiprocessor) and half of one: 132 x 64 x 1.755 GHz / 2.5 = 5.9 T pairs/s at 64

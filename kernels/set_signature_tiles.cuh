@@ -67,7 +67,7 @@ __device__ __forceinline__ i32 bits_apart(const Measure& measure, u32 size, u32 
     return i32(max(min(apart, i64(1) << 20), i64(-1)));
 }
 
-// Tests the searching sets of strip `blockIdx.x` with their windows `lo .. hi` of sorted sets, of which all that the strip has
+// Tests the searching sets of strip `blockIdx.x` from set `first` on with their windows `lo .. hi` of sorted sets, of which all that the strip has
 // are cut into gridDim.y slices.
 template <Reject REJECT, u32 WORDS>
 __device__ __forceinline__ void test_signatures(const Join& join, const u32* __restrict__ searching_signatures,
@@ -79,10 +79,10 @@ __device__ __forceinline__ void test_signatures(const Join& join, const u32* __r
     constexpr u32 ROWS = Shape::ROWS;
     __shared__ alignas(16) u32 tile[Shape::COLUMNS * WORDS];
     __shared__ Candidate waiting[BLOCK / WARP][Queue::SLOTS];
-    Queue queue = {waiting[threadIdx.x / WARP], 0};
+    Queue queue = {waiting[threadIdx.x / WARP], 0, 0};
 
     const Sets& searching = join.searching;
-    const u32 first_row = blockIdx.x * Shape::STRIP + threadIdx.x;
+    const u32 first_row = searching.first + blockIdx.x * Shape::STRIP + threadIdx.x;
     u32 rows[ROWS][WORDS];
     u32 from = NONE, to = 0;
 #pragma unroll

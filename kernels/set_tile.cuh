@@ -19,7 +19,7 @@ template <typename Body>
 __device__ __forceinline__ void each_sorted_tile(const Join& join, const u32* __restrict__ lo, const u32* __restrict__ hi,
                                                  Body body) {
     __shared__ u32 needs[SIDE];
-    const u32 first_r = blockIdx.x * SIDE;
+    const u32 first_r = join.searching.first + blockIdx.x * SIDE;
     const u32 r = first_r + threadIdx.x;
     const bool mine = threadIdx.x < SIDE && r < join.searching.n;
     const u32 from = mine ? lo[r] : 0, to = mine ? hi[r] : 0;

@@ -5,13 +5,15 @@
 #include "search.cuh"
 #include "set.cuh"
 
-// Where matches go: counts[r] of each searching set, and the pairs (r << 32 | s), where they are wanted (`pairs` not null), in
-// any order. *total counts all of them; those past `capacity` are left out, and the caller runs again with more room.
+// Where matches go: counts[r] of each searching set, indexed[s] of each sorted one where they are wanted (not null), and the
+// pairs (r << 32 | s), where these are wanted (not null), in any order. totals[0] counts the pairs; those past `capacity` are
+// left out, and the caller runs again with more room. totals[1] counts candidates whose elements were compared.
 struct Matches {
     u32* counts;
+    u32* indexed;
     u64* pairs;
     u64 capacity;
-    u64* total;
+    u64* totals;
 
     // All lanes call; `mine` says which have a pair.
     __device__ __forceinline__ void take(bool mine, u32 r, u32 s) const {
@@ -21,6 +23,9 @@ struct Matches {
         }
         if (mine) {
             atomicAdd(&counts[r], 1u);
+            if (indexed != nullptr) {
+                atomicAdd(&indexed[s], 1u);
+            }
         }
         if (pairs == nullptr) {
             return;
@@ -28,7 +33,7 @@ struct Matches {
         const u32 lane = threadIdx.x % WARP;
         u64 first = 0;
         if (lane == 0) {
-            first = atomicAdd(total, u64(__popc(taken)));
+            first = atomicAdd(&totals[0], u64(__popc(taken)));
         }
         const u64 at = __shfl_sync(ALL_LANES, first, 0) + __popc(taken & ((1u << lane) - 1));
         if (mine && at < capacity) {
@@ -144,6 +149,7 @@ struct Queue {
 
     Candidate* waiting;
     u32 count;
+    u32 verified;
 
     // All lanes call; `mine` says which have a candidate.
     __device__ __forceinline__ void push(const Join& join, bool mine, const Candidate& candidate) {
@@ -156,6 +162,7 @@ struct Queue {
         count += __popc(coming);
         if (count >= WARP) {
             count -= WARP;
+            verified += WARP;
             join.verify(true, waiting[count + lane]);
             __syncwarp();
         }
@@ -165,6 +172,10 @@ struct Queue {
     __device__ __forceinline__ void finish(const Join& join) {
         const u32 lane = threadIdx.x % WARP;
         join.verify(lane < count, waiting[lane]);
+        verified += count;
         count = 0;
+        if (lane == 0 && verified != 0) {
+            atomicAdd(&join.matches.totals[1], u64(verified));
+        }
     }
 };

@@ -350,17 +350,22 @@ impl EquiTable {
 #[derive(Debug)]
 pub(crate) enum SetIndex {
     Host(Box<host::SetIndex>),
+    Cuda(Box<cuda::SetIndex>),
 }
 
 impl SetIndex {
     pub(crate) fn technique(&self) -> SetTechnique {
-        let Self::Host(index) = self;
-        index.technique()
+        match self {
+            Self::Host(index) => index.technique(),
+            Self::Cuda(index) => index.technique(),
+        }
     }
 
     pub(super) fn on_host(&self) -> &host::SetIndex {
-        let Self::Host(index) = self;
-        index
+        match self {
+            Self::Host(index) => index,
+            Self::Cuda(_) => unreachable!("a GPU's index was given to the host device"),
+        }
     }
 }
 

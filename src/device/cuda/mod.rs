@@ -14,6 +14,7 @@
 //! launches.rs  candidates tested in launches that a cancelled query ends after
 //! tuples.rs    rows as tuples of words, sorted and found: key_column.rs, key_words.rs groups.rs by equality, ranks.rs by order
 //! equi_keys.rs equi.rs equi_tables.rs equi_part.rs equi_join.rs equi_pairs.rs equi_choice.rs    equi-joins: keys, indexes, partitions, pairs put together
+//! sets/        set joins: lists as sets of numbers, techniques, lists of matches
 //! group_fold.rs group_ways.rs    aggregates over groups: columns to accumulators and back; each strategy, of which group_choice.rs
 //!                               chooses by a sample (group_profile.rs)
 //! group_range.rs group_ids.rs group_order.rs    ids by direct address, by hashing; rows in parts, or sorted
@@ -62,6 +63,7 @@ mod ranks;
 mod referring;
 mod rows;
 mod scan;
+mod sets;
 mod sort;
 mod staging;
 mod stored;
@@ -91,6 +93,7 @@ pub(crate) use gpu::KERNEL_BUILD;
 pub(crate) use groups::Groups;
 pub(crate) use queue::Memory;
 pub(crate) use ranks::Ranks;
+pub(crate) use sets::SetIndex;
 pub(crate) use stored::Stored;
 pub(crate) use values::Values;
 pub(crate) use zones::ZonedKeys;
@@ -98,7 +101,7 @@ pub(crate) use zones::ZonedKeys;
 use super::budget::Budget;
 use super::buffer::{
     self, Aggregated, Buffer, Column, EquiIndex, Flags, GroupDomain, Joined, KeyDomain, Keys,
-    Pairs, Ranges, SetCounts, SetIndex, SetMatches, Sorted,
+    Pairs, Ranges, SetCounts, SetMatches, Sorted,
 };
 use super::host::{HostDevice, kept};
 use super::{Bound, Device, Matches, Payload};
@@ -360,33 +363,34 @@ impl Device for CudaDevice {
         test: SetTest,
         technique: Option<SetTechnique>,
         searching: &Column,
-    ) -> Result<SetIndex> {
-        self.set_index_on_twin(lists, groups, not_null, test, technique, searching)
+    ) -> Result<buffer::SetIndex> {
+        self.go_on()?;
+        let index = self.index_sets(lists, groups, not_null, test, technique, searching)?;
+        Ok(buffer::SetIndex::Cuda(Box::new(index)))
     }
 
     fn set_search(
         &self,
-        index: &SetIndex,
+        index: &buffer::SetIndex,
         lists: &Column,
         groups: Option<&Buffer<u32>>,
         not_null: &[&Keys],
     ) -> Result<SetMatches> {
-        self.set_search_on_twin(index, lists, groups, not_null)
+        self.search_sets(index, lists, groups, not_null)
     }
 
     fn set_count(
         &self,
-        index: &SetIndex,
+        index: &buffer::SetIndex,
         lists: &Column,
         groups: Option<&Buffer<u32>>,
         exists_only: bool,
     ) -> Result<SetCounts> {
-        self.set_count_on_twin(index, lists, groups, exists_only)
+        self.count_sets(index, lists, groups, exists_only)
     }
 
     fn occurrences(&self, list: &Buffer<u32>, rows: usize) -> Result<Buffer<u32>> {
-        let counts = self.twin.occurrences(&self.host_words(list)?, rows)?;
-        self.words_from_host(&counts, "coverage")
+        self.count_occurrences(list, rows)
     }
 
     fn sort(
