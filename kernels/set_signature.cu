@@ -72,9 +72,10 @@ set_signature_build(const __grid_constant__ Sets sets, u32 words, u32* __restric
 
 // The matches of all searching sets, each within its window lo .. hi of sorted sets (set_matches_windows). `contained`: the measure
 // is CONTAINED; `contains`: CONTAINS; `similar`: any. Signatures are aligned to 16 bytes.
-// Bound: a pair of a strip's searching set and the strip's window takes a logic instruction for each 32 bits (`similar`: a
-// count of bits as well, 16 a cycle and multiprocessor) and half of one: 132 x 64 x 1.755 GHz / 2.5 = 5.9 T pairs/s at 64
-// bits. Launch: 256 threads, grid (a block for each 2048, 2048, 1024, 512 searching sets with 64, 128, 256, 512 bits; slices of
+// Bound: a pair of a strip's searching set and the strip's window takes a logic instruction for each 32 bits and half of one,
+// 64 a cycle and multiprocessor: 132 x 64 x 1.755 GHz / 2.5 = 5.9 T pairs/s at 64 bits. `similar` counts bits as well, 16 words
+// a cycle: 1.9, 1.2, 0.6, 0.3 T pairs/s at 64, 128, 256, 512 bits.
+// Launch: 256 threads, grid (a block for each 2048, 2048, 1024, 512 searching sets with 64, 128, 256, 512 bits; slices of
 // the sorted sets): as many slices as make 16 blocks a multiprocessor, each of at least 8192 sorted sets of 64 bits, 1024 of 512.
 #define TILES(name, reject, bits)                                                                                    \
     extern "C" __global__ void __launch_bounds__(BLOCK, 2) set_signature_##name##_##bits(                               \
