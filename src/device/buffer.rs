@@ -372,7 +372,8 @@ impl SetIndex {
 /// The matches of searching rows as lists.
 #[derive(Debug)]
 pub(crate) struct SetMatches {
-    /// The matching rows of the indexed side, list after list: a row stands in as many as it matches.
+    /// The matching rows of the indexed side, list after list: a row stands in as many as it matches. The lists are its segments, so
+    /// that no range is taken for all rows.
     pub(crate) matches: Sorted,
     /// The searching rows in the order of their lists; those that can match nothing may be left out.
     pub(crate) searching: Sorted,

@@ -109,6 +109,9 @@ pub(crate) trait Device: Debug + Send + Sync {
     /// Pairs of a tile that is tested pair by pair: what takes some tenths of a second, so that its output begins soon.
     fn tested_pairs(&self) -> u64;
 
+    /// Rows of a chunk that search an index of sets at once, so that their output begins soon.
+    fn searched_sets(&self) -> u64;
+
     /// How many pieces of output are worth computing at the same time.
     fn concurrent_pieces(&self) -> usize;
 

@@ -28,7 +28,7 @@ use crate::exec::metrics::DeviceMetrics;
 use crate::exec::residual;
 use crate::exec::tile::Tile;
 use crate::ops::theta::{RowPairs, Search, SortedSide, Wanted};
-use crate::spec::{JoinSpec, Materialization, Side};
+use crate::spec::{JoinSpec, Materialization, Side, Strategy};
 use crate::stream::Parts;
 
 /// A tile on the device, searched and counted.
@@ -342,12 +342,16 @@ impl Matrix {
             })
             .collect();
         let tiles_of = |tile: Tile| -> Vec<Tile> {
+            let searching = self.spec.theta.sorted.other();
             let pairs = tile.left.len() as u64 * tile.right.len() as u64;
-            let parts = match self.tests_every_pair() {
-                true => pairs.div_ceil(self.device.tested_pairs()).max(1) as usize,
-                false => 1,
+            let parts = match (self.tests_every_pair(), self.spec.theta.strategy) {
+                (true, _) => pairs.div_ceil(self.device.tested_pairs()),
+                (false, Strategy::Set(_)) => {
+                    (tile.rows(searching).len() as u64).div_ceil(self.device.searched_sets())
+                }
+                (false, _) => 1,
             };
-            tile.cut(self.spec.theta.sorted.other(), parts)
+            tile.cut(searching, parts.max(1) as usize)
         };
         let mut tiles: Vec<Tile> = tiles.into_iter().flat_map(tiles_of).collect();
         // Go on with the left chunk that is still resident: down one column of the matrix, up the next.
@@ -373,7 +377,10 @@ impl Matrix {
     /// Whether nothing but a program says which pairs match.
     fn tests_every_pair(&self) -> bool {
         let theta = &self.spec.theta;
-        self.spec.program.is_some() && theta.comparisons.is_empty() && theta.equalities.is_empty()
+        self.spec.program.is_some()
+            && theta.set.is_none()
+            && theta.comparisons.is_empty()
+            && theta.equalities.is_empty()
     }
 
     /// Ends the right chunk at hand.

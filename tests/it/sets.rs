@@ -7,5 +7,6 @@
 mod data;
 mod functions;
 mod joins;
+mod limits;
 mod plans;
 mod techniques;

@@ -178,6 +178,10 @@ impl Device for CudaDevice {
         1 << 36
     }
 
+    fn searched_sets(&self) -> u64 {
+        1 << 20
+    }
+
     fn concurrent_pieces(&self) -> usize {
         1
     }

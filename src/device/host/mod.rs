@@ -130,6 +130,10 @@ impl Device for HostDevice {
         1 << 26
     }
 
+    fn searched_sets(&self) -> u64 {
+        1 << 16
+    }
+
     fn concurrent_pieces(&self) -> usize {
         self.pool.current_num_threads()
     }

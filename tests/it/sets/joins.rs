@@ -117,6 +117,10 @@ async fn expressions_limits_and_self_joins() {
         "SELECT r.id AS i FROM r WHERE EXISTS (SELECT 1 FROM s WHERE s.v @> r.v AND s.g = r.g)",
         "SELECT r.id AS i FROM r WHERE NOT EXISTS (SELECT 1 FROM s WHERE array_has_any(s.v, r.v) AND s.a > r.a)",
         "SELECT r.id AS i, s.id AS j FROM r JOIN s ON array_has(s.v, CAST(r.a AS INT) + 1)",
+        // In chains of joins and aggregations.
+        "SELECT r.id AS i, q.id AS j FROM r JOIN s ON r.a = s.a JOIN r q ON array_dice(s.v, q.v) > 0.5",
+        "SELECT q.g, count(*) AS n FROM r JOIN s ON array_jaccard(r.v, s.v) > 0.5 JOIN r q ON q.a = s.a GROUP BY q.g",
+        "SELECT r.t, s.g, count(*) AS n, sum(r.a) AS a FROM r JOIN s ON r.v @> s.v GROUP BY r.t, s.g",
     ] {
         let stock = stock(&ctx, sql).await.unwrap();
         for technique in TECHNIQUES {

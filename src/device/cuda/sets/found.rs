@@ -32,6 +32,8 @@ pub(super) struct Found {
     pub(super) positions: Memory,
     pub(super) total: usize,
     pub(super) ranges: Ranges,
+    /// Where each list begins, and the end.
+    pub(super) segments: Buffer<u32>,
     pub(super) verified: u64,
 }
 
@@ -98,14 +100,18 @@ impl Queue {
         ];
         // SAFETY: counts are those of the pairs, and offsets their sums, so that each pair has a place of its own.
         unsafe { self.launch("set_matches_place", Shape::rows(total), &args)? };
-        let ends = self.copy_of(offsets.part(4), n * 4, "range bounds")?;
+        let bound = |from: usize| -> Result<Buffer<u32>> {
+            let words = self.copy_of(offsets.part(from * 4), n * 4, "range bounds")?;
+            Ok(Buffer::cuda(words, n))
+        };
         Ok(Found {
             positions,
             total,
             ranges: Ranges {
-                lo: Buffer::cuda(offsets, n),
-                hi: Buffer::cuda(ends, n),
+                lo: bound(0)?,
+                hi: bound(1)?,
             },
+            segments: Buffer::cuda(offsets, n + 1),
             verified,
         })
     }

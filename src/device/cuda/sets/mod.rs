@@ -178,7 +178,11 @@ impl CudaDevice {
         if sets.len == 0 || index.sets.len == 0 {
             let none = || queue.sequence(0, 0);
             return Ok(SetMatches {
-                matches: Sorted::of_rows(none()?),
+                matches: Sorted {
+                    rows: none()?,
+                    keys: None,
+                    segments: Some(Buffer::cuda(queue.zeroed(4, "range bounds")?, 1)),
+                },
                 searching: Sorted::of_rows(none()?),
                 ranges: Ranges {
                     lo: none()?,
@@ -199,7 +203,11 @@ impl CudaDevice {
         let of_indexed = memory(&index.sets.rows)?;
         let rows = queue.gather_values(of_indexed, &found.positions, found.total, 4)?;
         Ok(SetMatches {
-            matches: Sorted::of_rows(Buffer::cuda(rows, found.total)),
+            matches: Sorted {
+                rows: Buffer::cuda(rows, found.total),
+                keys: None,
+                segments: Some(found.segments),
+            },
             searching: Sorted::of_rows(sets.rows),
             ranges: found.ranges,
             tally,

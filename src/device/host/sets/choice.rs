@@ -4,8 +4,8 @@
 //! |---|---|---|
 //! | at most 2²⁰ pairs of sets of 4096 elements or more on average, both sides together | `intersect` | few pairs, each worth several threads |
 //! | containment | `rarest` | the rarest element of a set leads to few others |
-//! | a universe of at most 4096 elements of which the average set has a sixteenth or more | `matrix` | postings would be longer than rows of bits |
-//! | sets of average size must share three fifths of their elements or more | `prefix` | prefixes are short, and their elements rare |
+//! | a universe of at most 4096 elements of which the average set has a sixteenth or more, and sets of average size must share less than nine tenths | `bitmap` | postings would be longer than rows of bits |
+//! | sets of average size must share two fifths of their elements or more | `prefix` | prefixes are short, and their elements rare |
 //! | anything else | `inverted_index` | overlaps are counted, whatever the threshold |
 
 use super::bits::BinaryMatrix;
@@ -23,8 +23,9 @@ const SMALL_UNIVERSE: u64 = 1 << 12;
 /// A dense set has so many elements of a universe of this.
 const DENSE: (u64, u64) = (1, 16);
 
-/// The share of average sets that an overlap must be to make prefixes short.
-const HIGH_OVERLAP: f64 = 0.6;
+/// The shares of average sets that an overlap must be to make prefixes short, and to make them shorter than rows of bits.
+const HIGH_OVERLAP: f64 = 0.4;
+const VERY_HIGH_OVERLAP: f64 = 0.9;
 
 /// Bytes of rows of bits that are made at most.
 const MOST_BITS: u64 = 1 << 32;
@@ -69,16 +70,16 @@ fn best(test: SetTest, profile: &Profile) -> SetTechnique {
     if test.is_containment() {
         return SetTechnique::Rarest;
     }
-    let (part, whole) = DENSE;
-    let dense = mean_indexed.min(mean_searching) * whole >= profile.universe * part;
-    if profile.universe <= SMALL_UNIVERSE && dense {
-        return SetTechnique::Matrix;
-    }
     let mean = mean_indexed.min(mean_searching);
     let share = match test.least_overlap(mean, mean) {
         Some(least) => least as f64 / mean as f64,
         None => 1.0,
     };
+    let (part, whole) = DENSE;
+    let dense = profile.universe <= SMALL_UNIVERSE && mean * whole >= profile.universe * part;
+    if dense && share < VERY_HIGH_OVERLAP {
+        return SetTechnique::Bitmap;
+    }
     match share >= HIGH_OVERLAP {
         true => SetTechnique::Prefix,
         false => SetTechnique::InvertedIndex,
@@ -122,7 +123,9 @@ mod tests {
             (contains, few, SetTechnique::Intersect),
             (jaccard(0.9), USUAL, SetTechnique::Prefix),
             (jaccard(0.1), USUAL, SetTechnique::InvertedIndex),
-            (jaccard(0.9), dense, SetTechnique::Matrix),
+            (jaccard(0.3), USUAL, SetTechnique::Prefix),
+            (jaccard(0.5), dense, SetTechnique::Bitmap),
+            (jaccard(0.9), dense, SetTechnique::Prefix),
             (jaccard(0.1), few, SetTechnique::Intersect),
         ] {
             assert_eq!(

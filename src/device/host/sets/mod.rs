@@ -24,6 +24,10 @@ mod signatures;
 mod sink;
 mod verify;
 
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
@@ -121,6 +125,12 @@ impl Finder {
 const ELEMENT_BYTES: u64 = 40;
 const ROW_BYTES: u64 = 48;
 
+/// Matches that are listed at once: more are those of fewer rows at a time, so that the first come soon.
+const MOST_MATCHES: u64 = 1 << 26;
+
+/// Searching sets by whose matches it is told whether there are more.
+const SAMPLE: usize = 64;
+
 type GoOn<'a> = &'a (dyn Fn() -> Result<()> + Sync);
 
 impl SetIndex {
@@ -202,41 +212,54 @@ pub(super) fn search(
     go_on: GoOn<'_>,
 ) -> Result<SetMatches> {
     let searching = Searching::new(budget, index, column, groups, not_null, go_on)?;
-    let (found, tally) =
-        searching.run(|sets| sink::Lists::new(sets, budget), sink::Lists::finish)?;
+    let too_many = |matches: u64, most: u64| BowtieError::OutOfDeviceMemory {
+        what: "matches of sets",
+        requested: matches * 4,
+        in_use: budget.in_use(),
+        limit: most * 4,
+    };
+    let expected = searching.expected_matches()?;
+    if expected > MOST_MATCHES {
+        return Err(too_many(expected, MOST_MATCHES));
+    }
+    let (found, tally) = searching.run(
+        &searching.blocks(),
+        |sets| sink::Lists::new(sets, budget),
+        sink::Lists::finish,
+    )?;
     let total: usize = found.iter().map(|(_, positions, _)| positions.len()).sum();
     if u32::try_from(total).is_err() {
         // Positions count no more: fewer rows do.
-        return Err(BowtieError::OutOfDeviceMemory {
-            what: "matches of sets",
-            requested: total as u64 * 4,
-            in_use: budget.in_use(),
-            limit: u64::from(u32::MAX) * 4,
-        });
+        return Err(too_many(total as u64, u64::from(u32::MAX)));
     }
-    let positions = searching.sets.len() as u64 * 4;
-    let lo_lease = budget.lease(positions, "range bounds")?;
-    let hi_lease = budget.lease(positions, "range bounds")?;
+    let lists = searching.sets.len() as u64;
+    let lo_lease = budget.lease(lists * 4, "range bounds")?;
+    let hi_lease = budget.lease(lists * 4, "range bounds")?;
+    let segments_lease = budget.lease(lists * 4 + 4, "range bounds")?;
     let matches_lease = budget.lease(total as u64 * 4, "matches of sets")?;
-    let mut lo = Vec::with_capacity(searching.sets.len());
-    let mut hi = Vec::with_capacity(searching.sets.len());
+    let mut segments = Vec::with_capacity(searching.sets.len() + 1);
+    segments.push(0);
     let mut rows = Vec::with_capacity(total);
     for (counts, matches, _) in found {
         let mut end = rows.len() as u32;
         for count in counts {
-            lo.push(end);
             end += count;
-            hi.push(end);
+            segments.push(end);
         }
         rows.extend(matches.into_iter().map(|p| index.sets.rows[p as usize]));
     }
+    let bounds = |of: &[u32], lease| Buffer::host(of.to_vec(), lease);
     Ok(SetMatches {
-        matches: Sorted::of_rows(Buffer::host(rows, matches_lease)),
-        searching: searching.into_rows(budget)?,
         ranges: Ranges {
-            lo: Buffer::host(lo, lo_lease),
-            hi: Buffer::host(hi, hi_lease),
+            lo: bounds(&segments[..segments.len() - 1], lo_lease),
+            hi: bounds(&segments[1..], hi_lease),
         },
+        matches: Sorted {
+            rows: Buffer::host(rows, matches_lease),
+            keys: None,
+            segments: Some(Buffer::host(segments, segments_lease)),
+        },
+        searching: searching.into_rows(budget)?,
         tally,
     })
 }
@@ -260,12 +283,14 @@ pub(super) fn count(
     };
     let (counts, tally) = match exists_only {
         true => searching.run(
+            &searching.blocks(),
             |sets| sink::Exists {
                 counts: vec![0; sets],
             },
             |sink| Ok(sink.counts),
         )?,
         false => searching.run(
+            &searching.blocks(),
             |sets| sink::Counts {
                 counts: vec![0; sets],
                 indexed: &of_positions,
@@ -323,26 +348,54 @@ impl<'a> Searching<'a> {
         Ok(Sorted::of_rows(Buffer::host(self.sets.rows, lease)))
     }
 
-    /// What the sinks of all blocks hold in the end, in order.
+    /// All searching sets.
+    fn blocks(&self) -> Vec<Range<usize>> {
+        let all = self.sets.len();
+        let begins = (0..all).step_by(BLOCK);
+        begins.map(|from| from..(from + BLOCK).min(all)).collect()
+    }
+
+    /// About how many matches there are, by those of some sets; at most all pairs.
+    fn expected_matches(&self) -> Result<u64> {
+        let all = self.sets.len();
+        let pairs = all as u64 * self.index.sets.len() as u64;
+        let sample = all.min(SAMPLE);
+        if pairs <= MOST_MATCHES || sample == 0 {
+            return Ok(pairs);
+        }
+        let sets = (0..sample).map(|i| i * all / sample);
+        let blocks: Vec<Range<usize>> = sets.map(|at| at..at + 1).collect();
+        let counts = |sets| sink::Counts {
+            counts: vec![0; sets],
+            indexed: &[],
+        };
+        let (found, _) = self.run(&blocks, counts, |sink| Ok(sink.counts))?;
+        let found: u64 = found.into_iter().flatten().map(u64::from).sum();
+        Ok(found.saturating_mul(all as u64) / sample as u64)
+    }
+
+    /// What the sinks of blocks hold in the end, in order.
     fn run<S: Sink, T: Send>(
         &self,
+        blocks: &[Range<usize>],
         sink: impl Fn(usize) -> S + Sync,
         finish: impl Fn(S) -> Result<T> + Sync,
     ) -> Result<(Vec<T>, SetTally)> {
         match &self.index.finder {
-            Finder::Prefix(technique) => self.run_by(technique, sink, finish),
-            Finder::InvertedIndex(technique) => self.run_by(technique, sink, finish),
-            Finder::Signature(technique) => self.run_by(technique, sink, finish),
-            Finder::Bitmap(technique) => self.run_by(technique, sink, finish),
-            Finder::Matrix(technique) => self.run_by(technique, sink, finish),
-            Finder::Rarest(technique) => self.run_by(technique, sink, finish),
-            Finder::Intersect(technique) => self.run_by(technique, sink, finish),
+            Finder::Prefix(technique) => self.run_by(technique, blocks, sink, finish),
+            Finder::InvertedIndex(technique) => self.run_by(technique, blocks, sink, finish),
+            Finder::Signature(technique) => self.run_by(technique, blocks, sink, finish),
+            Finder::Bitmap(technique) => self.run_by(technique, blocks, sink, finish),
+            Finder::Matrix(technique) => self.run_by(technique, blocks, sink, finish),
+            Finder::Rarest(technique) => self.run_by(technique, blocks, sink, finish),
+            Finder::Intersect(technique) => self.run_by(technique, blocks, sink, finish),
         }
     }
 
     fn run_by<F: Technique, S: Sink, T: Send>(
         &self,
         technique: &F,
+        blocks: &[Range<usize>],
         sink: impl Fn(usize) -> S + Sync,
         finish: impl Fn(S) -> Result<T> + Sync,
     ) -> Result<(Vec<T>, SetTally)> {
@@ -364,12 +417,11 @@ impl<'a> Searching<'a> {
             let lease = self.budget.lease(bytes, "a search of sets")?;
             Ok((technique.scratch(indexed), lease))
         };
-        let done: Vec<(T, SetTally)> = (0..self.sets.len().div_ceil(BLOCK))
-            .into_par_iter()
-            .map(|number| {
-                let sets = BLOCK.min(self.sets.len() - number * BLOCK);
-                let mut sink = sink(sets);
-                let block = probe.block(number, &mut sink)?;
+        let done: Vec<(T, SetTally)> = blocks
+            .par_iter()
+            .map(|positions| {
+                let mut sink = sink(positions.len());
+                let block = probe.block(positions.clone(), &mut sink)?;
                 let mut held = scratch()?;
                 let tally = technique.block(&probe, &block, &mut held.0, &mut sink)?;
                 scratches.lock().push(held);

@@ -54,12 +54,11 @@ impl Probe<'_> {
         sink.settle()
     }
 
-    /// Block number `block`. What empty sets match is found at once.
-    pub(super) fn block(&self, block: usize, sink: &mut impl Sink) -> Result<Block> {
-        let first = block * BLOCK;
-        let end = (first + BLOCK).min(self.searching.len());
-        let mut windows: Vec<Range<usize>> = Vec::with_capacity(end - first);
-        for at in first..end {
+    /// The searching sets at `positions`, as a block. What empty sets match is found at once.
+    pub(super) fn block(&self, positions: Range<usize>, sink: &mut impl Sink) -> Result<Block> {
+        let first = positions.start;
+        let mut windows: Vec<Range<usize>> = Vec::with_capacity(positions.len());
+        for at in positions {
             let like_last = at > first
                 && self.searching.sizes[at] == self.searching.sizes[at - 1]
                 && self.searching.groups[at] == self.searching.groups[at - 1];

@@ -85,7 +85,7 @@ impl Sink for Lists {
     }
 }
 
-/// How many each searching set has, and each indexed position.
+/// How many each searching set has, and each indexed position if these are counted.
 pub(super) struct Counts<'a> {
     pub(super) counts: Vec<u32>,
     pub(super) indexed: &'a [AtomicU32],
@@ -94,7 +94,9 @@ pub(super) struct Counts<'a> {
 impl Sink for Counts<'_> {
     fn found(&mut self, i: usize, position: usize) {
         self.counts[i] += 1;
-        self.indexed[position].fetch_add(1, Ordering::Relaxed);
+        if let Some(count) = self.indexed.get(position) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     fn is_full(&self, _: usize) -> bool {
