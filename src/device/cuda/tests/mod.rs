@@ -10,6 +10,7 @@ mod keys;
 mod maps;
 mod matches;
 mod programs;
+mod sets;
 mod strategies;
 mod text;
 mod tiles;
