@@ -382,6 +382,17 @@ pub(crate) struct SetMatches {
     pub(crate) tally: SetTally,
 }
 
+/// Which matches of sets are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SetCounting {
+    /// Those of searching rows: 1 or 0.
+    Exists,
+    /// Those of searching rows.
+    Searching,
+    /// Those of the rows of both sides.
+    Both,
+}
+
 /// How many matches rows have.
 #[derive(Debug)]
 pub(crate) struct SetCounts {
@@ -389,8 +400,8 @@ pub(crate) struct SetCounts {
     pub(crate) searching: Sorted,
     /// By position.
     pub(crate) counts: Buffer<u32>,
-    /// Of each indexed row, where they were asked for.
-    pub(crate) indexed: Buffer<u32>,
+    /// Of each indexed row, where they are counted.
+    pub(crate) indexed: Option<Buffer<u32>>,
     pub(crate) tally: SetTally,
 }
 

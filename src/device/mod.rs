@@ -23,7 +23,7 @@ use arrow::datatypes::DataType;
 pub(crate) use budget::{Budget, Lease};
 pub(crate) use buffer::{
     Aggregated, Buffer, Column, EquiBuild, EquiIndex, Flags, GroupDomain, Joined, KeyDomain, Keys,
-    Pairs, Ranges, SetCounts, SetIndex, SetMatches, SetTally, Sorted, ZonedKeys,
+    Pairs, Ranges, SetCounting, SetCounts, SetIndex, SetMatches, SetTally, Sorted, ZonedKeys,
 };
 
 pub(crate) use payload::{Need, Payload};
@@ -267,14 +267,13 @@ pub(crate) trait Device: Debug + Send + Sync {
         not_null: &[&Keys],
     ) -> Result<SetMatches>;
 
-    /// How many matches the rows of both sides have, without lists of them; with `exists_only` 1 or 0 for each searching row, and
-    /// no counts of indexed rows.
+    /// How many matches rows have, without lists of them.
     fn set_count(
         &self,
         index: &SetIndex,
         lists: &Column,
         groups: Option<&Buffer<u32>>,
-        exists_only: bool,
+        counting: SetCounting,
     ) -> Result<SetCounts>;
 
     /// How often each row id below `rows` stands in `list`.

@@ -26,7 +26,6 @@ use super::partial_states::{PairValues, SideStates};
 use super::pieces::PieceSize;
 use crate::device::{Buffer, Device, Flags, Lease, Need};
 use crate::error::{BowtieError, Result};
-use crate::ops::theta::Wanted;
 use crate::spec::{GroupSide, JoinAggregateSpec, Side};
 
 #[derive(Debug)]
@@ -193,10 +192,7 @@ impl AggregateRun {
     }
 
     fn next_tile(&mut self) -> Result<()> {
-        let wanted = match self.counts_suffice() {
-            true => Wanted::Counts,
-            false => Wanted::Pairs,
-        };
+        let wanted = self.wanted();
         let Some(tile) = self.matrix.next(wanted)? else {
             self.state = match self.spec.join.flags_side(Side::Right) {
                 true => State::RightEnd,

@@ -101,7 +101,7 @@ pub(crate) use zones::ZonedKeys;
 use super::budget::Budget;
 use super::buffer::{
     self, Aggregated, Buffer, Column, EquiIndex, Flags, GroupDomain, Joined, KeyDomain, Keys,
-    Pairs, Ranges, SetCounts, SetMatches, Sorted,
+    Pairs, Ranges, SetCounting, SetCounts, SetMatches, Sorted,
 };
 use super::host::{HostDevice, kept};
 use super::{Bound, Device, Matches, Payload};
@@ -388,9 +388,9 @@ impl Device for CudaDevice {
         index: &buffer::SetIndex,
         lists: &Column,
         groups: Option<&Buffer<u32>>,
-        exists_only: bool,
+        counting: SetCounting,
     ) -> Result<SetCounts> {
-        self.count_sets(index, lists, groups, exists_only)
+        self.count_sets(index, lists, groups, counting)
     }
 
     fn occurrences(&self, list: &Buffer<u32>, rows: usize) -> Result<Buffer<u32>> {

@@ -42,7 +42,7 @@ pub(super) use zones::ZonedKeys;
 use super::budget::Budget;
 use super::buffer::{
     self, Aggregated, Buffer, Column, EquiIndex, GroupDomain, Joined, KeyDomain, Keys, Pairs,
-    Ranges, SetCounts, SetMatches, Sorted,
+    Ranges, SetCounting, SetCounts, SetMatches, Sorted,
 };
 use super::{Bound, Device, Matches, Payload};
 use crate::error::{BowtieError, Result};
@@ -338,11 +338,11 @@ impl Device for HostDevice {
         index: &buffer::SetIndex,
         lists: &Column,
         groups: Option<&Buffer<u32>>,
-        exists_only: bool,
+        counting: SetCounting,
     ) -> Result<SetCounts> {
         let (index, go_on) = (index.on_host(), || self.go_on());
         self.pool
-            .install(|| sets::count(&self.budget, index, lists, groups, exists_only, &go_on))
+            .install(|| sets::count(&self.budget, index, lists, groups, counting, &go_on))
     }
 
     fn occurrences(&self, list: &Buffer<u32>, rows: usize) -> Result<Buffer<u32>> {

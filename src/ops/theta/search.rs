@@ -20,7 +20,9 @@ use crate::spec::{Program, Side, ThetaSpec};
 pub(crate) enum Wanted {
     /// Anything.
     Pairs,
-    /// How many matches the rows of both sides have, where nothing is tested.
+    /// How many matches the rows of the searching side have, where nothing is tested.
+    SearchingCounts,
+    /// How many those of both sides have.
     Counts,
     /// Whether the rows of the searching side have one: a count is 1 or 0.
     Exists,
@@ -147,8 +149,9 @@ impl Search {
 
     /// The sorted side's rows by position.
     fn sorted(&self) -> Result<&Sorted> {
-        let listed = self.listed.as_ref().map(|listed| &listed.matches);
+        let listed = self.listed.as_ref();
         listed
+            .and_then(|listed| listed.matches.as_ref())
             .or(self.index.sorted())
             .ok_or_else(|| BowtieError::Internal("a search without an order".into()))
     }
@@ -287,7 +290,11 @@ impl Search {
                 ..
             }) => return Ok(Arc::clone(counts)),
             // Each position lies in one list.
-            Some(listed) => device.occurrences(&listed.matches.rows, rows),
+            Some(Listed {
+                matches: Some(matches),
+                ..
+            }) => device.occurrences(&matches.rows, rows),
+            Some(_) => Err(BowtieError::Internal("counts that were not wanted".into())),
         }
         .map(Arc::new)
     }

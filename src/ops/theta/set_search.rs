@@ -5,20 +5,22 @@ use std::sync::Arc;
 use super::search::{Search, Wanted};
 use super::sorted_side::{SetOrder, SortedSide, columns_at, equality_columns, gathered};
 use crate::column::DeviceBatch;
-use crate::device::{Buffer, Column, Device, Keys, Ranges, SetTally, Sorted, ZonedKeys};
+use crate::device::{
+    Buffer, Column, Device, Keys, Ranges, SetCounting, SetTally, Sorted, ZonedKeys,
+};
 use crate::error::{BowtieError, Result};
 use crate::spec::{Program, ThetaSpec};
 
 /// The lists of a search, and the sorted side's columns along them.
 #[derive(Debug)]
 pub(super) struct Listed {
-    /// A row of the sorted side at each position.
-    pub(super) matches: Sorted,
+    /// A row of the sorted side at each position, where lists were made.
+    pub(super) matches: Option<Sorted>,
     /// Keys for each of the index's tests.
     pub(super) zoned: Vec<ZonedKeys>,
     /// The program's columns.
     pub(super) program: Vec<Column>,
-    /// Matches of each row of the sorted side, where no lists were made.
+    /// Matches of each row of the sorted side, where these alone were counted.
     pub(super) indexed: Option<Arc<Buffer<u32>>>,
     pub(super) tally: SetTally,
 }
@@ -58,16 +60,21 @@ impl Search {
             listed: None,
             index: Arc::clone(&index),
         };
-        if wanted != Wanted::Pairs && index.tests.is_empty() && program.is_none() {
-            let exists_only = wanted == Wanted::Exists;
-            let counted = device.set_count(sets, lists, groups.as_ref(), exists_only)?;
+        let counting = match wanted {
+            Wanted::Pairs => None,
+            Wanted::SearchingCounts => Some(SetCounting::Searching),
+            Wanted::Counts => Some(SetCounting::Both),
+            Wanted::Exists => Some(SetCounting::Exists),
+        };
+        if let Some(counting) = counting.filter(|_| index.tests.is_empty() && program.is_none()) {
+            let counted = device.set_count(sets, lists, groups.as_ref(), counting)?;
             search.searching = counted.searching;
             search.counts = counted.counts;
             search.listed = Some(Listed {
-                matches: no_rows(device)?,
+                matches: None,
                 zoned: vec![],
                 program: vec![],
-                indexed: Some(Arc::new(counted.indexed)),
+                indexed: counted.indexed.map(Arc::new),
                 tally: counted.tally,
             });
             return Ok(search);
@@ -88,13 +95,14 @@ impl Search {
             program: vec![],
             indexed: None,
             tally: found.tally,
-            matches: found.matches,
+            matches: None,
         };
         if let Some(program) = program {
             let columns = columns_at(device, program, side, batch, &found.searching)?;
             search.program = Some((program.clone(), columns));
-            listed.program = gathered(device, index.set_columns(), &listed.matches)?;
+            listed.program = gathered(device, index.set_columns(), &found.matches)?;
         }
+        listed.matches = Some(found.matches);
         search.searching = found.searching;
         search.ranges = found.ranges;
         search.listed = Some(listed);

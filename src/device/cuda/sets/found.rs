@@ -11,7 +11,7 @@ use super::empties::Empties;
 use super::encode::Sets;
 use super::measure::Target;
 use super::search::Prepared;
-use crate::device::buffer::{Buffer, Ranges};
+use crate::device::buffer::{Buffer, Ranges, SetCounting};
 use crate::device::cuda::queue::{Memory, Queue, Shape};
 use crate::device::cuda::rows::memory;
 use crate::device::cuda::scan::EXCLUSIVE_U32;
@@ -116,19 +116,19 @@ impl Queue {
         })
     }
 
-    /// Runs a search for its counts alone, of the indexed side too unless it is about whether there is a match at all.
+    /// Runs a search for its counts alone.
     pub(super) fn count_matches_of_sets(
         self: &Arc<Self>,
         search: &Prepared<'_>,
         [searching, indexed]: [&Sets; 2],
         empties: Option<&Empties<'_>>,
-        exists_only: bool,
+        counting: SetCounting,
     ) -> Result<Counted> {
         let n = searching.len;
         let counts = self.zeroed(n * 4, "match counts")?;
-        let of_indexed = match exists_only {
-            true => None,
-            false => Some(self.zeroed(indexed.len * 4, "match counts")?),
+        let of_indexed = match counting {
+            SetCounting::Exists | SetCounting::Searching => None,
+            SetCounting::Both => Some(self.zeroed(indexed.len * 4, "match counts")?),
         };
         let totals = self.zeroed(16, "match counts")?;
         (search.run)(&Target {
@@ -145,7 +145,7 @@ impl Queue {
                 self.add(of_indexed, memory(&more)?, indexed.len)?;
             }
         }
-        if exists_only {
+        if counting == SetCounting::Exists {
             let args = [(&counts).into(), (n as u32).into()];
             // SAFETY: there are n counts.
             unsafe { self.launch("set_matches_exist", Shape::rows(n), &args)? };

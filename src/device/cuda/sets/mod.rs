@@ -39,7 +39,7 @@ use super::queue::Queue;
 use super::rows::memory;
 use crate::device::Device;
 use crate::device::buffer::{
-    self, Buffer, Column, Keys, Ranges, SetCounts, SetMatches, SetTally, Sorted,
+    self, Buffer, Column, Keys, Ranges, SetCounting, SetCounts, SetMatches, SetTally, Sorted,
 };
 use crate::device::host::Lists;
 use crate::error::{BowtieError, Result};
@@ -214,22 +214,25 @@ impl CudaDevice {
         })
     }
 
-    /// How many matches rows have; with `exists_only` 1 or 0, and those of indexed rows are not counted.
+    /// How many matches rows have.
     pub(super) fn count_sets(
         &self,
         index: &buffer::SetIndex,
         column: &Column,
         groups: Option<&Buffer<u32>>,
-        exists_only: bool,
+        counting: SetCounting,
     ) -> Result<SetCounts> {
         let (index, queue) = (index.on_cuda()?, &self.queue);
-        let of_rows = if exists_only { 0 } else { index.rows };
         let sets = self.encode_searching(&index.domain, column, groups, &[])?;
         if sets.len == 0 || index.sets.len == 0 {
+            let indexed = match counting {
+                SetCounting::Both => Some(queue.zeroed(index.rows * 4, "match counts")?),
+                SetCounting::Exists | SetCounting::Searching => None,
+            };
             return Ok(SetCounts {
                 searching: Sorted::of_rows(queue.sequence(0, 0)?),
                 counts: queue.sequence(0, 0)?,
-                indexed: Buffer::cuda(queue.zeroed(of_rows * 4, "match counts")?, of_rows),
+                indexed: indexed.map(|counts| Buffer::cuda(counts, index.rows)),
                 tally: SetTally::default(),
             });
         }
@@ -237,20 +240,17 @@ impl CudaDevice {
         let empties = index.empties(queue, &sets)?;
         let prepared = index.finder.prepare(index.search(queue, &go_on, &sets))?;
         let sides = [&sets, &index.sets];
-        let counted =
-            queue.count_matches_of_sets(&prepared, sides, empties.as_ref(), exists_only)?;
+        let counted = queue.count_matches_of_sets(&prepared, sides, empties.as_ref(), counting)?;
         let tally = SetTally {
             candidates: prepared.candidates,
             verified: counted.verified,
         };
         drop(prepared);
-        let indexed = match counted.indexed {
-            Some(counts) => {
-                let counts = Buffer::cuda(counts, index.sets.len);
-                queue.scatter(&index.sets.rows, &counts, of_rows)?
-            }
-            None => queue.sequence(0, 0)?,
+        let by_row = |counts| {
+            let counts = Buffer::cuda(counts, index.sets.len);
+            queue.scatter(&index.sets.rows, &counts, index.rows)
         };
+        let indexed = counted.indexed.map(by_row).transpose()?;
         Ok(SetCounts {
             counts: Buffer::cuda(counted.searching, sets.len),
             searching: Sorted::of_rows(sets.rows),

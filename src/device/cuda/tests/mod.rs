@@ -10,6 +10,7 @@ mod keys;
 mod maps;
 mod matches;
 mod programs;
+mod set_pairs;
 mod sets;
 mod strategies;
 mod text;

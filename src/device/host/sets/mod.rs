@@ -50,7 +50,9 @@ use self::rarest::Rarest;
 use self::signature::Signature;
 use self::sink::Sink;
 use crate::device::budget::{Budget, Lease};
-use crate::device::buffer::{Buffer, Column, Keys, Ranges, SetCounts, SetMatches, Sorted};
+use crate::device::buffer::{
+    Buffer, Column, Keys, Ranges, SetCounting, SetCounts, SetMatches, Sorted,
+};
 use crate::device::check_chunk_rows;
 use crate::error::{BowtieError, Result};
 use crate::spec::{SetTechnique, SetTest};
@@ -264,39 +266,38 @@ pub(super) fn search(
     })
 }
 
-/// How many matches each row has; with `exists_only` 1 or 0, and those of indexed rows are not counted.
+/// How many matches rows have.
 pub(super) fn count(
     budget: &Arc<Budget>,
     index: &SetIndex,
     column: &Column,
     groups: Option<&Buffer<u32>>,
-    exists_only: bool,
+    counting: SetCounting,
     go_on: GoOn<'_>,
 ) -> Result<SetCounts> {
     let searching = Searching::new(budget, index, column, groups, &[], go_on)?;
+    let blocks = searching.blocks();
     let counts_lease = budget.lease(searching.sets.len() as u64 * 4, "match counts")?;
-    let counted = if exists_only { 0 } else { index.rows };
+    let both = counting == SetCounting::Both;
+    let counted = if both { index.rows } else { 0 };
     let indexed_lease = budget.lease(counted as u64 * 8, "match counts")?;
-    let of_positions: Vec<AtomicU32> = match exists_only {
-        true => vec![],
-        false => index.sets.rows.iter().map(|_| AtomicU32::new(0)).collect(),
+    let of_positions: Vec<AtomicU32> = match both {
+        true => index.sets.rows.iter().map(|_| AtomicU32::new(0)).collect(),
+        false => vec![],
     };
-    let (counts, tally) = match exists_only {
-        true => searching.run(
-            &searching.blocks(),
-            |sets| sink::Exists {
-                counts: vec![0; sets],
-            },
-            |sink| Ok(sink.counts),
-        )?,
-        false => searching.run(
-            &searching.blocks(),
-            |sets| sink::Counts {
-                counts: vec![0; sets],
+    let none = |sets| vec![0; sets];
+    let (counts, tally) = match counting {
+        SetCounting::Exists => {
+            let exists = |sets| sink::Exists { counts: none(sets) };
+            searching.run(&blocks, exists, |sink| Ok(sink.counts))?
+        }
+        SetCounting::Searching | SetCounting::Both => {
+            let counts = |sets| sink::Counts {
+                counts: none(sets),
                 indexed: &of_positions,
-            },
-            |sink| Ok(sink.counts),
-        )?,
+            };
+            searching.run(&blocks, counts, |sink| Ok(sink.counts))?
+        }
     };
     let mut indexed = vec![0; counted];
     for (row, count) in index.sets.rows.iter().zip(of_positions) {
@@ -305,7 +306,7 @@ pub(super) fn count(
     Ok(SetCounts {
         counts: Buffer::host(counts.concat(), counts_lease),
         searching: searching.into_rows(budget)?,
-        indexed: Buffer::host(indexed, indexed_lease),
+        indexed: both.then(|| Buffer::host(indexed, indexed_lease)),
         tally,
     })
 }

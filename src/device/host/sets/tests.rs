@@ -116,18 +116,28 @@ fn check(
         index.technique()
     );
 
-    for exists_only in [false, true] {
-        let counted = count(&budget, &index, &b, search_groups, exists_only, &go_on).unwrap();
+    for counting in [
+        SetCounting::Exists,
+        SetCounting::Searching,
+        SetCounting::Both,
+    ] {
+        let counted = count(&budget, &index, &b, search_groups, counting, &go_on).unwrap();
         let rows = counted.searching.rows.on_host();
         for (row, count) in rows.iter().zip(counted.counts.on_host()) {
             let all = expected.iter().filter(|(_, s)| s == row).count() as u32;
-            let expected = if exists_only { all.min(1) } else { all };
-            assert_eq!(*count, expected, "{technique:?} {test:?}");
+            let most = if counting == SetCounting::Exists {
+                1
+            } else {
+                u32::MAX
+            };
+            assert_eq!(*count, all.min(most), "{technique:?} {test:?}");
         }
-        let indexed_counts = counted.indexed.on_host();
-        for (row, count) in indexed_counts.iter().enumerate() {
-            let all = expected.iter().filter(|(i, _)| *i == row as u32).count();
-            assert_eq!(*count as usize, all);
+        assert_eq!(counted.indexed.is_some(), counting == SetCounting::Both);
+        for counts in counted.indexed.iter() {
+            for (row, count) in counts.on_host().iter().enumerate() {
+                let all = expected.iter().filter(|(i, _)| *i == row as u32).count();
+                assert_eq!(*count as usize, all);
+            }
         }
     }
     let stood = occurrences(&budget, &found.matches.rows, indexed.len()).unwrap();
