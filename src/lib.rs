@@ -24,8 +24,9 @@
 //! ```
 //!
 //! Start with [`BowtieSessionExt`]; every option is a field of [`BowtieOptions`]. In the comments, **\[T\]** is Bellas and
-//! Gounaris, *GPU processing of theta-joins* (2017), and **\[W\]** Wu, Koutsoukos and Alonso, *Efficiently Processing Joins
-//! and Grouped Aggregations on GPUs* (2024).
+//! Gounaris, *GPU processing of theta-joins* (2017), **\[W\]** Wu, Koutsoukos and Alonso, *Efficiently Processing Joins
+//! and Grouped Aggregations on GPUs* (2024), and **\[B\]** Bellas, *Advanced
+//! Joins on GPUs* (a doctoral thesis).
 
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
@@ -34,6 +35,7 @@ mod column;
 mod device;
 mod error;
 mod exec;
+mod functions;
 mod ops;
 mod options;
 mod plan;
@@ -45,6 +47,6 @@ mod stream;
 
 pub use options::{
     BowtieOptions, Bytes, ChunkRows, DeviceChoice, GroupStrategy, JoinStrategy,
-    MaterializationChoice, Offload, ThetaStrategy,
+    MaterializationChoice, Offload, SetStrategy, ThetaStrategy,
 };
 pub use session::BowtieSessionExt;

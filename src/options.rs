@@ -8,7 +8,7 @@ use datafusion::common::config::{ConfigExtension, ConfigField, ConfigOptions, Vi
 use datafusion::common::{config_err, extensions_options};
 use datafusion::error::{DataFusionError, Result};
 
-use crate::spec::{self, EquiStrategy, Materialization, Strategy};
+use crate::spec::{self, EquiStrategy, Materialization, SetTechnique, Strategy};
 
 extensions_options! {
     /// Options of datafusion-bowtie.
@@ -27,6 +27,8 @@ extensions_options! {
         pub join_strategy: JoinStrategy, default = JoinStrategy(None)
         /// How the columns of an equi-join's rows are put together. auto: chosen by the device; gfur: by row numbers carried through the join; gftr: carried through the join themselves where they can be.
         pub materialization: MaterializationChoice, default = MaterializationChoice(None)
+        /// How set joins run. auto: chosen by the device for the sets at hand; prefix: an inverted index on prefixes; inverted_index: one on all elements, with counts; signature: hashed signatures reject pairs; bitmap: a bit an element; matrix: a product of binary matrices; rarest: candidates by the rarest element; intersect: pair by pair.
+        pub set_strategy: SetStrategy, default = SetStrategy(None)
         /// How rows come to their groups. auto: chosen by a sample of the keys; hash_shared: hashing, with accumulators in each block's shared memory (HGB); hash_global: the same in global memory; partition: parts of keys and values first (PGB-GFTR); sort: in the order of keys (SGB-GFTR); sort_dict: in the order of numbers given to the keys (SGB-DE).
         pub group_strategy: GroupStrategy, default = GroupStrategy(None)
     }
@@ -341,6 +343,39 @@ impl fmt::Display for MaterializationChoice {
 
 option_field!(MaterializationChoice);
 
+/// `bowtie.set_strategy`: a technique of set joins, or automatic.
+///
+/// In \[B\] (Bellas, *Advanced Joins on GPUs*) `prefix` is AllPairs and PPJoin, `inverted_index` sf-gSSJoin, `signature` the bitmap filter, `bitmap` BI, `matrix`
+/// MM and `intersect` IP-OBS. A technique that cannot serve a predicate or its sets is replaced by the nearest one: `EXPLAIN ANALYZE`
+/// counts as `indexed_…` what was taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SetStrategy(pub(crate) Option<SetTechnique>);
+
+impl FromStr for SetStrategy {
+    type Err = DataFusionError;
+
+    fn from_str(value: &str) -> Result<Self> {
+        let name = value.trim().to_ascii_lowercase();
+        let known = SetTechnique::ALL
+            .into_iter()
+            .find(|technique| technique.name() == name);
+        match known {
+            None if name != "auto" => config_err!(
+                "bowtie.set_strategy cannot be '{value}': use auto, prefix, inverted_index, signature, bitmap, matrix, rarest or intersect"
+            ),
+            technique => Ok(Self(technique)),
+        }
+    }
+}
+
+impl fmt::Display for SetStrategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.map_or("auto", SetTechnique::name))
+    }
+}
+
+option_field!(SetStrategy);
+
 /// `bowtie.group_strategy`: a strategy, or automatic.
 ///
 /// The names in \[W\] (Wu, Koutsoukos and Alonso, 2024) are HGB for `hash_shared`, PGB-GFTR for `partition`, SGB-GFTR for `sort`
@@ -447,6 +482,13 @@ mod tests {
                 .unwrap_err()
                 .to_string()
                 .contains("hash_shared, hash_global, partition, sort or sort_dict")
+        );
+        assert!(
+            "ppjoin"
+                .parse::<SetStrategy>()
+                .unwrap_err()
+                .to_string()
+                .contains("rarest or intersect")
         );
         assert!(
             "0".parse::<ChunkRows>()

@@ -8,12 +8,14 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionStateBuilder;
 
 use crate::device::open::Devices;
+use crate::functions::set_functions;
 use crate::options::BowtieOptions;
 use crate::plan::{BowtieRule, DevicesFunction, ExplainFunction};
 
 /// Registers datafusion-bowtie.
 pub trait BowtieSessionExt: Sized {
-    /// Adds the `bowtie.*` options, the physical optimizer rule, and the table functions `bowtie_explain` and `bowtie_devices`.
+    /// Adds the `bowtie.*` options, the physical optimizer rule, the functions of sets (`array_overlap`, `array_jaccard`, `array_dice`,
+    /// `array_cosine`, `array_containment`), and the table functions `bowtie_explain` and `bowtie_devices`.
     ///
     /// Options that the session configuration already holds are kept. Call it once, after `with_default_features`, and
     /// after any call that replaces the physical optimizer rules.
@@ -57,6 +59,10 @@ impl BowtieSessionExt for SessionStateBuilder {
         let functions = self.table_functions().get_or_insert_default();
         functions.insert(ExplainFunction::NAME.to_string(), Arc::new(explain));
         functions.insert(DevicesFunction::NAME.to_string(), Arc::new(devices));
+
+        self.scalar_functions()
+            .get_or_insert_default()
+            .extend(set_functions());
 
         let rules = &mut self.physical_optimizers().get_or_insert_default().rules;
         if rules.iter().any(|known| known.name() == BowtieRule::NAME) {

@@ -10,7 +10,9 @@ use arrow::datatypes::{ArrowNativeType, DataType};
 use super::budget::Lease;
 use super::{cuda, host};
 use crate::error::Result;
-use crate::spec::{EquiStrategy, GroupStrategy};
+use crate::spec::{EquiStrategy, GroupStrategy, SetTechnique};
+
+pub(crate) use super::host::SetTally;
 
 /// A device array of words.
 #[derive(Debug)]
@@ -305,6 +307,15 @@ pub(crate) struct Sorted {
 }
 
 impl Sorted {
+    /// Rows in an order without keys.
+    pub(crate) fn of_rows(rows: Buffer<u32>) -> Self {
+        Self {
+            rows,
+            keys: None,
+            segments: None,
+        }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.rows.len()
     }
@@ -333,6 +344,65 @@ impl EquiTable {
             Self::Cuda(_) => unreachable!("a GPU's index was given to the host device"),
         }
     }
+}
+
+/// One side's lists as sets, by a technique in which the other side's find their matches.
+#[derive(Debug)]
+pub(crate) enum SetIndex {
+    Host(Box<host::SetIndex>),
+    Cuda(Box<cuda::SetIndex>),
+}
+
+impl SetIndex {
+    pub(crate) fn technique(&self) -> SetTechnique {
+        match self {
+            Self::Host(index) => index.technique(),
+            Self::Cuda(index) => index.technique(),
+        }
+    }
+
+    pub(super) fn on_host(&self) -> &host::SetIndex {
+        match self {
+            Self::Host(index) => index,
+            Self::Cuda(_) => unreachable!("a GPU's index was given to the host device"),
+        }
+    }
+}
+
+/// The matches of searching rows as lists.
+#[derive(Debug)]
+pub(crate) struct SetMatches {
+    /// The matching rows of the indexed side, list after list: a row stands in as many as it matches. The lists are its segments, so
+    /// that no range is taken for all rows.
+    pub(crate) matches: Sorted,
+    /// The searching rows in the order of their lists; those that can match nothing may be left out.
+    pub(crate) searching: Sorted,
+    /// Where in `matches` the list of each searching row lies. Every position lies in one.
+    pub(crate) ranges: Ranges,
+    pub(crate) tally: SetTally,
+}
+
+/// Which matches of sets are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SetCounting {
+    /// Those of searching rows: 1 or 0.
+    Exists,
+    /// Those of searching rows.
+    Searching,
+    /// Those of the rows of both sides.
+    Both,
+}
+
+/// How many matches rows have.
+#[derive(Debug)]
+pub(crate) struct SetCounts {
+    /// The searching rows by position; those that can match nothing may be left out.
+    pub(crate) searching: Sorted,
+    /// By position.
+    pub(crate) counts: Buffer<u32>,
+    /// Of each indexed row, where they are counted.
+    pub(crate) indexed: Option<Buffer<u32>>,
+    pub(crate) tally: SetTally,
 }
 
 /// One side of an inner join, prepared so that pairs are put together at once.

@@ -23,7 +23,7 @@ use arrow::datatypes::DataType;
 pub(crate) use budget::{Budget, Lease};
 pub(crate) use buffer::{
     Aggregated, Buffer, Column, EquiBuild, EquiIndex, Flags, GroupDomain, KeyDomain, Keys, Paired,
-    Pairs, Ranges, Sorted, ZonedKeys,
+    Pairs, Ranges, SetCounting, SetCounts, SetIndex, SetMatches, SetTally, Sorted, ZonedKeys,
 };
 
 pub(crate) use payload::{Need, Payload};
@@ -31,7 +31,8 @@ pub(crate) use payload::{Need, Payload};
 use crate::error::{BowtieError, Result};
 pub(crate) use crate::spec::MAX_CHUNK_ROWS;
 use crate::spec::{
-    Comparison, EquiStrategy, Fold, GroupStrategy, Materialization, Program, RowProgram, Side,
+    Comparison, EquiStrategy, Fold, GroupStrategy, Materialization, Program, RowProgram,
+    SetTechnique, SetTest, Side,
 };
 
 /// "In no group": the row can match nothing.
@@ -107,6 +108,9 @@ pub(crate) trait Device: Debug + Send + Sync {
 
     /// Pairs of a tile that is tested pair by pair: what takes some tenths of a second, so that its output begins soon.
     fn tested_pairs(&self) -> u64;
+
+    /// Rows of a chunk that search an index of sets at once, so that their output begins soon.
+    fn searched_sets(&self) -> u64;
 
     /// How many pieces of output are worth computing at the same time.
     fn concurrent_pieces(&self) -> usize;
@@ -239,6 +243,43 @@ pub(crate) trait Device: Debug + Send + Sync {
         keys: &[&Column],
         payload: &[&Column],
     ) -> Result<Paired>;
+
+    // ---- set joins (\[B\] chapters 4 to 6) ------------------------------------------------------------------------
+
+    /// Indexes the lists of a column as sets of their elements, where a column that is no list holds sets of one element; rows whose
+    /// list is NULL match nothing, nor do those that are NULL in any of `not_null`. Only rows of one group match one another where
+    /// there are `groups` (ids, and how many). Without `technique` the device chooses one for the sets at hand, of which `searching` is
+    /// a chunk of the other side's; one that cannot serve them is replaced by the nearest.
+    fn set_index(
+        &self,
+        lists: &Column,
+        groups: Option<(&Buffer<u32>, u32)>,
+        not_null: &[&Keys],
+        test: SetTest,
+        technique: Option<SetTechnique>,
+        searching: &Column,
+    ) -> Result<SetIndex>;
+
+    /// The matches of each row of the other side. `groups` are its ids, where the index has groups.
+    fn set_search(
+        &self,
+        index: &SetIndex,
+        lists: &Column,
+        groups: Option<&Buffer<u32>>,
+        not_null: &[&Keys],
+    ) -> Result<SetMatches>;
+
+    /// How many matches rows have, without lists of them.
+    fn set_count(
+        &self,
+        index: &SetIndex,
+        lists: &Column,
+        groups: Option<&Buffer<u32>>,
+        counting: SetCounting,
+    ) -> Result<SetCounts>;
+
+    /// How often each row id below `rows` stands in `list`.
+    fn occurrences(&self, list: &Buffer<u32>, rows: usize) -> Result<Buffer<u32>>;
 
     // ---- theta joins -----------------------------------------------------------------------------------------------
 

@@ -203,7 +203,8 @@ impl AggregateRun {
     }
 
     fn next_tile(&mut self) -> Result<()> {
-        let Some(tile) = self.matrix.next(false)? else {
+        let wanted = self.wanted();
+        let Some(tile) = self.matrix.next(wanted)? else {
             self.state = match self.spec.join.flags_side(Side::Right) {
                 true => State::RightEnd,
                 false => {

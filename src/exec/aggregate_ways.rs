@@ -9,6 +9,7 @@ use super::matrix::SearchedTile;
 use super::partial_states::{SideStates, aggregate_states};
 use crate::device::{Buffer, Column};
 use crate::error::{BowtieError, Result};
+use crate::ops::theta::Wanted;
 use crate::spec::{AggregateFunction, AggregateSpec, GroupSide, Side};
 
 /// How the aggregates of a tile are computed.
@@ -39,6 +40,29 @@ impl AggregateRun {
                     false => Way::Pairs,
                 }
             }
+        }
+    }
+
+    /// What must be known of a tile. Where all aggregates are made of the number of each row's matches, nobody needs to know which
+    /// these are.
+    pub(super) fn wanted(&self) -> Wanted {
+        let join = &self.spec.join;
+        let tested = !join.theta.comparisons.is_empty() || !join.residual.is_empty();
+        let weighed = |aggregate: &AggregateSpec| match (self.spec.group_side, aggregate.argument) {
+            (GroupSide::Side(grouped), Some((side, _))) => side == grouped,
+            _ => true,
+        };
+        if tested || !self.spec.aggregates.iter().all(weighed) {
+            return Wanted::Pairs;
+        }
+        let sorted = join.theta.sorted;
+        let arguments = self.spec.aggregates.iter().filter_map(|a| a.argument);
+        let counts_sorted = self.spec.group_side == GroupSide::Side(sorted)
+            || join.flags_side(sorted)
+            || arguments.into_iter().any(|(side, _)| side == sorted);
+        match counts_sorted {
+            true => Wanted::Counts,
+            false => Wanted::SearchingCounts,
         }
     }
 

@@ -197,6 +197,9 @@ pub(super) fn fmt_join(
     if spec.null_aware {
         write!(f, ", null_aware")?;
     }
+    if let Some(set) = &spec.display.set {
+        write!(f, ", set={set}")?;
+    }
     if !spec.display.theta.is_empty() {
         write!(f, ", theta=[{}]", spec.display.theta.join(", "))?;
     }
@@ -223,6 +226,9 @@ pub(super) fn fmt_join_tree(
     }
     if spec.null_aware {
         writeln!(f, "null_aware")?;
+    }
+    if let Some(set) = &spec.display.set {
+        writeln!(f, "set={set}")?;
     }
     if !spec.display.theta.is_empty() {
         writeln!(f, "theta={}", spec.display.theta.join(", "))?;

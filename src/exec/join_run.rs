@@ -19,6 +19,7 @@ use super::runs::Runs;
 use crate::column::DeviceBatch;
 use crate::device::{Buffer, Device, Flags, Need, Payload};
 use crate::error::{BowtieError, Result};
+use crate::ops::theta::Wanted;
 use crate::spec::{JoinSpec, Output, Side};
 
 /// What may follow: `NextRight → Tiles → (Pairs → Tiles)* → RightEnd → NextRight`, and once the right side is at its end,
@@ -191,7 +192,11 @@ impl JoinRun {
         let has_rest = self.spec.unprogrammed().next().is_some();
         // Only flags are wanted of the searching side: one match a row is enough.
         let exists_only = !emits_pairs && !has_rest && !self.spec.flags_side(theta.sorted);
-        let Some(step) = self.matrix.next_step(exists_only, self.at_once.as_ref())? else {
+        let wanted = match exists_only {
+            true => Wanted::Exists,
+            false => Wanted::Pairs,
+        };
+        let Some(step) = self.matrix.next_step(wanted, self.at_once.as_ref())? else {
             self.state = match self.spec.flags_side(Side::Right) {
                 true => State::RightEnd { next: 0 },
                 false => {

@@ -27,8 +27,8 @@ use crate::exec::input::InputChunk;
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::residual;
 use crate::exec::tile::Tile;
-use crate::ops::theta::{RowPairs, Search, SortedSide};
-use crate::spec::{JoinSpec, Materialization, Side};
+use crate::ops::theta::{RowPairs, Search, SortedSide, Wanted};
+use crate::spec::{JoinSpec, Materialization, Side, Strategy};
 use crate::stream::Parts;
 
 /// A tile on the device, searched and counted.
@@ -138,6 +138,10 @@ impl NeededColumns {
         for comparison in &spec.theta.comparisons {
             needed.left[comparison.left] = Need::Now;
             needed.right[comparison.right] = Need::Now;
+        }
+        if let Some(set) = &spec.theta.set {
+            needed.left[set.left] = Need::Now;
+            needed.right[set.right] = Need::Now;
         }
         let program = spec.program.iter();
         for column in program.clone().flat_map(|p| &p.left) {
@@ -338,12 +342,16 @@ impl Matrix {
             })
             .collect();
         let tiles_of = |tile: Tile| -> Vec<Tile> {
+            let searching = self.spec.theta.sorted.other();
             let pairs = tile.left.len() as u64 * tile.right.len() as u64;
-            let parts = match self.tests_every_pair() {
-                true => pairs.div_ceil(self.device.tested_pairs()).max(1) as usize,
-                false => 1,
+            let parts = match (self.tests_every_pair(), self.spec.theta.strategy) {
+                (true, _) => pairs.div_ceil(self.device.tested_pairs()),
+                (false, Strategy::Set(_)) => {
+                    (tile.rows(searching).len() as u64).div_ceil(self.device.searched_sets())
+                }
+                (false, _) => 1,
             };
-            tile.cut(self.spec.theta.sorted.other(), parts)
+            tile.cut(searching, parts.max(1) as usize)
         };
         let mut tiles: Vec<Tile> = tiles.into_iter().flat_map(tiles_of).collect();
         // Go on with the left chunk that is still resident: down one column of the matrix, up the next.
@@ -369,7 +377,10 @@ impl Matrix {
     /// Whether nothing but a program says which pairs match.
     fn tests_every_pair(&self) -> bool {
         let theta = &self.spec.theta;
-        self.spec.program.is_some() && theta.comparisons.is_empty() && theta.equalities.is_empty()
+        self.spec.program.is_some()
+            && theta.set.is_none()
+            && theta.comparisons.is_empty()
+            && theta.equalities.is_empty()
     }
 
     /// Ends the right chunk at hand.
@@ -379,8 +390,8 @@ impl Matrix {
     }
 
     /// The next tile of the right chunk at hand, searched; `None` when it is done.
-    pub(super) fn next(&mut self, exists_only: bool) -> Result<Option<SearchedTile>> {
-        match self.next_step(exists_only, None)? {
+    pub(super) fn next(&mut self, wanted: Wanted) -> Result<Option<SearchedTile>> {
+        match self.next_step(wanted, None)? {
             Some(TileStep::Searched(tile)) => Ok(Some(*tile)),
             Some(TileStep::Joined(_)) => Err(BowtieError::Internal("a tile joined unasked".into())),
             None => Ok(None),
@@ -390,11 +401,11 @@ impl Matrix {
     /// The next tile of the right chunk at hand, joined at once where it can be; `None` when the chunk is done.
     pub(super) fn next_step(
         &mut self,
-        exists_only: bool,
+        wanted: Wanted,
         at_once: Option<&AtOnce>,
     ) -> Result<Option<TileStep>> {
         while let Some(tile) = self.tiles.pop() {
-            match self.step(&tile, exists_only, at_once) {
+            match self.step(&tile, wanted, at_once) {
                 Ok(step) => {
                     self.metrics.chunks.add(1);
                     return Ok(Some(step));
@@ -458,12 +469,7 @@ impl Matrix {
         Ok(true)
     }
 
-    fn step(
-        &mut self,
-        tile: &Tile,
-        exists_only: bool,
-        at_once: Option<&AtOnce>,
-    ) -> Result<TileStep> {
+    fn step(&mut self, tile: &Tile, wanted: Wanted, at_once: Option<&AtOnce>) -> Result<TileStep> {
         let whole_filter = self.bring(tile)?;
         if let Some(at_once) = at_once
             && !whole_filter
@@ -471,7 +477,7 @@ impl Matrix {
         {
             return Ok(TileStep::Joined(joined));
         }
-        self.search(tile, exists_only, whole_filter)
+        self.search(tile, wanted, whole_filter)
             .map(|tile| TileStep::Searched(Box::new(tile)))
     }
 
@@ -558,12 +564,7 @@ impl Matrix {
     }
 
     /// Indexes a resident tile's sorted side, and searches it.
-    fn search(
-        &mut self,
-        tile: &Tile,
-        exists_only: bool,
-        whole_filter: bool,
-    ) -> Result<SearchedTile> {
+    fn search(&mut self, tile: &Tile, wanted: Wanted, whole_filter: bool) -> Result<SearchedTile> {
         let (Some(left), Some(right)) = (&mut self.resident_left, &mut self.resident_right) else {
             return Err(BowtieError::Internal("a tile without its sides".into()));
         };
@@ -585,6 +586,9 @@ impl Matrix {
                 if let Some(strategy) = index.equi_strategy() {
                     self.metrics.indexed_by(strategy);
                 }
+                if let Some(technique) = index.set_technique() {
+                    self.metrics.indexed_by(technique);
+                }
                 sorted.index = Some((!whole_filter, Arc::clone(&index)));
                 index
             }
@@ -595,8 +599,11 @@ impl Matrix {
             program.filter(|_| !whole_filter),
             index,
             &searching.batch,
-            exists_only && !whole_filter,
+            if whole_filter { Wanted::Pairs } else { wanted },
         )?;
+        if let Some(tally) = search.set_tally() {
+            self.metrics.searched_sets(tally);
+        }
         Ok(SearchedTile {
             search,
             left: left.batch.clone(),

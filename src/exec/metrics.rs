@@ -1,6 +1,7 @@
 //! What EXPLAIN ANALYZE shows of a device node.
 
 use std::collections::HashMap;
+use std::fmt::Display;
 use std::sync::Arc;
 
 use datafusion::physical_plan::metrics::{
@@ -9,8 +10,7 @@ use datafusion::physical_plan::metrics::{
 };
 use parking_lot::Mutex;
 
-use crate::spec::EquiStrategy;
-
+use crate::device::SetTally;
 use crate::spec::GroupStrategy;
 
 #[derive(Debug, Clone)]
@@ -30,8 +30,8 @@ pub(super) struct DeviceMetrics {
     pub output_time: Time,
     /// Most bytes leased from the device at once by this node and those that it shares a queue with.
     pub peak_device_bytes: Gauge,
-    /// How many sides of equi-joins were indexed by each strategy.
-    indexed_by: Arc<Mutex<HashMap<EquiStrategy, Count>>>,
+    /// How many sides were indexed by each strategy of equi-joins or technique of set joins, and what set joins looked at.
+    named: Arc<Mutex<HashMap<String, Count>>>,
     set: ExecutionPlanMetricsSet,
 }
 
@@ -47,19 +47,30 @@ impl DeviceMetrics {
             prepare_time: MetricBuilder::new(set).subset_time("prepare_time", partition),
             output_time: MetricBuilder::new(set).subset_time("output_time", partition),
             peak_device_bytes: MetricBuilder::new(set).gauge("peak_device_bytes", partition),
-            indexed_by: Arc::default(),
+            named: Arc::default(),
             set: set.clone(),
         }
     }
 
-    /// A side of an equi-join was indexed.
-    pub(super) fn indexed_by(&self, strategy: EquiStrategy) {
-        let count = || MetricBuilder::new(&self.set).counter(format!("indexed_{strategy}"), 0);
-        self.indexed_by
+    /// A side was indexed by a strategy of equi-joins, or a technique of set joins.
+    pub(super) fn indexed_by(&self, strategy: impl Display) {
+        self.count(format!("indexed_{strategy}"), 1);
+    }
+
+    /// What a search of sets looked at.
+    pub(super) fn searched_sets(&self, tally: SetTally) {
+        self.count("set_candidates".into(), tally.candidates);
+        self.count("set_verified".into(), tally.verified);
+    }
+
+    /// Adds to a metric that is shown once it was counted.
+    fn count(&self, name: String, count: u64) {
+        let new = || MetricBuilder::new(&self.set).counter(name.clone(), 0);
+        self.named
             .lock()
-            .entry(strategy)
-            .or_insert_with(count)
-            .add(1);
+            .entry(name.clone())
+            .or_insert_with(new)
+            .add(usize::try_from(count).unwrap_or(usize::MAX));
     }
 }
 

@@ -68,7 +68,9 @@ impl Runs {
     /// Whether runs pay for a tile with `total` pairs.
     pub(super) fn pay(device: &dyn Device, tile: &SearchedTile, total: u64) -> bool {
         let positions = tile.search.positions().max(1) as u64;
+        // Where a row of the sorted side may match many rows, its columns would be copied as often.
         tile.search.is_untested()
+            && tile.search.set_tally().is_none()
             && device
                 .long_run()
                 .is_some_and(|run| total / positions >= run)

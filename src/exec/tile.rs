@@ -36,10 +36,7 @@ impl Tile {
     /// The tile cut across `side` into parts of equal length, but for the last: at most `parts`, of which none is empty unless
     /// the tile is.
     pub(super) fn cut(&self, side: Side, parts: usize) -> Vec<Self> {
-        let rows = match side {
-            Side::Left => &self.left,
-            Side::Right => &self.right,
-        };
+        let rows = self.rows(side);
         if rows.is_empty() {
             return vec![self.clone()];
         }
@@ -48,6 +45,13 @@ impl Tile {
         begins
             .map(|begin| self.with(side, begin..(begin + len).min(rows.end)))
             .collect()
+    }
+
+    pub(super) fn rows(&self, side: Side) -> &Range<usize> {
+        match side {
+            Side::Left => &self.left,
+            Side::Right => &self.right,
+        }
     }
 
     fn with(&self, side: Side, rows: Range<usize>) -> Self {

@@ -118,6 +118,17 @@ pub(super) fn pays(
             }
         });
     }
+    enough_pairs(taking, rows)
+}
+
+/// Whether `auto` takes a join that it would gain from, for all that is known of the rows.
+///
+/// Of set joins nothing else is asked: DataFusion evaluates the function on every pair of rows, or of rows with equal keys, where an
+/// index of the elements, each with its key, leads to the pairs that share one.
+pub(super) fn enough_pairs(taking: Taking<'_>, rows: (Estimate, Estimate)) -> Result<(), Decline> {
+    if let Taking::All = taking {
+        return Ok(());
+    }
     if let (Precision::Exact(left), Precision::Exact(right)) = (rows.0.0, rows.1.0) {
         let pairs = (left as u64).saturating_mul(right as u64);
         if pairs <= FEW_PAIRS {
@@ -127,6 +138,14 @@ pub(super) fn pays(
         }
     }
     Ok(())
+}
+
+/// The side whose sets are indexed: the left one, which is there once and for all, but where only its rows' flags are wanted.
+pub(super) fn indexed_side(source: &JoinSource) -> Side {
+    match source.kind {
+        JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => Side::Right,
+        _ => Side::Left,
+    }
 }
 
 /// Whether the left side has fewer rows than the right one, and the right one is a single chunk. Where ranges are long

@@ -19,8 +19,9 @@ use datafusion::physical_plan::joins::utils::JoinFilter;
 
 use super::linear::{self, GuardExpr, Rewritten};
 use super::program;
+use super::set_predicate;
 use crate::spec::{
-    ColumnComparison, Comparison, ConditionDisplay, Guard, Program, Side, SideInput,
+    ColumnComparison, Comparison, ConditionDisplay, Guard, Program, SetSpec, Side, SideInput,
 };
 
 /// `left expression OP right expression`, each over the columns of its side.
@@ -33,20 +34,39 @@ pub(super) struct Condition {
     /// What must hold of the values for the comparisons to say what the filter says.
     pub guards: Vec<Guard>,
     pub residual: Vec<JoinFilter>,
+    /// A predicate on sets, which finds the pairs.
+    pub set: Option<SetSpec>,
     /// What the device decides of the residual.
     pub program: Option<Program>,
     pub display: ConditionDisplay,
 }
 
-/// Takes `filter` apart, adding the expressions that its comparisons need to the sides' inputs.
+/// Takes `filter` apart, adding the expressions that its comparisons need to the sides' inputs. Without `sets` predicates on sets
+/// are residual.
 pub(super) fn classify(
     filter: &JoinFilter,
     left: &mut SideInput,
     right: &mut SideInput,
+    sets: bool,
 ) -> Result<Condition> {
     let mut condition = Condition::default();
     let mut residual: Vec<Arc<dyn PhysicalExpr>> = vec![];
-    for conjunct in split_conjunction(filter.expression()) {
+    let best = match sets {
+        true => set_predicate::best(filter)?,
+        false => None,
+    };
+    let found = best.as_ref().map(|(conjunct, _)| *conjunct);
+    if let Some((_, set)) = best {
+        condition.set = Some(SetSpec {
+            predicate: set.predicate,
+            left: left.column_of(&set.left)?,
+            right: right.column_of(&set.right)?,
+        });
+        condition.display.set = Some(set.display);
+    }
+    let conjuncts = split_conjunction(filter.expression()).into_iter();
+    let others = conjuncts.enumerate().filter(|(i, _)| Some(*i) != found);
+    for (_, conjunct) in others {
         let Rewritten {
             comparisons,
             guards,
@@ -123,7 +143,7 @@ pub(super) fn classify(
 }
 
 /// An expression over the filter's columns as text that names their sides.
-fn sides_named(filter: &JoinFilter, expr: &Arc<dyn PhysicalExpr>) -> Result<String> {
+pub(super) fn sides_named(filter: &JoinFilter, expr: &Arc<dyn PhysicalExpr>) -> Result<String> {
     let named = map_columns(expr, |column| {
         let side = match filter.column_indices()[column.index()].side {
             JoinSide::Right => Side::Right,

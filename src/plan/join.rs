@@ -9,7 +9,7 @@ use super::condition::{self, Condition};
 use super::source::JoinSource;
 use crate::error::Decline;
 use crate::options::BowtieOptions;
-use crate::spec::{JoinSpec, Output, Side, SideInput, ThetaSpec, join_columns};
+use crate::spec::{JoinSpec, Output, Side, SideInput, Strategy, ThetaSpec, join_columns};
 
 /// Why a node is not taken: it is declined, or the options contradict the query.
 pub(super) enum Refusal {
@@ -77,10 +77,15 @@ pub(super) fn join_spec(
         comparisons,
         guards,
         residual,
+        set,
         program,
         mut display,
     } = match &source.filter {
-        Some(filter) => condition::classify(filter, &mut left, &mut right)?,
+        Some(filter) => {
+            // A strategy of theta joins that is asked for serves comparisons; NOT IN is no join by sets.
+            let sets = options.theta_strategy.0.is_none() && !source.null_aware;
+            condition::classify(filter, &mut left, &mut right, sets)?
+        }
         None => Condition::default(),
     };
     display.keys = keys;
@@ -93,8 +98,17 @@ pub(super) fn join_spec(
         },
         _ => ProgramCover::Part,
     };
-    choose::pays(taking, source, &comparisons, covered, rows)?;
-    let (strategy, sorted) = choose::strategy(options, source, &comparisons, rows, &display)?;
+    match set {
+        Some(_) => choose::enough_pairs(taking, rows)?,
+        None => choose::pays(taking, source, &comparisons, covered, rows)?,
+    }
+    let (strategy, sorted) = match set {
+        Some(_) => (
+            Strategy::Set(options.set_strategy.0),
+            choose::indexed_side(source),
+        ),
+        None => choose::strategy(options, source, &comparisons, rows, &display)?,
+    };
 
     let output: Vec<Output> = match &source.projection {
         Some(projection) => projection.iter().map(|i| columns[*i]).collect(),
@@ -109,6 +123,7 @@ pub(super) fn join_spec(
             equalities,
             null_equality: source.null_equality,
             comparisons,
+            set,
             materialization: options.materialization.0,
         },
         guards,

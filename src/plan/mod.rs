@@ -17,6 +17,7 @@ mod placement;
 mod policy;
 mod program;
 mod row_program;
+mod set_predicate;
 mod source;
 mod steps;
 

@@ -11,7 +11,7 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr_common::physical_expr::fmt_sql;
 use datafusion::physical_plan::joins::utils::JoinFilter;
 
-use super::{Comparison, Guard, Program};
+use super::{Comparison, Guard, Program, SetSpec, SetTechnique};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Side {
@@ -48,6 +48,8 @@ pub(crate) enum Strategy {
     Dominance,
     /// Every pair (inside each equality group) that zone maps cannot reject is tested.
     Tiles,
+    /// A predicate on sets finds the pairs (inside each equality group). Without a technique, the device chooses it.
+    Set(Option<SetTechnique>),
 }
 
 impl fmt::Display for Strategy {
@@ -58,6 +60,8 @@ impl fmt::Display for Strategy {
             Self::Range => "range",
             Self::Dominance => "dominance",
             Self::Tiles => "tiles",
+            Self::Set(None) => "set",
+            Self::Set(Some(technique)) => return write!(f, "set_{technique}"),
         })
     }
 }
@@ -220,6 +224,8 @@ pub(crate) struct ThetaSpec {
     pub equalities: Vec<(usize, usize)>,
     pub null_equality: NullEquality,
     pub comparisons: Vec<ColumnComparison>,
+    /// What the strategy [`Strategy::Set`] finds pairs by.
+    pub set: Option<SetSpec>,
     /// Of equi-joins; `None`: the device chooses.
     pub materialization: Option<Materialization>,
 }
@@ -288,6 +294,8 @@ pub(crate) struct JoinSpec {
 pub(crate) struct ConditionDisplay {
     pub keys: Vec<String>,
     pub theta: Vec<String>,
+    /// The predicate on sets.
+    pub set: Option<String>,
     /// What the device decides of the residual.
     pub program: Option<String>,
     /// What it leaves.
@@ -371,6 +379,13 @@ impl JoinSpec {
                 format!("every pair{inside} is tested by a program")
             }
             Strategy::Tiles => format!("every pair{inside} is tested that zone maps cannot decide"),
+            Strategy::Set(technique) => {
+                let how = match technique {
+                    None => "by the technique that the device chooses".to_string(),
+                    Some(technique) => format!("by the technique {technique}"),
+                };
+                format!("sets of the {sorted} side are indexed{inside}, {how}")
+            }
         }
     }
 }
@@ -381,6 +396,7 @@ impl fmt::Display for ConditionDisplay {
         if !self.keys.is_empty() {
             parts.push(self.keys.join(" AND "));
         }
+        parts.extend(self.set.clone());
         if !self.theta.is_empty() {
             parts.push(self.theta.join(" AND "));
         }

@@ -7,6 +7,7 @@ mod join;
 mod program;
 mod row_program;
 mod rows;
+mod set;
 
 pub(crate) use aggregate::{
     AggregateFunction, AggregateSpec, Fold, GroupAggregate, GroupSide, GroupSpec, GroupState,
@@ -25,6 +26,7 @@ pub(crate) use row_program::{
     FAR_DAYS, MAX_ROW_INSTRUCTIONS, MAX_ROW_REGISTERS, RowInstruction, RowKind, RowOp, RowProgram,
 };
 pub(crate) use rows::{FilterSpec, Projected, ProjectionSpec, RowExpressions};
+pub(crate) use set::{SetMeasure, SetPredicate, SetSpec, SetTechnique, SetTest};
 
 /// Most rows that a chunk may have: row ids are `u32`, and one value is kept for "none".
 pub(crate) const MAX_CHUNK_ROWS: usize = u32::MAX as usize - 1;

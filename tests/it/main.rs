@@ -23,6 +23,7 @@ mod limits;
 mod options;
 mod plans;
 mod regressions;
+mod sets;
 mod slt;
 mod spill;
 mod tpch;

@@ -265,6 +265,7 @@ async fn all_options_are_listed_by_their_names() {
             "bowtie.join_strategy",
             "bowtie.materialization",
             "bowtie.offload",
+            "bowtie.set_strategy",
             "bowtie.theta_strategy",
         ]
     );

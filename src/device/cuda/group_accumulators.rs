@@ -314,7 +314,7 @@ impl Queue {
             keys.into(),
             everything.into(),
             (rows as u32).into(),
-            Given::Directory(&directory),
+            Given::Four(&directory),
             Given::Accumulators(&given),
             (slots.hot as u32).into(),
             (slots.plain as u32).into(),

@@ -14,6 +14,7 @@
 //! launches.rs  candidates tested in launches that a cancelled query ends after
 //! tuples.rs    rows as tuples of words, sorted and found: key_column.rs, key_words.rs groups.rs by equality, ranks.rs by order
 //! equi_keys.rs equi.rs equi_tables.rs equi_part.rs equi_join.rs equi_pairs.rs equi_choice.rs    equi-joins: keys, indexes, partitions, pairs put together
+//! sets/        set joins: lists as sets of numbers, techniques, lists of matches
 //! group_fold.rs group_ways.rs    aggregates over groups: columns to accumulators and back; each strategy, of which group_choice.rs
 //!                               chooses by a sample (group_profile.rs)
 //! group_range.rs group_ids.rs group_order.rs    ids by direct address, by hashing; rows in parts, or sorted
@@ -66,6 +67,7 @@ mod ranks;
 mod referring;
 mod rows;
 mod scan;
+mod sets;
 mod sort;
 mod staging;
 mod stored;
@@ -96,6 +98,7 @@ pub(crate) use groups::Groups;
 pub(crate) use lost::check_not_lost;
 pub(crate) use queue::Memory;
 pub(crate) use ranks::Ranks;
+pub(crate) use sets::SetIndex;
 pub(crate) use stored::Stored;
 pub(crate) use values::Values;
 pub(crate) use zones::ZonedKeys;
@@ -103,12 +106,15 @@ pub(crate) use zones::ZonedKeys;
 use super::budget::Budget;
 use super::buffer::{
     self, Aggregated, Buffer, Column, EquiIndex, Flags, GroupDomain, KeyDomain, Keys, Paired,
-    Pairs, Ranges, Sorted,
+    Pairs, Ranges, SetCounting, SetCounts, SetMatches, Sorted,
 };
 use super::host::{HostDevice, kept};
 use super::{Bound, Device, Matches, Payload};
 use crate::error::{BowtieError, Result};
-use crate::spec::{Comparison, EquiStrategy, Fold, GroupStrategy, Materialization, RowProgram};
+use crate::spec::{
+    Comparison, EquiStrategy, Fold, GroupStrategy, Materialization, RowProgram, SetTechnique,
+    SetTest,
+};
 use gpu::Gpu;
 use late::Late;
 use queue::Queue;
@@ -175,6 +181,10 @@ impl Device for CudaDevice {
 
     fn tested_pairs(&self) -> u64 {
         1 << 36
+    }
+
+    fn searched_sets(&self) -> u64 {
+        1 << 20
     }
 
     fn concurrent_pieces(&self) -> usize {
@@ -354,6 +364,44 @@ impl Device for CudaDevice {
     ) -> Result<Paired> {
         self.go_on()?;
         self.join_at_once(build.on_cuda()?, build_payload, keys, payload)
+    }
+
+    fn set_index(
+        &self,
+        lists: &Column,
+        groups: Option<(&Buffer<u32>, u32)>,
+        not_null: &[&Keys],
+        test: SetTest,
+        technique: Option<SetTechnique>,
+        searching: &Column,
+    ) -> Result<buffer::SetIndex> {
+        self.go_on()?;
+        let index = self.index_sets(lists, groups, not_null, test, technique, searching)?;
+        Ok(buffer::SetIndex::Cuda(Box::new(index)))
+    }
+
+    fn set_search(
+        &self,
+        index: &buffer::SetIndex,
+        lists: &Column,
+        groups: Option<&Buffer<u32>>,
+        not_null: &[&Keys],
+    ) -> Result<SetMatches> {
+        self.search_sets(index, lists, groups, not_null)
+    }
+
+    fn set_count(
+        &self,
+        index: &buffer::SetIndex,
+        lists: &Column,
+        groups: Option<&Buffer<u32>>,
+        counting: SetCounting,
+    ) -> Result<SetCounts> {
+        self.count_sets(index, lists, groups, counting)
+    }
+
+    fn occurrences(&self, list: &Buffer<u32>, rows: usize) -> Result<Buffer<u32>> {
+        self.count_occurrences(list, rows)
     }
 
     fn sort(

@@ -12,6 +12,7 @@ mod map;
 mod order_key;
 mod program;
 mod range;
+mod sets;
 mod sort;
 mod values;
 pub(super) mod wavelet;
@@ -33,17 +34,22 @@ pub(super) use flags::Flags;
 pub(super) use group_fold::corrected;
 pub(super) use group_key::Groups;
 pub(super) use order_key::Ranks;
+pub(super) use sets::SetIndex;
+pub(crate) use sets::{Element, Elements, Lists, SetTally, are_elements};
 pub(super) use values::{bytes_of, gather_parts, kept, together};
 pub(super) use zones::ZonedKeys;
 
 use super::budget::Budget;
 use super::buffer::{
     self, Aggregated, Buffer, Column, EquiIndex, GroupDomain, KeyDomain, Keys, Paired, Pairs,
-    Ranges, Sorted,
+    Ranges, SetCounting, SetCounts, SetMatches, Sorted,
 };
 use super::{Bound, Device, Matches, Payload};
 use crate::error::{BowtieError, Result};
-use crate::spec::{Comparison, EquiStrategy, Fold, GroupStrategy, Materialization, RowProgram};
+use crate::spec::{
+    Comparison, EquiStrategy, Fold, GroupStrategy, Materialization, RowProgram, SetTechnique,
+    SetTest,
+};
 
 /// The host's cores and memory.
 #[derive(Debug, Clone)]
@@ -122,6 +128,10 @@ impl Device for HostDevice {
 
     fn tested_pairs(&self) -> u64 {
         1 << 26
+    }
+
+    fn searched_sets(&self) -> u64 {
+        1 << 16
     }
 
     fn concurrent_pieces(&self) -> usize {
@@ -298,6 +308,51 @@ impl Device for HostDevice {
         let build = build.on_host();
         let (searching, ranges) = self.equi_search(build.index(), keys)?;
         equi_join::join(&self.budget, build, &searching, &ranges, payload)
+    }
+
+    fn set_index(
+        &self,
+        lists: &Column,
+        groups: Option<(&Buffer<u32>, u32)>,
+        not_null: &[&Keys],
+        test: SetTest,
+        technique: Option<SetTechnique>,
+        searching: &Column,
+    ) -> Result<buffer::SetIndex> {
+        let go_on = || self.go_on();
+        let by = (technique, searching);
+        let index = self
+            .pool
+            .install(|| sets::index(&self.budget, lists, groups, not_null, test, by, &go_on))?;
+        Ok(buffer::SetIndex::Host(Box::new(index)))
+    }
+
+    fn set_search(
+        &self,
+        index: &buffer::SetIndex,
+        lists: &Column,
+        groups: Option<&Buffer<u32>>,
+        not_null: &[&Keys],
+    ) -> Result<SetMatches> {
+        let (index, go_on) = (index.on_host(), || self.go_on());
+        self.pool
+            .install(|| sets::search(&self.budget, index, lists, groups, not_null, &go_on))
+    }
+
+    fn set_count(
+        &self,
+        index: &buffer::SetIndex,
+        lists: &Column,
+        groups: Option<&Buffer<u32>>,
+        counting: SetCounting,
+    ) -> Result<SetCounts> {
+        let (index, go_on) = (index.on_host(), || self.go_on());
+        self.pool
+            .install(|| sets::count(&self.budget, index, lists, groups, counting, &go_on))
+    }
+
+    fn occurrences(&self, list: &Buffer<u32>, rows: usize) -> Result<Buffer<u32>> {
+        sets::occurrences(&self.budget, list, rows)
     }
 
     fn sort(

@@ -10,9 +10,13 @@
 //! | tiles | nothing | all rows (of its equality group) | every comparison, by zone maps; on a GPU by brute force too |
 //!
 //! Equalities come first in each of these: the sorted side is grouped by them, and a range lies inside its group.
+//!
+//! Where a predicate on sets finds the pairs (`set`), each searching row's matches are listed, and its range is its list: the sorted
+//! positions are those of all lists, in which a row may stand many times. What follows is the same.
 
 mod search;
+mod set_search;
 mod sorted_side;
 
-pub(crate) use search::{RowPairs, Search};
+pub(crate) use search::{RowPairs, Search, Wanted};
 pub(crate) use sorted_side::SortedSide;

@@ -3,62 +3,73 @@
 use std::sync::Arc;
 
 use super::SortedSide;
+use super::set_search::Listed;
 use super::sorted_side::{Order, columns_at, equality_columns};
 use arrow::buffer::ScalarBuffer;
 
 use crate::column::DeviceBatch;
 use crate::device::{
-    Bound, BoundProgram, Buffer, Column, Device, Flags, Keys, Matches, Pairs, Ranges, Sorted, Test,
-    ZonedKeys,
+    Bound, BoundProgram, Buffer, Column, Device, Flags, Keys, Matches, Pairs, Ranges, SetTally,
+    Sorted, Test, ZonedKeys,
 };
 use crate::error::{BowtieError, Result};
 use crate::spec::{Program, Side, ThetaSpec};
 
+/// What will be asked of a search.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// Anything.
+    Pairs,
+    /// How many matches the rows of the searching side have, where nothing is tested.
+    SearchingCounts,
+    /// How many those of both sides have.
+    Counts,
+    /// Whether the rows of the searching side have one: a count is 1 or 0.
+    Exists,
+}
+
 /// Matches of one chunk of the searching side in one [`SortedSide`].
 #[derive(Debug)]
 pub(crate) struct Search {
-    index: Arc<SortedSide>,
-    sorted_side: Side,
+    pub(super) index: Arc<SortedSide>,
+    pub(super) sorted_side: Side,
     /// The searching rows in the order of the keys that they search first; rows that cannot match are left out.
-    searching: Sorted,
+    pub(super) searching: Sorted,
     /// All rows of the searching chunk.
-    rows: usize,
-    ranges: Ranges,
+    pub(super) rows: usize,
+    pub(super) ranges: Ranges,
     /// Keys of the searching side for each of the index's tests.
-    test_keys: Vec<ZonedKeys>,
+    pub(super) test_keys: Vec<ZonedKeys>,
     /// The program that tests candidates too, and its columns of the searching side by searching position.
-    program: Option<(Program, Vec<Column>)>,
+    pub(super) program: Option<(Program, Vec<Column>)>,
     /// Matches of each searching position.
-    counts: Buffer<u32>,
+    pub(super) counts: Buffer<u32>,
+    /// The sorted positions of this search, where a predicate on sets finds the pairs.
+    pub(super) listed: Option<Listed>,
 }
 
 impl Search {
     /// Finds the range of every row of `batch`, and counts its matches exactly.
     ///
-    /// With `exists_only` a count is 1 or 0, and pairs cannot be expanded. `program`, with which the index was built, tests
-    /// the candidates too, unless it meets one that it cannot decide: then the search is as if there were none, and
-    /// `exists_only` is off.
+    /// Unless pairs are `wanted`, they cannot be expanded. `program`, with which the index was built, tests
+    /// the candidates too, unless it meets one that it cannot decide: then the search is as if there were none, and all
+    /// matches are counted.
     pub(crate) fn new(
         device: &dyn Device,
         spec: &ThetaSpec,
         program: Option<&Program>,
         index: Arc<SortedSide>,
         batch: &DeviceBatch,
-        exists_only: bool,
+        wanted: Wanted,
     ) -> Result<Self> {
         let side = spec.sorted.other();
-        let keys_of = |comparisons: &[super::sorted_side::Oriented]| -> Result<Vec<Keys>> {
-            comparisons
-                .iter()
-                .map(|c| {
-                    let domain = &index.key_columns[c.key].domain;
-                    device.order_keys_in(domain, batch.column(c.searching)?)
-                })
-                .collect()
-        };
-        let bound_keys = keys_of(&index.bounds)?;
-        let test_keys = keys_of(&index.tests)?;
+        if index.sets().is_some() {
+            return Self::of_sets(device, spec, program, index, batch, wanted);
+        }
+        let bound_keys = index.keys_of(device, &index.bounds, batch)?;
+        let test_keys = index.keys_of(device, &index.tests, batch)?;
         let (searching, ranges) = match &index.order {
+            Order::Sets(_) => return Err(BowtieError::Internal("sets without lists".into())),
             Order::Equi(of_keys) => {
                 device.equi_search(of_keys, &equality_columns(spec, side, batch)?)?
             }
@@ -103,25 +114,51 @@ impl Search {
             ranges,
             test_keys,
             program: None,
+            listed: None,
             index,
         };
         if let Some(program) = program {
             let columns = columns_at(device, program, side, batch, &search.searching)?;
             search.program = Some((program.clone(), columns));
         }
+        search.count(device, program, wanted == Wanted::Exists)?;
+        Ok(search)
+    }
+
+    /// Counts the matches of each searching position, by `program` too unless it meets a candidate that it cannot decide.
+    pub(super) fn count(
+        &mut self,
+        device: &dyn Device,
+        program: Option<&Program>,
+        exists_only: bool,
+    ) -> Result<()> {
         // An error of DataFusion's may lie behind a row's first match.
         let first_only = exists_only && !program.is_some_and(|program| program.can_fail);
         let count = |search: &Self, first_only| {
             search.with_matches(|matches| device.count_matches(matches, first_only))
         };
-        search.counts = match count(&search, first_only) {
+        self.counts = match count(self, first_only) {
             Err(BowtieError::NeedsHost) => {
-                search.program = None;
-                count(&search, false)?
+                self.program = None;
+                count(self, false)?
             }
             counts => counts?,
         };
-        Ok(search)
+        Ok(())
+    }
+
+    /// The sorted side's rows by position.
+    fn sorted(&self) -> Result<&Sorted> {
+        let listed = self.listed.as_ref();
+        listed
+            .and_then(|listed| listed.matches.as_ref())
+            .or(self.index.sorted())
+            .ok_or_else(|| BowtieError::Internal("a search without an order".into()))
+    }
+
+    /// What a search of sets looked at.
+    pub(crate) fn set_tally(&self) -> Option<SetTally> {
+        self.listed.as_ref().map(|listed| listed.tally)
     }
 
     /// Calls `with` with the matches as primitives take them.
@@ -131,24 +168,31 @@ impl Search {
             .tests
             .iter()
             .zip(&self.test_keys)
-            .map(|(c, searching)| {
+            .enumerate()
+            .map(|(i, (c, searching))| {
                 Ok(Test {
                     op: c.op,
-                    sorted: self.index.zoned(c.key)?,
+                    sorted: match &self.listed {
+                        Some(listed) => &listed.zoned[i],
+                        None => self.index.zoned(c.key)?,
+                    },
                     searching,
                 })
             })
             .collect::<Result<Vec<_>>>()?;
         let program = self.program.as_ref();
         with(Matches {
-            sorted: self.index.sorted(),
+            sorted: self.sorted()?,
             searching: &self.searching,
             ranges: &self.ranges,
             tests: &tests,
             program: program.map(|(program, searching)| BoundProgram {
                 program,
                 sorted_side: self.sorted_side,
-                sorted: &self.index.program,
+                sorted: match &self.listed {
+                    Some(listed) => &listed.program,
+                    None => &self.index.program,
+                },
                 searching,
             }),
         })
@@ -181,7 +225,7 @@ impl Search {
 
     /// A column of the sorted side in sorted order.
     pub(crate) fn cluster(&self, device: &dyn Device, column: &Column) -> Result<Column> {
-        device.gather(column, &self.index.sorted().rows)
+        device.gather(column, &self.sorted()?.rows)
     }
 
     /// Offsets of each searching row's pairs, and their total last.
@@ -220,7 +264,8 @@ impl Search {
         flags: &Flags,
         first: usize,
     ) -> Result<()> {
-        device.set_flags_counted(flags, first, &self.weights(device, side)?)
+        let counts = self.weights(device, side)?;
+        device.set_flags_counted(flags, first, &counts)
     }
 
     /// Whether [`Search::flag_matched`] and [`Search::weights`] can serve `side`.
@@ -229,14 +274,29 @@ impl Search {
     }
 
     /// Matches of each row of `side`; see [`Search::counts_side`].
-    pub(crate) fn weights(&self, device: &dyn Device, side: Side) -> Result<Buffer<u32>> {
+    pub(crate) fn weights(&self, device: &dyn Device, side: Side) -> Result<Arc<Buffer<u32>>> {
         if side != self.sorted_side {
-            return device.row_counts(&self.searching, &self.counts, self.rows);
+            let counts = device.row_counts(&self.searching, &self.counts, self.rows)?;
+            return Ok(Arc::new(counts));
         }
         if !self.is_untested() {
             return Err(BowtieError::Internal("coverage of tested ranges".into()));
         }
-        device.cover(self.index.sorted(), &self.ranges, self.index.rows())
+        let rows = self.index.rows();
+        match &self.listed {
+            None => device.cover(self.sorted()?, &self.ranges, rows),
+            Some(Listed {
+                indexed: Some(counts),
+                ..
+            }) => return Ok(Arc::clone(counts)),
+            // Each position lies in one list.
+            Some(Listed {
+                matches: Some(matches),
+                ..
+            }) => device.occurrences(&matches.rows, rows),
+            Some(_) => Err(BowtieError::Internal("counts that were not wanted".into())),
+        }
+        .map(Arc::new)
     }
 
     /// For each searching row the sum of `values` (a column of the sorted side) over its range.

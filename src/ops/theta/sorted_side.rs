@@ -1,9 +1,13 @@
 //! The indexed side of a theta join: grouped, sorted, with zone maps on the columns that are tested.
 
+use std::sync::Arc;
+
 use crate::column::DeviceBatch;
-use crate::device::{Column, Device, EquiIndex, GroupDomain, KeyDomain, Keys, Sorted, ZonedKeys};
+use crate::device::{
+    Column, Device, EquiIndex, GroupDomain, KeyDomain, Keys, SetIndex, Sorted, ZonedKeys,
+};
 use crate::error::{BowtieError, Result};
-use crate::spec::{Comparison, EquiStrategy, Program, Side, Strategy, ThetaSpec};
+use crate::spec::{Comparison, EquiStrategy, Program, SetTechnique, Side, Strategy, ThetaSpec};
 
 /// Rows sampled on each side to order the comparisons by selectivity.
 const SAMPLE: usize = 512;
@@ -24,6 +28,8 @@ pub(super) struct KeyColumn {
     pub domain: KeyDomain,
     /// Keys in sorted order, when something is tested on the column.
     pub zoned: Option<ZonedKeys>,
+    /// Keys by row, where the order is that of a search's lists.
+    keys: Option<Keys>,
 }
 
 /// How rows are found that may match.
@@ -36,6 +42,16 @@ pub(super) enum Order {
         sorted: Sorted,
         groups: Option<GroupDomain>,
     },
+    /// By a predicate on sets: each search has an order of its own.
+    Sets(SetOrder),
+}
+
+#[derive(Debug)]
+pub(super) struct SetOrder {
+    pub(super) sets: SetIndex,
+    pub(super) groups: Option<GroupDomain>,
+    /// The program's columns, by row.
+    columns: Vec<Arc<Column>>,
 }
 
 #[derive(Debug)]
@@ -109,12 +125,12 @@ impl SortedSide {
 
         let selectivity = match spec.strategy {
             Strategy::Range => vec![0.0; oriented.len()],
-            Strategy::Dominance | Strategy::Tiles | Strategy::Equi(_) => {
+            Strategy::Dominance | Strategy::Tiles | Strategy::Equi(_) | Strategy::Set(_) => {
                 sampled_selectivity(device, &keys, &oriented, searching)?
             }
         };
         let sort_key = match spec.strategy {
-            Strategy::Tiles | Strategy::Equi(_) => None,
+            Strategy::Tiles | Strategy::Equi(_) | Strategy::Set(_) => None,
             Strategy::Range => oriented.iter().find(|c| c.op.is_range()).map(|c| c.key),
             Strategy::Dominance => most_selective_column(&oriented, &selectivity),
         };
@@ -127,6 +143,40 @@ impl SortedSide {
         let tests: Vec<Oriented> = tests.into_iter().map(|(c, _)| *c).collect();
 
         let not_null: Vec<&Keys> = keys.iter().map(|(keys, _)| keys).collect();
+        if let (Strategy::Set(technique), Some(set), true) = (spec.strategy, &spec.set, comparisons)
+        {
+            let sets = device.set_index(
+                batch.column(set.column(side))?,
+                groups.as_ref().map(|(ids, domain)| (ids, domain.groups())),
+                &not_null,
+                set.predicate.seen_from(side),
+                technique,
+                searching.column(set.column(side.other()))?,
+            )?;
+            let program = program.map(|program| program.columns(side).iter());
+            let columns = program.into_iter().flatten();
+            return Ok(Self {
+                order: Order::Sets(SetOrder {
+                    sets,
+                    groups: groups.map(|(_, domain)| domain),
+                    columns: columns
+                        .map(|column| batch.column(*column).cloned())
+                        .collect::<Result<_>>()?,
+                }),
+                key_columns: keys
+                    .into_iter()
+                    .map(|(keys, domain)| KeyColumn {
+                        domain,
+                        zoned: None,
+                        keys: Some(keys),
+                    })
+                    .collect(),
+                bounds,
+                tests,
+                program: vec![],
+                rows: batch.rows(),
+            });
+        }
         let sorted = device.sort(
             batch.rows(),
             sort_key.map(|key| &keys[key].0),
@@ -141,6 +191,7 @@ impl SortedSide {
                 zoned: tested
                     .then(|| device.zone_keys(&keys, &sorted))
                     .transpose()?,
+                keys: None,
             });
         }
         let program = match program.filter(|_| comparisons) {
@@ -160,11 +211,20 @@ impl SortedSide {
         })
     }
 
-    /// Its rows by position.
-    pub(super) fn sorted(&self) -> &Sorted {
+    /// Its rows by position, where these do not depend on the search.
+    pub(super) fn sorted(&self) -> Option<&Sorted> {
         match &self.order {
-            Order::Equi(index) => &index.sorted,
-            Order::Sorted { sorted, .. } => sorted,
+            Order::Equi(index) => Some(&index.sorted),
+            Order::Sorted { sorted, .. } => Some(sorted),
+            Order::Sets(_) => None,
+        }
+    }
+
+    /// Where a predicate on sets finds the pairs.
+    pub(super) fn sets(&self) -> Option<&SetOrder> {
+        match &self.order {
+            Order::Sets(sets) => Some(sets),
+            Order::Equi(_) | Order::Sorted { .. } => None,
         }
     }
 
@@ -172,8 +232,27 @@ impl SortedSide {
     pub(crate) fn equi_strategy(&self) -> Option<EquiStrategy> {
         match &self.order {
             Order::Equi(index) => Some(index.strategy),
-            Order::Sorted { .. } => None,
+            Order::Sorted { .. } | Order::Sets(_) => None,
         }
+    }
+
+    /// How matching sets are found.
+    pub(crate) fn set_technique(&self) -> Option<SetTechnique> {
+        self.sets().map(|order| order.sets.technique())
+    }
+
+    /// Keys of the other side's rows for some comparisons.
+    pub(super) fn keys_of(
+        &self,
+        device: &dyn Device,
+        comparisons: &[Oriented],
+        batch: &DeviceBatch,
+    ) -> Result<Vec<Keys>> {
+        let keys = comparisons.iter().map(|c| {
+            let domain = &self.key_columns[c.key].domain;
+            device.order_keys_in(domain, batch.column(c.searching)?)
+        });
+        keys.collect()
     }
 
     /// Rows of the indexed chunk, those that can match nothing included.
@@ -187,6 +266,33 @@ impl SortedSide {
             .as_ref()
             .ok_or_else(|| BowtieError::Internal("a tested column without zones".into()))
     }
+}
+
+impl SortedSide {
+    /// Keys of a column by row, where sets are indexed.
+    pub(super) fn set_keys(&self, key: usize) -> Result<&Keys> {
+        self.key_columns[key]
+            .keys
+            .as_ref()
+            .ok_or_else(|| BowtieError::Internal("a tested column without keys".into()))
+    }
+
+    /// The program's columns by row, where sets are indexed.
+    pub(super) fn set_columns(&self) -> &[Arc<Column>] {
+        self.sets().map_or(&[], |order| &order.columns)
+    }
+}
+
+/// `columns` in the order of `sorted`.
+pub(super) fn gathered(
+    device: &dyn Device,
+    columns: &[Arc<Column>],
+    sorted: &Sorted,
+) -> Result<Vec<Column>> {
+    let columns = columns.iter();
+    columns
+        .map(|column| device.gather(column, &sorted.rows))
+        .collect()
 }
 
 /// The columns of `batch` that `program` reads, in the order of `sorted`.

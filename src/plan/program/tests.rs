@@ -24,7 +24,7 @@ use crate::column::DeviceBatch;
 use crate::device::budget::Budget;
 use crate::device::host::HostDevice;
 use crate::device::{Device, Need};
-use crate::ops::theta::{Search, SortedSide};
+use crate::ops::theta::{Search, SortedSide, Wanted};
 use crate::spec::{Program, Side, SideInput, Strategy, ThetaSpec};
 
 type Expr = Arc<dyn PhysicalExpr>;
@@ -256,6 +256,7 @@ fn passing(
         strategy: Strategy::Tiles,
         sorted,
         equalities: vec![],
+        set: None,
         null_equality: NullEquality::NullEqualsNothing,
         comparisons: vec![],
         materialization: None,
@@ -276,11 +277,11 @@ fn passing(
     };
     let index = SortedSide::build(device, &theta, Some(program), indexed, searching, true);
     let index = Arc::new(index.unwrap());
-    let new = |exists_only| {
+    let new = |wanted| {
         let index = Arc::clone(&index);
-        Search::new(device, &theta, Some(program), index, searching, exists_only).unwrap()
+        Search::new(device, &theta, Some(program), index, searching, wanted).unwrap()
     };
-    let search = new(false);
+    let search = new(Wanted::Pairs);
     if !search.is_programmed() {
         return None;
     }
@@ -296,7 +297,7 @@ fn passing(
         pairs.extend(left.iter().copied().zip(right.iter().copied()));
     }
     pairs.sort_unstable();
-    let exists = new(true).weights(device, sorted.other()).unwrap();
+    let exists = new(Wanted::Exists).weights(device, sorted.other()).unwrap();
     for (row, exists) in device.read(&exists).unwrap().iter().enumerate() {
         let of = |pair: &&(u32, u32)| match sorted {
             Side::Left => pair.1 as usize == row,

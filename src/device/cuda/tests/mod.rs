@@ -11,6 +11,8 @@ mod keys;
 mod maps;
 mod matches;
 mod programs;
+mod set_pairs;
+mod sets;
 mod strategies;
 mod text;
 mod tiles;

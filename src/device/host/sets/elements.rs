@@ -1,0 +1,290 @@
+//! Lists as sets: where the elements of each row lie, and what makes two elements equal.
+//!
+//! Elements are equal as DataFusion's `array_has_all` and `array_has_any` take them: NULL equals NULL, floats are equal when
+//! their bits are (a NaN equals itself, −0.0 is not 0.0), anything else when its values are.
+
+use std::ops::Range;
+
+use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray, downcast_primitive_array};
+use arrow::buffer::{BooleanBuffer, NullBuffer};
+use arrow::compute::cast;
+use arrow::datatypes::{ArrowPrimitiveType, DataType, ToByteSlice};
+use arrow::row::{Row, RowConverter, Rows, SortField};
+use rayon::prelude::*;
+
+use crate::error::{BowtieError, Result};
+
+/// The rows of a column of lists; of any other column each value is a list of itself, and NULL a NULL list.
+#[derive(Debug)]
+pub(crate) struct Lists {
+    /// The elements of all rows.
+    pub(crate) values: ArrayRef,
+    /// Of each row in `values`.
+    spans: Spans,
+    nulls: Option<NullBuffer>,
+}
+
+#[derive(Debug)]
+enum Spans {
+    /// Of so many values each.
+    Equal(usize),
+    /// Begins, and the end last.
+    Offsets(Vec<usize>),
+    Views(Vec<Range<usize>>),
+}
+
+impl Lists {
+    pub(crate) fn of(array: &ArrayRef) -> Result<Self> {
+        let nulls = array.logical_nulls();
+        let (values, spans) = match array.data_type() {
+            DataType::List(_) => {
+                let list = array.as_list::<i32>();
+                cut(list.values(), list.offsets().iter().map(|o| *o as usize))
+            }
+            DataType::LargeList(_) => {
+                let list = array.as_list::<i64>();
+                cut(list.values(), list.offsets().iter().map(|o| *o as usize))
+            }
+            DataType::FixedSizeList(_, _) => {
+                let list = array.as_fixed_size_list();
+                let length = list.value_length() as usize;
+                (list.values().clone(), Spans::Equal(length))
+            }
+            DataType::ListView(_) => {
+                let list = array.as_list_view::<i32>();
+                let spans = list.offsets().iter().zip(list.sizes());
+                let spans = spans.map(|(o, s)| *o as usize..(*o + *s) as usize);
+                (list.values().clone(), Spans::Views(spans.collect()))
+            }
+            DataType::LargeListView(_) => {
+                let list = array.as_list_view::<i64>();
+                let spans = list.offsets().iter().zip(list.sizes());
+                let spans = spans.map(|(o, s)| *o as usize..(*o + *s) as usize);
+                (list.values().clone(), Spans::Views(spans.collect()))
+            }
+            _ => (array.clone(), Spans::Equal(1)),
+        };
+        let values = match values.data_type() {
+            DataType::Dictionary(_, plain) => cast(&values, plain)?,
+            _ => values,
+        };
+        Ok(Self {
+            values,
+            spans,
+            nulls,
+        })
+    }
+
+    /// Rows that are not `valid` have no list.
+    pub(super) fn leave_out(&mut self, valid: &BooleanBuffer) {
+        let others = NullBuffer::new(valid.clone());
+        self.nulls = NullBuffer::union(self.nulls.as_ref(), Some(&others));
+    }
+
+    /// Which rows have a list, where some have none.
+    pub(crate) fn nulls(&self) -> Option<&NullBuffer> {
+        self.nulls.as_ref()
+    }
+
+    /// Where the elements of each of `rows` rows begin, and how many they are; of a NULL list anything.
+    pub(crate) fn spans(&self, rows: usize) -> (Vec<u32>, Vec<u32>) {
+        let span = |row: usize| match &self.spans {
+            Spans::Equal(length) => ((row * length) as u32, *length as u32),
+            Spans::Offsets(offsets) => {
+                let begin = offsets[row];
+                (begin as u32, (offsets[row + 1] - begin) as u32)
+            }
+            Spans::Views(spans) => (spans[row].start as u32, spans[row].len() as u32),
+        };
+        (0..rows).into_par_iter().map(span).unzip()
+    }
+
+    /// Where the elements of a row lie; `None` for a NULL list.
+    pub(crate) fn get(&self, row: usize) -> Option<Range<usize>> {
+        if self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
+            return None;
+        }
+        Some(match &self.spans {
+            Spans::Equal(length) => row * length..(row + 1) * length,
+            Spans::Offsets(offsets) => offsets[row]..offsets[row + 1],
+            Spans::Views(spans) => spans[row].clone(),
+        })
+    }
+}
+
+/// The values that rows of a sliced list see, and where each row's begin among them.
+fn cut(
+    values: &ArrayRef,
+    offsets: impl ExactSizeIterator<Item = usize> + Clone,
+) -> (ArrayRef, Spans) {
+    let first = offsets.clone().next().unwrap_or(0);
+    let offsets: Vec<usize> = offsets.map(|offset| offset - first).collect();
+    let len = offsets.last().copied().unwrap_or(0);
+    (values.slice(first, len), Spans::Offsets(offsets))
+}
+
+/// Whether elements of a type can be compared here.
+pub(crate) fn are_elements(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Dictionary(_, values) => !values.is_nested(),
+        other => !other.is_nested(),
+    }
+}
+
+/// Values made comparable.
+#[derive(Debug)]
+pub(crate) enum Elements {
+    /// Their bits, of at most eight bytes.
+    Words {
+        words: Vec<u64>,
+        nulls: Option<NullBuffer>,
+    },
+    Rows(Rows),
+}
+
+/// A value: equal, and in some order, as the elements are. A NULL is less than all others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Element<'a> {
+    Word(Option<u64>),
+    Row(Row<'a>),
+}
+
+impl Elements {
+    /// A converter for values that are no words; both sides of a join share it.
+    pub(crate) fn converter(data_type: &DataType) -> Result<Option<RowConverter>> {
+        let plain = match data_type {
+            DataType::Dictionary(_, values) => values,
+            other => other,
+        };
+        match has_words(plain) {
+            true => Ok(None),
+            false => Ok(Some(RowConverter::new(vec![SortField::new(
+                plain.clone(),
+            )])?)),
+        }
+    }
+
+    pub(crate) fn new(values: &ArrayRef, converter: Option<&RowConverter>) -> Result<Self> {
+        if let Some(converter) = converter {
+            return Ok(Self::Rows(
+                converter.convert_columns(std::slice::from_ref(values))?,
+            ));
+        }
+        let words = words(values.as_ref()).ok_or_else(|| {
+            BowtieError::Internal(format!("elements of {} as words", values.data_type()))
+        })?;
+        Ok(Self::Words {
+            words,
+            nulls: values.logical_nulls(),
+        })
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, at: usize) -> Element<'_> {
+        match self {
+            Self::Words { words, nulls } => {
+                let valid = nulls.as_ref().is_none_or(|nulls| nulls.is_valid(at));
+                Element::Word(valid.then(|| words[at]))
+            }
+            Self::Rows(rows) => Element::Row(rows.row(at)),
+        }
+    }
+}
+
+fn has_words(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Boolean => true,
+        other => other.primitive_width().is_some_and(|width| width <= 8),
+    }
+}
+
+fn words(values: &dyn Array) -> Option<Vec<u64>> {
+    downcast_primitive_array!(
+        values => bits(values),
+        DataType::Boolean => Some(values.as_boolean().values().iter().map(u64::from).collect()),
+        _ => None
+    )
+}
+
+fn bits<T: ArrowPrimitiveType>(values: &PrimitiveArray<T>) -> Option<Vec<u64>> {
+    let width = size_of::<T::Native>();
+    let word = |value: &T::Native| {
+        let mut word = [0; 8];
+        word[..width].copy_from_slice(value.to_byte_slice());
+        u64::from_ne_bytes(word)
+    };
+    (width <= 8).then(|| values.values().iter().map(word).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    use arrow::array::{FixedSizeListArray, Float64Array, Int32Array, ListArray, StringArray};
+    use arrow::datatypes::Int32Type;
+
+    #[test]
+    fn rows_of_a_sliced_list() {
+        let list = ListArray::from_iter_primitive::<Int32Type, _, _>([
+            Some(vec![Some(9)]),
+            Some(vec![Some(1), None]),
+            None,
+            Some(vec![]),
+        ]);
+        let lists = Lists::of(&(Arc::new(list.slice(1, 3)) as ArrayRef)).unwrap();
+        assert_eq!(lists.values.len(), 2);
+        let spans: Vec<_> = (0..3).map(|row| lists.get(row)).collect();
+        assert_eq!(spans, [Some(0..2), None, Some(2..2)]);
+    }
+
+    #[test]
+    fn fixed_sizes_and_plain_values() {
+        let pairs = FixedSizeListArray::from_iter_primitive::<Int32Type, _, _>(
+            [
+                Some(vec![Some(1), Some(2)]),
+                None,
+                Some(vec![Some(3), None]),
+            ],
+            2,
+        );
+        let lists = Lists::of(&(Arc::new(pairs.slice(1, 2)) as ArrayRef)).unwrap();
+        assert_eq!((lists.get(0), lists.get(1)), (None, Some(2..4)));
+        assert_eq!(lists.values.as_primitive::<Int32Type>().value(2), 3);
+        let plain: ArrayRef = Arc::new(Int32Array::from(vec![Some(5), None]));
+        let lists = Lists::of(&plain).unwrap();
+        assert_eq!((lists.get(0), lists.get(1)), (Some(0..1), None));
+    }
+
+    #[test]
+    fn equal_as_datafusion_takes_them() {
+        let floats: ArrayRef = Arc::new(Float64Array::from(vec![
+            Some(0.0),
+            Some(-0.0),
+            Some(f64::NAN),
+            Some(f64::NAN),
+            None,
+            None,
+        ]));
+        let texts: ArrayRef = Arc::new(StringArray::from(vec![
+            Some("a"),
+            Some("b"),
+            Some("a"),
+            None,
+            None,
+        ]));
+        let of = |values: &ArrayRef| {
+            let converter = Elements::converter(values.data_type()).unwrap();
+            Elements::new(values, converter.as_ref()).unwrap()
+        };
+        let floats = of(&floats);
+        assert_ne!(floats.get(0), floats.get(1));
+        assert_eq!(floats.get(2), floats.get(3));
+        assert_eq!(floats.get(4), floats.get(5));
+        assert_ne!(floats.get(0), floats.get(5));
+        let texts = of(&texts);
+        assert_eq!(texts.get(0), texts.get(2));
+        assert_ne!(texts.get(0), texts.get(1));
+        assert_eq!(texts.get(3), texts.get(4));
+    }
+}

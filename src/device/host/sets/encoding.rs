@@ -1,0 +1,491 @@
+//! Encoding: sets of elements of any type become ascending lists of numbers.
+//!
+//! ```text
+//!  values of all rows ─► numbers by equality ─► by (group, number) where sides must be equal in other columns too
+//!        ─► without duplicates ─► ranked by frequency: the rarest element is 0 ─► CSR, sets ordered by group and size
+//! ```
+//!
+//! The indexed side makes the numbers ([`Domain`]); elements of the other side that it lacks count for a set's size only. As an element
+//! is numbered together with its group, sets of different groups share none.
+
+use std::ops::Range;
+
+use arrow::row::RowConverter;
+use hashbrown::HashMap;
+use rayon::prelude::*;
+
+use super::elements::{Element, Elements, Lists};
+use crate::device::NO_GROUP;
+use crate::error::{BowtieError, Result};
+
+/// No number: no indexed set has the element.
+const UNKNOWN: u32 = u32::MAX;
+
+/// Rows that one task encodes.
+const TASK_ROWS: usize = 1 << 12;
+
+/// Words whose values span no more than so many times their count, and some more, are numbers themselves.
+const DENSE: u64 = 4;
+const FEW_NUMBERS: u64 = 1 << 10;
+
+/// The sets of one side, ordered by group, size and row.
+#[derive(Debug, Default)]
+pub(crate) struct Sets {
+    /// Row id at each position. Rows whose list is NULL, or that belong to no group, have none.
+    pub(super) rows: Vec<u32>,
+    pub(super) groups: Vec<u32>,
+    /// Distinct elements, those without a number included.
+    pub(super) sizes: Vec<u32>,
+    /// The elements of position `p` are `elements[offsets[p] .. offsets[p + 1]]`, ascending: the rarest first.
+    pub(super) offsets: Vec<u32>,
+    pub(super) elements: Vec<u32>,
+}
+
+impl Sets {
+    pub(super) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// The numbered elements of a position.
+    pub(super) fn get(&self, position: usize) -> &[u32] {
+        &self.elements[self.offsets[position] as usize..self.offsets[position + 1] as usize]
+    }
+
+    pub(super) fn size(&self, position: usize) -> u64 {
+        u64::from(self.sizes[position])
+    }
+
+    /// Elements of a position that no indexed set has.
+    pub(super) fn unknown(&self, position: usize) -> usize {
+        self.sizes[position] as usize - self.get(position).len()
+    }
+}
+
+/// Elements to numbers.
+#[derive(Debug)]
+pub(super) struct Domain {
+    dictionary: Dictionary,
+    /// Numbers of (group, number of the dictionary).
+    grouped: Option<HashMap<u64, u32>>,
+    /// Rank by frequency of each number.
+    ranks: Vec<u32>,
+}
+
+#[derive(Debug)]
+enum Dictionary {
+    /// A word's distance from the least one; NULL follows the greatest.
+    Dense { least: u64, null: u32 },
+    Words {
+        numbers: HashMap<u64, u32>,
+        null: Option<u32>,
+    },
+    Rows {
+        converter: RowConverter,
+        numbers: HashMap<Vec<u8>, u32>,
+    },
+}
+
+/// The indexed side, encoded.
+pub(super) struct Encoded {
+    pub(super) sets: Sets,
+    pub(super) domain: Domain,
+    /// How many sets have each element: ascending.
+    pub(super) frequencies: Vec<u32>,
+}
+
+/// Sets as they come.
+#[derive(Default)]
+struct Raw {
+    rows: Vec<u32>,
+    groups: Vec<u32>,
+    sizes: Vec<u32>,
+    ends: Vec<usize>,
+    elements: Vec<u32>,
+}
+
+/// Encodes `rows` rows that are to be indexed.
+pub(super) fn encode(
+    rows: usize,
+    lists: &Lists,
+    groups: Option<&[u32]>,
+    go_on: &(dyn Fn() -> Result<()> + Sync),
+) -> Result<Encoded> {
+    let converter = Elements::converter(lists.values.data_type())?;
+    let elements = Elements::new(&lists.values, converter.as_ref())?;
+    let (dictionary, numbers) = Dictionary::of(&elements, lists.values.len(), converter);
+    let mut universe = numbers.iter().map(|n| *n as usize + 1).max().unwrap_or(0);
+    go_on()?;
+    let (mut raw, grouped) = match groups {
+        None => {
+            let number = |_: u32, at: usize| numbers[at];
+            (read(rows, lists, None, &number, go_on)?, None)
+        }
+        Some(groups) => {
+            let mut known = HashMap::new();
+            for (row, group) in groups.iter().enumerate().take(rows) {
+                let span = lists.get(row).filter(|_| *group != NO_GROUP);
+                for at in span.unwrap_or(0..0) {
+                    let fresh = known.len() as u32;
+                    known.entry(tuple(*group, numbers[at])).or_insert(fresh);
+                }
+            }
+            universe = known.len();
+            let number = |group: u32, at: usize| known[&tuple(group, numbers[at])];
+            let raw = read(rows, lists, Some(groups), &number, go_on)?;
+            (raw, Some(known))
+        }
+    };
+    let mut counts = vec![0u32; universe];
+    for number in &raw.elements {
+        counts[*number as usize] += 1;
+    }
+    let mut by_frequency: Vec<u32> = (0..universe as u32).collect();
+    by_frequency.retain(|number| counts[*number as usize] > 0);
+    by_frequency.par_sort_unstable_by_key(|number| (counts[*number as usize], *number));
+    let mut ranks = vec![UNKNOWN; universe];
+    for (rank, number) in by_frequency.iter().enumerate() {
+        ranks[*number as usize] = rank as u32;
+    }
+    let frequencies = by_frequency.iter().map(|n| counts[*n as usize]).collect();
+    go_on()?;
+    raw.elements
+        .par_iter_mut()
+        .for_each(|element| *element = ranks[*element as usize]);
+    Ok(Encoded {
+        sets: raw.arrange(),
+        domain: Domain {
+            dictionary,
+            grouped,
+            ranks,
+        },
+        frequencies,
+    })
+}
+
+fn tuple(group: u32, number: u32) -> u64 {
+    u64::from(group) << 32 | u64::from(number)
+}
+
+/// The sets of `rows` rows, each element as the number that `number` gives for its group and place among the values.
+fn read(
+    rows: usize,
+    lists: &Lists,
+    groups: Option<&[u32]>,
+    number: &(dyn Fn(u32, usize) -> u32 + Sync),
+    go_on: &(dyn Fn() -> Result<()> + Sync),
+) -> Result<Raw> {
+    in_tasks(rows, lists, groups, go_on, |group, span, elements| {
+        let first = elements.len();
+        elements.extend(span.map(|at| number(group, at)));
+        dedup_from(elements, first);
+        (elements.len() - first) as u32
+    })
+}
+
+impl Domain {
+    /// Encodes `rows` rows of the other side.
+    pub(super) fn encode(
+        &self,
+        rows: usize,
+        lists: &Lists,
+        groups: Option<&[u32]>,
+        go_on: &(dyn Fn() -> Result<()> + Sync),
+    ) -> Result<Sets> {
+        let values = Elements::new(&lists.values, self.dictionary.converter())?;
+        go_on()?;
+        let raw = in_tasks(rows, lists, groups, go_on, |group, span, elements| {
+            let first = elements.len();
+            let mut unknown: Vec<Element<'_>> = vec![];
+            for at in span {
+                let element = values.get(at);
+                match self.number(group, element) {
+                    UNKNOWN => unknown.push(element),
+                    number => elements.push(number),
+                }
+            }
+            dedup_from(elements, first);
+            unknown.sort_unstable();
+            unknown.dedup();
+            (elements.len() - first + unknown.len()) as u32
+        })?;
+        Ok(raw.arrange())
+    }
+
+    fn number(&self, group: u32, element: Element<'_>) -> u32 {
+        let Some(number) = self.dictionary.find(element) else {
+            return UNKNOWN;
+        };
+        let number = match &self.grouped {
+            None => Some(number),
+            Some(known) => known.get(&tuple(group, number)).copied(),
+        };
+        let rank = number.and_then(|number| self.ranks.get(number as usize));
+        rank.copied().unwrap_or(UNKNOWN)
+    }
+}
+
+impl Dictionary {
+    /// Numbers for `values` values, and that of each.
+    fn of(elements: &Elements, values: usize, converter: Option<RowConverter>) -> (Self, Vec<u32>) {
+        match (elements, converter) {
+            (Elements::Rows(rows), Some(converter)) => {
+                let mut numbers: HashMap<Vec<u8>, u32> = HashMap::new();
+                let mut of_values = Vec::with_capacity(values);
+                for row in rows.iter() {
+                    let fresh = numbers.len() as u32;
+                    let row: &[u8] = row.as_ref();
+                    of_values.push(*numbers.entry_ref(row).or_insert(fresh));
+                }
+                (Self::Rows { converter, numbers }, of_values)
+            }
+            (elements, _) => {
+                let words = || (0..values).filter_map(|at| word(elements.get(at)));
+                let least = words().min().unwrap_or(0);
+                let span = words().max().map_or(0, |most| most - least);
+                if span < DENSE * values as u64 + FEW_NUMBERS {
+                    let null = span as u32 + 1;
+                    let dense = Self::Dense { least, null };
+                    let number = |at: usize| match word(elements.get(at)) {
+                        Some(word) => (word - least) as u32,
+                        None => null,
+                    };
+                    return (dense, (0..values).into_par_iter().map(number).collect());
+                }
+                let mut numbers = HashMap::new();
+                let mut null = None;
+                let mut of_values = Vec::with_capacity(values);
+                for at in 0..values {
+                    let fresh = numbers.len() as u32 + u32::from(null.is_some());
+                    of_values.push(match word(elements.get(at)) {
+                        Some(word) => *numbers.entry(word).or_insert(fresh),
+                        None => *null.get_or_insert(fresh),
+                    });
+                }
+                (Self::Words { numbers, null }, of_values)
+            }
+        }
+    }
+
+    fn converter(&self) -> Option<&RowConverter> {
+        match self {
+            Self::Rows { converter, .. } => Some(converter),
+            Self::Dense { .. } | Self::Words { .. } => None,
+        }
+    }
+
+    fn find(&self, element: Element<'_>) -> Option<u32> {
+        match (self, element) {
+            (Self::Dense { least, null }, Element::Word(Some(word))) => {
+                let distance = word.checked_sub(*least)?;
+                (distance < u64::from(*null)).then_some(distance as u32)
+            }
+            (Self::Dense { null, .. }, Element::Word(None)) => Some(*null),
+            (Self::Words { numbers, .. }, Element::Word(Some(word))) => numbers.get(&word).copied(),
+            (Self::Words { null, .. }, Element::Word(None)) => *null,
+            (Self::Rows { numbers, .. }, Element::Row(row)) => numbers.get(row.as_ref()).copied(),
+            // Elements of another type: both sides have one.
+            (_, _) => None,
+        }
+    }
+}
+
+fn word(element: Element<'_>) -> Option<u64> {
+    match element {
+        Element::Word(word) => word,
+        Element::Row(_) => None,
+    }
+}
+
+fn dedup_from(elements: &mut Vec<u32>, first: usize) {
+    elements[first..].sort_unstable();
+    let mut kept = first;
+    for at in first..elements.len() {
+        if at == first || elements[at] != elements[kept - 1] {
+            elements[kept] = elements[at];
+            kept += 1;
+        }
+    }
+    elements.truncate(kept);
+}
+
+/// The sets of rows that have one, by several threads: `set` appends a set's elements and returns its size.
+fn in_tasks(
+    rows: usize,
+    lists: &Lists,
+    groups: Option<&[u32]>,
+    go_on: &(dyn Fn() -> Result<()> + Sync),
+    set: impl Fn(u32, Range<usize>, &mut Vec<u32>) -> u32 + Sync,
+) -> Result<Raw> {
+    let tasks: Vec<usize> = (0..rows).step_by(TASK_ROWS).collect();
+    let parts: Vec<Raw> = tasks
+        .into_par_iter()
+        .map(|from| {
+            go_on()?;
+            let mut part = Raw::default();
+            for row in from..(from + TASK_ROWS).min(rows) {
+                let group = groups.map_or(0, |groups| groups[row]);
+                let Some(span) = lists.get(row).filter(|_| group != NO_GROUP) else {
+                    continue;
+                };
+                let size = set(group, span, &mut part.elements);
+                part.rows.push(row as u32);
+                part.groups.push(group);
+                part.sizes.push(size);
+                part.ends.push(part.elements.len());
+            }
+            Ok(part)
+        })
+        .collect::<Result<_>>()?;
+    let mut all = Raw::default();
+    for part in parts {
+        let first = all.elements.len();
+        all.rows.extend(part.rows);
+        all.groups.extend(part.groups);
+        all.sizes.extend(part.sizes);
+        all.ends
+            .extend(part.ends.into_iter().map(|end| first + end));
+        all.elements.extend(part.elements);
+    }
+    match u32::try_from(all.elements.len()) {
+        Ok(_) => Ok(all),
+        // Offsets count no more: fewer rows do.
+        Err(_) => Err(BowtieError::OutOfDeviceMemory {
+            what: "elements of sets",
+            requested: all.elements.len() as u64 * 4,
+            in_use: 0,
+            limit: u64::from(u32::MAX) * 4,
+        }),
+    }
+}
+
+impl Raw {
+    fn arrange(mut self) -> Sets {
+        let mut order: Vec<u32> = (0..self.rows.len() as u32).collect();
+        order.par_sort_unstable_by_key(|i| {
+            let i = *i as usize;
+            (self.groups[i], self.sizes[i], self.rows[i])
+        });
+        let span = |i: usize| match i {
+            0 => 0..self.ends[0],
+            i => self.ends[i - 1]..self.ends[i],
+        };
+        let mut sets = Sets {
+            offsets: Vec::with_capacity(order.len() + 1),
+            ..Sets::default()
+        };
+        sets.offsets.push(0);
+        // Sets of the indexed side were ranked since they were sorted.
+        let spans: Vec<Range<usize>> = (0..self.rows.len()).map(span).collect();
+        let mut rest = self.elements.as_mut_slice();
+        let mut parts = Vec::with_capacity(spans.len());
+        for span in &spans {
+            let (part, behind) = rest.split_at_mut(span.len());
+            parts.push(part);
+            rest = behind;
+        }
+        parts
+            .into_par_iter()
+            .with_min_len(TASK_ROWS / 4)
+            .for_each(<[u32]>::sort_unstable);
+        for i in order {
+            let i = i as usize;
+            sets.rows.push(self.rows[i]);
+            sets.groups.push(self.groups[i]);
+            sets.sizes.push(self.sizes[i]);
+            sets.elements
+                .extend_from_slice(&self.elements[spans[i].clone()]);
+            sets.offsets.push(sets.elements.len() as u32);
+        }
+        sets
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, ListArray, StringArray};
+    use arrow::datatypes::Int32Type;
+
+    fn lists(rows: Vec<Option<Vec<Option<i32>>>>) -> (usize, Lists) {
+        let len = rows.len();
+        let array: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(rows));
+        (len, Lists::of(&array).unwrap())
+    }
+
+    fn some(values: &[i32]) -> Option<Vec<Option<i32>>> {
+        Some(values.iter().map(|v| Some(*v)).collect())
+    }
+
+    #[test]
+    fn the_rarest_element_is_0_and_sets_stand_by_size() {
+        for wide in [1, 100_000_007] {
+            let row = |values: &[i32]| some(&values.iter().map(|v| v * wide).collect::<Vec<_>>());
+            let (rows, base) = lists(vec![
+                row(&[1, 2, 2, 1]),
+                None,
+                row(&[]),
+                row(&[2, 0, 1]),
+                row(&[1]),
+                Some(vec![None, Some(wide), None]),
+            ]);
+            let encoded = encode(rows, &base, None, &|| Ok(())).unwrap();
+            assert_eq!(encoded.frequencies, [1, 1, 2, 4]);
+            let sets = &encoded.sets;
+            assert_eq!(sets.rows, [2, 4, 0, 5, 3]);
+            assert_eq!(sets.sizes, [0, 1, 2, 2, 3]);
+            assert_eq!(sets.get(1), [3]);
+            assert_eq!(sets.get(2), [2, 3]);
+            assert_eq!(sets.get(4).len(), 3);
+
+            let (rows, other) = lists(vec![
+                row(&[7, 1, 7, 8]),
+                Some(vec![None]),
+                None,
+                row(&[2, 1]),
+            ]);
+            let other = encoded
+                .domain
+                .encode(rows, &other, None, &|| Ok(()))
+                .unwrap();
+            assert_eq!(other.rows, [1, 3, 0]);
+            assert_eq!(other.sizes, [1, 2, 3]);
+            assert_eq!(other.get(1), [2, 3]);
+            assert_eq!((other.get(2), other.unknown(2)), ([3].as_slice(), 2));
+        }
+    }
+
+    #[test]
+    fn elements_of_other_groups_are_others() {
+        let (rows, base) = lists(vec![some(&[1, 2]), some(&[1]), some(&[1]), some(&[3])]);
+        let groups = [0, 1, 0, NO_GROUP];
+        let encoded = encode(rows, &base, Some(&groups), &|| Ok(())).unwrap();
+        assert_eq!(encoded.sets.rows, [2, 0, 1]);
+        assert_eq!(encoded.frequencies, [1, 1, 2]);
+        let of = encoded
+            .domain
+            .encode(rows, &base, Some(&[1, 1, NO_GROUP, 0]), &|| Ok(()));
+        let other = of.unwrap();
+        assert_eq!(other.rows, [3, 1, 0]);
+        assert_eq!(other.unknown(0), 1);
+        assert_eq!(other.get(1), encoded.sets.get(2));
+        assert_eq!((other.get(2), other.unknown(2)), (encoded.sets.get(2), 1));
+    }
+
+    #[test]
+    fn text() {
+        let array: ArrayRef = Arc::new(StringArray::from(vec![
+            Some("a"),
+            None,
+            Some("b"),
+            Some("a"),
+        ]));
+        let base = Lists::of(&array).unwrap();
+        let encoded = encode(4, &base, None, &|| Ok(())).unwrap();
+        assert_eq!(encoded.frequencies, [1, 2]);
+        assert_eq!(encoded.sets.rows, [0, 2, 3]);
+        let other = encoded.domain.encode(4, &base, None, &|| Ok(())).unwrap();
+        assert_eq!(other.elements, [1, 0, 1]);
+    }
+}

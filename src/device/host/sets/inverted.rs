@@ -1,0 +1,89 @@
+//! A static inverted index with overlap counts: sf-gSSJoin (\[B\] 5.1.1 and 6.2.1).
+//!
+//! All elements of all indexed sets are in the index. A searching set goes through the postings of its elements and counts how
+//! often it meets each indexed set: its overlap with it, exact, so that nothing is verified. The length filter alone bounds the
+//! postings. Robust where thresholds are low, as it does not depend on them.
+
+use super::encoding::Sets;
+use super::postings::Postings;
+use super::probe::{Block, Probe, Technique};
+use super::sink::{SetTally, Sink};
+use crate::error::Result;
+
+#[derive(Debug)]
+pub(super) struct InvertedIndex {
+    postings: Postings,
+}
+
+impl InvertedIndex {
+    pub(super) fn new(sets: &Sets, universe: usize) -> Self {
+        Self {
+            postings: Postings::new(sets, universe, |size| size, false),
+        }
+    }
+
+    pub(super) fn bytes(sets: &Sets, universe: usize) -> u64 {
+        (sets.elements.len() + universe) as u64 * 4
+    }
+}
+
+/// How often each position was met.
+#[derive(Debug)]
+pub(super) struct Met {
+    counts: Vec<u32>,
+    positions: Vec<u32>,
+}
+
+impl Technique for InvertedIndex {
+    type Scratch = Met;
+
+    fn scratch(&self, indexed: &Sets) -> Met {
+        Met {
+            counts: vec![0; indexed.len()],
+            positions: vec![],
+        }
+    }
+
+    fn scratch_bytes(&self, indexed: &Sets) -> u64 {
+        indexed.len() as u64 * 8
+    }
+
+    fn block<S: Sink>(
+        &self,
+        probe: &Probe<'_>,
+        block: &Block,
+        met: &mut Met,
+        sink: &mut S,
+    ) -> Result<SetTally> {
+        let mut tally = SetTally::default();
+        for (i, window) in block.windows.iter().enumerate() {
+            if window.is_empty() || sink.is_full(i) {
+                continue;
+            }
+            let at = block.first + i;
+            for element in probe.searching.get(at) {
+                for position in self.postings.of(*element, window) {
+                    let count = &mut met.counts[*position as usize];
+                    if *count == 0 {
+                        met.positions.push(*position);
+                    }
+                    *count += 1;
+                }
+            }
+            tally.candidates += met.positions.len() as u64;
+            let size = probe.searching.size(at);
+            for position in met.positions.drain(..) {
+                let position = position as usize;
+                let overlap = std::mem::take(&mut met.counts[position]);
+                if probe
+                    .test
+                    .holds(u64::from(overlap), size, probe.indexed.size(position))
+                {
+                    sink.found(i, position);
+                }
+            }
+            probe.step(sink)?;
+        }
+        Ok(tally)
+    }
+}

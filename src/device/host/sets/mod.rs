@@ -1,0 +1,454 @@
+//! Set joins on the host (\[B\] chapters 4 to 6): one side's lists are encoded and indexed, the other side's search it.
+//!
+//! ```text
+//!  indexed lists ─► encode ─► choose ─► an index of the technique
+//!  searching lists ─► encode in the same domain ─► blocks of 64 sets ─► length filter ─► technique ─► lists of matches, or counts
+//! ```
+//!
+//! What empty sets match is found beside the techniques: they see non-empty sets alone, of which none match that share nothing.
+
+mod bitmap;
+mod bits;
+mod choice;
+mod elements;
+mod encoding;
+mod intersect;
+mod inverted;
+mod matrix;
+mod postings;
+mod prefix;
+mod probe;
+mod rarest;
+mod signature;
+mod signatures;
+mod sink;
+mod verify;
+
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+
+use parking_lot::Mutex;
+use rayon::prelude::*;
+
+pub(crate) use elements::{Element, Elements, Lists, are_elements};
+pub(crate) use sink::SetTally;
+
+use self::bitmap::Bitmap;
+use self::bits::BinaryMatrix;
+use self::choice::Profile;
+use self::encoding::{Domain, Sets};
+use self::intersect::Intersect;
+use self::inverted::InvertedIndex;
+use self::matrix::Matrix;
+use self::prefix::Prefix;
+use self::probe::{BLOCK, Probe, Technique};
+use self::rarest::Rarest;
+use self::signature::Signature;
+use self::sink::Sink;
+use crate::device::budget::{Budget, Lease};
+use crate::device::buffer::{
+    Buffer, Column, Keys, Ranges, SetCounting, SetCounts, SetMatches, Sorted,
+};
+use crate::device::check_chunk_rows;
+use crate::error::{BowtieError, Result};
+use crate::spec::{SetTechnique, SetTest};
+
+/// One side's sets, indexed by a technique.
+#[derive(Debug)]
+pub(crate) struct SetIndex {
+    sets: Sets,
+    domain: Domain,
+    /// Positions of each group; of all where there are none.
+    segments: Vec<u32>,
+    /// Rows of the column, those without a set included.
+    rows: usize,
+    test: SetTest,
+    finder: Finder,
+    _leases: [Lease; 2],
+}
+
+#[derive(Debug)]
+enum Finder {
+    Prefix(Prefix),
+    InvertedIndex(InvertedIndex),
+    Signature(Signature),
+    Bitmap(Bitmap),
+    Matrix(Matrix),
+    Rarest(Rarest),
+    Intersect(Intersect),
+}
+
+impl Finder {
+    fn new(technique: SetTechnique, sets: &Sets, universe: usize, test: SetTest) -> Self {
+        match technique {
+            SetTechnique::Prefix => Self::Prefix(Prefix::new(sets, universe, test)),
+            SetTechnique::InvertedIndex => Self::InvertedIndex(InvertedIndex::new(sets, universe)),
+            SetTechnique::Signature => Self::Signature(Signature::new(sets)),
+            SetTechnique::Bitmap => Self::Bitmap(Bitmap::new(sets, universe)),
+            SetTechnique::Matrix => Self::Matrix(Matrix::new(sets, universe)),
+            SetTechnique::Rarest => {
+                Self::Rarest(Rarest::new(sets, universe, test.indexed_contains()))
+            }
+            SetTechnique::Intersect => Self::Intersect(Intersect),
+        }
+    }
+
+    /// Bytes that it takes at most.
+    fn bytes(technique: SetTechnique, sets: &Sets, universe: usize) -> u64 {
+        match technique {
+            SetTechnique::Prefix => Prefix::bytes(sets, universe),
+            SetTechnique::InvertedIndex => InvertedIndex::bytes(sets, universe),
+            SetTechnique::Signature => Signature::bytes(sets),
+            SetTechnique::Bitmap | SetTechnique::Matrix => BinaryMatrix::bytes(sets, universe),
+            SetTechnique::Rarest => Rarest::bytes(sets, universe),
+            SetTechnique::Intersect => 0,
+        }
+    }
+
+    fn technique(&self) -> SetTechnique {
+        match self {
+            Self::Prefix(_) => SetTechnique::Prefix,
+            Self::InvertedIndex(_) => SetTechnique::InvertedIndex,
+            Self::Signature(_) => SetTechnique::Signature,
+            Self::Bitmap(_) => SetTechnique::Bitmap,
+            Self::Matrix(_) => SetTechnique::Matrix,
+            Self::Rarest(_) => SetTechnique::Rarest,
+            Self::Intersect(_) => SetTechnique::Intersect,
+        }
+    }
+}
+
+/// Rough bytes of encoding an element, and a row: its word, its number, the dictionary's entry, and its places in the lists that
+/// are put together.
+const ELEMENT_BYTES: u64 = 40;
+const ROW_BYTES: u64 = 48;
+
+/// Matches that are listed at once: more are those of fewer rows at a time, so that the first come soon.
+const MOST_MATCHES: u64 = 1 << 26;
+
+/// Searching sets by whose matches it is told whether there are more.
+const SAMPLE: usize = 64;
+
+type GoOn<'a> = &'a (dyn Fn() -> Result<()> + Sync);
+
+impl SetIndex {
+    pub(in crate::device) fn technique(&self) -> SetTechnique {
+        self.finder.technique()
+    }
+}
+
+/// Indexes a column of lists, or of single elements, whose rows are in so many groups, by a technique or by one that suits them and a
+/// column of the other side.
+pub(super) fn index(
+    budget: &Arc<Budget>,
+    column: &Column,
+    groups: Option<(&Buffer<u32>, u32)>,
+    not_null: &[&Keys],
+    test: SetTest,
+    (technique, searching): (Option<SetTechnique>, &Column),
+    go_on: GoOn<'_>,
+) -> Result<SetIndex> {
+    let rows = column.rows();
+    check_chunk_rows(rows)?;
+    let lists = lists_of(column, not_null)?;
+    let encoding = budget.lease(encoding_bytes(rows, &lists), "sets")?;
+    let ids = groups.map(|(ids, _)| ids.on_host().as_ref());
+    let encoded = encoding::encode(rows, &lists, ids, go_on)?;
+    let (sets, universe) = (encoded.sets, encoded.frequencies.len());
+    let count = groups.map_or(1, |(_, count)| count as usize);
+    let mut segments = vec![0u32; count + 1];
+    for group in &sets.groups {
+        segments[*group as usize + 1] += 1;
+    }
+    for group in 0..count {
+        segments[group + 1] += segments[group];
+    }
+    let other_lists = Lists::of(searching.on_host())?;
+    let mean = |elements: usize, sets: usize| (elements / sets.max(1)) as u64;
+    let profile = Profile {
+        indexed: sets.len() as u64,
+        searching: searching.rows() as u64,
+        mean_indexed: mean(sets.elements.len(), sets.len()),
+        mean_searching: mean(other_lists.values.len(), searching.rows()),
+        universe: universe as u64,
+    };
+    let technique = choice::choose(technique, test, &profile);
+    let bytes = Finder::bytes(technique, &sets, universe);
+    let lease = budget.lease(bytes, "an index of sets")?;
+    go_on()?;
+    Ok(SetIndex {
+        finder: Finder::new(technique, &sets, universe, test),
+        sets,
+        domain: encoded.domain,
+        segments,
+        rows,
+        test,
+        _leases: [encoding, lease],
+    })
+}
+
+/// The lists of rows that are not NULL in any of `not_null`.
+fn lists_of(column: &Column, not_null: &[&Keys]) -> Result<Lists> {
+    let mut lists = Lists::of(column.on_host())?;
+    for valid in not_null.iter().filter_map(|keys| keys.valid.as_ref()) {
+        lists.leave_out(valid.on_host());
+    }
+    Ok(lists)
+}
+
+fn encoding_bytes(rows: usize, lists: &Lists) -> u64 {
+    lists.values.len() as u64 * ELEMENT_BYTES + rows as u64 * ROW_BYTES
+}
+
+/// The matches of each row of `column` as a list.
+pub(super) fn search(
+    budget: &Arc<Budget>,
+    index: &SetIndex,
+    column: &Column,
+    groups: Option<&Buffer<u32>>,
+    not_null: &[&Keys],
+    go_on: GoOn<'_>,
+) -> Result<SetMatches> {
+    let searching = Searching::new(budget, index, column, groups, not_null, go_on)?;
+    let too_many = |matches: u64, most: u64| BowtieError::OutOfDeviceMemory {
+        what: "matches of sets",
+        requested: matches * 4,
+        in_use: budget.in_use(),
+        limit: most * 4,
+    };
+    let expected = searching.expected_matches()?;
+    if expected > MOST_MATCHES {
+        return Err(too_many(expected, MOST_MATCHES));
+    }
+    let (found, tally) = searching.run(
+        &searching.blocks(),
+        |sets| sink::Lists::new(sets, budget),
+        sink::Lists::finish,
+    )?;
+    let total: usize = found.iter().map(|(_, positions, _)| positions.len()).sum();
+    if u32::try_from(total).is_err() {
+        // Positions count no more: fewer rows do.
+        return Err(too_many(total as u64, u64::from(u32::MAX)));
+    }
+    let lists = searching.sets.len() as u64;
+    let lo_lease = budget.lease(lists * 4, "range bounds")?;
+    let hi_lease = budget.lease(lists * 4, "range bounds")?;
+    let segments_lease = budget.lease(lists * 4 + 4, "range bounds")?;
+    let matches_lease = budget.lease(total as u64 * 4, "matches of sets")?;
+    let mut segments = Vec::with_capacity(searching.sets.len() + 1);
+    segments.push(0);
+    let mut rows = Vec::with_capacity(total);
+    for (counts, matches, _) in found {
+        let mut end = rows.len() as u32;
+        for count in counts {
+            end += count;
+            segments.push(end);
+        }
+        rows.extend(matches.into_iter().map(|p| index.sets.rows[p as usize]));
+    }
+    let bounds = |of: &[u32], lease| Buffer::host(of.to_vec(), lease);
+    Ok(SetMatches {
+        ranges: Ranges {
+            lo: bounds(&segments[..segments.len() - 1], lo_lease),
+            hi: bounds(&segments[1..], hi_lease),
+        },
+        matches: Sorted {
+            rows: Buffer::host(rows, matches_lease),
+            keys: None,
+            segments: Some(Buffer::host(segments, segments_lease)),
+        },
+        searching: searching.into_rows(budget)?,
+        tally,
+    })
+}
+
+/// How many matches rows have.
+pub(super) fn count(
+    budget: &Arc<Budget>,
+    index: &SetIndex,
+    column: &Column,
+    groups: Option<&Buffer<u32>>,
+    counting: SetCounting,
+    go_on: GoOn<'_>,
+) -> Result<SetCounts> {
+    let searching = Searching::new(budget, index, column, groups, &[], go_on)?;
+    let blocks = searching.blocks();
+    let counts_lease = budget.lease(searching.sets.len() as u64 * 4, "match counts")?;
+    let both = counting == SetCounting::Both;
+    let counted = if both { index.rows } else { 0 };
+    let indexed_lease = budget.lease(counted as u64 * 8, "match counts")?;
+    let of_positions: Vec<AtomicU32> = match both {
+        true => index.sets.rows.iter().map(|_| AtomicU32::new(0)).collect(),
+        false => vec![],
+    };
+    let none = |sets| vec![0; sets];
+    let (counts, tally) = match counting {
+        SetCounting::Exists => {
+            let exists = |sets| sink::Exists { counts: none(sets) };
+            searching.run(&blocks, exists, |sink| Ok(sink.counts))?
+        }
+        SetCounting::Searching | SetCounting::Both => {
+            let counts = |sets| sink::Counts {
+                counts: none(sets),
+                indexed: &of_positions,
+            };
+            searching.run(&blocks, counts, |sink| Ok(sink.counts))?
+        }
+    };
+    let mut indexed = vec![0; counted];
+    for (row, count) in index.sets.rows.iter().zip(of_positions) {
+        indexed[*row as usize] = count.into_inner();
+    }
+    Ok(SetCounts {
+        counts: Buffer::host(counts.concat(), counts_lease),
+        searching: searching.into_rows(budget)?,
+        indexed: both.then(|| Buffer::host(indexed, indexed_lease)),
+        tally,
+    })
+}
+
+/// A side that searches an index.
+struct Searching<'a> {
+    index: &'a SetIndex,
+    sets: Sets,
+    budget: &'a Arc<Budget>,
+    go_on: GoOn<'a>,
+    _lease: Lease,
+}
+
+impl<'a> Searching<'a> {
+    fn new(
+        budget: &'a Arc<Budget>,
+        index: &'a SetIndex,
+        column: &Column,
+        groups: Option<&Buffer<u32>>,
+        not_null: &[&Keys],
+        go_on: GoOn<'a>,
+    ) -> Result<Self> {
+        let rows = column.rows();
+        check_chunk_rows(rows)?;
+        let lists = lists_of(column, not_null)?;
+        let lease = budget.lease(encoding_bytes(rows, &lists), "sets")?;
+        let groups = groups.map(|ids| ids.on_host().as_ref());
+        Ok(Self {
+            index,
+            sets: index.domain.encode(rows, &lists, groups, go_on)?,
+            budget,
+            go_on,
+            _lease: lease,
+        })
+    }
+
+    /// The rows in the order in which they search.
+    fn into_rows(self, budget: &Arc<Budget>) -> Result<Sorted> {
+        let lease = budget.lease(self.sets.len() as u64 * 4, "sorted rows")?;
+        Ok(Sorted::of_rows(Buffer::host(self.sets.rows, lease)))
+    }
+
+    /// All searching sets.
+    fn blocks(&self) -> Vec<Range<usize>> {
+        let all = self.sets.len();
+        let begins = (0..all).step_by(BLOCK);
+        begins.map(|from| from..(from + BLOCK).min(all)).collect()
+    }
+
+    /// About how many matches there are, by those of some sets; at most all pairs.
+    fn expected_matches(&self) -> Result<u64> {
+        let all = self.sets.len();
+        let pairs = all as u64 * self.index.sets.len() as u64;
+        let sample = all.min(SAMPLE);
+        if pairs <= MOST_MATCHES || sample == 0 {
+            return Ok(pairs);
+        }
+        let sets = (0..sample).map(|i| i * all / sample);
+        let blocks: Vec<Range<usize>> = sets.map(|at| at..at + 1).collect();
+        let counts = |sets| sink::Counts {
+            counts: vec![0; sets],
+            indexed: &[],
+        };
+        let (found, _) = self.run(&blocks, counts, |sink| Ok(sink.counts))?;
+        let found: u64 = found.into_iter().flatten().map(u64::from).sum();
+        Ok(found.saturating_mul(all as u64) / sample as u64)
+    }
+
+    /// What the sinks of blocks hold in the end, in order.
+    fn run<S: Sink, T: Send>(
+        &self,
+        blocks: &[Range<usize>],
+        sink: impl Fn(usize) -> S + Sync,
+        finish: impl Fn(S) -> Result<T> + Sync,
+    ) -> Result<(Vec<T>, SetTally)> {
+        match &self.index.finder {
+            Finder::Prefix(technique) => self.run_by(technique, blocks, sink, finish),
+            Finder::InvertedIndex(technique) => self.run_by(technique, blocks, sink, finish),
+            Finder::Signature(technique) => self.run_by(technique, blocks, sink, finish),
+            Finder::Bitmap(technique) => self.run_by(technique, blocks, sink, finish),
+            Finder::Matrix(technique) => self.run_by(technique, blocks, sink, finish),
+            Finder::Rarest(technique) => self.run_by(technique, blocks, sink, finish),
+            Finder::Intersect(technique) => self.run_by(technique, blocks, sink, finish),
+        }
+    }
+
+    fn run_by<F: Technique, S: Sink, T: Send>(
+        &self,
+        technique: &F,
+        blocks: &[Range<usize>],
+        sink: impl Fn(usize) -> S + Sync,
+        finish: impl Fn(S) -> Result<T> + Sync,
+    ) -> Result<(Vec<T>, SetTally)> {
+        let indexed = &self.index.sets;
+        let probe = Probe {
+            indexed,
+            searching: &self.sets,
+            segments: &self.index.segments,
+            test: self.index.test,
+            go_on: self.go_on,
+        };
+        // One for each thread that is at work; what a failed block leaves is not used again.
+        let scratches: Mutex<Vec<(F::Scratch, Lease)>> = Mutex::new(vec![]);
+        let scratch = || -> Result<(F::Scratch, Lease)> {
+            if let Some(known) = scratches.lock().pop() {
+                return Ok(known);
+            }
+            let bytes = technique.scratch_bytes(indexed);
+            let lease = self.budget.lease(bytes, "a search of sets")?;
+            Ok((technique.scratch(indexed), lease))
+        };
+        let done: Vec<(T, SetTally)> = blocks
+            .par_iter()
+            .map(|positions| {
+                let mut sink = sink(positions.len());
+                let block = probe.block(positions.clone(), &mut sink)?;
+                let mut held = scratch()?;
+                let tally = technique.block(&probe, &block, &mut held.0, &mut sink)?;
+                scratches.lock().push(held);
+                Ok((finish(sink)?, tally))
+            })
+            .collect::<Result<_>>()?;
+        let mut tally = SetTally::default();
+        let mut results = Vec::with_capacity(done.len());
+        for (result, of_block) in done {
+            tally.add(of_block);
+            results.push(result);
+        }
+        Ok((results, tally))
+    }
+}
+
+/// How often each of `of` row ids stands in `rows`.
+pub(super) fn occurrences(
+    budget: &Arc<Budget>,
+    rows: &Buffer<u32>,
+    of: usize,
+) -> Result<Buffer<u32>> {
+    let lease = budget.lease(of as u64 * 4, "coverage")?;
+    let mut counts = vec![0u32; of];
+    for row in rows.on_host().iter() {
+        counts[*row as usize] += 1;
+    }
+    Ok(Buffer::host(counts, lease))
+}

@@ -1,0 +1,125 @@
+//! A search on its way: which indexed sets are near enough in size to each searching one, and what a block of searching sets is.
+
+use std::ops::Range;
+
+use super::encoding::Sets;
+use super::sink::{SetTally, Sink};
+use crate::error::Result;
+use crate::spec::SetTest;
+
+/// Searching sets that are handled together.
+pub(super) const BLOCK: usize = 64;
+
+/// Both sides of a search.
+pub(super) struct Probe<'a> {
+    pub(super) indexed: &'a Sets,
+    pub(super) searching: &'a Sets,
+    /// Positions of group `g` are `segments[g] .. segments[g + 1]`.
+    pub(super) segments: &'a [u32],
+    pub(super) test: SetTest,
+    pub(super) go_on: &'a (dyn Fn() -> Result<()> + Sync),
+}
+
+/// Neighbouring searching sets.
+pub(super) struct Block {
+    pub(super) first: usize,
+    /// For each of them the indexed positions whose sizes may match (\[B\]'s length filter). None of these, nor the searching set where
+    /// there are any, is empty.
+    pub(super) windows: Vec<Range<usize>>,
+}
+
+/// A way to find the matches of non-empty sets.
+pub(super) trait Technique: Sync {
+    /// What a thread keeps from one block to the next.
+    type Scratch: Send;
+
+    fn scratch(&self, indexed: &Sets) -> Self::Scratch;
+
+    /// Bytes of a scratch.
+    fn scratch_bytes(&self, indexed: &Sets) -> u64;
+
+    fn block<S: Sink>(
+        &self,
+        probe: &Probe<'_>,
+        block: &Block,
+        scratch: &mut Self::Scratch,
+        sink: &mut S,
+    ) -> Result<SetTally>;
+}
+
+impl Probe<'_> {
+    /// After each searching set: ends a search that nobody waits for, and leases what was found.
+    pub(super) fn step(&self, sink: &mut impl Sink) -> Result<()> {
+        (self.go_on)()?;
+        sink.settle()
+    }
+
+    /// The searching sets at `positions`, as a block. What empty sets match is found at once.
+    pub(super) fn block(&self, positions: Range<usize>, sink: &mut impl Sink) -> Result<Block> {
+        let first = positions.start;
+        let mut windows: Vec<Range<usize>> = Vec::with_capacity(positions.len());
+        for at in positions {
+            let like_last = at > first
+                && self.searching.sizes[at] == self.searching.sizes[at - 1]
+                && self.searching.groups[at] == self.searching.groups[at - 1];
+            let size = self.searching.size(at);
+            let (segment, filled) = self.segment(at);
+            for (empty, positions) in [(true, segment.start..filled), (false, filled..segment.end)]
+            {
+                if (empty || size == 0) && !positions.is_empty() {
+                    // Of a size that is not zero it does not matter which.
+                    let holds = self.test.holds(0, size, u64::from(!empty));
+                    let all = if holds { positions } else { 0..0 };
+                    all.for_each(|position| sink.found(at - first, position));
+                }
+            }
+            self.step(sink)?;
+            windows.push(match (size, windows.last()) {
+                (0, _) => 0..0,
+                (_, Some(last)) if like_last => last.clone(),
+                _ => self.window(size, filled..segment.end),
+            });
+        }
+        Ok(Block { first, windows })
+    }
+
+    /// The positions of the group of searching position `at`, and the first of them whose set is not empty.
+    fn segment(&self, at: usize) -> (Range<usize>, usize) {
+        let group = self.searching.groups[at] as usize;
+        let segment = self.segments[group] as usize..self.segments[group + 1] as usize;
+        let empty = self.indexed.sizes[segment.clone()].partition_point(|size| *size == 0);
+        let filled = segment.start + empty;
+        (segment, filled)
+    }
+
+    /// Those of `positions`, by size, that may match a set of `size`.
+    fn window(&self, size: u64, positions: Range<usize>) -> Range<usize> {
+        let sizes = &self.indexed.sizes[positions.clone()];
+        let too_small =
+            |other: &u32| u64::from(*other) < size && !self.test.may_hold(size, u64::from(*other));
+        let not_too_large =
+            |other: &u32| u64::from(*other) < size || self.test.may_hold(size, u64::from(*other));
+        let low = sizes.partition_point(too_small);
+        let high = sizes.partition_point(not_too_large).max(low);
+        positions.start + low..positions.start + high
+    }
+
+    /// Calls `each` with runs of positions of one size in `window`, and the overlap that each of them needs.
+    pub(super) fn for_each_size(
+        &self,
+        size: u64,
+        window: Range<usize>,
+        mut each: impl FnMut(Range<usize>, u64),
+    ) {
+        let mut from = window.start;
+        while from < window.end {
+            let other = self.indexed.sizes[from];
+            let rest = &self.indexed.sizes[from..window.end];
+            let end = from + rest.partition_point(|size| *size == other);
+            if let Some(least) = self.test.least_overlap(size, u64::from(other)) {
+                each(from..end, least);
+            }
+            from = end;
+        }
+    }
+}

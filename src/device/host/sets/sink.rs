@@ -1,0 +1,128 @@
+//! Where matches go that a technique finds: lists of them, or their counts alone.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::device::Lease;
+use crate::device::budget::Budget;
+use crate::error::Result;
+
+/// What was looked at on the way to the matches.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct SetTally {
+    /// Pairs of sets that filters or an index proposed.
+    pub candidates: u64,
+    /// Those of them whose elements were compared.
+    pub verified: u64,
+}
+
+impl SetTally {
+    pub(super) fn add(&mut self, other: Self) {
+        self.candidates += other.candidates;
+        self.verified += other.verified;
+    }
+}
+
+/// Matches of a block of searching sets.
+pub(super) trait Sink {
+    /// Searching set `i` of the block matches indexed position `position`: said once.
+    fn found(&mut self, i: usize, position: usize);
+
+    /// Whether more matches of searching set `i` would be of no use.
+    fn is_full(&self, i: usize) -> bool;
+
+    /// Leases what it holds by now.
+    fn settle(&mut self) -> Result<()>;
+}
+
+/// A list for each searching set.
+pub(super) struct Lists {
+    lists: Vec<Vec<u32>>,
+    leases: Vec<Lease>,
+    leased: usize,
+    budget: Arc<Budget>,
+}
+
+impl Lists {
+    /// Matches that are leased at once, at least.
+    const STEP: usize = 1 << 8;
+
+    pub(super) fn new(sets: usize, budget: &Arc<Budget>) -> Self {
+        Self {
+            lists: vec![vec![]; sets],
+            leases: vec![],
+            leased: 0,
+            budget: Arc::clone(budget),
+        }
+    }
+
+    /// How many each set has, the matches of all one after the other, and their leases.
+    pub(super) fn finish(mut self) -> Result<(Vec<u32>, Vec<u32>, Vec<Lease>)> {
+        self.settle()?;
+        let counts = self.lists.iter().map(|list| list.len() as u32).collect();
+        Ok((counts, self.lists.concat(), self.leases))
+    }
+}
+
+impl Sink for Lists {
+    fn found(&mut self, i: usize, position: usize) {
+        self.lists[i].push(position as u32);
+    }
+
+    fn is_full(&self, _: usize) -> bool {
+        false
+    }
+
+    fn settle(&mut self) -> Result<()> {
+        let held: usize = self.lists.iter().map(Vec::len).sum();
+        if held > self.leased {
+            let more = (held - self.leased).max(Self::STEP).max(self.leased / 2);
+            let lease = self.budget.lease(more as u64 * 4, "matches of sets")?;
+            self.leases.push(lease);
+            self.leased += more;
+        }
+        Ok(())
+    }
+}
+
+/// How many each searching set has, and each indexed position if these are counted.
+pub(super) struct Counts<'a> {
+    pub(super) counts: Vec<u32>,
+    pub(super) indexed: &'a [AtomicU32],
+}
+
+impl Sink for Counts<'_> {
+    fn found(&mut self, i: usize, position: usize) {
+        self.counts[i] += 1;
+        if let Some(count) = self.indexed.get(position) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn is_full(&self, _: usize) -> bool {
+        false
+    }
+
+    fn settle(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Whether each searching set has one.
+pub(super) struct Exists {
+    pub(super) counts: Vec<u32>,
+}
+
+impl Sink for Exists {
+    fn found(&mut self, i: usize, _: usize) {
+        self.counts[i] = 1;
+    }
+
+    fn is_full(&self, i: usize) -> bool {
+        self.counts[i] > 0
+    }
+
+    fn settle(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
