@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What PTX is made for: Turing, and every later architecture.
+/// What PTX is made for, but where a family's source names a newer one: Turing, and every later architecture.
 const LEAST_ARCH: &str = "compute_75";
 
 fn main() {
@@ -73,16 +73,16 @@ fn copy(root: &Path, out: &Path, family: &str) -> String {
 fn compile(root: &Path, out: &Path, family: &str, archs: &str) -> String {
     let nvcc = env::var("NVCC").unwrap_or_else(|_| "nvcc".into());
     let name = format!("{family}.fatbin");
+    let source = root.join("kernels").join(format!("{family}.cu"));
     let mut command = Command::new(&nvcc);
     command.args(["-std=c++17", "-O3", "-fatbin", "-o"]);
-    command
-        .arg(out.join(&name))
-        .arg(root.join("kernels").join(format!("{family}.cu")));
+    command.arg(out.join(&name)).arg(&source);
     for arch in archs.split(',') {
         let number = arch.trim().trim_start_matches("sm_");
         command.arg(format!("-gencode=arch=compute_{number},code=sm_{number}"));
     }
-    command.arg(format!("-gencode=arch={LEAST_ARCH},code={LEAST_ARCH}"));
+    let least = least_arch(&source);
+    command.arg(format!("-gencode=arch={least},code={least}"));
     let status = command.status().unwrap_or_else(|e| {
         panic!("BOWTIE_CUDA_ARCHS is set, but {nvcc} does not start ({e}): set NVCC to its path")
     });
@@ -91,4 +91,12 @@ fn compile(root: &Path, out: &Path, family: &str, archs: &str) -> String {
         "{nvcc} could not compile kernels/{family}.cu"
     );
     name
+}
+
+/// What a family's PTX is made for: its source may say `// For compute_80.`
+fn least_arch(source: &Path) -> String {
+    let text = fs::read_to_string(source).unwrap_or_else(|e| panic!("{}: {e}", source.display()));
+    text.lines()
+        .find_map(|line| line.strip_prefix("// For compute_")?.strip_suffix('.'))
+        .map_or(LEAST_ARCH.into(), |number| format!("compute_{number}"))
 }

@@ -37,32 +37,13 @@ __device__ __forceinline__ void expand_one(const Window& window, const Tile& til
                                            const u32* __restrict__ lo, const u32* __restrict__ searching_rows,
                                            const u32* __restrict__ sorted_rows, u32* __restrict__ out_searching,
                                            u32* __restrict__ out_sorted) {
-    // The pair of slot 0; a tile's first pair may come up to 3 later.
-    const u32 aligned = tile.pairs & ~3u;
-#pragma unroll
-    for (u32 i = 0; i < SLOTS_OF_THREAD / 8; i++) {
-        reinterpret_cast<uint4*>(owners.place)[i * BLOCK + threadIdx.x] = make_uint4(0, 0, 0, 0);
-    }
-    __syncthreads();
-
-    // The last position before the tile may have pairs in it.
-    const u32 first = tile.positions == 0 ? 0 : tile.positions - 1;
-    for (u32 place = threadIdx.x; first + place < tile.end_positions; place += BLOCK) {
-        const u32 p = first + place;
-        const u32 begin = max(window.pairs_before(p), tile.pairs);
-        const u32 end = min(window.pairs_before(p + 1), tile.end_pairs);
-        if (begin < end) {
-            const u32 position = window.first + p;
-            owners.place[begin - aligned] = u16(place);
-            owners.ids[place] = searching_rows[position];
-            if (SORTED) {
-                // Wraps where the range begins after slot 0; adding the slot wraps back.
-                owners.bases[place] = lo[position] + u32(window.from + aligned - window.offsets[position]);
-            }
+    const u32 aligned = tile.first_slot();
+    mark_owners(window, tile, owners, [&](u32 position, u32 place, u32 shift) {
+        owners.ids[place] = searching_rows[position];
+        if (SORTED) {
+            owners.bases[place] = lo[position] + shift;
         }
-    }
-    __syncthreads();
-    spread(owners);
+    });
 
     for (u32 slot = 4 * threadIdx.x; aligned + slot < tile.end_pairs; slot += 4 * BLOCK) {
         const u32 pair = aligned + slot;
@@ -93,51 +74,16 @@ __device__ __forceinline__ void expand_one(const Window& window, const Tile& til
     __syncthreads();
 }
 
-// The block's share of a window's tiles: consecutive ones, WARPS - 1 at a time, whose limits its warps find together.
+// The block's share of all tiles.
 template <bool SORTED>
-__device__ __forceinline__ void expand_share(Window window, u32 positions, const u32* __restrict__ lo,
+__device__ __forceinline__ void expand_share(const Window& all, u32 positions, const u32* __restrict__ lo,
                                              const u32* __restrict__ searching_rows,
                                              const u32* __restrict__ sorted_rows, u32* __restrict__ out_searching,
                                              u32* __restrict__ out_sorted) {
     __shared__ Owners owners;
-    __shared__ u32 limits[WARPS];
-    const u32 warp = threadIdx.x / WARP;
-    const u32 lane = threadIdx.x % WARP;
-    const u64* const offsets = window.offsets;
-    if (warp < 2) {
-        const u32 limit = warp == 0 ? warp_partition_point(0, positions, [&](u32 p) { return offsets[p + 1] <= window.from; })
-                                    : warp_partition_point(0, positions, [&](u32 p) { return offsets[p] < window.to; });
-        if (lane == 0) {
-            limits[warp] = limit;
-        }
-    }
-    __syncthreads();
-    window.first = limits[0];
-    window.positions = limits[1] - limits[0];
-    __syncthreads();
-
-    const u64 items = window.to - window.from + window.positions;
-    const u32 tiles = u32((items + TILE_ITEMS - 1) / TILE_ITEMS);
-    const u32 share = (tiles + gridDim.x - 1) / gridDim.x;
-    const u32 end = min((blockIdx.x + 1) * share, tiles);
-    for (u32 next = blockIdx.x * share; next < end; next += WARPS - 1) {
-        const u32 limit = window.positions_before(min(u64(next + warp) * TILE_ITEMS, items));
-        if (lane == 0) {
-            limits[warp] = limit;
-        }
-        __syncthreads();
-        for (u32 t = 0; t + 1 < WARPS && next + t < end; t++) {
-            Tile tile;
-            tile.positions = limits[t];
-            tile.end_positions = limits[t + 1];
-            tile.pairs = u32(u64(next + t) * TILE_ITEMS - tile.positions);
-            tile.end_pairs = u32(min(u64(next + t + 1) * TILE_ITEMS, items) - tile.end_positions);
-            if (tile.pairs < tile.end_pairs) {
-                expand_one<SORTED>(window, tile, owners, lo, searching_rows, sorted_rows, out_searching, out_sorted);
-            }
-        }
-        __syncthreads();
-    }
+    each_tile(all, positions, [&](const Window& window, const Tile& tile) {
+        expand_one<SORTED>(window, tile, owners, lo, searching_rows, sorted_rows, out_searching, out_sorted);
+    });
 }
 
 // The pairs numbered `from .. from + len` of ranges: the searching row and the sorted row of each. Outputs are aligned to 16

@@ -22,6 +22,8 @@ pub(super) struct Gpu {
     pub(super) context: Arc<CudaContext>,
     /// Bytes that were free when it was opened. Later the pool keeps what was freed, so the driver counts it as used.
     pub(super) free_bytes: u64,
+    /// Compute capability.
+    pub(super) capability: (i32, i32),
     /// Streaming multiprocessors.
     pub(super) multiprocessors: u32,
     /// Of its L2 cache.
@@ -153,6 +155,7 @@ impl Gpu {
             cache_bytes: cache_bytes.max(0) as u64,
             pool,
             free_bytes: free_bytes as u64,
+            capability: (major, minor),
             multiprocessors: multiprocessors.max(1) as u32,
             shared_bytes: shared_bytes.max(0) as u32,
             modules: FAMILIES.iter().map(|_| Mutex::default()).collect(),

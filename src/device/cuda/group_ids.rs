@@ -189,7 +189,7 @@ impl Queue {
         args.extend([
             all.into(),
             (rows as u32).into(),
-            Given::Directory(&structure),
+            Given::Four(&structure),
             ids.into(),
         ]);
         // SAFETY: there are so many keys or tuples, of so many bits or words; the directory has entries of their width, all set, one

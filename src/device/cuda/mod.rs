@@ -14,6 +14,7 @@
 //! launches.rs  candidates tested in launches that a cancelled query ends after
 //! tuples.rs    rows as tuples of words, sorted and found: key_column.rs, key_words.rs groups.rs by equality, ranks.rs by order
 //! equi_keys.rs equi.rs equi_tables.rs equi_part.rs equi_join.rs equi_pairs.rs equi_choice.rs    equi-joins: keys, indexes, partitions, pairs put together
+//! sets/        set joins: lists as sets of numbers, techniques, lists of matches
 //! group_fold.rs group_ways.rs    aggregates over groups: columns to accumulators and back; each strategy, of which group_choice.rs
 //!                               chooses by a sample (group_profile.rs)
 //! group_range.rs group_ids.rs group_order.rs    ids by direct address, by hashing; rows in parts, or sorted
@@ -35,11 +36,13 @@ mod equi_join;
 mod equi_keys;
 mod equi_pairs;
 mod equi_part;
+mod equi_sample;
 mod equi_tables;
 mod fold;
 mod gpu;
 mod group_accumulators;
 mod group_choice;
+mod group_direct;
 mod group_fold;
 mod group_ids;
 mod group_moments;
@@ -49,11 +52,13 @@ mod group_profile;
 mod group_range;
 mod group_ways;
 mod groups;
+mod keep;
 mod key_column;
 mod key_words;
 mod keys;
 mod late;
 mod launches;
+mod lost;
 mod map;
 mod program;
 mod queue;
@@ -62,6 +67,7 @@ mod ranks;
 mod referring;
 mod rows;
 mod scan;
+mod sets;
 mod sort;
 mod staging;
 mod stored;
@@ -89,16 +95,18 @@ pub(crate) use equi::EquiTable;
 pub(crate) use equi_join::EquiBuild;
 pub(crate) use gpu::KERNEL_BUILD;
 pub(crate) use groups::Groups;
+pub(crate) use lost::check_not_lost;
 pub(crate) use queue::Memory;
 pub(crate) use ranks::Ranks;
+pub(crate) use sets::SetIndex;
 pub(crate) use stored::Stored;
 pub(crate) use values::Values;
 pub(crate) use zones::ZonedKeys;
 
 use super::budget::Budget;
 use super::buffer::{
-    self, Aggregated, Buffer, Column, EquiIndex, Flags, GroupDomain, Joined, KeyDomain, Keys,
-    Pairs, Ranges, SetCounting, SetCounts, SetIndex, SetMatches, Sorted,
+    self, Aggregated, Buffer, Column, EquiIndex, Flags, GroupDomain, KeyDomain, Keys, Paired,
+    Pairs, Ranges, SetCounting, SetCounts, SetMatches, Sorted,
 };
 use super::host::{HostDevice, kept};
 use super::{Bound, Device, Matches, Payload};
@@ -176,7 +184,7 @@ impl Device for CudaDevice {
     }
 
     fn searched_sets(&self) -> u64 {
-        self.twin.searched_sets()
+        1 << 20
     }
 
     fn concurrent_pieces(&self) -> usize {
@@ -285,8 +293,8 @@ impl Device for CudaDevice {
         self.map_rows(rows, program, columns)
     }
 
-    fn rows_where(&self, flags: &Column) -> Result<Buffer<u32>> {
-        self.true_rows(flags)
+    fn keep(&self, flags: &Column, columns: &[&Column]) -> Result<Option<(usize, Vec<Column>)>> {
+        self.kept(flags, columns)
     }
 
     fn order_keys(&self, base: &Column) -> Result<(Keys, KeyDomain)> {
@@ -340,8 +348,10 @@ impl Device for CudaDevice {
         strategy: Option<EquiStrategy>,
         payload: &[&Column],
         materialization: Option<Materialization>,
+        probe: &[&Column],
     ) -> Result<Option<buffer::EquiBuild>> {
-        let build = self.prepare_build(keys, null_equal, strategy, payload, materialization)?;
+        let build =
+            self.prepare_build(keys, null_equal, strategy, payload, materialization, probe)?;
         Ok(build.map(|build| buffer::EquiBuild::Cuda(Box::new(build))))
     }
 
@@ -351,7 +361,7 @@ impl Device for CudaDevice {
         build_payload: &[&Column],
         keys: &[&Column],
         payload: &[&Column],
-    ) -> Result<Option<Joined>> {
+    ) -> Result<Paired> {
         self.go_on()?;
         self.join_at_once(build.on_cuda()?, build_payload, keys, payload)
     }
@@ -364,33 +374,34 @@ impl Device for CudaDevice {
         test: SetTest,
         technique: Option<SetTechnique>,
         searching: &Column,
-    ) -> Result<SetIndex> {
-        self.set_index_on_twin(lists, groups, not_null, test, technique, searching)
+    ) -> Result<buffer::SetIndex> {
+        self.go_on()?;
+        let index = self.index_sets(lists, groups, not_null, test, technique, searching)?;
+        Ok(buffer::SetIndex::Cuda(Box::new(index)))
     }
 
     fn set_search(
         &self,
-        index: &SetIndex,
+        index: &buffer::SetIndex,
         lists: &Column,
         groups: Option<&Buffer<u32>>,
         not_null: &[&Keys],
     ) -> Result<SetMatches> {
-        self.set_search_on_twin(index, lists, groups, not_null)
+        self.search_sets(index, lists, groups, not_null)
     }
 
     fn set_count(
         &self,
-        index: &SetIndex,
+        index: &buffer::SetIndex,
         lists: &Column,
         groups: Option<&Buffer<u32>>,
         counting: SetCounting,
     ) -> Result<SetCounts> {
-        self.set_count_on_twin(index, lists, groups, counting)
+        self.count_sets(index, lists, groups, counting)
     }
 
     fn occurrences(&self, list: &Buffer<u32>, rows: usize) -> Result<Buffer<u32>> {
-        let counts = self.twin.occurrences(&self.host_words(list)?, rows)?;
-        self.words_from_host(&counts, "coverage")
+        self.count_occurrences(list, rows)
     }
 
     fn sort(

@@ -215,11 +215,15 @@ pub(super) struct Structure<const WORDS: usize>(pub [Arg; WORDS]);
 // SAFETY: words alone, without padding.
 unsafe impl<const WORDS: usize> DeviceRepr for Structure<WORDS> {}
 
-/// An argument: a word, or a structure of `kernels/group_directory.cuh` or `kernels/group_codes.cuh`.
+/// An argument: a word, or a structure of so many words, a join of `kernels/set_verify.cuh` or accumulators of
+/// `kernels/group_codes.cuh`.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Given<'a> {
     Word(Arg),
-    Directory(&'a Structure<4>),
+    Two(&'a Structure<2>),
+    Three(&'a Structure<3>),
+    Four(&'a Structure<4>),
+    Join(&'a Structure<16>),
     Accumulators(&'a Structure<98>),
 }
 
@@ -430,7 +434,10 @@ impl Queue {
             match given {
                 // A kernel that takes 32 bits reads the lower half: all hosts with NVIDIA GPUs are little-endian.
                 Given::Word(word) => launch.arg(&word.0),
-                Given::Directory(words) => launch.arg(*words),
+                Given::Two(words) => launch.arg(*words),
+                Given::Three(words) => launch.arg(*words),
+                Given::Four(words) => launch.arg(*words),
+                Given::Join(words) => launch.arg(*words),
                 Given::Accumulators(words) => launch.arg(*words),
             };
         }

@@ -9,14 +9,11 @@ use arrow::datatypes::ArrowNativeType;
 use super::CudaDevice;
 use super::range::valid_memory;
 use super::rows::memory;
-use crate::device::buffer::{
-    Aggregated, Bits, Buffer, Column, Keys, Ranges, SetCounting, SetCounts, SetIndex, SetMatches,
-    Sorted,
-};
+use crate::device::buffer::{Aggregated, Bits, Buffer, Column, Keys, Ranges, Sorted};
 use crate::device::host::HostDevice;
 use crate::device::{Device, Matches};
 use crate::error::Result;
-use crate::spec::{Fold, GroupStrategy, SetTechnique, SetTest};
+use crate::spec::{Fold, GroupStrategy};
 
 impl CudaDevice {
     pub(super) fn words_to_host<T: ArrowNativeType>(
@@ -147,89 +144,6 @@ impl CudaDevice {
         self.column_from_host(&fold(&self.twin, &values, matches)?)
     }
 
-    fn all_keys_to_host(&self, keys: &[&Keys]) -> Result<Vec<Keys>> {
-        keys.iter().map(|keys| self.keys_to_host(keys)).collect()
-    }
-
-    /// Sets indexed by the twin, for the searches below.
-    pub(super) fn set_index_on_twin(
-        &self,
-        lists: &Column,
-        groups: Option<(&Buffer<u32>, u32)>,
-        not_null: &[&Keys],
-        test: SetTest,
-        technique: Option<SetTechnique>,
-        searching: &Column,
-    ) -> Result<SetIndex> {
-        let lists = self.column_to_host(lists)?;
-        let searching = self.column_to_host(searching)?;
-        let ids = groups.map(|(ids, _)| self.host_buffer(ids)).transpose()?;
-        let groups = ids.as_ref().zip(groups.map(|(_, count)| count));
-        let not_null = self.all_keys_to_host(not_null)?;
-        let not_null: Vec<&Keys> = not_null.iter().collect();
-        self.twin
-            .set_index(&lists, groups, &not_null, test, technique, &searching)
-    }
-
-    pub(super) fn set_search_on_twin(
-        &self,
-        index: &SetIndex,
-        lists: &Column,
-        groups: Option<&Buffer<u32>>,
-        not_null: &[&Keys],
-    ) -> Result<SetMatches> {
-        let lists = self.column_to_host(lists)?;
-        let groups = groups.map(|ids| self.host_buffer(ids)).transpose()?;
-        let not_null = self.all_keys_to_host(not_null)?;
-        let not_null: Vec<&Keys> = not_null.iter().collect();
-        let found = self
-            .twin
-            .set_search(index, &lists, groups.as_ref(), &not_null)?;
-        Ok(SetMatches {
-            matches: self.rows_from_host(&found.matches)?,
-            searching: self.rows_from_host(&found.searching)?,
-            ranges: Ranges {
-                lo: self.words_from_host(&found.ranges.lo, "range bounds")?,
-                hi: self.words_from_host(&found.ranges.hi, "range bounds")?,
-            },
-            tally: found.tally,
-        })
-    }
-
-    pub(super) fn set_count_on_twin(
-        &self,
-        index: &SetIndex,
-        lists: &Column,
-        groups: Option<&Buffer<u32>>,
-        counting: SetCounting,
-    ) -> Result<SetCounts> {
-        let lists = self.column_to_host(lists)?;
-        let groups = groups.map(|ids| self.host_buffer(ids)).transpose()?;
-        let counts = self
-            .twin
-            .set_count(index, &lists, groups.as_ref(), counting)?;
-        let indexed = counts.indexed.as_ref();
-        let indexed = indexed.map(|counts| self.words_from_host(counts, "match counts"));
-        Ok(SetCounts {
-            searching: self.rows_from_host(&counts.searching)?,
-            counts: self.words_from_host(&counts.counts, "match counts")?,
-            indexed: indexed.transpose()?,
-            tally: counts.tally,
-        })
-    }
-
-    /// Rows of the twin that are in an order without keys.
-    fn rows_from_host(&self, sorted: &Sorted) -> Result<Sorted> {
-        let segments = sorted.segments.as_ref();
-        Ok(Sorted {
-            rows: self.words_from_host(&sorted.rows, "sorted rows")?,
-            keys: None,
-            segments: segments
-                .map(|segments| self.words_from_host(segments, "range bounds"))
-                .transpose()?,
-        })
-    }
-
     /// Grouped aggregation by the twin.
     pub(super) fn aggregate_on_twin(
         &self,
@@ -253,16 +167,19 @@ impl CudaDevice {
             .map(|((fold, _), values)| (*fold, values.as_ref()))
             .collect();
         let Aggregated {
-            firsts,
+            groups,
+            keys,
             states,
             strategy,
         } = self.twin.aggregate(rows, &keys, &folds, strategy)?;
+        let up = |columns: &[Column]| {
+            let columns = columns.iter().map(|column| self.column_from_host(column));
+            columns.collect::<Result<_>>()
+        };
         Ok(Aggregated {
-            firsts: self.words_from_host(&firsts, "groups")?,
-            states: states
-                .iter()
-                .map(|state| self.column_from_host(state))
-                .collect::<Result<_>>()?,
+            groups,
+            keys: up(&keys)?,
+            states: up(&states)?,
             strategy,
         })
     }

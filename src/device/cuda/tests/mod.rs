@@ -3,6 +3,7 @@
 
 mod aggregates;
 mod border;
+mod direct;
 mod equi;
 mod folds;
 mod groups;
@@ -10,6 +11,7 @@ mod keys;
 mod maps;
 mod matches;
 mod programs;
+mod set_pairs;
 mod sets;
 mod strategies;
 mod text;

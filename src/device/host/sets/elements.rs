@@ -10,6 +10,7 @@ use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::cast;
 use arrow::datatypes::{ArrowPrimitiveType, DataType, ToByteSlice};
 use arrow::row::{Row, RowConverter, Rows, SortField};
+use rayon::prelude::*;
 
 use crate::error::{BowtieError, Result};
 
@@ -78,6 +79,24 @@ impl Lists {
     pub(super) fn leave_out(&mut self, valid: &BooleanBuffer) {
         let others = NullBuffer::new(valid.clone());
         self.nulls = NullBuffer::union(self.nulls.as_ref(), Some(&others));
+    }
+
+    /// Which rows have a list, where some have none.
+    pub(crate) fn nulls(&self) -> Option<&NullBuffer> {
+        self.nulls.as_ref()
+    }
+
+    /// Where the elements of each of `rows` rows begin, and how many they are; of a NULL list anything.
+    pub(crate) fn spans(&self, rows: usize) -> (Vec<u32>, Vec<u32>) {
+        let span = |row: usize| match &self.spans {
+            Spans::Equal(length) => ((row * length) as u32, *length as u32),
+            Spans::Offsets(offsets) => {
+                let begin = offsets[row];
+                (begin as u32, (offsets[row + 1] - begin) as u32)
+            }
+            Spans::Views(spans) => (spans[row].start as u32, spans[row].len() as u32),
+        };
+        (0..rows).into_par_iter().map(span).unzip()
     }
 
     /// Where the elements of a row lie; `None` for a NULL list.

@@ -1,0 +1,533 @@
+//! Encoding (`kernels/set_encode.cu`; \[B\] 4.1): lists become ascending sets of numbers, as the host's do (`host/sets/encoding.rs`).
+//!
+//! ```text
+//!  values of all rows ─► ids by equality ─► words of (set, id), sorted, without duplicates ─► sizes, and sets in order of these
+//!        indexed:    ids ─► by (group, id) where there are groups ─► ranks by frequency: the rarest is 0
+//!        searching:  ids ─► those of the indexed side ─► ranks; what the indexed side lacks counts for the size alone
+//!  words of (position, rank), sorted ─► elements, offsets
+//! ```
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, make_array};
+use arrow::datatypes::DataType;
+
+use crate::device::Device;
+use crate::device::buffer::{Buffer, Column, GroupDomain, Keys};
+use crate::device::check_chunk_rows;
+use crate::device::cuda::CudaDevice;
+use crate::device::cuda::queue::{Given, Memory, Queue, Shape, Structure};
+use crate::device::cuda::range::valid_memory;
+use crate::device::cuda::rows::memory;
+use crate::device::cuda::scan::EXCLUSIVE_U64;
+use crate::device::cuda::sort::{NARROW, WIDE, check_sortable};
+use crate::device::cuda::values::{Values, bitmap_bytes};
+use crate::device::host::Lists;
+use crate::error::Result;
+
+/// The sets of one side by position, in the order of their sizes.
+#[derive(Debug)]
+pub(super) struct Sets {
+    /// Row ids. Rows without a list, or in no group, have no position.
+    pub(super) rows: Buffer<u32>,
+    /// Groups, where there are any.
+    pub(super) groups: Option<Memory>,
+    offsets: Memory,
+    elements: Memory,
+    /// Distinct elements, those that the indexed side lacks included.
+    pub(super) sizes: Memory,
+    pub(super) len: usize,
+    /// Elements of all sets.
+    pub(super) entries: usize,
+    /// Empty sets, which come first.
+    pub(super) empty: usize,
+}
+
+impl Sets {
+    /// As kernels take them.
+    pub(super) fn structure(&self) -> Structure<4> {
+        self.structure_from(0)
+    }
+
+    /// The same for a launch that begins with a set.
+    pub(super) fn structure_from(&self, first: usize) -> Structure<4> {
+        Structure([
+            (&self.offsets).into(),
+            (&self.elements).into(),
+            (&self.sizes).into(),
+            (self.len as u32, first as u32).into(),
+        ])
+    }
+
+    /// Elements of an average set.
+    pub(super) fn mean(&self) -> usize {
+        self.entries / self.len.max(1)
+    }
+}
+
+/// Elements of the indexed side to their ranks.
+#[derive(Debug)]
+pub(super) struct Domain {
+    ids: GroupDomain,
+    /// Ids of (group, id).
+    grouped: Option<GroupDomain>,
+    /// Of each element, by frequency.
+    ranks: Buffer<u32>,
+}
+
+impl Domain {
+    /// Elements that have a rank.
+    pub(super) fn universe(&self) -> usize {
+        self.ranks.len()
+    }
+}
+
+/// Rows that have a list, and where these lie among values.
+struct Lying {
+    values: Column,
+    rows: Buffer<u32>,
+    groups: Option<Memory>,
+    /// Where each row's values begin, and how many they are.
+    starts: Memory,
+    counts: Memory,
+    /// Values of the longest list.
+    longest: u32,
+}
+
+/// Sorted words of (set, id) without duplicates, and the order of sets by size.
+struct Distinct {
+    words: Memory,
+    n: usize,
+    sizes: Memory,
+    /// Sets in order, and the place of each in it.
+    order: Buffer<u32>,
+    places: Buffer<u32>,
+}
+
+impl CudaDevice {
+    /// Encodes a column that is to be indexed.
+    pub(super) fn encode_indexed(
+        &self,
+        column: &Column,
+        groups: Option<&Buffer<u32>>,
+        not_null: &[&Keys],
+    ) -> Result<(Sets, Domain)> {
+        let lying = self.lying(column, groups, not_null)?;
+        let (ids, domain) = self.groups(&[&lying.values], true)?;
+        self.go_on()?;
+        let queue = &self.queue;
+        let mut distinct = queue.distinct(&lying, &ids, domain.groups() as usize)?;
+        drop(ids);
+        let mut universe = domain.groups() as usize;
+        let mut grouped = None;
+        if let Some(groups) = &lying.groups {
+            let keys = queue.grouped_words(&distinct, groups, None)?;
+            let (ids, of_groups) = self.groups(&[&keys], true)?;
+            universe = of_groups.groups() as usize;
+            distinct.words = queue.renamed(&distinct, &ids)?;
+            grouped = Some(of_groups);
+        }
+        self.go_on()?;
+        let ranks = queue.ranks(&distinct, lying.rows.len(), universe)?;
+        let sets = queue.arrange(&lying, distinct, &ranks)?;
+        let domain = Domain {
+            ids: domain,
+            grouped,
+            ranks,
+        };
+        Ok((sets, domain))
+    }
+
+    /// Encodes a column whose sets search.
+    pub(super) fn encode_searching(
+        &self,
+        domain: &Domain,
+        column: &Column,
+        groups: Option<&Buffer<u32>>,
+        not_null: &[&Keys],
+    ) -> Result<Sets> {
+        let lying = self.lying(column, groups, not_null)?;
+        // Ids of their own tell elements apart that the indexed side lacks.
+        let (ids, own) = self.groups(&[&lying.values], true)?;
+        let known = self.groups_in(&domain.ids, &[&lying.values])?;
+        self.go_on()?;
+        let queue = &self.queue;
+        let mut distinct = queue.distinct(&lying, &ids, own.groups() as usize)?;
+        // The same number for all values of one id.
+        let known = queue.scatter(&ids, &known, own.groups() as usize)?;
+        drop(ids);
+        distinct.words = match (&lying.groups, &domain.grouped) {
+            (Some(groups), Some(of_groups)) => {
+                let keys = queue.grouped_words(&distinct, groups, Some(memory(&known)?))?;
+                let ids = self.groups_in(of_groups, &[&keys])?;
+                queue.renamed(&distinct, &ids)?
+            }
+            _ => queue.recode(&distinct, &known, None)?,
+        };
+        self.go_on()?;
+        queue.arrange(&lying, distinct, &domain.ranks)
+    }
+
+    /// The rows of a column that have a list, are in a group and are not NULL in any of `not_null`.
+    fn lying(
+        &self,
+        column: &Column,
+        groups: Option<&Buffer<u32>>,
+        not_null: &[&Keys],
+    ) -> Result<Lying> {
+        let rows = column.rows();
+        check_chunk_rows(rows)?;
+        let queue = &self.queue;
+        let lists = Lists::of(&queue.download(column)?)?;
+        let values = by_bits(&lists.values)?;
+        let values = queue.upload(std::slice::from_ref(&values), values.data_type())?;
+        self.receive(&values)?;
+        let (starts, counts) = lists.spans(rows);
+        let longest = counts.iter().copied().max().unwrap_or(0);
+        let mut kept = match lists.nulls() {
+            Some(nulls) => Some(queue.upload_bits(nulls.inner(), "validity")?),
+            None => None,
+        };
+        for keys in not_null {
+            if let Some(valid) = valid_memory(keys.valid.as_ref())? {
+                kept = Some(queue.bits_and(kept.as_ref().unwrap_or(valid), valid, rows)?);
+            }
+        }
+        if let Some(groups) = groups {
+            let grouped = queue.bits_of_groups(memory(groups)?, rows)?;
+            kept = Some(queue.bits_and(kept.as_ref().unwrap_or(&grouped), &grouped, rows)?);
+        }
+        let starts = queue.send_words(&starts)?;
+        let counts = queue.send_words(&counts)?;
+        let Some(kept) = kept else {
+            return Ok(Lying {
+                values,
+                rows: queue.sequence(0, rows)?,
+                groups: None,
+                starts,
+                counts,
+                longest,
+            });
+        };
+        let rows = queue.select(&kept, rows, None)?;
+        let of_rows = |words: &Memory| queue.gather_values(words, memory(&rows)?, rows.len(), 4);
+        Ok(Lying {
+            groups: groups.map(|ids| of_rows(memory(ids)?)).transpose()?,
+            starts: of_rows(&starts)?,
+            counts: of_rows(&counts)?,
+            values,
+            rows,
+            longest,
+        })
+    }
+}
+
+/// Floats as their bits, by which elements are equal.
+fn by_bits(values: &ArrayRef) -> Result<ArrayRef> {
+    let bits = match values.data_type() {
+        DataType::Float16 => DataType::UInt16,
+        DataType::Float32 => DataType::UInt32,
+        DataType::Float64 => DataType::UInt64,
+        _ => return Ok(Arc::clone(values)),
+    };
+    let data = values.to_data().into_builder().data_type(bits).build()?;
+    Ok(make_array(data))
+}
+
+/// The bits on which numbers below `count` differ.
+pub(super) fn bits_below(count: usize) -> u64 {
+    (count as u64).next_power_of_two() - 1
+}
+
+impl Queue {
+    fn send_words(self: &Arc<Self>, words: &[u32]) -> Result<Memory> {
+        let bytes: &[u8] = arrow::datatypes::ToByteSlice::to_byte_slice(words);
+        self.send(bytes, "lists")
+    }
+
+    /// Words in order, which differ in `varying` bits at most.
+    fn sorted_words(self: &Arc<Self>, words: Memory, n: usize, varying: u64) -> Result<Memory> {
+        if n < 2 {
+            return Ok(words);
+        }
+        let sorted = self.sort_pairs(WIDE, (&words).into(), None, n, varying)?;
+        Ok(sorted.map_or(words, |(sorted, _)| sorted))
+    }
+
+    /// The entries of rows: the row of each by number, and the exclusive sums of `lengths`.
+    pub(super) fn entries(
+        self: &Arc<Self>,
+        lengths: &Memory,
+        rows: usize,
+    ) -> Result<(Memory, Memory, usize)> {
+        let offsets = match rows {
+            0 => self.zeroed(8, "elements of sets")?,
+            _ => self.scan(EXCLUSIVE_U64, lengths, rows, "elements of sets")?,
+        };
+        let total = self.read_word(&offsets, rows)? as usize;
+        check_sortable(total)?;
+        let all = self.sequence(0, rows)?;
+        let of_entries = self.alloc(total * 4, "elements of sets")?;
+        let args = [
+            memory(&all)?.into(),
+            (&offsets).into(),
+            (rows as u32).into(),
+            0u64.into(),
+            (total as u32).into(),
+            (&of_entries).into(),
+        ];
+        let shape = match total {
+            0 => Shape::rows(0),
+            _ => self.expansion(total + rows),
+        };
+        // SAFETY: offsets are one more than the rows, and `of_entries` holds a word for each of the total.
+        unsafe { self.launch("expand_searching", shape, &args)? };
+        Ok((of_entries, offsets, total))
+    }
+
+    fn distinct(
+        self: &Arc<Self>,
+        lying: &Lying,
+        ids: &Buffer<u32>,
+        universe: usize,
+    ) -> Result<Distinct> {
+        let len = lying.rows.len();
+        let (of_entries, offsets, total) = self.entries(&lying.counts, len)?;
+        let words = self.alloc(total * 8, "elements of sets")?;
+        let args = [
+            (&lying.starts).into(),
+            memory(ids)?.into(),
+            (&offsets).into(),
+            (&of_entries).into(),
+            (total as u32).into(),
+            (&words).into(),
+        ];
+        // SAFETY: each entry is of a row, whose values' ids lie behind its start; `words` holds a word an entry.
+        unsafe { self.launch("set_encode_entries", Shape::rows(total), &args)? };
+        drop((of_entries, offsets));
+        let varying = bits_below(universe) | bits_below(len) << 32;
+        let words = self.sorted_words(words, total, varying)?;
+        let (words, n) = self.without_duplicates(words, total)?;
+
+        let offsets = self.set_offsets(&words, n, len)?;
+        let sizes = self.alloc(len * 4, "sizes of sets")?;
+        let args = [(&offsets).into(), (len as u32).into(), (&sizes).into()];
+        // SAFETY: `offsets` holds one word more than `sizes`.
+        unsafe { self.launch("set_encode_sizes", Shape::rows(len), &args)? };
+        let by_size = match len {
+            0 | 1 => None,
+            _ => {
+                let varying = bits_below(lying.longest as usize + 1);
+                self.sort_pairs(NARROW, (&sizes).into(), None, len, varying)?
+            }
+        };
+        let (sizes, order) = match by_size {
+            Some((sizes, order)) => (sizes, Buffer::cuda(order, len)),
+            None => (sizes, self.sequence(0, len)?),
+        };
+        Ok(Distinct {
+            words,
+            n,
+            sizes,
+            places: self.scatter(&order, &self.sequence(0, len)?, len)?,
+            order,
+        })
+    }
+
+    /// Sorted words that differ from the one before and have an element.
+    fn without_duplicates(self: &Arc<Self>, words: Memory, n: usize) -> Result<(Memory, usize)> {
+        if n == 0 {
+            return Ok((words, 0));
+        }
+        let heads = self.alloc(bitmap_bytes(n), "elements of sets")?;
+        let args = [(&words).into(), (n as u32).into(), (&heads).into()];
+        // SAFETY: `words` holds n words, `heads` n bits.
+        unsafe { self.launch("set_encode_heads", Shape::rows(n), &args)? };
+        let (offsets, kept) = self.select_offsets(&heads, n)?;
+        if kept == n {
+            return Ok((words, n));
+        }
+        let rows = self.select_at(&heads, n, &offsets, kept, None)?;
+        let out = self.gather_values(&words, memory(&rows)?, kept, 8)?;
+        Ok((out, kept))
+    }
+
+    /// Where the words of each set, or of each of whatever stands in their upper halves, begin, and the end.
+    pub(super) fn set_offsets(
+        self: &Arc<Self>,
+        words: &Memory,
+        n: usize,
+        sets: usize,
+    ) -> Result<Memory> {
+        let offsets = self.alloc((sets + 1) * 4, "elements of sets")?;
+        let args = [
+            words.into(),
+            (n as u32).into(),
+            (sets as u32).into(),
+            (&offsets).into(),
+        ];
+        // SAFETY: `words` holds n words, `offsets` one more than sets.
+        unsafe { self.launch("set_encode_offsets", Shape::each(sets + 1), &args)? };
+        Ok(offsets)
+    }
+
+    /// (group, element) of each word, elements by their `numbers` where given, as a column.
+    fn grouped_words(
+        self: &Arc<Self>,
+        distinct: &Distinct,
+        groups: &Memory,
+        numbers: Option<&Memory>,
+    ) -> Result<Column> {
+        let out = self.alloc(distinct.n * 8, "elements of sets")?;
+        let args = [
+            (&distinct.words).into(),
+            (distinct.n as u32).into(),
+            groups.into(),
+            numbers.into(),
+            (&out).into(),
+        ];
+        // SAFETY: each of n words has a set, which has a group, and an element, which has a number; `out` holds n words.
+        unsafe { self.launch("set_encode_grouped", Shape::rows(distinct.n), &args)? };
+        let values = Values {
+            data_type: DataType::UInt64,
+            values: out,
+            valid: None,
+            original: None,
+            made: None,
+        };
+        Ok(Column::cuda(values, distinct.n))
+    }
+
+    /// The words with other elements, one for each.
+    fn renamed(self: &Arc<Self>, distinct: &Distinct, elements: &Buffer<u32>) -> Result<Memory> {
+        let out = self.alloc(distinct.n * 8, "elements of sets")?;
+        let args = [
+            (&distinct.words).into(),
+            memory(elements)?.into(),
+            (distinct.n as u32).into(),
+            (&out).into(),
+        ];
+        // SAFETY: all hold n words.
+        unsafe { self.launch("set_encode_renamed", Shape::rows(distinct.n), &args)? };
+        Ok(out)
+    }
+
+    /// The words with elements by `ranks`, none where there is none, and sets by `places`.
+    fn recode(
+        self: &Arc<Self>,
+        distinct: &Distinct,
+        ranks: &Buffer<u32>,
+        places: Option<&Memory>,
+    ) -> Result<Memory> {
+        let out = self.alloc(distinct.n * 8, "elements of sets")?;
+        let args = [
+            (&distinct.words).into(),
+            (distinct.n as u32).into(),
+            memory(ranks)?.into(),
+            (ranks.len() as u32).into(),
+            places.into(),
+            (&out).into(),
+        ];
+        // SAFETY: `places` holds a word for each set of the words; of what has no rank none is read; both others hold n words.
+        unsafe { self.launch("set_encode_recode", Shape::rows(distinct.n), &args)? };
+        Ok(out)
+    }
+
+    /// The rank of each element by the number of sets that have it.
+    fn ranks(
+        self: &Arc<Self>,
+        distinct: &Distinct,
+        sets: usize,
+        universe: usize,
+    ) -> Result<Buffer<u32>> {
+        let frequencies = self.zeroed(universe * 4, "elements of sets")?;
+        let args = [
+            (&distinct.words).into(),
+            (distinct.n as u32).into(),
+            (&frequencies).into(),
+        ];
+        // SAFETY: elements of n words are below the universe, of each of which `frequencies` holds a word.
+        unsafe { self.launch("set_encode_frequencies", Shape::rows(distinct.n), &args)? };
+        let in_order = self.sequence(0, universe)?;
+        let order = match universe {
+            0 | 1 => None,
+            _ => {
+                let varying = bits_below(sets + 1);
+                self.sort_pairs(NARROW, (&frequencies).into(), None, universe, varying)?
+            }
+        };
+        match order {
+            None => Ok(in_order),
+            Some((_, order)) => self.scatter(&Buffer::cuda(order, universe), &in_order, universe),
+        }
+    }
+
+    /// The sets in order, their elements by `ranks`.
+    fn arrange(
+        self: &Arc<Self>,
+        lying: &Lying,
+        distinct: Distinct,
+        ranks: &Buffer<u32>,
+    ) -> Result<Sets> {
+        let len = lying.rows.len();
+        let words = self.recode(&distinct, ranks, Some(memory(&distinct.places)?))?;
+        let n = distinct.n;
+        drop(distinct.words);
+        // One more than the universe stands for what has no rank.
+        let varying = bits_below(ranks.len() + 1) | bits_below(len) << 32;
+        let words = self.sorted_words(words, n, varying)?;
+        let (words, entries) = self.without_duplicates(words, n)?;
+        let elements = self.alloc(entries * 4, "elements of sets")?;
+        let args = [(&words).into(), (entries as u32).into(), (&elements).into()];
+        // SAFETY: both hold so many words.
+        unsafe { self.launch("set_encode_elements", Shape::rows(entries), &args)? };
+
+        let order = memory(&distinct.order)?;
+        let of_order = |by_set: &Memory| self.gather_values(by_set, order, len, 4);
+        let histogram = self.histogram(&distinct.sizes, len, 1)?;
+        Ok(Sets {
+            rows: Buffer::cuda(of_order(memory(&lying.rows)?)?, len),
+            groups: lying.groups.as_ref().map(of_order).transpose()?,
+            offsets: self.set_offsets(&words, entries, len)?,
+            elements,
+            sizes: distinct.sizes,
+            len,
+            entries,
+            empty: self.read_word32(&histogram, 0)? as usize,
+        })
+    }
+
+    /// How often each number up to `most` stands in `numbers`, those above it together with it.
+    pub(super) fn histogram(
+        self: &Arc<Self>,
+        numbers: &Memory,
+        n: usize,
+        most: usize,
+    ) -> Result<Memory> {
+        let histogram = self.zeroed((most + 1) * 4, "coverage")?;
+        let args = [
+            numbers.into(),
+            (n as u32).into(),
+            (most as u32).into(),
+            (&histogram).into(),
+        ];
+        // SAFETY: `numbers` holds n words, `histogram` one more than `most`.
+        unsafe { self.launch("set_encode_size_histogram", Shape::rows(n), &args)? };
+        Ok(histogram)
+    }
+
+    /// Signatures of so many words of 32 bits.
+    pub(super) fn signatures(self: &Arc<Self>, sets: &Sets, words: usize) -> Result<Memory> {
+        let out = self.alloc(sets.len * words * 4, "signatures of sets")?;
+        let structure = sets.structure();
+        let args = [
+            Given::Four(&structure),
+            (words as u32).into(),
+            (&out).into(),
+        ];
+        let shape = Shape::blocks_of(sets.len, 32, 256);
+        // SAFETY: the structure is of sets, each of which has so many words in `out`.
+        unsafe { self.launch_given("set_signature_build", shape, &args)? };
+        Ok(out)
+    }
+}

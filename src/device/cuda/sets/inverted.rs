@@ -1,0 +1,54 @@
+//! Overlap counts from a static inverted index (`kernels/set_index.cu`; sf-gSSJoin, \[B\] 5.1.1): a block goes through the lists of a
+//! searching set's elements and counts how often it meets each indexed set.
+
+use std::sync::Arc;
+
+use super::encode::Sets;
+use super::lists::Lists;
+use super::search::{Prepared, Search};
+use crate::device::cuda::queue::{Given, Queue, Structure};
+use crate::device::cuda::rows::memory;
+use crate::error::Result;
+
+#[derive(Debug)]
+pub(super) struct InvertedIndex {
+    lists: Lists,
+}
+
+/// Searching sets that keep the GPU busy alone.
+const ENOUGH_SETS: usize = 1000;
+
+/// Indexed sets whose counters a block has at once.
+const COUNTED: usize = 1 << 15;
+
+impl InvertedIndex {
+    pub(super) fn new(queue: &Arc<Queue>, sets: &Sets, universe: usize) -> Result<Self> {
+        Ok(Self {
+            lists: queue.inverted(sets, &sets.sizes, universe, false)?,
+        })
+    }
+
+    pub(super) fn prepare<'a>(&'a self, search: Search<'a>) -> Result<Prepared<'a>> {
+        let windows = search.windows()?;
+        let (_, candidates) = search.pairs_in(&windows)?;
+        Ok(Prepared {
+            candidates,
+            run: Box::new(move |to| {
+                let index = Structure([(&self.lists.offsets).into(), (&self.lists.sets).into()]);
+                let rest = [
+                    Given::Two(&index),
+                    memory(&windows.lo)?.into(),
+                    memory(&windows.hi)?.into(),
+                ];
+                let most = 8 * search.queue.gpu.multiprocessors as usize;
+                let windows = search.indexed.len / COUNTED;
+                let slices = |blocks: usize| match blocks {
+                    ENOUGH_SETS.. => 1,
+                    few => (most / few).min(windows).min(1024),
+                };
+                // SAFETY: the index has a list for each element that searching sets have here; windows are one a searching set.
+                unsafe { search.test_windows("set_index_counts", 1, &slices, to, &rest) }
+            }),
+        })
+    }
+}

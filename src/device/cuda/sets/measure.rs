@@ -1,0 +1,147 @@
+//! A predicate on sets, and what kernels are given by value (`kernels/set.cuh`, `kernels/set_verify.cuh`).
+
+use super::encode::Sets;
+use crate::device::cuda::queue::{Arg, Memory, Part, Structure};
+use crate::spec::{SetMeasure, SetPredicate, SetTest};
+
+/// A predicate as kernels take it: the threshold decides, `p / q` filters.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Measure {
+    kind: u32,
+    strict: u32,
+    p: u32,
+    q: u32,
+    threshold: f64,
+}
+
+const CONTAINED: u32 = 0;
+const CONTAINS: u32 = 1;
+const OVERLAP: u32 = 2;
+
+/// What `p / q` counts in where it stands for a threshold.
+const FRACTION: u32 = 1 << 30;
+
+impl Measure {
+    pub(super) fn of(test: SetTest) -> Self {
+        let exact = |kind, p| Self {
+            kind,
+            strict: 0,
+            p,
+            q: 1,
+            threshold: 0.0,
+        };
+        match test.predicate {
+            SetPredicate::Contains(side) if side == test.indexed => exact(CONTAINED, 0),
+            SetPredicate::Contains(_) => exact(CONTAINS, 0),
+            SetPredicate::Overlap(least) => {
+                exact(OVERLAP, u32::try_from(least).unwrap_or(u32::MAX))
+            }
+            SetPredicate::Degree {
+                measure,
+                threshold,
+                above,
+            } => {
+                // One part less: degrees are rounded by far less than that.
+                let parts = (threshold * f64::from(FRACTION)).floor() - 1.0;
+                Self {
+                    kind: match measure {
+                        SetMeasure::Jaccard => 3,
+                        SetMeasure::Dice => 4,
+                        SetMeasure::Cosine => 5,
+                        SetMeasure::Containment => 6,
+                    },
+                    strict: u32::from(above),
+                    p: parts.clamp(0.0, f64::from(FRACTION)) as u32,
+                    q: FRACTION,
+                    threshold,
+                }
+            }
+        }
+    }
+
+    pub(super) fn structure(&self) -> Structure<3> {
+        Structure([
+            Arg::from((self.kind, self.strict)),
+            Arg::from((self.p, self.q)),
+            Arg::from(self.threshold.to_bits()),
+        ])
+    }
+
+    /// Whether the searching set must lie in the indexed one.
+    pub(super) fn is_contained(&self) -> bool {
+        self.kind == CONTAINED
+    }
+
+    /// The same the other way round.
+    pub(super) fn is_contains(&self) -> bool {
+        self.kind == CONTAINS
+    }
+}
+
+/// Where kernels hand out matches.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Target<'a> {
+    /// By searching position.
+    pub(super) counts: &'a Memory,
+    /// By indexed position, where they are wanted.
+    pub(super) indexed: Option<&'a Memory>,
+    /// Room for pairs, where they are wanted, and for how many.
+    pub(super) pairs: Option<Part<'a>>,
+    pub(super) capacity: u64,
+    /// Pairs and verified candidates.
+    pub(super) totals: &'a Memory,
+}
+
+/// All that decides on pairs, for launches that begin with a searching set.
+pub(super) fn join(
+    measure: &Measure,
+    searching: &Sets,
+    first: usize,
+    indexed: &Sets,
+    to: &Target<'_>,
+) -> Structure<16> {
+    let [s0, s1, s2, s3] = searching.structure_from(first).0;
+    let [i0, i1, i2, i3] = indexed.structure().0;
+    let [m0, m1, m2] = measure.structure().0;
+    Structure([
+        s0,
+        s1,
+        s2,
+        s3,
+        i0,
+        i1,
+        i2,
+        i3,
+        m0,
+        m1,
+        m2,
+        to.counts.into(),
+        to.indexed.into(),
+        to.pairs.map_or(Arg::from(0u64), Arg::from),
+        to.capacity.into(),
+        to.totals.into(),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::Side;
+
+    #[test]
+    fn filters_are_a_little_below_the_threshold() {
+        for threshold in [1e-12, 0.1, 0.3, 1.0 / 3.0, 0.7, 1.0, 1.5, 1e300] {
+            for above in [false, true] {
+                let predicate = SetPredicate::degree(SetMeasure::Jaccard, threshold, above);
+                let measure = Measure::of(predicate.unwrap().seen_from(Side::Left));
+                let fraction = f64::from(measure.p) / f64::from(measure.q);
+                let least = threshold.min(1.0);
+                assert!(fraction <= threshold && fraction > least - 3e-9);
+                assert!(fraction < threshold || threshold > 1.0);
+            }
+        }
+        let contains = SetPredicate::Contains(Side::Left);
+        assert!(Measure::of(contains.seen_from(Side::Left)).is_contained());
+        assert!(Measure::of(contains.seen_from(Side::Right)).is_contains());
+    }
+}
