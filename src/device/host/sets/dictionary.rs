@@ -1,0 +1,102 @@
+//! Elements of any type to numbers by equality.
+
+use arrow::row::RowConverter;
+use hashbrown::HashMap;
+use rayon::prelude::*;
+
+use super::elements::{Element, Elements};
+
+/// Words whose values span no more than so many times their count, and some more, are numbers themselves.
+const DENSE: u64 = 4;
+const FEW_NUMBERS: u64 = 1 << 10;
+
+/// Numbers of the elements that one side has.
+#[derive(Debug)]
+pub(super) enum Dictionary {
+    /// A word's distance from the least one; NULL follows the greatest.
+    Dense { least: u64, null: u32 },
+    Words {
+        numbers: HashMap<u64, u32>,
+        null: Option<u32>,
+    },
+    Rows {
+        converter: RowConverter,
+        numbers: HashMap<Vec<u8>, u32>,
+    },
+}
+
+impl Dictionary {
+    /// Numbers for `values` values, and that of each.
+    pub(super) fn of(
+        elements: &Elements,
+        values: usize,
+        converter: Option<RowConverter>,
+    ) -> (Self, Vec<u32>) {
+        match (elements, converter) {
+            (Elements::Rows(rows), Some(converter)) => {
+                let mut numbers: HashMap<Vec<u8>, u32> = HashMap::new();
+                let mut of_values = Vec::with_capacity(values);
+                for row in rows.iter() {
+                    let fresh = numbers.len() as u32;
+                    let row: &[u8] = row.as_ref();
+                    of_values.push(*numbers.entry_ref(row).or_insert(fresh));
+                }
+                (Self::Rows { converter, numbers }, of_values)
+            }
+            (elements, _) => {
+                let words = || (0..values).filter_map(|at| word(elements.get(at)));
+                let least = words().min().unwrap_or(0);
+                let span = words().max().map_or(0, |most| most - least);
+                if span < DENSE * values as u64 + FEW_NUMBERS {
+                    let null = span as u32 + 1;
+                    let dense = Self::Dense { least, null };
+                    let number = |at: usize| match word(elements.get(at)) {
+                        Some(word) => (word - least) as u32,
+                        None => null,
+                    };
+                    return (dense, (0..values).into_par_iter().map(number).collect());
+                }
+                let mut numbers = HashMap::new();
+                let mut null = None;
+                let mut of_values = Vec::with_capacity(values);
+                for at in 0..values {
+                    let fresh = numbers.len() as u32 + u32::from(null.is_some());
+                    of_values.push(match word(elements.get(at)) {
+                        Some(word) => *numbers.entry(word).or_insert(fresh),
+                        None => *null.get_or_insert(fresh),
+                    });
+                }
+                (Self::Words { numbers, null }, of_values)
+            }
+        }
+    }
+
+    pub(super) fn converter(&self) -> Option<&RowConverter> {
+        match self {
+            Self::Rows { converter, .. } => Some(converter),
+            Self::Dense { .. } | Self::Words { .. } => None,
+        }
+    }
+
+    pub(super) fn find(&self, element: Element<'_>) -> Option<u32> {
+        match (self, element) {
+            (Self::Dense { least, null }, Element::Word(Some(word))) => {
+                let distance = word.checked_sub(*least)?;
+                (distance < u64::from(*null)).then_some(distance as u32)
+            }
+            (Self::Dense { null, .. }, Element::Word(None)) => Some(*null),
+            (Self::Words { numbers, .. }, Element::Word(Some(word))) => numbers.get(&word).copied(),
+            (Self::Words { null, .. }, Element::Word(None)) => *null,
+            (Self::Rows { numbers, .. }, Element::Row(row)) => numbers.get(row.as_ref()).copied(),
+            // Elements of another type: both sides have one.
+            (_, _) => None,
+        }
+    }
+}
+
+fn word(element: Element<'_>) -> Option<u64> {
+    match element {
+        Element::Word(word) => word,
+        Element::Row(_) => None,
+    }
+}
