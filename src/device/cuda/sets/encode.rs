@@ -84,7 +84,6 @@ impl Domain {
 
 /// Rows that have a list, and where these lie among values.
 struct Lying {
-    values: Column,
     rows: Buffer<u32>,
     groups: Option<Memory>,
     /// Where each row's values begin, and how many they are.
@@ -112,8 +111,9 @@ impl CudaDevice {
         groups: Option<&Buffer<u32>>,
         not_null: &[&Keys],
     ) -> Result<(Sets, Domain)> {
-        let lying = self.lying(column, groups, not_null)?;
-        let (ids, domain) = self.groups(&[&lying.values], true)?;
+        let (values, lying) = self.lying(column, groups, not_null)?;
+        let (ids, domain) = self.groups(&[&values], true)?;
+        drop(values);
         self.go_on()?;
         let queue = &self.queue;
         let mut distinct = queue.distinct(&lying, &ids, domain.groups() as usize)?;
@@ -146,10 +146,11 @@ impl CudaDevice {
         groups: Option<&Buffer<u32>>,
         not_null: &[&Keys],
     ) -> Result<Sets> {
-        let lying = self.lying(column, groups, not_null)?;
+        let (values, lying) = self.lying(column, groups, not_null)?;
         // Ids of their own tell elements apart that the indexed side lacks.
-        let (ids, own) = self.groups(&[&lying.values], true)?;
-        let known = self.groups_in(&domain.ids, &[&lying.values])?;
+        let (ids, own) = self.groups(&[&values], true)?;
+        let known = self.groups_in(&domain.ids, &[&values])?;
+        drop(values);
         self.go_on()?;
         let queue = &self.queue;
         let mut distinct = queue.distinct(&lying, &ids, own.groups() as usize)?;
@@ -168,13 +169,13 @@ impl CudaDevice {
         queue.arrange(&lying, distinct, &domain.ranks)
     }
 
-    /// The rows of a column that have a list, are in a group and are not NULL in any of `not_null`.
+    /// The values of a column's lists, and the rows that have a list, are in a group and are not NULL in any of `not_null`.
     fn lying(
         &self,
         column: &Column,
         groups: Option<&Buffer<u32>>,
         not_null: &[&Keys],
-    ) -> Result<Lying> {
+    ) -> Result<(Column, Lying)> {
         let rows = column.rows();
         check_chunk_rows(rows)?;
         let queue = &self.queue;
@@ -200,25 +201,25 @@ impl CudaDevice {
         let starts = queue.send_words(&starts)?;
         let counts = queue.send_words(&counts)?;
         let Some(kept) = kept else {
-            return Ok(Lying {
-                values,
+            let lying = Lying {
                 rows: queue.sequence(0, rows)?,
                 groups: None,
                 starts,
                 counts,
                 longest,
-            });
+            };
+            return Ok((values, lying));
         };
         let rows = queue.select(&kept, rows, None)?;
         let of_rows = |words: &Memory| queue.gather_values(words, memory(&rows)?, rows.len(), 4);
-        Ok(Lying {
+        let lying = Lying {
             groups: groups.map(|ids| of_rows(memory(ids)?)).transpose()?,
             starts: of_rows(&starts)?,
             counts: of_rows(&counts)?,
-            values,
             rows,
             longest,
-        })
+        };
+        Ok((values, lying))
     }
 }
 
