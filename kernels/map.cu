@@ -171,7 +171,7 @@ __device__ __forceinline__ u32 answers(Code code) {
     return u32(compares(code, true, false)) | u32(compares(code, false, true)) << 1 | u32(compares(code, false, false)) << 2;
 }
 
-// What most instructions are, written out for each row.
+// What most instructions that hand on NULLs are, written out for each row; false if it is another one.
 template <typename Word>
 __device__ __forceinline__ bool run_common(MapRegisters<Word>& at, const MapInstruction& in) {
     const Code code = Code(in.code);
@@ -219,9 +219,6 @@ __device__ __forceinline__ bool run_common(MapRegisters<Word>& at, const MapInst
 
 template <typename Word>
 __device__ __forceinline__ void run(MapRegisters<Word>& at, const MapInstruction& in) {
-    if (run_common(at, in)) {
-        return;
-    }
     switch (Code(in.code)) {
         case Code::CONSTANT:
             each_result(at, in, [&](u32, u8& state) {
@@ -234,9 +231,10 @@ __device__ __forceinline__ void run(MapRegisters<Word>& at, const MapInstruction
         case Code::SELECT: select(at, in); return;
         case Code::DISTINCT: case Code::NOT_DISTINCT: distinct(at, in); return;
         case Code::IS_NULL: case Code::IS_NOT_NULL: is_null(at, in); return;
-        default:
-            apply<false>(at, in, reads_two(in.code),
-                         [&](Word a, Word b, bool& undecided) { return combine(in, a, b, undecided); });
+        default: break;
+    }
+    if (!run_common(at, in)) {
+        apply<false>(at, in, reads_two(in.code), [&](Word a, Word b, bool& undecided) { return combine(in, a, b, undecided); });
     }
 }
 

@@ -243,5 +243,12 @@ async fn no_files_are_allowed() {
         "{error}"
     );
     assert!(error.to_string().contains("Bowtie"), "{error}");
-    assert_eq!(pool.reserved(), 0);
+    // A chunk that was read ahead may be given back by another thread.
+    for _ in 0..500 {
+        if pool.reserved() == 0 {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    panic!("{} bytes are still reserved", pool.reserved());
 }
