@@ -4,6 +4,7 @@
 mod algebra;
 mod equi;
 mod group;
+mod sets;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,6 +15,7 @@ use rayon::prelude::*;
 pub use algebra::{AlgebraRows, Operator};
 pub use equi::{EquiCase, EquiSides};
 pub use group::{GroupCase, GroupRows};
+pub use sets::{SetCase, SetQuery, SetSides};
 
 use crate::device::Device;
 use crate::error::Result;
