@@ -38,6 +38,7 @@ extern "C" __global__ void __launch_bounds__(GROUP_THREADS, 1)
     const Layout layout{hot, plain, blockIdx.x % teams, teams};
     clear_places(accumulators, layout.places());
     __syncthreads();
+    bool beyond = false;
     each_claim(claims + layout.team, nullptr, n, [&](u32 row, u32 end) {
         Rows rows;
         rows.first = row;
@@ -49,6 +50,7 @@ extern "C" __global__ void __launch_bounds__(GROUP_THREADS, 1)
 #pragma unroll
         for (u32 k = 0; k < ROWS; k++) {
             id[k] = rows.row(k) < end ? id[k] - first_id : NO_GROUP;
+            beyond |= id[k] >= groups && rows.row(k) < end;
             const u32 place = layout.place_of(id[k]);
             rows.place[k] = id[k] < groups ? place : NOWHERE;
         }
@@ -70,7 +72,9 @@ extern "C" __global__ void __launch_bounds__(GROUP_THREADS, 1)
         }
         accumulate(accumulators, layout.places(), rows, [=](u32 p) { return layout.id_of(p); });
     });
-    __syncthreads();
+    if (__syncthreads_or(beyond) != 0 && threadIdx.x == 0) {
+        claims[WARP] = 1;
+    }
 
     const u32 first = layout.team * (hot + plain);
     for (u32 h = threadIdx.x / WARP; h < hot && first + h < groups; h += blockDim.x / WARP) {

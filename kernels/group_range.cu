@@ -47,6 +47,14 @@ __device__ __forceinline__ void ids_of(const T* values, const u32* valid, u32 n,
         [=](u32 i, u32 id) { ids[i] = id; });
 }
 
+// `key(i)` of the groups i, or of the groups kept[i]: the digit of a column, as values. NULLs are the digit `values`.
+template <typename T>
+__device__ __forceinline__ void keys_of(const u32* kept, u32 n, u64 sign, u64 least, u32 values, u32 stride, u32 digits, T* out) {
+    each_row(
+        n, [=](u32 i) { return (kept == nullptr ? i : kept[i]) / stride % digits; },
+        [=](u32 i, u32 digit) { out[i] = digit < values ? (T)((least + digit) ^ sign) : (T)0; });
+}
+
 // group_range_extent*: extent[0] and extent[1] become the least and the greatest of the values that are valid (null: all), as
 // order keys: with `sign`, the sign bit of signed types and 0 of others, flipped. They are all ones and 0 before. Bound: the
 // values read once. Blocks of 256, a grid of any size (8 blocks a multiprocessor).
@@ -54,6 +62,10 @@ __device__ __forceinline__ void ids_of(const T* values, const u32* valid, u32 n,
 // group_range_ids*: ids[i] = (key - least) * stride, the digit null_digit for NULLs; beside what ids[i] holds when `add` is not
 // 0. Every key is at least `least`, and all ids are below 2^32. Bound: a value read and 4 bytes written a row, 4 more read to
 // add. Blocks of 256, a block takes 1024 rows.
+//
+// group_range_keys*: the way back. out[i] becomes the value whose digit, of so many `digits`, the id of group i has, or kept[i] if
+// `kept` is not null; 0 for the digit `values` of NULLs. Bound: 4 bytes read of those kept, a value written a group. Launch as
+// group_range_ids*.
 #define RANGE(bits, T)                                                                                               \
     extern "C" __global__ void __launch_bounds__(BLOCK)                                                              \
         group_range_extent##bits(const T* __restrict__ values, const u32* __restrict__ valid, u32 n, u64 sign,       \
@@ -64,6 +76,11 @@ __device__ __forceinline__ void ids_of(const T* values, const u32* valid, u32 n,
         group_range_ids##bits(const T* __restrict__ values, const u32* __restrict__ valid, u32 n, u64 sign,          \
                               u64 least, u32 null_digit, u32 stride, u32 add, u32* ids) {                            \
         ids_of(values, valid, n, sign, least, null_digit, stride, add, ids);                                         \
+    }                                                                                                                \
+    extern "C" __global__ void __launch_bounds__(BLOCK)                                                              \
+        group_range_keys##bits(const u32* __restrict__ kept, u32 n, u64 sign, u64 least, u32 values, u32 stride,     \
+                               u32 digits, T* __restrict__ out) {                                                    \
+        keys_of(kept, n, sign, least, values, stride, digits, out);                                                  \
     }
 
 RANGE(8, u8)
@@ -82,4 +99,31 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
             return digit * stride + (add != 0 ? ids[i] : 0);
         },
         [=](u32 i, u32 id) { ids[i] = id; });
+}
+
+// The bits whose digit is `digit`, as groups or kept groups have it: of values that are true, or of NULLs, inverted or not.
+extern "C" __global__ void __launch_bounds__(BLOCK)
+    group_range_bits(const u32* __restrict__ kept, u32 n, u32 digit, u32 stride, u32 digits, u32 invert, u32* __restrict__ out) {
+    each_word(
+        n,
+        [=](u32 i) {
+            const u32 id = kept == nullptr ? i : kept[i];
+            return (id / stride % digits == digit) != (invert != 0);
+        },
+        [=](u32 w, u32 word) { out[w] = word; });
+}
+
+// Sets the bit of every id that a row has: ids[i] - first_id, below the number of bits. Bound: 4 bytes read a row and a look at its
+// bit, which lies in a cache; an atomic for the first rows of a group whose bit was clear. Blocks of 256, a grid of any size.
+extern "C" __global__ void __launch_bounds__(BLOCK)
+    group_range_present(const u32* __restrict__ ids, u32 first_id, u32 n, u32* bits) {
+    each_row_in_turn(
+        n, [=](u32 i) { return ids[i] - first_id; },
+        [=](u32, u32 id) {
+            // A look may be out of date, but bits are only ever set.
+            const u32 bit = 1u << (id % WARP);
+            if ((__ldca(bits + id / WARP) & bit) == 0) {
+                atomicOr(bits + id / WARP, bit);
+            }
+        });
 }

@@ -47,18 +47,17 @@ struct Profile {
 
 constexpr u32 MAX_HEAVY = 64;
 
-// Adds up a profile; the first MAX_HEAVY heavy groups come to `heavy_ids`, in no order. `groups` is the directory's state. Bound:
+// Adds up a profile of the groups that were seen at all; the first MAX_HEAVY heavy ones come to `heavy_ids`, in no order. There
+// are `groups[0]` counts. Bound:
 // 8 bytes read a group. Blocks of 256, a grid of any size; `profile` is zeroed first.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     group_sample_profile(const u64* __restrict__ counts, const u32* __restrict__ groups, u32 heavy,
                          Profile* __restrict__ profile, u32* __restrict__ heavy_ids) {
     const u32 n = *groups;
-    if (blockIdx.x == 0 && threadIdx.x == 0) {
-        profile->groups = n;
-    }
     Profile mine = {};
     for (u32 g = blockIdx.x * BLOCK + threadIdx.x; g < n; g += gridDim.x * BLOCK) {
         const u32 count = (u32)counts[g];
+        mine.groups += count != 0;
         mine.once += count == 1;
         mine.twice += count == 2;
         mine.greatest = max(mine.greatest, count);
@@ -71,12 +70,14 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
         }
     }
     for (u32 lanes = WARP / 2; lanes > 0; lanes /= 2) {
+        mine.groups += __shfl_xor_sync(ALL_LANES, mine.groups, lanes);
         mine.once += __shfl_xor_sync(ALL_LANES, mine.once, lanes);
         mine.twice += __shfl_xor_sync(ALL_LANES, mine.twice, lanes);
         mine.greatest = max(mine.greatest, __shfl_xor_sync(ALL_LANES, mine.greatest, lanes));
         mine.heavy_samples += __shfl_xor_sync(ALL_LANES, mine.heavy_samples, lanes);
     }
     if (threadIdx.x % WARP == 0 && mine.greatest != 0) {
+        atomicAdd(&profile->groups, mine.groups);
         atomicAdd(&profile->once, mine.once);
         atomicAdd(&profile->twice, mine.twice);
         atomicMax(&profile->greatest, mine.greatest);

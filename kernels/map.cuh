@@ -32,32 +32,40 @@ __device__ __forceinline__ u128 wide(const u64 (&halves)[2]) {
     return u128(halves[1]) << 64 | halves[0];
 }
 
-// The word of row `i`.
-__device__ __forceinline__ u128 load_word(const MapColumn& column, u32 i) {
+// `f(word_at)`, of which `word_at(i)` reads the word of row `i`.
+template <typename F>
+__device__ __forceinline__ void each_word_of(const MapColumn& column, F f) {
+    const u64 at = column.values;
     switch (column.kind) {
-        case u64(Kind::I8): return u64(i64(reinterpret_cast<const i8*>(column.values)[i]));
-        case u64(Kind::I16): return u64(i64(reinterpret_cast<const i16*>(column.values)[i]));
-        case u64(Kind::I32): return u64(i64(reinterpret_cast<const i32*>(column.values)[i]));
-        case u64(Kind::U8): return reinterpret_cast<const u8*>(column.values)[i];
-        case u64(Kind::U16): return reinterpret_cast<const u16*>(column.values)[i];
-        case u64(Kind::U32): case u64(Kind::F32): return reinterpret_cast<const u32*>(column.values)[i];
-        case u64(Kind::BOOL): return u64(bit_at(reinterpret_cast<const u32*>(column.values), i));
-        case DECIMAL: {
-            const ulonglong2 halves = reinterpret_cast<const ulonglong2*>(column.values)[i];
+        case u64(Kind::I8): return f([=](u32 i) { return u64(i64(reinterpret_cast<const i8*>(at)[i])); });
+        case u64(Kind::I16): return f([=](u32 i) { return u64(i64(reinterpret_cast<const i16*>(at)[i])); });
+        case u64(Kind::I32): return f([=](u32 i) { return u64(i64(reinterpret_cast<const i32*>(at)[i])); });
+        case u64(Kind::U8): return f([=](u32 i) { return u64(reinterpret_cast<const u8*>(at)[i]); });
+        case u64(Kind::U16): return f([=](u32 i) { return u64(reinterpret_cast<const u16*>(at)[i]); });
+        case u64(Kind::U32): case u64(Kind::F32): return f([=](u32 i) { return u64(reinterpret_cast<const u32*>(at)[i]); });
+        case u64(Kind::BOOL): return f([=](u32 i) { return u64(bit_at(reinterpret_cast<const u32*>(at), i)); });
+        case DECIMAL: return f([=](u32 i) {
+            const ulonglong2 halves = reinterpret_cast<const ulonglong2*>(at)[i];
             return u128(halves.y) << 64 | halves.x;
-        }
-        default: return reinterpret_cast<const u64*>(column.values)[i];
+        });
+        default: return f([=](u32 i) { return reinterpret_cast<const u64*>(at)[i]; });
     }
 }
 
-// Writes the word of row `i`, of any kind but BOOL.
-__device__ __forceinline__ void store_word(const MapColumn& column, u32 i, u128 word) {
+// `f(put)`, of which `put(i, word)` writes the word of row `i`; not for bits.
+template <typename F>
+__device__ __forceinline__ void store_words(const MapColumn& column, F f) {
+    const u64 at = column.values;
     switch (column.kind) {
-        case u64(Kind::I8): case u64(Kind::U8): reinterpret_cast<u8*>(column.values)[i] = u8(word); break;
-        case u64(Kind::I16): case u64(Kind::U16): reinterpret_cast<unsigned short*>(column.values)[i] = (unsigned short)word; break;
-        case u64(Kind::I32): case u64(Kind::U32): case u64(Kind::F32): reinterpret_cast<u32*>(column.values)[i] = u32(word); break;
-        case DECIMAL: reinterpret_cast<ulonglong2*>(column.values)[i] = make_ulonglong2(u64(word), u64(word >> 64)); break;
-        default: reinterpret_cast<u64*>(column.values)[i] = u64(word); break;
+        case u64(Kind::BOOL): return;
+        case u64(Kind::I8): case u64(Kind::U8): return f([=](u32 i, auto word) { reinterpret_cast<u8*>(at)[i] = u8(word); });
+        case u64(Kind::I16): case u64(Kind::U16): return f([=](u32 i, auto word) { reinterpret_cast<u16*>(at)[i] = u16(word); });
+        case u64(Kind::I32): case u64(Kind::U32): case u64(Kind::F32):
+            return f([=](u32 i, auto word) { reinterpret_cast<u32*>(at)[i] = u32(word); });
+        case DECIMAL: return f([=](u32 i, auto word) {
+            reinterpret_cast<ulonglong2*>(at)[i] = make_ulonglong2(u64(word), u64(u128(word) >> 64));
+        });
+        default: return f([=](u32 i, auto word) { reinterpret_cast<u64*>(at)[i] = u64(word); });
     }
 }
 

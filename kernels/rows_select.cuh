@@ -34,8 +34,8 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
 
 // `out[…] = source(i)` for the set bits of this block's words. Their places are packed in shared memory first, so that
 // the output is written in whole lines whatever the bits are.
-template <typename Source>
-__device__ __forceinline__ void select_write(const u32* bits, u32 words, const u32* block_offsets, u32* out,
+template <typename T, typename Source>
+__device__ __forceinline__ void select_write(const u32* bits, u32 words, const u32* block_offsets, T* out,
                                              Source source) {
     using Scan = cub::BlockScan<u32, BLOCK>;
     __shared__ typename Scan::TempStorage scratch;
@@ -59,7 +59,7 @@ __device__ __forceinline__ void select_write(const u32* bits, u32 words, const u
     }
     __syncthreads();
 
-    u32* block_out = out + block_offsets[blockIdx.x];
+    T* block_out = out + block_offsets[blockIdx.x];
     for (u32 i = threadIdx.x; i < total; i += BLOCK) {
         block_out[i] = source(first * 32 + packed[i]);
     }
@@ -73,9 +73,16 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     select_write(bits, words, block_offsets, out, [](u32 i) { return i; });
 }
 
-// `values[i]` of the set bits `i`. As above; 4 bytes more read a set bit.
-extern "C" __global__ void __launch_bounds__(BLOCK)
-    rows_select_write_values32(const u32* __restrict__ bits, u32 words, const u32* __restrict__ block_offsets,
-                               const u32* __restrict__ values, u32* __restrict__ out) {
-    select_write(bits, words, block_offsets, out, [=](u32 i) { return values[i]; });
-}
+// `values[i]` of the set bits `i`. As above; a value read and written a set bit instead, but values lie in lines, of which those
+// without a set bit alone are left out.
+#define SELECT_VALUES(bits_of_value, T)                                                                              \
+    extern "C" __global__ void __launch_bounds__(BLOCK)                                                              \
+        rows_select_write_values##bits_of_value(const u32* __restrict__ bits, u32 words,                             \
+                                                const u32* __restrict__ block_offsets, const T* __restrict__ values, \
+                                                T* __restrict__ out) {                                               \
+        select_write(bits, words, block_offsets, out, [=](u32 i) { return values[i]; });                             \
+    }
+
+SELECT_VALUES(32, u32)
+SELECT_VALUES(64, u64)
+SELECT_VALUES(128, ulonglong2)

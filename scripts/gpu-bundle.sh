@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Packs everything that a GPU machine without Rust needs into one archive: tests, bench, and a script that runs them.
-#   scripts/gpu-bundle.sh [archive]         default: target/gpu-bundle.tar.xz
+# Packs everything that a GPU machine without Rust needs into one archive: tests, benches, and a script that runs them.
+#   scripts/gpu-bundle.sh [archive [bench…]]         default: target/gpu-bundle.tar.xz theta
 # There:  tar xf gpu-bundle.tar.xz && gpu-bundle/run.sh [results directory]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 archive=$(realpath -m "${1:-target/gpu-bundle.tar.xz}")
+shift || true
+benches=("${@:-theta}")
 staging=$(mktemp -d)
 trap 'rm -rf "$staging"' EXIT
 bundle=$staging/gpu-bundle
@@ -25,8 +27,10 @@ executables test --no-run --lib --test it | while read -r kind path; do
     case "$kind" in lib) name=unit-tests ;; *) name=integration-tests ;; esac
     strip -o "$bundle/$name" "$path"
 done
-executables build --release --bench theta | while read -r _ path; do
-    strip -o "$bundle/bench-theta" "$path"
+for bench in "${benches[@]}"; do
+    executables build --release --bench "$bench" | while read -r _ path; do
+        strip -o "$bundle/bench-$bench" "$path"
+    done
 done
 
 # Upstream's sqllogictest files, which the integration tests read.
@@ -40,7 +44,7 @@ cp -r "$slt/test_files" "$bundle/slt/"
 
 cat > "$bundle/run.sh" <<'RUN'
 #!/usr/bin/env bash
-# Runs the twin tests, the integration tests on the GPU, and the bench; fails when one fails or skips for want of a GPU.
+# Runs the twin tests, the integration tests on the GPU, and the benches; fails when one fails or skips for want of a GPU.
 set -uo pipefail
 cd "$(dirname "$0")"
 results=$(realpath -m "${1:-results}")
@@ -50,12 +54,18 @@ failed=0
 ./unit-tests 2>&1 | tee "$results/unit-tests.log" || failed=1
 ./integration-tests 2>&1 | tee "$results/integration-tests.log" || failed=1
 grep -l "^skipped:" "$results"/*.log && failed=1
-./bench-theta --device cuda --limit 3 --repeat 5 --out "$results" 2>&1 | tee "$results/bench.log" || failed=1
+for bench in ./bench-*; do
+    # Sizes for a GPU are those of theta anyway.
+    large=--large
+    [ "$bench" = ./bench-theta ] && large=
+    "$bench" --device cuda $large --limit 3 --repeat 5 --out "$results" 2>&1 | tee "$results/${bench#./}.log" || failed=1
+done
 exit $failed
 RUN
 chmod +x "$bundle/run.sh"
 
-tar -C "$staging" -cf - gpu-bundle | xz -6 -T0 > "$archive"
+# A window that reaches over all executables: they share most of their code.
+tar -C "$staging" -cf - gpu-bundle | xz -T1 --lzma2=preset=6,dict=512MiB > "$archive"
 size=$(stat -c %s "$archive")
 printf '%s: %d MiB\n' "$archive" $((size >> 20))
 test "$size" -le $((60 << 20)) || { echo "the archive is larger than 60 MiB" >&2; exit 1; }

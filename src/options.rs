@@ -13,7 +13,7 @@ use crate::spec::{self, EquiStrategy, Materialization, SetTechnique, Strategy};
 extensions_options! {
     /// Options of datafusion-bowtie.
     pub struct BowtieOptions {
-        /// Which nodes bowtie takes. off: none; auto: joins for which DataFusion has no good algorithm, and aggregates above them; force: every node that it can serve.
+        /// Which nodes bowtie takes. off: none; auto: joins for which DataFusion has no good algorithm, and aggregates above them, and on a GPU equi-joins and aggregations that are estimated to pay for their transfers; force: every node that it can serve.
         pub offload: Offload, default = Offload::Auto
         /// Where bowtie's nodes run. auto: the best device found; host: the host's own cores; cuda or cuda:N: an NVIDIA GPU.
         pub device: DeviceChoice, default = DeviceChoice::Auto

@@ -436,6 +436,16 @@ pub(crate) struct Joined {
     pub(crate) probe: Vec<Column>,
 }
 
+/// What became of pairs that were to be put together at once.
+#[derive(Debug)]
+pub(crate) enum Paired {
+    All(Joined),
+    /// Several build rows have one key: sort-merge takes that as it comes.
+    SharedKeys,
+    /// So many pairs had better leave piece by piece.
+    TooMany,
+}
+
 /// For every searching position the sorted positions `lo .. hi` that its row matches (`lo == hi`: none).
 #[derive(Debug)]
 pub(crate) struct Ranges {
@@ -452,8 +462,9 @@ impl Ranges {
 /// Groups of rows, and what was folded over each.
 #[derive(Debug)]
 pub(crate) struct Aggregated {
-    /// A row of each group; of the one group without keys any, if there are rows.
-    pub(crate) firsts: Buffer<u32>,
+    pub(crate) groups: usize,
+    /// One column for each key, a row a group.
+    pub(crate) keys: Vec<Column>,
     /// One column for each fold, a row a group.
     pub(crate) states: Vec<Column>,
     /// What grouped them; nothing did without keys.

@@ -22,7 +22,7 @@ use arrow::datatypes::DataType;
 
 pub(crate) use budget::{Budget, Lease};
 pub(crate) use buffer::{
-    Aggregated, Buffer, Column, EquiBuild, EquiIndex, Flags, GroupDomain, Joined, KeyDomain, Keys,
+    Aggregated, Buffer, Column, EquiBuild, EquiIndex, Flags, GroupDomain, KeyDomain, Keys, Paired,
     Pairs, Ranges, SetCounting, SetCounts, SetIndex, SetMatches, SetTally, Sorted, ZonedKeys,
 };
 
@@ -187,8 +187,9 @@ pub(crate) trait Device: Debug + Send + Sync {
     /// [`BowtieError::NeedsHost`] where it meets a row that it cannot decide.
     fn map(&self, rows: usize, program: &RowProgram, columns: &[&Column]) -> Result<Vec<Column>>;
 
-    /// The rows for which a Boolean column is true, ascending. NULL is not.
-    fn rows_where(&self, flags: &Column) -> Result<Buffer<u32>>;
+    /// The rows for which a Boolean column is true, in order: how many they are, and of them these columns; `None` if all are.
+    /// NULL is not.
+    fn keep(&self, flags: &Column, columns: &[&Column]) -> Result<Option<(usize, Vec<Column>)>>;
 
     // ---- keys ------------------------------------------------------------------------------------------------------
 
@@ -222,7 +223,8 @@ pub(crate) trait Device: Debug + Send + Sync {
     fn equi_search(&self, index: &EquiIndex, columns: &[&Column]) -> Result<(Sorted, Ranges)>;
 
     /// Prepares one side of an inner join whose pairs are put together at once, for payload columns of that side and as many
-    /// probes as come; `None` where pairs had better be found by [`Device::equi_index`] first.
+    /// probes as come, of the first of which the keys are `probe`; `None` where pairs had better be found by [`Device::equi_index`]
+    /// first.
     fn equi_build(
         &self,
         keys: &[&Column],
@@ -230,17 +232,17 @@ pub(crate) trait Device: Debug + Send + Sync {
         strategy: Option<EquiStrategy>,
         payload: &[&Column],
         materialization: Option<Materialization>,
+        probe: &[&Column],
     ) -> Result<Option<EquiBuild>>;
 
     /// All pairs of the rows of `build` with those of `keys` and `payload`. `build_payload` is what the build was prepared for.
-    /// `None` where it cannot be done so: several build rows may have one key.
     fn equi_join(
         &self,
         build: &EquiBuild,
         build_payload: &[&Column],
         keys: &[&Column],
         payload: &[&Column],
-    ) -> Result<Option<Joined>>;
+    ) -> Result<Paired>;
 
     // ---- set joins (\[B\] chapters 4 to 6) ------------------------------------------------------------------------
 

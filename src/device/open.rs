@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use super::Device;
 use super::budget::Budget;
-use super::cuda::{CudaDevice, KERNEL_BUILD, gpus};
+use super::cuda::{CudaDevice, KERNEL_BUILD, check_not_lost, gpus};
 use super::host::HostDevice;
 use crate::error::Result;
 use crate::options::DeviceChoice;
@@ -42,7 +42,25 @@ impl Devices {
         }
     }
 
+    /// The memory that work may take of the GPU which the choice stands for; `None` where that is the host, or no GPU that there is.
+    /// Opens nothing.
+    pub(crate) fn gpu_memory(&self, choice: DeviceChoice, limit: Option<u64>) -> Option<u64> {
+        let ordinal = match choice {
+            DeviceChoice::Host => return None,
+            DeviceChoice::Auto => 0,
+            DeviceChoice::Cuda(ordinal) => ordinal,
+        };
+        let gpu = gpus()
+            .ok()?
+            .into_iter()
+            .find(|gpu| gpu.ordinal == ordinal)?;
+        Some(limit.unwrap_or(gpu.total_bytes / 10 * 9))
+    }
+
     fn opened(&self, named: DeviceChoice, limit: Option<u64>) -> Result<Arc<dyn Device>> {
+        if let DeviceChoice::Cuda(_) = named {
+            check_not_lost()?;
+        }
         let mut opened = self.opened.lock();
         if let Some(device) = opened.get(&(named, limit)) {
             return Ok(Arc::clone(device));

@@ -14,13 +14,14 @@ use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, apply_expression_roots,
 };
-use futures::{FutureExt, StreamExt};
+use futures::{StreamExt, TryFutureExt, stream};
 
 use super::aggregate_run::AggregateRun;
 use super::ahead::Ahead;
 use super::input::{InputStream, inputs};
 use super::join::{fmt_join, fmt_join_tree, gather};
 use super::metrics::DeviceMetrics;
+use super::spill::Spilling;
 use super::{DeviceChunk, DeviceExec, DeviceStream, blocking, device_only, exactly};
 use crate::device::Device;
 use crate::spec::JoinAggregateSpec;
@@ -115,21 +116,24 @@ struct Driver {
     spec: Arc<JoinAggregateSpec>,
     device: Arc<dyn Device>,
     context: Arc<TaskContext>,
+    spilling: Option<Spilling>,
     metrics: DeviceMetrics,
 }
 
 impl Driver {
-    async fn run(mut self) -> Result<DeviceChunk> {
-        let reservation =
-            |name: &str| MemoryConsumer::new(name).register(self.context.memory_pool());
+    /// All groups, ready to come out.
+    async fn run(mut self) -> Result<Groups> {
         let metrics = self.metrics;
-        let groups = reservation("BowtieJoinAggregate");
-        let output = reservation("BowtieJoinAggregate[output]");
+        let pool = self.context.memory_pool();
+        let groups = MemoryConsumer::new("BowtieJoinAggregate")
+            .with_can_spill(self.spilling.is_some() && !self.spec.group_columns.is_empty())
+            .register(pool);
         let mut run = AggregateRun::new(
             Arc::clone(&self.device),
             Arc::clone(&self.spec),
-            gather(self.left.take()).await?,
+            gather(self.left.take(), self.spilling.as_ref()).await?,
             groups,
+            self.spilling,
             metrics.clone(),
         )?;
         let device = Arc::clone(&self.device);
@@ -145,13 +149,34 @@ impl Driver {
             }
             run = blocking(&metrics, run, AggregateRun::step).await?.0;
         }
-        let (run, batch) = blocking(&metrics, run, AggregateRun::finish).await?;
-        // What it reserved is the batch now.
-        drop(run);
+        Ok(Groups {
+            run,
+            context: self.context,
+            metrics,
+        })
+    }
+}
+
+/// Groups on their way out.
+struct Groups {
+    run: AggregateRun,
+    context: Arc<TaskContext>,
+    metrics: DeviceMetrics,
+}
+
+impl Groups {
+    async fn next(self) -> Result<Option<(DeviceChunk, Self)>> {
+        let (run, batch) = blocking(&self.metrics, self.run, AggregateRun::next).await?;
+        let Some(batch) = batch else {
+            self.metrics.baseline.done();
+            return Ok(None);
+        };
+        let output = MemoryConsumer::new("BowtieJoinAggregate[output]");
+        let output = output.register(self.context.memory_pool());
         output.try_grow(batch.get_array_memory_size())?;
-        metrics.baseline.record_output(batch.num_rows());
-        metrics.baseline.done();
-        Ok(DeviceChunk::Staged(StagedChunk::of(&batch, output)))
+        self.metrics.baseline.record_output(batch.num_rows());
+        let chunk = DeviceChunk::Staged(StagedChunk::of(&batch, output));
+        Ok(Some((chunk, Self { run, ..self })))
     }
 }
 
@@ -170,10 +195,14 @@ impl DeviceExec for BowtieJoinAggregateExec {
             right: inputs(&self.right, &device, Role::Right, &context)?,
             spec: Arc::clone(&self.spec),
             device,
+            spilling: Spilling::of(&context, &self.metrics),
             context,
             metrics: DeviceMetrics::new(&self.metrics),
         };
-        Ok(driver.run().into_stream().boxed())
+        let groups = driver
+            .run()
+            .map_ok(|groups| stream::try_unfold(groups, Groups::next));
+        Ok(groups.try_flatten_stream().boxed())
     }
 }
 

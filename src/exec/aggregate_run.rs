@@ -24,6 +24,7 @@ use super::matrix::{Matrix, NeededColumns, SearchedTile};
 use super::metrics::DeviceMetrics;
 use super::partial_states::{PairValues, SideStates};
 use super::pieces::PieceSize;
+use super::spill::Spilling;
 use crate::device::{Buffer, Device, Flags, Lease, Need};
 use crate::error::{BowtieError, Result};
 use crate::spec::{GroupSide, JoinAggregateSpec, Side};
@@ -68,6 +69,7 @@ impl AggregateRun {
         spec: Arc<JoinAggregateSpec>,
         left: Vec<InputChunk>,
         reservation: MemoryReservation,
+        spilling: Option<Spilling>,
         metrics: DeviceMetrics,
     ) -> Result<Self> {
         let arguments = spec.aggregates.iter().filter_map(|a| a.argument);
@@ -85,6 +87,7 @@ impl AggregateRun {
             spec.group_columns.len(),
             aggregates,
             reservation,
+            spilling,
         )?;
         Ok(Self {
             size: PieceSize::new(device.as_ref()),
@@ -143,9 +146,9 @@ impl AggregateRun {
         };
     }
 
-    /// All groups, once the run is done.
-    pub(super) fn finish(&mut self) -> Result<RecordBatch> {
-        self.table.finish(&self.spec.schema)
+    /// The next groups, once the run is done; `None` when all came out.
+    pub(super) fn next(&mut self) -> Result<Option<RecordBatch>> {
+        self.table.next()
     }
 
     /// Does a bounded amount of work.
@@ -155,7 +158,14 @@ impl AggregateRun {
         self.metrics
             .peak_device_bytes
             .set_max(self.device.budget().peak() as usize);
-        self.table.account(0)
+        if self.table.account(0)? {
+            return Ok(());
+        }
+        self.table.spill()?;
+        if let State::Pairs(pairs) = &mut self.state {
+            pairs.groups.fill(None);
+        }
+        Ok(())
     }
 
     fn try_step(&mut self) -> Result<()> {
@@ -177,6 +187,7 @@ impl AggregateRun {
                 Ok(())
             }
             State::LeftEnd { chunk } => {
+                self.matrix.unload_but(chunk);
                 let staged = self.matrix.left().get(chunk);
                 let (Some(staged), Some(flags)) = (staged, self.left_flags.get(chunk)) else {
                     return Ok(());

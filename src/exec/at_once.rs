@@ -6,7 +6,7 @@ use datafusion::common::JoinType;
 
 use super::metrics::DeviceMetrics;
 use crate::column::DeviceBatch;
-use crate::device::{Column, Device, EquiBuild};
+use crate::device::{Column, Device, EquiBuild, Paired};
 use crate::error::{BowtieError, Result};
 use crate::spec::{EquiStrategy, JoinSpec, Output, Side, Strategy};
 
@@ -88,7 +88,14 @@ impl AtOnce {
         let probe_keys = columns(probe, &keys[1])?;
         let prepare = |strategy| -> Result<Prepared> {
             let (null_equal, how) = (spec.theta.null_equal(), spec.theta.materialization);
-            let made = device.equi_build(&build_keys, null_equal, strategy, &of_build, how);
+            let made = device.equi_build(
+                &build_keys,
+                null_equal,
+                strategy,
+                &of_build,
+                how,
+                &probe_keys,
+            );
             Ok(match or_no_room(made)? {
                 Some(made) => {
                     metrics.indexed_by(made.strategy());
@@ -105,14 +112,10 @@ impl AtOnce {
                 return Ok(None);
             };
             let joined = device.equi_join(made, &of_build, &probe_keys, &of_probe);
-            if let Some(joined) = or_no_room(joined)? {
-                break joined;
-            }
-            // Several build rows have one key: sort-merge takes that as it comes.
-            *prepared = match self.strategy {
-                None if made.strategy() != EquiStrategy::SortMerge => {
-                    prepare(Some(EquiStrategy::SortMerge))?
-                }
+            *prepared = match (or_no_room(joined.map(Some))?, self.strategy) {
+                (Some(Paired::All(joined)), _) => break joined,
+                (Some(Paired::SharedKeys), None) => prepare(Some(EquiStrategy::SortMerge))?,
+                // Piece by piece less memory will do, and any number of pairs.
                 _ => Prepared::Not,
             };
         };
@@ -151,7 +154,7 @@ fn columns<'a>(batch: &'a DeviceBatch, which: &[usize]) -> Result<Vec<&'a Column
         .collect()
 }
 
-/// Nothing, where a lease was refused: piece by piece less memory will do.
+/// Nothing, where a lease was refused.
 fn or_no_room<T>(made: Result<Option<T>>) -> Result<Option<T>> {
     match made {
         Err(BowtieError::OutOfDeviceMemory { .. }) => Ok(None),

@@ -1,7 +1,7 @@
 //! [`DistinctValues`]: the values that differ in each group, as DataFusion's aggregates of DISTINCT values keep them.
 //!
 //! ```text
-//! group by keys and value ─► a row of each tuple ─► its group, by its keys ─► a list for each group
+//! group by keys and value ─► tuples ─► the group of each, by its keys ─► a list for each group
 //! ```
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 
 use super::group_run::of_its_own;
 use crate::column::DeviceBatch;
-use crate::device::{Buffer, Column, Device};
+use crate::device::{Column, Device};
 use crate::error::{BowtieError, Result};
 
 /// Tuples of keys and a value that differ from one another.
@@ -25,31 +25,29 @@ pub(super) struct DistinctValues {
 }
 
 impl DistinctValues {
-    /// Those of column `column` of a batch whose groups by `keys` have the rows `firsts`, one each.
+    /// Those of column `column` of a batch whose groups by `keys` have the keys `of_groups`, and are so many.
     pub(super) fn of(
         device: &dyn Device,
         batch: &DeviceBatch,
         keys: &[&Column],
         column: usize,
-        firsts: &Buffer<u32>,
+        (of_groups, groups): (&[Column], usize),
     ) -> Result<Self> {
         let value = batch.column(column)?;
         let with_value: Vec<&Column> = keys.iter().copied().chain([value.as_ref()]).collect();
-        let tuples = device
-            .aggregate(batch.rows(), &with_value, &[], None)?
-            .firsts;
-        let values = of_its_own(device.download(&device.gather(value, &tuples)?)?);
+        let tuples = device.aggregate(batch.rows(), &with_value, &[], None)?;
+        let (of_tuples, values) = tuples.keys.split_at(keys.len());
+        let [values] = values else {
+            return Err(BowtieError::Internal("tuples without a value".into()));
+        };
+        let values = of_its_own(device.download(values)?);
         if keys.is_empty() {
-            let groups = vec![0; tuples.len()];
+            let groups = vec![0; tuples.groups];
             return Ok(Self { values, groups });
         }
-        let keys_of = |rows: &Buffer<u32>| -> Result<Vec<Column>> {
-            keys.iter().map(|key| device.gather(key, rows)).collect()
-        };
-        let (of_groups, of_tuples) = (keys_of(firsts)?, keys_of(&tuples)?);
         let (ids, domain) = device.group_keys(&of_groups.iter().collect::<Vec<_>>(), true)?;
         let found = device.group_keys_in(&domain, &of_tuples.iter().collect::<Vec<_>>())?;
-        let mut group_of = vec![0; firsts.len()];
+        let mut group_of = vec![0; groups];
         for (group, id) in device.read(&ids)?.iter().enumerate() {
             group_of[*id as usize] = group as u32;
         }

@@ -17,11 +17,11 @@ use super::metrics::DeviceMetrics;
 use super::rows::{evaluate, stepwise};
 use super::{DeviceExec, DeviceStream, device_only, exactly};
 use crate::column::DeviceBatch;
-use crate::device::Device;
+use crate::device::{Column, Device};
 use crate::error::BowtieError;
 use crate::spec::FilterSpec;
 
-/// Flags the rows for which a predicate is true, and gathers them (\[D\]'s SELECT: flag, scan, compact).
+/// Flags the rows for which a predicate is true, and keeps them (\[D\]'s SELECT: flag, scan, compact).
 #[derive(Debug)]
 pub(crate) struct BowtieFilterExec {
     input: Arc<dyn ExecutionPlan>,
@@ -100,18 +100,15 @@ fn filter(
     let flags = flags
         .first()
         .ok_or_else(|| BowtieError::Internal("a filter without a predicate".into()))?;
-    let rows = device.rows_where(flags)?;
-    if rows.len() == batch.rows() {
-        return Ok(batch.select(&spec.columns));
-    }
-    let columns = spec.columns.iter().map(|i| {
-        let gathered = device.gather(batch.column(*i)?, &rows)?;
-        Ok(Some(Arc::new(gathered)))
-    });
-    Ok(DeviceBatch::new(
-        rows.len(),
-        columns.collect::<crate::error::Result<_>>()?,
-    ))
+    let columns = spec.columns.iter().map(|i| Ok(batch.column(*i)?.as_ref()));
+    let columns = columns.collect::<crate::error::Result<Vec<&Column>>>()?;
+    Ok(match device.keep(flags, &columns)? {
+        None => batch.select(&spec.columns),
+        Some((rows, kept)) => {
+            let kept = kept.into_iter().map(|column| Some(Arc::new(column)));
+            DeviceBatch::new(rows, kept.collect())
+        }
+    })
 }
 
 impl ExecutionPlan for BowtieFilterExec {

@@ -12,13 +12,14 @@ use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExp
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
-use futures::{FutureExt, StreamExt};
+use futures::{StreamExt, TryFutureExt, stream};
 
 use super::ahead::Ahead;
 use super::group_run::{Finished, GroupRun};
 use super::input::{InputStream, inputs};
 use super::metrics::{DeviceMetrics, StrategyMetrics};
 use super::resident_groups::are_results;
+use super::spill::Spilling;
 use super::{DeviceChunk, DeviceExec, DeviceStream, blocking, device_only, exactly};
 use crate::device::Device;
 use crate::spec::GroupSpec;
@@ -120,38 +121,64 @@ struct Driver {
     spec: Arc<GroupSpec>,
     device: Arc<dyn Device>,
     context: Arc<TaskContext>,
+    spilling: Option<Spilling>,
     metrics: DeviceMetrics,
     strategies: StrategyMetrics,
 }
 
 impl Driver {
-    async fn run(self) -> Result<DeviceChunk> {
-        let reservation =
-            |name: &str| MemoryConsumer::new(name).register(self.context.memory_pool());
+    /// All groups, ready to come out.
+    async fn run(self) -> Result<Groups> {
         let metrics = self.metrics;
-        let groups = reservation("BowtieAggregate");
-        let output = reservation("BowtieAggregate[output]");
-        let device = Arc::clone(&self.device);
-        let spec = Arc::clone(&self.spec);
-        let mut run = GroupRun::new(device, spec, groups, metrics.clone(), self.strategies)?;
+        let groups = MemoryConsumer::new("BowtieAggregate")
+            .with_can_spill(self.spilling.is_some() && self.spec.key_columns() > 0)
+            .register(self.context.memory_pool());
+        let mut run = GroupRun::new(
+            Arc::clone(&self.device),
+            Arc::clone(&self.spec),
+            groups,
+            self.spilling,
+            metrics.clone(),
+            self.strategies,
+        )?;
         let device = Arc::clone(&self.device);
         let mut chunks = Ahead::new(self.input, device, run.needed(), metrics.clone());
         while let Some(arriving) = chunks.next().await? {
             run = blocking(&metrics, run, |run| run.push(arriving)).await?.0;
         }
-        let (run, finished) = blocking(&metrics, run, GroupRun::finish).await?;
-        // What it reserved is the batch now.
-        drop(run);
-        let chunk = match finished {
-            Finished::OnDevice(batch) => DeviceChunk::Resident(batch),
-            Finished::OnHost(batch) => {
+        Ok(Groups {
+            run,
+            context: self.context,
+            metrics,
+        })
+    }
+}
+
+/// Groups on their way out.
+struct Groups {
+    run: GroupRun,
+    context: Arc<TaskContext>,
+    metrics: DeviceMetrics,
+}
+
+impl Groups {
+    async fn next(self) -> Result<Option<(DeviceChunk, Self)>> {
+        let (run, next) = blocking(&self.metrics, self.run, GroupRun::next).await?;
+        let chunk = match next {
+            None => {
+                self.metrics.baseline.done();
+                return Ok(None);
+            }
+            Some(Finished::OnDevice(batch)) => DeviceChunk::Resident(batch),
+            Some(Finished::OnHost(batch)) => {
+                let output = MemoryConsumer::new("BowtieAggregate[output]");
+                let output = output.register(self.context.memory_pool());
                 output.try_grow(batch.get_array_memory_size())?;
                 DeviceChunk::Staged(StagedChunk::of(&batch, output))
             }
         };
-        metrics.baseline.record_output(chunk.rows());
-        metrics.baseline.done();
-        Ok(chunk)
+        self.metrics.baseline.record_output(chunk.rows());
+        Ok(Some((chunk, Self { run, ..self })))
     }
 }
 
@@ -169,11 +196,15 @@ impl DeviceExec for BowtieAggregateExec {
             input: inputs(&self.input, &device, Role::Grouped, &context)?,
             spec: Arc::clone(&self.spec),
             device,
+            spilling: Spilling::of(&context, &self.metrics),
             context,
             metrics: DeviceMetrics::new(&self.metrics),
             strategies: StrategyMetrics::new(&self.metrics),
         };
-        Ok(driver.run().into_stream().boxed())
+        let groups = driver
+            .run()
+            .map_ok(|groups| stream::try_unfold(groups, Groups::next));
+        Ok(groups.try_flatten_stream().boxed())
     }
 }
 

@@ -21,6 +21,7 @@ use super::metrics::{DeviceMetrics, StrategyMetrics};
 use super::partial_states::mergeable_states;
 use super::partials::{Partials, merged};
 use super::resident_groups::{ResidentGroups, are_results};
+use super::spill::Spilling;
 use super::value_lists::RowGroups;
 use crate::column::DeviceBatch;
 use crate::device::{Column, Device, Need};
@@ -28,7 +29,7 @@ use crate::error::{BowtieError, Result};
 use crate::spec::{Fold, GroupAggregate, GroupSpec, GroupState};
 use crate::stream::has_small_dictionary;
 
-/// All groups.
+/// Groups that come out.
 pub(super) enum Finished {
     OnDevice(DeviceBatch),
     OnHost(RecordBatch),
@@ -46,6 +47,9 @@ pub(super) struct GroupRun {
     /// Whether groups are merged by the table: where there is no room to group them again, of states that no folds merge, of
     /// dictionaries whose keys may not tell the values of several chunks apart, and where there is one group.
     by_table: bool,
+    /// Whether all rows are there, and whether all groups came out on the device.
+    finishing: bool,
+    on_device: bool,
     metrics: DeviceMetrics,
     strategies: StrategyMetrics,
 }
@@ -55,6 +59,7 @@ impl GroupRun {
         device: Arc<dyn Device>,
         spec: Arc<GroupSpec>,
         reservation: MemoryReservation,
+        spilling: Option<Spilling>,
         metrics: DeviceMetrics,
         strategies: StrategyMetrics,
     ) -> Result<Self> {
@@ -63,11 +68,14 @@ impl GroupRun {
             needed[column] = Need::Now;
         }
         let aggregates = spec.aggregates.iter().map(|a| &a.aggregate);
-        let table = GroupTable::new(&spec.schema, spec.key_columns(), aggregates, reservation)?;
+        let keys = spec.key_columns();
+        let table = GroupTable::new(&spec.schema, keys, aggregates, reservation, spilling)?;
         Ok(Self {
             by_table: spec.key_columns() == 0
                 || spec.aggregates.iter().any(|a| !a.merges_on_device())
                 || reads(&spec).any(|column| has_small_dictionary(spec.input.data_type(column))),
+            finishing: false,
+            on_device: false,
             resident: (spec.stays && are_results(&spec))
                 .then(|| ResidentGroups::new(Arc::clone(&device), Arc::clone(&spec))),
             partials: Partials::default(),
@@ -189,7 +197,18 @@ impl GroupRun {
         self.metrics
             .peak_device_bytes
             .set_max(self.device.budget().peak() as usize);
-        self.table.account(self.partials.bytes())
+        self.account()
+    }
+
+    /// Reserves what the groups take, or spills them.
+    fn account(&mut self) -> Result<()> {
+        if self.table.account(self.partials.bytes())? {
+            return Ok(());
+        }
+        for partial in self.partials.take() {
+            self.add_to_table(partial)?;
+        }
+        self.table.spill()
     }
 
     /// Groups that come once.
@@ -247,15 +266,13 @@ impl GroupRun {
         if let Some(strategy) = groups.strategy {
             self.strategies.count(strategy);
         }
-        let rows = groups.firsts.len();
+        let rows = groups.groups;
         let mut key_arrays = vec![];
+        let mut of_groups = groups.keys.iter().peekable();
         for (column, null) in self.spec.keys.iter().zip(&set.nulls) {
-            let array = match null {
-                true => new_null_array(self.spec.input.data_type(*column), rows),
-                false => {
-                    let key = batch.column(*column)?;
-                    of_its_own(device.download(&device.gather(key, &groups.firsts)?)?)
-                }
+            let array = match of_groups.next_if(|_| !null) {
+                Some(key) => of_its_own(device.download(key)?),
+                None => new_null_array(self.spec.input.data_type(*column), rows),
             };
             // As DataFusion's own aggregation: −0.0 and 0.0 are one group.
             key_arrays.push(normalize_float_zero(&array));
@@ -269,7 +286,7 @@ impl GroupRun {
         let of_rows =
             |a: &GroupAggregate| matches!(a.state, GroupState::Values | GroupState::Row(_));
         let row_groups = match self.spec.aggregates.iter().any(of_rows) {
-            true => Some(RowGroups::of(device, &keys, &groups.firsts)?),
+            true => Some(RowGroups::of(device, &keys, &groups.keys)?),
             false => None,
         };
         let states = self
@@ -281,7 +298,7 @@ impl GroupRun {
                     let column = aggregate.argument;
                     column.ok_or_else(|| BowtieError::Internal("a state of nothing".into()))
                 };
-                let firsts = &groups.firsts;
+                let of_groups = (&groups.keys[..], rows);
                 let of_rows = || {
                     let known = row_groups.as_ref();
                     known.ok_or_else(|| BowtieError::Internal("no groups of rows".into()))
@@ -293,7 +310,8 @@ impl GroupRun {
                         .map(|state| Ok(of_its_own(device.download(state)?)))
                         .collect(),
                     GroupState::DistinctValues => {
-                        let values = DistinctValues::of(device, batch, &keys, argument()?, firsts)?;
+                        let values =
+                            DistinctValues::of(device, batch, &keys, argument()?, of_groups)?;
                         Ok(vec![values.lists(&aggregate.aggregate, rows)?])
                     }
                     GroupState::Values => {
@@ -321,24 +339,39 @@ impl GroupRun {
         for partial in groups.partials()? {
             self.partials.push(partial);
         }
-        self.table.account(self.partials.bytes())?;
+        self.account()?;
         Ok(true)
     }
 
-    /// All groups.
-    pub(super) fn finish(&mut self) -> Result<Finished> {
-        if let Some(groups) = &mut self.resident {
-            match groups.finish() {
-                Ok(Some(batch)) => return Ok(Finished::OnDevice(batch)),
-                Err(error) if !error.is_out_of_device_memory() => return Err(error),
-                _ => {}
+    /// The next groups, once all rows are there; `None` when all came out.
+    pub(super) fn next(&mut self) -> Result<Option<Finished>> {
+        if !self.finishing {
+            self.finishing = true;
+            if let Some(batch) = self.finish_on_device()? {
+                self.on_device = true;
+                return Ok(Some(Finished::OnDevice(batch)));
             }
+            self.leave_device()?;
+            self.finish_on_host()?;
         }
-        self.leave_device()?;
-        self.finish_on_host().map(Finished::OnHost)
+        if self.on_device {
+            return Ok(None);
+        }
+        self.device.go_on()?;
+        Ok(self.table.next()?.map(Finished::OnHost))
     }
 
-    fn finish_on_host(&mut self) -> Result<RecordBatch> {
+    fn finish_on_device(&mut self) -> Result<Option<DeviceBatch>> {
+        let Some(groups) = &mut self.resident else {
+            return Ok(None);
+        };
+        match groups.finish() {
+            Err(error) if error.is_out_of_device_memory() => Ok(None),
+            finished => finished,
+        }
+    }
+
+    fn finish_on_host(&mut self) -> Result<()> {
         // A grouping set without keys has a group of no rows too.
         if self.metrics.chunks.value() == 0 && self.spec.key_columns() > 0 {
             let columns = self.spec.input.schema();
@@ -358,8 +391,7 @@ impl GroupRun {
         for partial in self.partials.take() {
             self.add_to_table(partial)?;
         }
-        self.device.go_on()?;
-        self.table.finish(&self.spec.schema)
+        Ok(())
     }
 }
 

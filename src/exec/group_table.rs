@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array};
 use arrow::compute::{cast, take};
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use datafusion::common::utils::normalize_float_zero;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::logical_expr::{Accumulator, EmitTo, GroupsAccumulator};
@@ -15,8 +15,10 @@ use datafusion::physical_plan::aggregates::group_values::{GroupValues, new_group
 use datafusion::physical_plan::aggregates::order::GroupOrdering;
 
 use super::input::InputChunk;
+use super::spill::Spilling;
+use super::spilled_groups::{GroupFile, SpilledGroups};
 use crate::device::{Device, Flags};
-use crate::error::Result;
+use crate::error::{BowtieError, Result};
 use crate::spec::{JoinAggregateSpec, Side};
 
 /// Rows without a partner that are merged at once.
@@ -27,6 +29,22 @@ pub(super) struct GroupTable {
     reservation: MemoryReservation,
     /// Partial states of distinct groups, which come first and may stay the only ones: then they are finished as they are.
     first: Option<Partial>,
+    /// That of the output.
+    schema: SchemaRef,
+    keys: usize,
+    aggregates: Vec<Arc<AggregateFunctionExpr>>,
+    spilling: Option<Spilling>,
+    /// Groups that left the memory.
+    spilled: Option<SpilledGroups>,
+    finishing: Finishing,
+}
+
+/// How far the groups came out.
+enum Finishing {
+    NotYet,
+    /// What is left of those that were spilled.
+    Files(Vec<GroupFile>),
+    Done,
 }
 
 /// Groups that differ from one another, and partial states of each aggregate on them: as the device folds them, or as
@@ -54,6 +72,30 @@ enum Groups {
     },
 }
 
+impl Groups {
+    fn new(
+        schema: &SchemaRef,
+        keys: usize,
+        aggregates: &[Arc<AggregateFunctionExpr>],
+    ) -> Result<Self> {
+        let aggregates = aggregates.iter();
+        Ok(match keys {
+            0 => Self::One(
+                aggregates
+                    .map(|a| Ok(a.create_accumulator()?))
+                    .collect::<Result<_>>()?,
+            ),
+            keys => {
+                let fields = schema.fields()[..keys].to_vec();
+                Self::Many {
+                    values: new_group_values(Arc::new(Schema::new(fields)), &GroupOrdering::None)?,
+                    accumulators: aggregates.map(grouped).collect::<Result<_>>()?,
+                }
+            }
+        })
+    }
+}
+
 impl GroupTable {
     /// `schema` is that of the output: `keys` columns, then one for each aggregate.
     pub(super) fn new<'a>(
@@ -61,25 +103,19 @@ impl GroupTable {
         keys: usize,
         aggregates: impl Iterator<Item = &'a Arc<AggregateFunctionExpr>>,
         reservation: MemoryReservation,
+        spilling: Option<Spilling>,
     ) -> Result<Self> {
-        let groups = match keys {
-            0 => Groups::One(
-                aggregates
-                    .map(|a| Ok(a.create_accumulator()?))
-                    .collect::<Result<_>>()?,
-            ),
-            keys => {
-                let fields = schema.fields()[..keys].to_vec();
-                Groups::Many {
-                    values: new_group_values(Arc::new(Schema::new(fields)), &GroupOrdering::None)?,
-                    accumulators: aggregates.map(grouped).collect::<Result<_>>()?,
-                }
-            }
-        };
+        let aggregates: Vec<_> = aggregates.cloned().collect();
         Ok(Self {
-            groups,
+            groups: Groups::new(schema, keys, &aggregates)?,
             reservation,
             first: None,
+            schema: Arc::clone(schema),
+            keys,
+            aggregates,
+            spilling,
+            spilled: None,
+            finishing: Finishing::NotYet,
         })
     }
 
@@ -177,8 +213,21 @@ impl GroupTable {
         Ok(())
     }
 
-    /// Reserves what the table takes now, and `others` bytes beside it.
-    pub(super) fn account(&self, others: usize) -> Result<()> {
+    /// Reserves what the table takes now, and `others` bytes beside it. False where there is no room, but the table can be spilled.
+    pub(super) fn account(&self, others: usize) -> Result<bool> {
+        let bytes = others + self.bytes();
+        match &self.spilling {
+            Some(spilling) if self.keys > 0 => {
+                Ok(bytes <= spilling.most && self.reservation.try_resize(bytes).is_ok())
+            }
+            _ => {
+                self.reservation.try_resize(bytes)?;
+                Ok(true)
+            }
+        }
+    }
+
+    fn bytes(&self) -> usize {
         let bytes = match &self.groups {
             Groups::One(accumulators) => accumulators.iter().map(|a| a.size()).sum(),
             Groups::Many {
@@ -186,12 +235,144 @@ impl GroupTable {
                 accumulators,
             } => values.size() + accumulators.iter().map(|a| a.size()).sum::<usize>(),
         };
-        let first = self.first.as_ref().map_or(0, Partial::bytes);
-        Ok(self.reservation.try_resize(bytes + first + others)?)
+        bytes + self.first.as_ref().map_or(0, Partial::bytes)
+    }
+
+    /// Takes all groups out of the memory. Groups have other numbers from now on.
+    pub(super) fn spill(&mut self) -> Result<()> {
+        let mut spilled = self.spilled.take();
+        self.spill_to(&mut spilled, 0)?;
+        self.spilled = spilled;
+        Ok(())
+    }
+
+    fn spill_to(&mut self, spilled: &mut Option<SpilledGroups>, level: u32) -> Result<()> {
+        let Some(columns) = self.take_states()? else {
+            return Ok(());
+        };
+        let spilling = self.spilling.clone().ok_or_else(|| {
+            BowtieError::Internal("groups are spilled where no files are allowed".into())
+        })?;
+        let schema = self.state_schema()?;
+        let columns = as_types(columns, &schema)?;
+        let keys = self.keys;
+        spilled
+            .get_or_insert_with(|| SpilledGroups::new(spilling, schema, keys, level))
+            .write(columns)?;
+        self.reservation.free();
+        Ok(())
+    }
+
+    /// Keys, then the states of each aggregate.
+    fn state_schema(&self) -> Result<SchemaRef> {
+        let mut fields: Vec<FieldRef> = self.schema.fields()[..self.keys].to_vec();
+        for aggregate in &self.aggregates {
+            for field in aggregate.state_fields()? {
+                fields.push(Arc::new(field.as_ref().clone().with_nullable(true)));
+            }
+        }
+        Ok(Arc::new(Schema::new(fields)))
+    }
+
+    /// Keys and states of all groups, which the table has no longer; `None` where it had none.
+    fn take_states(&mut self) -> Result<Option<Vec<ArrayRef>>> {
+        let Groups::Many {
+            values,
+            accumulators,
+        } = &mut self.groups
+        else {
+            return Ok(None);
+        };
+        let columns = match self.first.take() {
+            Some(first) => {
+                let states = first.states.into_iter().flatten();
+                first.keys.into_iter().chain(states).collect()
+            }
+            None if values.is_empty() => return Ok(None),
+            None => {
+                let mut columns = values.emit(EmitTo::All)?;
+                for accumulator in accumulators {
+                    columns.extend(accumulator.state(EmitTo::All)?);
+                }
+                columns
+            }
+        };
+        // Those give none of their memory back.
+        self.groups = Groups::new(&self.schema, self.keys, &self.aggregates)?;
+        Ok(Some(columns))
+    }
+
+    /// The next groups: all of them where they had room, those of one file where they were spilled; `None` when all came out.
+    /// What they take is for the caller to reserve.
+    pub(super) fn next(&mut self) -> Result<Option<RecordBatch>> {
+        let files = match std::mem::replace(&mut self.finishing, Finishing::Done) {
+            Finishing::Done => return Ok(None),
+            Finishing::Files(files) => files,
+            Finishing::NotYet => {
+                if self.spilled.is_none() {
+                    let groups = self.finish()?;
+                    self.reservation.free();
+                    return Ok(Some(groups));
+                }
+                self.spill()?;
+                match self.spilled.take() {
+                    Some(spilled) => spilled.finish()?,
+                    None => vec![],
+                }
+            }
+        };
+        self.next_of(files)
+    }
+
+    fn next_of(&mut self, mut files: Vec<GroupFile>) -> Result<Option<RecordBatch>> {
+        let schema = self.state_schema()?;
+        while let Some(file) = files.pop() {
+            let mut again = None;
+            let Some(spilling) = self.spilling.clone() else {
+                break;
+            };
+            for batch in file.batches(&spilling, &schema)? {
+                self.merge_columns(batch?.columns())?;
+                if self.account(0)? {
+                    continue;
+                }
+                match file.next_level() {
+                    Some(level) => self.spill_to(&mut again, level)?,
+                    None => self.reservation.try_resize(self.bytes())?,
+                }
+            }
+            if let Some(mut again) = again {
+                if let Some(columns) = self.take_states()? {
+                    again.write(as_types(columns, &schema)?)?;
+                }
+                files.extend(again.finish()?);
+                continue;
+            }
+            let groups = self.finish()?;
+            self.groups = Groups::new(&self.schema, self.keys, &self.aggregates)?;
+            self.reservation.free();
+            self.finishing = Finishing::Files(files);
+            return Ok(Some(groups));
+        }
+        Ok(None)
+    }
+
+    /// Merges keys and states that were spilled.
+    fn merge_columns(&mut self, columns: &[ArrayRef]) -> Result<()> {
+        let rows = columns.first().map_or(0, |column| column.len());
+        let groups = self.intern(&columns[..self.keys], rows)?;
+        let mut from = self.keys;
+        for i in 0..self.aggregates.len() {
+            let states = self.aggregates[i].state_fields()?.len();
+            self.merge(i, &columns[from..from + states], &groups)?;
+            from += states;
+        }
+        Ok(())
     }
 
     /// All groups: their columns, then the aggregates.
-    pub(super) fn finish(&mut self, schema: &SchemaRef) -> Result<RecordBatch> {
+    fn finish(&mut self) -> Result<RecordBatch> {
+        let schema = &self.schema;
         let (rows, columns) = match &mut self.groups {
             Groups::One(accumulators) => {
                 let values = accumulators
@@ -224,17 +405,7 @@ impl GroupTable {
                 (rows, columns)
             }
         };
-        let columns = columns
-            .into_iter()
-            .zip(schema.fields())
-            .map(
-                |(column, field)| match column.data_type() == field.data_type() {
-                    true => Ok(column),
-                    // Group values come out of the table in their plain type, such as a dictionary's values.
-                    false => Ok(cast(&column, field.data_type())?),
-                },
-            )
-            .collect::<Result<_>>()?;
+        let columns = as_types(columns, schema)?;
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         Ok(RecordBatch::try_new_with_options(
             Arc::clone(schema),
@@ -242,6 +413,19 @@ impl GroupTable {
             &options,
         )?)
     }
+}
+
+/// Group values come out of the table in their plain type, such as a dictionary's values.
+fn as_types(columns: Vec<ArrayRef>, schema: &SchemaRef) -> Result<Vec<ArrayRef>> {
+    let columns = columns.into_iter().zip(schema.fields());
+    columns
+        .map(
+            |(column, field)| match column.data_type() == field.data_type() {
+                true => Ok(column),
+                false => Ok(cast(&column, field.data_type())?),
+            },
+        )
+        .collect()
 }
 
 /// DataFusion's accumulator of many groups, or one of its accumulators for each group, as it does itself.

@@ -23,6 +23,8 @@ use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 
 use super::metrics::DeviceMetrics;
+use super::spill::Spilling;
+use super::spilled_chunk::SpilledChunk;
 use super::{DeviceChunk, DeviceStream, as_device};
 use crate::column::DeviceBatch;
 use crate::device::{Device, Need};
@@ -38,6 +40,8 @@ pub(super) type InputStream = BoxStream<'static, Result<InputChunk>>;
 pub(super) enum InputChunk {
     Staged(StagedChunk),
     Resident(ResidentChunk),
+    /// Of the left side of a join: in a file, as the memory pool had no room.
+    Spilled(SpilledChunk),
 }
 
 /// Rows on the device. What is asked for on the host comes down once, and is reserved in DataFusion's memory pool.
@@ -94,6 +98,29 @@ impl InputChunk {
         match self {
             Self::Staged(chunk) => chunk.rows(),
             Self::Resident(chunk) => chunk.batch.rows(),
+            Self::Spilled(chunk) => chunk.rows(),
+        }
+    }
+
+    /// Whether the memory pool has no room for more rows.
+    pub(super) fn is_crowded(&self) -> bool {
+        matches!(self, Self::Staged(chunk) if chunk.crowded)
+    }
+
+    /// Writes rows that wait on the host to a file.
+    pub(super) fn spill(self, spilling: &Spilling) -> crate::error::Result<Self> {
+        if let Self::Staged(chunk) = &self
+            && let Some(spilled) = SpilledChunk::write(chunk, spilling)?
+        {
+            return Ok(Self::Spilled(spilled));
+        }
+        Ok(self)
+    }
+
+    /// Gives the memory of rows back that are in a file too.
+    pub(super) fn unload(&self) {
+        if let Self::Spilled(chunk) = self {
+            chunk.unload();
         }
     }
 
@@ -102,13 +129,15 @@ impl InputChunk {
         match self {
             Self::Staged(chunk) => &chunk.failures,
             Self::Resident(_) => &[],
+            Self::Spilled(chunk) => chunk.failures(),
         }
     }
 
-    pub(super) fn reservation(&self) -> &Arc<MemoryReservation> {
+    pub(super) fn reservation(&self) -> Arc<MemoryReservation> {
         match self {
-            Self::Staged(chunk) => &chunk.reservation,
-            Self::Resident(chunk) => &chunk.reservation,
+            Self::Staged(chunk) => Arc::clone(&chunk.reservation),
+            Self::Resident(chunk) => Arc::clone(&chunk.reservation),
+            Self::Spilled(chunk) => chunk.reservation(),
         }
     }
 
@@ -117,6 +146,7 @@ impl InputChunk {
         Ok(match self {
             Self::Staged(chunk) => chunk.parts(column),
             Self::Resident(chunk) => Arc::new([chunk.array(column)?]),
+            Self::Spilled(chunk) => chunk.chunk()?.parts(column),
         })
     }
 
@@ -125,6 +155,7 @@ impl InputChunk {
         match self {
             Self::Staged(chunk) => chunk.whole(column),
             Self::Resident(chunk) => chunk.array(column),
+            Self::Spilled(chunk) => chunk.chunk()?.whole(column),
         }
     }
 
@@ -136,6 +167,7 @@ impl InputChunk {
                 let bytes = chunk.batch.column(column)?.bytes();
                 Ok(bytes.div_ceil(self.rows().max(1) as u64))
             }
+            Self::Spilled(chunk) => Ok(chunk.mean_bytes(column)),
         }
     }
 
@@ -147,14 +179,16 @@ impl InputChunk {
         needs: &[Need],
         metrics: &DeviceMetrics,
     ) -> crate::error::Result<DeviceBatch> {
+        let staged = |chunk: &StagedChunk| {
+            let _timer = metrics.upload_time.timer();
+            let batch = chunk.upload(device, rows, needs)?;
+            metrics.uploaded_bytes.add(batch.bytes() as usize);
+            Ok(batch)
+        };
         match self {
-            Self::Staged(chunk) => {
-                let _timer = metrics.upload_time.timer();
-                let batch = chunk.upload(device, rows, needs)?;
-                metrics.uploaded_bytes.add(batch.bytes() as usize);
-                Ok(batch)
-            }
+            Self::Staged(chunk) => staged(chunk),
             Self::Resident(chunk) => chunk.upload(rows, needs),
+            Self::Spilled(chunk) => staged(chunk.chunk()?.as_ref()),
         }
     }
 

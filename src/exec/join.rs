@@ -23,6 +23,7 @@ use super::ahead::Ahead;
 use super::input::{InputChunk, InputStream, inputs};
 use super::join_run::JoinRun;
 use super::metrics::DeviceMetrics;
+use super::spill::Spilling;
 use super::{DeviceChunk, DeviceExec, DeviceStream, device_only, exactly};
 use crate::device::Device;
 use crate::spec::{JoinSpec, Output, join_columns};
@@ -254,6 +255,7 @@ struct Driver {
     ready: VecDeque<DeviceChunk>,
     spec: Arc<JoinSpec>,
     device: Arc<dyn Device>,
+    spilling: Option<Spilling>,
     metrics: DeviceMetrics,
     emitted: usize,
 }
@@ -293,7 +295,7 @@ impl Driver {
                 continue;
             }
             if self.left.is_some() {
-                let left = gather(self.left.take()).await?;
+                let left = gather(self.left.take(), self.spilling.as_ref()).await?;
                 if left.is_empty() && !needs_right_without_left(self.spec.kind) {
                     return Ok(None);
                 }
@@ -352,12 +354,35 @@ pub(super) fn needs_right_without_left(kind: JoinType) -> bool {
     )
 }
 
-/// All chunks of a side.
-pub(super) async fn gather(chunks: Option<InputStream>) -> Result<Vec<InputChunk>> {
-    match chunks {
-        Some(chunks) => chunks.try_collect().await,
-        None => Ok(vec![]),
+/// All chunks of a side; in files, as far as the memory pool has no room for them.
+pub(super) async fn gather(
+    chunks: Option<InputStream>,
+    spilling: Option<&Spilling>,
+) -> Result<Vec<InputChunk>> {
+    let mut gathered: Vec<InputChunk> = vec![];
+    let Some(mut chunks) = chunks else {
+        return Ok(gathered);
+    };
+    while let Some(chunk) = chunks.try_next().await? {
+        let crowded = chunk.is_crowded();
+        // One without rows says only that.
+        if !crowded {
+            gathered.push(chunk);
+        }
+        if let Some(spilling) = spilling
+            && (crowded || spilling.pool_is_full())
+        {
+            let spilling = spilling.clone();
+            gathered = SpawnedTask::spawn_blocking(move || {
+                let spilled = gathered.into_iter().map(|chunk| chunk.spill(&spilling));
+                spilled.collect::<crate::error::Result<_>>()
+            })
+            .join_unwind()
+            .await
+            .map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))??;
+        }
     }
+    Ok(gathered)
 }
 
 impl DeviceExec for BowtieJoinExec {
@@ -379,6 +404,7 @@ impl DeviceExec for BowtieJoinExec {
             ready: VecDeque::new(),
             spec: Arc::clone(&self.spec),
             device,
+            spilling: Spilling::of(&context, &self.metrics),
             metrics: DeviceMetrics::new(&self.metrics),
             emitted: 0,
         });

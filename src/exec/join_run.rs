@@ -377,6 +377,7 @@ impl JoinRun {
     }
 
     fn emit_left_end(&mut self, chunk: usize, next: usize) -> Result<Vec<DeviceChunk>> {
+        self.matrix.unload_but(chunk);
         let (Some(staged), Some(flags)) =
             (self.matrix.left().get(chunk), self.left_flags.get(chunk))
         else {

@@ -481,6 +481,14 @@ impl Matrix {
             .map(|tile| TileStep::Searched(Box::new(tile)))
     }
 
+    /// Gives the memory of left chunks back that are in files, but for this one, which is worked on.
+    pub(super) fn unload_but(&self, left_chunk: usize) {
+        let others = self.left.iter().enumerate();
+        for (_, chunk) in others.filter(|(i, _)| *i != left_chunk) {
+            chunk.unload();
+        }
+    }
+
     /// Brings a tile's sides to the device. Whether the whole filter must be evaluated on its pairs.
     fn bring(&mut self, tile: &Tile) -> Result<bool> {
         let right_chunk = self
@@ -516,6 +524,7 @@ impl Matrix {
             resident.take_if(|r| r.chunk != chunk || r.rows != *rows);
         };
         keep(&mut self.resident_left, tile.left_chunk, &tile.left);
+        self.unload_but(tile.left_chunk);
         keep(&mut self.resident_right, self.right_chunks, &tile.right);
         if self.resident_left.is_none() {
             self.resident_left = Some(Resident {
@@ -604,7 +613,7 @@ impl Matrix {
             reservations: [self.left.get(tile.left_chunk), self.right.as_ref()]
                 .into_iter()
                 .flatten()
-                .map(|chunk| Arc::clone(chunk.reservation()))
+                .map(InputChunk::reservation)
                 .collect(),
             tile: tile.clone(),
         })

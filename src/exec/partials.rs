@@ -102,10 +102,7 @@ pub(super) fn merged(
         .collect();
     let groups = device.aggregate(rows, &key_columns, &folds, spec.strategy)?;
     let down = |column: &Column| Ok(of_its_own(device.download(column)?));
-    let keys: Vec<ArrayRef> = key_columns
-        .iter()
-        .map(|key| down(&device.gather(key, &groups.firsts)?))
-        .collect::<Result<_>>()?;
+    let keys: Vec<ArrayRef> = groups.keys.iter().map(down).collect::<Result<_>>()?;
     let mut folded = groups.states.iter();
     let states = spec
         .aggregates
@@ -116,7 +113,7 @@ pub(super) fn merged(
         })
         .collect::<Result<_>>()?;
     Ok(Partial {
-        rows: keys.first().map_or(0, |key| key.len()),
+        rows: groups.groups,
         keys,
         states,
     })

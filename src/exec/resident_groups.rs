@@ -34,7 +34,7 @@ struct Groups {
 
 /// Whether the states that the device folds are the results, so that there is nothing for DataFusion's accumulators to finish. Floats
 /// are theirs, as they add to zero, and compare in their own way; and a few groups' views would keep all of their chunks' bytes.
-pub(super) fn are_results(spec: &GroupSpec) -> bool {
+pub(crate) fn are_results(spec: &GroupSpec) -> bool {
     let is_exact = |column: usize| {
         let data_type = spec.input.data_type(column);
         !data_type.is_floating() && !matches!(data_type, DataType::Utf8View | DataType::BinaryView)
@@ -107,13 +107,10 @@ impl ResidentGroups {
         let groups = self
             .device
             .aggregate(rows, keys, folds, self.spec.strategy)?;
-        let keys = keys
-            .iter()
-            .map(|key| self.device.gather(key, &groups.firsts));
         let strategy = groups.strategy;
         let groups = Groups {
-            rows: groups.firsts.len(),
-            keys: keys.collect::<Result<_>>()?,
+            rows: groups.groups,
+            keys: groups.keys,
             states: groups.states,
         };
         Ok((groups, strategy))

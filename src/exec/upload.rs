@@ -136,16 +136,24 @@ impl DeviceExec for BowtieUploadExec {
             limits,
             context.memory_pool(),
         );
+        let chunker = chunker.spilled_by_reader(
+            self.role == Role::Left && context.runtime_env().disk_manager.tmp_files_enabled(),
+        );
         let input = partitions::evaluated(&self.input, &context, &evaluator, &metrics)?;
         // (input, chunker): the input is None once it is at its end.
         let chunks = futures::stream::try_unfold(
             (Some(input), chunker, metrics),
             |(mut input, mut chunker, metrics)| async move {
                 while let Some(batches) = &mut input {
-                    let batch = batches.next().await.transpose()?;
+                    let rest = chunker.has_rest();
+                    let batch = match rest {
+                        true => None,
+                        false => batches.next().await.transpose()?,
+                    };
                     let timer = metrics.elapsed_compute().timer();
                     let chunks = match batch {
                         Some(batch) => chunker.push(batch)?,
+                        None if rest => chunker.push_rest()?,
                         None => {
                             input = None;
                             chunker.flush()?

@@ -26,8 +26,8 @@ pub(super) struct RowGroups {
 }
 
 impl RowGroups {
-    /// Those of a batch whose groups by `keys` have the rows `firsts`, one each.
-    pub(super) fn of(device: &dyn Device, keys: &[&Column], firsts: &Buffer<u32>) -> Result<Self> {
+    /// Those of a batch whose groups by `keys` have the keys `of_groups`.
+    pub(super) fn of(device: &dyn Device, keys: &[&Column], of_groups: &[Column]) -> Result<Self> {
         if keys.is_empty() {
             return Ok(Self {
                 ids: None,
@@ -35,10 +35,6 @@ impl RowGroups {
             });
         }
         let (ids, domain) = device.group_keys(keys, true)?;
-        let of_groups: Vec<Column> = keys
-            .iter()
-            .map(|key| device.gather(key, firsts))
-            .collect::<Result<_>>()?;
         let of_groups = device.group_keys_in(&domain, &of_groups.iter().collect::<Vec<_>>())?;
         Ok(Self {
             of_groups: UInt32Array::new(device.read(&of_groups)?, None),

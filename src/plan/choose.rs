@@ -7,7 +7,7 @@ use datafusion::physical_plan::{ExecutionPlan, StatisticsArgs, StatisticsContext
 
 use super::source::JoinSource;
 use crate::error::Decline;
-use crate::options::{BowtieOptions, Offload};
+use crate::options::BowtieOptions;
 use crate::spec::{ColumnComparison, ConditionDisplay, Side, Strategy};
 
 /// Rows of a side below which DataFusion tests pairs as fast as a program does.
@@ -51,20 +51,34 @@ impl Estimate {
     }
 }
 
-/// Whether `auto` takes the join on the host device, where only joins gain for which DataFusion has no good algorithm.
-/// `decides_all`: a program decides all that comparisons do not.
-pub(super) fn pays_on_host(
-    options: &BowtieOptions,
+/// By what it is decided whether a node that can be served is taken.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Taking<'a> {
+    /// It is.
+    All,
+    /// It gains on any device, the host among them: DataFusion has no good algorithm for it.
+    Gains,
+    /// It gains on any device, or a GPU is estimated to do it sooner; otherwise why not.
+    Estimated(Result<(), &'a Decline>),
+}
+
+/// Whether the join is taken. On the host device only those gain for which DataFusion has no good algorithm, and on a GPU they gain
+/// too.
+pub(super) fn pays(
+    taking: Taking<'_>,
     source: &JoinSource,
     comparisons: &[ColumnComparison],
     program: ProgramCover,
     rows: (Estimate, Estimate),
 ) -> Result<(), Decline> {
-    if options.offload == Offload::Force {
+    if let Taking::All = taking {
         return Ok(());
     }
     let ranges = comparisons.iter().any(|c| c.op.is_range());
     if !source.tests_all_pairs && !ranges {
+        if let Taking::Estimated(estimated) = taking {
+            return estimated.map_err(Decline::clone);
+        }
         return Decline::because(match source.filter {
             None => "it is an equi-join: DataFusion's own serves it on the host",
             Some(_) => {
@@ -104,18 +118,15 @@ pub(super) fn pays_on_host(
             }
         });
     }
-    enough_pairs(options, rows)
+    enough_pairs(taking, rows)
 }
 
 /// Whether `auto` takes a join that it would gain from, for all that is known of the rows.
 ///
 /// Of set joins nothing else is asked: DataFusion evaluates the function on every pair of rows, or of rows with equal keys, where an
 /// index of the elements, each with its key, leads to the pairs that share one.
-pub(super) fn enough_pairs(
-    options: &BowtieOptions,
-    rows: (Estimate, Estimate),
-) -> Result<(), Decline> {
-    if options.offload == Offload::Force {
+pub(super) fn enough_pairs(taking: Taking<'_>, rows: (Estimate, Estimate)) -> Result<(), Decline> {
+    if let Taking::All = taking {
         return Ok(());
     }
     if let (Precision::Exact(left), Precision::Exact(right)) = (rows.0.0, rows.1.0) {

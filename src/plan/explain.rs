@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{RecordBatch, StringArray, UInt64Array};
+use arrow::array::{Float64Array, RecordBatch, StringArray, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{MemTable, Session, TableFunctionArgs, TableFunctionImpl, TableProvider};
@@ -14,6 +14,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use parking_lot::Mutex;
 
+use super::placement::Estimate;
 use super::{BowtieRule, Decision};
 
 /// The table function. Its one argument is a query, as a string.
@@ -62,6 +63,7 @@ struct ExplainTable {
 fn schema() -> SchemaRef {
     let text = |name: &str, nullable: bool| Field::new(name, DataType::Utf8, nullable);
     let rows = |name: &str| Field::new(name, DataType::UInt64, true);
+    let time = |name: &str| Field::new(name, DataType::Float64, true);
     Arc::new(Schema::new(vec![
         text("node", false),
         text("decision", false),
@@ -69,6 +71,11 @@ fn schema() -> SchemaRef {
         text("detail", false),
         rows("left_rows"),
         rows("right_rows"),
+        rows("output_rows"),
+        rows("bytes_up"),
+        rows("bytes_down"),
+        time("device_ms"),
+        time("host_ms"),
         text("reason", false),
     ]))
 }
@@ -76,6 +83,12 @@ fn schema() -> SchemaRef {
 fn to_batch(decisions: &[Decision]) -> Result<RecordBatch> {
     let text = |of: fn(&Decision) -> Option<&str>| StringArray::from_iter(decisions.iter().map(of));
     let rows = |of: fn(&Decision) -> Option<u64>| UInt64Array::from_iter(decisions.iter().map(of));
+    let times =
+        |of: fn(&Decision) -> Option<f64>| Float64Array::from_iter(decisions.iter().map(of));
+    let bytes = |of: fn(&Estimate) -> u64| {
+        let estimates = decisions.iter().map(|d| d.estimate.as_ref().map(of));
+        UInt64Array::from_iter(estimates)
+    };
     Ok(RecordBatch::try_new(
         schema(),
         vec![
@@ -85,6 +98,11 @@ fn to_batch(decisions: &[Decision]) -> Result<RecordBatch> {
             Arc::new(text(|d| Some(&d.detail))),
             Arc::new(rows(|d| d.left_rows)),
             Arc::new(rows(|d| d.right_rows)),
+            Arc::new(rows(|d| d.estimate?.rows)),
+            Arc::new(bytes(|e| e.bytes_up)),
+            Arc::new(bytes(|e| e.bytes_down)),
+            Arc::new(times(|d| Some(d.estimate?.device_ms))),
+            Arc::new(times(|d| Some(d.estimate?.host_ms))),
             Arc::new(text(|d| Some(&d.reason))),
         ],
     )?)

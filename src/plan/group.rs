@@ -15,11 +15,12 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use super::aggregate::{
     AggregateSource, cannot_fail, function_of, one_if_there, sums_in_own_words,
 };
+use super::choose::Taking;
 use super::condition::is_orderable;
 use super::group_order::first_or_last;
 use super::join::Refusal;
 use crate::error::Decline;
-use crate::options::{BowtieOptions, Offload};
+use crate::options::BowtieOptions;
 use crate::spec::{
     AggregateFunction, GroupAggregate, GroupSpec, GroupState, GroupingSet, JoinSpec, Output,
     SideInput,
@@ -53,15 +54,21 @@ const MOST_KEYS_OF_SETS: usize = 48;
 /// Where an expression over the rows that an aggregation reads is found among the columns of its input.
 pub(super) type Find<'a> = dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<usize, Refusal> + 'a;
 
-/// The spec of an aggregation under `options`.
+/// The spec of an aggregation under `options`, where it is taken.
 pub(super) fn group_spec(
     source: &GroupSource<'_>,
     options: &BowtieOptions,
+    taking: Taking<'_>,
 ) -> Result<GroupSpec, Refusal> {
-    if options.offload != Offload::Force {
-        return Err(
-            Decline("DataFusion's own aggregation serves it where its rows lie".into()).into(),
-        );
+    match taking {
+        Taking::All => {}
+        Taking::Gains => {
+            return Err(Decline(
+                "DataFusion's own aggregation serves it where its rows lie".into(),
+            )
+            .into());
+        }
+        Taking::Estimated(estimated) => estimated.map_err(Decline::clone)?,
     }
     let mut input = SideInput::new(source.bottom.input().schema());
     let spec = spec_of(source, options, &mut |expression| {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use datafusion::physical_expr_common::physical_expr::{fmt_sql, is_volatile};
 
-use super::choose::{self, Estimate, ProgramCover};
+use super::choose::{self, Estimate, ProgramCover, Taking};
 use super::condition::{self, Condition};
 use super::source::JoinSource;
 use crate::error::Decline;
@@ -29,11 +29,12 @@ impl From<datafusion::error::DataFusionError> for Refusal {
     }
 }
 
-/// The spec of `source` under `options`.
+/// The spec of `source` under `options`, where it is taken.
 pub(super) fn join_spec(
     source: &JoinSource,
     options: &BowtieOptions,
     rows: (Estimate, Estimate),
+    taking: Taking<'_>,
 ) -> Result<JoinSpec, Refusal> {
     let (left_schema, right_schema) = (source.left.schema(), source.right.schema());
     let mut left = SideInput::new(Arc::clone(&left_schema));
@@ -98,8 +99,8 @@ pub(super) fn join_spec(
         _ => ProgramCover::Part,
     };
     match set {
-        Some(_) => choose::enough_pairs(options, rows)?,
-        None => choose::pays_on_host(options, source, &comparisons, covered, rows)?,
+        Some(_) => choose::enough_pairs(taking, rows)?,
+        None => choose::pays(taking, source, &comparisons, covered, rows)?,
     }
     let (strategy, sorted) = match set {
         Some(_) => (

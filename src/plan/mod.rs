@@ -5,16 +5,21 @@ mod aggregate;
 mod border;
 mod choose;
 mod condition;
+mod cost;
 mod devices;
 mod explain;
+mod flows;
 mod group;
 mod group_order;
 mod join;
 mod linear;
+mod placement;
+mod policy;
 mod program;
 mod row_program;
 mod set_predicate;
 mod source;
+mod steps;
 
 use std::sync::Arc;
 
@@ -29,9 +34,11 @@ pub(crate) use devices::DevicesFunction;
 pub(crate) use explain::ExplainFunction;
 
 use self::aggregate::{AggregateSource, aggregate_source, join_aggregate_spec};
-use self::choose::Estimate;
+use self::choose::{Estimate, Taking};
+use self::cost::{Gpu, Host};
 use self::group::{GroupSource, group_above_join, group_source, group_spec};
 use self::join::{Refusal, join_spec};
+use self::policy::Policy;
 use self::source::{JoinSource, join_source};
 use crate::device::Device;
 use crate::device::open::Devices;
@@ -41,7 +48,7 @@ use crate::exec::{
     BowtieUploadExec,
 };
 use crate::options::{BowtieOptions, DeviceChoice, Offload};
-use crate::spec::{GroupSpec, JoinAggregateSpec, JoinSpec, Side, SideInput};
+use crate::spec::{GroupSpec, JoinAggregateSpec, JoinSpec, Side, SideInput, Strategy};
 use crate::stream::Role;
 
 /// What was decided on one node of a plan.
@@ -56,6 +63,8 @@ pub(crate) struct Decision {
     pub strategy: Option<String>,
     pub left_rows: Option<u64>,
     pub right_rows: Option<u64>,
+    /// What it costs, where that decides.
+    pub estimate: Option<placement::Estimate>,
     /// Why it was declined, or what serves it.
     pub reason: String,
 }
@@ -69,6 +78,9 @@ pub(crate) struct BowtieRule {
     devices: Arc<Devices>,
     /// Where decisions are noted, for `bowtie_explain`.
     decisions: Option<Arc<Mutex<Vec<Decision>>>>,
+    /// The GPU that it decides for, in place of the one that there is.
+    #[cfg(test)]
+    gpu: Option<Gpu>,
 }
 
 impl BowtieRule {
@@ -80,6 +92,8 @@ impl BowtieRule {
         Self {
             devices,
             decisions: None,
+            #[cfg(test)]
+            gpu: None,
         }
     }
 
@@ -88,6 +102,36 @@ impl BowtieRule {
         Self {
             devices: Arc::clone(&self.devices),
             decisions: Some(decisions),
+            #[cfg(test)]
+            gpu: self.gpu,
+        }
+    }
+
+    /// The GPU that taken nodes would run on; `None` for the host. Asked only for plans with something to decide, as the driver
+    /// starts when it is first asked.
+    fn gpu(&self, plan: &Arc<dyn ExecutionPlan>, options: &BowtieOptions) -> Result<Option<Gpu>> {
+        #[cfg(test)]
+        if self.gpu.is_some() {
+            return Ok(self.gpu);
+        }
+        let is_candidate = |node: &Arc<dyn ExecutionPlan>| {
+            Ok(join_source(node).is_some() || group_source(node).is_some())
+        };
+        if options.offload != Offload::Auto || !plan.exists(is_candidate)? {
+            return Ok(None);
+        }
+        let memory = self
+            .devices
+            .gpu_memory(options.device, options.device_memory.0);
+        Ok(memory.map(|memory| Gpu { memory }))
+    }
+
+    /// The same rule, which decides as for a GPU, whatever device it plans for.
+    #[cfg(test)]
+    fn deciding_for(self, gpu: Gpu) -> Self {
+        Self {
+            gpu: Some(gpu),
+            ..self
         }
     }
 
@@ -112,9 +156,9 @@ impl BowtieRule {
         plan.apply(|node| {
             let off = Decline("bowtie.offload is 'off'".into());
             if let Some(source) = group_source(node) {
-                self.note(|| group_decision(node.name(), &source, Err(&off), None));
+                self.note(|| group_decision(node.name(), &source, Err(&off), None, None));
             } else if let Some(source) = join_source(node) {
-                self.note(|| decision(node.name(), source.ok().as_ref(), Err(&off)));
+                self.note(|| decision(node.name(), source.ok().as_ref(), Err(&off), None));
             }
             Ok(TreeNodeRecursion::Continue)
         })?;
@@ -124,30 +168,40 @@ impl BowtieRule {
     fn rewrite(
         &self,
         plan: Arc<dyn ExecutionPlan>,
-        options: &BowtieOptions,
+        policy: &Policy<'_>,
     ) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
+        let options = policy.options;
         let mut apart = None;
         let above = aggregate_source(&plan);
         if let Some(source) = &above {
-            match self.fuse(&plan, source, options)? {
+            match self.fuse(&plan, source, policy)? {
                 Fusion::Fused(fused) => return Ok(Transformed::yes(fused)),
                 Fusion::Declined(decline) => apart = Some(decline),
                 Fusion::NoJoin => {}
             }
         }
         if let Some(source) = group_source(&plan) {
-            let spec = match group_spec(&source, options) {
+            let spec = match group_spec(&source, options, policy.taking(&plan)) {
                 Ok(spec) => Ok(spec),
                 Err(Refusal::Decline(decline)) => Err(decline),
                 Err(Refusal::Error(error)) => return Err(error),
             };
-            self.note(|| group_decision(plan.name(), &source, spec.as_ref(), apart.as_ref()));
+            let estimate = policy.estimate(&plan);
+            self.note(|| {
+                group_decision(
+                    plan.name(),
+                    &source,
+                    spec.as_ref(),
+                    apart.as_ref(),
+                    estimate,
+                )
+            });
             return match spec {
                 Ok(spec) => {
                     let device = self.device(options)?;
                     if apart.is_some()
                         && let Some(above) = &above
-                        && let Some(stays) = self.stay(&source, above, options, &device)?
+                        && let Some(stays) = self.stay(&source, above, policy, &device)?
                     {
                         return Ok(Transformed::yes(stays));
                     }
@@ -161,18 +215,19 @@ impl BowtieRule {
         };
         let joined = source.map_err(Refusal::from).and_then(|source| {
             let rows = estimates(&source);
-            let spec = join_spec(&source, options, rows)?;
+            let spec = join_spec(&source, options, rows, policy.taking(&plan))?;
             Ok((source, spec))
         });
+        let estimate = policy.estimate(&plan);
         match joined {
             Ok((source, spec)) => {
-                self.note(|| decision(plan.name(), Some(&source), Ok(&spec)));
+                self.note(|| decision(plan.name(), Some(&source), Ok(&spec), estimate));
                 let device = self.device(options)?;
                 Ok(Transformed::yes(join_plan(&source, spec, &device)?))
             }
             Err(Refusal::Decline(decline)) => {
                 let source = join_source(&plan).and_then(Result::ok);
-                self.note(|| decision(plan.name(), source.as_ref(), Err(&decline)));
+                self.note(|| decision(plan.name(), source.as_ref(), Err(&decline), estimate));
                 Ok(Transformed::no(plan))
             }
             Err(Refusal::Error(error)) => Err(error),
@@ -184,17 +239,19 @@ impl BowtieRule {
         &self,
         source: &GroupSource<'_>,
         above: &AggregateSource<'_>,
-        options: &BowtieOptions,
+        policy: &Policy<'_>,
         device: &Arc<dyn Device>,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         let Some(Ok(join)) = join_source(above.join) else {
             return Ok(None);
         };
-        let specs = join_spec(&join, options, estimates(&join))
+        let (options, taking) = (policy.options, policy.taking(above.join));
+        let specs = join_spec(&join, options, estimates(&join), taking)
             .and_then(|spec| group_above_join(source, above, options, spec));
         match specs {
             Ok((join_spec, spec)) => {
-                self.note(|| decision(above.join.name(), Some(&join), Ok(&join_spec)));
+                let estimate = policy.estimate(above.join);
+                self.note(|| decision(above.join.name(), Some(&join), Ok(&join_spec), estimate));
                 let (left, right) = uploads(&join, &join_spec, device)?;
                 let (spec_of_join, of_device) = (Arc::new(join_spec), Arc::clone(device));
                 let join = BowtieJoinExec::try_new(left, right, spec_of_join, of_device)?;
@@ -214,27 +271,39 @@ impl BowtieRule {
         &self,
         plan: &Arc<dyn ExecutionPlan>,
         source: &AggregateSource<'_>,
-        options: &BowtieOptions,
+        policy: &Policy<'_>,
     ) -> Result<Fusion> {
         // A join that is not taken says so itself, when the rule reaches it.
         let Some(Ok(join)) = join_source(source.join) else {
             return Ok(Fusion::NoJoin);
         };
         let rows = estimates(&join);
-        let spec = match join_spec(&join, options, rows) {
+        let spec = match join_spec(&join, policy.options, rows, policy.taking(source.join)) {
             Ok(spec) => spec,
             Err(Refusal::Error(error)) => return Err(error),
             Err(Refusal::Decline(_)) => return Ok(Fusion::NoJoin),
         };
+        // A join that gains anyway gains the more without its pairs.
+        if let (Strategy::Equi(_), Taking::Estimated(Err(_))) =
+            (spec.theta.strategy, policy.taking(plan))
+        {
+            return Ok(Fusion::NoJoin);
+        }
         match join_aggregate_spec(source, spec) {
             Ok(spec) => {
                 self.note(|| Decision {
                     detail: spec.aggregate_display.join(", "),
                     reason: "fused with the join below it: no pairs leave the device".into(),
-                    ..decision(plan.name(), Some(&join), Ok(&spec.join))
+                    ..decision(
+                        plan.name(),
+                        Some(&join),
+                        Ok(&spec.join),
+                        policy.estimate(plan),
+                    )
                 });
-                self.note(|| decision(source.join.name(), Some(&join), Ok(&spec.join)));
-                let device = self.device(options)?;
+                let estimate = policy.estimate(source.join);
+                self.note(|| decision(source.join.name(), Some(&join), Ok(&spec.join), estimate));
+                let device = self.device(policy.options)?;
                 Ok(Fusion::Fused(aggregate_plan(&join, spec, &device)?))
             }
             Err(Refusal::Decline(decline)) => Ok(Fusion::Declined(decline)),
@@ -262,7 +331,14 @@ impl PhysicalOptimizerRule for BowtieRule {
             self.note_untouched(&plan)?;
             return Ok(plan);
         }
-        let taken = plan.transform_down(|node| self.rewrite(node, &options))?;
+        let host = Host {
+            cores: config.execution.target_partitions,
+        };
+        let policy = Policy::new(&plan, &options, self.gpu(&plan, &options)?, host);
+        // The policy knows nodes by their addresses, which `kept` keeps.
+        let kept = Arc::clone(&plan);
+        let taken = plan.transform_down(|node| self.rewrite(node, &policy))?;
+        drop(kept);
         match taken.transformed {
             true => border::remove_borders(taken.data),
             false => Ok(taken.data),
@@ -289,6 +365,7 @@ fn decision(
     node: &str,
     source: Option<&JoinSource>,
     outcome: Result<&JoinSpec, &Decline>,
+    estimate: Option<placement::Estimate>,
 ) -> Decision {
     let rows = source.map(estimates);
     Decision {
@@ -304,6 +381,7 @@ fn decision(
         strategy: outcome.ok().map(|spec| spec.theta.strategy.to_string()),
         left_rows: rows.and_then(|(left, _)| left.rows()),
         right_rows: rows.and_then(|(_, right)| right.rows()),
+        estimate,
         reason: match outcome {
             Ok(spec) => spec.why(),
             Err(decline) => decline.to_string(),
@@ -316,6 +394,7 @@ fn group_decision(
     source: &GroupSource<'_>,
     outcome: Result<&GroupSpec, &Decline>,
     apart: Option<&Decline>,
+    estimate: Option<placement::Estimate>,
 ) -> Decision {
     let names = source.bottom.aggr_expr().iter().map(|a| a.name());
     Decision {
@@ -328,6 +407,7 @@ fn group_decision(
             .map(str::to_string),
         left_rows: Estimate::of(source.bottom.input().as_ref()).rows(),
         right_rows: None,
+        estimate,
         reason: match (outcome, apart) {
             (Ok(_), None) => "groups and folds on the device".into(),
             (Ok(_), Some(apart)) => {

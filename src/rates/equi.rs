@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use super::{Rate, fraction, numbers, permuted, scattered, timed, zipf_rank};
 use crate::device::open::Devices;
-use crate::device::{Column, Device, Joined};
+use crate::device::{Column, Device, Paired};
 use crate::error::{BowtieError, Result};
 use crate::options::{DeviceChoice, JoinStrategy, MaterializationChoice};
 use crate::spec::EquiStrategy;
@@ -154,12 +154,13 @@ impl EquiSides {
             named => vec![named],
         };
         for way in ways {
-            let made = device.equi_build(keys, false, way, of_build, materialization.0)?;
+            let made =
+                device.equi_build(keys, false, way, of_build, materialization.0, &probe[..1])?;
             if let Some(made) = made
-                && let Some(Joined { rows, .. }) =
+                && let Paired::All(joined) =
                     device.equi_join(&made, of_build, &probe[..1], &probe)?
             {
-                return Ok((rows, made.strategy().to_string()));
+                return Ok((joined.rows, made.strategy().to_string()));
             }
         }
         self.join_by_ranges(strategy, &build, &probe)

@@ -75,7 +75,7 @@ impl GroupRows {
         })
     }
 
-    /// Groups so many times by a strategy, as the option names it. Group keys are gathered too.
+    /// Groups so many times by a strategy, as the option names it. Group keys are made too.
     ///
     /// # Errors
     /// When there is no such strategy, or no room; or when there are more groups than keys.
@@ -89,16 +89,14 @@ impl GroupRows {
             .collect();
         let (ms, (rows, strategy)) = timed(device, runs, || {
             let made = device.aggregate(self.case.rows, &[&self.keys], &folds, strategy.0)?;
-            let keys = device.gather(&self.keys, &made.firsts)?;
-            match keys.rows() <= self.case.groups {
+            match made.groups <= self.case.groups {
                 true => Ok((
-                    keys.rows(),
+                    made.groups,
                     made.strategy.map_or("", |s| s.name()).to_string(),
                 )),
                 false => Err(BowtieError::Internal(format!(
                     "{} groups of {:?}",
-                    keys.rows(),
-                    self.case
+                    made.groups, self.case
                 ))),
             }
         })?;

@@ -1,6 +1,7 @@
 //! Rates of the device's primitives on data that lies there already, for the benches: what is left of a query's time when
 //! nothing crosses the border. Not part of the public interface.
 
+mod algebra;
 mod equi;
 mod group;
 
@@ -10,6 +11,7 @@ use std::time::Instant;
 use arrow::array::{ArrayRef, Int32Array, Int64Array};
 use rayon::prelude::*;
 
+pub use algebra::{AlgebraRows, Operator};
 pub use equi::{EquiCase, EquiSides};
 pub use group::{GroupCase, GroupRows};
 

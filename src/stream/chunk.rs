@@ -33,6 +33,18 @@ pub(crate) struct StagedChunk {
     /// Evaluated columns that have no value on some row, and why; they are NULL then.
     pub(crate) failures: Vec<(usize, Arc<DataFusionError>)>,
     pub(crate) reservation: Arc<MemoryReservation>,
+    /// The memory pool had no room for more rows: those that were gathered so far have to leave it.
+    pub(crate) crowded: bool,
+}
+
+/// Which of a chunk's columns are others, cast; the rest are arrays.
+#[derive(Debug, Clone)]
+pub(crate) struct ChunkShape(Vec<Option<(usize, DataType)>>);
+
+impl ChunkShape {
+    pub(crate) fn columns(&self) -> usize {
+        self.0.len()
+    }
 }
 
 #[derive(Debug)]
@@ -64,7 +76,51 @@ impl StagedChunk {
             columns,
             failures,
             reservation: Arc::new(reservation),
+            crowded: false,
         }
+    }
+
+    /// Says that the memory pool has no room.
+    pub(super) fn crowded(reservation: MemoryReservation) -> Self {
+        Self {
+            crowded: true,
+            ..Self::new(0, vec![], vec![], reservation)
+        }
+    }
+
+    pub(crate) fn shape(&self) -> ChunkShape {
+        let columns = self.columns.iter().map(|column| match column {
+            StagedColumn::Arrays(_) => None,
+            StagedColumn::Widened { from, to } => Some((*from, to.clone())),
+        });
+        ChunkShape(columns.collect())
+    }
+
+    /// Some rows of the columns that are arrays.
+    pub(crate) fn stored(&self, shape: &ChunkShape, rows: Range<usize>) -> Result<Vec<ArrayRef>> {
+        let arrays = (0..self.columns()).filter(|column| shape.0[*column].is_none());
+        arrays
+            .map(|column| together(&self.parts_of(column, &rows)))
+            .collect()
+    }
+
+    /// A chunk again, of the parts of the columns that are arrays.
+    pub(crate) fn restored(
+        shape: &ChunkShape,
+        rows: usize,
+        columns: Vec<Vec<ArrayRef>>,
+        failures: Vec<(usize, Arc<DataFusionError>)>,
+        reservation: MemoryReservation,
+    ) -> Self {
+        let mut arrays = columns.into_iter();
+        let columns = shape.0.iter().filter_map(|widened| match widened {
+            None => arrays.next().map(StagedColumn::of),
+            Some((from, to)) => Some(StagedColumn::Widened {
+                from: *from,
+                to: to.clone(),
+            }),
+        });
+        Self::new(rows, columns.collect(), failures, reservation)
     }
 
     /// The rows of a batch.
@@ -85,6 +141,7 @@ impl StagedChunk {
             columns: columns.into_iter().map(StagedColumn::of).collect(),
             failures: vec![],
             reservation,
+            crowded: false,
         }
     }
 

@@ -60,6 +60,8 @@ impl ChunkLimits {
     pub(crate) const WORK_BYTES_PER_ROW: u64 = 128;
     /// A streamed chunk takes at most one part of so many of DataFusion's memory pool.
     const SHARE_OF_POOL: u64 = 16;
+    /// And one of the left side, of which all are there that were not spilled, and one that was.
+    const LEFT_SHARE_OF_POOL: u64 = 8;
     /// Arrow's 32-bit offsets hold 2 GiB of characters.
     const MOST_BYTES_OF_TEXT: u64 = 1 << 30;
 
@@ -86,6 +88,7 @@ impl ChunkLimits {
             (Role::Right | Role::Grouped, MemoryLimit::Finite(limit)) => {
                 limit as u64 / Self::SHARE_OF_POOL
             }
+            (Role::Left, MemoryLimit::Finite(limit)) => limit as u64 / Self::LEFT_SHARE_OF_POOL,
             _ => u64::MAX,
         };
         let rows = by_memory.min(wished) as usize;
@@ -118,6 +121,12 @@ pub(crate) struct Chunker {
     together: bool,
     /// The columns of a batch that uploading copies anyway.
     in_parts: Vec<bool>,
+    /// Whether who reads the chunks spills them when the pool has no room for more.
+    spills: bool,
+    /// Rows of the batch at hand that were not taken yet, from so many on.
+    rest: Option<(Evaluated, usize)>,
+    /// Nothing found room since who reads the chunks was last told so.
+    crowded: bool,
 }
 
 /// Batches of the next chunk.
@@ -152,14 +161,39 @@ impl Chunker {
                 .iter()
                 .map(|field| device.copies_uploads(field.data_type()))
                 .collect(),
+            spills: false,
+            rest: None,
+            crowded: false,
         }
+    }
+
+    /// For a reader that spills the chunks which it has when one is `crowded`.
+    pub(crate) fn spilled_by_reader(self, spills: bool) -> Self {
+        Self { spills, ..self }
+    }
+
+    /// Whether rows of the last batch wait for room.
+    pub(crate) fn has_rest(&self) -> bool {
+        self.rest.is_some()
     }
 
     /// Takes a batch; returns the chunks that are full with it.
     pub(crate) fn push(&mut self, evaluated: Evaluated) -> Result<Vec<StagedChunk>> {
+        self.take(evaluated, 0)
+    }
+
+    /// Takes the rest of the last batch.
+    pub(crate) fn push_rest(&mut self) -> Result<Vec<StagedChunk>> {
+        match self.rest.take() {
+            Some((evaluated, from)) => self.take(evaluated, from),
+            None => Ok(vec![]),
+        }
+    }
+
+    fn take(&mut self, evaluated: Evaluated, from: usize) -> Result<Vec<StagedChunk>> {
         let Evaluated { batch, failures } = evaluated;
         let mut full = vec![];
-        let mut from = 0;
+        let mut from = from;
         let row_bytes = batch_bytes(&batch) / batch.num_rows().max(1);
         while from < batch.num_rows() {
             let waiting = &mut self.waiting;
@@ -172,7 +206,17 @@ impl Chunker {
                 .min(batch.num_rows() - from);
             if rows > 0 {
                 let bytes = rows * row_bytes;
-                self.reservation.try_grow(bytes)?;
+                if let Err(error) = self.reservation.try_grow(bytes) {
+                    if !self.spills || self.crowded {
+                        return Err(error);
+                    }
+                    self.crowded = true;
+                    full.extend(self.flush()?);
+                    full.push(StagedChunk::crowded(self.reservation.new_empty()));
+                    self.rest = Some((Evaluated { batch, failures }, from));
+                    return Ok(full);
+                }
+                self.crowded = false;
                 waiting.batches.push(match rows == batch.num_rows() {
                     true => batch.clone(),
                     false => batch.slice(from, rows),

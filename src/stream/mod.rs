@@ -4,7 +4,7 @@ mod chunk;
 mod chunker;
 mod evaluator;
 
-pub(crate) use chunk::{Failures, Parts, StagedChunk};
+pub(crate) use chunk::{ChunkShape, Failures, Parts, StagedChunk};
 pub(crate) use chunker::{
     ChunkLimits, Chunker, Role, array_bytes, batch_bytes, has_small_dictionary,
 };

@@ -12,12 +12,16 @@ use datafusion::prelude::SessionContext;
 use futures::StreamExt;
 
 use crate::answer::{plan_of, shown};
-use crate::session::{Tuning, session_in, set};
+use crate::session::{Tuning, device, session_in, set};
 
-/// In the dev profile one step of work stays well below this.
-const SOON: Duration = Duration::from_secs(2);
-/// The same where a step groups half a million rows, on a machine that does other things too.
-const LATER: Duration = Duration::from_secs(8);
+/// In the dev profile one step of work stays well below this; where a step groups half a million rows, on a machine that does
+/// other things too, below four times as much. On a GPU a step may wait while the driver compiles kernels, once on each machine.
+fn soon() -> Duration {
+    match device().as_str() {
+        "host" => Duration::from_secs(2),
+        _ => Duration::from_secs(20),
+    }
+}
 
 fn huge_tables(rows: i64) -> (SessionContext, Arc<dyn MemoryPool>) {
     let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(1 << 30));
@@ -72,7 +76,7 @@ fn cpu_time() -> Option<Duration> {
 
 /// Waits until nothing is reserved.
 async fn freed(pool: &Arc<dyn MemoryPool>, what: &str) {
-    freed_within(SOON, pool, what).await;
+    freed_within(soon(), pool, what).await;
 }
 
 async fn freed_within(limit: Duration, pool: &Arc<dyn MemoryPool>, what: &str) {
@@ -104,7 +108,7 @@ async fn a_limit_ends_a_huge_join() {
         }
         assert_eq!(rows, 10, "{sql}");
         let took = from.elapsed();
-        assert!(took < 5 * SOON, "{took:?}: {sql}");
+        assert!(took < 5 * soon(), "{took:?}: {sql}");
         drop(stream);
         freed(&pool, sql).await;
     }
@@ -206,7 +210,11 @@ async fn a_time_limit_ends_a_query_of_long_ranges() {
     let limit = Duration::from_millis(500);
     let ended = tokio::time::timeout(limit, collect(plan, ctx.task_ctx())).await;
     assert!(ended.is_err(), "80 billion pairs in {:?}", begun.elapsed());
-    assert!(begun.elapsed() < limit + 2 * SOON, "{:?}", begun.elapsed());
+    assert!(
+        begun.elapsed() < limit + 2 * soon(),
+        "{:?}",
+        begun.elapsed()
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -220,6 +228,6 @@ async fn dropping_an_aggregation() {
         let wait = tokio::time::timeout(Duration::from_millis(400), stream.next());
         let _ = wait.await;
         drop(stream);
-        freed_within(LATER, &pool, sql).await;
+        freed_within(4 * soon(), &pool, sql).await;
     }
 }

@@ -17,7 +17,7 @@ use datafusion::prelude::SessionContext;
 use futures::StreamExt;
 
 use crate::answer::{Answer, assert_offloaded, forced, plan_of, same_rows, shown, stock};
-use crate::session::{Tuning, session, session_in, set};
+use crate::session::{Tuning, session, session_in, session_without_files, set};
 
 const LIMIT: usize = 1 << 20;
 
@@ -213,7 +213,7 @@ async fn several_joins_at_once() {
     }
 }
 
-/// The build side must fit the pool; if not, the error says so and nothing stays reserved.
+/// The build side must fit the pool where no files are allowed; if not, the error says so and nothing stays reserved.
 #[tokio::test]
 async fn a_pool_too_small_for_the_build_side() {
     for sql in [
@@ -222,7 +222,7 @@ async fn a_pool_too_small_for_the_build_side() {
         "SELECT r.id, s.id AS j FROM r JOIN s ON r.a = s.a AND r.id <> s.id",
     ] {
         let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(1 << 20));
-        let ctx = session_in(Arc::clone(&pool));
+        let ctx = session_without_files(Arc::clone(&pool));
         register_in_pieces(&ctx, "r", 200_000, 8_000);
         register_in_pieces(&ctx, "s", 200_000, 8_000);
         Tuning::PLAIN.apply(&ctx);

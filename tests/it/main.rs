@@ -25,4 +25,5 @@ mod plans;
 mod regressions;
 mod sets;
 mod slt;
+mod spill;
 mod tpch;

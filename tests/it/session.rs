@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::*;
@@ -30,7 +31,19 @@ fn on_device(ctx: SessionContext) -> SessionContext {
 
 /// A session with bowtie whose host memory is counted by `pool`.
 pub fn session_in(pool: Arc<dyn MemoryPool>) -> SessionContext {
-    let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc();
+    session_of(RuntimeEnvBuilder::new().with_memory_pool(pool))
+}
+
+/// The same, which may not spill.
+pub fn session_without_files(pool: Arc<dyn MemoryPool>) -> SessionContext {
+    let disabled = DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled);
+    let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool);
+    session_of(runtime.with_disk_manager_builder(disabled))
+}
+
+/// A session with bowtie in a runtime of its own.
+fn session_of(runtime: RuntimeEnvBuilder) -> SessionContext {
+    let runtime = runtime.build_arc();
     let state = SessionStateBuilder::new()
         .with_default_features()
         .with_runtime_env(runtime.unwrap())

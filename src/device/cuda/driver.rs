@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 
 use cudarc::driver::{CudaContext, DriverError, result, sys};
 
+use super::lost;
 use crate::error::{BowtieError, Result};
 
 /// The oldest driver API that takes the kernels' PTX, whose label is 8.3.
@@ -108,7 +109,11 @@ fn dotted(version: i32) -> String {
 
 /// The error of a call that should not fail.
 pub(super) fn failed(what: &str, error: DriverError) -> BowtieError {
-    BowtieError::Device(format!("{what} failed on the GPU: {}", text(error)))
+    let failed = format!("{what} failed on the GPU: {}", text(error));
+    BowtieError::Device(match lost::note(error, &failed) {
+        true => format!("{failed}; it takes no more work of this process"),
+        false => failed,
+    })
 }
 
 pub(super) fn text(error: DriverError) -> String {

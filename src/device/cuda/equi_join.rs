@@ -4,15 +4,15 @@
 //! Columns of 4, 8 or 16 bytes without NULLs are carried, by partitioned joins through the partition (GFTR); of the others row
 //! numbers are, by which they are gathered at the end (GFUR).
 
-use super::CudaDevice;
 use super::equi_keys::{Keying, Width};
 use super::equi_pairs::{Output, Way, Ways, sources};
 use super::equi_part::{Depth, Partitioned, partition_bits};
 use super::equi_tables::{DirectTable, HashTable};
 use super::queue::{Arg, Memory};
 use super::values::{Values, width};
+use super::{CudaDevice, equi_sample};
 use crate::device::Device;
-use crate::device::buffer::{self, Buffer, Column, Joined};
+use crate::device::buffer::{self, Buffer, Column, Joined, Paired};
 use crate::error::{BowtieError, Result};
 use crate::spec::{EquiStrategy, Materialization};
 
@@ -58,13 +58,24 @@ impl CudaDevice {
         wanted: Option<EquiStrategy>,
         payload: &[&Column],
         materialization: Option<Materialization>,
+        probe: &[&Column],
     ) -> Result<Option<EquiBuild>> {
         let rows = base.first().map_or(0, |column| column.rows());
         if rows == 0 {
             return Ok(None);
         }
         let (keys, keying, addresses, strategy) = self.keys_for(base, null_equal, wanted)?;
-        let materialization = materialization.unwrap_or(Materialization::Gftr);
+        let sorts = matches!(
+            strategy,
+            EquiStrategy::PartitionedHash | EquiStrategy::SortMerge
+        );
+        let materialization = match materialization {
+            Some(wanted) => wanted,
+            None if sorts && rows >= equi_sample::LEAST_ROWS => {
+                equi_sample::materialization(self.matching_share(&keys, &keying, probe)?)
+            }
+            None => Materialization::Gftr,
+        };
         let ways = Ways::of(payload, None, materialization);
         let queue = &self.queue;
         let table = match strategy {
@@ -100,14 +111,14 @@ impl CudaDevice {
         }))
     }
 
-    /// All pairs; `None` where build keys turned out not to be unique.
+    /// All pairs, unless build keys turn out not to be unique.
     pub(super) fn join_at_once(
         &self,
         build: &EquiBuild,
         build_payload: &[&Column],
         probe_keys: &[&Column],
         payload: &[&Column],
-    ) -> Result<Option<Joined>> {
+    ) -> Result<Paired> {
         let queue = &self.queue;
         let keys = self.equi_keys_in(&build.keying, probe_keys)?;
         let key = match (&build.keying, &build.table, probe_keys) {
@@ -118,7 +129,7 @@ impl CudaDevice {
         let ways = Ways::of(payload, key, build.materialization);
         let put_together = |output, rows| {
             self.put_together(build, build_payload, &ways, payload, output, rows)
-                .map(Some)
+                .map(Paired::All)
         };
         if keys.rows == 0 {
             return put_together(None, 0);
@@ -129,7 +140,7 @@ impl CudaDevice {
             };
             return match queue.merge_join(side, &probe)? {
                 Some((output, rows)) => put_together(Some(output), rows),
-                None => Ok(None),
+                None => Ok(Paired::TooMany),
             };
         }
         let output = queue.room_for_pairs(&build.ways, build_payload, &ways, payload, &keys)?;
@@ -168,9 +179,9 @@ impl CudaDevice {
             }
             Table::SortMerge(_) => {}
         }
-        // Build keys that are not unique: all pairs were not written.
+        // Not all pairs were written.
         if queue.read_word32(&output.state, 2)? != 0 {
-            return Ok(None);
+            return Ok(Paired::SharedKeys);
         }
         let rows = queue.read_word(&output.state, 0)? as usize;
         put_together(Some(output), rows)

@@ -61,6 +61,15 @@ impl Update {
         matches!(self, Self::FirstRow | Self::ArgMin | Self::ArgMax)
     }
 
+    /// What a result says of whether anything was added to it.
+    pub(super) fn tells(self) -> Tells {
+        match self {
+            Self::Count | Self::FirstRow | Self::ArgMin | Self::ArgMax => Tells::Surely,
+            Self::And => Tells::Nothing,
+            _ => Tells::UnlessZero,
+        }
+    }
+
     /// Every byte of a result that nothing was added to.
     fn neutral(self) -> u8 {
         match self {
@@ -68,6 +77,15 @@ impl Update {
             _ => 0,
         }
     }
+}
+
+/// Whether a result tells a group of some rows from one of none.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Tells {
+    Surely,
+    /// One that is zero may be of values that add up to that.
+    UnlessZero,
+    Nothing,
 }
 
 /// How values are read (`Kind` of `kernels/group_codes.cuh`).
@@ -134,6 +152,19 @@ pub(super) struct Wanted<'a> {
     pub(super) centers: Option<&'a Memory>,
 }
 
+impl<'a> Wanted<'a> {
+    /// One of rows, whatever their values.
+    pub(super) fn of_rows(update: Update, valid: Option<&'a Memory>) -> Self {
+        Self {
+            update,
+            kind: Kind::U64,
+            values: None,
+            valid,
+            centers: None,
+        }
+    }
+}
+
 /// Most accumulators of a launch.
 pub(super) const MOST_ACCUMULATORS: usize = 16;
 
@@ -145,6 +176,29 @@ pub(super) fn shared_words(all: &[Wanted<'_>]) -> usize {
         .max()
         .unwrap_or(0)
 }
+
+/// How rows were added to groups of ids.
+#[derive(Debug)]
+pub(super) struct Added {
+    /// Whether most groups had room in shared memory.
+    pub(super) inside: bool,
+    claims: Option<Memory>,
+}
+
+impl Added {
+    /// Whether rows were left out, as their ids are of no group. Waits for the kernel.
+    pub(super) fn left_out(&self, queue: &Queue) -> Result<bool> {
+        let mut word = [0; 4];
+        if let Some(claims) = &self.claims {
+            queue.read_few(&mut word, claims, BEYOND * 4)?;
+        }
+        Ok(word != [0; 4])
+    }
+}
+
+/// Words of a launch of `group_dense`: what each of at most so many teams has claimed; and whether an id was beyond the groups.
+const CLAIM_WORDS: usize = BEYOND + 1;
+const BEYOND: usize = 32;
 
 /// Rows that a warp takes at once, and threads of a block, where it has accumulators of its own.
 const CLAIM_ROWS: usize = 2048;
@@ -189,8 +243,8 @@ impl Queue {
             .collect()
     }
 
-    /// Adds `rows` rows of the groups `ids`, all below `groups`, to results for so many; in shared memory if wanted, and says
-    /// whether all groups had room there.
+    /// Adds `rows` rows of the groups `ids` to results for `groups`, below which ids are, or they are left out; in shared memory
+    /// if wanted.
     pub(super) fn accumulate_dense(
         self: &Arc<Self>,
         ids: Ids<'_>,
@@ -199,8 +253,9 @@ impl Queue {
         all: &[Wanted<'_>],
         outs: &[Memory],
         shared: bool,
-    ) -> Result<bool> {
+    ) -> Result<Added> {
         let mut inside = true;
+        let mut claims = None;
         let parts = all
             .chunks(MOST_ACCUMULATORS)
             .zip(outs.chunks(MOST_ACCUMULATORS));
@@ -211,9 +266,9 @@ impl Queue {
                 true => Places::of(groups, words, bytes),
                 false => Places::global(words, bytes),
             };
-            inside &= places.groups() >= groups;
+            inside &= places.holds(groups);
             let given = structure(all, outs, groups);
-            let claims = self.zeroed(32 * 4, "aggregates")?;
+            let claims = &*claims.insert(self.zeroed(CLAIM_WORDS * 4, "aggregates")?);
             let everything: Option<&Memory> = None;
             let args = [
                 ids.words.into(),
@@ -221,7 +276,7 @@ impl Queue {
                 (groups as u32).into(),
                 everything.into(),
                 (rows as u32).into(),
-                (&claims).into(),
+                claims.into(),
                 Given::Accumulators(&given),
                 (places.hot as u32).into(),
                 (places.plain as u32).into(),
@@ -238,7 +293,7 @@ impl Queue {
             // `groups`, and holds its neutral element; centers are as many; the claims are clear; and the shared memory is that of the places.
             unsafe { self.launch_given("group_dense", shape, &args)? };
         }
-        Ok(inside)
+        Ok(Added { inside, claims })
     }
 
     /// Adds rows to the groups of their keys, which the directory numbers; at most [`MOST_ACCUMULATORS`]. The results have room

@@ -8,7 +8,7 @@ use arrow::datatypes::DataType;
 use super::CudaDevice;
 use super::group_accumulators::{Kind, Update, Wanted};
 use super::group_moments::Moments;
-use super::group_ways::Results;
+use super::group_ways::{Members, Results};
 use super::queue::{Memory, Queue, Shape};
 use super::range::valid_memory;
 use super::rows::memory;
@@ -75,14 +75,7 @@ impl CudaDevice {
                 None => return Ok(None),
             }
         }
-        let first_row = Wanted {
-            update: Update::FirstRow,
-            kind: Kind::U64,
-            values: None,
-            valid: None,
-            centers: None,
-        };
-        let mut all = vec![first_row];
+        let mut all = vec![];
         // Which accumulator a fold is, and which counts the values that it folds.
         let mut places = Vec::with_capacity(folds.len());
         let mut moments: Vec<Moments<'_>> = vec![];
@@ -103,11 +96,7 @@ impl CudaDevice {
                 Fold::Count | Fold::Min | Fold::Max => None,
                 _ if valid.is_none() => None,
                 _ => {
-                    all.push(Wanted {
-                        update: Update::Count,
-                        valid,
-                        ..first_row
-                    });
+                    all.push(Wanted::of_rows(Update::Count, valid));
                     Some(all.len() - 1)
                 }
             };
@@ -126,6 +115,7 @@ impl CudaDevice {
         };
         let Results {
             outs,
+            members,
             groups,
             capacity,
             strategy,
@@ -159,8 +149,17 @@ impl CudaDevice {
             };
             states.push(self.state(*fold, *values, take(at)?, valid, (groups, capacity))?);
         }
+        let keys = match members {
+            Members::Rows(firsts) => {
+                let firsts = Buffer::cuda(firsts, groups);
+                let keys = keys.iter().map(|key| self.gather(key, &firsts));
+                keys.collect::<Result<_>>()?
+            }
+            Members::Ids(of, kept) => self.queue.direct_keys(&of, kept.as_ref(), groups)?,
+        };
         Ok(Some(Aggregated {
-            firsts: Buffer::cuda(take(0)?, groups),
+            groups,
+            keys,
             states,
             strategy,
         }))
@@ -256,7 +255,7 @@ fn update_of(fold: Fold, kind: Kind) -> Result<Update> {
 
 impl Queue {
     /// Which of `n` words are not 0.
-    fn nonzero_bits(self: &Arc<Self>, words: &Memory, n: usize) -> Result<Memory> {
+    pub(super) fn nonzero_bits(self: &Arc<Self>, words: &Memory, n: usize) -> Result<Memory> {
         let bits = self.alloc(bitmap_bytes(n), "validity")?;
         let args = [words.into(), (&bits).into(), (n as u32).into()];
         // SAFETY: `words` holds n words of 64 bits, `bits` as many bits.

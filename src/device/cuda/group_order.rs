@@ -9,13 +9,15 @@ use super::queue::{Arg, Memory, Part, Queue, Shape};
 use super::rows::memory;
 use super::sort::{NARROW, NARROW_BESIDE_WORDS, check_sortable, passes};
 use crate::device::buffer::Buffer;
-use crate::error::Result;
+use crate::error::{BowtieError, Result};
 
 /// Rows in another order.
 #[derive(Debug)]
 pub(super) struct Order<'a> {
-    /// By position; `None`: they are where they were.
+    /// By position, where something needs them.
     rows: Option<Buffer<u32>>,
+    /// Columns that are there already, by where they were.
+    there: Vec<(u64, Memory)>,
     movement: Movement<'a>,
     n: usize,
 }
@@ -26,6 +28,8 @@ pub(super) type FoldColumns<'f> = dyn FnMut(&[Wanted<'_>], &[Memory]) -> Result<
 /// How values come there.
 #[derive(Debug)]
 enum Movement<'a> {
+    /// They are there.
+    None,
     Gathered,
     /// Together with the keys, those of 4 and 8 bytes.
     ToParts(Parting<'a>),
@@ -62,22 +66,18 @@ impl Order<'_> {
         outs: &[Memory],
         fold: &mut FoldColumns<'_>,
     ) -> Result<()> {
-        let Some(rows) = &self.rows else {
+        if let Movement::None = self.movement {
             return fold(all, outs);
-        };
-        let rows = memory(rows)?;
+        }
         let parts = all
             .chunks(MOST_ACCUMULATORS)
             .zip(outs.chunks(MOST_ACCUMULATORS));
         for (all, outs) in parts {
             let mut columns: Vec<(u64, Memory)> = vec![];
             for of in all {
-                let read = [(of.values, of.kind.width()), (of.valid, 0)];
-                for (column, width) in read {
-                    if let Some(column) = column
-                        && moved(&columns, column).is_none()
-                    {
-                        let there = self.moved(queue, rows, column, width)?;
+                for (column, width) in reads(of) {
+                    if self.of(&columns, column).is_none() {
+                        let there = self.moved(queue, column, width)?;
                         columns.push((column.pointer(), there));
                     }
                 }
@@ -85,8 +85,8 @@ impl Order<'_> {
             let here: Vec<Wanted<'_>> = all
                 .iter()
                 .map(|of| Wanted {
-                    values: of.values.and_then(|column| moved(&columns, column)),
-                    valid: of.valid.and_then(|column| moved(&columns, column)),
+                    values: of.values.and_then(|column| self.of(&columns, column)),
+                    valid: of.valid.and_then(|column| self.of(&columns, column)),
                     centers: of.centers,
                     ..*of
                 })
@@ -94,7 +94,7 @@ impl Order<'_> {
             fold(&here, outs)?;
             for (of, out) in all.iter().zip(outs) {
                 if of.update.is_row() {
-                    let args = [rows.into(), out.into(), (groups as u32).into()];
+                    let args = [self.rows()?.into(), out.into(), (groups as u32).into()];
                     // SAFETY: `rows` holds the rows of all positions, `out` positions or no row for `groups` groups.
                     unsafe { queue.launch("group_out_rows", Shape::rows(groups), &args)? };
                 }
@@ -103,14 +103,20 @@ impl Order<'_> {
         Ok(())
     }
 
+    fn rows(&self) -> Result<&Memory> {
+        let rows = self.rows.as_ref();
+        memory(rows.ok_or_else(|| BowtieError::Internal("rows of no order".into()))?)
+    }
+
+    /// A column that was moved.
+    fn of<'c>(&'c self, columns: &'c [(u64, Memory)], column: &Memory) -> Option<&'c Memory> {
+        let mut all = self.there.iter().chain(columns);
+        let moved = all.find(|(at, _)| *at == column.pointer());
+        moved.map(|(_, there)| there)
+    }
+
     /// A column in this order, of values of `width` bytes, or of bits.
-    fn moved(
-        &self,
-        queue: &Arc<Queue>,
-        rows: &Memory,
-        column: &Memory,
-        width: usize,
-    ) -> Result<Memory> {
+    fn moved(&self, queue: &Arc<Queue>, column: &Memory, width: usize) -> Result<Memory> {
         match (&self.movement, width) {
             (Movement::ToParts(parting), 4 | 8) => {
                 Ok(queue.to_parts(parting, column, width, self.n)?.1)
@@ -123,48 +129,61 @@ impl Order<'_> {
                 let ids = Part::from(*ids);
                 match queue.sort_pairs(pairs, ids, Some(column), self.n, *varying)? {
                     Some((_, column)) => Ok(column),
-                    None => queue.gather_values(column, rows, self.n, width),
+                    None => queue.gather_values(column, self.rows()?, self.n, width),
                 }
             }
-            (_, 0) => queue.gather_bits(column, rows, self.n),
-            (_, width) => queue.gather_values(column, rows, self.n, width),
+            (_, 0) => queue.gather_bits(column, self.rows()?, self.n),
+            (_, width) => queue.gather_values(column, self.rows()?, self.n, width),
         }
     }
 }
 
-fn moved<'a>(columns: &'a [(u64, Memory)], column: &Memory) -> Option<&'a Memory> {
-    let of = columns.iter().find(|(at, _)| *at == column.pointer());
-    of.map(|(_, there)| there)
+/// The columns that an accumulator reads, of values of so many bytes, or of bits (0).
+fn reads<'a>(of: &Wanted<'a>) -> impl Iterator<Item = (&'a Memory, usize)> + use<'a> {
+    let values = of.values.map(|values| (values, of.kind.width()));
+    values.into_iter().chain(of.valid.map(|valid| (valid, 0)))
+}
+
+/// A column that moves together with the keys, if all columns do and nothing needs row ids.
+fn first_of_movable<'a>(all: &[Wanted<'a>]) -> Option<(&'a Memory, usize)> {
+    let movable = |(_, width): (&Memory, usize)| matches!(width, 4 | 8);
+    let needs_no_rows = |of: &Wanted<'a>| !of.update.is_row() && reads(of).all(movable);
+    match all.iter().all(needs_no_rows) {
+        true => all.iter().flat_map(reads).next(),
+        false => None,
+    }
 }
 
 impl Queue {
-    /// Rows in the parts of their keys' hashes; and the keys there.
+    /// Rows in the parts of their keys' hashes, for accumulators to be folded; and the keys there.
     pub(super) fn parts_of_keys<'a>(
         self: &Arc<Self>,
-        (keys, bits): (Part<'a>, KeyBits),
+        keys: (Part<'a>, KeyBits),
         n: usize,
+        all: &[Wanted<'_>],
     ) -> Result<(Memory, Order<'a>)> {
-        self.parts(keys, bits, [1, 0, FIRST_HASH_BIT], n)
+        self.parts(keys, [1, 0, FIRST_HASH_BIT], n, all)
     }
 
-    /// Rows in the parts of their ids, which are below `groups`; and the ids' words there.
+    /// Rows in the parts of their ids, which are below `groups`, for accumulators to be folded; and the ids' words there.
     pub(super) fn parts_of_ids<'a>(
         self: &Arc<Self>,
         ids: Ids<'a>,
         groups: usize,
         n: usize,
+        all: &[Wanted<'_>],
     ) -> Result<(Memory, Order<'a>)> {
         let bits = usize::BITS - groups.saturating_sub(1).leading_zeros();
         let digits = [0, ids.first, bits.saturating_sub(PART_BITS)];
-        self.parts(ids.words.into(), KeyBits::B32, digits, n)
+        self.parts((ids.words.into(), KeyBits::B32), digits, n, all)
     }
 
     fn parts<'a>(
         self: &Arc<Self>,
-        keys: Part<'a>,
-        bits: KeyBits,
+        (keys, bits): (Part<'a>, KeyBits),
         digits: [u32; 3],
         n: usize,
+        all: &[Wanted<'_>],
     ) -> Result<(Memory, Order<'a>)> {
         check_sortable(n)?;
         let digits = digits.map(Arg::from);
@@ -185,13 +204,26 @@ impl Queue {
             digits,
             starts,
         };
-        let rows = self.sequence(0, n)?;
-        let (keys, rows) = self.to_parts(&parting, memory(&rows)?, 4, n)?;
-        let order = Order {
-            rows: Some(Buffer::cuda(rows, n)),
-            movement: Movement::ToParts(parting),
+        let mut order = Order {
+            rows: None,
+            there: vec![],
+            movement: Movement::None,
             n,
         };
+        let keys = match first_of_movable(all) {
+            Some((column, width)) => {
+                let (keys, there) = self.to_parts(&parting, column, width, n)?;
+                order.there.push((column.pointer(), there));
+                keys
+            }
+            None => {
+                let rows = self.sequence(0, n)?;
+                let (keys, rows) = self.to_parts(&parting, memory(&rows)?, 4, n)?;
+                order.rows = Some(Buffer::cuda(rows, n));
+                keys
+            }
+        };
+        order.movement = Movement::ToParts(parting);
         Ok((keys, order))
     }
 
@@ -246,19 +278,29 @@ impl Queue {
             Some((sorted, rows)) => (Some(sorted), Some(Buffer::cuda(rows, n))),
             None => (None, None),
         };
-        let movement = match passes(varying) <= MOST_PASSES {
-            true => Movement::Sorted(ids, varying),
-            false => Movement::Gathered,
+        let movement = match &rows {
+            None => Movement::None,
+            Some(_) if passes(varying) <= MOST_PASSES => Movement::Sorted(ids, varying),
+            Some(_) => Movement::Gathered,
         };
-        let order = Order { rows, movement, n };
+        let order = Order {
+            rows,
+            there: vec![],
+            movement,
+            n,
+        };
         Ok((sorted, order))
     }
 
     /// An order that is known.
     pub(super) fn order_of_rows(rows: Option<Buffer<u32>>, n: usize) -> Order<'static> {
         Order {
+            movement: match &rows {
+                None => Movement::None,
+                Some(_) => Movement::Gathered,
+            },
+            there: vec![],
             rows,
-            movement: Movement::Gathered,
             n,
         }
     }

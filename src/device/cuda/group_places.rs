@@ -16,6 +16,8 @@ pub(super) struct Places {
 /// memory alone 86 to 2^20 groups.
 const MOST_TEAMS: usize = 2;
 const HOT: usize = 64;
+/// Where not all groups have a place.
+const FEW_HOT: usize = 8;
 const LANES: usize = 32;
 
 impl Places {
@@ -39,6 +41,12 @@ impl Places {
                 plain: even(groups.div_ceil(teams).saturating_sub(hot)),
                 teams,
             },
+            // Most of them, with fewer hot ones.
+            false if groups <= Self::most(words, bytes) => Self {
+                hot: FEW_HOT.min(hot),
+                plain: (places - FEW_HOT.min(hot) * LANES) / 2 * 2,
+                teams: MOST_TEAMS,
+            },
             false => Self {
                 hot,
                 plain: 0,
@@ -57,11 +65,16 @@ impl Places {
         }
     }
 
-    /// Most groups that have places.
+    /// Most groups of which four in five have places.
     pub(super) fn most(words: usize, bytes: usize) -> usize {
         let places = (bytes / 4 / words).saturating_sub(LANES);
-        let hot = HOT.min(places / 2 / LANES);
-        MOST_TEAMS * (hot + (places - hot * LANES) / 2 * 2)
+        let hot = FEW_HOT.min(places / 2 / LANES);
+        MOST_TEAMS * (hot + (places - hot * LANES) / 2 * 2) * 5 / 4
+    }
+
+    /// Whether most of so many groups have places.
+    pub(super) fn holds(&self, groups: usize) -> bool {
+        5 * self.groups() >= 4 * groups
     }
 
     /// Groups that have places.
@@ -157,9 +170,8 @@ mod tests {
                 let places = Places::of(groups, words, bytes);
                 assert!(places.bytes(words) <= bytes, "{places:?}");
                 assert!(places.plain.is_multiple_of(2));
-                let inside = places.teams * (places.hot + places.plain);
                 assert!(
-                    inside >= groups || places.plain == 0,
+                    places.holds(groups) || places.plain == 0,
                     "{groups}: {places:?}"
                 );
             }
@@ -168,7 +180,7 @@ mod tests {
         let few = Places::of(4, 3, bytes);
         assert_eq!((few.hot, few.plain, few.teams), (4, 0, 1));
         let most = Places::most(3, bytes);
-        assert!(Places::of(most, 3, bytes).groups() >= most);
+        assert!(Places::of(most, 3, bytes).holds(most));
         assert_eq!(Places::of(most + 1, 3, bytes).plain, 0);
     }
 

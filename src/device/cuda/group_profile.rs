@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use super::group_accumulators::{Kind, Update, Wanted};
-use super::group_ids::{GroupKeys, KeyBits};
+use super::group_accumulators::{Update, Wanted};
+use super::group_ids::{GroupKeys, Ids, KeyBits};
 use super::queue::{Memory, Part, Queue};
 use super::values::bitmap_bytes;
 use crate::error::Result;
 
 /// Keys that are looked at.
-const SAMPLES: usize = 1 << 16;
+pub(super) const SAMPLES: usize = 1 << 16;
 
 /// What is thought of the groups.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -69,66 +69,109 @@ impl Queue {
         if rows <= SAMPLES {
             return Ok(Profile::guess(rows));
         }
-        let kept = self.alloc(bitmap_bytes(SAMPLES), "a sample")?;
-        let sampled = |word: Part<'_>, bits: KeyBits, out: Part<'_>| {
-            let kernel = match bits {
-                KeyBits::B32 => "group_sample_u32",
-                KeyBits::B64 => "group_sample_u64",
-            };
-            let all: Option<&Memory> = None;
-            let args = [
-                word.into(),
-                all.into(),
-                (rows as u32).into(),
-                out.into(),
-                (&kept).into(),
-                (SAMPLES as u32).into(),
-            ];
-            // SAFETY: there are so many keys, no fewer than samples; `out` has room for the samples, of as many bits each, and
-            // `kept` for a bit each.
-            unsafe { self.launch(kernel, self.strips(SAMPLES), &args) }
-        };
         match keys {
             GroupKeys::Plain(values, bits) => {
                 let sample = self.alloc(SAMPLES * bits.bytes(), "a sample")?;
-                sampled(Part::from(*values), *bits, (&sample).into())?;
+                self.sample(Part::from(*values), *bits, rows, (&sample).into())?;
                 self.profile_of(&GroupKeys::Plain(&sample, *bits), rows)
             }
             GroupKeys::Tuples(tuples) => {
                 let sample = self.tuples(SAMPLES, tuples.width())?;
                 for j in 0..tuples.width() {
-                    sampled(tuples.word(j), KeyBits::B64, sample.word(j))?;
+                    self.sample(tuples.word(j), KeyBits::B64, rows, sample.word(j))?;
                 }
                 self.profile_of(&GroupKeys::Tuples(sample), rows)
             }
         }
     }
 
+    /// Looks at ids by direct address, all below `range`.
+    pub(super) fn profile_of_ids(
+        self: &Arc<Self>,
+        ids: Ids<'_>,
+        range: usize,
+        rows: usize,
+    ) -> Result<Profile> {
+        if rows <= SAMPLES {
+            return Ok(Profile::guess(rows));
+        }
+        let words = self.sampled_words(ids.words, rows)?;
+        let words = &words;
+        self.profile_of_sampled_ids(Ids { words, ..ids }, range, rows)
+    }
+
+    /// A sample of words of 32 bits, one for each of `rows` rows, of which there are more than samples.
+    pub(super) fn sampled_words(self: &Arc<Self>, words: &Memory, rows: usize) -> Result<Memory> {
+        let sample = self.alloc(SAMPLES * 4, "a sample")?;
+        self.sample(words.into(), KeyBits::B32, rows, (&sample).into())?;
+        Ok(sample)
+    }
+
+    /// Counts the groups of sampled ids, all below `range`.
+    pub(super) fn profile_of_sampled_ids(
+        self: &Arc<Self>,
+        sample: Ids<'_>,
+        range: usize,
+        rows: usize,
+    ) -> Result<Profile> {
+        let count = [Wanted::of_rows(Update::Count, None)];
+        let outs = self.outs(&count, range)?;
+        self.accumulate_dense(sample, SAMPLES, range, &count, &outs, true)?;
+        self.profile_of_counts(&outs[0], range, rows)
+    }
+
+    /// Takes a sample of the words of `rows` rows.
+    fn sample(
+        self: &Arc<Self>,
+        words: Part<'_>,
+        bits: KeyBits,
+        rows: usize,
+        out: Part<'_>,
+    ) -> Result<()> {
+        let kernel = match bits {
+            KeyBits::B32 => "group_sample_u32",
+            KeyBits::B64 => "group_sample_u64",
+        };
+        let kept = self.alloc(bitmap_bytes(SAMPLES), "a sample")?;
+        let all: Option<&Memory> = None;
+        let args = [
+            words.into(),
+            all.into(),
+            (rows as u32).into(),
+            out.into(),
+            (&kept).into(),
+            (SAMPLES as u32).into(),
+        ];
+        // SAFETY: there are so many words, no fewer than samples; `out` has room for the samples, of as many bits each, and
+        // `kept` for a bit each.
+        unsafe { self.launch(kernel, self.strips(SAMPLES), &args) }
+    }
+
     /// Counts the groups of a sample of `rows` rows.
     fn profile_of(self: &Arc<Self>, sample: &GroupKeys<'_>, rows: usize) -> Result<Profile> {
         let (ids, groups) = self.hashed_ids(sample, SAMPLES, SAMPLES)?;
-        let count = [Wanted {
-            update: Update::Count,
-            kind: Kind::U64,
-            values: None,
-            valid: None,
-            centers: None,
-        }];
-        let outs = self.outs(&count, groups)?;
-        self.accumulate_dense((&ids).into(), SAMPLES, groups, &count, &outs, true)?;
+        self.profile_of_sampled_ids((&ids).into(), groups, rows)
+    }
 
+    /// Of the counts of `groups` groups in a sample of `rows` rows.
+    fn profile_of_counts(
+        self: &Arc<Self>,
+        counts: &Memory,
+        groups: usize,
+        rows: usize,
+    ) -> Result<Profile> {
         let found = self.send(&(groups as u32).to_le_bytes(), "a sample")?;
         let profile = self.zeroed(PROFILE_WORDS * 4, "a sample")?;
         let heavy = self.alloc(MOST_HEAVY * 4, "a sample")?;
         let args = [
-            (&outs[0]).into(),
+            counts.into(),
             (&found).into(),
             // Which groups are heavy is not asked for.
             u32::MAX.into(),
             (&profile).into(),
             (&heavy).into(),
         ];
-        // SAFETY: `outs` holds a count for each of so many groups as `found` says; the profile is clear and has its words, and
+        // SAFETY: `counts` holds a count for each of so many groups as `found` says; the profile is clear and has its words, and
         // `heavy` room for as many ids as are written.
         unsafe { self.launch("group_sample_profile", self.strips(groups), &args)? };
         let mut bytes = [0; PROFILE_WORDS * 4];

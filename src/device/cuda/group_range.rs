@@ -5,10 +5,12 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 
 use super::group_ids::Ids;
+use super::group_profile::SAMPLES;
 use super::queue::{Arg, Memory, Queue, Shape};
+use super::rows::memory;
 use super::stored::Stored;
-use super::values::{Values, width};
-use crate::device::buffer::Column;
+use super::values::{Values, bitmap_bytes, width};
+use crate::device::buffer::{Buffer, Column};
 use crate::error::{BowtieError, Result};
 
 /// Ids without a table. Not every id has rows.
@@ -18,7 +20,12 @@ pub(super) struct DirectIds<'a> {
     first: u32,
     /// Ids are below this.
     pub(super) range: usize,
+    of: DirectKeys<'a>,
 }
+
+/// How ids say keys.
+#[derive(Debug)]
+pub(super) struct DirectKeys<'a>(Vec<(Number<'a>, Digits)>);
 
 #[derive(Debug)]
 enum Words<'a> {
@@ -27,7 +34,12 @@ enum Words<'a> {
     Made(Memory),
 }
 
-impl DirectIds<'_> {
+impl<'a> DirectIds<'a> {
+    /// The keys, without the rows' ids.
+    pub(super) fn into_keys(self) -> DirectKeys<'a> {
+        self.of
+    }
+
     pub(super) fn ids(&self) -> Ids<'_> {
         let words = match &self.words {
             Words::Values(values) => values,
@@ -44,6 +56,9 @@ impl DirectIds<'_> {
 const RANGE_PER_ROW: usize = 2;
 /// A range that is always narrow.
 const NARROW: usize = 1 << 12;
+/// So often a sample sees each key, at least, where its range is taken for that of all: of uniform keys both ends with a
+/// probability of 96 %.
+const SAMPLES_PER_KEY: usize = 4;
 /// The widest, whatever the rows: results have a place for each id.
 const WIDEST: usize = 1 << 27;
 
@@ -75,14 +90,15 @@ impl<'a> Number<'a> {
         Some(Self { values, sign })
     }
 
-    /// Values of 32 bits are ids once the least of them, as it is, is taken off: differences wrap, so signs do not matter.
-    fn as_ids(self, digits: &Digits) -> Option<(&'a Memory, u32)> {
-        match (width(&self.values.data_type), &self.values.valid, self.sign) {
-            (Some(4), None, Some(sign)) => {
-                Some((&self.values.values, (digits.least ^ sign) as u32))
-            }
-            _ => None,
-        }
+    /// Whether values are ids once the least of them is taken off.
+    fn is_id(self) -> bool {
+        let bytes = width(&self.values.data_type);
+        bytes == Some(4) && self.values.valid.is_none() && self.sign.is_some()
+    }
+
+    /// The least value, as it is: differences wrap, so signs do not matter.
+    fn first_id(self, digits: &Digits) -> u32 {
+        (digits.least ^ self.sign.unwrap_or_default()) as u32
     }
 
     fn kernel(self, of: [&'static str; 4]) -> Result<&'static str> {
@@ -105,12 +121,19 @@ struct Digits {
     nullable: bool,
 }
 
+impl Digits {
+    /// How many there are.
+    fn digits(&self) -> u64 {
+        self.values.saturating_add(u64::from(self.nullable))
+    }
+}
+
 /// The digits' product, where it is narrow for so many rows.
 fn range_of(digits: &[Digits], rows: usize) -> Option<usize> {
     let widest = (RANGE_PER_ROW * rows).clamp(NARROW, WIDEST) as u64;
-    let of = |digits: &Digits| digits.values.checked_add(u64::from(digits.nullable));
     let range = digits.iter().try_fold(1u64, |range, digits| {
-        range.checked_mul(of(digits)?).filter(|r| *r <= widest)
+        let product = range.checked_mul(digits.digits());
+        product.filter(|range| *range <= widest)
     })?;
     Some(range as usize)
 }
@@ -136,25 +159,162 @@ impl Queue {
             return Ok(None);
         };
         if let ([number], [digits], false) = (&numbers[..], &digits[..], from_0)
-            && let Some((words, first)) = number.as_ids(digits)
+            && number.is_id()
         {
             return Ok(Some(DirectIds {
-                words: Words::Values(words),
-                first,
+                words: Words::Values(&number.values.values),
+                first: number.first_id(digits),
                 range,
+                of: DirectKeys(vec![(*number, *digits)]),
             }));
         }
         let ids = self.alloc(rows * 4, "group ids")?;
         let mut stride = 1u64;
         for (i, (number, digits)) in numbers.iter().zip(&digits).enumerate() {
             self.add_digits(*number, *digits, (stride as u32, i > 0), &ids, rows)?;
-            stride *= digits.values + u64::from(digits.nullable);
+            stride *= digits.digits();
         }
         Ok(Some(DirectIds {
             words: Words::Made(ids),
             first: 0,
             range,
+            of: DirectKeys(numbers.into_iter().zip(digits).collect()),
         }))
+    }
+
+    /// The same, of a key of 32 bits whose sampled values lie in a very narrow range: as if all did. The words are the sample, and
+    /// all rows' are the second.
+    pub(super) fn guessed_ids<'a>(
+        self: &Arc<Self>,
+        keys: &[&'a Column],
+        rows: usize,
+    ) -> Result<Option<(DirectIds<'a>, &'a Memory)>> {
+        let [key] = keys else { return Ok(None) };
+        let Some(number) = Number::of(key).filter(|number| number.is_id()) else {
+            return Ok(None);
+        };
+        let values = number.values;
+        let sample = Values {
+            data_type: values.data_type.clone(),
+            values: self.sampled_words(&values.values, rows)?,
+            valid: None,
+            original: None,
+            made: None,
+        };
+        let sampled = Number {
+            values: &sample,
+            ..number
+        };
+        let digits = self.digits(&[sampled], SAMPLES)?[0];
+        if digits.values > (SAMPLES / SAMPLES_PER_KEY) as u64 {
+            return Ok(None);
+        }
+        let guess = DirectIds {
+            words: Words::Made(sample.values),
+            first: number.first_id(&digits),
+            range: digits.values as usize,
+            of: DirectKeys(vec![(number, digits)]),
+        };
+        Ok(Some((guess, &values.values)))
+    }
+
+    /// The keys of the ids `kept`, or of the first `groups`.
+    pub(super) fn direct_keys(
+        self: &Arc<Self>,
+        keys: &DirectKeys<'_>,
+        kept: Option<&Buffer<u32>>,
+        groups: usize,
+    ) -> Result<Vec<Column>> {
+        let kept = kept.map(memory).transpose()?;
+        let mut stride = 1u64;
+        let of_column = |(number, digits): &(Number<'_>, Digits)| {
+            let at = stride;
+            stride *= digits.digits();
+            self.of_digits(*number, *digits, at as u32, kept, groups)
+        };
+        keys.0.iter().map(of_column).collect()
+    }
+
+    fn of_digits(
+        self: &Arc<Self>,
+        number: Number<'_>,
+        digits: Digits,
+        stride: u32,
+        kept: Option<&Memory>,
+        groups: usize,
+    ) -> Result<Column> {
+        let data_type = &number.values.data_type;
+        let (null, all) = (digits.values as u32, digits.digits() as u32);
+        let bits = |digit: u32, invert: bool| {
+            let bits = self.alloc(bitmap_bytes(groups), "group keys")?;
+            let args: [Arg; 7] = [
+                kept.into(),
+                (groups as u32).into(),
+                digit.into(),
+                stride.into(),
+                all.into(),
+                u32::from(invert).into(),
+                (&bits).into(),
+            ];
+            // SAFETY: `kept`, if there is any, holds a word for each group, and `bits` a bit.
+            unsafe { self.launch("group_range_bits", Shape::rows(groups), &args)? };
+            Ok::<_, BowtieError>(bits)
+        };
+        let values = match number.sign {
+            None => bits(1, false)?,
+            Some(sign) => {
+                let kernel = number.kernel([
+                    "group_range_keys8",
+                    "group_range_keys16",
+                    "group_range_keys32",
+                    "group_range_keys64",
+                ])?;
+                let bytes = width(data_type).unwrap_or_default() * groups;
+                let values = self.alloc(bytes, "group keys")?;
+                let args = [
+                    kept.into(),
+                    (groups as u32).into(),
+                    sign.into(),
+                    digits.least.into(),
+                    null.into(),
+                    stride.into(),
+                    all.into(),
+                    (&values).into(),
+                ];
+                // SAFETY: `kept`, if there is any, holds a word for each group, and `values` a value of the kernel's width.
+                unsafe { self.launch(kernel, Shape::rows(groups), &args)? };
+                values
+            }
+        };
+        let valid = match digits.nullable {
+            true => Some(bits(null, true)?),
+            false => None,
+        };
+        let values = Values {
+            data_type: data_type.clone(),
+            values,
+            valid,
+            original: None,
+            made: Some(self.mark()?),
+        };
+        Ok(Column::cuda(values, groups))
+    }
+
+    /// Sets the bits of the ids that some row has, among those of all ids.
+    pub(super) fn set_present(
+        self: &Arc<Self>,
+        ids: Ids<'_>,
+        rows: usize,
+        bits: &Memory,
+    ) -> Result<()> {
+        let args = [
+            ids.words.into(),
+            ids.first.into(),
+            (rows as u32).into(),
+            bits.into(),
+        ];
+        // SAFETY: there is a word a row, each an id that has a bit once the first is taken off.
+        unsafe { self.launch("group_range_present", self.strips(rows.div_ceil(4)), &args) }
     }
 
     fn digits(self: &Arc<Self>, numbers: &[Number<'_>], rows: usize) -> Result<Vec<Digits>> {

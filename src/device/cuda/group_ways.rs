@@ -12,38 +12,76 @@
 //! `group_dense` and `group_table` have accumulators in shared memory (hash_shared) or, but for hot keys, in global memory alone
 //! (hash_global; partition). Keys of several words are partitioned by their ids, and sorted by all their words, the last first.
 
+use std::iter;
 use std::sync::Arc;
 
 use super::CudaDevice;
-use super::group_accumulators::{MOST_ACCUMULATORS, Wanted, shared_words};
+use super::group_accumulators::{MOST_ACCUMULATORS, Update, Wanted, shared_words};
 use super::group_choice::{SKEWED, Seen, choose};
 use super::group_ids::{Directory, GroupKeys, Ids, KeyBits, with_room};
 use super::group_places::{Places, Slots};
 use super::group_profile::Profile;
-use super::group_range::DirectIds;
+use super::group_range::DirectKeys;
 use super::key_words::{KeyValues, Layout};
 use super::queue::{Memory, Part, Queue};
-use super::rows::memory;
 use super::tuples::Significance;
-use crate::device::buffer::Column;
+use crate::device::buffer::{Buffer, Column};
 use crate::error::{BowtieError, Result};
 use crate::spec::GroupStrategy;
 
 /// Rows of which a look at a sample would take longer than what it might save.
-const FEW_ROWS: usize = 1 << 22;
+pub(super) const FEW_ROWS: usize = 1 << 22;
 
 /// Results by group.
 #[derive(Debug)]
-pub(super) struct Results {
+pub(super) struct Results<'a> {
     /// One for each accumulator.
     pub(super) outs: Vec<Memory>,
+    pub(super) members: Members<'a>,
     pub(super) groups: usize,
     /// Groups that each has room for: words of wide sums lie so far apart.
     pub(super) capacity: usize,
     pub(super) strategy: Option<GroupStrategy>,
 }
 
-impl Results {
+/// Who is in each group.
+#[derive(Debug)]
+pub(super) enum Members<'a> {
+    /// The first row of each.
+    Rows(Memory),
+    /// Rows with the keys of all ids, or of these.
+    Ids(DirectKeys<'a>, Option<Buffer<u32>>),
+}
+
+/// What was folded by group.
+#[derive(Debug)]
+pub(super) struct Folded {
+    /// One for each accumulator.
+    pub(super) outs: Vec<Memory>,
+    pub(super) groups: usize,
+    pub(super) capacity: usize,
+    /// The words of ids in parts, if they were put in such.
+    pub(super) parts: Option<Memory>,
+    pub(super) strategy: Option<GroupStrategy>,
+}
+
+impl Folded {
+    /// Of accumulators the first of which finds the first row of each group.
+    pub(super) fn with_rows<'a>(mut self) -> Results<'a> {
+        let firsts = self.outs.remove(0);
+        self.with(Members::Rows(firsts))
+    }
+
+    pub(super) fn with(self, members: Members<'_>) -> Results<'_> {
+        Results {
+            outs: self.outs,
+            members,
+            groups: self.groups,
+            capacity: self.capacity,
+            strategy: self.strategy,
+        }
+    }
+
     fn by(self, strategy: GroupStrategy) -> Self {
         Self {
             strategy: Some(strategy),
@@ -55,31 +93,41 @@ impl Results {
 /// Adds rows to results by the numbers that a directory gives their keys, which has room for so many.
 type FoldKeys<'f> = dyn FnMut(&Directory, usize, &[Memory]) -> Result<()> + 'f;
 
-/// What is grouped: rows and their accumulators, of which the first finds the first row of each group.
-struct Ways<'a> {
-    queue: &'a Arc<Queue>,
-    rows: usize,
-    all: &'a [Wanted<'a>],
+/// What is grouped: rows and their accumulators.
+pub(super) struct Ways<'a> {
+    pub(super) queue: &'a Arc<Queue>,
+    pub(super) rows: usize,
+    pub(super) all: &'a [Wanted<'a>],
 }
 
 impl CudaDevice {
     /// Accumulates `rows` rows, of which there is one at least, by groups of `keys`.
-    pub(super) fn accumulated(
+    pub(super) fn accumulated<'k>(
         &self,
         rows: usize,
-        keys: &[&Column],
+        keys: &[&'k Column],
         all: &[Wanted<'_>],
         strategy: Option<GroupStrategy>,
-    ) -> Result<Results> {
+    ) -> Result<Results<'k>> {
         let queue = &self.queue;
-        let ways = Ways { queue, rows, all };
+        let with_first = with_first_row(all);
+        let ways = Ways {
+            queue,
+            rows,
+            all: &with_first,
+        };
         if keys.is_empty() {
             let ids = queue.zeroed(rows * 4, "group ids")?;
-            let results = ways.by_ids((&ids).into(), 1, true)?;
+            let results = ways.by_ids((&ids).into(), 1, true)?.with_rows();
             return Ok(Results {
                 strategy: None,
                 ..results
             });
+        }
+        if matches!(strategy, None | Some(GroupStrategy::HashShared))
+            && let Some(results) = ways.by_guess(keys)?
+        {
+            return Ok(results);
         }
         let direct = match strategy {
             // Numbers that hashing gives are shorter where the range has gaps.
@@ -87,13 +135,13 @@ impl CudaDevice {
             _ => queue.direct_ids(keys, rows, strategy == Some(GroupStrategy::Sort))?,
         };
         if let Some(direct) = direct {
-            return ways.by_direct(&direct, strategy);
+            return ways.by_direct(direct, strategy);
         }
         let base = self.base_keys(keys, true)?;
         let columns = base.values()?;
         if strategy == Some(GroupStrategy::Sort) {
             let layout = Layout::of(&columns, true);
-            return ways.by_sorted_tuples(&layout, &columns);
+            return Ok(ways.by_sorted_tuples(&layout, &columns)?.with_rows());
         }
         let keys = GroupKeys::of(queue, &columns, rows)?;
         let profile = queue.profile(&keys, rows)?;
@@ -101,22 +149,28 @@ impl CudaDevice {
             Some(strategy) => strategy,
             None => choose(&ways.seen(&keys, &profile, None)).strategy,
         };
-        ways.by_keys(&keys, &profile, strategy)
+        Ok(ways.by_keys(&keys, &profile, strategy)?.with_rows())
     }
-}
 
-impl CudaDevice {
     /// Accumulates `rows` rows of `groups` groups by their ids.
-    pub(super) fn accumulated_by(
+    pub(super) fn accumulated_by<'k>(
         &self,
         rows: usize,
         ids: &Memory,
         groups: usize,
         all: &[Wanted<'_>],
-    ) -> Result<Results> {
+    ) -> Result<Results<'k>> {
         let queue = &self.queue;
-        Ways { queue, rows, all }.by_ids(ids.into(), groups, true)
+        let all = &with_first_row(all);
+        let ways = Ways { queue, rows, all };
+        Ok(ways.by_ids(ids.into(), groups, true)?.with_rows())
     }
+}
+
+/// Accumulators, and before them one of the first row of each group.
+fn with_first_row<'a>(all: &[Wanted<'a>]) -> Vec<Wanted<'a>> {
+    let first_row = Wanted::of_rows(Update::FirstRow, None);
+    iter::once(first_row).chain(all.iter().copied()).collect()
 }
 
 impl Ways<'_> {
@@ -129,7 +183,12 @@ impl Ways<'_> {
         keys.word().filter(|_| self.all.len() <= MOST_ACCUMULATORS)
     }
 
-    fn seen(&self, keys: &GroupKeys<'_>, profile: &Profile, range: Option<usize>) -> Seen {
+    pub(super) fn seen(
+        &self,
+        keys: &GroupKeys<'_>,
+        profile: &Profile,
+        range: Option<usize>,
+    ) -> Seen {
         let words = shared_words(self.all);
         Seen {
             groups: profile.groups,
@@ -144,51 +203,20 @@ impl Ways<'_> {
         }
     }
 
-    /// Ids by direct address, of which some may have no rows.
-    fn by_direct(
-        &self,
-        direct: &DirectIds<'_>,
-        strategy: Option<GroupStrategy>,
-    ) -> Result<Results> {
-        let (ids, range) = (direct.ids(), direct.range);
-        let strategy = match strategy {
-            Some(strategy) => strategy,
-            None if self.needs_no_look(range) => GroupStrategy::HashShared,
-            None => {
-                let keys = GroupKeys::Plain(ids.words, KeyBits::B32);
-                let profile = self.queue.profile(&keys, self.rows)?;
-                let choice = choose(&self.seen(&keys, &profile, Some(range)));
-                if !choice.direct {
-                    return self.by_keys(&keys, &profile, choice.strategy);
-                }
-                choice.strategy
-            }
-        };
-        let results = match strategy {
-            GroupStrategy::HashShared => self.by_ids(ids, range, true)?,
-            GroupStrategy::HashGlobal => self.by_ids(ids, range, false)?,
-            GroupStrategy::Partition => self.by_parts_of_ids(ids, range)?,
-            GroupStrategy::Sort | GroupStrategy::SortDictionary => {
-                self.by_sorted_ids(ids.words, range, GroupStrategy::Sort)?
-            }
-        };
-        self.with_rows(results)
-    }
-
     /// Whether ids in this range are added in shared memory whatever the keys: one of many rows would not matter, as each lane
     /// has a place of its own, or would not matter much, as the rows are few.
-    fn needs_no_look(&self, range: usize) -> bool {
+    pub(super) fn needs_no_look(&self, range: usize) -> bool {
         let places = Places::of(range, shared_words(self.all), self.shared_bytes());
         let all_hot = places.hot >= range;
         all_hot || (places.groups() >= range && self.rows <= FEW_ROWS)
     }
 
-    fn by_keys(
+    pub(super) fn by_keys(
         &self,
         keys: &GroupKeys<'_>,
         profile: &Profile,
         strategy: GroupStrategy,
-    ) -> Result<Results> {
+    ) -> Result<Folded> {
         let numbered = || self.queue.hashed_ids(keys, self.rows, profile.limit);
         match (strategy, self.word(keys)) {
             (GroupStrategy::HashShared, Some(word)) if self.seldom_outside(word, profile) => {
@@ -234,15 +262,17 @@ impl Ways<'_> {
     }
 
     /// `shared`: in shared memory, if there is room.
-    fn by_ids(&self, ids: Ids<'_>, groups: usize, shared: bool) -> Result<Results> {
+    pub(super) fn by_ids(&self, ids: Ids<'_>, groups: usize, shared: bool) -> Result<Folded> {
         let outs = self.queue.outs(self.all, groups)?;
         let inside = self
             .queue
-            .accumulate_dense(ids, self.rows, groups, self.all, &outs, shared)?;
-        Ok(Results {
+            .accumulate_dense(ids, self.rows, groups, self.all, &outs, shared)?
+            .inside;
+        Ok(Folded {
             outs,
             groups,
             capacity: groups,
+            parts: None,
             strategy: Some(match shared && inside {
                 true => GroupStrategy::HashShared,
                 false => GroupStrategy::HashGlobal,
@@ -256,17 +286,18 @@ impl Ways<'_> {
         word: (Part<'_>, KeyBits),
         limit: usize,
         slots: &Slots,
-    ) -> Result<Results> {
+    ) -> Result<Folded> {
         let fold = &mut |directory: &Directory, limit, outs: &[Memory]| {
             let table = (directory, limit);
             self.queue
                 .accumulate_table(word, self.rows, table, self.all, outs, slots)
         };
         let (outs, groups, capacity) = self.with_directory(keys, limit, fold)?;
-        Ok(Results {
+        Ok(Folded {
             outs,
             groups,
             capacity,
+            parts: None,
             strategy: Some(GroupStrategy::HashGlobal),
         })
     }
@@ -276,8 +307,8 @@ impl Ways<'_> {
         keys: &GroupKeys<'_>,
         word: (Part<'_>, KeyBits),
         limit: usize,
-    ) -> Result<Results> {
-        let (there, order) = self.queue.parts_of_keys(word, self.rows)?;
+    ) -> Result<Folded> {
+        let (there, order) = self.queue.parts_of_keys(word, self.rows, self.all)?;
         let bits = word.1;
         let fold = &mut |directory: &Directory, limit, outs: &[Memory]| {
             order.fold(self.queue, limit, self.all, outs, &mut |all, outs| {
@@ -288,10 +319,11 @@ impl Ways<'_> {
             })
         };
         let (outs, groups, capacity) = self.with_directory(keys, limit, fold)?;
-        Ok(Results {
+        Ok(Folded {
             outs,
             groups,
             capacity,
+            parts: None,
             strategy: Some(GroupStrategy::Partition),
         })
     }
@@ -312,8 +344,8 @@ impl Ways<'_> {
         })
     }
 
-    fn by_parts_of_ids(&self, ids: Ids<'_>, groups: usize) -> Result<Results> {
-        let (words, order) = self.queue.parts_of_ids(ids, groups, self.rows)?;
+    pub(super) fn by_parts_of_ids(&self, ids: Ids<'_>, groups: usize) -> Result<Folded> {
+        let (words, order) = self.queue.parts_of_ids(ids, groups, self.rows, self.all)?;
         let there = Ids {
             words: &words,
             ..ids
@@ -324,20 +356,21 @@ impl Ways<'_> {
                 .accumulate_dense(there, self.rows, groups, all, outs, false)
                 .map(|_| ())
         })?;
-        Ok(Results {
+        Ok(Folded {
             outs,
             groups,
             capacity: groups,
+            parts: Some(words),
             strategy: Some(GroupStrategy::Partition),
         })
     }
 
-    fn by_sorted_ids(
+    pub(super) fn by_sorted_ids(
         &self,
         ids: &Memory,
         groups: usize,
         strategy: GroupStrategy,
-    ) -> Result<Results> {
+    ) -> Result<Folded> {
         let (sorted, order) = self.queue.order_of_ids(ids, groups, self.rows)?;
         let sorted = sorted.as_ref().unwrap_or(ids);
         let outs = self.queue.outs(self.all, groups)?;
@@ -345,15 +378,16 @@ impl Ways<'_> {
             self.queue
                 .accumulate_sorted(sorted, self.rows, groups, all, outs)
         })?;
-        Ok(Results {
+        Ok(Folded {
             outs,
             groups,
             capacity: groups,
+            parts: None,
             strategy: Some(strategy),
         })
     }
 
-    fn by_sorted_tuples(&self, layout: &Layout, columns: &[KeyValues<'_>]) -> Result<Results> {
+    fn by_sorted_tuples(&self, layout: &Layout, columns: &[KeyValues<'_>]) -> Result<Folded> {
         let queue = self.queue;
         let tuples = queue.pack(layout, columns, self.rows)?;
         let (runs, distinct) = queue
@@ -367,45 +401,12 @@ impl Ways<'_> {
         order.fold(queue, groups, self.all, &outs, &mut |all, outs| {
             queue.accumulate_sorted(&sorted, self.rows, groups, all, outs)
         })?;
-        Ok(Results {
+        Ok(Folded {
             outs,
             groups,
             capacity: groups,
+            parts: None,
             strategy: Some(GroupStrategy::Sort),
-        })
-    }
-
-    /// The results of the groups that have rows.
-    fn with_rows(&self, results: Results) -> Result<Results> {
-        let queue = self.queue;
-        let capacity = results.capacity;
-        let some = queue.bits_of_groups(&results.outs[0], capacity)?;
-        let kept = queue.select(&some, capacity, None)?;
-        let groups = kept.len();
-        if groups == capacity {
-            return Ok(results);
-        }
-        let kept = memory(&kept)?;
-        let outs = self
-            .all
-            .iter()
-            .zip(&results.outs)
-            .map(|(of, out)| {
-                let bytes = of.update.bytes();
-                let word = bytes.min(8);
-                let here = queue.alloc(groups * bytes, "aggregates")?;
-                for j in 0..bytes / word {
-                    let (from, to) = (out.part(j * capacity * word), here.part(j * groups * word));
-                    queue.gather_into(from, kept, to, groups, word)?;
-                }
-                Ok(here)
-            })
-            .collect::<Result<_>>()?;
-        Ok(Results {
-            outs,
-            groups,
-            capacity: groups,
-            strategy: results.strategy,
         })
     }
 }

@@ -1,12 +1,11 @@
-//! Programs over the rows of an input (`kernels/map.cu`), and the rows for which a column is true.
+//! Programs over the rows of an input (`kernels/map.cu`).
 
 use arrow::datatypes::DataType;
 
 use super::CudaDevice;
 use super::queue::{Memory, Shape};
-use super::stored::Stored;
 use super::values::{Values, bitmap_bytes, width};
-use crate::device::buffer::{Buffer, Column};
+use crate::device::buffer::Column;
 use crate::error::{BowtieError, Result};
 use crate::spec::{RowInstruction, RowKind, RowOp, RowProgram};
 
@@ -81,10 +80,14 @@ impl CudaDevice {
                 (rows as u32).into(),
                 (&left).into(),
             ];
+            let kernel = match has_decimals(program, &values) {
+                true => "map_rows",
+                false => "map_rows_narrow",
+            };
             // SAFETY: the table has three words for each column and each output, whose addresses are of memory of this queue with as
             // many values as there are rows, and bitmaps in whole words; and six words for each instruction, which names columns,
             // outputs and registers below their numbers.
-            unsafe { queue.launch("map_rows", Shape::each(rows), &args)? };
+            unsafe { queue.launch(kernel, Shape::rows(rows), &args)? };
             let mut any = [0; 4];
             queue.read_few(&mut any, &left, 0)?;
             if any != [0; 4] {
@@ -105,26 +108,15 @@ impl CudaDevice {
             })
             .collect()
     }
+}
 
-    /// The rows for which a Boolean column is true.
-    pub(super) fn true_rows(&self, flags: &Column) -> Result<Buffer<u32>> {
-        let rows = flags.rows();
-        let here = match flags.on_cuda() {
-            Some(_) => None,
-            None => Some(self.column_from_host(flags)?),
-        };
-        let column = here.as_ref().unwrap_or(flags);
-        let Some(Stored::Fixed(flags)) = column.stored() else {
-            return Err(BowtieError::Internal("flags without bits".into()));
-        };
-        match &flags.valid {
-            Some(valid) if rows > 0 => {
-                let set = self.queue.bits_and(&flags.values, valid, rows)?;
-                self.queue.select(&set, rows, None)
-            }
-            _ => self.queue.select(&flags.values, rows, None),
-        }
-    }
+/// Whether some register holds one.
+fn has_decimals(program: &RowProgram, columns: &[&Values]) -> bool {
+    let of_columns = columns.iter().map(|column| &column.data_type);
+    let mut types = of_columns.chain(&program.outputs);
+    let mut kinds = program.instructions.iter().flat_map(|i| [i.kind, i.from]);
+    types.any(|of| RowKind::of(of) == Some(RowKind::Decimal))
+        || kinds.any(|k| k == RowKind::Decimal)
 }
 
 fn kind_of(data_type: &DataType) -> Result<RowKind> {

@@ -36,11 +36,13 @@ mod equi_join;
 mod equi_keys;
 mod equi_pairs;
 mod equi_part;
+mod equi_sample;
 mod equi_tables;
 mod fold;
 mod gpu;
 mod group_accumulators;
 mod group_choice;
+mod group_direct;
 mod group_fold;
 mod group_ids;
 mod group_moments;
@@ -50,11 +52,13 @@ mod group_profile;
 mod group_range;
 mod group_ways;
 mod groups;
+mod keep;
 mod key_column;
 mod key_words;
 mod keys;
 mod late;
 mod launches;
+mod lost;
 mod map;
 mod program;
 mod queue;
@@ -91,6 +95,7 @@ pub(crate) use equi::EquiTable;
 pub(crate) use equi_join::EquiBuild;
 pub(crate) use gpu::KERNEL_BUILD;
 pub(crate) use groups::Groups;
+pub(crate) use lost::check_not_lost;
 pub(crate) use queue::Memory;
 pub(crate) use ranks::Ranks;
 pub(crate) use sets::SetIndex;
@@ -100,7 +105,7 @@ pub(crate) use zones::ZonedKeys;
 
 use super::budget::Budget;
 use super::buffer::{
-    self, Aggregated, Buffer, Column, EquiIndex, Flags, GroupDomain, Joined, KeyDomain, Keys,
+    self, Aggregated, Buffer, Column, EquiIndex, Flags, GroupDomain, KeyDomain, Keys, Paired,
     Pairs, Ranges, SetCounting, SetCounts, SetMatches, Sorted,
 };
 use super::host::{HostDevice, kept};
@@ -288,8 +293,8 @@ impl Device for CudaDevice {
         self.map_rows(rows, program, columns)
     }
 
-    fn rows_where(&self, flags: &Column) -> Result<Buffer<u32>> {
-        self.true_rows(flags)
+    fn keep(&self, flags: &Column, columns: &[&Column]) -> Result<Option<(usize, Vec<Column>)>> {
+        self.kept(flags, columns)
     }
 
     fn order_keys(&self, base: &Column) -> Result<(Keys, KeyDomain)> {
@@ -343,8 +348,10 @@ impl Device for CudaDevice {
         strategy: Option<EquiStrategy>,
         payload: &[&Column],
         materialization: Option<Materialization>,
+        probe: &[&Column],
     ) -> Result<Option<buffer::EquiBuild>> {
-        let build = self.prepare_build(keys, null_equal, strategy, payload, materialization)?;
+        let build =
+            self.prepare_build(keys, null_equal, strategy, payload, materialization, probe)?;
         Ok(build.map(|build| buffer::EquiBuild::Cuda(Box::new(build))))
     }
 
@@ -354,7 +361,7 @@ impl Device for CudaDevice {
         build_payload: &[&Column],
         keys: &[&Column],
         payload: &[&Column],
-    ) -> Result<Option<Joined>> {
+    ) -> Result<Paired> {
         self.go_on()?;
         self.join_at_once(build.on_cuda()?, build_payload, keys, payload)
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::queue::{Arg, Memory, Part, Queue, Shape};
+use super::queue::{Memory, Part, Queue, Shape};
 use super::scan::EXCLUSIVE_U32;
 use super::text::MOST_BYTES;
 use super::values::{Values, bitmap_bytes, width};
@@ -269,20 +269,61 @@ impl Queue {
         selected: usize,
         values: Option<&Memory>,
     ) -> Result<Buffer<u32>> {
-        let words = n.div_ceil(32);
-        let out = self.alloc(selected * 4, "selected rows")?;
-        let mut args: Vec<Arg> = vec![bits.into(), (words as u32).into(), offsets.into()];
-        let kernel = match values {
-            Some(values) => {
-                args.push(values.into());
-                "rows_select_write_values32"
+        let out = match values {
+            Some(values) => self.select_values(bits, n, (offsets, selected), values, 4)?,
+            None => {
+                let words = n.div_ceil(32);
+                let out = self.alloc(selected * 4, "selected rows")?;
+                let args = [
+                    bits.into(),
+                    (words as u32).into(),
+                    offsets.into(),
+                    (&out).into(),
+                ];
+                // SAFETY: `out` holds as many words as bits are set.
+                unsafe {
+                    self.launch(
+                        "rows_select_write",
+                        Shape::blocks_of(words, 256, 256),
+                        &args,
+                    )?;
+                }
+                out
             }
-            None => "rows_select_write",
         };
-        args.push((&out).into());
-        // SAFETY: `out` holds as many words as bits are set; values, if any, are one a bit.
-        unsafe { self.launch(kernel, Shape::blocks_of(words, 256, 256), &args)? };
         Ok(Buffer::cuda(out, selected))
+    }
+
+    /// Values of 4, 8 or 16 bytes at the set bits among `n`, of which it is known where each block's begin, and how many there are.
+    pub(super) fn select_values(
+        self: &Arc<Self>,
+        bits: &Memory,
+        n: usize,
+        (offsets, selected): (&Memory, usize),
+        values: &Memory,
+        width: usize,
+    ) -> Result<Memory> {
+        let kernel = match width {
+            4 => "rows_select_write_values32",
+            8 => "rows_select_write_values64",
+            16 => "rows_select_write_values128",
+            _ => {
+                let what = format!("values of {width} bytes are not selected");
+                return Err(BowtieError::Internal(what));
+            }
+        };
+        let words = n.div_ceil(32);
+        let out = self.alloc(selected * width, "selected rows")?;
+        let args = [
+            bits.into(),
+            (words as u32).into(),
+            offsets.into(),
+            values.into(),
+            (&out).into(),
+        ];
+        // SAFETY: there are n values of the kernel's width, and `out` has room for one a set bit.
+        unsafe { self.launch(kernel, Shape::blocks_of(words, 256, 256), &args)? };
+        Ok(out)
     }
 }
 

@@ -167,16 +167,19 @@ impl CudaDevice {
             .map(|((fold, _), values)| (*fold, values.as_ref()))
             .collect();
         let Aggregated {
-            firsts,
+            groups,
+            keys,
             states,
             strategy,
         } = self.twin.aggregate(rows, &keys, &folds, strategy)?;
+        let up = |columns: &[Column]| {
+            let columns = columns.iter().map(|column| self.column_from_host(column));
+            columns.collect::<Result<_>>()
+        };
         Ok(Aggregated {
-            firsts: self.words_from_host(&firsts, "groups")?,
-            states: states
-                .iter()
-                .map(|state| self.column_from_host(state))
-                .collect::<Result<_>>()?,
+            groups,
+            keys: up(&keys)?,
+            states: up(&states)?,
             strategy,
         })
     }

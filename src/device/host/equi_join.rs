@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::values::gather;
 use crate::device::budget::Budget;
-use crate::device::buffer::{Buffer, Column, EquiIndex, Joined, Ranges, Sorted};
+use crate::device::buffer::{Buffer, Column, EquiIndex, Joined, Paired, Ranges, Sorted};
 use crate::error::Result;
 
 /// The build side's index, and its columns in the order of the index.
@@ -41,12 +41,12 @@ pub(super) fn join(
     searching: &Sorted,
     ranges: &Ranges,
     payload: &[&Column],
-) -> Result<Option<Joined>> {
+) -> Result<Paired> {
     let (lo, hi) = (ranges.lo.on_host(), ranges.hi.on_host());
     let spans = || lo.iter().zip(hi.iter()).map(|(lo, hi)| *lo..*hi);
     let rows: usize = spans().map(|span| span.len()).sum();
     if rows > MOST_PAIRS {
-        return Ok(None);
+        return Ok(Paired::TooMany);
     }
     let positions = || budget.lease(rows as u64 * 4, "output pairs");
     let (of_build, of_probe) = (positions()?, positions()?);
@@ -56,7 +56,7 @@ pub(super) fn join(
         .flat_map(|(at, span)| std::iter::repeat_n(at as u32, span.len()));
     let probe_positions = Buffer::host(searching_positions.collect(), of_probe);
     let gathered = |column: &Column, positions| gather(budget, column, positions);
-    Ok(Some(Joined {
+    Ok(Paired::All(Joined {
         rows,
         build: build
             .transformed

@@ -23,6 +23,15 @@ use crate::device::check_chunk_rows;
 use crate::error::Result;
 use crate::spec::{Fold, GroupStrategy};
 
+/// Groups of rows, known by their rows.
+#[derive(Debug)]
+struct Grouped {
+    /// A row of each group; of the one group without keys any, if there are rows.
+    firsts: Buffer<u32>,
+    states: Vec<Column>,
+    strategy: Option<GroupStrategy>,
+}
+
 /// Groups of `rows` rows, and the folds over each of them; `go_on` fails when nobody wants them any more.
 pub(super) fn aggregate(
     budget: &Arc<Budget>,
@@ -32,12 +41,34 @@ pub(super) fn aggregate(
     strategy: Option<GroupStrategy>,
     go_on: GoOn<'_>,
 ) -> Result<Aggregated> {
+    let Grouped {
+        firsts,
+        states,
+        strategy,
+    } = grouped(budget, rows, keys, folds, strategy, go_on)?;
+    let keys = keys.iter().map(|key| gather(budget, key, &firsts));
+    Ok(Aggregated {
+        groups: firsts.len(),
+        keys: keys.collect::<Result<_>>()?,
+        states,
+        strategy,
+    })
+}
+
+fn grouped(
+    budget: &Arc<Budget>,
+    rows: usize,
+    keys: &[&Column],
+    folds: &[(Fold, Option<&Column>)],
+    strategy: Option<GroupStrategy>,
+    go_on: GoOn<'_>,
+) -> Result<Grouped> {
     check_chunk_rows(rows)?;
     go_on()?;
     if keys.is_empty() {
         let _lease = budget.lease(rows as u64 * 4, "group ids")?;
         let (firsts, states) = fold_groups(budget, &vec![0; rows], 1, folds, go_on)?;
-        return Ok(Aggregated {
+        return Ok(Grouped {
             firsts,
             states,
             strategy: None,
@@ -63,11 +94,11 @@ fn by_hash(
     keys: &[&Column],
     folds: &[(Fold, Option<&Column>)],
     go_on: GoOn<'_>,
-) -> Result<Aggregated> {
+) -> Result<Grouped> {
     let (ids, domain) = group_keys(budget, keys, true)?;
     let groups = domain.groups() as usize;
     let (firsts, states) = fold_groups(budget, ids.on_host(), groups, folds, go_on)?;
-    Ok(Aggregated {
+    Ok(Grouped {
         firsts,
         states,
         strategy: Some(GroupStrategy::HashGlobal),
@@ -82,13 +113,13 @@ fn by_parts(
     keys: &[&Column],
     folds: &[(Fold, Option<&Column>)],
     go_on: GoOn<'_>,
-) -> Result<Aggregated> {
+) -> Result<Grouped> {
     let mut parts: Vec<Vec<u32>> = vec![vec![]; 1 << PART_BITS];
     for (row, hash) in key_hashes(budget, keys)?.into_iter().enumerate() {
         parts[(hash >> (u64::BITS - PART_BITS)) as usize].push(row as u32);
     }
     parts.retain(|part| !part.is_empty());
-    let parts: Vec<Aggregated> = parts
+    let parts: Vec<Grouped> = parts
         .into_par_iter()
         .map(|rows| {
             let lease = budget.lease(rows.len() as u64 * 4, "parts")?;
@@ -100,7 +131,7 @@ fn by_parts(
             let keys: Vec<&Column> = keys.iter().collect();
             let values = gathered(budget, folds, &rows)?;
             let part = by_hash(budget, &keys, &moved(folds, &values), go_on)?;
-            Ok(Aggregated {
+            Ok(Grouped {
                 firsts: rows_of(budget, &rows, &part.firsts)?,
                 ..part
             })
@@ -124,7 +155,7 @@ fn by_parts(
             Ok(Column::host(array, lease))
         })
         .collect::<Result<_>>()?;
-    Ok(Aggregated {
+    Ok(Grouped {
         firsts: Buffer::host(firsts, lease),
         states,
         strategy: Some(GroupStrategy::Partition),
@@ -166,12 +197,12 @@ fn in_order(
     folds: &[(Fold, Option<&Column>)],
     strategy: GroupStrategy,
     go_on: GoOn<'_>,
-) -> Result<Aggregated> {
+) -> Result<Grouped> {
     go_on()?;
     let values = gathered(budget, folds, &order.rows)?;
     let folds = moved(folds, &values);
     let (firsts, states) = fold_groups(budget, order.ids.on_host(), order.groups, &folds, go_on)?;
-    Ok(Aggregated {
+    Ok(Grouped {
         firsts: rows_of(budget, &order.rows, &firsts)?,
         states,
         strategy: Some(strategy),
@@ -230,7 +261,7 @@ mod tests {
     use arrow::datatypes::Float64Type;
 
     /// Groups come in any order: they are compared in that of their first rows.
-    fn in_order_of_firsts(groups: &Aggregated, firsts: &[u32], expected: &[[Option<i64>; 3]]) {
+    fn in_order_of_firsts(groups: &Grouped, firsts: &[u32], expected: &[[Option<i64>; 3]]) {
         let found = groups.firsts.on_host();
         let mut order: Vec<u32> = (0..found.len() as u32).collect();
         order.sort_by_key(|group| found[*group as usize]);
@@ -285,7 +316,7 @@ mod tests {
             [Some(i64::MAX - 2), Some(3), None],
         ];
         for strategy in GroupStrategy::ALL.map(Some).into_iter().chain([None]) {
-            let groups = aggregate(&budget, 5, &[&key], &all, strategy, &|| Ok(())).unwrap();
+            let groups = grouped(&budget, 5, &[&key], &all, strategy, &|| Ok(())).unwrap();
             in_order_of_firsts(&groups, &[0, 1, 4], &expected);
         }
     }
@@ -308,7 +339,7 @@ mod tests {
             (Fold::SquaredDeviations, Some(&values)),
         ];
         for strategy in GroupStrategy::ALL {
-            let groups = aggregate(&budget, 6, &[&key], &all, Some(strategy), &|| Ok(())).unwrap();
+            let groups = grouped(&budget, 6, &[&key], &all, Some(strategy), &|| Ok(())).unwrap();
             let group_of = |first| {
                 let mut firsts = groups.firsts.on_host().iter();
                 firsts.position(|row| *row == first).unwrap()
@@ -333,13 +364,13 @@ mod tests {
             Some("fig"),
         ])));
         let folds = [(Fold::Count, None), (Fold::Min, Some(&text))];
-        let groups = aggregate(&budget, 3, &[], &folds, None, &|| Ok(())).unwrap();
+        let groups = grouped(&budget, 3, &[], &folds, None, &|| Ok(())).unwrap();
         let least: ArrayRef = Arc::new(StringArray::from(vec!["fig"]));
         assert_eq!(groups.states[1].on_host(), &least);
 
         let none = column(Arc::new(StringArray::new_null(0)));
         let folds = [(Fold::Count, None), (Fold::Max, Some(&none))];
-        let groups = aggregate(&budget, 0, &[], &folds, None, &|| Ok(())).unwrap();
+        let groups = grouped(&budget, 0, &[], &folds, None, &|| Ok(())).unwrap();
         assert_eq!(groups.firsts.len(), 1);
         let zero: ArrayRef = Arc::new(Int64Array::from(vec![0]));
         assert_eq!(groups.states[0].on_host(), &zero);

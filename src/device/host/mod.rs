@@ -41,7 +41,7 @@ pub(super) use zones::ZonedKeys;
 
 use super::budget::Budget;
 use super::buffer::{
-    self, Aggregated, Buffer, Column, EquiIndex, GroupDomain, Joined, KeyDomain, Keys, Pairs,
+    self, Aggregated, Buffer, Column, EquiIndex, GroupDomain, KeyDomain, Keys, Paired, Pairs,
     Ranges, SetCounting, SetCounts, SetMatches, Sorted,
 };
 use super::{Bound, Device, Matches, Payload};
@@ -236,8 +236,13 @@ impl Device for HostDevice {
             .install(|| map::map(&self.budget, rows, program, columns, &go_on))
     }
 
-    fn rows_where(&self, flags: &Column) -> Result<Buffer<u32>> {
-        map::rows_where(&self.budget, flags)
+    fn keep(&self, flags: &Column, columns: &[&Column]) -> Result<Option<(usize, Vec<Column>)>> {
+        let rows = map::rows_where(&self.budget, flags)?;
+        if rows.len() == flags.rows() {
+            return Ok(None);
+        }
+        let kept = columns.iter().map(|column| self.gather(column, &rows));
+        Ok(Some((rows.len(), kept.collect::<Result<_>>()?)))
     }
 
     fn order_keys(&self, base: &Column) -> Result<(Keys, KeyDomain)> {
@@ -282,6 +287,7 @@ impl Device for HostDevice {
         strategy: Option<EquiStrategy>,
         payload: &[&Column],
         materialization: Option<Materialization>,
+        _probe: &[&Column],
     ) -> Result<Option<buffer::EquiBuild>> {
         // Pairs that are made piece by piece stay in the cores' caches.
         if materialization != Some(Materialization::Gftr) {
@@ -298,7 +304,7 @@ impl Device for HostDevice {
         _build_payload: &[&Column],
         keys: &[&Column],
         payload: &[&Column],
-    ) -> Result<Option<Joined>> {
+    ) -> Result<Paired> {
         let build = build.on_host();
         let (searching, ranges) = self.equi_search(build.index(), keys)?;
         equi_join::join(&self.budget, build, &searching, &ranges, payload)

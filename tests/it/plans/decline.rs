@@ -21,7 +21,7 @@ async fn every_column() {
     let context = session("force").await;
     let sql =
         "SELECT * FROM bowtie_explain('SELECT r.a, s.a FROM r JOIN s ON r.a > s.a AND r.b < s.b')";
-    assert_snapshot!(answer(&context, sql).await, @"NestedLoopJoinExec taken dominance left.a < right.a AND left.b > right.b 5 6 the right side is sorted by its most selective column, the other comparisons are tested by zone maps");
+    assert_snapshot!(answer(&context, sql).await, @"NestedLoopJoinExec taken dominance left.a < right.a AND left.b > right.b 5 6 NULL NULL NULL NULL NULL the right side is sorted by its most selective column, the other comparisons are tested by zone maps");
     let batches = run(&context, sql).await.unwrap();
     let schema = batches[0].schema();
     let names: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
@@ -34,6 +34,11 @@ async fn every_column() {
             "detail",
             "left_rows",
             "right_rows",
+            "output_rows",
+            "bytes_up",
+            "bytes_down",
+            "device_ms",
+            "host_ms",
             "reason"
         ]
     );
@@ -44,8 +49,8 @@ async fn a_fused_aggregation_has_two_rows() {
     let context = session("force").await;
     let sql = "SELECT * FROM bowtie_explain('SELECT r.a, sum(s.a) FROM r JOIN s ON r.a > s.a GROUP BY r.a')";
     assert_snapshot!(answer(&context, sql).await, @r"
-    AggregateExec taken range sum(s.a) 6 5 fused with the join below it: no pairs leave the device
-    NestedLoopJoinExec taken range left.a > right.a 6 5 one sorted column of the right side serves all inequalities
+    AggregateExec taken range sum(s.a) 6 5 NULL NULL NULL NULL NULL fused with the join below it: no pairs leave the device
+    NestedLoopJoinExec taken range left.a > right.a 6 5 NULL NULL NULL NULL NULL one sorted column of the right side serves all inequalities
     ");
 }
 

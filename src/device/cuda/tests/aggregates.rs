@@ -1,4 +1,6 @@
-//! Aggregates over groups. Groups come in any order: they are compared in that of their first rows.
+//! Aggregates over groups. Groups come in any order: they are compared in that of their keys.
+
+use arrow::row::{RowConverter, Rows, SortField};
 
 use super::*;
 use crate::device::Aggregated;
@@ -19,11 +21,32 @@ pub(super) const ALL: [Option<GroupStrategy>; 6] = [
     Some(GroupStrategy::SortDictionary),
 ];
 
-/// The order in which groups begin.
-fn order(firsts: &[u32]) -> UInt32Array {
-    let mut order: Vec<u32> = (0..firsts.len() as u32).collect();
-    order.sort_by_key(|group| firsts[*group as usize]);
-    order.into()
+/// Keys as rows that compare, and the order of these.
+fn in_order(keys: &[ArrayRef]) -> Option<(Rows, UInt32Array)> {
+    if keys.is_empty() {
+        return None;
+    }
+    let fields = keys
+        .iter()
+        .map(|key| SortField::new(key.data_type().clone()));
+    let converter = RowConverter::new(fields.collect()).unwrap();
+    let rows = converter.convert_columns(keys).unwrap();
+    let mut order: Vec<u32> = (0..rows.num_rows() as u32).collect();
+    order.sort_unstable_by_key(|group| rows.row(*group as usize));
+    Some((rows, order.into()))
+}
+
+/// The orders in which groups have the same keys.
+fn orders(here: &[ArrayRef], there: &[ArrayRef], what: &str) -> (UInt32Array, UInt32Array) {
+    let (Some((rows_here, here)), Some((rows_there, there))) = (in_order(here), in_order(there))
+    else {
+        let one = UInt32Array::from(vec![0]);
+        return (one.clone(), one);
+    };
+    let mut both = here.values().iter().zip(there.values());
+    let same = both.all(|(h, t)| rows_here.row(*h as usize) == rows_there.row(*t as usize));
+    assert!(same, "{what}: keys");
+    (here, there)
 }
 
 pub(super) fn same_aggregates(
@@ -65,35 +88,23 @@ pub(super) fn same_aggregates(
             (None, Some(taken)) => format!("{what}, chosen {taken}"),
             (Some(wanted), taken) => format!("{what}, {wanted} by {taken:?}"),
         };
-        same_groups(gpu, !keys.is_empty(), &here, &there, folds, &what);
+        same_groups(gpu, &here, &there, folds, &what);
     }
 }
 
 /// The same groups in any order.
 fn same_groups(
     gpu: &CudaDevice,
-    keyed: bool,
     here: &Aggregated,
     there: &Aggregated,
     folds: &[(Fold, Option<&ArrayRef>)],
     what: &str,
 ) {
-    let firsts = down(gpu, &there.firsts);
-    assert_eq!(here.firsts.len(), firsts.len(), "{what}: groups");
-    let (order_here, order_there) = (order(here.firsts.on_host()), order(&firsts));
-    if keyed {
-        let sorted: Vec<u32> = order_there
-            .values()
-            .iter()
-            .map(|group| firsts[*group as usize])
-            .collect();
-        let expected: Vec<u32> = order_here
-            .values()
-            .iter()
-            .map(|group| here.firsts.on_host()[*group as usize])
-            .collect();
-        assert_eq!(sorted, expected, "{what}: first rows");
-    }
+    assert_eq!(here.groups, there.groups, "{what}: groups");
+    let keys_here: Vec<ArrayRef> = here.keys.iter().map(|key| key.on_host().clone()).collect();
+    let keys_there = there.keys.iter().map(|key| gpu.download(key).unwrap());
+    let keys_there: Vec<ArrayRef> = keys_there.collect();
+    let (order_here, order_there) = orders(&keys_here, &keys_there, what);
     for ((here, there), (fold, _)) in here.states.iter().zip(&there.states).zip(folds) {
         let expected = take(here.on_host(), &order_here, None).unwrap();
         let given = take(&gpu.download(there).unwrap(), &order_there, None).unwrap();

@@ -3,6 +3,7 @@
 
 mod aggregates;
 mod border;
+mod direct;
 mod equi;
 mod folds;
 mod groups;

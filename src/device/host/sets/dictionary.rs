@@ -7,8 +7,9 @@ use rayon::prelude::*;
 use super::elements::{Element, Elements};
 
 /// Words whose values span no more than so many times their count, and some more, are numbers themselves.
-const DENSE: u64 = 4;
+const DENSE: u64 = 2;
 const FEW_NUMBERS: u64 = 1 << 10;
+const MOST_NUMBERS: u64 = 1 << 31;
 
 /// Numbers of the elements that one side has.
 #[derive(Debug)]
@@ -47,7 +48,7 @@ impl Dictionary {
                 let words = || (0..values).filter_map(|at| word(elements.get(at)));
                 let least = words().min().unwrap_or(0);
                 let span = words().max().map_or(0, |most| most - least);
-                if span < DENSE * values as u64 + FEW_NUMBERS {
+                if span < (DENSE * values as u64 + FEW_NUMBERS).min(MOST_NUMBERS) {
                     let null = span as u32 + 1;
                     let dense = Self::Dense { least, null };
                     let number = |at: usize| match word(elements.get(at)) {

@@ -61,24 +61,29 @@ impl Technique for InvertedIndex {
                 continue;
             }
             let at = block.first + i;
-            for element in probe.searching.get(at) {
+            let size = probe.searching.size(at);
+            let holds = |overlap: u32, position: usize| {
+                let other = probe.indexed.size(position);
+                probe.test.holds(u64::from(overlap), size, other)
+            };
+            'elements: for element in probe.searching.get(at) {
                 for position in self.postings.of(*element, window) {
                     let count = &mut met.counts[*position as usize];
                     if *count == 0 {
                         met.positions.push(*position);
                     }
                     *count += 1;
+                    // Enough is enough: a greater overlap holds, too.
+                    if S::FIRST_ONLY && holds(*count, *position as usize) {
+                        break 'elements;
+                    }
                 }
             }
             tally.candidates += met.positions.len() as u64;
-            let size = probe.searching.size(at);
             for position in met.positions.drain(..) {
                 let position = position as usize;
                 let overlap = std::mem::take(&mut met.counts[position]);
-                if probe
-                    .test
-                    .holds(u64::from(overlap), size, probe.indexed.size(position))
-                {
+                if holds(overlap, position) {
                     sink.found(i, position);
                 }
             }

@@ -119,9 +119,11 @@ impl Finder {
     }
 }
 
-/// Rough bytes of encoding an element, and a row: its word, its number, the dictionary's entry, and its places in the lists that
-/// are put together.
+/// Rough bytes of encoding an element, beside twice its value, which a word or a row of bytes is made of: its number, the dictionary's
+/// entry and those of ranks and counts, and its places in the lists that are put together. With groups there is a dictionary more.
 const ELEMENT_BYTES: u64 = 40;
+const GROUPED_BYTES: u64 = 32;
+/// The same of a row.
 const ROW_BYTES: u64 = 48;
 
 /// Matches that are listed at once: more are those of fewer rows at a time, so that the first come soon.
@@ -149,7 +151,7 @@ pub(super) fn index(
     let rows = column.rows();
     check_chunk_rows(rows)?;
     let lists = lists_of(column, not_null)?;
-    let encoding = budget.lease(encoding_bytes(rows, &lists), "sets")?;
+    let encoding = budget.lease(encoding_bytes(rows, &lists, groups.is_some()), "sets")?;
     let ids = groups.map(|(ids, _)| ids.on_host().as_ref());
     let encoded = encoding::encode(rows, &lists, ids, go_on)?;
     let (sets, universe) = (encoded.sets, encoded.frequencies.len());
@@ -194,8 +196,12 @@ fn lists_of(column: &Column, not_null: &[&Keys]) -> Result<Lists> {
     Ok(lists)
 }
 
-fn encoding_bytes(rows: usize, lists: &Lists) -> u64 {
-    lists.values.len() as u64 * ELEMENT_BYTES + rows as u64 * ROW_BYTES
+fn encoding_bytes(rows: usize, lists: &Lists, grouped: bool) -> u64 {
+    let values = lists.values.to_data().get_slice_memory_size();
+    let grouped = if grouped { GROUPED_BYTES } else { 0 };
+    2 * values.unwrap_or(0) as u64
+        + lists.values.len() as u64 * (ELEMENT_BYTES + grouped)
+        + rows as u64 * ROW_BYTES
 }
 
 /// The matches of each row of `column` as a list.

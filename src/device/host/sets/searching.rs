@@ -39,7 +39,7 @@ impl<'a> Searching<'a> {
         let rows = column.rows();
         check_chunk_rows(rows)?;
         let lists = lists_of(column, not_null)?;
-        let lease = budget.lease(encoding_bytes(rows, &lists), "sets")?;
+        let lease = budget.lease(encoding_bytes(rows, &lists, groups.is_some()), "sets")?;
         let groups = groups.map(|ids| ids.on_host().as_ref());
         Ok(Self {
             index,

@@ -25,6 +25,9 @@ impl SetTally {
 
 /// Matches of a block of searching sets.
 pub(super) trait Sink {
+    /// Whether the first match of a searching set is as good as all.
+    const FIRST_ONLY: bool;
+
     /// Searching set `i` of the block matches indexed position `position`: said once.
     fn found(&mut self, i: usize, position: usize);
 
@@ -65,6 +68,8 @@ impl Lists {
 }
 
 impl Sink for Lists {
+    const FIRST_ONLY: bool = false;
+
     fn found(&mut self, i: usize, position: usize) {
         self.lists[i].push(position as u32);
     }
@@ -92,6 +97,8 @@ pub(super) struct Counts<'a> {
 }
 
 impl Sink for Counts<'_> {
+    const FIRST_ONLY: bool = false;
+
     fn found(&mut self, i: usize, position: usize) {
         self.counts[i] += 1;
         if let Some(count) = self.indexed.get(position) {
@@ -114,6 +121,8 @@ pub(super) struct Exists {
 }
 
 impl Sink for Exists {
+    const FIRST_ONLY: bool = true;
+
     fn found(&mut self, i: usize, _: usize) {
         self.counts[i] = 1;
     }

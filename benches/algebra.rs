@@ -1,0 +1,59 @@
+//! `cargo bench --bench algebra`: the operators of relational algebra beside JOIN on data that lies on the device, by the bytes of their
+//! inputs and outputs, each counted once, as [D] does.
+//!
+//! ```text
+//! cargo bench --bench algebra                       sizes for a machine without a GPU
+//! cargo bench --bench algebra -- --large            up to 2^28 rows
+//! cargo bench --bench algebra -- --filter select    one operator
+//! ```
+//!
+//! [D]: Diamos, Wu, Lele, Wang, Yalamanchili: Relational Algorithms for Multi-Bulk-Synchronous Processors.
+
+mod support;
+
+use datafusion_bowtie::rates::{AlgebraRows, Operator};
+
+use support::Result;
+use support::arguments::Arguments;
+use support::sweep::{Measured, Sweeps};
+
+#[tokio::main]
+async fn main() {
+    support::main("algebra", async { run() }).await;
+}
+
+fn run() -> Result<()> {
+    let arguments = Arguments::from_command_line()?;
+    let logs: &[u32] = match arguments.large {
+        true => &[20, 22, 24, 26, 28],
+        false => &[16, 18, 20],
+    };
+    let mut report = Sweeps::new("algebra", &arguments.device);
+    for operator in Operator::ALL {
+        let name = operator.to_string();
+        if !arguments.selects(&name) {
+            continue;
+        }
+        report.section(&format!("{name}: values of 4 bytes"), "rows");
+        for log in logs {
+            let at = format!("2^{log}");
+            let measured = AlgebraRows::new(&arguments.device, operator, 1 << log)
+                .and_then(|rows| Ok((rows.measure(arguments.repeat)?, rows)));
+            match measured {
+                Ok((rate, rows)) => report.add(Measured {
+                    sweep: "operators",
+                    at,
+                    x: f64::from(1u32 << log),
+                    way: name.clone(),
+                    taken: rate.strategy,
+                    ms: rate.ms,
+                    input_rows: rows.input_rows(),
+                    output_rows: rate.rows,
+                    least_bytes: rows.least_bytes(rate.rows),
+                }),
+                Err(error) => report.missing(&at, &name, &error.to_string()),
+            }
+        }
+    }
+    report.finish(&arguments.out)
+}

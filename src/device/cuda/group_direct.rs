@@ -1,0 +1,173 @@
+//! Groups by direct address: ids whose keys are known without a row of theirs, but of which some may have no rows.
+//!
+//! ```text
+//! a sample of keys ─► a range as if of all ─┐
+//!               or the range of all keys ─┴─► ids ─► results ─► those that some row was added to ─► their keys, made of the ids
+//! ```
+
+use super::group_accumulators::{Tells, Update, Wanted};
+use super::group_choice::choose;
+use super::group_ids::{GroupKeys, Ids, KeyBits};
+use super::group_range::{DirectIds, DirectKeys};
+use super::group_ways::{FEW_ROWS, Folded, Members, Results, Ways};
+use super::rows::memory;
+use crate::device::buffer::{Buffer, Column};
+use crate::error::{BowtieError, Result};
+use crate::spec::GroupStrategy;
+
+/// Ids of which a sample is counted one by one, by direct address.
+const FEW_IDS: usize = 1 << 21;
+
+/// Whether the results of an accumulator tell groups of some rows from those of none.
+fn tells(of: &Wanted<'_>) -> bool {
+    of.valid.is_none() && of.update.tells() != Tells::Nothing
+}
+
+impl Ways<'_> {
+    /// Ids by direct address, of which some may have no rows. First rows are not asked for where results tell which those are.
+    pub(super) fn by_direct<'k>(
+        &self,
+        direct: DirectIds<'k>,
+        strategy: Option<GroupStrategy>,
+    ) -> Result<Results<'k>> {
+        let (ids, range) = (direct.ids(), direct.range);
+        let direct_ways = self.without_rows();
+        let strategy = match strategy {
+            Some(strategy) => strategy,
+            None if direct_ways.needs_no_look(range) => GroupStrategy::HashShared,
+            None => {
+                let keys = GroupKeys::Plain(ids.words, KeyBits::B32);
+                let profile = match range <= FEW_IDS {
+                    true => self.queue.profile_of_ids(ids, range, self.rows)?,
+                    false => self.queue.profile(&keys, self.rows)?,
+                };
+                let choice = choose(&direct_ways.seen(&keys, &profile, Some(range)));
+                if !choice.direct {
+                    return Ok(self.by_keys(&keys, &profile, choice.strategy)?.with_rows());
+                }
+                choice.strategy
+            }
+        };
+        let folded = match strategy {
+            GroupStrategy::HashShared => direct_ways.by_ids(ids, range, true)?,
+            GroupStrategy::HashGlobal => direct_ways.by_ids(ids, range, false)?,
+            GroupStrategy::Partition => direct_ways.by_parts_of_ids(ids, range)?,
+            GroupStrategy::Sort | GroupStrategy::SortDictionary => {
+                direct_ways.by_sorted_ids(ids.words, range, GroupStrategy::Sort)?
+            }
+        };
+        let kept = direct_ways.kept(&folded, ids)?;
+        direct_ways.of_ids(folded, direct.into_keys(), kept)
+    }
+
+    /// The ids of the keys of a sample, added in shared memory as if they were all; `None` where they are not, or something else is
+    /// better. That saves a pass over the keys.
+    pub(super) fn by_guess<'k>(&self, keys: &[&'k Column]) -> Result<Option<Results<'k>>> {
+        if self.rows < FEW_ROWS {
+            return Ok(None);
+        }
+        let queue = self.queue;
+        let Some((guess, words)) = queue.guessed_ids(keys, self.rows)? else {
+            return Ok(None);
+        };
+        let ways = self.without_rows();
+        let range = guess.range;
+        if !ways.needs_no_look(range) {
+            let profile = queue.profile_of_sampled_ids(guess.ids(), range, self.rows)?;
+            let keys = GroupKeys::Plain(words, KeyBits::B32);
+            let choice = choose(&ways.seen(&keys, &profile, Some(range)));
+            if !choice.direct || choice.strategy != GroupStrategy::HashShared {
+                return Ok(None);
+            }
+        }
+        let ids = Ids {
+            words,
+            ..guess.ids()
+        };
+        let outs = queue.outs(ways.all, range)?;
+        let added = queue.accumulate_dense(ids, self.rows, range, ways.all, &outs, true)?;
+        if !added.inside || added.left_out(queue)? {
+            return Ok(None);
+        }
+        let folded = Folded {
+            outs,
+            groups: range,
+            capacity: range,
+            parts: None,
+            strategy: Some(GroupStrategy::HashShared),
+        };
+        let kept = ways.kept(&folded, ids)?;
+        Ok(Some(ways.of_ids(folded, guess.into_keys(), kept)?))
+    }
+
+    /// Without the accumulator of first rows, which stands first, if another one tells groups from ids without rows.
+    fn without_rows(&self) -> Self {
+        let others = &self.all[1..];
+        Ways {
+            all: match others.iter().any(tells) {
+                true => others,
+                false => self.all,
+            },
+            ..*self
+        }
+    }
+
+    /// The ids that have rows; `None` if all do.
+    fn kept(&self, folded: &Folded, ids: Ids<'_>) -> Result<Option<Buffer<u32>>> {
+        let (queue, range) = (self.queue, folded.groups);
+        let surely = |of: &Wanted<'_>| tells(of) && of.update.tells() == Tells::Surely;
+        let at = self.all.iter().position(surely);
+        let Some(at) = at.or_else(|| self.all.iter().position(tells)) else {
+            return Err(BowtieError::Internal("nothing tells who has rows".into()));
+        };
+        let (of, out) = (&self.all[at], &folded.outs[at]);
+        let some = match of.update.is_row() {
+            true => queue.bits_of_groups(out, range)?,
+            false => queue.nonzero_bits(out, range)?,
+        };
+        let mut kept = queue.select(&some, range, None)?;
+        if kept.len() < range && !surely(of) {
+            // In parts neighbours have bits that lie together.
+            let words = folded.parts.as_ref().unwrap_or(ids.words);
+            queue.set_present(Ids { words, ..ids }, self.rows, &some)?;
+            kept = queue.select(&some, range, None)?;
+        }
+        Ok((kept.len() < range).then_some(kept))
+    }
+
+    /// The results of the ids that have rows.
+    fn of_ids<'k>(
+        &self,
+        mut folded: Folded,
+        keys: DirectKeys<'k>,
+        kept: Option<Buffer<u32>>,
+    ) -> Result<Results<'k>> {
+        let queue = self.queue;
+        let capacity = folded.capacity;
+        if let Some(kept) = &kept {
+            let groups = kept.len();
+            let kept = memory(kept)?;
+            let outs = self.all.iter().zip(&folded.outs).map(|(of, out)| {
+                let bytes = of.update.bytes();
+                let word = bytes.min(8);
+                let here = queue.alloc(groups * bytes, "aggregates")?;
+                for j in 0..bytes / word {
+                    let (from, to) = (out.part(j * capacity * word), here.part(j * groups * word));
+                    queue.gather_into(from, kept, to, groups, word)?;
+                }
+                Ok(here)
+            });
+            folded = Folded {
+                outs: outs.collect::<Result<_>>()?,
+                groups,
+                capacity: groups,
+                parts: None,
+                strategy: folded.strategy,
+            };
+        }
+        match self.all.first().map(|of| of.update) {
+            Some(Update::FirstRow) => Ok(folded.with_rows()),
+            _ => Ok(folded.with(Members::Ids(keys, kept))),
+        }
+    }
+}

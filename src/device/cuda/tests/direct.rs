@@ -1,0 +1,143 @@
+//! Groups by direct address, whose keys are made of their ids, and of which results say who has rows.
+
+use super::aggregates::{ALL, same_aggregates};
+use super::*;
+use crate::spec::Fold;
+
+/// Values of which many groups have none but zeros, in sums too.
+fn values(n: usize, random: &mut Random) -> Vec<ArrayRef> {
+    let small: Vec<i64> = (0..n).map(|_| random.below(3) as i64 - 1).collect();
+    let wide = |shift: u32| small.iter().map(move |v| i128::from(*v) << shift);
+    vec![
+        Arc::new(Int64Array::from(small.clone())),
+        Arc::new(Decimal128Array::from_iter_values(wide(100))),
+        Arc::new(Float64Array::from_iter_values(
+            small.iter().map(|v| *v as f64),
+        )),
+        Arc::new(Int64Array::new(small.into(), random.nulls(n, 3))),
+    ]
+}
+
+/// Keys with gaps between them: of few bits and many, Booleans, several columns, with NULLs and without.
+fn keys(n: usize, random: &mut Random) -> Vec<Vec<ArrayRef>> {
+    let numbers: Vec<u64> = (0..n).map(|_| random.below(90) * 11).collect();
+    let bytes: ArrayRef = Arc::new(Int8Array::new(
+        numbers.iter().map(|k| *k as i8).collect(),
+        random.nulls(n, 2),
+    ));
+    let shorts: ArrayRef = Arc::new(UInt16Array::from_iter_values(
+        numbers.iter().map(|k| 65_535 - *k as u16),
+    ));
+    let dates: ArrayRef = Arc::new(Date32Array::from_iter_values(
+        numbers.iter().map(|k| *k as i32 - 500),
+    ));
+    let times: ArrayRef = Arc::new(TimestampMicrosecondArray::new(
+        numbers
+            .iter()
+            .map(|k| *k as i64 + i64::MIN)
+            .collect::<Vec<_>>()
+            .into(),
+        random.nulls(n, 2),
+    ));
+    let flags: ArrayRef = Arc::new(BooleanArray::new(
+        BooleanBuffer::collect_bool(n, |i| numbers[i].is_multiple_of(2)),
+        random.nulls(n, 2),
+    ));
+    let all_null: ArrayRef = Arc::new(Int32Array::new_null(n));
+    vec![
+        vec![dates.clone()],
+        vec![bytes.clone()],
+        vec![times.clone()],
+        vec![flags.clone()],
+        vec![all_null],
+        vec![flags, bytes],
+        vec![shorts, times],
+    ]
+}
+
+#[test]
+fn sums_that_are_zero_are_of_groups() {
+    let Some((host, gpu)) = twins() else { return };
+    let mut random = Random(11);
+    for n in [1, 33, 700, 20_011] {
+        let values = values(n, &mut random);
+        let folds: [Vec<(Fold, Option<&ArrayRef>)>; 8] = [
+            vec![],
+            vec![(Fold::Sum, Some(&values[0]))],
+            vec![(Fold::Sum, Some(&values[1]))],
+            vec![(Fold::Sum, Some(&values[2])), (Fold::And, Some(&values[0]))],
+            vec![(Fold::Sum, Some(&values[3]))],
+            vec![(Fold::And, Some(&values[0]))],
+            vec![(Fold::Xor, Some(&values[0])), (Fold::Max, Some(&values[3]))],
+            vec![(Fold::Min, Some(&values[0])), (Fold::Sum, Some(&values[0]))],
+        ];
+        for keys in keys(n, &mut random) {
+            let keys: Vec<&ArrayRef> = keys.iter().collect();
+            for folds in &folds {
+                let types: Vec<_> = keys.iter().map(|key| key.data_type()).collect();
+                let what = format!("{n} rows by {types:?}: {folds:?}");
+                let what = &what[..what.len().min(200)];
+                same_aggregates(&host, &gpu, n, &keys, folds, &ALL, what);
+            }
+        }
+    }
+}
+
+/// So many rows that ranges are guessed: rightly, with gaps, with a few keys that no sample sees, and with one heavy key.
+#[test]
+fn guessed_ranges() {
+    let Some((host, gpu)) = twins() else { return };
+    let n = (1 << 22) + 77;
+    let mut random = Random(12);
+    let values = values(n, &mut random);
+    for kind in 0..5 {
+        let key = |i: usize, random: &mut Random| match kind {
+            0 => random.below(16) as i32 - 3,
+            1 => i32::MAX - 4096 + random.below(4096) as i32,
+            2 => random.below(1000) as i32 * 4,
+            3 if i % 1_500_000 == 7 => i as i32,
+            3 => random.below(300) as i32,
+            _ if random.below(2) == 0 => 77,
+            _ => random.below(2000) as i32,
+        };
+        let keys: ArrayRef = Arc::new(Int32Array::from_iter_values(
+            (0..n).map(|i| key(i, &mut random)),
+        ));
+        for folds in [
+            vec![(Fold::Sum, Some(&values[0]))],
+            vec![(Fold::Sum, Some(&values[3])), (Fold::Count, None)],
+        ] {
+            let strategies = &ALL[..2];
+            let what = format!("keys {kind}");
+            same_aggregates(&host, &gpu, n, &[&keys], &folds, strategies, &what);
+        }
+    }
+}
+
+/// Parts in which no row ids move: all columns go along with their keys, one or several, beside NULLs too.
+#[test]
+fn parts_without_row_ids() {
+    let Some((host, gpu)) = twins() else { return };
+    let n = 300_007;
+    let mut random = Random(13);
+    let values = values(n, &mut random);
+    let ints: ArrayRef = Arc::new(UInt32Array::from_iter_values((0..n).map(|i| i as u32)));
+    let dense: ArrayRef = Arc::new(Int32Array::from_iter_values(
+        (0..n).map(|_| random.below(70_000) as i32),
+    ));
+    let scattered: ArrayRef =
+        Arc::new(UInt64Array::from_iter_values((0..n).map(|_| {
+            random.below(70_000).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+        })));
+    for keys in [&dense, &scattered] {
+        for folds in [
+            vec![(Fold::Sum, Some(&values[0]))],
+            vec![(Fold::Or, Some(&ints)), (Fold::Sum, Some(&values[2]))],
+            vec![(Fold::Sum, Some(&values[0])), (Fold::Sum, Some(&values[3]))],
+            vec![(Fold::Count, None)],
+            vec![(Fold::Sum, Some(&values[1])), (Fold::Max, Some(&ints))],
+        ] {
+            same_aggregates(&host, &gpu, n, &[keys], &folds, &ALL, "parts");
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! [`Spilling`]: what DataFusion's memory pool has no room for, in files of its disk manager.
+
+use std::sync::{Arc, OnceLock};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use datafusion::error::Result;
+use datafusion::execution::TaskContext;
+use datafusion::execution::memory_pool::MemoryLimit;
+use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::execution::spill_file::SpillFile;
+use datafusion::physical_plan::SpillManager;
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, SpillMetrics};
+use futures::StreamExt;
+use tokio::runtime::Handle;
+
+/// Rows of a batch in a file.
+pub(super) const SPILLED_ROWS: usize = 8192;
+
+/// How one execution of a node spills.
+#[derive(Clone)]
+pub(super) struct Spilling {
+    env: Arc<RuntimeEnv>,
+    set: ExecutionPlanMetricsSet,
+    /// Made when something is spilled.
+    metrics: Arc<OnceLock<SpillMetrics>>,
+    compression: datafusion::common::config::SpillCompression,
+    /// Files are read asynchronously, by threads that may block.
+    handle: Handle,
+    /// Bytes that a node keeps in the pool, at most: half of it, as what it reads and writes needs room too.
+    pub most: usize,
+}
+
+impl Spilling {
+    /// `None` where the session allows no files.
+    pub(super) fn of(context: &TaskContext, set: &ExecutionPlanMetricsSet) -> Option<Self> {
+        let env = context.runtime_env();
+        let handle = Handle::try_current().ok()?;
+        env.disk_manager.tmp_files_enabled().then(|| Self {
+            set: set.clone(),
+            metrics: Arc::default(),
+            compression: context.session_config().spill_compression(),
+            handle,
+            most: match context.memory_pool().memory_limit() {
+                MemoryLimit::Finite(limit) => limit / 2,
+                _ => usize::MAX,
+            },
+            env,
+        })
+    }
+
+    /// Whether those who share the pool hold so much of it that who can spill had better.
+    pub(super) fn pool_is_full(&self) -> bool {
+        self.env.memory_pool.reserved() > self.most
+    }
+
+    fn manager(&self, schema: &SchemaRef) -> SpillManager {
+        let metrics = self.metrics.get_or_init(|| SpillMetrics::new(&self.set, 0));
+        let (env, schema) = (Arc::clone(&self.env), Arc::clone(schema));
+        SpillManager::new(env, metrics.clone(), schema).with_compression_type(self.compression)
+    }
+
+    /// A file for batches of `schema`.
+    pub(super) fn create(&self, schema: &SchemaRef, what: &str) -> Result<SpillWriter> {
+        let mut file = self.manager(schema).create_in_progress_file(what)?;
+        Ok(SpillWriter(Box::new(move |batch| match batch {
+            Some(batch) => file.append_batch(batch).map(|_| None),
+            None => file.finish(),
+        })))
+    }
+
+    /// The batches of a file, in their order. Not for a thread that may not block.
+    pub(super) fn read(
+        &self,
+        schema: &SchemaRef,
+        file: &Arc<dyn SpillFile>,
+    ) -> Result<impl Iterator<Item = Result<RecordBatch>> + use<>> {
+        let file = Arc::clone(file);
+        let manager = self.manager(schema);
+        let mut batches = manager.read_spill_as_stream_unbuffered(file, None)?;
+        let handle = self.handle.clone();
+        Ok(std::iter::from_fn(move || handle.block_on(batches.next())))
+    }
+}
+
+/// What appends a batch; without one, what ends the file.
+type Append = dyn FnMut(Option<&RecordBatch>) -> Result<Option<Arc<dyn SpillFile>>> + Send;
+
+/// A file that is being written. DataFusion does not export the type of its own.
+pub(super) struct SpillWriter(Box<Append>);
+
+impl SpillWriter {
+    pub(super) fn append(&mut self, batch: &RecordBatch) -> Result<()> {
+        (self.0)(Some(batch)).map(|_| ())
+    }
+
+    /// `None` where nothing was written.
+    pub(super) fn finish(mut self) -> Result<Option<Arc<dyn SpillFile>>> {
+        (self.0)(None)
+    }
+}

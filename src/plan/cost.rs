@@ -1,0 +1,336 @@
+//! What a node costs in DataFusion, and on a GPU: a model of few constants, for choosing alone.
+//!
+//! Kernels take far less time than what crosses the bus, so transfers decide, and what they cost on the way from batches to
+//! batches, not as copies alone. Of DataFusion's operators only those count that a GPU can take over: whatever else a plan does,
+//! it does either way.
+
+/// Rows on their way from one node to another.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Flow {
+    pub rows: f64,
+    /// That are read.
+    pub columns: usize,
+    /// Of all of these.
+    pub bytes: f64,
+}
+
+/// What a node does.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Work {
+    Join {
+        left: Flow,
+        right: Flow,
+        output: Flow,
+    },
+    Group {
+        input: Flow,
+        groups: f64,
+        aggregates: usize,
+        /// Of text and of binary values.
+        text_keys: usize,
+    },
+    /// An aggregation that makes no pairs of the join that it reads.
+    JoinGroup {
+        left: Flow,
+        right: Flow,
+        groups: f64,
+        aggregates: usize,
+    },
+    /// A filter or a projection, or rows of several inputs.
+    Rows { input: Flow },
+}
+
+/// The host.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Host {
+    /// That DataFusion uses: its target partitions, as far as there are cores.
+    pub cores: usize,
+}
+
+/// A GPU.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Gpu {
+    /// That columns and work may take.
+    pub memory: u64,
+}
+
+const NS: f64 = 1e-9;
+const PS: f64 = 1e-12;
+
+/// DataFusion's hash join, in time of one core: by `docs/benchmarks/cuda/equi.csv`, `rows`, on 16 cores. 157, 152 and 254 ns for a
+/// build row, two probe rows and two rows of output of three columns and 12 bytes, with 2^20, 2^23 and 2^25 build rows.
+mod hash_join {
+    pub const BUILD_ROW: f64 = 45.0;
+    pub const PROBE_ROW: f64 = 40.0;
+    pub const OUTPUT_VALUE: f64 = 4.0;
+    pub const OUTPUT_BYTE: f64 = 0.25;
+    /// Build rows from which tables are far larger than caches, and what takes longer then.
+    pub const LARGE_BUILD: f64 = (1 << 24) as f64;
+    pub const LARGE: f64 = 1.65;
+}
+
+/// DataFusion's aggregation, in time of one core: by `cargo bench --bench group -- --filter sum` on 2 cores (4.2M rows in 2^4,
+/// 2^16 and 2^20 groups: 7.6, 10.5 and 73 ns a row), times 1.9, by which its hash join takes longer on each of 16 cores.
+mod hash_aggregate {
+    pub const ROW: f64 = 6.0;
+    pub const AGGREGATE: f64 = 4.0;
+    pub const TEXT_KEY: f64 = 25.0;
+    pub const GROUP: f64 = 420.0;
+}
+
+/// Cores beyond which nothing was measured, and memory may bound what they do.
+const MOST_CORES: usize = 32;
+
+/// From batches to columns on a GPU and back, in bytes a second (`docs/benchmarks.md`: 15.3 to 17.7 GB/s from the SQL text on,
+/// where the copies alone reach 18.0 to 20.7).
+const UP: f64 = 16e9;
+const DOWN: f64 = 16e9;
+/// What one core stages.
+const UP_PER_CORE: f64 = 5e9;
+
+/// To start a node, and to plan and begin a chain: from 2^20 build rows down, `equi.csv` has 1.8 ms for two uploads, a join and a
+/// download.
+const NODE: f64 = 0.4e-3;
+
+/// Kernels of joins: 15 ps a row in and out, 1.5 ps a byte (`docs/benchmarks/cuda/equi-device.csv`, partitioned hash, 2^25 ⋈ 2^26
+/// with 0, 2 and 8 columns a side: 2.5, 5.1 and 14.9 ms).
+mod joined {
+    pub const ROW: f64 = 15.0;
+    pub const BYTE: f64 = 1.5;
+}
+
+/// Kernels of aggregations: `docs/benchmarks/cuda/group-device.csv`, keys anywhere, 2^28 rows in 2^4 to 2^26 groups: 1.8 to 36 ms,
+/// for two accumulators. Text is made tuples of words, and beyond 71 bytes the host's.
+mod grouped {
+    pub const ROW: f64 = 20.0;
+    pub const AGGREGATE: f64 = 20.0;
+    pub const TEXT_KEY: f64 = 4_000.0;
+    /// Sixteen accumulators are one launch; a group's states and first row.
+    pub const GROUP: f64 = 300.0;
+}
+
+/// A row of a filter or of a projection.
+const MAPPED_BYTE: f64 = 1.0;
+
+/// A group that DataFusion's accumulators finish, on one thread; each aggregate of it.
+mod finished {
+    pub const GROUP: f64 = 10.0;
+    pub const AGGREGATE: f64 = 15.0;
+}
+
+/// Rows of a chunk of a streamed side (`Device::streamed_rows` of a GPU), and what each takes at most of the memory (`ChunkLimits`).
+const STREAMED_ROWS: f64 = (1 << 22) as f64;
+const STREAMED_ROW_BYTES: f64 = 512.0;
+
+/// The share of the memory that a side's columns may take; beside them are keys, indexes and output.
+const SHARE_OF_A_SIDE: f64 = 0.25;
+
+impl Host {
+    fn parallel(self, core_ns: f64) -> f64 {
+        core_ns * NS / self.cores.clamp(1, MOST_CORES) as f64
+    }
+
+    /// Seconds that DataFusion takes for the work, of nodes that a GPU could take over.
+    pub(super) fn seconds(self, work: &Work) -> f64 {
+        match *work {
+            Work::Join {
+                left,
+                right,
+                output,
+            } => {
+                let large = match left.rows > hash_join::LARGE_BUILD {
+                    true => hash_join::LARGE,
+                    false => 1.0,
+                };
+                let rows = hash_join::BUILD_ROW * left.rows + hash_join::PROBE_ROW * right.rows;
+                let written = hash_join::OUTPUT_VALUE * output.rows * output.columns as f64
+                    + hash_join::OUTPUT_BYTE * output.bytes;
+                self.parallel(large * (rows + written))
+            }
+            Work::Group {
+                input,
+                groups,
+                aggregates,
+                text_keys,
+            } => {
+                let of_row = hash_aggregate::ROW
+                    + hash_aggregate::AGGREGATE * aggregates as f64
+                    + hash_aggregate::TEXT_KEY * text_keys as f64;
+                self.parallel(of_row * input.rows + hash_aggregate::GROUP * groups)
+            }
+            // Both nodes say what they take themselves.
+            Work::JoinGroup { .. } | Work::Rows { .. } => 0.0,
+        }
+    }
+}
+
+impl Gpu {
+    /// Seconds to bring the rows there, `times` times.
+    pub(super) fn up(&self, flow: Flow, times: f64, host: Host) -> f64 {
+        let rate = UP.min(UP_PER_CORE * host.cores.max(1) as f64);
+        NODE + flow.bytes * times / rate
+    }
+
+    /// Seconds to bring the rows back.
+    pub(super) fn down(&self, flow: Flow) -> f64 {
+        NODE + flow.bytes / DOWN
+    }
+
+    /// Seconds of DataFusion's accumulators, which finish groups on the host.
+    pub(super) fn finish(&self, groups: f64, aggregates: usize) -> f64 {
+        groups * (finished::GROUP + finished::AGGREGATE * aggregates as f64) * NS
+    }
+
+    /// How often the left side of a join goes up: once for each chunk of the right one, unless it stays.
+    pub(super) fn left_times(&self, left: Flow, right: Flow) -> f64 {
+        match left.bytes > self.memory as f64 * SHARE_OF_A_SIDE {
+            true => {
+                let chunk = STREAMED_ROWS.min(self.memory as f64 / STREAMED_ROW_BYTES);
+                (right.rows / chunk).ceil().max(1.0)
+            }
+            false => 1.0,
+        }
+    }
+
+    /// Seconds of what a node leaves on the device, if it has no room: it goes down and up again.
+    pub(super) fn stays(&self, flow: Flow, host: Host) -> f64 {
+        match flow.bytes > self.memory as f64 * SHARE_OF_A_SIDE {
+            true => self.down(flow) + self.up(flow, 1.0, host),
+            false => 0.0,
+        }
+    }
+
+    /// Seconds of the work on rows that lie there.
+    pub(super) fn seconds(&self, work: &Work) -> f64 {
+        let join = |left: Flow, right: Flow, output: Flow| {
+            let rows = left.rows + right.rows + output.rows;
+            let bytes = left.bytes + right.bytes + output.bytes;
+            joined::ROW * rows + joined::BYTE * bytes
+        };
+        let picoseconds = match *work {
+            Work::Join {
+                left,
+                right,
+                output,
+            } => join(left, right, output),
+            Work::Group {
+                input,
+                groups,
+                aggregates,
+                text_keys,
+            } => {
+                let of_row = grouped::ROW
+                    + grouped::AGGREGATE * aggregates as f64
+                    + grouped::TEXT_KEY * text_keys as f64;
+                of_row * input.rows + grouped::GROUP * groups
+            }
+            Work::JoinGroup {
+                left,
+                right,
+                groups,
+                aggregates,
+            } => {
+                let none = Flow::default();
+                let folds = grouped::AGGREGATE * aggregates as f64 * (left.rows + right.rows);
+                join(left, right, none) + folds + grouped::GROUP * groups
+            }
+            Work::Rows { input } => MAPPED_BYTE * input.bytes,
+        };
+        NODE + picoseconds * PS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const H200: Gpu = Gpu { memory: 120 << 30 };
+    const HOST: Host = Host { cores: 16 };
+
+    fn flow(rows: usize, row_bytes: usize) -> Flow {
+        Flow {
+            rows: rows as f64,
+            columns: row_bytes / 4,
+            bytes: (rows * row_bytes) as f64,
+        }
+    }
+
+    /// Seconds in DataFusion and on the device, of `SELECT s.k, r.x, s.y` as `benches/equi` has it.
+    fn equi(build: usize) -> (f64, f64) {
+        let (left, right) = (flow(build, 8), flow(2 * build, 8));
+        let output = flow(2 * build, 12);
+        let work = Work::Join {
+            left,
+            right,
+            output,
+        };
+        let up = H200.up(left, 1.0, HOST) + H200.up(right, 1.0, HOST);
+        let device = up + H200.seconds(&work) + H200.down(output);
+        (HOST.seconds(&work), device)
+    }
+
+    #[test]
+    fn equi_joins_cost_what_was_measured() {
+        for (build, host_ms, device_ms) in [
+            (1 << 20, 10.3, 5.6),
+            (1 << 23, 79.6, 33.0),
+            (1 << 25, 533.0, 123.0),
+        ] {
+            let (host, device) = equi(build);
+            let within = |seconds: f64, ms: f64| (0.7..1.4).contains(&(seconds * 1e3 / ms));
+            assert!(within(host, host_ms), "{build}: {host} in DataFusion");
+            assert!(within(device, device_ms), "{build}: {device} on the device");
+        }
+    }
+
+    #[test]
+    fn few_rows_stay() {
+        let (host, device) = equi(1 << 14);
+        assert!(host < device);
+        let (host, device) = equi(1 << 20);
+        assert!(device < host);
+    }
+
+    #[test]
+    fn aggregations_of_narrow_rows_are_near_even() {
+        let of = |groups: f64| {
+            let input = flow(1 << 26, 12);
+            let work = Work::Group {
+                input,
+                groups,
+                aggregates: 2,
+                text_keys: 0,
+            };
+            let output = flow(groups as usize, 20);
+            let device = H200.up(input, 1.0, HOST)
+                + H200.seconds(&work)
+                + H200.finish(groups, 2)
+                + H200.down(output);
+            device / HOST.seconds(&work)
+        };
+        assert!((0.7..1.3).contains(&of(16.0)), "{}", of(16.0));
+        assert!(of((1 << 24) as f64) < of(16.0) * 2.0);
+    }
+
+    #[test]
+    fn a_left_side_larger_than_the_device_goes_up_again_and_again() {
+        let small = Gpu { memory: 256 << 20 };
+        let (left, right) = (flow(1 << 25, 8), flow(1 << 26, 8));
+        assert_eq!(H200.left_times(left, right), 1.0);
+        assert_eq!(small.left_times(left, right), 128.0);
+        assert_eq!(small.left_times(flow(1 << 20, 8), right), 1.0);
+    }
+
+    #[test]
+    fn what_has_no_room_goes_down_and_up_again() {
+        let small = Gpu { memory: 256 << 20 };
+        assert_eq!(H200.stays(flow(1 << 25, 8), HOST), 0.0);
+        assert!(small.stays(flow(1 << 25, 8), HOST) > 0.03);
+    }
+
+    #[test]
+    fn one_core_stages_less_than_the_bus_takes() {
+        let flow = flow(1 << 25, 8);
+        assert!(H200.up(flow, 1.0, Host { cores: 1 }) > 2.0 * H200.up(flow, 1.0, HOST));
+    }
+}

@@ -1,0 +1,79 @@
+//! [`Policy`]: by what it is decided which nodes of one plan are taken.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use datafusion::physical_plan::ExecutionPlan;
+
+use super::choose::Taking;
+use super::cost::{Gpu, Host};
+use super::placement::{Estimate, place};
+use super::steps::{Steps, address};
+use crate::error::Decline;
+use crate::options::{BowtieOptions, Offload};
+
+/// The options, and what a GPU was found to pay for.
+pub(super) struct Policy<'a> {
+    pub options: &'a BowtieOptions,
+    placement: Option<Placement>,
+}
+
+/// Joins and aggregations that a GPU could take, by address: whether it does, or why not; and what they cost.
+type Placement = HashMap<usize, (Result<(), Decline>, Option<Estimate>)>;
+
+impl<'a> Policy<'a> {
+    /// For `plan`, whose nodes must live as long. `gpu` is where taken nodes run, unless they run on the host.
+    pub(super) fn new(
+        plan: &Arc<dyn ExecutionPlan>,
+        options: &'a BowtieOptions,
+        gpu: Option<Gpu>,
+        host: Host,
+    ) -> Self {
+        let placement = match (options.offload, gpu) {
+            (Offload::Auto, Some(gpu)) => Some(placement(plan, options, gpu, host)),
+            _ => None,
+        };
+        Self { options, placement }
+    }
+
+    /// By what it is decided whether a node of the plan is taken.
+    pub(super) fn taking(&self, plan: &Arc<dyn ExecutionPlan>) -> Taking<'_> {
+        if self.options.offload == Offload::Force {
+            return Taking::All;
+        }
+        let placed = self.placement.as_ref().and_then(|p| p.get(&address(plan)));
+        match placed {
+            Some((placed, _)) => Taking::Estimated(placed.as_ref().copied()),
+            None => Taking::Gains,
+        }
+    }
+
+    /// What a node of the plan costs, if that was asked.
+    pub(super) fn estimate(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<Estimate> {
+        let (_, estimate) = self.placement.as_ref()?.get(&address(plan))?;
+        *estimate
+    }
+}
+
+fn placement(
+    plan: &Arc<dyn ExecutionPlan>,
+    options: &BowtieOptions,
+    gpu: Gpu,
+    host: Host,
+) -> Placement {
+    let steps = Steps::of(plan, options, gpu, host);
+    let placed = place(&steps.steps);
+    let candidates = steps.candidates.iter().filter_map(|candidate| {
+        let placed = &placed[*steps.known.get(&candidate.address)?];
+        let found = match (candidate.unknown, placed.on_device) {
+            (Some(unknown), _) => (Err(Decline(unknown.into())), None),
+            (None, true) => (Ok(()), Some(placed.estimate)),
+            (None, false) => (Err(placed.estimate.decline()), Some(placed.estimate)),
+        };
+        Some((candidate.address, found))
+    });
+    candidates.collect()
+}
+
+#[cfg(test)]
+mod tests;

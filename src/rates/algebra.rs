@@ -1,0 +1,271 @@
+//! The operators of relational algebra beside JOIN.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+
+use super::{Rate, numbers, permuted, scattered, timed};
+use crate::device::open::Devices;
+use crate::device::{Column, Device, Matches};
+use crate::error::{BowtieError, Result};
+use crate::options::DeviceChoice;
+use crate::spec::{Kind, Op, RowInstruction, RowKind, RowOp, RowProgram};
+
+/// An operator of \[D\] table 1, as plans have it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operator {
+    /// A filter of two columns by one of them; half of the rows pass.
+    Select,
+    /// A sum of two columns.
+    Project,
+    /// Pairs of one column each.
+    Product,
+    /// The rows of two inputs, duplicates too.
+    UnionAll,
+    /// The values of a column, of which each stands there twice.
+    Distinct,
+    /// A left semi join of columns without duplicates; half of the left one's values are in the right one.
+    Intersect,
+    /// A left anti join of the same.
+    Except,
+}
+
+impl Operator {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Select,
+        Self::Project,
+        Self::Product,
+        Self::UnionAll,
+        Self::Distinct,
+        Self::Intersect,
+        Self::Except,
+    ];
+}
+
+impl fmt::Display for Operator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Select => "select",
+            Self::Project => "project",
+            Self::Product => "product",
+            Self::UnionAll => "union_all",
+            Self::Distinct => "distinct",
+            Self::Intersect => "intersect",
+            Self::Except => "except",
+        })
+    }
+}
+
+/// Inputs of an operator on a device: columns of values of 4 bytes.
+#[derive(Debug)]
+pub struct AlgebraRows {
+    operator: Operator,
+    rows: usize,
+    device: Arc<dyn Device>,
+    left: Arc<Column>,
+    right: Arc<Column>,
+}
+
+/// Bytes of a value.
+const BYTES: usize = 4;
+const INT: RowKind = RowKind::Plain(Kind::I32);
+
+fn step(op: RowOp, out: u8, [a, b]: [u8; 2], column: u16) -> RowInstruction {
+    RowInstruction {
+        op,
+        kind: INT,
+        out,
+        a,
+        b,
+        c: 0,
+        column,
+        constant: 0,
+        from: INT,
+    }
+}
+
+/// `column[0] OP column[1]`, or `column[0] OP 0`.
+fn program(op: Op, of_two: bool, output: DataType) -> RowProgram {
+    let second = match of_two {
+        true => step(RowOp::Load, 1, [0, 0], 1),
+        false => step(RowOp::Constant, 1, [0, 0], 0),
+    };
+    let stored = RowKind::of(&output).unwrap_or(INT);
+    RowProgram {
+        instructions: vec![
+            step(RowOp::Load, 0, [0, 0], 0),
+            second,
+            step(RowOp::Plain(op), 0, [0, 1], 0),
+            RowInstruction {
+                kind: stored,
+                ..step(RowOp::Store, 0, [0, 0], 0)
+            },
+        ],
+        columns: (0..=usize::from(of_two)).collect(),
+        outputs: vec![output],
+    }
+}
+
+impl AlgebraRows {
+    /// Makes inputs of about so many rows, a power of two of at least four, and sends them to a device, as `bowtie.device` names it.
+    ///
+    /// # Errors
+    /// When there is no such device, or no room on it.
+    pub fn new(device: &str, operator: Operator, rows: usize) -> datafusion::error::Result<Self> {
+        let device = Devices::default().open(device.parse::<DeviceChoice>()?, None)?;
+        let half = (rows / 2) as u64;
+        let (left, right) = match operator {
+            // The output has as many rows as other inputs.
+            Operator::Product => {
+                let left = 1 << (rows.ilog2() / 2);
+                (left, rows / left)
+            }
+            _ => (rows, rows),
+        };
+        let left = numbers(left, BYTES, |i| match operator {
+            Operator::Distinct => permuted(i, 2 * half) / 2,
+            Operator::Intersect | Operator::Except => permuted(i, 2 * half),
+            _ => scattered(i),
+        });
+        let right = numbers(right, BYTES, |i| match operator {
+            Operator::Intersect | Operator::Except => permuted(i, 2 * half) + half,
+            _ => scattered(i ^ 1 << 40),
+        });
+        Ok(Self {
+            operator,
+            rows,
+            left: device.upload(&[left])?,
+            right: device.upload(&[right])?,
+            device,
+        })
+    }
+
+    /// Rows that are read.
+    pub fn input_rows(&self) -> usize {
+        match self.operator {
+            Operator::Select | Operator::Project | Operator::Distinct => self.rows,
+            _ => self.left.rows() + self.right.rows(),
+        }
+    }
+
+    /// Bytes that must be read, and written for so many rows: each input and output value once, as \[D\] counts.
+    pub fn least_bytes(&self, rows: usize) -> usize {
+        let (read, written) = match self.operator {
+            Operator::Select => (2 * self.rows, 2 * rows),
+            Operator::Project => (2 * self.rows, rows),
+            Operator::Product => (self.input_rows(), 2 * rows),
+            _ => (self.input_rows(), rows),
+        };
+        BYTES * (read + written)
+    }
+
+    /// Runs the operator so many times.
+    ///
+    /// # Errors
+    /// When there is no room, or another number of rows than there must be.
+    pub fn measure(&self, runs: usize) -> datafusion::error::Result<Rate> {
+        let (ms, rows) = timed(self.device.as_ref(), runs, || self.made())?;
+        let half = self.rows / 2;
+        let right = match self.operator {
+            // Signs are random.
+            Operator::Select => rows.abs_diff(half) <= half / 4,
+            Operator::Project | Operator::Product => rows == self.rows,
+            Operator::UnionAll => rows == 2 * self.rows,
+            Operator::Distinct | Operator::Intersect | Operator::Except => rows == half,
+        };
+        match right {
+            true => Ok(Rate {
+                ms,
+                rows,
+                strategy: self.operator.to_string(),
+            }),
+            false => {
+                let what = format!("{} made {rows} rows of {}", self.operator, self.rows);
+                Err(BowtieError::Internal(what).into())
+            }
+        }
+    }
+
+    /// How many rows come out.
+    fn made(&self) -> Result<usize> {
+        let device = self.device.as_ref();
+        let (left, right) = (self.left.as_ref(), self.right.as_ref());
+        match self.operator {
+            Operator::Select => {
+                let program = program(Op::Lt, false, DataType::Boolean);
+                let flags = device.map(self.rows, &program, &[left])?;
+                let kept = device.keep(&flags[0], &[left, right])?;
+                Ok(kept.map_or(self.rows, |(rows, _)| rows))
+            }
+            Operator::Project => {
+                let program = program(Op::Add, true, DataType::Int32);
+                let made = device.map(self.rows, &program, &[left, right])?;
+                Ok(made[0].rows())
+            }
+            Operator::Product => self.product(),
+            Operator::UnionAll => Ok(device.concat(&[left, right])?.rows()),
+            Operator::Distinct => Ok(device.aggregate(self.rows, &[left], &[], None)?.groups),
+            Operator::Intersect => self.found(true),
+            Operator::Except => self.found(false),
+        }
+    }
+
+    /// Every position is in the range of every row.
+    fn product(&self) -> Result<usize> {
+        let device = self.device.as_ref();
+        let sorted = device.sort(self.right.rows(), None, None, &[])?;
+        let searching = device.sort(self.left.rows(), None, None, &[])?;
+        let ranges = device.range_bounds(&sorted, &searching, &[], None)?;
+        let matches = Matches {
+            sorted: &sorted,
+            searching: &searching,
+            ranges: &ranges,
+            tests: &[],
+            program: None,
+        };
+        let offsets = device.scan(&device.count_matches(matches, false)?)?;
+        let total = device.total(&offsets)?;
+        let pairs = device.expand(matches, &offsets, 0, total as usize)?;
+        device.gather(&self.right, &pairs.sorted)?;
+        Ok(device.gather(&self.left, &pairs.searching)?.rows())
+    }
+
+    /// The left values that the right side has, or those that it does not.
+    fn found(&self, wanted: bool) -> Result<usize> {
+        let device = self.device.as_ref();
+        let rows = self.left.rows();
+        let index = device.equi_index(&[&self.right], true, None)?;
+        let (searching, ranges) = device.equi_search(&index, &[&self.left])?;
+        let matches = Matches {
+            sorted: &index.sorted,
+            searching: &searching,
+            ranges: &ranges,
+            tests: &[],
+            program: None,
+        };
+        let counts = device.count_matches(matches, true)?;
+        let flags = device.flags(rows)?;
+        device.set_flags_counted(&flags, 0, &device.row_counts(&searching, &counts, rows)?)?;
+        let found = device.flagged_rows(&flags, 0, rows, wanted)?;
+        Ok(device.gather(&self.left, &found)?.rows())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operator_makes_its_rows() {
+        for operator in Operator::ALL {
+            let rows = AlgebraRows::new("host", operator, 1 << 12).unwrap();
+            let rate = rows.measure(1).unwrap();
+            assert!(
+                rate.rows > 0 && rows.least_bytes(rate.rows) > 0,
+                "{operator}"
+            );
+        }
+    }
+}
