@@ -19,11 +19,14 @@ pub(super) struct Search<'a> {
     pub(super) indexed: &'a Sets,
 }
 
+/// Hands out the matches.
+type Run<'a> = Box<dyn Fn(&Target<'_>) -> Result<()> + 'a>;
+
 /// A search that can be run, once for each place where its matches might have room.
 pub(super) struct Prepared<'a> {
     /// Pairs that are proposed.
     pub(super) candidates: u64,
-    pub(super) run: Box<dyn Fn(&Target<'_>) -> Result<()> + 'a>,
+    pub(super) run: Run<'a>,
 }
 
 /// Candidates from lists, numbered: those of each probe begin at a place in the lists.
