@@ -43,17 +43,18 @@ impl Devices {
     }
 
     /// The memory that work may take of the GPU which the choice stands for; `None` where that is the host, or no GPU that there is.
-    /// Opens nothing.
+    /// Opens nothing: a GPU that cannot be opened for another reason than that it is too old, or lost, has some.
     pub(crate) fn gpu_memory(&self, choice: DeviceChoice, limit: Option<u64>) -> Option<u64> {
         let ordinal = match choice {
             DeviceChoice::Host => return None,
             DeviceChoice::Auto => 0,
             DeviceChoice::Cuda(ordinal) => ordinal,
         };
+        check_not_lost().ok()?;
         let gpu = gpus()
             .ok()?
             .into_iter()
-            .find(|gpu| gpu.ordinal == ordinal)?;
+            .find(|gpu| gpu.ordinal == ordinal && gpu.takes_kernels)?;
         Some(limit.unwrap_or(gpu.total_bytes / 10 * 9))
     }
 

@@ -148,7 +148,8 @@ impl AggregateRun {
 
     /// The next groups, once the run is done; `None` when all came out.
     pub(super) fn next(&mut self) -> Result<Option<RecordBatch>> {
-        self.table.next()
+        let device = Arc::clone(&self.device);
+        self.table.next(&|| device.go_on())
     }
 
     /// Does a bounded amount of work.

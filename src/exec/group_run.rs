@@ -358,7 +358,9 @@ impl GroupRun {
             return Ok(None);
         }
         self.device.go_on()?;
-        Ok(self.table.next()?.map(Finished::OnHost))
+        let device = Arc::clone(&self.device);
+        let groups = self.table.next(&|| device.go_on())?;
+        Ok(groups.map(Finished::OnHost))
     }
 
     fn finish_on_device(&mut self) -> Result<Option<DeviceBatch>> {

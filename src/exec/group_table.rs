@@ -21,6 +21,9 @@ use crate::device::{Device, Flags};
 use crate::error::{BowtieError, Result};
 use crate::spec::{JoinAggregateSpec, Side};
 
+/// An error when the work is not wanted any more.
+pub(super) type GoOn<'a> = &'a dyn Fn() -> Result<()>;
+
 /// Rows without a partner that are merged at once.
 const UNMATCHED_ROWS: usize = 8192;
 
@@ -218,7 +221,10 @@ impl GroupTable {
         let bytes = others + self.bytes();
         match &self.spilling {
             Some(spilling) if self.keys > 0 => {
-                Ok(bytes <= spilling.most && self.reservation.try_resize(bytes).is_ok())
+                // Others need room too: who holds a sixteenth of a pool that is half full makes it.
+                let in_the_way = spilling.pool_is_full() && bytes > spilling.most / 8;
+                let fits = bytes <= spilling.most && self.reservation.try_resize(bytes).is_ok();
+                Ok(fits && !in_the_way)
             }
             _ => {
                 self.reservation.try_resize(bytes)?;
@@ -303,8 +309,8 @@ impl GroupTable {
     }
 
     /// The next groups: all of them where they had room, those of one file where they were spilled; `None` when all came out.
-    /// What they take is for the caller to reserve.
-    pub(super) fn next(&mut self) -> Result<Option<RecordBatch>> {
+    /// What they take is for the caller to reserve. `go_on` fails when nobody wants them any more.
+    pub(super) fn next(&mut self, go_on: GoOn<'_>) -> Result<Option<RecordBatch>> {
         let files = match std::mem::replace(&mut self.finishing, Finishing::Done) {
             Finishing::Done => return Ok(None),
             Finishing::Files(files) => files,
@@ -321,10 +327,14 @@ impl GroupTable {
                 }
             }
         };
-        self.next_of(files)
+        self.next_of(files, go_on)
     }
 
-    fn next_of(&mut self, mut files: Vec<GroupFile>) -> Result<Option<RecordBatch>> {
+    fn next_of(
+        &mut self,
+        mut files: Vec<GroupFile>,
+        go_on: GoOn<'_>,
+    ) -> Result<Option<RecordBatch>> {
         let schema = self.state_schema()?;
         while let Some(file) = files.pop() {
             let mut again = None;
@@ -332,6 +342,7 @@ impl GroupTable {
                 break;
             };
             for batch in file.batches(&spilling, &schema)? {
+                go_on()?;
                 self.merge_columns(batch?.columns())?;
                 if self.account(0)? {
                     continue;

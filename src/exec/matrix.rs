@@ -491,6 +491,13 @@ impl Matrix {
 
     /// Brings a tile's sides to the device. Whether the whole filter must be evaluated on its pairs.
     fn bring(&mut self, tile: &Tile) -> Result<bool> {
+        // What is not of this tile goes first: its memory is wanted.
+        let keep = |resident: &mut Option<Resident>, chunk: usize, rows: &Range<usize>| {
+            resident.take_if(|r| r.chunk != chunk || r.rows != *rows);
+        };
+        keep(&mut self.resident_left, tile.left_chunk, &tile.left);
+        self.unload_but(tile.left_chunk);
+        keep(&mut self.resident_right, self.right_chunks, &tile.right);
         let right_chunk = self
             .right
             .as_ref()
@@ -520,12 +527,6 @@ impl Matrix {
         };
         self.guarded = Some((chunks, guarded));
         let whole_filter = failed || !guarded;
-        let keep = |resident: &mut Option<Resident>, chunk: usize, rows: &Range<usize>| {
-            resident.take_if(|r| r.chunk != chunk || r.rows != *rows);
-        };
-        keep(&mut self.resident_left, tile.left_chunk, &tile.left);
-        self.unload_but(tile.left_chunk);
-        keep(&mut self.resident_right, self.right_chunks, &tile.right);
         if self.resident_left.is_none() {
             self.resident_left = Some(Resident {
                 chunk: tile.left_chunk,

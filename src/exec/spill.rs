@@ -1,9 +1,12 @@
 //! [`Spilling`]: what DataFusion's memory pool has no room for, in files of its disk manager.
 
+use std::fs::File;
+use std::io::BufReader;
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
+use datafusion::arrow::ipc::reader::StreamReader;
 use datafusion::error::Result;
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::MemoryLimit;
@@ -25,7 +28,7 @@ pub(super) struct Spilling {
     /// Made when something is spilled.
     metrics: Arc<OnceLock<SpillMetrics>>,
     compression: datafusion::common::config::SpillCompression,
-    /// Files are read asynchronously, by threads that may block.
+    /// What is no file of this machine is read asynchronously, by threads that may block.
     handle: Handle,
     /// Bytes that a node keeps in the pool, at most: half of it, as what it reads and writes needs room too.
     pub most: usize,
@@ -76,10 +79,28 @@ impl Spilling {
         file: &Arc<dyn SpillFile>,
     ) -> Result<impl Iterator<Item = Result<RecordBatch>> + use<>> {
         let file = Arc::clone(file);
-        let manager = self.manager(schema);
-        let mut batches = manager.read_spill_as_stream_unbuffered(file, None)?;
+        // This thread reads itself what is a file: a stream of one waits for another thread, of which there may be none.
+        let local = match file.path() {
+            Some(path) => {
+                let opened = BufReader::new(File::open(path)?);
+                Some(StreamReader::try_new(opened, None)?)
+            }
+            None => None,
+        };
+        let mut other = match local {
+            Some(_) => None,
+            None => {
+                let manager = self.manager(schema);
+                Some(manager.read_spill_as_stream_unbuffered(Arc::clone(&file), None)?)
+            }
+        };
+        let mut local = local.map(|reader| (reader, file));
         let handle = self.handle.clone();
-        Ok(std::iter::from_fn(move || handle.block_on(batches.next())))
+        Ok(std::iter::from_fn(move || match (&mut local, &mut other) {
+            (Some((reader, _)), _) => Some(reader.next()?.map_err(Into::into)),
+            (None, Some(batches)) => handle.block_on(batches.next()),
+            (None, None) => None,
+        }))
     }
 }
 

@@ -79,6 +79,8 @@ struct Cost {
     /// With the way; infinite where there is none.
     device: f64,
     way: Option<usize>,
+    /// Whether the host's rows come from the device. Computed once: what is added and taken off again is rounded.
+    brought_down: bool,
 }
 
 /// Places each step; the last one's rows are wanted on the host.
@@ -92,8 +94,10 @@ pub(super) fn place(steps: &[Step]) -> Vec<Placed> {
             .map(|(i, way)| (Some(i), cost_of(way, &costs)))
             .min_by(|a, b| a.1.total_cmp(&b.1))
             .unwrap_or((None, f64::INFINITY));
+        let brought_down = device + step.down.seconds <= host;
         costs.push(Cost {
             host: host.min(device + step.down.seconds),
+            brought_down,
             device: device + step.stay,
             way: way.filter(|_| device.is_finite()),
         });
@@ -130,9 +134,8 @@ struct Mark {
 /// Marks what the cheapest placement has on the device, of a step whose rows are wanted there or on the host, and below it.
 fn mark(steps: &[Step], costs: &[Cost], marks: &mut [Mark], i: usize, there: bool) {
     let step = &steps[i];
-    let brought_down = costs[i].device - step.stay + step.down.seconds;
     let way = costs[i].way.map(|way| &step.ways[way]);
-    match way.filter(|_| there || brought_down <= costs[i].host) {
+    match way.filter(|_| there || costs[i].brought_down) {
         Some(way) => {
             marks[i].on_device = true;
             marks[i].down |= !there;

@@ -7,6 +7,9 @@ use cudarc::driver::{CudaContext, DriverError, result, sys};
 use super::lost;
 use crate::error::{BowtieError, Result};
 
+/// The oldest architecture that the kernels' PTX can be translated for: Turing.
+pub(super) const LEAST_CAPABILITY: (i32, i32) = (7, 5);
+
 /// The oldest driver API that takes the kernels' PTX, whose label is 8.3.
 const LEAST_DRIVER: i32 = 12030;
 
@@ -18,6 +21,8 @@ pub(crate) struct GpuInfo {
     pub total_bytes: u64,
     /// Such as 9.0.
     pub compute_capability: String,
+    /// Whether the kernels can be translated for it.
+    pub takes_kernels: bool,
     /// The newest CUDA version that the driver serves, such as 13.0.
     pub driver: String,
 }
@@ -82,6 +87,7 @@ pub(crate) fn gpus() -> Result<Vec<GpuInfo>> {
                     name: result::device::get_name(device)?,
                     total_bytes: total as u64,
                     compute_capability: format!("{major}.{minor}"),
+                    takes_kernels: (major, minor) >= LEAST_CAPABILITY,
                     driver: driver.clone(),
                 })
             };

@@ -10,7 +10,7 @@ use cudarc::driver::{
 use cudarc::nvrtc::Ptx;
 use parking_lot::{Mutex, RwLock};
 
-use super::driver::{count, failed};
+use super::driver::{LEAST_CAPABILITY, count, failed};
 use super::staging::Ring;
 use crate::error::{BowtieError, Result};
 
@@ -36,9 +36,6 @@ pub(super) struct Gpu {
     pub(super) up: Mutex<Option<Arc<Ring>>>,
     pub(super) down: Mutex<Option<Arc<Ring>>>,
 }
-
-/// The oldest architecture that the kernels' PTX can be translated for: Turing.
-const LEAST_CAPABILITY: (i32, i32) = (7, 5);
 
 /// The share of the card's memory that the pool keeps for later queries: one part of so many.
 const KEPT_SHARE: u64 = 4;

@@ -1,5 +1,5 @@
 //! A card that is lost to the process: after some errors its context refuses all work, also that of queries that did nothing wrong,
-//! until the process ends. New queries are told so, or go to the host under `auto`.
+//! until the process ends. New queries are told so, or go to the host under `auto`. With one card all are given up.
 
 use std::sync::OnceLock;
 
@@ -36,7 +36,7 @@ impl Loss {
         match self.0.get() {
             None => Ok(()),
             Some(what) => Err(BowtieError::Device(format!(
-                "the GPU takes no more work of this process, since {what}: restart the process, or SET bowtie.device = 'host'"
+                "GPUs take no more work of this process, since {what}: restart the process, or SET bowtie.device = 'host'"
             ))),
         }
     }
