@@ -43,7 +43,7 @@ pub(super) enum Work {
 /// The host.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Host {
-    /// That DataFusion uses: its target partitions, as far as there are cores.
+    /// That DataFusion uses: its target partitions.
     pub cores: usize,
 }
 

@@ -331,9 +331,8 @@ impl PhysicalOptimizerRule for BowtieRule {
             self.note_untouched(&plan)?;
             return Ok(plan);
         }
-        let cores = std::thread::available_parallelism().map_or(usize::MAX, usize::from);
         let host = Host {
-            cores: config.execution.target_partitions.min(cores),
+            cores: config.execution.target_partitions,
         };
         let policy = Policy::new(&plan, &options, self.gpu(&plan, &options)?, host);
         // The policy knows nodes by their addresses, which `kept` keeps.
