@@ -77,3 +77,5 @@ fn placement(
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tpch;

@@ -41,6 +41,8 @@ pub(super) struct Steps<'a> {
     host: Host,
     flows: Flows,
     pub steps: Vec<Step>,
+    /// Of each step the share of rows that filters below it left, those of both sides of a join.
+    kept: Vec<f64>,
     /// The step of each node, by its address.
     pub known: HashMap<usize, usize>,
     /// Nodes that a GPU could take where that pays.
@@ -62,6 +64,7 @@ impl<'a> Steps<'a> {
             host,
             flows: Flows::default(),
             steps: vec![],
+            kept: vec![],
             known: HashMap::new(),
             candidates: vec![],
         };
@@ -75,7 +78,9 @@ impl<'a> Steps<'a> {
         }
         let step = self.join(plan).or_else(|| self.group(plan));
         let step = step.unwrap_or_else(|| self.other(plan));
+        let kept = self.kept_by(plan, &step);
         self.steps.push(step);
+        self.kept.push(kept);
         let at = self.steps.len() - 1;
         self.known.insert(address(plan), at);
         at
@@ -88,9 +93,54 @@ impl<'a> Steps<'a> {
         });
     }
 
-    /// Rows of a node that was added, as the plan knows or as its step guesses.
+    /// The share of rows that filters left, of a node that is to be added.
+    fn kept_by(&self, plan: &Plan, step: &Step) -> f64 {
+        let below = step.inputs.iter().map(|input| self.kept[*input]);
+        let below = below.product::<f64>();
+        match step.inputs[..] {
+            // Groups are rows of a table of their own.
+            _ if group_source(plan).is_some() => 1.0,
+            [input] => match (step.rows, self.steps[input].rows) {
+                (Some(rows), Some(of)) if of > 0.0 => below * (rows / of).min(1.0),
+                _ => below,
+            },
+            _ => below,
+        }
+    }
+
+    /// Rows that come out of a join. Where nobody knows how many keys there are, the longer side's rows refer to one row each of the shorter
+    /// one, if filters left that: DataFusion takes the keys of both for unique, and so the shorter side's rows for all that come out.
+    fn joined_rows(
+        &self,
+        plan: &Plan,
+        source: &JoinSource,
+        inputs: [usize; 2],
+        (left, right): (f64, f64),
+    ) -> f64 {
+        let keys = source.on.iter();
+        let (lefts, rights): (Vec<_>, Vec<_>) = keys.map(|(l, r)| (l, r)).unzip();
+        let counted = self.flows.counts_keys(&source.left, &lefts)
+            && self.flows.counts_keys(&source.right, &rights);
+        if let (true, Some(known)) = (counted, self.flows.rows(plan)) {
+            return known;
+        }
+        let found = match left <= right {
+            true => right * self.kept[inputs[0]],
+            false => left * self.kept[inputs[1]],
+        };
+        match source.kind {
+            JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => left,
+            JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => right,
+            JoinType::Inner => found,
+            JoinType::Left => found.max(left),
+            JoinType::Right => found.max(right),
+            JoinType::Full => found.max(left).max(right),
+        }
+    }
+
+    /// Rows of a node that was added, as its step says or the plan knows.
     fn rows(&self, plan: &Plan, step: usize) -> Option<f64> {
-        self.flows.rows(plan).or(self.steps[step].rows)
+        self.steps[step].rows.or_else(|| self.flows.rows(plan))
     }
 
     fn up(&self, flow: Flow, times: f64) -> Border {
@@ -160,14 +210,8 @@ impl<'a> Steps<'a> {
                 ..Step::default()
             });
         };
-        let guess = match source.kind {
-            JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => rows.0,
-            JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => rows.1,
-            _ => rows.0.max(rows.1),
-        };
-        let output = self
-            .flows
-            .output(plan, self.flows.rows(plan).unwrap_or(guess));
+        let output = self.joined_rows(plan, &source, inputs, rows);
+        let output = self.flows.output(plan, output);
         let (left, right) = self.flows.sides(&source, &spec, rows, &[]);
         let work = Work::Join {
             left,
@@ -317,19 +361,29 @@ impl<'a> Steps<'a> {
         if source.bottom.group_expr().is_true_no_grouping() {
             return 1.0;
         }
+        let of = self.flows.rows(source.bottom.input());
         match self.flows.rows(plan) {
-            Some(groups) if groups < rows => groups,
+            Some(groups) if of.is_some_and(|of| groups < of) => groups.min(rows),
             _ => (rows / ROWS_OF_A_GROUP).max(1.0),
         }
     }
 
     fn passing(&self, plan: &Plan, inputs: Vec<usize>) -> Step {
-        let of_input = match inputs[..] {
-            [input] => self.steps[input].rows,
+        let known = self.flows.rows(plan);
+        let of_input = match (&inputs[..], &plan.children()[..]) {
+            // As many as the plan expects of its input's.
+            ([input], [child]) => {
+                let rows = self.steps[*input].rows;
+                let share = match (known, self.flows.rows(child)) {
+                    (Some(rows), Some(of)) if of > 0.0 => rows / of,
+                    _ => 1.0,
+                };
+                rows.map(|rows| rows * share)
+            }
             _ => None,
         };
         Step {
-            rows: self.flows.rows(plan).or(of_input),
+            rows: of_input.or(known),
             inputs,
             host: Some(0.0),
             ..Step::default()

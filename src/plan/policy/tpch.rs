@@ -1,0 +1,169 @@
+//! TPC-H at scale factor 10, planned as for a GPU without a row of data: what `docs/benchmarks.md` measured to pay when forced is taken.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::RecordBatchReader;
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::stats::Precision;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Statistics, project_schema};
+use datafusion::error::Result;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::{Expr, TableType};
+use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, EmptyRecordBatchStream, ExecutionPlan, PlanProperties,
+    StatisticsArgs,
+};
+use tpchgen::generators::*;
+use tpchgen_arrow::*;
+
+use super::tests::{H200, session, taken};
+
+/// A table of so many rows, none of which there is.
+#[derive(Debug)]
+struct Counted {
+    schema: SchemaRef,
+    rows: usize,
+}
+
+#[async_trait]
+impl TableProvider for Counted {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    async fn scan(
+        &self,
+        _: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        _: &[Expr],
+        _: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let schema = project_schema(&self.schema, projection)?;
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(schema),
+            Partitioning::UnknownPartitioning(16),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        );
+        Ok(Arc::new(CountedExec {
+            rows: self.rows,
+            properties: Arc::new(properties),
+        }))
+    }
+}
+
+#[derive(Debug)]
+struct CountedExec {
+    rows: usize,
+    properties: Arc<PlanProperties>,
+}
+
+impl DisplayAs for CountedExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CountedExec: {}", self.rows)
+    }
+}
+
+impl ExecutionPlan for CountedExec {
+    fn name(&self) -> &'static str {
+        "CountedExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        _: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn execute(&self, _: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        Ok(Box::pin(EmptyRecordBatchStream::new(self.schema())))
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        _: &[Arc<Statistics>],
+        _: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        let mut statistics = Statistics::new_unknown(&self.schema());
+        statistics.num_rows = Precision::Exact(self.rows);
+        Ok(Arc::new(statistics))
+    }
+}
+
+#[tokio::test]
+async fn what_was_measured_to_pay_is_taken() {
+    let context = session(H200);
+    let scale = 0.01;
+    let register = |name: &str, schema: SchemaRef, rows: usize| {
+        let table = Counted { schema, rows };
+        context.register_table(name, Arc::new(table)).unwrap();
+    };
+    macro_rules! tables {
+        ($($name:literal $arrow:ident $generator:ident $rows:literal)*) => {
+            $(register($name, $arrow::new($generator::new(scale, 1, 1)).schema(), $rows);)*
+        };
+    }
+    tables! {
+        "part" PartArrow PartGenerator 2_000_000
+        "supplier" SupplierArrow SupplierGenerator 100_000
+        "partsupp" PartSuppArrow PartSuppGenerator 8_000_000
+        "customer" CustomerArrow CustomerGenerator 1_500_000
+        "orders" OrderArrow OrderGenerator 15_000_000
+        "lineitem" LineItemArrow LineItemGenerator 59_986_052
+    }
+    register(
+        "nation",
+        NationArrow::new(NationGenerator::new(scale, 1, 1)).schema(),
+        25,
+    );
+    register(
+        "region",
+        RegionArrow::new(RegionGenerator::new(scale, 1, 1)).schema(),
+        5,
+    );
+    // How many joins were taken, at least; none of those without.
+    for (joins, sql) in [
+        (0, include_str!("../../../tests/it/tpch/q01.sql")),
+        (1, include_str!("../../../tests/it/tpch/q04.sql")),
+        (5, include_str!("../../../tests/it/tpch/q05.sql")),
+        (0, include_str!("../../../tests/it/tpch/q06.sql")),
+        (4, include_str!("../../../tests/it/tpch/q07.sql")),
+        (5, include_str!("../../../tests/it/tpch/q08.sql")),
+        (4, include_str!("../../../tests/it/tpch/q09.sql")),
+        (4, include_str!("../../../tests/it/tpch/q11.sql")),
+    ] {
+        let sql = sql.split(';').next().unwrap();
+        let taken = taken(&context, sql).await;
+        let found = taken.iter().filter(|name| name.starts_with("Join")).count();
+        match joins {
+            0 => assert_eq!(taken, [""; 0], "{sql}"),
+            joins => assert!(found >= joins, "{sql}\n{taken:?}"),
+        }
+    }
+}
