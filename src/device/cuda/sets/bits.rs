@@ -86,8 +86,9 @@ impl Bits {
                 let most = 16 * search.queue.gpu.multiprocessors as usize;
                 let tiles = search.indexed.len.div_ceil(SIDE);
                 let slices = |blocks: usize| most.div_ceil(blocks).min(tiles);
+                let cost = self.words as f64 / 4.0;
                 // SAFETY: each set has a row of so many words, each searching set a window.
-                unsafe { search.test_windows(kernel, SIDE, &slices, to, &rest) }
+                unsafe { search.test_windows(kernel, SIDE, cost, &slices, to, &rest) }
             }),
         })
     }

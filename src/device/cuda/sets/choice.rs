@@ -3,11 +3,11 @@
 //! | where | technique | why |
 //! |---|---|---|
 //! | at most 2²⁰ pairs of sets of 4096 elements or more on average, both sides together | `intersect` | few pairs, each worth several blocks |
-//! | containment, where the average set has a hundredth of the universe or more | `signature` | lists would lead to more sets than tiles test in the time |
+//! | containment, where the average set has a hundredth of the universe or more, and at most 512 elements | `signature` | lists would lead to more sets than tiles test in the time |
 //! | containment | `rarest` | the rarest element of a set leads to few others |
 //! | a universe of at most 4096 elements of which the average set has a sixteenth or more | `matrix` | lists would be longer than rows of bits |
 //! | sets of average size share less than two fifths of their elements | `inverted_index` | overlaps are counted, whatever the threshold |
-//! | up to 2³⁴ pairs of sets of 32 elements or more that share less than three quarters | `signature` | prefixes are long, and tiles do not ask |
+//! | up to 2³⁴ pairs of sets of 32 elements or more, but not of so many that 512 bits reject few, that share less than three quarters | `signature` | prefixes are long, and tiles do not ask |
 //! | anything else | `prefix` | prefixes are short, and their elements rare |
 //!
 //! Measured on an H200, self joins of 10⁵ sets, in ms:
@@ -23,6 +23,7 @@
 //! 1.4 ms by tiles of signatures, at 1 to 4 T pairs a second.
 
 use super::bits::words_for;
+use super::signature::bits_for;
 use crate::spec::{SetTechnique, SetTest};
 
 /// Pairs of sets that are few, and elements of a set that are many.
@@ -39,6 +40,9 @@ const PAIRS_A_CANDIDATE: u64 = 100;
 /// Pairs that tiles test in some 20 ms, and elements of sets whose prefixes take longer.
 const TILED_PAIRS: u64 = 1 << 34;
 const LONG_SET: u64 = 32;
+
+/// Of a signature: one that would need more lets most pairs through.
+const MOST_BITS: u64 = 512;
 
 /// Shares of average sets that an overlap must be.
 const LOW_OVERLAP: f64 = 0.4;
@@ -87,7 +91,8 @@ fn best(test: SetTest, profile: &Profile) -> SetTechnique {
     }
     if test.is_containment() {
         // The list of an average element has so many sets as the universe is smaller than all sets together.
-        return match indexed * PAIRS_A_CANDIDATE >= profile.universe {
+        let long_lists = indexed * PAIRS_A_CANDIDATE >= profile.universe;
+        return match long_lists && bits_for(indexed, test) <= MOST_BITS {
             true => SetTechnique::Signature,
             false => SetTechnique::Rarest,
         };
@@ -103,7 +108,8 @@ fn best(test: SetTest, profile: &Profile) -> SetTechnique {
     if share < LOW_OVERLAP {
         return SetTechnique::InvertedIndex;
     }
-    match pairs <= TILED_PAIRS && mean >= LONG_SET && share < HIGH_OVERLAP {
+    let tiles = pairs <= TILED_PAIRS && mean >= LONG_SET && share < HIGH_OVERLAP;
+    match tiles && bits_for(mean, test) <= MOST_BITS {
         true => SetTechnique::Signature,
         false => SetTechnique::Prefix,
     }
@@ -137,6 +143,11 @@ mod tests {
             mean_searching: 50,
             ..USUAL
         };
+        let longest = Profile {
+            mean_indexed: 800,
+            mean_searching: 800,
+            ..USUAL
+        };
         let few = Profile {
             indexed: 100,
             searching: 100,
@@ -161,6 +172,8 @@ mod tests {
             (overlap, longer, InvertedIndex),
             (jaccard(0.9), longer, Prefix),
             (jaccard(0.5), longer, Signature),
+            (jaccard(0.5), longest, Prefix),
+            (contains, longest, Rarest),
             (jaccard(0.9), dense, Matrix),
             (jaccard(0.1), few, Intersect),
         ] {

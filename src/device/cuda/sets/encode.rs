@@ -180,6 +180,7 @@ impl CudaDevice {
         check_chunk_rows(rows)?;
         let queue = &self.queue;
         let lists = Lists::of(&queue.download(column)?)?;
+        check_sortable(lists.values.len())?;
         let values = by_bits(&lists.values)?;
         let values = queue.upload(std::slice::from_ref(&values), values.data_type())?;
         self.receive(&values)?;

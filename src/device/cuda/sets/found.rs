@@ -26,6 +26,9 @@ const ROOM_SHARE: u64 = 4;
 
 const PAIR_BYTES: usize = 8;
 
+/// Matches of one search: as many as a chunk has rows, and few enough for output to begin soon.
+const MOST_LISTED: u64 = 1 << 28;
+
 /// Lists of matches.
 pub(super) struct Found {
     /// Indexed positions, list after list.
@@ -160,14 +163,14 @@ impl Queue {
 
     /// Positions in lists count no more than 32 bits: fewer rows do.
     fn check_listed(&self, matches: u64) -> Result<()> {
-        if u32::try_from(matches).is_ok() {
+        if matches <= MOST_LISTED {
             return Ok(());
         }
         Err(BowtieError::OutOfDeviceMemory {
             what: "matches of sets",
             requested: matches * 4,
             in_use: self.budget.in_use(),
-            limit: u64::from(u32::MAX) * 4,
+            limit: MOST_LISTED * 4,
         })
     }
 

@@ -13,7 +13,11 @@ use crate::error::Result;
 #[derive(Debug)]
 pub(super) struct InvertedIndex {
     lists: Lists,
+    universe: usize,
 }
+
+/// An item of a list takes as long as so many pairs that are not met.
+const ITEM_COST: f64 = 8.0;
 
 /// Searching sets that keep the GPU busy alone.
 const ENOUGH_SETS: usize = 1000;
@@ -25,6 +29,7 @@ impl InvertedIndex {
     pub(super) fn new(queue: &Arc<Queue>, sets: &Sets, universe: usize) -> Result<Self> {
         Ok(Self {
             lists: queue.inverted(sets, &sets.sizes, universe, false)?,
+            universe,
         })
     }
 
@@ -46,8 +51,12 @@ impl InvertedIndex {
                     ENOUGH_SETS.. => 1,
                     few => (most / few).min(windows).min(1024),
                 };
+                // A list's item takes as long as some pairs that are looked at, and a pair shares so many on average.
+                let items = search.searching.mean() as f64 * search.indexed.entries as f64;
+                let pairs = search.indexed.len.max(1) as f64 * self.universe.max(1) as f64;
+                let cost = 1.0 + ITEM_COST * items / pairs;
                 // SAFETY: the index has a list for each element that searching sets have here; windows are one a searching set.
-                unsafe { search.test_windows("set_index_counts", 1, &slices, to, &rest) }
+                unsafe { search.test_windows("set_index_counts", 1, cost, &slices, to, &rest) }
             }),
         })
     }

@@ -39,6 +39,8 @@ pub(super) struct Probes {
 
 /// Candidates of the first launch, and those of any.
 const FIRST_CANDIDATES: usize = 1 << 26;
+/// Tests of a few words in the first launch of a kernel that tests pairs.
+const FIRST_TESTS: u64 = 1 << 34;
 const MOST_CANDIDATES: usize = 1 << 30;
 
 impl<'a> Search<'a> {
@@ -134,7 +136,7 @@ impl<'a> Search<'a> {
     }
 
     /// Launches a kernel whose blocks take `together` searching sets each, some sets at a time, in slices; `rest` are its
-    /// arguments after the join.
+    /// arguments after the join. A pair of sets takes as long as `cost` tests of a few words.
     ///
     /// # Safety
     /// The kernel takes a join and `rest`, of which addresses hold what it reads for these sets.
@@ -142,13 +144,15 @@ impl<'a> Search<'a> {
         &self,
         kernel: &'static str,
         together: usize,
+        cost: f64,
         slices: &dyn Fn(usize) -> usize,
         to: &Target<'_>,
         rest: &[Given<'_>],
     ) -> Result<()> {
         let sets = self.searching.len;
         // About as many pairs as a launch should test, for the first one.
-        let first = ((1usize << 34) / self.indexed.len.max(1)).clamp(together, 1 << 24);
+        let tested = (FIRST_TESTS as f64 / cost.max(1.0)) as usize;
+        let first = (tested / self.indexed.len.max(1)).clamp(together, 1 << 24);
         self.queue
             .in_launches(sets, together, first, self.go_on, |from, count| {
                 let blocks = count.div_ceil(together);
