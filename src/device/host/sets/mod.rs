@@ -32,7 +32,7 @@ mod tests;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
-pub(crate) use elements::{Element, Elements, Lists, are_elements};
+pub(crate) use elements::{Element, Elements, Lists, are_elements, mean_length};
 pub(crate) use sink::SetTally;
 
 use self::bitmap::Bitmap;
@@ -163,13 +163,11 @@ pub(super) fn index(
     for group in 0..count {
         segments[group + 1] += segments[group];
     }
-    let other_lists = Lists::of(searching.on_host())?;
-    let mean = |elements: usize, sets: usize| (elements / sets.max(1)) as u64;
     let profile = Profile {
         indexed: sets.len() as u64,
         searching: searching.rows() as u64,
-        mean_indexed: mean(sets.elements.len(), sets.len()),
-        mean_searching: mean(other_lists.values.len(), searching.rows()),
+        mean_indexed: (sets.elements.len() / sets.len().max(1)) as u64,
+        mean_searching: mean_length(searching.on_host()),
         universe: universe as u64,
     };
     let technique = choice::choose(technique, test, &profile);
