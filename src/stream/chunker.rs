@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, OffsetSizeTrait, RecordBatch, make_array};
+use arrow::buffer::OffsetBuffer;
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use arrow::error::ArrowError;
@@ -64,6 +65,8 @@ impl ChunkLimits {
     const LEFT_SHARE_OF_POOL: u64 = 8;
     /// Arrow's 32-bit offsets hold 2 GiB of characters.
     const MOST_BYTES_OF_TEXT: u64 = 1 << 30;
+    /// And so many elements of lists, which may take less than a byte.
+    const MOST_ELEMENTS: usize = i32::MAX as usize;
 
     /// Limits for chunks on `device` for who reads them. Each side of a join may use a
     /// share of the device's budget for its columns and one for its work. `chunk_rows` takes the place of the device's own wish
@@ -135,6 +138,8 @@ struct Waiting {
     batches: Vec<RecordBatch>,
     rows: usize,
     bytes: usize,
+    /// Elements of the longest column of lists, or more.
+    elements: usize,
     failures: Vec<(usize, Arc<DataFusionError>)>,
 }
 
@@ -205,6 +210,16 @@ impl Chunker {
                 .min(rows_of_bytes.max(least))
                 .min(batch.num_rows() - from);
             if rows > 0 {
+                let part = match rows == batch.num_rows() {
+                    true => batch.clone(),
+                    false => batch.slice(from, rows),
+                };
+                let elements = part.columns().iter().map(elements_of);
+                let elements = elements.max().unwrap_or(0);
+                if waiting.rows > 0 && waiting.elements + elements > ChunkLimits::MOST_ELEMENTS {
+                    full.extend(self.flush()?);
+                    continue;
+                }
                 let bytes = rows * row_bytes;
                 if let Err(error) = self.reservation.try_grow(bytes) {
                     if !self.spills || self.crowded {
@@ -217,12 +232,10 @@ impl Chunker {
                     return Ok(full);
                 }
                 self.crowded = false;
-                waiting.batches.push(match rows == batch.num_rows() {
-                    true => batch.clone(),
-                    false => batch.slice(from, rows),
-                });
+                waiting.batches.push(part);
                 waiting.rows += rows;
                 waiting.bytes += bytes;
+                waiting.elements += elements;
                 for (column, error) in &failures {
                     if waiting.failures.iter().all(|(known, _)| known != column) {
                         waiting.failures.push((*column, Arc::clone(error)));
@@ -370,15 +383,135 @@ pub(crate) fn array_bytes(array: &ArrayRef) -> usize {
         let bits = usize::from(array.nulls().is_some());
         return array.len() * width + array.len().div_ceil(8) * bits;
     }
-    // Of views the bytes that they refer to, as far as they are not in the views themselves.
-    let referred = match array.data_type() {
-        DataType::Utf8View => array.as_string_view().total_buffer_bytes_used(),
-        DataType::BinaryView => array.as_binary_view().total_buffer_bytes_used(),
-        _ => 0,
-    };
     let own = array
         .to_data()
         .get_slice_memory_size()
         .unwrap_or_else(|_| array.get_array_memory_size());
-    own + referred
+    own + referred_bytes(array)
+}
+
+/// Bytes that views refer to, as far as they are not in the views themselves.
+fn referred_bytes(array: &ArrayRef) -> usize {
+    match array.data_type() {
+        DataType::Utf8View => array.as_string_view().total_buffer_bytes_used(),
+        DataType::BinaryView => array.as_binary_view().total_buffer_bytes_used(),
+        DataType::Dictionary(_, _) | DataType::RunEndEncoded(_, _) => {
+            inside(array).iter().map(referred_bytes).sum()
+        }
+        other if other.is_nested() => inside(array).iter().map(referred_bytes).sum(),
+        _ => 0,
+    }
+}
+
+/// Elements of the rows of an array at the level of lists that has most.
+fn elements_of(array: &ArrayRef) -> usize {
+    let data_type = array.data_type();
+    // The values of dictionaries are the same again and again.
+    if !data_type.is_nested() || matches!(data_type, DataType::Dictionary(_, _)) {
+        return 0;
+    }
+    let of_child = |child: &ArrayRef| child.len().max(elements_of(child));
+    inside(array).iter().map(of_child).max().unwrap_or(0)
+}
+
+/// The arrays inside of one, as far as its rows see them.
+fn inside(array: &ArrayRef) -> Vec<ArrayRef> {
+    match array.data_type() {
+        DataType::List(_) => {
+            let list = array.as_list::<i32>();
+            vec![seen(list.values(), list.offsets())]
+        }
+        DataType::LargeList(_) => {
+            let list = array.as_list::<i64>();
+            vec![seen(list.values(), list.offsets())]
+        }
+        DataType::Map(_, _) => {
+            let map = array.as_map();
+            let offsets = map.offsets();
+            let columns = map.entries().columns().iter();
+            columns.map(|column| seen(column, offsets)).collect()
+        }
+        DataType::FixedSizeList(_, _) => vec![Arc::clone(array.as_fixed_size_list().values())],
+        DataType::Struct(_) => array.as_struct().columns().to_vec(),
+        _ => {
+            let data = array.to_data();
+            data.child_data().iter().cloned().map(make_array).collect()
+        }
+    }
+}
+
+/// The values between the first and the last offset.
+fn seen<O: OffsetSizeTrait>(values: &ArrayRef, offsets: &OffsetBuffer<O>) -> ArrayRef {
+    let (first, last) = (offsets[0].as_usize(), offsets[offsets.len() - 1].as_usize());
+    values.slice(first, last - first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use arrow::array::{ListArray, NullArray, StringViewArray};
+    use arrow::datatypes::{Field, Schema};
+    use datafusion::execution::memory_pool::UnboundedMemoryPool;
+
+    fn list(values: ArrayRef, lengths: impl IntoIterator<Item = usize>) -> ArrayRef {
+        let field = Arc::new(Field::new_list_field(values.data_type().clone(), true));
+        Arc::new(ListArray::new(
+            field,
+            OffsetBuffer::from_lengths(lengths),
+            values,
+            None,
+        ))
+    }
+
+    /// Elements of no bytes: only their number ends a chunk.
+    #[test]
+    fn a_chunk_has_no_more_elements_than_offsets_count() {
+        const MANY: usize = 1_500_000_000;
+        let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
+        for levels in [1, 2] {
+            let mut lists = list(Arc::new(NullArray::new(MANY)), [MANY]);
+            for _ in 1..levels {
+                lists = list(lists, [1]);
+            }
+            let field = Field::new("lists", lists.data_type().clone(), true);
+            let schema = Arc::new(Schema::new(vec![field]));
+            let batch = RecordBatch::try_new(schema, vec![lists]).unwrap();
+            let mut chunker = Chunker {
+                limits: ChunkLimits {
+                    rows: 1_000,
+                    bytes: 1 << 20,
+                },
+                reservation: MemoryConsumer::new("test").register(&pool),
+                pool: Arc::clone(&pool),
+                name: "test".into(),
+                waiting: Waiting::default(),
+                layout: vec![Place::Batch].into(),
+                together: false,
+                in_parts: vec![false],
+                spills: false,
+                rest: None,
+                crowded: false,
+            };
+            let mut chunks = vec![];
+            for _ in 0..3 {
+                let failures = vec![];
+                let batch = batch.clone();
+                chunks.extend(chunker.push(Evaluated { batch, failures }).unwrap());
+            }
+            chunks.extend(chunker.flush().unwrap());
+            assert_eq!(chunks.len(), 3);
+        }
+    }
+
+    #[test]
+    fn what_views_inside_of_lists_refer_to_is_counted() {
+        let long = "x".repeat(1_000);
+        let views: ArrayRef = Arc::new(StringViewArray::from(vec![long.as_str(); 8]));
+        let lists = list(views, [2, 6]);
+        assert!((8_000..8_500).contains(&array_bytes(&lists)));
+        let nested = list(Arc::clone(&lists), [1, 1]);
+        assert!((8_000..8_500).contains(&array_bytes(&nested)));
+        assert!((2_000..2_500).contains(&array_bytes(&lists.slice(0, 1))));
+    }
 }
