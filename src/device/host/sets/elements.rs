@@ -219,6 +219,13 @@ impl Elements {
         })
     }
 
+    pub(super) fn bytes(&self) -> u64 {
+        match self {
+            Self::Words { words, .. } => words.len() as u64 * 8,
+            Self::Rows(rows) => rows.size() as u64,
+        }
+    }
+
     #[inline]
     pub(crate) fn get(&self, at: usize) -> Element<'_> {
         match self {
