@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::array::{ArrayRef, RecordBatch};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use arrow::error::ArrowError;
@@ -15,6 +15,7 @@ use datafusion::execution::memory_pool::{
 use super::StagedChunk;
 use super::chunk::{StagedColumn, together};
 use super::evaluator::{Evaluated, Evaluator, Layout, Place};
+use super::sizes::{batch_bytes, elements_of};
 use crate::device::Device;
 use crate::spec::Side;
 
@@ -64,6 +65,8 @@ impl ChunkLimits {
     const LEFT_SHARE_OF_POOL: u64 = 8;
     /// Arrow's 32-bit offsets hold 2 GiB of characters.
     const MOST_BYTES_OF_TEXT: u64 = 1 << 30;
+    /// And so many elements of lists, which may take less than a byte.
+    const MOST_ELEMENTS: usize = i32::MAX as usize;
 
     /// Limits for chunks on `device` for who reads them. Each side of a join may use a
     /// share of the device's budget for its columns and one for its work. `chunk_rows` takes the place of the device's own wish
@@ -135,6 +138,8 @@ struct Waiting {
     batches: Vec<RecordBatch>,
     rows: usize,
     bytes: usize,
+    /// Elements of the longest column of lists, or more.
+    elements: usize,
     failures: Vec<(usize, Arc<DataFusionError>)>,
 }
 
@@ -205,6 +210,16 @@ impl Chunker {
                 .min(rows_of_bytes.max(least))
                 .min(batch.num_rows() - from);
             if rows > 0 {
+                let part = match rows == batch.num_rows() {
+                    true => batch.clone(),
+                    false => batch.slice(from, rows),
+                };
+                let elements = part.columns().iter().map(elements_of);
+                let elements = elements.max().unwrap_or(0);
+                if waiting.rows > 0 && waiting.elements + elements > ChunkLimits::MOST_ELEMENTS {
+                    full.extend(self.flush()?);
+                    continue;
+                }
                 let bytes = rows * row_bytes;
                 if let Err(error) = self.reservation.try_grow(bytes) {
                     if !self.spills || self.crowded {
@@ -217,12 +232,10 @@ impl Chunker {
                     return Ok(full);
                 }
                 self.crowded = false;
-                waiting.batches.push(match rows == batch.num_rows() {
-                    true => batch.clone(),
-                    false => batch.slice(from, rows),
-                });
+                waiting.batches.push(part);
                 waiting.rows += rows;
                 waiting.bytes += bytes;
+                waiting.elements += elements;
                 for (column, error) in &failures {
                     if waiting.failures.iter().all(|(known, _)| known != column) {
                         waiting.failures.push((*column, Arc::clone(error)));
@@ -359,26 +372,52 @@ pub(crate) fn has_small_dictionary(data_type: &DataType) -> bool {
     }
 }
 
-/// Bytes of the rows of a batch, whatever larger buffers they are slices of.
-pub(crate) fn batch_bytes(batch: &RecordBatch) -> usize {
-    batch.columns().iter().map(array_bytes).sum()
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stream::sizes::tests::list;
 
-/// Bytes of the rows of an array.
-pub(crate) fn array_bytes(array: &ArrayRef) -> usize {
-    if let Some(width) = array.data_type().primitive_width() {
-        let bits = usize::from(array.nulls().is_some());
-        return array.len() * width + array.len().div_ceil(8) * bits;
+    use arrow::array::NullArray;
+    use arrow::datatypes::{Field, Schema};
+    use datafusion::execution::memory_pool::UnboundedMemoryPool;
+
+    /// Elements of no bytes: only their number ends a chunk.
+    #[test]
+    fn a_chunk_has_no_more_elements_than_offsets_count() {
+        const MANY: usize = 1_500_000_000;
+        let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
+        for levels in [1, 2] {
+            let mut lists = list(Arc::new(NullArray::new(MANY)), [MANY]);
+            for _ in 1..levels {
+                lists = list(lists, [1]);
+            }
+            let field = Field::new("lists", lists.data_type().clone(), true);
+            let schema = Arc::new(Schema::new(vec![field]));
+            let batch = RecordBatch::try_new(schema, vec![lists]).unwrap();
+            let mut chunker = Chunker {
+                limits: ChunkLimits {
+                    rows: 1_000,
+                    bytes: 1 << 20,
+                },
+                reservation: MemoryConsumer::new("test").register(&pool),
+                pool: Arc::clone(&pool),
+                name: "test".into(),
+                waiting: Waiting::default(),
+                layout: vec![Place::Batch].into(),
+                together: false,
+                in_parts: vec![false],
+                spills: false,
+                rest: None,
+                crowded: false,
+            };
+            let mut chunks = vec![];
+            for _ in 0..3 {
+                let failures = vec![];
+                let batch = batch.clone();
+                chunks.extend(chunker.push(Evaluated { batch, failures }).unwrap());
+            }
+            chunks.extend(chunker.flush().unwrap());
+            assert_eq!(chunks.len(), 3);
+        }
     }
-    // Of views the bytes that they refer to, as far as they are not in the views themselves.
-    let referred = match array.data_type() {
-        DataType::Utf8View => array.as_string_view().total_buffer_bytes_used(),
-        DataType::BinaryView => array.as_binary_view().total_buffer_bytes_used(),
-        _ => 0,
-    };
-    let own = array
-        .to_data()
-        .get_slice_memory_size()
-        .unwrap_or_else(|_| array.get_array_memory_size());
-    own + referred
 }

@@ -3,9 +3,9 @@
 mod chunk;
 mod chunker;
 mod evaluator;
+mod sizes;
 
 pub(crate) use chunk::{ChunkShape, Failures, Parts, StagedChunk};
-pub(crate) use chunker::{
-    ChunkLimits, Chunker, Role, array_bytes, batch_bytes, has_small_dictionary,
-};
+pub(crate) use chunker::{ChunkLimits, Chunker, Role, has_small_dictionary};
 pub(crate) use evaluator::{Evaluated, Evaluator};
+pub(crate) use sizes::{array_bytes, batch_bytes};

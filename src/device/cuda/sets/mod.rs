@@ -41,7 +41,7 @@ use crate::device::Device;
 use crate::device::buffer::{
     self, Buffer, Column, Keys, Ranges, SetCounting, SetCounts, SetMatches, SetTally, Sorted,
 };
-use crate::device::host::Lists;
+use crate::device::host::mean_length;
 use crate::error::{BowtieError, Result};
 use crate::spec::{SetTechnique, SetTest};
 
@@ -143,7 +143,10 @@ impl CudaDevice {
             indexed: sets.len as u64,
             searching: searching.rows() as u64,
             mean_indexed: sets.mean() as u64,
-            mean_searching: mean_length(searching)?,
+            mean_searching: match searching.lies_on_device() {
+                true => 1,
+                false => mean_length(searching.on_host()),
+            },
             universe: universe as u64,
             room: queue
                 .budget
@@ -286,17 +289,6 @@ impl SetIndex {
         match &self.by_group {
             Some(by_group) => by_group.search(queue, searching, self.test),
             None => Ok(None),
-        }
-    }
-}
-
-/// Elements of an average list of a column.
-fn mean_length(column: &Column) -> Result<u64> {
-    match column.lies_on_device() {
-        true => Ok(1),
-        false => {
-            let lists = Lists::of(column.on_host())?;
-            Ok((lists.values.len() / column.rows().max(1)) as u64)
         }
     }
 }

@@ -4,6 +4,7 @@
 
 use pulp::Arch;
 
+use super::GoOn;
 use super::bits::{BinaryMatrix, shared};
 use super::encoding::Sets;
 use super::probe::{Block, Probe, Technique};
@@ -19,10 +20,10 @@ pub(super) struct Bitmap {
 }
 
 impl Bitmap {
-    pub(super) fn new(sets: &Sets, universe: usize) -> Self {
-        Self {
-            matrix: BinaryMatrix::new(sets, universe),
-        }
+    pub(super) fn new(sets: &Sets, universe: usize, go_on: GoOn<'_>) -> Result<Self> {
+        Ok(Self {
+            matrix: BinaryMatrix::new(sets, universe, go_on)?,
+        })
     }
 }
 

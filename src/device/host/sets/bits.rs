@@ -1,6 +1,8 @@
 //! Binary matrices: a row of bits for each set, a bit for each element of the universe.
 
 use super::encoding::Sets;
+use super::{GoOn, Pace};
+use crate::error::Result;
 
 /// The sets of one side as rows of bits.
 #[derive(Debug)]
@@ -19,7 +21,8 @@ impl BinaryMatrix {
         (sets.len() * Self::words_for(universe)) as u64 * 8
     }
 
-    pub(super) fn new(sets: &Sets, universe: usize) -> Self {
+    pub(super) fn new(sets: &Sets, universe: usize, go_on: GoOn<'_>) -> Result<Self> {
+        let mut pace = Pace::new(go_on);
         let words = Self::words_for(universe);
         let mut matrix = Self {
             words,
@@ -30,8 +33,9 @@ impl BinaryMatrix {
                 sets.get(position),
                 &mut matrix.bits[position * words..][..words],
             );
+            pace.step(sets.get(position).len() + 1)?;
         }
-        matrix
+        Ok(matrix)
     }
 
     /// Room for `rows` rows.

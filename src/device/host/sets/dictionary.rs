@@ -5,8 +5,11 @@ use hashbrown::HashMap;
 use rayon::prelude::*;
 
 use super::elements::{Element, Elements};
+use super::{GoOn, Pace};
+use crate::error::Result;
 
-/// Words whose values span no more than so many times their count, and some more, are numbers themselves.
+/// Words whose values span no more than so many times their count, and some more, are numbers themselves. Counts and ranks of numbers
+/// that do not occur then take less than the entries of a dictionary would.
 const DENSE: u64 = 2;
 const FEW_NUMBERS: u64 = 1 << 10;
 const MOST_NUMBERS: u64 = 1 << 31;
@@ -32,8 +35,10 @@ impl Dictionary {
         elements: &Elements,
         values: usize,
         converter: Option<RowConverter>,
-    ) -> (Self, Vec<u32>) {
-        match (elements, converter) {
+        go_on: GoOn<'_>,
+    ) -> Result<(Self, Vec<u32>)> {
+        let mut pace = Pace::new(go_on);
+        Ok(match (elements, converter) {
             (Elements::Rows(rows), Some(converter)) => {
                 let mut numbers: HashMap<Vec<u8>, u32> = HashMap::new();
                 let mut of_values = Vec::with_capacity(values);
@@ -41,6 +46,7 @@ impl Dictionary {
                     let fresh = numbers.len() as u32;
                     let row: &[u8] = row.as_ref();
                     of_values.push(*numbers.entry_ref(row).or_insert(fresh));
+                    pace.step(1)?;
                 }
                 (Self::Rows { converter, numbers }, of_values)
             }
@@ -55,7 +61,7 @@ impl Dictionary {
                         Some(word) => (word - least) as u32,
                         None => null,
                     };
-                    return (dense, (0..values).into_par_iter().map(number).collect());
+                    return Ok((dense, (0..values).into_par_iter().map(number).collect()));
                 }
                 let mut numbers = HashMap::new();
                 let mut null = None;
@@ -66,10 +72,11 @@ impl Dictionary {
                         Some(word) => *numbers.entry(word).or_insert(fresh),
                         None => *null.get_or_insert(fresh),
                     });
+                    pace.step(1)?;
                 }
                 (Self::Words { numbers, null }, of_values)
             }
-        }
+        })
     }
 
     pub(super) fn converter(&self) -> Option<&RowConverter> {

@@ -9,6 +9,7 @@ use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray, downcast_primitive_
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::cast;
 use arrow::datatypes::{ArrowPrimitiveType, DataType, ToByteSlice};
+use arrow::error::ArrowError;
 use arrow::row::{Row, RowConverter, Rows, SortField};
 use rayon::prelude::*;
 
@@ -65,7 +66,7 @@ impl Lists {
             _ => (array.clone(), Spans::Equal(1)),
         };
         let values = match values.data_type() {
-            DataType::Dictionary(_, plain) => cast(&values, plain)?,
+            DataType::Dictionary(_, plain) => plain_values(&values, plain)?,
             _ => values,
         };
         Ok(Self {
@@ -121,6 +122,45 @@ fn cut(
     let offsets: Vec<usize> = offsets.map(|offset| offset - first).collect();
     let len = offsets.last().copied().unwrap_or(0);
     (values.slice(first, len), Spans::Offsets(offsets))
+}
+
+/// The values of a dictionary, each as often as it stands there.
+fn plain_values(values: &ArrayRef, plain: &DataType) -> Result<ArrayRef> {
+    cast(values, plain).map_err(|error| match error {
+        // Arrow's 32-bit offsets end here: fewer rows have room.
+        ArrowError::OffsetOverflowError(bytes) => BowtieError::OutOfDeviceMemory {
+            what: "elements of sets",
+            requested: bytes as u64,
+            in_use: 0,
+            limit: i32::MAX as u64,
+        },
+        error => error.into(),
+    })
+}
+
+/// Elements of an average list of a column.
+pub(crate) fn mean_length(array: &ArrayRef) -> u64 {
+    let elements = match array.data_type() {
+        DataType::List(_) => {
+            let offsets = array.as_list::<i32>().offsets();
+            (offsets[array.len()] - offsets[0]) as u64
+        }
+        DataType::LargeList(_) => {
+            let offsets = array.as_list::<i64>().offsets();
+            (offsets[array.len()] - offsets[0]) as u64
+        }
+        DataType::FixedSizeList(_, length) => array.len() as u64 * *length as u64,
+        DataType::ListView(_) => {
+            let sizes = array.as_list_view::<i32>().sizes();
+            sizes.iter().map(|size| *size as u64).sum()
+        }
+        DataType::LargeListView(_) => {
+            let sizes = array.as_list_view::<i64>().sizes();
+            sizes.iter().map(|size| *size as u64).sum()
+        }
+        _ => array.len() as u64,
+    };
+    elements / array.len().max(1) as u64
 }
 
 /// Whether elements of a type can be compared here.
@@ -179,6 +219,13 @@ impl Elements {
         })
     }
 
+    pub(super) fn bytes(&self) -> u64 {
+        match self {
+            Self::Words { words, .. } => words.len() as u64 * 8,
+            Self::Rows(rows) => rows.size() as u64,
+        }
+    }
+
     #[inline]
     pub(crate) fn get(&self, at: usize) -> Element<'_> {
         match self {
@@ -221,8 +268,10 @@ mod tests {
     use super::*;
     use std::sync::Arc;
 
-    use arrow::array::{FixedSizeListArray, Float64Array, Int32Array, ListArray, StringArray};
-    use arrow::datatypes::Int32Type;
+    use arrow::array::{
+        DictionaryArray, FixedSizeListArray, Float64Array, Int32Array, ListArray, StringArray,
+    };
+    use arrow::datatypes::{Field, Int32Type};
 
     #[test]
     fn rows_of_a_sliced_list() {
@@ -254,6 +303,38 @@ mod tests {
         let plain: ArrayRef = Arc::new(Int32Array::from(vec![Some(5), None]));
         let lists = Lists::of(&plain).unwrap();
         assert_eq!((lists.get(0), lists.get(1)), (Some(0..1), None));
+    }
+
+    /// Expanded, the dictionary has more than 2 GiB of text: a caller takes fewer rows, and lengths are known anyway.
+    #[test]
+    fn dictionaries_that_are_too_long_when_expanded() {
+        let keys = Int32Array::from(vec![0; 2_050]);
+        let text = Arc::new(StringArray::from(vec!["x".repeat(1 << 20)]));
+        let long: ArrayRef = Arc::new(DictionaryArray::new(keys, text));
+        let refused = Lists::of(&long).unwrap_err();
+        assert!(refused.is_out_of_device_memory(), "{refused}");
+        assert_eq!(Lists::of(&long.slice(0, 2)).unwrap().values.len(), 2);
+        assert_eq!(mean_length(&long), 1);
+    }
+
+    #[test]
+    fn mean_lengths() {
+        let list = ListArray::from_iter_primitive::<Int32Type, _, _>([
+            Some(vec![Some(9); 50]),
+            Some(vec![Some(1), None, None]),
+            Some(vec![Some(1); 5]),
+        ]);
+        let list: ArrayRef = Arc::new(list.slice(1, 2));
+        assert_eq!(mean_length(&list), 4);
+        let element = list.as_list::<i32>().value_type();
+        for other in [
+            DataType::new_large_list(element.clone(), true),
+            DataType::ListView(Arc::new(Field::new_list_field(element.clone(), true))),
+            DataType::LargeListView(Arc::new(Field::new_list_field(element, true))),
+        ] {
+            assert_eq!(mean_length(&cast(&list, &other).unwrap()), 4, "{other}");
+        }
+        assert_eq!(mean_length(&list.slice(0, 0)), 0);
     }
 
     #[test]

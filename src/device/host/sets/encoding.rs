@@ -9,13 +9,16 @@
 //! is numbered together with its group, sets of different groups share none.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use hashbrown::HashMap;
 use rayon::prelude::*;
 
 use super::dictionary::Dictionary;
 use super::elements::{Element, Elements, Lists};
+use super::{GoOn, Pace};
 use crate::device::NO_GROUP;
+use crate::device::budget::{Budget, Lease};
 use crate::error::{BowtieError, Result};
 
 /// No number: no indexed set has the element.
@@ -73,6 +76,8 @@ pub(super) struct Encoded {
     pub(super) domain: Domain,
     /// How many sets have each element: ascending.
     pub(super) frequencies: Vec<u32>,
+    /// Of the elements and the dictionary's.
+    pub(super) lease: Lease,
 }
 
 /// Sets as they come.
@@ -87,14 +92,17 @@ struct Raw {
 
 /// Encodes `rows` rows that are to be indexed.
 pub(super) fn encode(
+    budget: &Arc<Budget>,
     rows: usize,
     lists: &Lists,
     groups: Option<&[u32]>,
-    go_on: &(dyn Fn() -> Result<()> + Sync),
+    go_on: GoOn<'_>,
 ) -> Result<Encoded> {
     let converter = Elements::converter(lists.values.data_type())?;
     let elements = Elements::new(&lists.values, converter.as_ref())?;
-    let (dictionary, numbers) = Dictionary::of(&elements, lists.values.len(), converter);
+    // The dictionary has a copy of each.
+    let lease = budget.lease(2 * elements.bytes(), "elements of sets")?;
+    let (dictionary, numbers) = Dictionary::of(&elements, lists.values.len(), converter, go_on)?;
     let mut universe = numbers.iter().map(|n| *n as usize + 1).max().unwrap_or(0);
     go_on()?;
     let (mut raw, grouped) = match groups {
@@ -104,11 +112,13 @@ pub(super) fn encode(
         }
         Some(groups) => {
             let mut known = HashMap::new();
+            let mut pace = Pace::new(go_on);
             for (row, group) in groups.iter().enumerate().take(rows) {
                 let span = lists.get(row).filter(|_| *group != NO_GROUP);
                 for at in span.unwrap_or(0..0) {
                     let fresh = known.len() as u32;
                     known.entry(tuple(*group, numbers[at])).or_insert(fresh);
+                    pace.step(1)?;
                 }
             }
             universe = known.len();
@@ -118,8 +128,11 @@ pub(super) fn encode(
         }
     };
     let mut counts = vec![0u32; universe];
-    for number in &raw.elements {
-        counts[*number as usize] += 1;
+    for numbers in raw.elements.chunks(Pace::STEPS) {
+        go_on()?;
+        for number in numbers {
+            counts[*number as usize] += 1;
+        }
     }
     let mut by_frequency: Vec<u32> = (0..universe as u32).collect();
     by_frequency.retain(|number| counts[*number as usize] > 0);
@@ -134,13 +147,14 @@ pub(super) fn encode(
         .par_iter_mut()
         .for_each(|element| *element = ranks[*element as usize]);
     Ok(Encoded {
-        sets: raw.arrange(),
+        sets: raw.arrange(go_on)?,
         domain: Domain {
             dictionary,
             grouped,
             ranks,
         },
         frequencies,
+        lease,
     })
 }
 
@@ -154,7 +168,7 @@ fn read(
     lists: &Lists,
     groups: Option<&[u32]>,
     number: &(dyn Fn(u32, usize) -> u32 + Sync),
-    go_on: &(dyn Fn() -> Result<()> + Sync),
+    go_on: GoOn<'_>,
 ) -> Result<Raw> {
     in_tasks(rows, lists, groups, go_on, |group, span, elements| {
         let first = elements.len();
@@ -168,12 +182,14 @@ impl Domain {
     /// Encodes `rows` rows of the other side.
     pub(super) fn encode(
         &self,
+        budget: &Arc<Budget>,
         rows: usize,
         lists: &Lists,
         groups: Option<&[u32]>,
-        go_on: &(dyn Fn() -> Result<()> + Sync),
+        go_on: GoOn<'_>,
     ) -> Result<Sets> {
         let values = Elements::new(&lists.values, self.dictionary.converter())?;
+        let _lease = budget.lease(values.bytes(), "elements of sets")?;
         go_on()?;
         let raw = in_tasks(rows, lists, groups, go_on, |group, span, elements| {
             let first = elements.len();
@@ -190,7 +206,7 @@ impl Domain {
             unknown.dedup();
             (elements.len() - first + unknown.len()) as u32
         })?;
-        Ok(raw.arrange())
+        raw.arrange(go_on)
     }
 
     fn number(&self, group: u32, element: Element<'_>) -> u32 {
@@ -223,7 +239,7 @@ fn in_tasks(
     rows: usize,
     lists: &Lists,
     groups: Option<&[u32]>,
-    go_on: &(dyn Fn() -> Result<()> + Sync),
+    go_on: GoOn<'_>,
     set: impl Fn(u32, Range<usize>, &mut Vec<u32>) -> u32 + Sync,
 ) -> Result<Raw> {
     let tasks: Vec<usize> = (0..rows).step_by(TASK_ROWS).collect();
@@ -269,7 +285,7 @@ fn in_tasks(
 }
 
 impl Raw {
-    fn arrange(mut self) -> Sets {
+    fn arrange(mut self, go_on: GoOn<'_>) -> Result<Sets> {
         let mut order: Vec<u32> = (0..self.rows.len() as u32).collect();
         order.par_sort_unstable_by_key(|i| {
             let i = *i as usize;
@@ -293,10 +309,14 @@ impl Raw {
             parts.push(part);
             rest = behind;
         }
-        parts
-            .into_par_iter()
-            .with_min_len(TASK_ROWS / 4)
-            .for_each(<[u32]>::sort_unstable);
+        parts.par_chunks_mut(TASK_ROWS / 4).try_for_each(|parts| {
+            let mut pace = Pace::new(go_on);
+            parts.iter_mut().try_for_each(|part| {
+                part.sort_unstable();
+                pace.step(part.len())
+            })
+        })?;
+        let mut pace = Pace::new(go_on);
         for i in order {
             let i = i as usize;
             sets.rows.push(self.rows[i]);
@@ -305,97 +325,11 @@ impl Raw {
             sets.elements
                 .extend_from_slice(&self.elements[spans[i].clone()]);
             sets.offsets.push(sets.elements.len() as u32);
+            pace.step(spans[i].len() + 1)?;
         }
-        sets
+        Ok(sets)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::Arc;
-
-    use arrow::array::{ArrayRef, ListArray, StringArray};
-    use arrow::datatypes::Int32Type;
-
-    fn lists(rows: Vec<Option<Vec<Option<i32>>>>) -> (usize, Lists) {
-        let len = rows.len();
-        let array: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(rows));
-        (len, Lists::of(&array).unwrap())
-    }
-
-    fn some(values: &[i32]) -> Option<Vec<Option<i32>>> {
-        Some(values.iter().map(|v| Some(*v)).collect())
-    }
-
-    #[test]
-    fn the_rarest_element_is_0_and_sets_stand_by_size() {
-        for wide in [1, 100_000_007] {
-            let row = |values: &[i32]| some(&values.iter().map(|v| v * wide).collect::<Vec<_>>());
-            let (rows, base) = lists(vec![
-                row(&[1, 2, 2, 1]),
-                None,
-                row(&[]),
-                row(&[2, 0, 1]),
-                row(&[1]),
-                Some(vec![None, Some(wide), None]),
-            ]);
-            let encoded = encode(rows, &base, None, &|| Ok(())).unwrap();
-            assert_eq!(encoded.frequencies, [1, 1, 2, 4]);
-            let sets = &encoded.sets;
-            assert_eq!(sets.rows, [2, 4, 0, 5, 3]);
-            assert_eq!(sets.sizes, [0, 1, 2, 2, 3]);
-            assert_eq!(sets.get(1), [3]);
-            assert_eq!(sets.get(2), [2, 3]);
-            assert_eq!(sets.get(4).len(), 3);
-
-            let (rows, other) = lists(vec![
-                row(&[7, 1, 7, 8]),
-                Some(vec![None]),
-                None,
-                row(&[2, 1]),
-            ]);
-            let other = encoded
-                .domain
-                .encode(rows, &other, None, &|| Ok(()))
-                .unwrap();
-            assert_eq!(other.rows, [1, 3, 0]);
-            assert_eq!(other.sizes, [1, 2, 3]);
-            assert_eq!(other.get(1), [2, 3]);
-            assert_eq!((other.get(2), other.unknown(2)), ([3].as_slice(), 2));
-        }
-    }
-
-    #[test]
-    fn elements_of_other_groups_are_others() {
-        let (rows, base) = lists(vec![some(&[1, 2]), some(&[1]), some(&[1]), some(&[3])]);
-        let groups = [0, 1, 0, NO_GROUP];
-        let encoded = encode(rows, &base, Some(&groups), &|| Ok(())).unwrap();
-        assert_eq!(encoded.sets.rows, [2, 0, 1]);
-        assert_eq!(encoded.frequencies, [1, 1, 2]);
-        let of = encoded
-            .domain
-            .encode(rows, &base, Some(&[1, 1, NO_GROUP, 0]), &|| Ok(()));
-        let other = of.unwrap();
-        assert_eq!(other.rows, [3, 1, 0]);
-        assert_eq!(other.unknown(0), 1);
-        assert_eq!(other.get(1), encoded.sets.get(2));
-        assert_eq!((other.get(2), other.unknown(2)), (encoded.sets.get(2), 1));
-    }
-
-    #[test]
-    fn text() {
-        let array: ArrayRef = Arc::new(StringArray::from(vec![
-            Some("a"),
-            None,
-            Some("b"),
-            Some("a"),
-        ]));
-        let base = Lists::of(&array).unwrap();
-        let encoded = encode(4, &base, None, &|| Ok(())).unwrap();
-        assert_eq!(encoded.frequencies, [1, 2]);
-        assert_eq!(encoded.sets.rows, [0, 2, 3]);
-        let other = encoded.domain.encode(4, &base, None, &|| Ok(())).unwrap();
-        assert_eq!(other.elements, [1, 0, 1]);
-    }
-}
+mod tests;

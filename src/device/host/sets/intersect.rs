@@ -13,6 +13,9 @@ use crate::error::Result;
 const LONG: usize = 1 << 17;
 const PART: usize = 1 << 15;
 
+/// Shorter pairs after which a search is asked whether it goes on.
+const STEP: u64 = 1 << 10;
+
 #[derive(Debug)]
 pub(super) struct Intersect;
 
@@ -88,7 +91,7 @@ impl Technique for Intersect {
                 if matches {
                     sink.found(i, position);
                 }
-                if long {
+                if long || tally.candidates % STEP == 0 {
                     probe.step(sink)?;
                 }
             }

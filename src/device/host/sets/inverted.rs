@@ -4,6 +4,7 @@
 //! often it meets each indexed set: its overlap with it, exact, so that nothing is verified. The length filter alone bounds the
 //! postings. Robust where thresholds are low, as it does not depend on them.
 
+use super::GoOn;
 use super::encoding::Sets;
 use super::postings::Postings;
 use super::probe::{Block, Probe, Technique};
@@ -16,10 +17,10 @@ pub(super) struct InvertedIndex {
 }
 
 impl InvertedIndex {
-    pub(super) fn new(sets: &Sets, universe: usize) -> Self {
-        Self {
-            postings: Postings::new(sets, universe, |size| size, false),
-        }
+    pub(super) fn new(sets: &Sets, universe: usize, go_on: GoOn<'_>) -> Result<Self> {
+        Ok(Self {
+            postings: Postings::new(sets, universe, |size| size, false, go_on)?,
+        })
     }
 
     pub(super) fn bytes(sets: &Sets, universe: usize) -> u64 {

@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use pulp::Arch;
 
+use super::GoOn;
 use super::bits::{BinaryMatrix, shared};
 use super::encoding::Sets;
 use super::probe::{BLOCK, Block, Probe, Technique};
@@ -27,10 +28,10 @@ pub(super) struct Matrix {
 }
 
 impl Matrix {
-    pub(super) fn new(sets: &Sets, universe: usize) -> Self {
-        Self {
-            matrix: BinaryMatrix::new(sets, universe),
-        }
+    pub(super) fn new(sets: &Sets, universe: usize, go_on: GoOn<'_>) -> Result<Self> {
+        Ok(Self {
+            matrix: BinaryMatrix::new(sets, universe, go_on)?,
+        })
     }
 
     /// Adds the overlaps of rows `block` of `searching` with those of `tile`.

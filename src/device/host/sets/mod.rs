@@ -32,7 +32,7 @@ mod tests;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
-pub(crate) use elements::{Element, Elements, Lists, are_elements};
+pub(crate) use elements::{Element, Elements, Lists, are_elements, mean_length};
 pub(crate) use sink::SetTally;
 
 use self::bitmap::Bitmap;
@@ -65,7 +65,7 @@ pub(crate) struct SetIndex {
     rows: usize,
     test: SetTest,
     finder: Finder,
-    _leases: [Lease; 2],
+    _leases: [Lease; 3],
 }
 
 #[derive(Debug)]
@@ -80,18 +80,27 @@ enum Finder {
 }
 
 impl Finder {
-    fn new(technique: SetTechnique, sets: &Sets, universe: usize, test: SetTest) -> Self {
-        match technique {
-            SetTechnique::Prefix => Self::Prefix(Prefix::new(sets, universe, test)),
-            SetTechnique::InvertedIndex => Self::InvertedIndex(InvertedIndex::new(sets, universe)),
-            SetTechnique::Signature => Self::Signature(Signature::new(sets)),
-            SetTechnique::Bitmap => Self::Bitmap(Bitmap::new(sets, universe)),
-            SetTechnique::Matrix => Self::Matrix(Matrix::new(sets, universe)),
+    fn new(
+        technique: SetTechnique,
+        sets: &Sets,
+        universe: usize,
+        test: SetTest,
+        go_on: GoOn<'_>,
+    ) -> Result<Self> {
+        Ok(match technique {
+            SetTechnique::Prefix => Self::Prefix(Prefix::new(sets, universe, test, go_on)?),
+            SetTechnique::InvertedIndex => {
+                Self::InvertedIndex(InvertedIndex::new(sets, universe, go_on)?)
+            }
+            SetTechnique::Signature => Self::Signature(Signature::new(sets, go_on)?),
+            SetTechnique::Bitmap => Self::Bitmap(Bitmap::new(sets, universe, go_on)?),
+            SetTechnique::Matrix => Self::Matrix(Matrix::new(sets, universe, go_on)?),
             SetTechnique::Rarest => {
-                Self::Rarest(Rarest::new(sets, universe, test.indexed_contains()))
+                let contains = test.indexed_contains();
+                Self::Rarest(Rarest::new(sets, universe, contains, go_on)?)
             }
             SetTechnique::Intersect => Self::Intersect(Intersect),
-        }
+        })
     }
 
     /// Bytes that it takes at most.
@@ -119,10 +128,13 @@ impl Finder {
     }
 }
 
-/// Rough bytes of encoding an element, beside twice its value, which a word or a row of bytes is made of: its number, the dictionary's
-/// entry and those of ranks and counts, and its places in the lists that are put together. With groups there is a dictionary more.
+/// Rough bytes of encoding an element, beside its value as a word or a row of bytes: its number, and its places in the lists that
+/// are put together.
 const ELEMENT_BYTES: u64 = 40;
-const GROUPED_BYTES: u64 = 32;
+/// The side that makes the numbers has an entry of a dictionary for each element, which may have grown just now, and those of ranks and
+/// counts; with groups another entry.
+const DICTIONARY_BYTES: u64 = 40;
+const GROUPED_BYTES: u64 = 40;
 /// The same of a row.
 const ROW_BYTES: u64 = 48;
 
@@ -130,6 +142,32 @@ const ROW_BYTES: u64 = 48;
 const MOST_MATCHES: u64 = 1 << 26;
 
 type GoOn<'a> = &'a (dyn Fn() -> Result<()> + Sync);
+
+/// Ends a loop over many elements when nobody waits for it any more.
+struct Pace<'a> {
+    go_on: GoOn<'a>,
+    steps: usize,
+}
+
+impl<'a> Pace<'a> {
+    /// Elements after which it is asked.
+    const STEPS: usize = 1 << 16;
+
+    fn new(go_on: GoOn<'a>) -> Self {
+        Self { go_on, steps: 0 }
+    }
+
+    /// After so many more elements.
+    #[inline]
+    fn step(&mut self, elements: usize) -> Result<()> {
+        self.steps += elements;
+        if self.steps < Self::STEPS {
+            return Ok(());
+        }
+        self.steps = 0;
+        (self.go_on)()
+    }
+}
 
 impl SetIndex {
     pub(in crate::device) fn technique(&self) -> SetTechnique {
@@ -151,9 +189,11 @@ pub(super) fn index(
     let rows = column.rows();
     check_chunk_rows(rows)?;
     let lists = lists_of(column, not_null)?;
-    let encoding = budget.lease(encoding_bytes(rows, &lists, groups.is_some()), "sets")?;
+    let grouped = if groups.is_some() { GROUPED_BYTES } else { 0 };
+    let numbers = lists.values.len() as u64 * (DICTIONARY_BYTES + grouped);
+    let encoding = budget.lease(encoding_bytes(rows, &lists) + numbers, "sets")?;
     let ids = groups.map(|(ids, _)| ids.on_host().as_ref());
-    let encoded = encoding::encode(rows, &lists, ids, go_on)?;
+    let encoded = encoding::encode(budget, rows, &lists, ids, go_on)?;
     let (sets, universe) = (encoded.sets, encoded.frequencies.len());
     let count = groups.map_or(1, |(_, count)| count as usize);
     let mut segments = vec![0u32; count + 1];
@@ -163,13 +203,11 @@ pub(super) fn index(
     for group in 0..count {
         segments[group + 1] += segments[group];
     }
-    let other_lists = Lists::of(searching.on_host())?;
-    let mean = |elements: usize, sets: usize| (elements / sets.max(1)) as u64;
     let profile = Profile {
         indexed: sets.len() as u64,
         searching: searching.rows() as u64,
-        mean_indexed: mean(sets.elements.len(), sets.len()),
-        mean_searching: mean(other_lists.values.len(), searching.rows()),
+        mean_indexed: (sets.elements.len() / sets.len().max(1)) as u64,
+        mean_searching: mean_length(searching.on_host()),
         universe: universe as u64,
     };
     let technique = choice::choose(technique, test, &profile);
@@ -177,13 +215,13 @@ pub(super) fn index(
     let lease = budget.lease(bytes, "an index of sets")?;
     go_on()?;
     Ok(SetIndex {
-        finder: Finder::new(technique, &sets, universe, test),
+        finder: Finder::new(technique, &sets, universe, test, go_on)?,
         sets,
         domain: encoded.domain,
         segments,
         rows,
         test,
-        _leases: [encoding, lease],
+        _leases: [encoding, encoded.lease, lease],
     })
 }
 
@@ -196,12 +234,9 @@ fn lists_of(column: &Column, not_null: &[&Keys]) -> Result<Lists> {
     Ok(lists)
 }
 
-fn encoding_bytes(rows: usize, lists: &Lists, grouped: bool) -> u64 {
-    let values = lists.values.to_data().get_slice_memory_size();
-    let grouped = if grouped { GROUPED_BYTES } else { 0 };
-    2 * values.unwrap_or(0) as u64
-        + lists.values.len() as u64 * (ELEMENT_BYTES + grouped)
-        + rows as u64 * ROW_BYTES
+/// Bytes of encoding either side, beside those of [`Elements`].
+fn encoding_bytes(rows: usize, lists: &Lists) -> u64 {
+    lists.values.len() as u64 * ELEMENT_BYTES + rows as u64 * ROW_BYTES
 }
 
 /// The matches of each row of `column` as a list.

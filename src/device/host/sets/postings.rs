@@ -3,6 +3,8 @@
 use std::ops::Range;
 
 use super::encoding::Sets;
+use super::{GoOn, Pace};
+use crate::error::Result;
 
 /// Positions by element.
 #[derive(Debug)]
@@ -22,7 +24,9 @@ impl Postings {
         universe: usize,
         prefix: impl Fn(usize) -> usize,
         with_places: bool,
-    ) -> Self {
+        go_on: GoOn<'_>,
+    ) -> Result<Self> {
+        let mut pace = Pace::new(go_on);
         let front = |position: usize| {
             let elements = sets.get(position);
             &elements[..prefix(elements.len()).min(elements.len())]
@@ -32,6 +36,7 @@ impl Postings {
             for element in front(position) {
                 begins[*element as usize + 1] += 1;
             }
+            pace.step(front(position).len() + 1)?;
         }
         for element in 0..universe {
             begins[element + 1] += begins[element];
@@ -49,12 +54,13 @@ impl Postings {
                 }
                 *at += 1;
             }
+            pace.step(front(position).len() + 1)?;
         }
-        Self {
+        Ok(Self {
             begins,
             positions,
             places,
-        }
+        })
     }
 
     /// Numbers of the postings of `element` in `window`.

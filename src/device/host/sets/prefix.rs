@@ -4,6 +4,7 @@
 //! come first, so these lists are short. At a shared element the places in both sets bound what they can share in all (the
 //! positional filter). What is left is verified. Good where thresholds are high.
 
+use super::GoOn;
 use super::encoding::Sets;
 use super::postings::Postings;
 use super::probe::{Block, Probe, Technique};
@@ -21,7 +22,12 @@ pub(super) struct Prefix {
 }
 
 impl Prefix {
-    pub(super) fn new(sets: &Sets, universe: usize, test: SetTest) -> Self {
+    pub(super) fn new(
+        sets: &Sets,
+        universe: usize,
+        test: SetTest,
+        go_on: GoOn<'_>,
+    ) -> Result<Self> {
         let mut sizes = sets.sizes.clone();
         sizes.sort_unstable();
         sizes.dedup();
@@ -34,11 +40,11 @@ impl Prefix {
             })
             .collect();
         let prefix = |size: usize| prefixes[class(&(size as u32)) as usize];
-        Self {
-            postings: Postings::new(sets, universe, prefix, true),
+        Ok(Self {
+            postings: Postings::new(sets, universe, prefix, true, go_on)?,
             classes: sets.sizes.iter().map(class).collect(),
             sizes: sizes.len(),
-        }
+        })
     }
 
     /// Bytes of the index at most.

@@ -4,6 +4,7 @@
 //! candidates are the postings of its rarest element. Where they are to be contained, each is in the index under its rarest
 //! element alone, and a searching set's candidates are the postings of its elements. A signature rejects most of them.
 
+use super::GoOn;
 use super::encoding::Sets;
 use super::postings::Postings;
 use super::probe::{Block, Probe, Technique};
@@ -19,12 +20,17 @@ pub(super) struct Rarest {
 }
 
 impl Rarest {
-    pub(super) fn new(sets: &Sets, universe: usize, indexed_contains: bool) -> Self {
+    pub(super) fn new(
+        sets: &Sets,
+        universe: usize,
+        indexed_contains: bool,
+        go_on: GoOn<'_>,
+    ) -> Result<Self> {
         let prefix = |size: usize| if indexed_contains { size } else { 1 };
-        Self {
-            postings: Postings::new(sets, universe, prefix, false),
-            signatures: Signatures::new(sets, Self::words(sets)),
-        }
+        Ok(Self {
+            postings: Postings::new(sets, universe, prefix, false, go_on)?,
+            signatures: Signatures::new(sets, Self::words(sets), go_on)?,
+        })
     }
 
     fn words(sets: &Sets) -> usize {

@@ -39,11 +39,11 @@ impl<'a> Searching<'a> {
         let rows = column.rows();
         check_chunk_rows(rows)?;
         let lists = lists_of(column, not_null)?;
-        let lease = budget.lease(encoding_bytes(rows, &lists, groups.is_some()), "sets")?;
+        let lease = budget.lease(encoding_bytes(rows, &lists), "sets")?;
         let groups = groups.map(|ids| ids.on_host().as_ref());
         Ok(Self {
             index,
-            sets: index.domain.encode(rows, &lists, groups, go_on)?,
+            sets: index.domain.encode(budget, rows, &lists, groups, go_on)?,
             budget,
             go_on,
             _lease: lease,

@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use pulp::Arch;
 
+use super::GoOn;
 use super::encoding::Sets;
 use super::probe::{Block, Probe, Technique};
 use super::signatures::{Signatures, may_be_in, sign};
@@ -24,10 +25,10 @@ pub(super) struct Signature {
 const STRIP: usize = 512;
 
 impl Signature {
-    pub(super) fn new(sets: &Sets) -> Self {
-        Self {
-            signatures: Signatures::new(sets, Self::words(sets)),
-        }
+    pub(super) fn new(sets: &Sets, go_on: GoOn<'_>) -> Result<Self> {
+        Ok(Self {
+            signatures: Signatures::new(sets, Self::words(sets), go_on)?,
+        })
     }
 
     fn words(sets: &Sets) -> usize {

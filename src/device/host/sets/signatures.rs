@@ -1,6 +1,8 @@
 //! Bits of hashed elements: what two sets' bits say of their elements. Signatures only reject.
 
 use super::encoding::Sets;
+use super::{GoOn, Pace};
+use crate::error::Result;
 
 /// Words of a signature that are compared at once.
 pub(super) const MOST_WORDS: usize = 8;
@@ -22,12 +24,14 @@ impl Signatures {
         (sets.len() * words * 8) as u64
     }
 
-    pub(super) fn new(sets: &Sets, words: usize) -> Self {
+    pub(super) fn new(sets: &Sets, words: usize, go_on: GoOn<'_>) -> Result<Self> {
+        let mut pace = Pace::new(go_on);
         let mut bits = vec![0; sets.len() * words];
         for (position, bits) in bits.chunks_exact_mut(words).enumerate() {
             sign(sets.get(position), bits);
+            pace.step(sets.get(position).len() + 1)?;
         }
-        Self { words, bits }
+        Ok(Self { words, bits })
     }
 
     #[inline]

@@ -245,7 +245,7 @@ fn a_column_of_elements() {
 fn what_is_refused_and_cancelled() {
     let rows: Rows = (0..2_000).map(|i| some(0..i % 9)).collect();
     let lists = column(&rows);
-    let budget = Budget::new(1 << 20);
+    let budget = Budget::new(1 << 21);
     let test = SetPredicate::Overlap(1).seen_from(Side::Left);
     for technique in every_technique() {
         let by = (technique, &lists);
