@@ -3,12 +3,10 @@
 //! | where | technique | why |
 //! |---|---|---|
 //! | at most 2²⁰ pairs of sets of 4096 elements or more on average, both sides together | `intersect` | few pairs, each worth several blocks |
-//! | containment, where the average set has a hundredth of the universe or more, and at most 512 elements | `signature` | lists would lead to more sets than tiles test in the time |
-//! | containment | `rarest` | the rarest element of a set leads to few others |
+//! //! | containment | `rarest` | the rarest element of a set leads to few others |
 //! | a universe of at most 4096 elements of which the average set has a sixteenth or more | `matrix` | lists would be longer than rows of bits |
 //! | sets of average size share less than two fifths of their elements | `inverted_index` | overlaps are counted, whatever the threshold |
-//! | up to 2³⁴ pairs of sets of 32 elements or more, but not of so many that 512 bits reject few, that share less than three quarters | `signature` | prefixes are long, and tiles do not ask |
-//! | anything else | `prefix` | prefixes are short, and their elements rare |
+//! //! | anything else | `prefix` | prefixes are short, and their elements rare |
 //!
 //! Measured on an H200, self joins of 10⁵ sets, in ms:
 //!
@@ -21,9 +19,11 @@
 //!
 //! Containment in the same sets takes 0.2 ms and 0.4 ms from the rarest element, at 15 to 25 G candidates a second, and 4.5 ms and
 //! 1.4 ms by tiles of signatures, at 1 to 4 T pairs a second.
+//!
+//! Where tiles are faster, as at Jaccard 0.5 of 50 elements, they are so by half; where frequent elements fill signatures they take
+//! 20 to 300 times as long (`docs/benchmarks.md`: clones of DBLP, ENRON, LIVEJOURNAL). So nobody but the user asks for them.
 
 use super::bits::words_for;
-use super::signature::bits_for;
 use crate::spec::{SetTechnique, SetTest};
 
 /// Pairs of sets that are few, and elements of a set that are many.
@@ -34,19 +34,8 @@ const MANY_ELEMENTS: u64 = 1 << 12;
 const DENSE: u64 = 16;
 const SMALL_UNIVERSE: u64 = 1 << 12;
 
-/// Pairs that signatures test in the time of one candidate from a list.
-const PAIRS_A_CANDIDATE: u64 = 100;
-
-/// Pairs that tiles test in some 20 ms, and elements of sets whose prefixes take longer.
-const TILED_PAIRS: u64 = 1 << 34;
-const LONG_SET: u64 = 32;
-
-/// Of a signature: one that would need more lets most pairs through.
-const MOST_BITS: u64 = 512;
-
-/// Shares of average sets that an overlap must be.
+/// The share of average sets that an overlap must be.
 const LOW_OVERLAP: f64 = 0.4;
-const HIGH_OVERLAP: f64 = 0.75;
 
 /// The share of the room that rows of bits may take.
 const ROOM_SHARE: u64 = 4;
@@ -90,12 +79,7 @@ fn best(test: SetTest, profile: &Profile) -> SetTechnique {
         return SetTechnique::Intersect;
     }
     if test.is_containment() {
-        // The list of an average element has so many sets as the universe is smaller than all sets together.
-        let long_lists = indexed * PAIRS_A_CANDIDATE >= profile.universe;
-        return match long_lists && bits_for(indexed, test) <= MOST_BITS {
-            true => SetTechnique::Signature,
-            false => SetTechnique::Rarest,
-        };
+        return SetTechnique::Rarest;
     }
     let mean = indexed.min(searching);
     if profile.universe <= SMALL_UNIVERSE && mean * DENSE >= profile.universe {
@@ -108,11 +92,7 @@ fn best(test: SetTest, profile: &Profile) -> SetTechnique {
     if share < LOW_OVERLAP {
         return SetTechnique::InvertedIndex;
     }
-    let tiles = pairs <= TILED_PAIRS && mean >= LONG_SET && share < HIGH_OVERLAP;
-    match tiles && bits_for(mean, test) <= MOST_BITS {
-        true => SetTechnique::Signature,
-        false => SetTechnique::Prefix,
-    }
+    SetTechnique::Prefix
 }
 
 #[cfg(test)]
@@ -163,7 +143,7 @@ mod tests {
         use SetTechnique::*;
         for (test, profile, technique) in [
             (contains, USUAL, Rarest),
-            (contains, dense, Signature),
+            (contains, dense, Rarest),
             (contains, few, Intersect),
             (jaccard(0.9), USUAL, Prefix),
             (jaccard(0.5), USUAL, Prefix),
@@ -171,7 +151,7 @@ mod tests {
             (jaccard(0.1), USUAL, InvertedIndex),
             (overlap, longer, InvertedIndex),
             (jaccard(0.9), longer, Prefix),
-            (jaccard(0.5), longer, Signature),
+            (jaccard(0.5), longer, Prefix),
             (jaccard(0.5), longest, Prefix),
             (contains, longest, Rarest),
             (jaccard(0.9), dense, Matrix),

@@ -29,20 +29,15 @@ pub(super) struct Signature {
 /// | 50 | contained | 1.4 | 2.1 | 3.7 | 7.0 |
 /// | 50 | Jaccard 0.8, 0.5 | 33, 1236 | 8.2, 33 | 16, 21 | 31, 42 |
 fn words_for(mean: usize, test: SetTest) -> usize {
-    let bits = bits_for(mean as u64, test);
-    (bits.div_ceil(32).next_power_of_two() as usize).clamp(2, 16)
-}
-
-/// Bits that reject most pairs: signatures have 512 at most.
-pub(super) fn bits_for(mean: u64, test: SetTest) -> u64 {
-    let mean = mean.max(1);
-    match (test.is_containment(), test.least_overlap(mean, mean)) {
+    let mean = mean.max(1) as u64;
+    let bits = match (test.is_containment(), test.least_overlap(mean, mean)) {
         (true, _) => mean,
         // Below about half of a set it does not matter how large the sets are that share it.
         (false, Some(least)) if least * 5 <= mean * 3 => 5 * mean * mean / least.max(1),
         (false, Some(least)) => 2 * mean * mean / least,
         (false, None) => 2 * mean,
-    }
+    };
+    (bits.div_ceil(32).next_power_of_two() as usize).clamp(2, 16)
 }
 
 impl Signature {
