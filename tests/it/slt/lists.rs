@@ -68,18 +68,8 @@ const NOT_ORDERED: &str =
 /// With offload and while the file limits the memory, they must fail, with an error that says so.
 pub(super) const EXHAUSTED: &[Entry] = &[
     entry(
-        "nested_loop_join_spill.slt",
-        "FROM generate_series(1, 100000)",
-        NO_SPILL,
-    ),
-    entry(
         "sort_merge_join_spill.slt",
         "length(w.p) FROM probe p",
-        NO_SPILL,
-    ),
-    entry(
-        "sort_merge_join_spill.slt",
-        "length(w.p) FROM wide w RIGHT JOIN probe p",
         NO_SPILL,
     ),
     entry(
@@ -90,4 +80,4 @@ pub(super) const EXHAUSTED: &[Entry] = &[
 ];
 
 const NO_SPILL: &str =
-    "the memory limit makes DataFusion's join spill; bowtie keeps its left side in memory";
+    "the memory limit makes DataFusion's join spill; bowtie needs a chunk of either side in memory";
