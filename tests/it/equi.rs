@@ -22,12 +22,10 @@ fn turn(ctx: &SessionContext, n: usize) -> String {
     strategy.into()
 }
 
-/// Each strategy and way of materialisation × each join type, with and without residual, several keys, equal NULLs.
-#[tokio::test]
+/// Each strategy and way of materialisation × each join type, with and without residual, several keys, equal NULLs; a task for
+/// each condition.
+#[tokio::test(flavor = "multi_thread")]
 async fn strategies_and_kinds() {
-    let ctx = session();
-    register(&ctx, "r", &mixed_table(60, 0.15, 5));
-    register(&ctx, "s", &mixed_table(45, 0.15, 6));
     let conditions = [
         "r.a = s.b",
         "r.g = s.g AND r.a = s.a",
@@ -37,17 +35,28 @@ async fn strategies_and_kinds() {
         "r.a + 1 = s.b AND r.t <> s.t",
         "r.a IS NOT DISTINCT FROM s.a",
     ];
-    let mut n = 0;
-    for kind in KINDS {
-        for condition in conditions {
-            let sql = kind.sql("r", "s", &["id", "t", "c"], condition);
-            let stock = stock(&ctx, &sql).await.unwrap();
-            // Tunings have other periods than strategies, and ways of materialisation take turns from condition to condition.
-            for _ in 0..STRATEGIES.len() {
-                turn(&ctx, n);
-                check(&ctx, &sql, &Tuning::nth(n / 7), &stock, &["BowtieJoinExec"]).await;
-                n += 1;
-            }
+    let tasks = conditions
+        .into_iter()
+        .enumerate()
+        .map(|(i, condition)| tokio::spawn(strategies_and_kinds_on(i, condition)));
+    for task in tasks.collect::<Vec<_>>() {
+        task.await.unwrap();
+    }
+}
+
+async fn strategies_and_kinds_on(i: usize, condition: &str) {
+    let ctx = session();
+    register(&ctx, "r", &mixed_table(60, 0.15, 5));
+    register(&ctx, "s", &mixed_table(45, 0.15, 6));
+    let ways = STRATEGIES.len() * MATERIALIZATIONS.len();
+    for (k, kind) in KINDS.iter().enumerate() {
+        let sql = kind.sql("r", "s", &["id", "t", "c"], condition);
+        let stock = stock(&ctx, &sql).await.unwrap();
+        // Tunings have other periods than strategies.
+        for way in 0..ways {
+            let n = (k * 7 + i) * ways + way;
+            turn(&ctx, n);
+            check(&ctx, &sql, &Tuning::nth(n / 7), &stock, &["BowtieJoinExec"]).await;
         }
     }
 }
