@@ -199,3 +199,13 @@ fn is_similar(a: &Row, b: &Row) -> bool {
     };
     a.text == b.text && a.floats.iter().zip(&b.floats).all(|(a, b)| close(a, b))
 }
+
+/// `sql` is left to DataFusion by force, too: no `node` is in its plan, and `bowtie_explain` says why.
+pub async fn declines(ctx: &SessionContext, sql: &str, node: &str, reason: &str) {
+    let given = forced(ctx, sql, &Tuning::PLAIN).await.unwrap();
+    assert!(!given.plan.contains(node), "{sql}\n{}", given.plan);
+    let explained = format!("SELECT reason FROM bowtie_explain('{sql}')");
+    let reasons = ctx.sql(&explained).await.unwrap();
+    let reasons = reasons.to_string().await.unwrap();
+    assert!(reasons.contains(reason), "{sql}\n{reasons}");
+}
