@@ -191,6 +191,17 @@ pub(crate) trait Device: Debug + Send + Sync {
     /// NULL is not.
     fn keep(&self, flags: &Column, columns: &[&Column]) -> Result<Option<(usize, Vec<Column>)>>;
 
+    /// The rows for which the only output of a program is true, of the columns `kept`: what [`Device::map`] and [`Device::keep`] make.
+    fn select(
+        &self,
+        rows: usize,
+        program: &RowProgram,
+        columns: &[&Column],
+        kept: &[&Column],
+    ) -> Result<Option<(usize, Vec<Column>)>> {
+        select_by_flags(self, rows, program, columns, kept)
+    }
+
     // ---- keys ------------------------------------------------------------------------------------------------------
 
     /// Order keys of `base`, and the domain in which other columns become comparable with them.
@@ -413,4 +424,18 @@ pub(crate) trait Device: Debug + Send + Sync {
         folds: &[(Fold, Option<&Column>)],
         strategy: Option<GroupStrategy>,
     ) -> Result<Aggregated>;
+}
+
+/// \[D\]'s SELECT in its steps: flag, scan, compact.
+fn select_by_flags<D: Device + ?Sized>(
+    device: &D,
+    rows: usize,
+    program: &RowProgram,
+    columns: &[&Column],
+    kept: &[&Column],
+) -> Result<Option<(usize, Vec<Column>)>> {
+    match device.map(rows, program, columns)?.as_slice() {
+        [flags] => device.keep(flags, kept),
+        _ => Err(BowtieError::Internal("a predicate of several columns".into())),
+    }
 }

@@ -195,8 +195,7 @@ impl AlgebraRows {
         match self.operator {
             Operator::Select => {
                 let program = program(Op::Lt, false, DataType::Boolean);
-                let flags = device.map(self.rows, &program, &[left])?;
-                let kept = device.keep(&flags[0], &[left, right])?;
+                let kept = device.select(self.rows, &program, &[left], &[left, right])?;
                 Ok(kept.map_or(self.rows, |(rows, _)| rows))
             }
             Operator::Project => {
