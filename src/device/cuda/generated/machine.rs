@@ -9,7 +9,7 @@ use super::masks::Mask;
 use super::register::{Register, Rows};
 use super::text::{Long, Text, Word};
 use super::{Parameter, Shape};
-use crate::spec::{FAR_DAYS, Kind, Op, RowInstruction, RowKind, RowOp, RowProgram};
+use crate::spec::{FAR_DAYS, Kind, Op, RowInstruction, RowKind, RowOp};
 
 /// What a kernel is while its text is written.
 pub(super) struct Machine<'a> {
@@ -482,10 +482,19 @@ fn date_part(text: &mut Text, days: Word, part: u8) -> Word {
 }
 
 /// Bytes of all values of a row that a program loads and makes, and of the widest.
-pub(super) fn widths(program: &RowProgram, columns: &[(RowKind, bool)]) -> Option<(u32, u32)> {
-    let outputs = program.outputs.iter().map(RowKind::of);
-    let outputs = outputs.collect::<Option<Vec<_>>>()?;
-    let kinds = columns.iter().map(|(kind, _)| *kind).chain(outputs);
-    let bytes = kinds.map(super::register::bytes);
-    Some(bytes.fold((0, 1), |(all, widest), bytes| (all + bytes, widest.max(bytes))))
+pub(super) fn widths(shape: &Shape<'_>) -> Option<(u32, u32)> {
+    let Shape { program, columns } = shape;
+    let loads = program.instructions.iter().filter(|i| i.op == RowOp::Load);
+    let mut loaded: Vec<usize> = loads.map(|load| usize::from(load.column)).collect();
+    loaded.sort_unstable();
+    loaded.dedup();
+    let loaded = loaded.into_iter().map(|at| Some(columns.get(at)?.0));
+    let kinds = loaded.chain(program.outputs.iter().map(RowKind::of));
+    let (mut all, mut widest) = (0, 1);
+    for kind in kinds {
+        let bytes = super::register::bytes(kind?);
+        all += bytes;
+        widest = bytes.max(widest);
+    }
+    Some((all, widest))
 }

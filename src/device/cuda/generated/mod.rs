@@ -80,7 +80,7 @@ const KERNEL: &str = "generated";
 
 /// A kernel that evaluates a program; `None` where it has an instruction that is the interpreter's.
 pub(super) fn generate(shape: &Shape<'_>) -> Option<Generated> {
-    let (bytes, widest) = widths(shape.program, shape.columns)?;
+    let (bytes, widest) = widths(shape)?;
     let layout = Layout::of(widest, bytes);
     let tile = |text: &mut Text| text.word("mov.u32", &[&"%ctaid.x"]);
     let mut machine = Machine::new(shape, layout, tile, vec![Parameter::Rows])?;

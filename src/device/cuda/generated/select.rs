@@ -54,7 +54,7 @@ pub(super) const HEADER: usize = 3;
 /// A kernel that keeps the rows for which the only output of a program is true; `None` where it is for `kernels/map.cu` and
 /// `kernels/rows_select.cuh`. Its counts are zeroed: [`HEADER`] words and one for each tile.
 pub(super) fn generate(shape: &Shape<'_>, moved: &[Moved]) -> Option<Generated> {
-    let (loaded, widest) = widths(shape.program, shape.columns)?;
+    let (loaded, widest) = widths(shape)?;
     let others = moved.iter().filter(|moved| moved.loaded.is_none());
     let all = loaded + others.map(|moved| moved.bytes).sum::<u32>();
     if all > MOST_BYTES {
@@ -77,10 +77,10 @@ pub(super) fn generate(shape: &Shape<'_>, moved: &[Moved]) -> Option<Generated> 
     let shared = text.word("mov.u32", &[&"rows"]);
     let counted = count(text, &machine.place.lane, machine.place.warp, layout, passing, shared);
     publish(&mut machine, shared, counted.block);
-    put(&mut machine, shared, passing, &counted, moved, &values);
+    let used = put(&mut machine, shared, passing, &counted, moved, &values);
     let (text, parameters) = machine.done();
     Some(Generated {
-        text: text.module(KERNEL, parameters.len(), THREADS, SCRATCH + SHARED_ROWS),
+        text: text.module(KERNEL, parameters.len(), THREADS, SCRATCH + used),
         parameters,
         tile: layout.tile(),
         nullable: vec![],
@@ -256,6 +256,7 @@ fn publish(machine: &mut Machine<'_>, shared: Word, block: Word) {
 }
 
 /// Puts the rows of as many columns as shared memory holds side by side there, and from there to their places; then the next columns'.
+/// Returns how many bytes of it rows take.
 fn put(
     machine: &mut Machine<'_>,
     shared: Word,
@@ -263,7 +264,7 @@ fn put(
     counted: &Counted,
     moved: &[Moved],
     values: &[Rows],
-) {
+) -> u32 {
     let layout = machine.place.layout;
     let (lane, warp) = (machine.place.lane, machine.place.warp);
     let text = &mut machine.text;
@@ -281,7 +282,7 @@ fn put(
         places.push((place, text.bit(passing, k)));
     }
     let mut columns: Vec<usize> = (0..moved.len()).collect();
-    let mut again = false;
+    let mut used = 0;
     while !columns.is_empty() {
         let mut room = SHARED_ROWS;
         let mut together = vec![];
@@ -296,10 +297,10 @@ fn put(
             false
         });
         let text = &mut machine.text;
-        if again {
+        if used > 0 {
             text.line("bar.sync 0;");
         }
-        again = true;
+        used = used.max(SHARED_ROWS - room);
         for (column, from) in &together {
             to_shared(text, shared, *from, &places, moved[*column].bytes, &values[*column]);
         }
@@ -323,6 +324,7 @@ fn put(
             text.line(format_args!("KEPT{column}:"));
         }
     }
+    used
 }
 
 fn to_shared(
