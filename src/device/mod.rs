@@ -168,6 +168,19 @@ pub(crate) trait Device: Debug + Send + Sync {
     /// `column[rows[i]]` at place `i`.
     fn gather(&self, column: &Column, rows: &Buffer<u32>) -> Result<Column>;
 
+    /// The values of the pairs `from .. from + len` of a product: pair `p` is of row `p / rows` of the input that is `repeated`, and of
+    /// row `p % rows` of the other one, which has so many. `None` where they are to be gathered by row ids.
+    fn of_product(
+        &self,
+        _column: &Column,
+        _repeated: bool,
+        _rows: usize,
+        _from: u64,
+        _len: usize,
+    ) -> Result<Option<Column>> {
+        Ok(None)
+    }
+
     /// The rows of all `parts` together, one after the other: at least one part, and all of one type.
     fn concat(&self, parts: &[&Column]) -> Result<Column>;
 

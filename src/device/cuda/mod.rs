@@ -12,6 +12,7 @@
 //! late.rs      payload columns that are uploaded when that pays
 //! keys.rs rows.rs sort.rs scan.rs range.rs zones.rs wavelet.rs tiles.rs program.rs fold.rs    one for each family of kernels
 //! count.rs     which way counts tested matches soonest: a walk, an index, or tiles
+//! product.rs   columns of a product of two inputs
 //! launches.rs  candidates tested in launches that a cancelled query ends after
 //! tuples.rs    rows as tuples of words, sorted and found: key_column.rs, key_words.rs groups.rs by equality, ranks.rs by order
 //! equi_keys.rs equi.rs equi_tables.rs equi_part.rs equi_join.rs equi_pairs.rs equi_choice.rs    equi-joins: keys, indexes, partitions, pairs put together
@@ -62,6 +63,7 @@ mod late;
 mod launches;
 mod lost;
 mod map;
+mod product;
 mod program;
 mod queue;
 mod range;
@@ -274,6 +276,17 @@ impl Device for CudaDevice {
                 Ok(Column::host(Arc::clone(gathered.on_host()), lease))
             }
         }
+    }
+
+    fn of_product(
+        &self,
+        column: &Column,
+        repeated: bool,
+        rows: usize,
+        from: u64,
+        len: usize,
+    ) -> Result<Option<Column>> {
+        self.product_column(column, repeated, rows, from, len)
     }
 
     fn concat(&self, parts: &[&Column]) -> Result<Column> {
