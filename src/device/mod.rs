@@ -449,6 +449,8 @@ fn select_by_flags<D: Device + ?Sized>(
 ) -> Result<Option<(usize, Vec<Column>)>> {
     match device.map(rows, program, columns)?.as_slice() {
         [flags] => device.keep(flags, kept),
-        _ => Err(BowtieError::Internal("a predicate of several columns".into())),
+        _ => Err(BowtieError::Internal(
+            "a predicate of several columns".into(),
+        )),
     }
 }

@@ -43,9 +43,15 @@ impl CudaDevice {
         if rest + len as u64 > u64::from(u32::MAX) {
             return Ok(None);
         }
-        let last = if repeated { (from + len as u64).div_ceil(rows as u64) } else { rows as u64 };
+        let last = if repeated {
+            (from + len as u64).div_ceil(rows as u64)
+        } else {
+            rows as u64
+        };
         if last > column.rows() as u64 {
-            return Err(BowtieError::Internal("pairs of rows that are not there".into()));
+            return Err(BowtieError::Internal(
+                "pairs of rows that are not there".into(),
+            ));
         }
         let out = self.queue.alloc(len * width, "output columns")?;
         let args = [

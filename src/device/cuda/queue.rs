@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use cudarc::driver::{CudaEvent, CudaFunction, CudaStream, DeviceRepr, LaunchConfig, PushKernelArg, result};
+use cudarc::driver::{
+    CudaEvent, CudaFunction, CudaStream, DeviceRepr, LaunchConfig, PushKernelArg, result,
+};
 
 use super::driver::{failed, is_out_of_memory};
 use super::gpu::Gpu;

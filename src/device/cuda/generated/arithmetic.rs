@@ -59,7 +59,13 @@ pub(super) fn arithmetic(
                 });
                 if divides && !kind.is_float() {
                     let least = (-1i64 << (bits(kind) - 1)) as i32;
-                    faults.push(division_faults(text, "32", is_signed(kind).then_some(&least), a, b));
+                    faults.push(division_faults(
+                        text,
+                        "32",
+                        is_signed(kind).then_some(&least),
+                        a,
+                        b,
+                    ));
                 }
             }
             Rows::Words(words)
@@ -178,7 +184,11 @@ pub(super) fn compare(
         RowKind::Decimal => Kind::I64,
     };
     // Floats by their keys.
-    let of = if is_signed(plain) || plain.is_float() { "s" } else { "u" };
+    let of = if is_signed(plain) || plain.is_float() {
+        "s"
+    } else {
+        "u"
+    };
     let rows: Vec<Predicate> = match (&a.rows, &b.rows) {
         (Rows::Bools(a), Rows::Bools(b)) => return Some(compare_bools(text, op, *a, *b)),
         (Rows::Words(a), Rows::Words(b)) => {
@@ -204,7 +214,10 @@ pub(super) fn compare(
             rows.collect()
         }
         (Rows::Decimals(a), Rows::Decimals(b)) => {
-            let rows = a.iter().zip(b).map(|(a, b)| compare_decimals(text, condition, *a, *b));
+            let rows = a
+                .iter()
+                .zip(b)
+                .map(|(a, b)| compare_decimals(text, condition, *a, *b));
             rows.collect()
         }
         _ => return None,

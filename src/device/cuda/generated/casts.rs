@@ -9,11 +9,15 @@ use crate::spec::Kind;
 pub(super) fn negative(text: &mut Text, kind: Kind, a: &Register) -> Option<Rows> {
     Some(match (&a.rows, kind) {
         (Rows::Words(words), Kind::F32) => {
-            let words = words.iter().map(|word| text.word("xor.b32", &[word, &"0x80000000"]));
+            let words = words
+                .iter()
+                .map(|word| text.word("xor.b32", &[word, &"0x80000000"]));
             Rows::Words(words.collect())
         }
         (Rows::Longs(longs), Kind::F64) => {
-            let longs = longs.iter().map(|long| text.long("xor.b64", &[long, &"0x8000000000000000"]));
+            let longs = longs
+                .iter()
+                .map(|long| text.long("xor.b64", &[long, &"0x8000000000000000"]));
             Rows::Longs(longs.collect())
         }
         (Rows::Words(words), kind) => {
@@ -39,7 +43,13 @@ enum One {
 }
 
 /// The values of `a`, which are of kind `from`, as ones of kind `to`, and which rows are at fault as it has none for them.
-pub(super) fn cast(text: &mut Text, from: Kind, to: Kind, a: &Register, rows: u32) -> Option<(Rows, Mask)> {
+pub(super) fn cast(
+    text: &mut Text,
+    from: Kind,
+    to: Kind,
+    a: &Register,
+    rows: u32,
+) -> Option<(Rows, Mask)> {
     if from == to {
         return Some((a.rows.clone(), None));
     }
@@ -53,7 +63,10 @@ pub(super) fn cast(text: &mut Text, from: Kind, to: Kind, a: &Register, rows: u3
         Rows::Decimals(_) => return None,
     };
     if to == Kind::Bool {
-        let set: Vec<Predicate> = ones.iter().map(|one| is_not_zero(text, from, *one)).collect();
+        let set: Vec<Predicate> = ones
+            .iter()
+            .map(|one| is_not_zero(text, from, *one))
+            .collect();
         return Some((Rows::Bools(text.mask(&set)), None));
     }
     let mut faults = vec![];
@@ -79,14 +92,22 @@ pub(super) fn cast(text: &mut Text, from: Kind, to: Kind, a: &Register, rows: u3
         })
         .collect();
     let rows = match bits(to) {
-        64 => Rows::Longs(made.into_iter().filter_map(|one| match one {
-            One::Long(long) => Some(long),
-            One::Word(_) => None,
-        }).collect()),
-        _ => Rows::Words(made.into_iter().filter_map(|one| match one {
-            One::Word(word) => Some(word),
-            One::Long(_) => None,
-        }).collect()),
+        64 => Rows::Longs(
+            made.into_iter()
+                .filter_map(|one| match one {
+                    One::Long(long) => Some(long),
+                    One::Word(_) => None,
+                })
+                .collect(),
+        ),
+        _ => Rows::Words(
+            made.into_iter()
+                .filter_map(|one| match one {
+                    One::Word(word) => Some(word),
+                    One::Long(_) => None,
+                })
+                .collect(),
+        ),
     };
     let faults = (!faults.is_empty()).then(|| text.mask(&faults));
     Some((rows, faults))
@@ -163,9 +184,13 @@ fn float_to_integer(text: &mut Text, to: Kind, one: One) -> (One, Predicate) {
 fn integer_to_float(text: &mut Text, from: Kind, to: Kind, one: One) -> One {
     let of = if is_signed(from) { "s" } else { "u" };
     match (one, to) {
-        (One::Word(word), Kind::F32) => One::Word(text.word(&format!("cvt.rn.f32.{of}32"), &[&word])),
+        (One::Word(word), Kind::F32) => {
+            One::Word(text.word(&format!("cvt.rn.f32.{of}32"), &[&word]))
+        }
         (One::Word(word), _) => One::Long(text.long(&format!("cvt.rn.f64.{of}32"), &[&word])),
-        (One::Long(long), Kind::F32) => One::Word(text.word(&format!("cvt.rn.f32.{of}64"), &[&long])),
+        (One::Long(long), Kind::F32) => {
+            One::Word(text.word(&format!("cvt.rn.f32.{of}64"), &[&long]))
+        }
         (One::Long(long), _) => One::Long(text.long(&format!("cvt.rn.f64.{of}64"), &[&long])),
     }
 }

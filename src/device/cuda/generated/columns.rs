@@ -67,13 +67,18 @@ fn load_longs(
     for (group, at) in place.read.iter().enumerate() {
         let guard = guard(wanted, group);
         let address = address(text, from, *at, 8 * of_row);
-        let some: Vec<Long> = (0..place.layout.unit * of_row).map(|_| text.new_long()).collect();
+        let some: Vec<Long> = (0..place.layout.unit * of_row)
+            .map(|_| text.new_long())
+            .collect();
         for (pair, at) in some.chunks(2).zip((0..).step_by(16)) {
             match pair {
                 [one, other] => text.line(format_args!(
                     "{guard}ld.global.nc.v2.u64 {{{one}, {other}}}, [{address}+{at}];"
                 )),
-                _ => text.line(format_args!("{guard}ld.global.nc.u64 {}, [{address}+{at}];", pair[0])),
+                _ => text.line(format_args!(
+                    "{guard}ld.global.nc.u64 {}, [{address}+{at}];",
+                    pair[0]
+                )),
             }
         }
         loaded.extend(some);
@@ -94,16 +99,25 @@ fn load_words(
     for (group, at) in place.read.iter().enumerate() {
         let guard = guard(wanted, group);
         let address = address(text, from, *at, width);
-        let vector: Vec<Word> = (0..(unit * width).div_ceil(4)).map(|_| text.new_word()).collect();
+        let vector: Vec<Word> = (0..(unit * width).div_ceil(4))
+            .map(|_| text.new_word())
+            .collect();
         let names: Vec<String> = vector.iter().map(Word::to_string).collect();
         let names = names.join(", ");
         match (unit * width, vector.len()) {
             (narrow @ (1 | 2), _) => {
-                text.line(format_args!("{guard}ld.global.nc.u{} {names}, [{address}];", 8 * narrow));
+                text.line(format_args!(
+                    "{guard}ld.global.nc.u{} {names}, [{address}];",
+                    8 * narrow
+                ));
             }
-            (_, 1) => text.line(format_args!("{guard}ld.global.nc.u32 {names}, [{address}];")),
+            (_, 1) => text.line(format_args!(
+                "{guard}ld.global.nc.u32 {names}, [{address}];"
+            )),
             (_, words) => {
-                text.line(format_args!("{guard}ld.global.nc.v{words}.u32 {{{names}}}, [{address}];"));
+                text.line(format_args!(
+                    "{guard}ld.global.nc.v{words}.u32 {{{names}}}, [{address}];"
+                ));
             }
         }
         for k in 0..unit {
@@ -188,7 +202,10 @@ fn store_longs(text: &mut Text, stores: Predicate, address: Long, longs: &[Long]
             [one, other] => text.line(format_args!(
                 "@{stores} st.global.v2.u64 [{address}+{at}], {{{one}, {other}}};"
             )),
-            _ => text.line(format_args!("@{stores} st.global.u64 [{address}+{at}], {};", pair[0])),
+            _ => text.line(format_args!(
+                "@{stores} st.global.u64 [{address}+{at}], {};",
+                pair[0]
+            )),
         }
     }
 }
@@ -198,7 +215,10 @@ fn store_words(text: &mut Text, stores: Predicate, address: Long, words: &[Word]
     let mut vector = vec![];
     for together in words.chunks(in_a_word) {
         let mut word = together[0];
-        for (value, at) in together[1..].iter().zip((8 * width..).step_by(8 * width as usize)) {
+        for (value, at) in together[1..]
+            .iter()
+            .zip((8 * width..).step_by(8 * width as usize))
+        {
             word = text.word("bfi.b32", &[value, &word, &at, &(8 * width)]);
         }
         vector.push(word.to_string());
@@ -206,11 +226,18 @@ fn store_words(text: &mut Text, stores: Predicate, address: Long, words: &[Word]
     let names = vector.join(", ");
     match (words.len() as u32 * width, vector.len()) {
         (narrow @ (1 | 2), _) => {
-            text.line(format_args!("@{stores} st.global.u{} [{address}], {names};", 8 * narrow));
+            text.line(format_args!(
+                "@{stores} st.global.u{} [{address}], {names};",
+                8 * narrow
+            ));
         }
-        (_, 1) => text.line(format_args!("@{stores} st.global.u32 [{address}], {names};")),
+        (_, 1) => text.line(format_args!(
+            "@{stores} st.global.u32 [{address}], {names};"
+        )),
         (_, words) => {
-            text.line(format_args!("@{stores} st.global.v{words}.u32 [{address}], {{{names}}};"));
+            text.line(format_args!(
+                "@{stores} st.global.v{words}.u32 [{address}], {{{names}}};"
+            ));
         }
     }
 }

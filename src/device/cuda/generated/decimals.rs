@@ -7,7 +7,12 @@ use crate::spec::{Kind, Op};
 pub(super) type Halves = [Long; 2];
 
 /// ADD, SUB or MUL.
-pub(super) fn arithmetic(text: &mut Text, op: Op, a: Halves, b: Halves) -> Option<(Halves, Predicate)> {
+pub(super) fn arithmetic(
+    text: &mut Text,
+    op: Op,
+    a: Halves,
+    b: Halves,
+) -> Option<(Halves, Predicate)> {
     Some(match op {
         Op::Add => sum(text, ["add.cc.u64", "addc.u64"], a, b),
         Op::Sub => sum(text, ["sub.cc.u64", "subc.u64"], a, b),
@@ -17,7 +22,10 @@ pub(super) fn arithmetic(text: &mut Text, op: Op, a: Halves, b: Halves) -> Optio
 }
 
 fn sum(text: &mut Text, [lower, upper]: [&str; 2], a: Halves, b: Halves) -> (Halves, Predicate) {
-    let made = [text.long(lower, &[&a[0], &b[0]]), text.long(upper, &[&a[1], &b[1]])];
+    let made = [
+        text.long(lower, &[&a[0], &b[0]]),
+        text.long(upper, &[&a[1], &b[1]]),
+    ];
     // The sign is neither operand's, of a difference neither the first one's nor the opposite of the second one's.
     let of_a = text.long("xor.b64", &[&a[1], &made[1]]);
     let of_b = match lower.starts_with("add") {
@@ -31,7 +39,10 @@ fn sum(text: &mut Text, [lower, upper]: [&str; 2], a: Halves, b: Halves) -> (Hal
 
 /// The distance from zero.
 fn distance(text: &mut Text, a: Halves) -> Halves {
-    let opposite = [text.long("sub.cc.u64", &[&0, &a[0]]), text.long("subc.u64", &[&0, &a[1]])];
+    let opposite = [
+        text.long("sub.cc.u64", &[&0, &a[0]]),
+        text.long("subc.u64", &[&0, &a[1]]),
+    ];
     let negative = text.predicate("setp.lt.s64", &[&a[1], &0]);
     [0, 1].map(|half| text.long("selp.b64", &[&opposite[half], &a[half], &negative]))
 }
@@ -61,11 +72,17 @@ pub(super) fn product(text: &mut Text, a: Halves, b: Halves) -> (Halves, Predica
     // 2^127 is its own opposite.
     let signs = text.long("xor.b64", &[&a[1], &b[1]]);
     let negative = text.predicate("setp.lt.s64", &[&signs, &0]);
-    let least = text.predicate("setp.eq.and.u64", &[&middle, &"0x8000000000000000", &negative]);
+    let least = text.predicate(
+        "setp.eq.and.u64",
+        &[&middle, &"0x8000000000000000", &negative],
+    );
     let least = text.predicate("setp.eq.and.u64", &[&lower, &0, &least]);
     let not_least = text.predicate("not.pred", &[&least]);
     let large = text.predicate("and.pred", &[&large, &not_least]);
-    ([lower, upper], text.predicate("or.pred", &[&beyond, &large]))
+    (
+        [lower, upper],
+        text.predicate("or.pred", &[&beyond, &large]),
+    )
 }
 
 /// At fault, or as far from zero as ten to the power of so many digits.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 
-use super::compiled::{Key, Kernel};
+use super::compiled::{Kernel, Key};
 use super::layout::THREADS;
 use super::select::{self, HEADER, Moved};
 use super::{Parameter, Shape, generate};
@@ -124,7 +124,9 @@ impl CudaDevice {
         };
         let moved = kept.iter().zip(&moving).map(|(column, values)| Moved {
             bytes: width(&values.data_type).unwrap_or_default() as u32,
-            loaded: columns.iter().position(|loaded| std::ptr::eq(*loaded, *column)),
+            loaded: columns
+                .iter()
+                .position(|loaded| std::ptr::eq(*loaded, *column)),
         });
         let moved: Vec<Moved> = moved.collect();
         let kinds = kinds(&values)?;
@@ -154,7 +156,12 @@ impl CudaDevice {
         unsafe { self.launch_generated(&kernel, program, &given)? };
         let mut header = [0; HEADER * 8];
         queue.read_few(&mut header, &counts, 0)?;
-        let word = |at: usize| header[at * 8..][..8].iter().rev().fold(0, |w, b| w << 8 | usize::from(*b));
+        let word = |at: usize| {
+            header[at * 8..][..8]
+                .iter()
+                .rev()
+                .fold(0, |w, b| w << 8 | usize::from(*b))
+        };
         let (selected, left) = (word(1), word(2));
         if left != 0 {
             return Err(BowtieError::NeedsHost);
@@ -201,7 +208,10 @@ impl CudaDevice {
         program: &RowProgram,
         given: &Given<'_>,
     ) -> Result<()> {
-        let args = kernel.parameters.iter().map(|parameter| given.arg(*parameter, program));
+        let args = kernel
+            .parameters
+            .iter()
+            .map(|parameter| given.arg(*parameter, program));
         let args: Vec<Arg> = args.collect();
         let grid = Grid::blocks_of(given.rows, kernel.tile as usize, THREADS);
         // SAFETY: the caller's promise; the arguments are what the kernel was written for.
@@ -226,11 +236,20 @@ impl CudaDevice {
     }
 
     /// The first values of a memory, which has room for all; in less room where that is worth a copy, and to be had.
-    fn trimmed(&self, memory: Memory, selected: usize, rows: usize, bytes: usize) -> Result<Memory> {
+    fn trimmed(
+        &self,
+        memory: Memory,
+        selected: usize,
+        rows: usize,
+        bytes: usize,
+    ) -> Result<Memory> {
         if selected.saturating_mul(ROOM_TO_SPARE) >= rows {
             return Ok(memory);
         }
-        match self.queue.copy_of((&memory).into(), selected * bytes, "kept rows") {
+        match self
+            .queue
+            .copy_of((&memory).into(), selected * bytes, "kept rows")
+        {
             Err(error) if error.is_out_of_device_memory() => Ok(memory),
             copied => copied,
         }
@@ -239,7 +258,9 @@ impl CudaDevice {
 
 fn kinds(columns: &[&Values]) -> Result<Vec<(RowKind, bool)>> {
     let kinds = columns.iter();
-    kinds.map(|column| Ok((kind_of(&column.data_type)?, column.valid.is_some()))).collect()
+    kinds
+        .map(|column| Ok((kind_of(&column.data_type)?, column.valid.is_some())))
+        .collect()
 }
 
 /// A column whose values can be moved by a kernel.

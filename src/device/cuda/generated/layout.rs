@@ -22,7 +22,10 @@ impl Layout {
         let unit = (16 / widest).clamp(1, 4);
         // Enough bytes on their way for each thread, few enough to stay in registers.
         let rows = if bytes <= 24 { 8 } else { 4 };
-        Self { unit, groups: rows / unit }
+        Self {
+            unit,
+            groups: rows / unit,
+        }
     }
 
     /// Rows of a thread.

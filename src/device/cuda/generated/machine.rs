@@ -9,7 +9,7 @@ use super::masks::Mask;
 use super::register::{Register, Rows};
 use super::text::{Long, Text, Word};
 use super::{Parameter, Shape};
-use crate::spec::{FAR_DAYS, Kind, Op, RowInstruction, RowKind, RowOp};
+use crate::spec::{Kind, Op, RowInstruction, RowKind, RowOp};
 
 /// What a kernel is while its text is written.
 pub(super) struct Machine<'a> {
@@ -103,7 +103,7 @@ impl<'a> Machine<'a> {
         self.columns.get(column)?.as_ref()
     }
 
-    fn register(&self, number: u8) -> Option<Register> {
+    pub(super) fn register(&self, number: u8) -> Option<Register> {
         self.registers.get(usize::from(number))?.clone()
     }
 
@@ -166,15 +166,28 @@ impl<'a> Machine<'a> {
                 return Some(Register::bools(mask).with_states(&mut self.text, &a, None, None));
             }
             Op::Neg | Op::Cast => {
-                let RowKind::Plain(to) = kind else { return None };
-                let from = if op == Op::Neg { kind } else { instruction.from };
-                let (true, RowKind::Plain(from)) = (a.kind == from, from) else { return None };
+                let RowKind::Plain(to) = kind else {
+                    return None;
+                };
+                let from = if op == Op::Neg {
+                    kind
+                } else {
+                    instruction.from
+                };
+                let (true, RowKind::Plain(from)) = (a.kind == from, from) else {
+                    return None;
+                };
                 let rows = self.rows();
                 let (rows, faults) = match op {
                     Op::Neg => (negative(&mut self.text, to, &a)?, None),
                     _ => cast(&mut self.text, from, to, &a, rows)?,
                 };
-                let made = Register { kind, rows, null: None, host: None };
+                let made = Register {
+                    kind,
+                    rows,
+                    null: None,
+                    host: None,
+                };
                 return Some(made.with_states(&mut self.text, &a, None, faults));
             }
             _ => {}
@@ -195,116 +208,32 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn arithmetic(&mut self, op: Op, kind: RowKind, a: &Register, b: &Register) -> Option<Register> {
+    fn arithmetic(
+        &mut self,
+        op: Op,
+        kind: RowKind,
+        a: &Register,
+        b: &Register,
+    ) -> Option<Register> {
         let text = &mut self.text;
         let (rows, faults) = match (kind, &a.rows, &b.rows) {
             (RowKind::Plain(kind), ..) => arithmetic(text, op, kind, a, b)?,
             (_, Rows::Decimals(x), Rows::Decimals(y)) => {
                 let rows = x.iter().zip(y);
                 let made = rows.map(|(x, y)| decimals::arithmetic(text, op, *x, *y));
-                let (made, faults): (Vec<_>, Vec<_>) = made.collect::<Option<Vec<_>>>()?.into_iter().unzip();
+                let (made, faults): (Vec<_>, Vec<_>) =
+                    made.collect::<Option<Vec<_>>>()?.into_iter().unzip();
                 (Rows::Decimals(made), Some(text.mask(&faults)))
             }
             _ => return None,
         };
-        let made = Register { kind, rows, null: None, host: None };
+        let made = Register {
+            kind,
+            rows,
+            null: None,
+            host: None,
+        };
         Some(made.with_states(text, a, Some(b), faults))
-    }
-
-    /// AND, where false decides, or OR, where true does. Where the left operand alone decides, the right one is not asked.
-    fn kleene(&mut self, a: &Register, b: &Register, decides: bool) -> Option<Register> {
-        let text = &mut self.text;
-        let (mask_a, mask_b) = (a.as_bools()?, b.as_bools()?);
-        let name = if decides { "or.b32" } else { "and.b32" };
-        let mask = text.word(name, &[&mask_a, &mask_b]);
-        if [a.null, a.host, b.null, b.host].iter().all(Option::is_none) {
-            return Some(Register::bools(mask));
-        }
-        let mut decided = [mask_a, mask_b].map(|mask| if decides { mask } else { text.not(mask) });
-        for (decided, of) in decided.iter_mut().zip([a, b]) {
-            *decided = text.without(Some(*decided), of.null)?;
-            *decided = text.without(Some(*decided), of.host)?;
-        }
-        let [by_a, by_b] = decided;
-        let host = text.or(a.host, b.host);
-        let host = text.without(host, Some(by_a));
-        let by_b = text.without(Some(by_b), host);
-        let decided = text.or(Some(by_a), by_b)?;
-        let null = text.or(a.null, b.null);
-        let null = text.without(null, Some(decided));
-        let null = text.without(null, host);
-        // Where nothing decides all values are the other one.
-        let mask = if decides { decided } else { text.not(decided) };
-        Some(Register { null, host, ..Register::bools(mask) })
-    }
-
-    /// `b` where `a` is true, otherwise `c`, with its state.
-    fn select(&mut self, kind: RowKind, a: &Register, instruction: &RowInstruction) -> Option<Register> {
-        let (b, c) = (self.register(instruction.b)?, self.register(instruction.c)?);
-        if b.kind != kind || c.kind != kind {
-            return None;
-        }
-        let text = &mut self.text;
-        let taken = a.is_true(text)?;
-        let rows = match (&b.rows, &c.rows) {
-            (Rows::Bools(b), Rows::Bools(c)) => Rows::Bools(text.choose(taken, Some(*b), Some(*c))?),
-            (Rows::Words(b), Rows::Words(c)) => {
-                let rows = (0..).zip(b.iter().zip(c)).map(|(k, (b, c))| {
-                    let row = text.bit(taken, k);
-                    text.word("selp.b32", &[b, c, &row])
-                });
-                Rows::Words(rows.collect())
-            }
-            (Rows::Longs(b), Rows::Longs(c)) => {
-                let rows = (0..).zip(b.iter().zip(c)).map(|(k, (b, c))| {
-                    let row = text.bit(taken, k);
-                    text.long("selp.b64", &[b, c, &row])
-                });
-                Rows::Longs(rows.collect())
-            }
-            (Rows::Decimals(b), Rows::Decimals(c)) => {
-                let rows = (0..).zip(b.iter().zip(c)).map(|(k, (b, c))| {
-                    let row = text.bit(taken, k);
-                    [0, 1].map(|half| text.long("selp.b64", &[&b[half], &c[half], &row]))
-                });
-                Rows::Decimals(rows.collect())
-            }
-            _ => return None,
-        };
-        let host = text.choose(taken, b.host, c.host);
-        let host = text.or(a.host, host);
-        let null = text.choose(taken, b.null, c.null);
-        let null = text.without(null, a.host);
-        Some(Register { kind, rows, null, host })
-    }
-
-    fn is_null(&mut self, op: Op, a: &Register) -> Register {
-        let null = match a.null {
-            Some(null) => null,
-            None => self.text.word("mov.u32", &[&0]),
-        };
-        let mask = match op {
-            Op::IsNull => null,
-            _ => self.text.not(null),
-        };
-        Register { host: a.host, ..Register::bools(mask) }
-    }
-
-    /// Two NULLs are not distinct.
-    fn distinct(&mut self, op: Op, kind: RowKind, a: &Register, b: &Register) -> Option<Register> {
-        let mut same = compare(&mut self.text, Op::Eq, kind, a, b)?;
-        let text = &mut self.text;
-        if let Some(either) = text.or(a.null, b.null) {
-            let both = text.and(a.null, b.null);
-            let values = text.without(Some(same), Some(either));
-            same = text.or(both, values)?;
-        }
-        let mask = match op {
-            Op::NotDistinct => same,
-            _ => text.not(same),
-        };
-        let host = text.or(a.host, b.host);
-        Some(Register { host, ..Register::bools(mask) })
     }
 
     fn scale(&mut self, at: usize, instruction: &RowInstruction) -> Option<Register> {
@@ -319,12 +248,14 @@ impl<'a> Machine<'a> {
         let text = &mut self.text;
         let values: Vec<decimals::Halves> = match (&a.rows, instruction.from) {
             (Rows::Decimals(halves), _) => halves.clone(),
-            (Rows::Words(words), RowKind::Plain(kind)) if !kind.is_float() => {
-                words.iter().map(|word| decimals::of_word(text, kind, *word)).collect()
-            }
-            (Rows::Longs(longs), RowKind::Plain(kind)) if !kind.is_float() => {
-                longs.iter().map(|long| decimals::of_long(text, kind, *long)).collect()
-            }
+            (Rows::Words(words), RowKind::Plain(kind)) if !kind.is_float() => words
+                .iter()
+                .map(|word| decimals::of_word(text, kind, *word))
+                .collect(),
+            (Rows::Longs(longs), RowKind::Plain(kind)) if !kind.is_float() => longs
+                .iter()
+                .map(|long| decimals::of_long(text, kind, *long))
+                .collect(),
             _ => return None,
         };
         let made = values.into_iter().map(|value| {
@@ -345,63 +276,6 @@ impl<'a> Machine<'a> {
         Some(made.with_states(text, &a, None, Some(faults)))
     }
 
-    /// Down to a multiple of a constant, which is above zero.
-    fn floor(&mut self, at: usize, instruction: &RowInstruction) -> Option<Register> {
-        let a = self.register(instruction.a)?;
-        let by = self.parameter(Parameter::Constant(at));
-        let (RowKind::Plain(Kind::I64), Rows::Longs(longs)) = (a.kind, &a.rows) else {
-            return None;
-        };
-        let text = &mut self.text;
-        let made = longs.iter().map(|long| {
-            let quotient = text.long("div.s64", &[long, &by]);
-            let rest = text.long("rem.s64", &[long, &by]);
-            let below = text.long("shr.s64", &[&rest, &63]);
-            text.long("add.s64", &[&quotient, &below])
-        });
-        let made = Register {
-            kind: RowKind::Plain(Kind::I64),
-            rows: Rows::Longs(made.collect()),
-            null: None,
-            host: None,
-        };
-        Some(made.with_states(text, &a, None, None))
-    }
-
-    /// The year, the month or the day of a number of days.
-    fn part(&mut self, instruction: &RowInstruction) -> Option<Register> {
-        let a = self.register(instruction.a)?;
-        let text = &mut self.text;
-        let mut faults = vec![];
-        let days: Vec<Word> = match (a.kind, &a.rows) {
-            (RowKind::Plain(Kind::I32), Rows::Words(words)) => words.clone(),
-            (RowKind::Plain(Kind::I64), Rows::Longs(longs)) => {
-                let days = longs.iter().map(|long| {
-                    // Those that 32 bits do not hold are far, too.
-                    let least = text.long("max.s64", &[long, &i64::from(i32::MIN)]);
-                    let clamped = text.long("min.s64", &[&least, &i64::from(i32::MAX)]);
-                    text.word("cvt.u32.u64", &[&clamped])
-                });
-                days.collect()
-            }
-            _ => return None,
-        };
-        let parts = days.iter().map(|days| {
-            let late = text.predicate("setp.gt.s32", &[days, &FAR_DAYS]);
-            faults.push(text.predicate("setp.lt.or.s32", &[days, &-FAR_DAYS, &late]));
-            date_part(text, *days, instruction.b)
-        });
-        let rows = Rows::Words(parts.collect());
-        let faults = text.mask(&faults);
-        let made = Register {
-            kind: RowKind::Plain(Kind::I32),
-            rows,
-            null: None,
-            host: None,
-        };
-        Some(made.with_states(text, &a, None, Some(faults)))
-    }
-
     /// Writes an output.
     pub(super) fn store(&mut self, stores: &Stores, instruction: &RowInstruction) -> Option<()> {
         let output = usize::from(instruction.column);
@@ -411,9 +285,17 @@ impl<'a> Machine<'a> {
             return None;
         }
         let values = self.pointer(Parameter::Output(output));
-        let valid = register.null.is_some().then(|| self.pointer(Parameter::OutputValidity(output)));
+        let valid = register
+            .null
+            .is_some()
+            .then(|| self.pointer(Parameter::OutputValidity(output)));
         self.leave(&register);
-        let Self { text, place, inside, .. } = self;
+        let Self {
+            text,
+            place,
+            inside,
+            ..
+        } = self;
         if let Rows::Bools(mask) = register.rows {
             let mask = text.word("and.b32", &[&mask, inside]);
             stores.bits(text, place, mask, values);
@@ -439,46 +321,6 @@ impl<'a> Machine<'a> {
         let left = self.text.and(register.host, Some(self.inside));
         self.left = self.text.or(self.left, left);
     }
-}
-
-/// Years begin in March here, so that the day which some lack is the last one; eras have 400 of them. All of it fits 32 bits.
-fn date_part(text: &mut Text, days: Word, part: u8) -> Word {
-    let days = text.word("add.s32", &[&days, &719_468]);
-    let era = text.word("div.s32", &[&days, &146_097]);
-    let rest = text.word("rem.s32", &[&days, &146_097]);
-    let below = text.word("shr.s32", &[&rest, &31]);
-    let era = text.word("add.s32", &[&era, &below]);
-    let of_era = text.word("mad.lo.s32", &[&era, &-146_097, &days]);
-    let mut year = of_era;
-    for (name, by) in [("sub.s32", 1_460), ("add.s32", 36_524), ("sub.s32", 146_096)] {
-        let leap = text.word("div.s32", &[&of_era, &by]);
-        year = text.word(name, &[&year, &leap]);
-    }
-    let year = text.word("div.s32", &[&year, &365]);
-    let in_days = text.word("mul.lo.s32", &[&year, &365]);
-    let leap = text.word("div.s32", &[&year, &4]);
-    let in_days = text.word("add.s32", &[&in_days, &leap]);
-    let leap = text.word("div.s32", &[&year, &100]);
-    let in_days = text.word("sub.s32", &[&in_days, &leap]);
-    let of_year = text.word("sub.s32", &[&of_era, &in_days]);
-    let march_month = text.word("mad.lo.s32", &[&of_year, &5, &2]);
-    let march_month = text.word("div.s32", &[&march_month, &153]);
-    if part > 1 {
-        let before = text.word("mad.lo.s32", &[&march_month, &153, &2]);
-        let before = text.word("div.s32", &[&before, &5]);
-        let day = text.word("sub.s32", &[&of_year, &before]);
-        return text.word("add.s32", &[&day, &1]);
-    }
-    let in_first = text.predicate("setp.lt.s32", &[&march_month, &10]);
-    let to_month = text.word("selp.b32", &[&3, &-9, &in_first]);
-    let month = text.word("add.s32", &[&march_month, &to_month]);
-    if part == 1 {
-        return month;
-    }
-    let year = text.word("mad.lo.s32", &[&era, &400, &year]);
-    let is_next = text.predicate("setp.le.s32", &[&month, &2]);
-    let next = text.word("selp.b32", &[&1, &0, &is_next]);
-    text.word("add.s32", &[&year, &next])
 }
 
 /// Bytes of all values of a row that a program loads and makes, and of the widest.

@@ -4,7 +4,7 @@
 //! layout.rs     which rows a thread takes
 //! text.rs       registers and lines of PTX; masks.rs a bit for each row of a thread
 //! register.rs   a program's register: values, masks of states; columns.rs loads and stores
-//! machine.rs    the instructions; arithmetic.rs casts.rs decimals.rs    what they do to values
+//! machine.rs    the instructions; logic.rs arithmetic.rs casts.rs decimals.rs dates.rs    what they do to states and values
 //! select.rs     a predicate that keeps rows as it finds them
 //! compiled.rs   programs compiled so far
 //! launch.rs     when a program is compiled, and its launch
@@ -19,9 +19,11 @@ mod arithmetic;
 mod casts;
 mod columns;
 mod compiled;
+mod dates;
 mod decimals;
 mod launch;
 mod layout;
+mod logic;
 mod machine;
 mod masks;
 mod register;
@@ -94,7 +96,9 @@ pub(super) fn generate(shape: &Shape<'_>) -> Option<Generated> {
     if let Some(left) = machine.left {
         let flag = machine.pointer(Parameter::Left);
         let any = machine.text.predicate("setp.ne.u32", &[&left, &0]);
-        machine.text.line(format_args!("@{any} st.global.u32 [{flag}], 1;"));
+        machine
+            .text
+            .line(format_args!("@{any} st.global.u32 [{flag}], 1;"));
     }
     let nullable = std::mem::take(&mut machine.nullable);
     let (text, parameters) = machine.done();

@@ -111,5 +111,7 @@ pub(super) fn lengthened(text: &mut Text, kind: Kind, word: Word) -> Long {
 
 /// Booleans as words of 0 and 1.
 pub(super) fn zeros_and_ones(text: &mut Text, mask: Word, rows: u32) -> Vec<Word> {
-    (0..rows).map(|k| text.word("bfe.u32", &[&mask, &k, &1])).collect()
+    (0..rows)
+        .map(|k| text.word("bfe.u32", &[&mask, &k, &1]))
+        .collect()
 }

@@ -75,7 +75,14 @@ pub(super) fn generate(shape: &Shape<'_>, moved: &[Moved]) -> Option<Generated> 
     let values = values(&mut machine, passing, moved)?;
     let text = &mut machine.text;
     let shared = text.word("mov.u32", &[&"rows"]);
-    let counted = count(text, &machine.place.lane, machine.place.warp, layout, passing, shared);
+    let counted = count(
+        text,
+        &machine.place.lane,
+        machine.place.warp,
+        layout,
+        passing,
+        shared,
+    );
     publish(&mut machine, shared, counted.block);
     let used = put(&mut machine, shared, passing, &counted, moved, &values);
     let (text, parameters) = machine.done();
@@ -95,8 +102,12 @@ fn next_tile(text: &mut Text) -> Word {
     let thread = text.word("mov.u32", &[&"%tid.x"]);
     let first = text.predicate("setp.eq.u32", &[&thread, &0]);
     let tile = text.new_word();
-    text.line(format_args!("@{first} atom.global.add.u32 {tile}, [{counts}], 1;"));
-    text.line(format_args!("@{first} st.shared.u32 [{shared}+{TILE_AT}], {tile};"));
+    text.line(format_args!(
+        "@{first} atom.global.add.u32 {tile}, [{counts}], 1;"
+    ));
+    text.line(format_args!(
+        "@{first} st.shared.u32 [{shared}+{TILE_AT}], {tile};"
+    ));
     text.line("bar.sync 0;");
     text.word("ld.shared.u32", &[&format_args!("[{shared}+{TILE_AT}]")])
 }
@@ -106,7 +117,11 @@ fn values(machine: &mut Machine<'_>, passing: Word, moved: &[Moved]) -> Option<V
     let layout = machine.place.layout;
     let wanted: Vec<Predicate> = (0..layout.groups)
         .map(|group| {
-            let of_group = [&passing as _, &(group * layout.unit) as _, &layout.unit as _];
+            let of_group = [
+                &passing as _,
+                &(group * layout.unit) as _,
+                &layout.unit as _,
+            ];
             let some = machine.text.word("bfe.u32", &of_group);
             machine.text.predicate("setp.ne.u32", &[&some, &0])
         })
@@ -117,7 +132,14 @@ fn values(machine: &mut Machine<'_>, passing: Word, moved: &[Moved]) -> Option<V
             Some(register) => register.rows.clone(),
             None => {
                 let from = machine.pointer(Parameter::Moved(at));
-                load(&mut machine.text, &machine.place, column.kind(), from, Some(&wanted)).rows
+                load(
+                    &mut machine.text,
+                    &machine.place,
+                    column.kind(),
+                    from,
+                    Some(&wanted),
+                )
+                .rows
             }
         });
     }
@@ -157,7 +179,9 @@ fn count(
         for lanes in [1, 2, 4, 8, 16] {
             let other = text.word("shfl.sync.up.b32", &[&through, &lanes, &0, &"0xffffffff"]);
             let has = text.predicate("setp.ge.u32", &[lane, &lanes]);
-            text.line(format_args!("@{has} add.u32 {through}, {through}, {other};"));
+            text.line(format_args!(
+                "@{has} add.u32 {through}, {through}, {other};"
+            ));
         }
         let all = text.word("shfl.sync.idx.b32", &[&through, &31, &31, &"0xffffffff"]);
         let earlier = text.word("sub.u32", &[&through, &own]);
@@ -175,12 +199,19 @@ fn count(
     let mut block = text.word("mov.u32", &[&0]);
     let earlier = text.word("mov.u32", &[&0]);
     for other in 0..WARPS {
-        let rows = text.word("ld.shared.u32", &[&format_args!("[{shared}+{}]", 4 * other)]);
+        let rows = text.word(
+            "ld.shared.u32",
+            &[&format_args!("[{shared}+{}]", 4 * other)],
+        );
         let is_earlier = text.predicate("setp.gt.u32", &[&warp, &other]);
-        text.line(format_args!("@{is_earlier} add.u32 {earlier}, {earlier}, {rows};"));
+        text.line(format_args!(
+            "@{is_earlier} add.u32 {earlier}, {earlier}, {rows};"
+        ));
         block = text.word("add.u32", &[&block, &rows]);
     }
-    let before = before.iter().map(|rows| text.word("add.u32", &[rows, &earlier]));
+    let before = before
+        .iter()
+        .map(|rows| text.word("add.u32", &[rows, &earlier]));
     Counted {
         before: before.collect(),
         block,
@@ -210,7 +241,9 @@ fn publish(machine: &mut Machine<'_>, shared: Word, block: Word) {
     let own = address(text, words, tile, 8);
     let rows_of_block = text.long("cvt.u64.u32", &[&block]);
     let alone = text.long("or.b64", &[&rows_of_block, &ALONE]);
-    text.line(format_args!("@{first} st.relaxed.gpu.global.u64 [{own}], {alone};"));
+    text.line(format_args!(
+        "@{first} st.relaxed.gpu.global.u64 [{own}], {alone};"
+    ));
 
     // As many tiles as a warp has lanes at once, the nearest in lane 0; before the first there are no rows.
     let before = text.word("mov.u32", &[&0]);
@@ -223,7 +256,9 @@ fn publish(machine: &mut Machine<'_>, shared: Word, block: Word) {
     let from = address(text, words, at, 8);
     let word = text.long("mov.u64", &[&THROUGH]);
     text.line("SPIN:");
-    text.line(format_args!("@{is_tile} ld.relaxed.gpu.global.u64 {word}, [{from}];"));
+    text.line(format_args!(
+        "@{is_tile} ld.relaxed.gpu.global.u64 {word}, [{from}];"
+    ));
     let absent = text.predicate("setp.eq.u64", &[&word, &0]);
     let some_absent = text.predicate("vote.sync.any.pred", &[&absent, &"0xffffffff"]);
     text.line(format_args!("@{some_absent} bra SPIN;"));
@@ -246,12 +281,18 @@ fn publish(machine: &mut Machine<'_>, shared: Word, block: Word) {
     let end = text.word("add.u32", &[&before, &block]);
     let end = text.long("cvt.u64.u32", &[&end]);
     let word = text.long("or.b64", &[&end, &THROUGH]);
-    text.line(format_args!("@{first} st.relaxed.gpu.global.u64 [{own}], {word};"));
-    text.line(format_args!("@{first} st.shared.u32 [{shared}+{BEFORE_AT}], {before};"));
+    text.line(format_args!(
+        "@{first} st.relaxed.gpu.global.u64 [{own}], {word};"
+    ));
+    text.line(format_args!(
+        "@{first} st.shared.u32 [{shared}+{BEFORE_AT}], {before};"
+    ));
     let next_tile = text.word("add.u32", &[&tile, &1]);
     let next_row = text.word("mul.lo.u32", &[&next_tile, &tile_rows]);
     let is_last = text.predicate("setp.ge.and.u32", &[&next_row, &rows, &first]);
-    text.line(format_args!("@{is_last} st.global.u64 [{counts}+8], {end};"));
+    text.line(format_args!(
+        "@{is_last} st.global.u64 [{counts}+8], {end};"
+    ));
     text.line("PUT:");
 }
 
@@ -302,7 +343,14 @@ fn put(
         }
         used = used.max(SHARED_ROWS - room);
         for (column, from) in &together {
-            to_shared(text, shared, *from, &places, moved[*column].bytes, &values[*column]);
+            to_shared(
+                text,
+                shared,
+                *from,
+                &places,
+                moved[*column].bytes,
+                &values[*column],
+            );
         }
         text.line("bar.sync 0;");
         let before = text.word("ld.shared.u32", &[&format_args!("[{shared}+{BEFORE_AT}]")]);
@@ -345,7 +393,10 @@ fn to_shared(
                 words[k]
             )),
             Rows::Longs(longs) => {
-                text.line(format_args!("@{goes} st.shared.u64 [{at}+{from}], {};", longs[k]));
+                text.line(format_args!(
+                    "@{goes} st.shared.u64 [{at}+{from}], {};",
+                    longs[k]
+                ));
             }
             Rows::Decimals(halves) => {
                 let [lower, upper] = halves[k];
@@ -361,8 +412,12 @@ fn copy(text: &mut Text, bytes: u32, source: Word, from: u32, target: impl std::
     match bytes {
         16 => {
             let [lower, upper] = [text.new_long(), text.new_long()];
-            text.line(format_args!("ld.shared.v2.u64 {{{lower}, {upper}}}, [{source}+{from}];"));
-            text.line(format_args!("st.global.v2.u64 [{target}], {{{lower}, {upper}}};"));
+            text.line(format_args!(
+                "ld.shared.v2.u64 {{{lower}, {upper}}}, [{source}+{from}];"
+            ));
+            text.line(format_args!(
+                "st.global.v2.u64 [{target}], {{{lower}, {upper}}};"
+            ));
         }
         8 => {
             let value = text.long("ld.shared.u64", &[&format_args!("[{source}+{from}]")]);
@@ -371,7 +426,10 @@ fn copy(text: &mut Text, bytes: u32, source: Word, from: u32, target: impl std::
         _ => {
             let name = format!("ld.shared.u{}", 8 * bytes);
             let value = text.word(&name, &[&format_args!("[{source}+{from}]")]);
-            text.line(format_args!("st.global.u{} [{target}], {value};", 8 * bytes));
+            text.line(format_args!(
+                "st.global.u{} [{target}], {value};",
+                8 * bytes
+            ));
         }
     }
 }

@@ -99,8 +99,16 @@ impl Text {
 
     /// The module: one kernel of this name with so many parameters of 64 bits, `p0`, `p1`, …; with so many bytes of shared
     /// memory named `rows`.
-    pub(super) fn module(self, kernel: &str, parameters: usize, threads: u32, shared: u32) -> String {
-        let parameters: Vec<String> = (0..parameters).map(|p| format!("\t.param .u64 p{p}")).collect();
+    pub(super) fn module(
+        self,
+        kernel: &str,
+        parameters: usize,
+        threads: u32,
+        shared: u32,
+    ) -> String {
+        let parameters: Vec<String> = (0..parameters)
+            .map(|p| format!("\t.param .u64 p{p}"))
+            .collect();
         let shared = match shared {
             0 => String::new(),
             bytes => format!("\t.shared .align 16 .b8 rows[{bytes}];\n"),

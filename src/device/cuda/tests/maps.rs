@@ -2,7 +2,6 @@
 
 use arrow::compute::concat;
 
-use super::super::generated::{Shape, generate};
 use super::programs::{KINDS, column};
 use super::*;
 use crate::error::BowtieError;
@@ -10,7 +9,7 @@ use crate::spec::{Kind, MAX_ROW_REGISTERS, Op, RowInstruction, RowKind, RowOp, R
 
 const DECIMAL: DataType = DataType::Decimal128(38, 2);
 
-fn type_of(kind: RowKind) -> DataType {
+pub(super) fn type_of(kind: RowKind) -> DataType {
     use DataType::*;
     match kind {
         RowKind::Decimal => DECIMAL,
@@ -235,13 +234,21 @@ fn kinds(random: &mut Random) -> Vec<RowKind> {
         3 => plain(&[F32, I32, Bool]),
         4 => plain(&[I64, U64, Bool, I16]),
         5 => plain(&[F64, F32, I64, Bool]),
-        6 => [Kind::I64, Kind::Bool].map(RowKind::Plain).into_iter().chain([RowKind::Decimal]).collect(),
-        _ => KINDS.map(RowKind::Plain).into_iter().chain([RowKind::Decimal; 3]).collect(),
+        6 => [Kind::I64, Kind::Bool]
+            .map(RowKind::Plain)
+            .into_iter()
+            .chain([RowKind::Decimal])
+            .collect(),
+        _ => KINDS
+            .map(RowKind::Plain)
+            .into_iter()
+            .chain([RowKind::Decimal; 3])
+            .collect(),
     }
 }
 
 /// A program of some outputs.
-fn program(random: &mut Random, faults: bool) -> RowProgram {
+pub(super) fn program(random: &mut Random, faults: bool) -> RowProgram {
     let kinds = kinds(random);
     loop {
         let outputs = 1 + random.below(3);
@@ -270,7 +277,7 @@ fn program(random: &mut Random, faults: bool) -> RowProgram {
     }
 }
 
-fn same_rows(
+pub(super) fn same_rows(
     gpu: &CudaDevice,
     here: Option<(usize, Vec<Column>)>,
     there: Option<(usize, Vec<Column>)>,
@@ -293,104 +300,8 @@ pub(super) fn each_kind(random: &mut Random, rows: usize) -> Vec<ArrayRef> {
     plain.into_iter().chain([decimals(random, rows)]).collect()
 }
 
-/// Programs of every operation on two columns of a kind: those that leave nothing to the host in one, each other one alone.
-pub(super) fn operations(kind: RowKind) -> Vec<RowProgram> {
-    use Op::*;
-    const BOOL: RowKind = RowKind::Plain(Kind::Bool);
-    let emit = |op, of: RowKind, [out, a, b, c]: [u8; 4], from| RowInstruction {
-        op,
-        kind: of,
-        out,
-        a,
-        b,
-        c,
-        column: 0,
-        constant: 0,
-        from,
-    };
-    // Registers 0 and 1 are the operands, 2 a condition, 3 the result.
-    let plain = |op, of| emit(RowOp::Plain(op), of, [3, 0, 1, 0], kind);
-    let mut safe = vec![];
-    let mut alone = vec![];
-    for op in [Eq, NotEq, Lt, LtEq, Gt, GtEq, Distinct, NotDistinct, IsNull, IsNotNull] {
-        safe.push((plain(op, kind), BOOL));
-    }
-    safe.push((emit(RowOp::Plain(Select), kind, [3, 2, 0, 1], kind), kind));
-    match kind {
-        BOOL => {
-            for op in [And, Or, Not] {
-                safe.push((plain(op, BOOL), BOOL));
-            }
-        }
-        RowKind::Decimal => {
-            for op in [Add, Sub, Mul] {
-                alone.push((plain(op, kind), kind));
-            }
-            for op in [RowOp::Scale, RowOp::Round] {
-                let mut rescale = emit(op, kind, [3, 0, 20, 0], kind);
-                rescale.constant = 100;
-                alone.push((rescale, kind));
-            }
-        }
-        RowKind::Plain(plain_kind) => {
-            safe.push((plain(Neg, kind), kind));
-            for op in [Add, Sub, Mul, Div, Rem] {
-                match plain_kind.is_float() || matches!(op, Div | Rem) {
-                    true => alone.push((plain(op, kind), kind)),
-                    false => safe.push((plain(op, kind), kind)),
-                }
-            }
-            if !plain_kind.is_float() {
-                let mut scale = emit(RowOp::Scale, RowKind::Decimal, [3, 0, 0, 0], kind);
-                scale.constant = 1000;
-                safe.push((scale, RowKind::Decimal));
-            }
-        }
-    }
-    if let RowKind::Plain(from) = kind {
-        for to in KINDS {
-            let fits = from == to || to == Kind::Bool || to.is_float() || to.holds_all_of(from);
-            let to = RowKind::Plain(to);
-            let cast = (emit(RowOp::Plain(Cast), to, [3, 0, 0, 0], kind), to);
-            if fits { &mut safe } else { &mut alone }.push(cast);
-        }
-    }
-    let together = |operations: &[(RowInstruction, RowKind)]| {
-        let load = |out, column: RowKind| RowInstruction {
-            column: column.code().into(),
-            ..emit(RowOp::Load, column, [out, 0, 0, 0], column)
-        };
-        let mut code = vec![load(0, kind), load(1, kind), load(2, BOOL)];
-        // The second operand is 1, or what the first one is.
-        let one = match kind {
-            RowKind::Plain(Kind::F32) => 1f32.to_bits().into(),
-            RowKind::Plain(Kind::F64) => 1f64.to_bits().into(),
-            _ => 1,
-        };
-        code.push(RowInstruction {
-            constant: one,
-            ..emit(RowOp::Constant, kind, [3, 0, 0, 0], kind)
-        });
-        code.push(emit(RowOp::Plain(Select), kind, [1, 2, 1, 3], kind));
-        for (at, (operation, made)) in operations.iter().enumerate() {
-            code.push(*operation);
-            code.push(RowInstruction {
-                column: at as u16,
-                ..emit(RowOp::Store, *made, [0, 3, 0, 0], *made)
-            });
-        }
-        RowProgram {
-            instructions: code,
-            columns: (0..12).collect(),
-            outputs: operations.iter().map(|(_, made)| type_of(*made)).collect(),
-        }
-    };
-    let alone = alone.chunks(1).map(together);
-    [together(&safe)].into_iter().chain(alone).collect()
-}
-
 /// Both devices' outputs, of which those that are predicates are kept by, too; whether the program was decided.
-fn same_outputs(
+pub(super) fn same_outputs(
     host: &HostDevice,
     gpu: &CudaDevice,
     arrays: &[ArrayRef],
@@ -423,107 +334,28 @@ fn same_outputs(
     }
 }
 
-/// Whether a kernel is made of a program for columns.
-fn is_generated(program: &RowProgram, arrays: &[ArrayRef]) -> bool {
-    let of_column = |array: &ArrayRef| {
-        let kind = RowKind::of(array.data_type()).unwrap();
-        (kind, array.null_count() > 0)
-    };
-    let columns: Vec<_> = arrays.iter().map(of_column).collect();
-    generate(&Shape {
-        program,
-        columns: &columns,
-    })
-    .is_some()
-}
-
 #[test]
 fn programs_over_rows_make_what_the_twins_do() {
     let Some((host, mut gpu)) = twins() else {
         return;
     };
-    for (compiled, turns) in [(false, 500), (true, 300)] {
-        gpu.rows_before_compiling = if compiled { 0 } else { u64::MAX };
-        let mut random = Random(17);
-        let (mut decided, mut generated) = (0, 0);
-        for turn in 0..turns {
-            let arrays = each_kind(&mut random, SIZES[turn % SIZES.len()]);
-            let program = program(&mut random, turn % 5 == 0);
-            decided += usize::from(same_outputs(&host, &gpu, &arrays, &program));
-            generated += usize::from(is_generated(&program, &arrays));
-        }
-        assert!(decided > turns / 3, "{decided} programs decided");
-        assert!(generated > turns / 2, "{generated} programs as kernels");
-    }
-}
-
-#[test]
-fn every_operation_makes_what_the_twin_does() {
-    let Some((host, mut gpu)) = twins() else {
-        return;
-    };
-    let mut random = Random(29);
-    let kinds = KINDS.map(RowKind::Plain);
-    for kind in kinds.into_iter().chain([RowKind::Decimal]) {
-        for program in operations(kind) {
-            for rows in [1025, 2049] {
-                let arrays = each_kind(&mut random, rows);
-                for after in [0, u64::MAX] {
-                    gpu.rows_before_compiling = after;
-                    same_outputs(&host, &gpu, &arrays, &program);
-                }
-            }
-        }
-    }
-}
-
-#[test]
-fn filters_keep_the_same_rows_in_one_pass() {
-    let Some((host, mut gpu)) = twins() else {
-        return;
-    };
-    gpu.rows_before_compiling = 0;
-    let mut random = Random(31);
-    let (mut decided, turns) = (0, 200);
+    gpu.rows_before_compiling = u64::MAX;
+    let mut random = Random(17);
+    let (mut decided, turns) = (0, 500);
     for turn in 0..turns {
-        let rows = SIZES[turn % SIZES.len()];
-        let arrays = each_kind(&mut random, rows);
-        let program = loop {
-            let program = program(&mut random, turn % 5 == 0);
-            if program.outputs == [DataType::Boolean] {
-                break program;
-            }
-        };
-        // One in three has columns of NULLs or bits, too, which take the way by flags.
-        let moves = |array: &ArrayRef| array.null_count() == 0 && *array.data_type() != DataType::Boolean;
-        let kept = |at: &usize| (turn % 3 == 0 || moves(&arrays[*at])) && at % 5 != turn % 5;
-        let kept: Vec<usize> = (0..arrays.len()).filter(kept).collect();
-        let here: Vec<_> = arrays.iter().map(|a| host.upload(from_ref(a)).unwrap()).collect();
-        let there: Vec<_> = arrays.iter().map(|a| gpu.upload(from_ref(a)).unwrap()).collect();
-        let here: Vec<&Column> = here.iter().map(AsRef::as_ref).collect();
-        let there: Vec<&Column> = there.iter().map(AsRef::as_ref).collect();
-        let here_kept: Vec<&Column> = kept.iter().map(|at| here[*at]).collect();
-        let there_kept: Vec<&Column> = kept.iter().map(|at| there[*at]).collect();
-        let what = format!("{rows} rows of {kept:?}, {:#?}", program.instructions);
-        match (
-            host.select(rows, &program, &here, &here_kept),
-            gpu.select(rows, &program, &there, &there_kept),
-        ) {
-            (Ok(here), Ok(there)) => {
-                decided += 1;
-                same_rows(&gpu, here, there, &what);
-            }
-            (Err(BowtieError::NeedsHost), Err(BowtieError::NeedsHost)) => {}
-            (here, there) => panic!("{what}: {here:?} here, {there:?} there"),
-        }
+        let arrays = each_kind(&mut random, SIZES[turn % SIZES.len()]);
+        let program = program(&mut random, turn % 5 == 0);
+        decided += usize::from(same_outputs(&host, &gpu, &arrays, &program));
     }
-    assert!(decided > turns / 3, "{decided} filters decided");
+    assert!(decided > turns / 3, "{decided} programs decided");
 }
 
 /// Days at which months and years end, and far ones.
 #[test]
 fn parts_of_dates_are_those_of_the_twin() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, mut gpu)) = twins() else {
+        return;
+    };
     let days = (-800_000..800_000).step_by(7).chain(-1000..1000);
     let days: ArrayRef = Arc::new(Date32Array::from_iter_values(
         days.chain([-90_000_000, 90_000_000]),
@@ -554,9 +386,13 @@ fn parts_of_dates_are_those_of_the_twin() {
     };
     let (here, there) = (host.upload(from_ref(&days)), gpu.upload(from_ref(&days)));
     let here = host.map(days.len(), &program, &[&here.unwrap()]).unwrap();
-    let there = gpu.map(days.len(), &program, &[&there.unwrap()]).unwrap();
-    for (here, there) in here.iter().zip(&there) {
-        assert_eq!(here.on_host(), &gpu.download(there).unwrap());
+    let there = there.unwrap();
+    for after in [u64::MAX, 0] {
+        gpu.rows_before_compiling = after;
+        let there = gpu.map(days.len(), &program, &[&there]).unwrap();
+        for (here, there) in here.iter().zip(&there) {
+            assert_eq!(here.on_host(), &gpu.download(there).unwrap());
+        }
     }
 }
 

@@ -6,6 +6,7 @@ mod border;
 mod direct;
 mod equi;
 mod folds;
+mod generated;
 mod groups;
 mod keys;
 mod maps;
