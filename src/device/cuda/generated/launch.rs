@@ -25,6 +25,9 @@ pub(in crate::device::cuda) const ROWS_BEFORE_COMPILING: u64 = 1 << 22;
 /// A filter's rows are copied to memory of their size if they are fewer than all by so many times.
 const ROOM_TO_SPARE: usize = 4;
 
+/// How many rows are kept, and their columns; `None` if all are.
+type Kept = Option<(usize, Vec<Column>)>;
+
 /// What the parameters of a kernel stand for.
 #[derive(Default)]
 struct Given<'a> {
@@ -115,7 +118,7 @@ impl CudaDevice {
         program: &RowProgram,
         columns: &[&Column],
         kept: &[&Column],
-    ) -> Result<Option<Option<(usize, Vec<Column>)>>> {
+    ) -> Result<Option<Kept>> {
         let queue = &self.queue;
         let values: Option<Vec<&Values>> = columns.iter().map(|column| column.on_cuda()).collect();
         let moving: Option<Vec<&Values>> = kept.iter().map(|column| moving(column)).collect();

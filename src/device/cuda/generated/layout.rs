@@ -17,11 +17,24 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// For values of so many bytes at most, and so many bytes a row in registers. None have more than 16.
+    /// For values of so many bytes at most, none of which has more than 16, and so many bytes a row in registers: enough bytes on
+    /// their way for each thread, few enough to stay in registers.
     pub(super) fn of(widest: u32, bytes: u32) -> Self {
+        Self::with_rows(widest, if bytes <= 24 { 8 } else { 4 })
+    }
+
+    /// Of a filter, whose tiles wait for one another: the longer they are, the fewer there are.
+    pub(super) fn of_filter(widest: u32, bytes: u32) -> Self {
+        let rows = match bytes {
+            0..=12 => 16,
+            13..=24 => 8,
+            _ => 4,
+        };
+        Self::with_rows(widest, rows)
+    }
+
+    fn with_rows(widest: u32, rows: u32) -> Self {
         let unit = (16 / widest).clamp(1, 4);
-        // Enough bytes on their way for each thread, few enough to stay in registers.
-        let rows = if bytes <= 24 { 8 } else { 4 };
         Self {
             unit,
             groups: rows / unit,

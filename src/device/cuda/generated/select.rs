@@ -13,7 +13,7 @@ use super::columns::load;
 use super::layout::{Layout, THREADS, address};
 use super::machine::{Machine, widths};
 use super::register::Rows;
-use super::text::{Predicate, Text, Word};
+use super::text::{Long, Predicate, Text, Word};
 use super::{Generated, KERNEL, Parameter, Shape};
 use crate::spec::{Kind, RowKind, RowOp};
 
@@ -61,7 +61,7 @@ pub(super) fn generate(shape: &Shape<'_>, moved: &[Moved]) -> Option<Generated> 
         return None;
     }
     let widest = moved.iter().map(|moved| moved.bytes).fold(widest, u32::max);
-    let layout = Layout::of(widest, all);
+    let layout = Layout::of_filter(widest, all);
     let parameters = vec![Parameter::Rows, Parameter::Counts];
     let mut machine = Machine::new(shape, layout, next_tile, parameters)?;
     let mut passing = None;
@@ -222,6 +222,16 @@ fn count(
 const ALONE: u64 = 1 << 32;
 const THROUGH: u64 = 2 << 32;
 
+/// Windows of a warp's lanes that it looks back at once.
+const WINDOWS: u32 = 4;
+
+/// A lane's tile in one of them.
+struct Window {
+    is_tile: Predicate,
+    from: Long,
+    word: Long,
+}
+
 /// The first warp says how many rows the tile keeps, and finds out how many those before it do. Others go on.
 fn publish(machine: &mut Machine<'_>, shared: Word, block: Word) {
     let counts = machine.pointer(Parameter::Counts);
@@ -245,36 +255,64 @@ fn publish(machine: &mut Machine<'_>, shared: Word, block: Word) {
         "@{first} st.relaxed.gpu.global.u64 [{own}], {alone};"
     ));
 
-    // As many tiles as a warp has lanes at once, the nearest in lane 0; before the first there are no rows.
+    // As many tiles as a warp has lanes, and that a few times, at once: tiles end faster than a word travels. The nearest is in
+    // lane 0 of the first window; before the first tile there are no rows.
     let before = text.word("mov.u32", &[&0]);
     let next = text.word("mov.u32", &[&tile]);
     text.line("LOOK:");
-    let at = text.word("sub.u32", &[&next, &1]);
-    let at = text.word("sub.u32", &[&at, &lane]);
-    let is_tile = text.predicate("setp.ge.s32", &[&at, &0]);
-    let at = text.word("max.s32", &[&at, &0]);
-    let from = address(text, words, at, 8);
-    let word = text.long("mov.u64", &[&THROUGH]);
+    let windows: Vec<Window> = (0..WINDOWS)
+        .map(|window| {
+            let at = text.word("sub.u32", &[&next, &(1 + 32 * window)]);
+            let at = text.word("sub.u32", &[&at, &lane]);
+            let is_tile = text.predicate("setp.ge.s32", &[&at, &0]);
+            let at = text.word("max.s32", &[&at, &0]);
+            let from = address(text, words, at, 8);
+            let word = text.long("mov.u64", &[&THROUGH]);
+            Window {
+                is_tile,
+                from,
+                word,
+            }
+        })
+        .collect();
     text.line("SPIN:");
-    text.line(format_args!(
-        "@{is_tile} ld.relaxed.gpu.global.u64 {word}, [{from}];"
-    ));
-    let absent = text.predicate("setp.eq.u64", &[&word, &0]);
+    for Window {
+        is_tile,
+        from,
+        word,
+    } in &windows
+    {
+        text.line(format_args!(
+            "@{is_tile} ld.relaxed.gpu.global.u64 {word}, [{from}];"
+        ));
+    }
+    let mut least = windows[0].word;
+    for window in &windows[1..] {
+        least = text.long("min.u64", &[&least, &window.word]);
+    }
+    let absent = text.predicate("setp.eq.u64", &[&least, &0]);
     let some_absent = text.predicate("vote.sync.any.pred", &[&absent, &"0xffffffff"]);
     text.line(format_args!("@{some_absent} bra SPIN;"));
-    let through = text.predicate("setp.ge.u64", &[&word, &THROUGH]);
-    let known = text.word("vote.sync.ballot.b32", &[&through, &"0xffffffff"]);
-    let reversed = text.word("brev.b32", &[&known]);
-    let nearest = text.word("clz.b32", &[&reversed]);
-    let counts_it = text.predicate("setp.le.u32", &[&lane, &nearest]);
-    let rows_of_tile = text.word("cvt.u32.u64", &[&word]);
-    let mut sum = text.word("selp.b32", &[&rows_of_tile, &0, &counts_it]);
+    let mut sum = text.word("mov.u32", &[&0]);
+    let mut known = text.word("mov.u32", &[&0]);
+    for Window { word, .. } in &windows {
+        let through = text.predicate("setp.ge.u64", &[word, &THROUGH]);
+        let in_window = text.word("vote.sync.ballot.b32", &[&through, &"0xffffffff"]);
+        let reversed = text.word("brev.b32", &[&in_window]);
+        let nearest = text.word("clz.b32", &[&reversed]);
+        let unknown = text.predicate("setp.eq.u32", &[&known, &0]);
+        let counts_it = text.predicate("setp.le.and.u32", &[&lane, &nearest, &unknown]);
+        let rows_of_tile = text.word("cvt.u32.u64", &[word]);
+        let counted = text.word("selp.b32", &[&rows_of_tile, &0, &counts_it]);
+        sum = text.word("add.u32", &[&sum, &counted]);
+        known = text.word("or.b32", &[&known, &in_window]);
+    }
     for lanes in [16, 8, 4, 2, 1] {
         let other = text.word("shfl.sync.bfly.b32", &[&sum, &lanes, &31, &"0xffffffff"]);
         sum = text.word("add.u32", &[&sum, &other]);
     }
     text.set("add.u32", before, &[&before, &sum]);
-    text.set("sub.u32", next, &[&next, &32]);
+    text.set("sub.u32", next, &[&next, &(32 * WINDOWS)]);
     let unknown = text.predicate("setp.eq.u32", &[&known, &0]);
     text.line(format_args!("@{unknown} bra LOOK;"));
 
