@@ -9,7 +9,7 @@ use super::masks::Mask;
 use super::register::{Register, Rows};
 use super::text::{Long, Text, Word};
 use super::{Parameter, Shape};
-use crate::spec::{Kind, Op, RowInstruction, RowKind, RowOp};
+use crate::spec::{Kind, Op, RowInstruction, RowKind, RowOp, RowProgram};
 
 /// What a kernel is while its text is written.
 pub(super) struct Machine<'a> {
@@ -323,14 +323,20 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// Bytes of all values of a row that a program loads and makes, and of the widest.
-pub(super) fn widths(shape: &Shape<'_>) -> Option<(u32, u32)> {
-    let Shape { program, columns } = shape;
+/// Which columns a program loads.
+pub(super) fn loads(program: &RowProgram) -> Vec<usize> {
     let loads = program.instructions.iter().filter(|i| i.op == RowOp::Load);
     let mut loaded: Vec<usize> = loads.map(|load| usize::from(load.column)).collect();
     loaded.sort_unstable();
     loaded.dedup();
-    let loaded = loaded.into_iter().map(|at| Some(columns.get(at)?.0));
+    loaded
+}
+
+/// Bytes of all values of a row that a program loads and makes, and of the widest.
+pub(super) fn widths(shape: &Shape<'_>) -> Option<(u32, u32)> {
+    let Shape { program, columns } = shape;
+    let loaded = loads(program).into_iter();
+    let loaded = loaded.map(|at| Some(columns.get(at)?.0));
     let kinds = loaded.chain(program.outputs.iter().map(RowKind::of));
     let (mut all, mut widest) = (0, 1);
     for kind in kinds {

@@ -11,7 +11,7 @@
 
 use super::columns::load;
 use super::layout::{Layout, THREADS, address};
-use super::machine::{Machine, widths};
+use super::machine::{Machine, loads, widths};
 use super::register::Rows;
 use super::text::{Long, Predicate, Text, Word};
 use super::{Generated, KERNEL, Parameter, Shape};
@@ -55,13 +55,20 @@ pub(super) const HEADER: usize = 3;
 /// `kernels/rows_select.cuh`. Its counts are zeroed: [`HEADER`] words and one for each tile.
 pub(super) fn generate(shape: &Shape<'_>, moved: &[Moved]) -> Option<Generated> {
     let (loaded, widest) = widths(shape)?;
-    let others = moved.iter().filter(|moved| moved.loaded.is_none());
+    let loads = loads(shape.program);
+    let is_loaded = |moved: &Moved| moved.loaded.is_some_and(|at| loads.contains(&at));
+    let others = moved.iter().filter(|moved| !is_loaded(moved));
     let all = loaded + others.map(|moved| moved.bytes).sum::<u32>();
     if all > MOST_BYTES {
         return None;
     }
     let widest = moved.iter().map(|moved| moved.bytes).fold(widest, u32::max);
     let layout = Layout::of_filter(widest, all);
+    debug_assert!(
+        moved
+            .iter()
+            .all(|moved| layout.tile() * moved.bytes <= SHARED_ROWS)
+    );
     let parameters = vec![Parameter::Rows, Parameter::Counts];
     let mut machine = Machine::new(shape, layout, next_tile, parameters)?;
     let mut passing = None;
