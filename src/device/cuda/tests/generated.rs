@@ -73,8 +73,9 @@ fn operations(kind: RowKind) -> Vec<RowProgram> {
         }
     }
     if let RowKind::Plain(from) = kind {
-        for to in KINDS {
-            let fits = from == to || to == Kind::Bool || to.is_float() || to.holds_all_of(from);
+        // A program has no cast to the kind that a value is of.
+        for to in KINDS.into_iter().filter(|to| *to != from) {
+            let fits = to == Kind::Bool || to.is_float() || to.holds_all_of(from);
             let to = RowKind::Plain(to);
             let cast = (emit(RowOp::Plain(Cast), to, [3, 0, 0, 0], kind), to);
             if fits { &mut safe } else { &mut alone }.push(cast);
