@@ -370,6 +370,9 @@ impl Queue {
         if from.from + bytes > from.memory.bytes || bytes > to.bytes {
             return Err(BowtieError::Internal("a copy past the end".into()));
         }
+        if bytes == 0 {
+            return Ok(());
+        }
         self.bind()?;
         let begin = Arg::from(from).0;
         // SAFETY: both are long enough, as was just checked, and of this queue.

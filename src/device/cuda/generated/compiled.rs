@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaContext, CudaFunction};
+use cudarc::driver::sys::CUresult;
+use cudarc::driver::{CudaContext, CudaFunction, DriverError};
 use cudarc::nvrtc::Ptx;
 use parking_lot::Mutex;
 
-use super::super::driver::failed;
+use super::super::driver::{failed, is_out_of_memory};
 use super::{Generated, KERNEL, Parameter};
 use crate::error::Result;
 use crate::spec::{RowInstruction, RowKind, RowProgram};
@@ -75,8 +76,8 @@ struct Entry {
 pub(in crate::device::cuda) struct Compiled(Mutex<Vec<Arc<Entry>>>);
 
 impl Compiled {
-    /// The kernel of a program that is asked for `rows` rows; `None` until it was asked for `after` rows in all, and where `generate`
-    /// makes none.
+    /// The kernel of a program that is asked for `rows` rows; `None` until it was asked for `after` rows in all, where `generate`
+    /// makes none, and where there is no room or no compiler.
     pub(super) fn kernel(
         &self,
         context: &Arc<CudaContext>,
@@ -99,7 +100,13 @@ impl Compiled {
         }
         let made = match generate() {
             None => None,
-            Some(generated) => Some(Arc::new(compile(context, generated)?)),
+            Some(generated) => match compile(context, generated) {
+                Ok(made) => Some(Arc::new(made)),
+                // Another time there may be room.
+                Err(e) if is_out_of_memory(e) => return Ok(None),
+                Err(e) if compiles_nothing(e) => None,
+                Err(e) => return Err(failed("compiling a program", e)),
+            },
         };
         Ok(kernel.insert(made).clone())
     }
@@ -123,7 +130,17 @@ impl Compiled {
     }
 }
 
-fn compile(context: &Arc<CudaContext>, generated: Generated) -> Result<Kernel> {
+/// The driver is without its compiler, or told not to use it: built-in kernels may be machine code all the same.
+fn compiles_nothing(error: DriverError) -> bool {
+    matches!(
+        error.0,
+        CUresult::CUDA_ERROR_JIT_COMPILER_NOT_FOUND
+            | CUresult::CUDA_ERROR_JIT_COMPILATION_DISABLED
+            | CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU
+    )
+}
+
+fn compile(context: &Arc<CudaContext>, generated: Generated) -> Result<Kernel, DriverError> {
     let Generated {
         text,
         parameters,
@@ -132,8 +149,7 @@ fn compile(context: &Arc<CudaContext>, generated: Generated) -> Result<Kernel> {
     } = generated;
     let function = context
         .load_module(Ptx::from_src(text))
-        .and_then(|module| module.load_function(KERNEL))
-        .map_err(|e| failed("compiling a program", e))?;
+        .and_then(|module| module.load_function(KERNEL))?;
     Ok(Kernel {
         function,
         parameters,

@@ -12,8 +12,8 @@
 //!
 //! What the interpreter (`kernels/map.cu`) decides by looking at an instruction and at states, row by row, is decided here while
 //! the text is written: columns without NULLs have no states, and a program that leaves nothing to the host has no flag to read.
-//! A kernel then moves the bytes of its columns and little else. Division to fewer decimal digits and the rest of floats are the
-//! interpreter's alone.
+//! A kernel then moves the bytes of its columns and little else. Division to fewer decimal digits, the rest of floats, and programs
+//! that would be compiled for seconds are the interpreter's alone.
 
 mod arithmetic;
 mod casts;
@@ -80,7 +80,7 @@ pub(super) struct Generated {
 /// The name of a module's kernel.
 const KERNEL: &str = "generated";
 
-/// A kernel that evaluates a program; `None` where it has an instruction that is the interpreter's.
+/// A kernel that evaluates a program; `None` where it has an instruction that is the interpreter's, or very many.
 pub(super) fn generate(shape: &Shape<'_>) -> Option<Generated> {
     let (bytes, widest) = widths(shape)?;
     let layout = Layout::of(widest, bytes);
@@ -91,6 +91,9 @@ pub(super) fn generate(shape: &Shape<'_>) -> Option<Generated> {
         match instruction.op {
             RowOp::Store => machine.store(&stores, instruction)?,
             _ => machine.run(at, instruction)?,
+        }
+        if machine.text.is_too_long() {
+            return None;
         }
     }
     if let Some(left) = machine.left {

@@ -64,11 +64,13 @@ pub(super) fn generate(shape: &Shape<'_>, moved: &[Moved]) -> Option<Generated> 
     }
     let widest = moved.iter().map(|moved| moved.bytes).fold(widest, u32::max);
     let layout = Layout::of_filter(widest, all);
-    debug_assert!(
-        moved
-            .iter()
-            .all(|moved| layout.tile() * moved.bytes <= SHARED_ROWS)
-    );
+    // Never, as such a column makes for short tiles: `put` would look for room without end.
+    if moved
+        .iter()
+        .any(|moved| layout.tile() * moved.bytes > SHARED_ROWS)
+    {
+        return None;
+    }
     let parameters = vec![Parameter::Rows, Parameter::Counts];
     let mut machine = Machine::new(shape, layout, next_tile, parameters)?;
     let mut passing = None;
@@ -76,6 +78,9 @@ pub(super) fn generate(shape: &Shape<'_>, moved: &[Moved]) -> Option<Generated> 
         match instruction.op {
             RowOp::Store => passing = Some(machine.passing(instruction)?),
             _ => machine.run(at, instruction)?,
+        }
+        if machine.text.is_too_long() {
+            return None;
         }
     }
     let passing = passing?;

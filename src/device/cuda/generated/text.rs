@@ -5,6 +5,10 @@
 
 use std::fmt::{self, Display, Write as _};
 
+/// Lines of a kernel at most, and how many of them a division counts for.
+const MOST_LINES: usize = 4096;
+const DIVISION: usize = 8;
+
 /// A register of 32 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Word(u32);
@@ -42,12 +46,20 @@ pub(super) type Operand<'a> = &'a dyn Display;
 #[derive(Debug, Default)]
 pub(super) struct Text {
     lines: String,
+    /// Lines, by the time that they take to be compiled.
+    cost: usize,
     words: u32,
     longs: u32,
     predicates: u32,
 }
 
 impl Text {
+    /// Whether it is so long that the interpreter, which begins at once, is the better one. The time that the driver takes grows faster
+    /// than the text, and nobody can stop it: a second for some 5000 lines, a minute for 16,000.
+    pub(super) fn is_too_long(&self) -> bool {
+        self.cost > MOST_LINES
+    }
+
     pub(super) fn new_word(&mut self) -> Word {
         self.words += 1;
         Word(self.words)
@@ -65,12 +77,18 @@ impl Text {
 
     /// A whole line.
     pub(super) fn line(&mut self, line: impl Display) {
+        self.cost += 1;
         // A string takes all that is written to it.
         let _ = writeln!(self.lines, "\t{line}");
     }
 
     /// `name out, operands;`
     pub(super) fn set(&mut self, name: &str, out: impl Display, operands: &[Operand<'_>]) {
+        // By a number it is a multiplication.
+        let by_register = |by: &Operand<'_>| by.to_string().starts_with('%');
+        let divides = name.starts_with("div") || name.starts_with("rem");
+        let divides = divides && operands.last().is_some_and(by_register);
+        self.cost += if divides { DIVISION } else { 1 };
         let _ = write!(self.lines, "\t{name} {out}");
         for operand in operands {
             let _ = write!(self.lines, ", {operand}");
