@@ -15,10 +15,10 @@ struct Joined {
 }
 
 /// Two columns, of which the first is indexed, and the groups of their rows.
-struct Sides {
-    indexed: ArrayRef,
-    searching: ArrayRef,
-    groups: Option<(Vec<u32>, Vec<u32>, u32)>,
+pub(super) struct Sides {
+    pub indexed: ArrayRef,
+    pub searching: ArrayRef,
+    pub groups: Option<(Vec<u32>, Vec<u32>, u32)>,
 }
 
 type Words<'a> = &'a dyn Fn(&[u32]) -> Buffer<u32>;
@@ -87,7 +87,7 @@ fn joined(
     (index.technique(), joined)
 }
 
-fn compare(
+pub(super) fn compare(
     host: &HostDevice,
     gpu: &CudaDevice,
     sides: &Sides,
@@ -133,7 +133,7 @@ fn compare(
     }
 }
 
-fn every_technique() -> Vec<Option<SetTechnique>> {
+pub(super) fn every_technique() -> Vec<Option<SetTechnique>> {
     SetTechnique::ALL
         .into_iter()
         .map(Some)
@@ -167,7 +167,7 @@ fn predicates() -> Vec<SetPredicate> {
 }
 
 /// `n` lists of up to `most` numbers below `universe`, small ones more often; NULL lists and elements, empty lists, duplicates.
-fn lists(random: &mut Random, n: usize, most: u64, universe: u64) -> ArrayRef {
+pub(super) fn lists(random: &mut Random, n: usize, most: u64, universe: u64) -> ArrayRef {
     let rows = (0..n).map(|_| {
         let element = |random: &mut Random| {
             let number = random.below(universe);
@@ -357,7 +357,7 @@ fn lists_of_every_kind_and_single_elements() {
     }
 }
 
-fn numbers(rows: impl IntoIterator<Item = Vec<i32>>) -> ArrayRef {
+pub(super) fn numbers(rows: impl IntoIterator<Item = Vec<i32>>) -> ArrayRef {
     let rows = rows.into_iter().map(|row| Some(row.into_iter().map(Some)));
     Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(rows))
 }
