@@ -84,8 +84,17 @@ pub fn beside(ours: &Ours, report: &mut Sweeps, device: &str, out: &Path) -> Res
                  both ways round)",
             );
             report.line(&format!(
-                "  {:<5} {:<14} {:>6} {:<12} {:>9} {:>9}x  {:<24} {:>9} {:>9}x",
-                "table", "data set", "sets", "query", "auto ms", "best s", "by", "HySet s", ""
+                "  {:<5} {:<14} {:>6} {:<12} {:>9} {:>9} {:>7}  {:<38} {:>9} {:>7}",
+                "table",
+                "data set",
+                "sets",
+                "query",
+                "auto ms",
+                "best s",
+                "/ auto",
+                "by",
+                "HySet s",
+                "/ auto"
             ));
         }
         let best = |techniques: &[&str]| {
@@ -96,7 +105,7 @@ pub fn beside(ours: &Ours, report: &mut Sweeps, device: &str, out: &Path) -> Res
             timed.min_by(|a, b| a.seconds.partial_cmp(&b.seconds).expect("no NaN"))
         };
         let shown = |figure: Option<&&Figure>| match figure.and_then(|figure| figure.seconds) {
-            Some(seconds) => (digits(seconds), short(seconds * 1e3 / ms)),
+            Some(seconds) => (digits(seconds), format!("{}x", short(seconds * 1e3 / ms))),
             None => ("-".to_string(), String::new()),
         };
         let (best_of_all, hyset) = (best(&[]), best(&HYSET));
@@ -105,7 +114,7 @@ pub fn beside(ours: &Ours, report: &mut Sweeps, device: &str, out: &Path) -> Res
             format!("{} ({})", best.technique, best.processor)
         });
         report.line(&format!(
-            "  {:<5} {:<14} {:>6} {:<12} {:>9} {seconds:>9} {ratio:>6}x  {by:<38} {hyset_seconds:>9} {hyset_ratio:>6}x",
+            "  {:<5} {:<14} {:>6} {:<12} {:>9} {seconds:>9} {ratio:>7}  {by:<38} {hyset_seconds:>9} {hyset_ratio:>7}",
             point.table,
             point.data_set,
             short(point.sets as f64),

@@ -183,13 +183,26 @@ impl Made {
 struct Last {
     sets: usize,
     ms: f64,
+    /// How its time grows with the sets: 1 is linear, 2 is by pairs.
+    power: f64,
 }
 
 impl Last {
-    /// What a technique that compares pairs takes for more sets; others take less.
+    /// The growth is that since `before`; without one, that of pairs, but where the time is hardly more than a call's.
+    fn new(sets: usize, ms: f64, before: Option<Self>) -> Self {
+        let power = match before {
+            Some(before) => (ms / before.ms).ln() / (sets as f64 / before.sets as f64).ln(),
+            None => f64::from(ms > CALL_MS) + 1.0,
+        };
+        Self {
+            sets,
+            ms,
+            power: power.clamp(1.0, 2.0),
+        }
+    }
+
     fn forecast(self, sets: usize) -> f64 {
-        let times = sets as f64 / self.sets as f64;
-        self.ms * times.powi(if self.ms > CALL_MS { 2 } else { 1 })
+        self.ms * (sets as f64 / self.sets as f64).powf(self.power)
     }
 }
 
@@ -212,12 +225,11 @@ fn measure(
     for sets in sizes {
         let whole = sets == point.sets;
         let runs = if whole { arguments.repeat } else { 1 };
-        // What `auto` takes grows by pairs at worst, and no less than the sets do.
         if let Some(before) = auto {
-            let least = before.ms * sets as f64 / before.sets as f64;
-            if least > limit {
-                let seconds = digits(least / 1e3);
-                let why = format!("{} sets take at least {seconds} s", short(sets as f64));
+            let about = before.forecast(sets);
+            if about > limit {
+                let seconds = digits(about / 1e3);
+                let why = format!("{} sets take about {seconds} s", short(sets as f64));
                 report.missing(&point.at, AUTO, &why);
                 return Ok(None);
             }
@@ -249,15 +261,16 @@ fn measure(
                 return Ok(None);
             }
         };
-        auto = Some(Last { sets, ms: ours.ms });
+        auto = Some(Last::new(sets, ours.ms, auto));
         let mut best = ours.ms;
         for (technique, last) in TECHNIQUES.into_iter().zip(&mut last) {
-            let patience = (HOPELESS * best).max(SHORT_MS).min(limit);
+            let patience = (HOPELESS * best).max(SHORT_MS);
+            let patience = patience.min(limit.max(2.0 * best));
             if let Some(before) = last.filter(|last| last.forecast(sets) > patience) {
                 if whole {
                     let about = digits(before.forecast(sets));
                     let from = short(before.sets as f64);
-                    let why = format!("left out: up to {about} ms, by pairs from {from} sets");
+                    let why = format!("left out: about {about} ms, from {from} sets");
                     report.missing(&point.at, technique, &why);
                 }
                 continue;
@@ -279,7 +292,7 @@ fn measure(
                 }
                 Ok(rate) => {
                     best = best.min(rate.ms);
-                    *last = Some(Last { sets, ms: rate.ms });
+                    *last = Some(Last::new(sets, rate.ms, *last));
                     if whole {
                         add(report, technique, rate);
                     }

@@ -10,7 +10,7 @@ const USAGE: &str = "\
 options:
   --quick            small sizes only, for CI: under a minute
   --large            also sizes beyond a million rows a side: some GiB of memory
-  --full             sets only: every data set at its published size: up to 100 GB of memory
+  --full             sets only: every data set at its published size: tens of GB of memory
   --filter <text>    only cells whose name (case/size/selectivity) contains the text
   --out <dir>        where the table, the CSV file and the plots go      [target/bench]
   --device <name>    bowtie.device: auto, host, cuda or cuda:<n>        [auto]

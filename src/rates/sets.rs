@@ -192,20 +192,23 @@ impl SetSides {
         })
     }
 
-    /// The matches of the sets `from .. from + len`, and of half as many at a time where there is no room.
-    fn search(&self, index: &SetIndex, from: usize, len: usize) -> Result<usize> {
-        let lists = self.device.upload(&[self.lists.slice(from, len)])?;
-        match self.device.set_search(index, &lists, None, &[]) {
-            Ok(found) => Ok(found.matches.len()),
-            Err(error) if error.is_out_of_device_memory() && len > FEW_SETS => {
-                let half = len / 2;
-                Ok(
-                    self.search(index, from, half)?
-                        + self.search(index, from + half, len - half)?,
-                )
+    /// All matches, listed tile by tile as a query does, and in shorter ones where there is no room.
+    fn search(&self, index: &SetIndex) -> Result<usize> {
+        let mut tile = self.device.searched_sets() as usize;
+        let (mut from, mut matches) = (0, 0);
+        while from < self.lists.len() {
+            let len = tile.min(self.lists.len() - from);
+            let lists = self.device.upload(&[self.lists.slice(from, len)])?;
+            match self.device.set_search(index, &lists, None, &[]) {
+                Ok(found) => {
+                    matches += found.matches.len();
+                    from += len;
+                }
+                Err(error) if error.is_out_of_device_memory() && len > FEW_SETS => tile = len / 2,
+                Err(error) => return Err(error),
             }
-            Err(error) => Err(error),
         }
+        Ok(matches)
     }
 
     /// Sets of both sides.
@@ -232,14 +235,10 @@ impl SetSides {
         let technique = technique.parse::<SetStrategy>()?.0;
         let device = self.device.as_ref();
         let test = query.predicate()?.seen_from(Side::Left);
-        let tile = device.searched_sets() as usize;
         let (ms, (rows, strategy)) = timed(device, runs, || {
             let lists = device.upload(&[Arc::clone(&self.lists)])?;
             let index = device.set_index(&lists, None, &[], test, technique, &lists)?;
-            let mut rows = 0;
-            for from in (0..self.lists.len()).step_by(tile) {
-                rows += self.search(&index, from, tile.min(self.lists.len() - from))?;
-            }
+            let rows = self.search(&index)?;
             Ok((rows, index.technique().name().to_string()))
         })?;
         Ok(Rate { ms, rows, strategy })
