@@ -24,10 +24,9 @@ const TECHNIQUES: [&str; 7] = [
 const HOPELESS: f64 = 16.0;
 /// Unless it takes no longer than so many ms anyway.
 const SHORT_MS: f64 = 50.0;
-/// More sets than these are forecast from an eighth of them.
-const FEW: usize = 500;
-/// Up to so many ms are mostly what any call takes.
-const CALL_MS: f64 = 10.0;
+/// More sets than these are forecast from parts of them, each so many times as large as the one before.
+const FEW: usize = 300;
+const STEP: usize = 4;
 /// `--large` takes data sets of so many elements whole.
 const LARGE_ELEMENTS: f64 = 4e7;
 
@@ -188,11 +187,11 @@ struct Last {
 }
 
 impl Last {
-    /// The growth is that since `before`; without one, that of pairs, but where the time is hardly more than a call's.
+    /// The growth is that since `before`; until there is one, the least.
     fn new(sets: usize, ms: f64, before: Option<Self>) -> Self {
         let power = match before {
             Some(before) => (ms / before.ms).ln() / (sets as f64 / before.sets as f64).ln(),
-            None => f64::from(ms > CALL_MS) + 1.0,
+            None => 1.0,
         };
         Self {
             sets,
@@ -216,7 +215,7 @@ fn measure(
 ) -> Result<Option<(String, f64)>> {
     let mut sizes = vec![point.sets];
     while let Some(&sets) = sizes.last().filter(|sets| **sets > FEW) {
-        sizes.push(sets / 8);
+        sizes.push(sets / STEP);
     }
     sizes.reverse();
     let limit = arguments.limit.as_secs_f64() * 1e3;
