@@ -300,7 +300,7 @@ impl Gathering {
             };
             let batch = match chunk {
                 DeviceChunk::Staged(chunk) => {
-                    self.cut.extend(chunk.cut(self.limits.rows)?);
+                    self.cut.extend(chunk.cut(self.limits.most_rows)?);
                     continue;
                 }
                 DeviceChunk::Resident(batch) if batch.rows() == 0 => continue,

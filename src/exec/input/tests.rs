@@ -41,6 +41,7 @@ fn gathering(
         cut: VecDeque::new(),
         limits: ChunkLimits {
             rows: most,
+            most_rows: most,
             bytes: usize::MAX,
         },
         apart: false,
