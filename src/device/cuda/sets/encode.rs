@@ -16,7 +16,7 @@ use crate::device::Device;
 use crate::device::buffer::{Buffer, Column, GroupDomain, Keys};
 use crate::device::check_chunk_rows;
 use crate::device::cuda::CudaDevice;
-use crate::device::cuda::queue::{Given, Memory, Queue, Shape, Structure};
+use crate::device::cuda::queue::{Given, Memory, Part, Queue, Shape, Structure};
 use crate::device::cuda::range::valid_memory;
 use crate::device::cuda::rows::memory;
 use crate::device::cuda::scan::EXCLUSIVE_U64;
@@ -25,13 +25,13 @@ use crate::device::cuda::values::{Values, bitmap_bytes};
 use crate::device::host::Lists;
 use crate::error::Result;
 
-/// The sets of one side by position, in the order of their sizes.
+/// The sets of one side by position, in the order of their groups and sizes.
 #[derive(Debug)]
 pub(super) struct Sets {
     /// Row ids. Rows without a list, or in no group, have no position.
     pub(super) rows: Buffer<u32>,
-    /// Groups, where there are any.
-    pub(super) groups: Option<Memory>,
+    /// Where rows are in groups.
+    pub(super) by_group: Option<ByGroup>,
     offsets: Memory,
     elements: Memory,
     /// Distinct elements, those that the indexed side lacks included.
@@ -39,8 +39,14 @@ pub(super) struct Sets {
     pub(super) len: usize,
     /// Elements of all sets.
     pub(super) entries: usize,
-    /// Empty sets, which come first.
-    pub(super) empty: usize,
+}
+
+/// The group of each set, and where the sets of each of so many groups begin, and the end.
+#[derive(Debug)]
+pub(super) struct ByGroup {
+    groups: Memory,
+    segments: Memory,
+    count: usize,
 }
 
 impl Sets {
@@ -59,6 +65,14 @@ impl Sets {
         ])
     }
 
+    /// The groups of these sets, and where those of `indexed` begin: null pointers where there are none.
+    pub(super) fn groups_in<'a>(&'a self, indexed: &'a Self) -> [Option<&'a Memory>; 2] {
+        match (&self.by_group, &indexed.by_group) {
+            (Some(mine), Some(indexed)) => [Some(&mine.groups), Some(&indexed.segments)],
+            _ => [None, None],
+        }
+    }
+
     /// Elements of an average set.
     pub(super) fn mean(&self) -> usize {
         self.entries / self.len.max(1)
@@ -73,6 +87,8 @@ pub(super) struct Domain {
     grouped: Option<GroupDomain>,
     /// Of each element, by frequency.
     ranks: Buffer<u32>,
+    /// Groups of rows.
+    groups: u32,
 }
 
 impl Domain {
@@ -82,10 +98,13 @@ impl Domain {
     }
 }
 
+/// Groups of rows, and how many there are.
+type Groups<'a> = (&'a Buffer<u32>, u32);
+
 /// Rows that have a list, and where these lie among values.
 struct Lying {
     rows: Buffer<u32>,
-    groups: Option<Memory>,
+    groups: Option<(Memory, u32)>,
     /// Where each row's values begin, and how many they are.
     starts: Memory,
     counts: Memory,
@@ -93,7 +112,7 @@ struct Lying {
     longest: u32,
 }
 
-/// Sorted words of (set, id) without duplicates, and the order of sets by size.
+/// Sorted words of (set, id) without duplicates, and the order of sets by group and size.
 struct Distinct {
     words: Memory,
     n: usize,
@@ -101,6 +120,7 @@ struct Distinct {
     /// Sets in order, and the place of each in it.
     order: Buffer<u32>,
     places: Buffer<u32>,
+    by_group: Option<ByGroup>,
 }
 
 impl CudaDevice {
@@ -108,7 +128,7 @@ impl CudaDevice {
     pub(super) fn encode_indexed(
         &self,
         column: &Column,
-        groups: Option<&Buffer<u32>>,
+        groups: Option<Groups<'_>>,
         not_null: &[&Keys],
     ) -> Result<(Sets, Domain)> {
         let (values, lying) = self.lying(column, groups, not_null)?;
@@ -120,7 +140,7 @@ impl CudaDevice {
         drop(ids);
         let mut universe = domain.groups() as usize;
         let mut grouped = None;
-        if let Some(groups) = &lying.groups {
+        if let Some((groups, _)) = &lying.groups {
             let keys = queue.grouped_words(&distinct, groups, None)?;
             let (ids, of_groups) = self.groups(&[&keys], true)?;
             universe = of_groups.groups() as usize;
@@ -134,6 +154,7 @@ impl CudaDevice {
             ids: domain,
             grouped,
             ranks,
+            groups: groups.map_or(0, |(_, count)| count),
         };
         Ok((sets, domain))
     }
@@ -146,6 +167,7 @@ impl CudaDevice {
         groups: Option<&Buffer<u32>>,
         not_null: &[&Keys],
     ) -> Result<Sets> {
+        let groups = groups.map(|ids| (ids, domain.groups));
         let (values, lying) = self.lying(column, groups, not_null)?;
         // Ids of their own tell elements apart that the indexed side lacks.
         let (ids, own) = self.groups(&[&values], true)?;
@@ -158,7 +180,7 @@ impl CudaDevice {
         let known = queue.scatter(&ids, &known, own.groups() as usize)?;
         drop(ids);
         distinct.words = match (&lying.groups, &domain.grouped) {
-            (Some(groups), Some(of_groups)) => {
+            (Some((groups, _)), Some(of_groups)) => {
                 let keys = queue.grouped_words(&distinct, groups, Some(memory(&known)?))?;
                 let ids = self.groups_in(of_groups, &[&keys])?;
                 queue.renamed(&distinct, &ids)?
@@ -173,7 +195,7 @@ impl CudaDevice {
     fn lying(
         &self,
         column: &Column,
-        groups: Option<&Buffer<u32>>,
+        groups: Option<Groups<'_>>,
         not_null: &[&Keys],
     ) -> Result<(Column, Lying)> {
         let rows = column.rows();
@@ -195,7 +217,7 @@ impl CudaDevice {
                 kept = Some(queue.bits_and(kept.as_ref().unwrap_or(valid), valid, rows)?);
             }
         }
-        if let Some(groups) = groups {
+        if let Some((groups, _)) = groups {
             let grouped = queue.bits_of_groups(memory(groups)?, rows)?;
             kept = Some(queue.bits_and(kept.as_ref().unwrap_or(&grouped), &grouped, rows)?);
         }
@@ -214,7 +236,10 @@ impl CudaDevice {
         let rows = queue.select(&kept, rows, None)?;
         let of_rows = |words: &Memory| queue.gather_values(words, memory(&rows)?, rows.len(), 4);
         let lying = Lying {
-            groups: groups.map(|ids| of_rows(memory(ids)?)).transpose()?,
+            groups: match groups {
+                Some((ids, count)) => Some((of_rows(memory(ids)?)?, count)),
+                None => None,
+            },
             starts: of_rows(&starts)?,
             counts: of_rows(&counts)?,
             rows,
@@ -316,23 +341,58 @@ impl Queue {
         let args = [(&offsets).into(), (len as u32).into(), (&sizes).into()];
         // SAFETY: `offsets` holds one word more than `sizes`.
         unsafe { self.launch("set_encode_sizes", Shape::rows(len), &args)? };
-        let by_size = match len {
-            0 | 1 => None,
-            _ => {
+        let (order, by_group) = match &lying.groups {
+            Some((groups, count)) => {
+                let words = self.alloc(len * 8, "sizes of sets")?;
+                let args = [
+                    groups.into(),
+                    (&sizes).into(),
+                    (len as u32).into(),
+                    (&words).into(),
+                ];
+                // SAFETY: each of `len` sets has a group and a size; `words` holds a word for each.
+                unsafe { self.launch("set_encode_order", Shape::rows(len), &args)? };
+                let varying =
+                    bits_below(*count as usize) << 32 | bits_below(lying.longest as usize + 1);
+                let sorted = match len {
+                    0 | 1 => None,
+                    _ => self.sort_pairs(WIDE, Part::from(&words), None, len, varying)?,
+                };
+                let (words, order) = match sorted {
+                    Some((words, order)) => (words, Some(order)),
+                    None => (words, None),
+                };
+                let count = *count as usize;
+                let segments = self.set_offsets(&words, len, count)?;
+                (order, Some((segments, count)))
+            }
+            None if len < 2 => (None, None),
+            None => {
                 let varying = bits_below(lying.longest as usize + 1);
-                self.sort_pairs(NARROW, (&sizes).into(), None, len, varying)?
+                let sorted = self.sort_pairs(NARROW, (&sizes).into(), None, len, varying)?;
+                (sorted.map(|(_, order)| order), None)
             }
         };
-        let (sizes, order) = match by_size {
-            Some((sizes, order)) => (sizes, Buffer::cuda(order, len)),
-            None => (sizes, self.sequence(0, len)?),
+        let order = match order {
+            Some(order) => Buffer::cuda(order, len),
+            None => self.sequence(0, len)?,
+        };
+        let in_order = |by_set: &Memory| self.gather_values(by_set, memory(&order)?, len, 4);
+        let by_group = match (&lying.groups, by_group) {
+            (Some((groups, _)), Some((segments, count))) => Some(ByGroup {
+                groups: in_order(groups)?,
+                segments,
+                count,
+            }),
+            _ => None,
         };
         Ok(Distinct {
             words,
             n,
-            sizes,
+            sizes: in_order(&sizes)?,
             places: self.scatter(&order, &self.sequence(0, len)?, len)?,
             order,
+            by_group,
         })
     }
 
@@ -485,18 +545,44 @@ impl Queue {
         unsafe { self.launch("set_encode_elements", Shape::rows(entries), &args)? };
 
         let order = memory(&distinct.order)?;
-        let of_order = |by_set: &Memory| self.gather_values(by_set, order, len, 4);
-        let histogram = self.histogram(&distinct.sizes, len, 1)?;
+        let rows = self.gather_values(memory(&lying.rows)?, order, len, 4)?;
         Ok(Sets {
-            rows: Buffer::cuda(of_order(memory(&lying.rows)?)?, len),
-            groups: lying.groups.as_ref().map(of_order).transpose()?,
+            rows: Buffer::cuda(rows, len),
+            by_group: distinct.by_group,
             offsets: self.set_offsets(&words, entries, len)?,
             elements,
             sizes: distinct.sizes,
             len,
             entries,
-            empty: self.read_word32(&histogram, 0)? as usize,
         })
+    }
+
+    /// Whether both are the same sets at the same positions.
+    pub(super) fn are_same(self: &Arc<Self>, a: &Sets, b: &Sets) -> Result<bool> {
+        let groups = match (&a.by_group, &b.by_group) {
+            (Some(a), Some(b)) if a.count == b.count => Some([&a.segments, &b.segments]),
+            (None, None) => None,
+            _ => return Ok(false),
+        };
+        if (a.len, a.entries) != (b.len, b.entries) {
+            return Ok(false);
+        }
+        let segments = a.by_group.as_ref().map_or(0, |groups| groups.count + 1);
+        let differ = self.zeroed(4, "sets")?;
+        let sets = [
+            ([&a.sizes, &b.sizes], a.len),
+            ([&a.offsets, &b.offsets], a.len + 1),
+            ([&a.elements, &b.elements], a.entries),
+        ];
+        for ([a, b], n) in sets
+            .into_iter()
+            .chain(groups.map(|groups| (groups, segments)))
+        {
+            let args = [a.into(), b.into(), (n as u32).into(), (&differ).into()];
+            // SAFETY: both hold n words.
+            unsafe { self.launch("set_matches_differ", Shape::rows(n), &args)? };
+        }
+        Ok(self.read_word32(&differ, 0)? == 0)
     }
 
     /// How often each number up to `most` stands in `numbers`, those above it together with it.

@@ -13,6 +13,7 @@ mod choice;
 mod dictionary;
 mod elements;
 mod encoding;
+mod half;
 mod intersect;
 mod inverted;
 mod matrix;
@@ -29,6 +30,7 @@ mod verify;
 #[cfg(test)]
 mod tests;
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
@@ -261,30 +263,29 @@ pub(super) fn search(
     }
     let (found, tally) = searching.run(
         &searching.blocks(),
-        |sets| sink::Lists::new(sets, budget),
+        searching.half,
+        |sets| sink::Lists::new(sets.len(), budget),
         sink::Lists::finish,
     )?;
-    let total: usize = found.iter().map(|(_, positions, _)| positions.len()).sum();
+    let mut leases = Vec::with_capacity(found.len());
+    let mut lists = Vec::with_capacity(found.len());
+    for (counts, matches, of_block) in found {
+        leases.push(of_block);
+        lists.push((counts, matches));
+    }
+    let counts = half::counts(&index.sets, &lists, searching.half);
+    let total: u64 = counts.iter().map(|count| u64::from(*count)).sum();
     if u32::try_from(total).is_err() {
         // Positions count no more: fewer rows do.
-        return Err(too_many(total as u64, u64::from(u32::MAX)));
+        return Err(too_many(total, u64::from(u32::MAX)));
     }
-    let lists = searching.sets.len() as u64;
-    let lo_lease = budget.lease(lists * 4, "range bounds")?;
-    let hi_lease = budget.lease(lists * 4, "range bounds")?;
-    let segments_lease = budget.lease(lists * 4 + 4, "range bounds")?;
-    let matches_lease = budget.lease(total as u64 * 4, "matches of sets")?;
-    let mut segments = Vec::with_capacity(searching.sets.len() + 1);
-    segments.push(0);
-    let mut rows = Vec::with_capacity(total);
-    for (counts, matches, _) in found {
-        let mut end = rows.len() as u32;
-        for count in counts {
-            end += count;
-            segments.push(end);
-        }
-        rows.extend(matches.into_iter().map(|p| index.sets.rows[p as usize]));
-    }
+    let places = searching.sets.len() as u64;
+    let lo_lease = budget.lease(places * 4, "range bounds")?;
+    let hi_lease = budget.lease(places * 4, "range bounds")?;
+    let segments_lease = budget.lease(places * 4 + 4, "range bounds")?;
+    let matches_lease = budget.lease(total * 4, "matches of sets")?;
+    let (segments, rows) = half::lists(&index.sets, &lists, searching.half, counts);
+    drop((lists, leases));
     let bounds = |of: &[u32], lease| Buffer::host(of.to_vec(), lease);
     Ok(SetMatches {
         ranges: Ranges {
@@ -320,26 +321,45 @@ pub(super) fn count(
         true => index.sets.rows.iter().map(|_| AtomicU32::new(0)).collect(),
         false => vec![],
     };
-    let none = |sets| vec![0; sets];
+    let none = |sets: Range<usize>| vec![0; sets.len()];
+    // Where the first match is enough, a set need not wait for that of another one.
+    let half = searching.half.filter(|_| counting != SetCounting::Exists);
+    let mirrored: Vec<AtomicU32> = match half {
+        Some(_) => (0..searching.sets.len())
+            .map(|_| AtomicU32::new(0))
+            .collect(),
+        None => vec![],
+    };
+    let _lease = budget.lease(mirrored.len() as u64 * 4, "match counts")?;
     let (counts, tally) = match counting {
         SetCounting::Exists => {
             let exists = |sets| sink::Exists { counts: none(sets) };
-            searching.run(&blocks, exists, |sink| Ok(sink.counts))?
+            searching.run(&blocks, None, exists, |sink| Ok(sink.counts))?
         }
         SetCounting::Searching | SetCounting::Both => {
-            let counts = |sets| sink::Counts {
+            let counts = |sets: Range<usize>| sink::Counts {
+                mirror: half.map(|half| sink::Mirror {
+                    half,
+                    sets: &index.sets,
+                    first: sets.start,
+                    counts: &mirrored,
+                }),
                 counts: none(sets),
                 indexed: &of_positions,
             };
-            searching.run(&blocks, counts, |sink| Ok(sink.counts))?
+            searching.run(&blocks, half, counts, |sink| Ok(sink.counts))?
         }
     };
+    let mut counts = counts.concat();
+    for (count, more) in counts.iter_mut().zip(mirrored) {
+        *count += more.into_inner();
+    }
     let mut indexed = vec![0; counted];
     for (row, count) in index.sets.rows.iter().zip(of_positions) {
         indexed[*row as usize] = count.into_inner();
     }
     Ok(SetCounts {
-        counts: Buffer::host(counts.concat(), counts_lease),
+        counts: Buffer::host(counts, counts_lease),
         searching: searching.into_rows(budget)?,
         indexed: both.then(|| Buffer::host(indexed, indexed_lease)),
         tally,
