@@ -26,7 +26,7 @@ use crate::exec::at_once::{AtOnce, Prepared};
 use crate::exec::input::InputChunk;
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::residual;
-use crate::exec::tile::Tile;
+use crate::exec::tile::{LEAST_ROWS, LEAST_SETS, Tile};
 use crate::ops::theta::{RowPairs, Search, SortedSide, Wanted};
 use crate::spec::{JoinSpec, Materialization, Side, Strategy};
 use crate::stream::Parts;
@@ -450,7 +450,11 @@ impl Matrix {
     }
 
     fn halve(&mut self, tile: &Tile) -> bool {
-        let Some((first, second)) = tile.halves() else {
+        let least = match self.spec.theta.strategy {
+            Strategy::Set(_) => LEAST_SETS,
+            _ => LEAST_ROWS,
+        };
+        let Some((first, second)) = tile.halves(least) else {
             return false;
         };
         self.resident_left = None;

@@ -17,6 +17,7 @@ mod half;
 mod intersect;
 mod inverted;
 mod matrix;
+mod numbers;
 mod postings;
 mod prefix;
 mod probe;
@@ -67,7 +68,7 @@ pub(crate) struct SetIndex {
     rows: usize,
     test: SetTest,
     finder: Finder,
-    _leases: [Lease; 3],
+    _lease: Lease,
 }
 
 #[derive(Debug)]
@@ -130,16 +131,6 @@ impl Finder {
     }
 }
 
-/// Rough bytes of encoding an element, beside its value as a word or a row of bytes: its number, and its places in the lists that
-/// are put together.
-const ELEMENT_BYTES: u64 = 40;
-/// The side that makes the numbers has an entry of a dictionary for each element, which may have grown just now, and those of ranks and
-/// counts; with groups another entry.
-const DICTIONARY_BYTES: u64 = 40;
-const GROUPED_BYTES: u64 = 40;
-/// The same of a row.
-const ROW_BYTES: u64 = 48;
-
 /// Matches that are listed at once: more are those of fewer rows at a time, so that the first come soon.
 const MOST_MATCHES: u64 = 1 << 26;
 
@@ -190,12 +181,10 @@ pub(super) fn index(
 ) -> Result<SetIndex> {
     let rows = column.rows();
     check_chunk_rows(rows)?;
-    let lists = lists_of(column, not_null)?;
-    let grouped = if groups.is_some() { GROUPED_BYTES } else { 0 };
-    let numbers = lists.values.len() as u64 * (DICTIONARY_BYTES + grouped);
-    let encoding = budget.lease(encoding_bytes(rows, &lists) + numbers, "sets")?;
+    let (lists, plain) = lists_of(budget, column, not_null)?;
     let ids = groups.map(|(ids, _)| ids.on_host().as_ref());
     let encoded = encoding::encode(budget, rows, &lists, ids, go_on)?;
+    drop((lists, plain));
     let (sets, universe) = (encoded.sets, encoded.frequencies.len());
     let count = groups.map_or(1, |(_, count)| count as usize);
     let mut segments = vec![0u32; count + 1];
@@ -211,6 +200,7 @@ pub(super) fn index(
         mean_indexed: (sets.elements.len() / sets.len().max(1)) as u64,
         mean_searching: mean_length(searching.on_host()),
         universe: universe as u64,
+        groups: count as u64,
     };
     let technique = choice::choose(technique, test, &profile);
     let bytes = Finder::bytes(technique, &sets, universe);
@@ -223,22 +213,26 @@ pub(super) fn index(
         segments,
         rows,
         test,
-        _leases: [encoding, encoded.lease, lease],
+        _lease: lease,
     })
 }
 
-/// The lists of rows that are not NULL in any of `not_null`.
-fn lists_of(column: &Column, not_null: &[&Keys]) -> Result<Lists> {
-    let mut lists = Lists::of(column.on_host())?;
+/// The lists of rows that are not NULL in any of `not_null`, and what is leased for them.
+fn lists_of(
+    budget: &Arc<Budget>,
+    column: &Column,
+    not_null: &[&Keys],
+) -> Result<(Lists, Option<Lease>)> {
+    let lists = Lists::as_they_are(column.on_host());
+    let lease = match lists.plain_bytes()? {
+        0 => None,
+        bytes => Some(budget.lease(bytes, "elements of sets")?),
+    };
+    let mut lists = lists.plain()?;
     for valid in not_null.iter().filter_map(|keys| keys.valid.as_ref()) {
         lists.leave_out(valid.on_host());
     }
-    Ok(lists)
-}
-
-/// Bytes of encoding either side, beside those of [`Elements`].
-fn encoding_bytes(rows: usize, lists: &Lists) -> u64 {
-    lists.values.len() as u64 * ELEMENT_BYTES + rows as u64 * ROW_BYTES
+    Ok((lists, lease))
 }
 
 /// The matches of each row of `column` as a list.

@@ -10,7 +10,7 @@ use super::encoding::Sets;
 use super::half::Half;
 use super::probe::{BLOCK, Probe, Technique};
 use super::sink::{self, SetTally, Sink};
-use super::{Finder, GoOn, MOST_MATCHES, SetIndex, encoding_bytes, lists_of};
+use super::{Finder, GoOn, MOST_MATCHES, SetIndex, lists_of};
 use crate::device::budget::{Budget, Lease};
 use crate::device::buffer::{Buffer, Column, Keys, Sorted};
 use crate::device::check_chunk_rows;
@@ -27,7 +27,6 @@ pub(super) struct Searching<'a> {
     pub(super) half: Option<Half>,
     budget: &'a Arc<Budget>,
     go_on: GoOn<'a>,
-    _lease: Lease,
 }
 
 impl<'a> Searching<'a> {
@@ -41,8 +40,7 @@ impl<'a> Searching<'a> {
     ) -> Result<Self> {
         let rows = column.rows();
         check_chunk_rows(rows)?;
-        let lists = lists_of(column, not_null)?;
-        let lease = budget.lease(encoding_bytes(rows, &lists), "sets")?;
+        let (lists, _plain) = lists_of(budget, column, not_null)?;
         let groups = groups.map(|ids| ids.on_host().as_ref());
         let sets = index.domain.encode(budget, rows, &lists, groups, go_on)?;
         Ok(Self {
@@ -51,7 +49,6 @@ impl<'a> Searching<'a> {
             sets,
             budget,
             go_on,
-            _lease: lease,
         })
     }
 
