@@ -459,8 +459,21 @@ impl Matrix {
         };
         self.resident_left = None;
         self.resident_right = None;
-        self.tiles.push(second);
-        self.tiles.push(first);
+        // Tiles of the same indexed rows are cut likewise, so that the index of a half serves all of them.
+        let side = self.spec.theta.sorted;
+        let (others, rest) = match first.rows(side) == tile.rows(side) {
+            true => (vec![], std::mem::take(&mut self.tiles)),
+            false => self.tiles.drain(..).partition(|other| {
+                other.left_chunk == tile.left_chunk && other.rows(side) == tile.rows(side)
+            }),
+        };
+        self.tiles = rest;
+        for half in [second, first] {
+            let rows = half.rows(side);
+            let of_others = others.iter().map(|other| other.with(side, rows.clone()));
+            self.tiles.extend(of_others);
+            self.tiles.push(half);
+        }
         true
     }
 

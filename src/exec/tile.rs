@@ -57,7 +57,8 @@ impl Tile {
         }
     }
 
-    fn with(&self, side: Side, rows: Range<usize>) -> Self {
+    /// The same with other rows of `side`.
+    pub(super) fn with(&self, side: Side, rows: Range<usize>) -> Self {
         let mut tile = self.clone();
         match side {
             Side::Left => tile.left = rows,

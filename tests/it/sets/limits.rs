@@ -34,6 +34,7 @@ fn lists(ids: std::ops::Range<i64>, list: impl Fn(i64) -> Vec<i32>) -> RecordBat
 }
 
 fn register(ctx: &SessionContext, name: &str, batch: RecordBatch) {
+    ctx.deregister_table(name).unwrap();
     let table = MemTable::try_new(batch.schema(), vec![vec![batch]]).unwrap();
     ctx.register_table(name, Arc::new(table)).unwrap();
 }

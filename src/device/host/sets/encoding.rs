@@ -44,7 +44,7 @@ pub(crate) struct Sets {
 /// Bytes that encoding takes for a while: of an element its number, and its places in lists that are put together; of a row its
 /// numbers there, and where its elements lie.
 const ELEMENT_BYTES: u64 = 20;
-const ROW_BYTES: u64 = 96;
+const ROW_BYTES: u64 = 64;
 /// Of an element that differs from the others its count, rank and frequency, and its place by these.
 const DIFFERENT_BYTES: u64 = 16;
 
