@@ -110,7 +110,7 @@ async fn a_budget_of_256_megabytes() {
     // Those of a row share 0 and 1, but with the long one 0 and one more.
     assert_eq!(number(&ctx, sql).await, 1 + 2 * 999 + 999 * 999);
 
-    set(&ctx, "bowtie.device_memory", "16MB");
+    set(&ctx, "bowtie.device_memory", "24MB");
     let huge = |i: i64| {
         (0..100_000)
             .map(|j| (j * (i as i32 % 3 + 1)) * 7_000)

@@ -12,11 +12,12 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, make_array};
 use arrow::datatypes::DataType;
 
+use super::order::ByGroup;
 use crate::device::Device;
 use crate::device::buffer::{Buffer, Column, GroupDomain, Keys};
 use crate::device::check_chunk_rows;
 use crate::device::cuda::CudaDevice;
-use crate::device::cuda::queue::{Given, Memory, Part, Queue, Shape, Structure};
+use crate::device::cuda::queue::{Given, Memory, Queue, Shape, Structure};
 use crate::device::cuda::range::valid_memory;
 use crate::device::cuda::rows::memory;
 use crate::device::cuda::scan::EXCLUSIVE_U64;
@@ -32,21 +33,13 @@ pub(super) struct Sets {
     pub(super) rows: Buffer<u32>,
     /// Where rows are in groups.
     pub(super) by_group: Option<ByGroup>,
-    offsets: Memory,
-    elements: Memory,
+    pub(super) offsets: Memory,
+    pub(super) elements: Memory,
     /// Distinct elements, those that the indexed side lacks included.
     pub(super) sizes: Memory,
     pub(super) len: usize,
     /// Elements of all sets.
     pub(super) entries: usize,
-}
-
-/// The group of each set, and where the sets of each of so many groups begin, and the end.
-#[derive(Debug)]
-pub(super) struct ByGroup {
-    groups: Memory,
-    segments: Memory,
-    count: usize,
 }
 
 impl Sets {
@@ -63,14 +56,6 @@ impl Sets {
             (&self.sizes).into(),
             (self.len as u32, first as u32).into(),
         ])
-    }
-
-    /// The groups of these sets, and where those of `indexed` begin: null pointers where there are none.
-    pub(super) fn groups_in<'a>(&'a self, indexed: &'a Self) -> [Option<&'a Memory>; 2] {
-        match (&self.by_group, &indexed.by_group) {
-            (Some(mine), Some(indexed)) => [Some(&mine.groups), Some(&indexed.segments)],
-            _ => [None, None],
-        }
     }
 
     /// Elements of an average set.
@@ -341,55 +326,15 @@ impl Queue {
         let args = [(&offsets).into(), (len as u32).into(), (&sizes).into()];
         // SAFETY: `offsets` holds one word more than `sizes`.
         unsafe { self.launch("set_encode_sizes", Shape::rows(len), &args)? };
-        let (order, by_group) = match &lying.groups {
-            Some((groups, count)) => {
-                let words = self.alloc(len * 8, "sizes of sets")?;
-                let args = [
-                    groups.into(),
-                    (&sizes).into(),
-                    (len as u32).into(),
-                    (&words).into(),
-                ];
-                // SAFETY: each of `len` sets has a group and a size; `words` holds a word for each.
-                unsafe { self.launch("set_encode_order", Shape::rows(len), &args)? };
-                let varying =
-                    bits_below(*count as usize) << 32 | bits_below(lying.longest as usize + 1);
-                let sorted = match len {
-                    0 | 1 => None,
-                    _ => self.sort_pairs(WIDE, Part::from(&words), None, len, varying)?,
-                };
-                let (words, order) = match sorted {
-                    Some((words, order)) => (words, Some(order)),
-                    None => (words, None),
-                };
-                let count = *count as usize;
-                let segments = self.set_offsets(&words, len, count)?;
-                (order, Some((segments, count)))
-            }
-            None if len < 2 => (None, None),
-            None => {
-                let varying = bits_below(lying.longest as usize + 1);
-                let sorted = self.sort_pairs(NARROW, (&sizes).into(), None, len, varying)?;
-                (sorted.map(|(_, order)| order), None)
-            }
-        };
-        let order = match order {
-            Some(order) => Buffer::cuda(order, len),
-            None => self.sequence(0, len)?,
-        };
-        let in_order = |by_set: &Memory| self.gather_values(by_set, memory(&order)?, len, 4);
-        let by_group = match (&lying.groups, by_group) {
-            (Some((groups, _)), Some((segments, count))) => Some(ByGroup {
-                groups: in_order(groups)?,
-                segments,
-                count,
-            }),
-            _ => None,
-        };
+        let groups = lying
+            .groups
+            .as_ref()
+            .map(|(ids, count)| (ids, *count as usize));
+        let (order, by_group) = self.in_order(groups, &sizes, len, lying.longest as usize)?;
         Ok(Distinct {
             words,
             n,
-            sizes: in_order(&sizes)?,
+            sizes: self.gather_values(&sizes, memory(&order)?, len, 4)?,
             places: self.scatter(&order, &self.sequence(0, len)?, len)?,
             order,
             by_group,
@@ -555,34 +500,6 @@ impl Queue {
             len,
             entries,
         })
-    }
-
-    /// Whether both are the same sets at the same positions.
-    pub(super) fn are_same(self: &Arc<Self>, a: &Sets, b: &Sets) -> Result<bool> {
-        let groups = match (&a.by_group, &b.by_group) {
-            (Some(a), Some(b)) if a.count == b.count => Some([&a.segments, &b.segments]),
-            (None, None) => None,
-            _ => return Ok(false),
-        };
-        if (a.len, a.entries) != (b.len, b.entries) {
-            return Ok(false);
-        }
-        let segments = a.by_group.as_ref().map_or(0, |groups| groups.count + 1);
-        let differ = self.zeroed(4, "sets")?;
-        let sets = [
-            ([&a.sizes, &b.sizes], a.len),
-            ([&a.offsets, &b.offsets], a.len + 1),
-            ([&a.elements, &b.elements], a.entries),
-        ];
-        for ([a, b], n) in sets
-            .into_iter()
-            .chain(groups.map(|groups| (groups, segments)))
-        {
-            let args = [a.into(), b.into(), (n as u32).into(), (&differ).into()];
-            // SAFETY: both hold n words.
-            unsafe { self.launch("set_matches_differ", Shape::rows(n), &args)? };
-        }
-        Ok(self.read_word32(&differ, 0)? == 0)
     }
 
     /// How often each number up to `most` stands in `numbers`, those above it together with it.

@@ -1,7 +1,7 @@
 //! Set joins on a GPU (`kernels/set*.cu`; \[B\] chapters 4 to 6): what `device/host/sets` does, in kernels.
 //!
 //! ```text
-//!  encode.rs       lists ─► sets of numbers, by size
+//!  encode.rs       lists ─► sets of numbers; order.rs: by group and size
 //!  choice.rs       which technique serves them
 //!  rarest.rs prefix.rs inverted.rs signature.rs bits.rs intersect.rs    the techniques; lists.rs: inverted lists of those that have them
 //!  search.rs       both sides and the launches that compare them; measure.rs: the predicate
@@ -17,6 +17,7 @@ mod intersect;
 mod inverted;
 mod lists;
 mod measure;
+mod order;
 mod prefix;
 mod rarest;
 mod search;
