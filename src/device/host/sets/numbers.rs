@@ -81,6 +81,8 @@ impl WordNumbers {
 #[derive(Debug)]
 pub(super) struct RowNumbers {
     numbers: HashMap<Vec<u8>, u32>,
+    /// Bytes that are leased for the entries.
+    table: u64,
     /// Bytes of the keys, and those that are leased for them and more.
     keys: u64,
     room: u64,
@@ -97,6 +99,7 @@ impl RowNumbers {
     pub(super) fn new(budget: &Arc<Budget>) -> Self {
         Self {
             numbers: HashMap::new(),
+            table: 0,
             keys: 0,
             room: 0,
             held: Growing::new(budget),
@@ -110,9 +113,9 @@ impl RowNumbers {
     /// The number of `row`: the next one if it has none yet.
     pub(super) fn number(&mut self, row: &[u8]) -> Result<u32> {
         let (fresh, capacity) = (self.numbers.len() as u32, self.numbers.capacity());
-        let table = doubled(capacity, Self::ENTRY);
         if self.numbers.len() == capacity {
-            self.held.at_least(table + self.room)?;
+            self.table = doubled(capacity, Self::ENTRY);
+            self.held.at_least(self.table + self.room)?;
         }
         match self.numbers.entry_ref(row) {
             EntryRef::Occupied(entry) => Ok(*entry.get()),
@@ -120,7 +123,7 @@ impl RowNumbers {
                 self.keys += row.len() as u64 + Self::KEY;
                 if self.keys > self.room {
                     self.room = self.keys + (self.keys / 4).min(Self::AHEAD);
-                    self.held.at_least(table + self.room)?;
+                    self.held.at_least(self.table + self.room)?;
                 }
                 entry.insert(fresh);
                 Ok(fresh)
