@@ -64,7 +64,7 @@ __device__ __forceinline__ void take_tile(const Join& join, const Tile& tile, co
             }
             const bool match = left != 0 && s < join.sorted.n && lo[r] <= s && s < hi[r] &&
                                join.measure.passes(o, join.searching.sizes[r], join.sorted.sizes[s]);
-            join.matches.take(match, r, s);
+            join.take(match, r, s);
         }
     }
 }

@@ -26,7 +26,7 @@ use crate::exec::at_once::{AtOnce, Prepared};
 use crate::exec::input::InputChunk;
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::residual;
-use crate::exec::tile::Tile;
+use crate::exec::tile::{LEAST_ROWS, LEAST_SETS, Tile};
 use crate::ops::theta::{RowPairs, Search, SortedSide, Wanted};
 use crate::spec::{JoinSpec, Materialization, Side, Strategy};
 use crate::stream::Parts;
@@ -450,13 +450,30 @@ impl Matrix {
     }
 
     fn halve(&mut self, tile: &Tile) -> bool {
-        let Some((first, second)) = tile.halves() else {
+        let least = match self.spec.theta.strategy {
+            Strategy::Set(_) => LEAST_SETS,
+            _ => LEAST_ROWS,
+        };
+        let Some((first, second)) = tile.halves(least) else {
             return false;
         };
         self.resident_left = None;
         self.resident_right = None;
-        self.tiles.push(second);
-        self.tiles.push(first);
+        // Tiles of the same indexed rows are cut likewise, so that the index of a half serves all of them.
+        let side = self.spec.theta.sorted;
+        let (others, rest) = match first.rows(side) == tile.rows(side) {
+            true => (vec![], std::mem::take(&mut self.tiles)),
+            false => self.tiles.drain(..).partition(|other| {
+                other.left_chunk == tile.left_chunk && other.rows(side) == tile.rows(side)
+            }),
+        };
+        self.tiles = rest;
+        for half in [second, first] {
+            let rows = half.rows(side);
+            let of_others = others.iter().map(|other| other.with(side, rows.clone()));
+            self.tiles.extend(of_others);
+            self.tiles.push(half);
+        }
         true
     }
 

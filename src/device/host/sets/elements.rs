@@ -4,6 +4,7 @@
 //! their bits are (a NaN equals itself, −0.0 is not 0.0), anything else when its values are.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray, downcast_primitive_array};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
@@ -13,6 +14,8 @@ use arrow::error::ArrowError;
 use arrow::row::{Row, RowConverter, Rows, SortField};
 use rayon::prelude::*;
 
+use crate::device::budget::{Budget, Lease};
+use crate::device::width::gathered_bytes;
 use crate::error::{BowtieError, Result};
 
 /// The rows of a column of lists; of any other column each value is a list of itself, and NULL a NULL list.
@@ -36,6 +39,11 @@ enum Spans {
 
 impl Lists {
     pub(crate) fn of(array: &ArrayRef) -> Result<Self> {
+        Self::as_they_are(array).plain()
+    }
+
+    /// With elements that may be those of a dictionary.
+    pub(super) fn as_they_are(array: &ArrayRef) -> Self {
         let nulls = array.logical_nulls();
         let (values, spans) = match array.data_type() {
             DataType::List(_) => {
@@ -65,15 +73,35 @@ impl Lists {
             }
             _ => (array.clone(), Spans::Equal(1)),
         };
-        let values = match values.data_type() {
-            DataType::Dictionary(_, plain) => plain_values(&values, plain)?,
-            _ => values,
-        };
-        Ok(Self {
+        Self {
             values,
             spans,
             nulls,
-        })
+        }
+    }
+
+    /// With the elements of a dictionary each as often as it stands there.
+    pub(super) fn plain(self) -> Result<Self> {
+        let values = match self.values.data_type() {
+            DataType::Dictionary(_, plain) => plain_values(&self.values, plain)?,
+            _ => return Ok(self),
+        };
+        Ok(Self { values, ..self })
+    }
+
+    /// Bytes that elements of a dictionary take then, and their keys on the way; of others none.
+    pub(super) fn plain_bytes(&self) -> Result<u64> {
+        let Some(dictionary) = self.values.as_any_dictionary_opt() else {
+            return Ok(0);
+        };
+        let last = dictionary.values().len().saturating_sub(1);
+        let keys = dictionary.normalized_keys();
+        let keys: Vec<u32> = keys.into_iter().map(|key| key.min(last) as u32).collect();
+        let bytes = match dictionary.values().is_empty() {
+            true => 0,
+            false => gathered_bytes(dictionary.values(), &keys)?,
+        };
+        Ok(bytes + 16 * keys.len() as u64)
     }
 
     /// Rows that are not `valid` have no list.
@@ -219,7 +247,27 @@ impl Elements {
         })
     }
 
-    pub(super) fn bytes(&self) -> u64 {
+    /// The same, with what is leased for it.
+    pub(super) fn leased(
+        budget: &Arc<Budget>,
+        values: &ArrayRef,
+        converter: Option<&RowConverter>,
+    ) -> Result<(Self, Lease)> {
+        // How long rows of bytes are is seen when they are made.
+        let words = values.len() as u64 * 8;
+        let known = match converter {
+            None => Some(budget.lease(words, "elements of sets")?),
+            Some(_) => None,
+        };
+        let elements = Self::new(values, converter)?;
+        let lease = match known {
+            Some(lease) => lease,
+            None => budget.lease(elements.bytes(), "elements of sets")?,
+        };
+        Ok((elements, lease))
+    }
+
+    fn bytes(&self) -> u64 {
         match self {
             Self::Words { words, .. } => words.len() as u64 * 8,
             Self::Rows(rows) => rows.size() as u64,

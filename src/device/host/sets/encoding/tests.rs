@@ -106,7 +106,7 @@ fn long_texts_are_leased() {
     let base = Lists::of(&array).unwrap();
     let refused = encode(&Budget::new(20_000), 1, &base, None, &|| Ok(())).err();
     assert!(refused.is_some_and(|error| error.is_out_of_device_memory()));
-    let encoded = encode(&Budget::new(22_000), 1, &base, None, &|| Ok(())).unwrap();
+    let encoded = encode(&Budget::new(30_000), 1, &base, None, &|| Ok(())).unwrap();
     let refused = encoded
         .domain
         .encode(&Budget::new(10_000), 1, &base, None, &|| Ok(()));
