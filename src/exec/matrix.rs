@@ -26,6 +26,7 @@ use crate::exec::at_once::{AtOnce, Prepared};
 use crate::exec::input::InputChunk;
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::residual;
+use crate::exec::spill::Spilling;
 use crate::exec::tile::Tile;
 use crate::ops::theta::{RowPairs, Search, SortedSide, Wanted};
 use crate::spec::{JoinSpec, Materialization, Side, Strategy};
@@ -232,6 +233,9 @@ pub(super) struct Matrix {
     resident_right: Option<Resident>,
     /// Whether the guards hold of a left and a right chunk; tiles of the same chunks do not ask again.
     guarded: Option<((usize, usize), bool)>,
+    spilling: Option<Spilling>,
+    /// Since the last step that was done, all that could be left the memory pool.
+    left_pool: bool,
     metrics: DeviceMetrics,
 }
 
@@ -241,6 +245,7 @@ impl Matrix {
         spec: Arc<JoinSpec>,
         needed: NeededColumns,
         left: Vec<InputChunk>,
+        spilling: Option<Spilling>,
         metrics: DeviceMetrics,
     ) -> Self {
         Self {
@@ -254,6 +259,8 @@ impl Matrix {
             resident_left: None,
             resident_right: None,
             guarded: None,
+            spilling,
+            left_pool: false,
             metrics,
         }
     }
@@ -405,10 +412,20 @@ impl Matrix {
         at_once: Option<&AtOnce>,
     ) -> Result<Option<TileStep>> {
         while let Some(tile) = self.tiles.pop() {
+            self.make_way(tile.left_chunk)?;
             match self.step(&tile, wanted, at_once) {
                 Ok(step) => {
+                    self.left_pool = false;
                     self.metrics.chunks.add(1);
                     return Ok(Some(step));
+                }
+                Err(error) if error.is_out_of_host_memory() => {
+                    // Half of a tile is read from files by half of their rows.
+                    match self.leave_pool_once()? {
+                        true => self.tiles.push(tile),
+                        false if self.halve(&tile) => {}
+                        false => return Err(error),
+                    }
                 }
                 Err(error) if error.is_out_of_device_memory() => {
                     if !self.again(&tile) {
@@ -440,13 +457,71 @@ impl Matrix {
     pub(super) fn make_room(&mut self) -> bool {
         let mut made = false;
         for chunk in self.left.iter_mut().chain(&mut self.right) {
-            made |= chunk.evict();
+            made |= chunk.evict(self.spilling.as_ref());
         }
         if made {
             self.resident_left = None;
             self.resident_right = None;
         }
         made
+    }
+
+    /// Takes left chunks but this one out of the memory pool, where little is left of it for others.
+    fn make_way(&mut self, left_chunk: usize) -> Result<()> {
+        let spilling = self.spilling.as_ref();
+        let Some(spilling) = spilling.filter(|spilling| spilling.pool_is_tight()) else {
+            return Ok(());
+        };
+        for (i, chunk) in self.left.iter_mut().enumerate() {
+            if i != left_chunk {
+                chunk.leave_host(spilling)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes all chunks out of the memory pool; false where none was there.
+    pub(super) fn leave_pool(&mut self) -> Result<bool> {
+        let Some(spilling) = &self.spilling else {
+            return Ok(false);
+        };
+        let mut left = false;
+        for chunk in self.left.iter_mut().chain(&mut self.right) {
+            left |= chunk.leave_host(spilling)?;
+        }
+        if left {
+            // Their late columns are on the host.
+            self.resident_left = None;
+            self.resident_right = None;
+        }
+        Ok(left)
+    }
+
+    /// The same after the pool refused, unless it did so before in the same step.
+    pub(super) fn leave_pool_once(&mut self) -> Result<bool> {
+        match std::mem::replace(&mut self.left_pool, true) {
+            true => Ok(false),
+            false => self.leave_pool(),
+        }
+    }
+
+    /// A step was done.
+    pub(super) fn found_room(&mut self) {
+        self.left_pool = false;
+    }
+
+    /// Reads a left chunk that is in a file, if the pool has room for all of it.
+    pub(super) fn load_left(&mut self, left_chunk: usize) -> Result<()> {
+        self.unload_but(left_chunk);
+        let load = |matrix: &Self| matrix.left.get(left_chunk).map_or(Ok(()), InputChunk::load);
+        let loaded = match load(self) {
+            Err(error) if error.is_out_of_host_memory() && self.leave_pool()? => load(self),
+            loaded => loaded,
+        };
+        match loaded {
+            Err(error) if error.is_out_of_host_memory() => Ok(()),
+            loaded => loaded,
+        }
     }
 
     fn halve(&mut self, tile: &Tile) -> bool {
@@ -482,7 +557,7 @@ impl Matrix {
     }
 
     /// Gives the memory of left chunks back that are in files, but for this one, which is worked on.
-    pub(super) fn unload_but(&self, left_chunk: usize) {
+    fn unload_but(&self, left_chunk: usize) {
         let others = self.left.iter().enumerate();
         for (_, chunk) in others.filter(|(i, _)| *i != left_chunk) {
             chunk.unload();

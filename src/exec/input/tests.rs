@@ -1,10 +1,16 @@
-use arrow::array::{AsArray, Int64Array};
+use arrow::array::{AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
-use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
+use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryConsumer, MemoryPool};
 
+use std::collections::VecDeque;
+
+use super::gathering::{Gathering, Waiting};
 use super::*;
 use crate::device::Budget;
 use crate::device::host::HostDevice;
+use crate::exec::DeviceChunk;
+use crate::stream::ChunkLimits;
+use futures::StreamExt;
 
 fn pool() -> Arc<dyn MemoryPool> {
     Arc::new(GreedyMemoryPool::new(1 << 20))
@@ -30,6 +36,13 @@ fn gathering(
     Gathering {
         chunks: Some(futures::stream::iter(pieces).boxed()),
         waiting: Waiting {
+            limits: ChunkLimits {
+                rows: most,
+                bytes: usize::MAX,
+            },
+            spilling: None,
+            in_file: None,
+            ready: VecDeque::new(),
             device: Arc::clone(device),
             reservation: MemoryConsumer::new("test").register(pool),
             on_device: vec![],
@@ -38,12 +51,8 @@ fn gathering(
             bytes: 0,
             schema: Arc::new(schema),
         },
-        cut: VecDeque::new(),
-        limits: ChunkLimits {
-            rows: most,
-            bytes: usize::MAX,
-        },
         apart: false,
+        streamed: true,
     }
 }
 
@@ -115,10 +124,10 @@ async fn an_evicted_chunk_is_the_same_rows_on_the_host() {
     let mut chunk = pieces.next().await.unwrap().unwrap();
     assert!(device.budget().in_use() > 0);
     assert_eq!(pool.reserved(), 0);
-    assert!(chunk.evict());
+    assert!(chunk.evict(None));
     assert_eq!(device.budget().in_use(), 0);
     assert_eq!(pool.reserved(), 400);
-    assert!(!chunk.evict());
+    assert!(!chunk.evict(None));
     let metrics = DeviceMetrics::new(&Default::default());
     let some = chunk
         .upload(device.as_ref(), &(10..20), &[Need::Now], &metrics)
