@@ -12,6 +12,8 @@
 //! The right chunk at hand meets every left chunk before the next right chunk is asked for, so its unmatched rows are
 //! known when it is done; the left side's are known at the end.
 
+mod room;
+
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -453,77 +455,6 @@ impl Matrix {
         true
     }
 
-    /// Takes rows that came on the device to the host; false when none lie there alone.
-    pub(super) fn make_room(&mut self) -> bool {
-        let mut made = false;
-        for chunk in self.left.iter_mut().chain(&mut self.right) {
-            made |= chunk.evict(self.spilling.as_ref());
-        }
-        if made {
-            self.resident_left = None;
-            self.resident_right = None;
-        }
-        made
-    }
-
-    /// Takes left chunks but this one out of the memory pool, where little is left of it for others.
-    fn make_way(&mut self, left_chunk: usize) -> Result<()> {
-        let spilling = self.spilling.as_ref();
-        let Some(spilling) = spilling.filter(|spilling| spilling.pool_is_tight()) else {
-            return Ok(());
-        };
-        for (i, chunk) in self.left.iter_mut().enumerate() {
-            if i != left_chunk {
-                chunk.leave_host(spilling)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Takes all chunks out of the memory pool; false where none was there.
-    pub(super) fn leave_pool(&mut self) -> Result<bool> {
-        let Some(spilling) = &self.spilling else {
-            return Ok(false);
-        };
-        let mut left = false;
-        for chunk in self.left.iter_mut().chain(&mut self.right) {
-            left |= chunk.leave_host(spilling)?;
-        }
-        if left {
-            // Their late columns are on the host.
-            self.resident_left = None;
-            self.resident_right = None;
-        }
-        Ok(left)
-    }
-
-    /// The same after the pool refused, unless it did so before in the same step.
-    pub(super) fn leave_pool_once(&mut self) -> Result<bool> {
-        match std::mem::replace(&mut self.left_pool, true) {
-            true => Ok(false),
-            false => self.leave_pool(),
-        }
-    }
-
-    /// A step was done.
-    pub(super) fn found_room(&mut self) {
-        self.left_pool = false;
-    }
-
-    /// Reads a left chunk that is in a file, if the pool has room for all of it.
-    pub(super) fn load_left(&mut self, left_chunk: usize) -> Result<()> {
-        self.unload_but(left_chunk);
-        let load = |matrix: &Self| matrix.left.get(left_chunk).map_or(Ok(()), InputChunk::load);
-        let loaded = match load(self) {
-            Err(error) if error.is_out_of_host_memory() && self.leave_pool()? => load(self),
-            loaded => loaded,
-        };
-        match loaded {
-            Err(error) if error.is_out_of_host_memory() => Ok(()),
-            loaded => loaded,
-        }
-    }
-
     fn halve(&mut self, tile: &Tile) -> bool {
         let Some((first, second)) = tile.halves() else {
             return false;
@@ -554,14 +485,6 @@ impl Matrix {
         }
         self.search(tile, wanted, whole_filter)
             .map(|tile| TileStep::Searched(Box::new(tile)))
-    }
-
-    /// Gives the memory of left chunks back that are in files, but for this one, which is worked on.
-    fn unload_but(&self, left_chunk: usize) {
-        let others = self.left.iter().enumerate();
-        for (_, chunk) in others.filter(|(i, _)| *i != left_chunk) {
-            chunk.unload();
-        }
     }
 
     /// Brings a tile's sides to the device. Whether the whole filter must be evaluated on its pairs.

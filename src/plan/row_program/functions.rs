@@ -5,7 +5,7 @@ use datafusion::common::ScalarValue;
 use datafusion::functions::core::{greatest::GreatestFunc, least::LeastFunc, nullif::NullIfFunc};
 use datafusion::functions::datetime::{date_part::DatePartFunc, date_trunc::DateTruncFunc};
 use datafusion::functions::math::abs::AbsFunc;
-use datafusion::logical_expr::Operator;
+use datafusion::logical_expr::{Operator, ScalarUDFImpl};
 use datafusion::physical_expr::ScalarFunctionExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Literal};
 
@@ -331,10 +331,7 @@ impl Compiler<'_> {
     }
 }
 
-fn is_of<F: 'static>(expr: &Expr) -> bool
-where
-    F: datafusion::logical_expr::ScalarUDFImpl,
-{
+fn is_of<F: ScalarUDFImpl + 'static>(expr: &Expr) -> bool {
     ScalarFunctionExpr::try_downcast_func::<F>(expr.as_ref()).is_some()
 }
 
