@@ -216,6 +216,11 @@ impl GroupTable {
         Ok(())
     }
 
+    /// Whether groups may leave the memory.
+    pub(super) fn can_spill(&self) -> bool {
+        self.spilling.is_some() && self.keys > 0
+    }
+
     /// Reserves what the table takes now, and `others` bytes beside it. False where there is no room, but the table can be spilled.
     pub(super) fn account(&self, others: usize) -> Result<bool> {
         let bytes = others + self.bytes();

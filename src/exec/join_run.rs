@@ -16,6 +16,7 @@ use super::matrix::{Matrix, NeededColumns, SearchedTile, TileStep};
 use super::metrics::DeviceMetrics;
 use super::pieces::PieceSize;
 use super::runs::Runs;
+use super::spill::Spilling;
 use crate::column::DeviceBatch;
 use crate::device::{Buffer, Device, Flags, Need, Payload};
 use crate::error::{BowtieError, Result};
@@ -82,6 +83,7 @@ impl JoinRun {
         device: Arc<dyn Device>,
         spec: Arc<JoinSpec>,
         left: Vec<InputChunk>,
+        spilling: Option<Spilling>,
         metrics: DeviceMetrics,
     ) -> Result<Self> {
         let needed = NeededColumns::of(&spec, std::iter::empty());
@@ -97,6 +99,7 @@ impl JoinRun {
             Arc::clone(&spec),
             needed,
             left,
+            spilling,
             metrics.clone(),
         );
         let mut size = PieceSize::new(device.as_ref());
@@ -153,6 +156,11 @@ impl JoinRun {
         self.matrix.push_right(arriving)?;
         self.state = State::Tiles;
         Ok(())
+    }
+
+    /// Takes what it can to files, as somebody else found no room.
+    pub(super) fn leave_pool(&mut self) -> Result<()> {
+        self.matrix.leave_pool().map(|_| ())
     }
 
     pub(super) fn end_right(&mut self) {
@@ -377,7 +385,7 @@ impl JoinRun {
     }
 
     fn emit_left_end(&mut self, chunk: usize, next: usize) -> Result<Vec<DeviceChunk>> {
-        self.matrix.unload_but(chunk);
+        self.matrix.load_left(chunk)?;
         let (Some(staged), Some(flags)) =
             (self.matrix.left().get(chunk), self.left_flags.get(chunk))
         else {
@@ -509,8 +517,12 @@ impl JoinRun {
             {
                 Ok((vec![], false))
             }
+            Err(error) if error.is_out_of_host_memory() && self.matrix.leave_pool_once()? => {
+                Ok((vec![], false))
+            }
             made => {
                 let made = made?;
+                self.matrix.found_room();
                 self.size.made();
                 Ok((made, true))
             }

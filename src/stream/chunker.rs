@@ -136,8 +136,8 @@ pub(crate) struct Chunker {
     together: bool,
     /// The columns of a batch that uploading copies anyway.
     in_parts: Vec<bool>,
-    /// Whether who reads the chunks spills them when the pool has no room for more.
-    spills: bool,
+    /// Whether who reads the chunks is told when the pool has no room for more.
+    told: bool,
     /// Rows of the batch at hand that were not taken yet, from so many on.
     rest: Option<(Evaluated, usize)>,
     /// Nothing found room since who reads the chunks was last told so.
@@ -178,15 +178,15 @@ impl Chunker {
                 .iter()
                 .map(|field| device.copies_uploads(field.data_type()))
                 .collect(),
-            spills: false,
+            told: false,
             rest: None,
             crowded: false,
         }
     }
 
-    /// For a reader that spills the chunks which it has when one is `crowded`.
-    pub(crate) fn spilled_by_reader(self, spills: bool) -> Self {
-        Self { spills, ..self }
+    /// For a reader that makes room, such as by spilling the chunks which it has, when one is `crowded`.
+    pub(crate) fn told_when_crowded(self, told: bool) -> Self {
+        Self { told, ..self }
     }
 
     /// Whether rows of the last batch wait for room.
@@ -234,7 +234,7 @@ impl Chunker {
                 }
                 let bytes = rows * row_bytes;
                 if let Err(error) = self.reservation.try_grow(bytes) {
-                    if !self.spills || self.crowded {
+                    if !self.told || self.crowded {
                         return Err(error);
                     }
                     self.crowded = true;
@@ -257,6 +257,11 @@ impl Chunker {
             }
             if rows == 0 || self.waiting.rows == self.limits.rows {
                 full.extend(self.flush()?);
+                // Who reads them may have to make room for the others.
+                if self.told && from < batch.num_rows() {
+                    self.rest = Some((Evaluated { batch, failures }, from));
+                    return Ok(full);
+                }
             }
         }
         Ok(full)
@@ -408,7 +413,7 @@ mod tests {
             layout: vec![Place::Batch].into(),
             together: false,
             in_parts: vec![false],
-            spills: false,
+            told: false,
             rest: None,
             crowded: false,
         }
