@@ -262,7 +262,8 @@ fn measure(
         };
         auto = Some(Last::new(sets, ours.ms, auto));
         let mut best = ours.ms;
-        for (technique, last) in TECHNIQUES.into_iter().zip(&mut last) {
+        let forced = TECHNIQUES.into_iter().zip(&mut last);
+        for (technique, last) in forced.filter(|_| !arguments.auto) {
             let patience = (HOPELESS * best).max(SHORT_MS);
             let patience = patience.min(limit.max(2.0 * best));
             if let Some(before) = last.filter(|last| last.forecast(sets) > patience) {
