@@ -7,7 +7,7 @@ constexpr u32 SIDE = 128;
 constexpr u32 EACH = 8;
 
 // A tile: where its sets begin, and what overlap each searching set needs at least with any of the sorted ones (NONE: it has
-// no window here). Sizes ascend, and needs do not fall with them.
+// no window here). Inside of a window sizes ascend, and needs do not fall with them.
 struct Tile {
     u32 first_r, first_s;
     const u32* needs;

@@ -171,8 +171,30 @@ impl GroupRun {
         Ok(())
     }
 
-    fn upload(&self, chunk: &InputChunk, rows: &Range<usize>) -> Result<DeviceBatch> {
-        chunk.upload(self.device.as_ref(), rows, &self.needed, &self.metrics)
+    /// Rows that are in a file have to be read first. Where the memory pool has no room for them, groups leave it; where that is not
+    /// enough, fewer rows are, as where the device has none.
+    fn upload(&mut self, chunk: &InputChunk, rows: &Range<usize>) -> Result<DeviceBatch> {
+        let upload = |run: &Self| {
+            let device = run.device.as_ref();
+            chunk.upload(device, rows, &run.needed, &run.metrics)
+        };
+        match upload(self) {
+            Err(error) if error.is_out_of_host_memory() => {}
+            uploaded => return uploaded,
+        }
+        self.leave_pool()?;
+        match upload(self) {
+            Err(error) if error.is_out_of_host_memory() && rows.len() > 1 => {
+                let budget = self.device.budget();
+                Err(BowtieError::OutOfDeviceMemory {
+                    what: "rows of a file",
+                    requested: 0,
+                    in_use: budget.in_use(),
+                    limit: budget.limit(),
+                })
+            }
+            uploaded => uploaded,
+        }
     }
 
     /// Groups a batch by grouping set `set`, and merges its groups.

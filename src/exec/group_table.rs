@@ -204,7 +204,7 @@ impl GroupTable {
                 let values: ArrayRef = match aggregate.argument {
                     None => Arc::new(rows.clone()),
                     Some((of, column)) if of == side => {
-                        take(&chunk.whole(column)?.slice(first, len), &rows, None)?
+                        take(&chunk.some(column, &(first..first + len))?, &rows, None)?
                     }
                     Some((other, column)) => {
                         new_null_array(spec.join.input(other).data_type(column), rows.len())

@@ -46,6 +46,12 @@ pub(super) struct ResidentChunk {
 }
 
 impl ResidentChunk {
+    /// Frees copies on the host, whose rows lie on the device anyway; whether there were any.
+    fn forget_copies(&self) -> bool {
+        self.on_host.lock().fill(None);
+        self.reservation.free() > 0
+    }
+
     fn array(&self, column: usize) -> crate::error::Result<ArrayRef> {
         let mut on_host = self.on_host.lock();
         if let Some(array) = &on_host[column] {
@@ -168,8 +174,10 @@ impl InputChunk {
 
     /// Takes rows that wait on the host to a file, or out of the memory if they are in one; false where they are not there.
     pub(super) fn leave_host(&mut self, spilling: &Spilling) -> crate::error::Result<bool> {
-        let Self::Staged(chunk) = self else {
-            return Ok(self.unload());
+        let chunk = match self {
+            Self::Staged(chunk) => chunk,
+            Self::Resident(chunk) => return Ok(chunk.forget_copies()),
+            Self::Spilled(_) => return Ok(self.unload()),
         };
         let spilled = SpilledChunk::write(chunk, spilling)?;
         let left = spilled.is_some();
@@ -222,6 +230,21 @@ impl InputChunk {
         }
     }
 
+    /// Some rows of a column on the host; only those are read where the memory pool has no room for all of a file.
+    pub(super) fn some(
+        &self,
+        column: usize,
+        rows: &Range<usize>,
+    ) -> crate::error::Result<ArrayRef> {
+        match self {
+            Self::Spilled(chunk) => {
+                let (chunk, rows) = chunk.part(rows)?;
+                Ok(chunk.whole(column)?.slice(rows.start, rows.len()))
+            }
+            _ => Ok(self.whole(column)?.slice(rows.start, rows.len())),
+        }
+    }
+
     /// Mean bytes of a value of a column.
     pub(super) fn mean_bytes(&self, column: usize) -> crate::error::Result<u64> {
         match self {
@@ -266,6 +289,7 @@ impl InputChunk {
         };
         let evicted = match (chunk.staged(), spilling) {
             (Err(error), Some(spilling)) if error.is_out_of_host_memory() => {
+                chunk.forget_copies();
                 chunk.spilled(spilling).map(|s| s.map(Self::Spilled))
             }
             (staged, _) => staged.map(|staged| Some(Self::Staged(staged))),

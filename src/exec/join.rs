@@ -331,7 +331,13 @@ impl Driver {
                         self.step = Some(self.start(run, |run| run.leave_pool().map(|()| vec![])));
                         continue;
                     }
-                    Some(arriving) => run.push_right(arriving)?,
+                    Some(arriving) => {
+                        self.step = Some(self.start(run, |run| {
+                            run.push_right(arriving)?;
+                            run.step()
+                        }));
+                        continue;
+                    }
                     None => run.end_right(),
                 }
             }
@@ -343,7 +349,7 @@ impl Driver {
     fn start(
         &self,
         mut run: JoinRun,
-        step: fn(&mut JoinRun) -> crate::error::Result<Vec<DeviceChunk>>,
+        step: impl FnOnce(&mut JoinRun) -> crate::error::Result<Vec<DeviceChunk>> + Send + 'static,
     ) -> SpawnedTask<(JoinRun, crate::error::Result<Vec<DeviceChunk>>)> {
         let elapsed = self.metrics.baseline.elapsed_compute().clone();
         SpawnedTask::spawn_blocking(move || {

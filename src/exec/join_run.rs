@@ -147,7 +147,13 @@ impl JoinRun {
         if self.spec.null_aware {
             self.right_keys.any |= chunk.rows() > 0;
             for (_, key) in &self.spec.theta.equalities {
-                let parts = chunk.parts(*key)?;
+                let parts = match chunk.parts(*key) {
+                    Err(error) if error.is_out_of_host_memory() => {
+                        self.matrix.leave_pool()?;
+                        chunk.parts(*key)?
+                    }
+                    parts => parts?,
+                };
                 self.right_keys.null |= parts.iter().any(|part| part.null_count() > 0);
             }
         }
@@ -410,14 +416,19 @@ impl JoinRun {
         Ok(made)
     }
 
-    /// Those of a left chunk's rows, counted from `from`, whose key is not NULL.
-    fn with_key(&self, rows: Buffer<u32>, chunk: &InputChunk, from: usize) -> Result<Buffer<u32>> {
+    /// Those of the rows of a left chunk's `piece` whose key is not NULL.
+    fn with_key(
+        &self,
+        rows: Buffer<u32>,
+        chunk: &InputChunk,
+        piece: &Range<usize>,
+    ) -> Result<Buffer<u32>> {
         let mut rows = rows;
         for (key, _) in &self.spec.theta.equalities {
-            let keys = chunk.whole(*key)?;
+            let keys = chunk.some(*key, piece)?;
             if keys.null_count() > 0 {
                 let known = self.device.read(&rows)?;
-                let keep = known.iter().map(|row| keys.is_valid(from + *row as usize));
+                let keep = known.iter().map(|row| keys.is_valid(*row as usize));
                 let keep: BooleanArray = keep.map(Some).collect();
                 rows = self.device.compact(&rows, &keep)?;
             }
@@ -442,7 +453,7 @@ impl JoinRun {
             _ => device.flagged_rows(flags, from, len, false)?,
         };
         let rows = match self.right_keys.any {
-            true => self.with_key(rows, chunk, from)?,
+            true => self.with_key(rows, chunk, &piece)?,
             false => rows,
         };
         if rows.len() == 0 {

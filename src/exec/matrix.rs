@@ -313,7 +313,10 @@ impl Matrix {
                 });
                 Ok(())
             }
-            Err(error) if error.is_out_of_device_memory() => Ok(()),
+            // Its turn comes with that of its tile.
+            Err(error) if error.is_out_of_device_memory() || error.is_out_of_host_memory() => {
+                Ok(())
+            }
             Err(error) => Err(error),
         }
     }
@@ -463,11 +466,17 @@ impl Matrix {
         let Some((first, second)) = tile.halves(least) else {
             return false;
         };
+        let side = self.spec.theta.sorted;
+        let resident = match side {
+            Side::Left => &self.resident_left,
+            Side::Right => &self.resident_right,
+        };
+        let has_index = resident.as_ref().is_some_and(|r| r.index.is_some());
         self.resident_left = None;
         self.resident_right = None;
-        // Tiles of the same indexed rows are cut likewise, so that the index of a half serves all of them.
-        let side = self.spec.theta.sorted;
-        let (others, rest) = match first.rows(side) == tile.rows(side) {
+        // Where there was no room for the index, tiles of the same rows are cut likewise, so that the index of a half serves all of
+        // them.
+        let (others, rest) = match has_index || first.rows(side) == tile.rows(side) {
             true => (vec![], std::mem::take(&mut self.tiles)),
             false => self.tiles.drain(..).partition(|other| {
                 other.left_chunk == tile.left_chunk && other.rows(side) == tile.rows(side)

@@ -85,7 +85,7 @@ impl Pieces {
         self.metrics.chunks.add(1);
         let (rows, mut made) = (0..chunk.rows(), vec![]);
         match self.attempt(&chunk, &rows, &mut made) {
-            Err(error) if error.is_out_of_device_memory() => {
+            Err(error) if has_no_room(&error) => {
                 // The halves need its room.
                 chunk.evict(self.spilling.as_ref());
                 self.halves(&chunk, rows, &mut made)?;
@@ -121,7 +121,7 @@ impl Pieces {
         let middle = rows.start + rows.len() / 2;
         for half in [rows.start..middle, middle..rows.end] {
             match self.attempt(chunk, &half, made) {
-                Err(error) if error.is_out_of_device_memory() && half.len() > LEAST_ROWS => {
+                Err(error) if has_no_room(&error) && half.len() > LEAST_ROWS => {
                     self.halves(chunk, half, made)?;
                 }
                 done => done?,
@@ -129,6 +129,11 @@ impl Pieces {
         }
         Ok(())
     }
+}
+
+/// On the device, or in the memory pool for rows of a file.
+fn has_no_room(error: &BowtieError) -> bool {
+    error.is_out_of_device_memory() || error.is_out_of_host_memory()
 }
 
 /// A column of each expression on the rows of `batch`: by the device, or by DataFusion's own where the device cannot decide.

@@ -141,7 +141,7 @@ pub(super) fn sets_pay(
         && let Some(values) = values_of_keys(source)
     {
         let pairs = left as f64 * right as f64 / values.max(1) as f64;
-        if pairs <= (left + right) as f64 {
+        if pairs <= left as f64 + right as f64 {
             return Decline::because(format!(
                 "its keys have about {values} values and leave about {pairs:.0} pairs, of {left} and {right} rows: DataFusion's equi-join tests each by the function"
             ));

@@ -128,6 +128,16 @@ impl BowtieRule {
         Ok(memory.map(|memory| Gpu { memory }))
     }
 
+    /// Whether taken nodes would run on a GPU.
+    fn is_for_gpu(&self, options: &BowtieOptions) -> bool {
+        #[cfg(test)]
+        if self.gpu.is_some() {
+            return true;
+        }
+        let (choice, limit) = (options.device, options.device_memory.0);
+        self.devices.gpu_memory(choice, limit).is_some()
+    }
+
     /// The same rule, which decides as for a GPU, whatever device it plans for.
     #[cfg(test)]
     fn deciding_for(self, gpu: Gpu) -> Self {
@@ -293,6 +303,7 @@ impl BowtieRule {
         }
         let fused = join_aggregate_spec(source, spec.clone());
         if let (Ok(fused), Some(group)) = (&fused, group_source(plan))
+            && self.is_for_gpu(policy.options)
             && let Some(decline) = apart(&group, source, policy.options, spec, fused, rows)
         {
             return Ok(Fusion::Declined(decline));

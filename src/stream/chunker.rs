@@ -52,7 +52,8 @@ impl fmt::Display for Role {
 /// How large a chunk may grow.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ChunkLimits {
-    /// Of the first one; each has twice as many as the one before, up to `most_rows`.
+    /// Of the first one; each that is uploaded has twice as many as the one before, up to `most_rows`. Those that are put together of
+    /// pieces on the device do not grow.
     pub rows: usize,
     pub most_rows: usize,
     pub bytes: usize,
@@ -61,6 +62,8 @@ pub(crate) struct ChunkLimits {
 impl ChunkLimits {
     /// Bytes that a row's keys, ranges and offsets take on the device beside its columns, generously.
     pub(crate) const WORK_BYTES_PER_ROW: u64 = 128;
+    /// Bytes of a chunk from which longer ones fill the bus no better: 32M rows of 8 bytes do by 99 %.
+    const FULL_BUS_BYTES: usize = 1 << 28;
     /// Chunks of the streamed side that grow have room to be so many times as long.
     const STREAMED_AT_ONCE: u64 = 8;
     /// A streamed chunk takes at most one part of so many of DataFusion's memory pool.
@@ -274,7 +277,10 @@ impl Chunker {
         if waiting.rows == 0 {
             return Ok(vec![]);
         }
-        self.limits.rows = (2 * self.limits.rows).min(self.limits.most_rows);
+        // Not after one that was short of room.
+        if waiting.bytes < ChunkLimits::FULL_BUS_BYTES && !self.crowded {
+            self.limits.rows = (2 * self.limits.rows).min(self.limits.most_rows);
+        }
         if !self.together {
             let mut columns = Vec::with_capacity(self.in_parts.len());
             for (i, in_parts) in self.in_parts.iter().enumerate() {

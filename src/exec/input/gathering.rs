@@ -141,6 +141,7 @@ impl Gathering {
     }
 
     async fn take_staged(&mut self, chunk: StagedChunk) -> Result<()> {
+        let crowded = chunk.crowded;
         let waiting = &mut self.waiting;
         let full = waiting
             .spilling
@@ -150,10 +151,18 @@ impl Gathering {
         // Those share what is reserved for all of them.
         let spills = full && self.streamed && chunks.len() > 1;
         waiting.ready.extend(chunks);
-        match spills {
-            true => self.blocking(Waiting::leave_host).await,
-            false => Ok(()),
+        if spills {
+            self.blocking(Waiting::leave_host).await?;
         }
+        // Who reads on makes room, and so do the rows that wait here.
+        let waiting = &self.waiting;
+        if crowded && waiting.spilling.is_some() && !waiting.on_host.is_empty() {
+            self.blocking(Waiting::spill).await?;
+            if self.apart {
+                self.blocking(Waiting::finish).await?;
+            }
+        }
+        Ok(())
     }
 
     async fn take(&mut self, batch: DeviceBatch) -> Result<()> {
@@ -248,7 +257,7 @@ impl Waiting {
         }
         while !self.on_device.is_empty() {
             let bytes = self.on_device[0].bytes() as usize;
-            let reserved = self.reservation.try_grow(bytes);
+            let reserved = self.reserve(bytes);
             if let (Err(_), Some(_)) = (&reserved, &self.spilling) {
                 return self.spill();
             }
@@ -257,7 +266,7 @@ impl Waiting {
             let batch = batch.download(self.device.as_ref(), &self.schema)?;
             // What views and dictionaries share is not counted twice.
             let more = batch_bytes(&batch).saturating_sub(bytes);
-            let grown = self.reservation.try_grow(more);
+            let grown = self.reserve(more);
             self.on_host.push(batch);
             if let (Err(_), Some(_)) = (&grown, &self.spilling) {
                 return self.spill();
@@ -265,6 +274,14 @@ impl Waiting {
             grown?;
         }
         Ok(())
+    }
+
+    /// Rows without columns take nothing, which a pool that is full would refuse.
+    fn reserve(&self, bytes: usize) -> Result<()> {
+        match bytes {
+            0 => Ok(()),
+            bytes => self.reservation.try_grow(bytes),
+        }
     }
 
     /// Adds what waits to a file, which is a chunk when it is long enough.

@@ -223,10 +223,10 @@ impl Compiler<'_> {
         if nanos % in_a_unit != 0 {
             return None;
         }
-        let by = sign
-            * i64::from(days)
-                .checked_mul(in_a_day)?
-                .checked_add(nanos / in_a_unit)?;
+        let by = i64::from(days)
+            .checked_mul(in_a_day)?
+            .checked_add(nanos / in_a_unit)?
+            .checked_mul(sign)?;
         let far = FAR_DAYS.checked_mul(in_a_day).unwrap_or(i64::MAX);
         let most = far
             .checked_sub(by.checked_abs()?)

@@ -41,7 +41,7 @@ pub(super) struct Profile {
     pub mean_searching: u64,
     /// Different elements of the indexed side.
     pub universe: u64,
-    /// Groups of rows, of which only those of one group match.
+    /// Groups of equal size that would leave as many pairs: only rows of one group match.
     pub groups: u64,
 }
 

@@ -94,14 +94,14 @@ impl Lists {
         let Some(dictionary) = self.values.as_any_dictionary_opt() else {
             return Ok(0);
         };
-        let last = dictionary.values().len().saturating_sub(1);
-        let keys = dictionary.normalized_keys();
-        let keys: Vec<u32> = keys.into_iter().map(|key| key.min(last) as u32).collect();
-        let bytes = match dictionary.values().is_empty() {
-            true => 0,
-            false => gathered_bytes(dictionary.values(), &keys)?,
-        };
-        Ok(bytes + 16 * keys.len() as u64)
+        let words = 16 * dictionary.keys().len() as u64;
+        if dictionary.values().is_empty() {
+            // Its keys are all NULL, and `normalized_keys` takes none of those.
+            return Ok(words);
+        }
+        let keys = dictionary.normalized_keys().into_iter();
+        let keys: Vec<u32> = keys.map(|key| key as u32).collect();
+        Ok(gathered_bytes(dictionary.values(), &keys)? + words)
     }
 
     /// Rows that are not `valid` have no list.

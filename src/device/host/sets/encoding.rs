@@ -90,8 +90,8 @@ pub(super) struct Domain {
 pub(super) struct Encoded {
     pub(super) sets: Sets,
     pub(super) domain: Domain,
-    /// How many sets have each element: ascending.
-    pub(super) frequencies: Vec<u32>,
+    /// Different elements.
+    pub(super) universe: usize,
 }
 
 /// Sets as they come.
@@ -161,7 +161,6 @@ pub(super) fn encode(
     for (rank, number) in by_frequency.iter().enumerate() {
         ranks[*number as usize] = rank as u32;
     }
-    let frequencies = by_frequency.iter().map(|n| counts[*n as usize]).collect();
     go_on()?;
     raw.elements
         .par_iter_mut()
@@ -175,7 +174,7 @@ pub(super) fn encode(
             ranks,
             _lease: ranks_lease,
         },
-        frequencies,
+        universe: by_frequency.len(),
     })
 }
 
@@ -215,17 +214,17 @@ impl Domain {
         go_on()?;
         let raw = in_tasks(rows, lists, groups, go_on, |group, span, elements| {
             let first = elements.len();
-            let mut unknown: Vec<Element<'_>> = vec![];
+            // By place, which takes less than the element does.
+            let mut unknown: Vec<usize> = vec![];
             for at in span {
-                let element = values.get(at);
-                match self.number(group, element) {
-                    UNKNOWN => unknown.push(element),
+                match self.number(group, values.get(at)) {
+                    UNKNOWN => unknown.push(at),
                     number => elements.push(number),
                 }
             }
             dedup_from(elements, first);
-            unknown.sort_unstable();
-            unknown.dedup();
+            unknown.sort_unstable_by(|a, b| values.get(*a).cmp(&values.get(*b)));
+            unknown.dedup_by(|a, b| values.get(*a) == values.get(*b));
             (elements.len() - first + unknown.len()) as u32
         })?;
         raw.arrange(budget, go_on)

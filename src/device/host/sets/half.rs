@@ -7,6 +7,8 @@
 use std::ops::Range;
 
 use super::encoding::Sets;
+use super::{GoOn, Pace};
+use crate::error::Result;
 use crate::spec::SetTest;
 
 /// Which pairs are tested where both sides are the same sets.
@@ -50,17 +52,22 @@ impl Half {
 pub(super) type Found = (Vec<u32>, Vec<u32>);
 
 /// How many matches each searching set has, those that follow from others' included.
-pub(super) fn counts(sets: &Sets, found: &[Found], half: Option<Half>) -> Vec<u32> {
+pub(super) fn counts(
+    sets: &Sets,
+    found: &[Found],
+    half: Option<Half>,
+    go_on: GoOn<'_>,
+) -> Result<Vec<u32>> {
     let counts = found.iter().flat_map(|(counts, _)| counts);
     let mut counts: Vec<u32> = counts.copied().collect();
     if let Some(half) = half {
-        each_match(found, |at, position| {
+        each_match(found, go_on, |at, position| {
             if half.mirrors(sets, at, position) {
                 counts[position] += 1;
             }
-        });
+        })?;
     }
-    counts
+    Ok(counts)
 }
 
 /// The lists of all searching sets, of so many matches each, as indexed rows: where each begins, the end, and the lists.
@@ -69,7 +76,8 @@ pub(super) fn lists(
     found: &[Found],
     half: Option<Half>,
     mut counts: Vec<u32>,
-) -> (Vec<u32>, Vec<u32>) {
+    go_on: GoOn<'_>,
+) -> Result<(Vec<u32>, Vec<u32>)> {
     let mut segments = Vec::with_capacity(counts.len() + 1);
     let mut end = 0;
     segments.push(end);
@@ -80,7 +88,7 @@ pub(super) fn lists(
     let Some(half) = half else {
         let matches = found.iter().flat_map(|(_, matches)| matches);
         let rows = matches.map(|position| sets.rows[*position as usize]);
-        return (segments, rows.collect());
+        return Ok((segments, rows.collect()));
     };
     let mut rows = vec![0; end as usize];
     // From the end of each list to its begin.
@@ -88,25 +96,28 @@ pub(super) fn lists(
         counts[at] -= 1;
         rows[(segments[at] + counts[at]) as usize] = sets.rows[position];
     };
-    each_match(found, |at, position| {
+    each_match(found, go_on, |at, position| {
         place(at, position);
         if half.mirrors(sets, at, position) {
             place(position, at);
         }
-    });
-    (segments, rows)
+    })?;
+    Ok((segments, rows))
 }
 
-fn each_match(found: &[Found], mut each: impl FnMut(usize, usize)) {
+fn each_match(found: &[Found], go_on: GoOn<'_>, mut each: impl FnMut(usize, usize)) -> Result<()> {
     let mut at = 0;
+    let mut pace = Pace::new(go_on);
     for (counts, matches) in found {
         let mut from = 0;
         for count in counts {
             let to = from + *count as usize;
+            pace.step(1 + to - from)?;
             matches[from..to]
                 .iter()
                 .for_each(|position| each(at, *position as usize));
             (at, from) = (at + 1, to);
         }
     }
+    Ok(())
 }

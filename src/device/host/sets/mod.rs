@@ -185,7 +185,7 @@ pub(super) fn index(
     let ids = groups.map(|(ids, _)| ids.on_host().as_ref());
     let encoded = encoding::encode(budget, rows, &lists, ids, go_on)?;
     drop((lists, plain));
-    let (sets, universe) = (encoded.sets, encoded.frequencies.len());
+    let (sets, universe) = (encoded.sets, encoded.universe);
     let count = groups.map_or(1, |(_, count)| count as usize);
     let mut segments = vec![0u32; count + 1];
     for group in &sets.groups {
@@ -194,13 +194,17 @@ pub(super) fn index(
     for group in 0..count {
         segments[group + 1] += segments[group];
     }
+    let squares = segments
+        .windows(2)
+        .map(|of_group| u64::from(of_group[1] - of_group[0]).pow(2));
+    let squares: u64 = squares.sum();
     let profile = Profile {
         indexed: sets.len() as u64,
         searching: searching.rows() as u64,
         mean_indexed: (sets.elements.len() / sets.len().max(1)) as u64,
         mean_searching: mean_length(searching.on_host()),
         universe: universe as u64,
-        groups: count as u64,
+        groups: (sets.len() as u64).pow(2) / squares.max(1),
     };
     let technique = choice::choose(technique, test, &profile);
     let bytes = Finder::bytes(technique, &sets, universe);
@@ -267,7 +271,7 @@ pub(super) fn search(
         leases.push(of_block);
         lists.push((counts, matches));
     }
-    let counts = half::counts(&index.sets, &lists, searching.half);
+    let counts = half::counts(&index.sets, &lists, searching.half, go_on)?;
     let total: u64 = counts.iter().map(|count| u64::from(*count)).sum();
     if u32::try_from(total).is_err() {
         // Positions count no more: fewer rows do.
@@ -278,7 +282,7 @@ pub(super) fn search(
     let hi_lease = budget.lease(places * 4, "range bounds")?;
     let segments_lease = budget.lease(places * 4 + 4, "range bounds")?;
     let matches_lease = budget.lease(total * 4, "matches of sets")?;
-    let (segments, rows) = half::lists(&index.sets, &lists, searching.half, counts);
+    let (segments, rows) = half::lists(&index.sets, &lists, searching.half, counts, go_on)?;
     drop((lists, leases));
     let bounds = |of: &[u32], lease| Buffer::host(of.to_vec(), lease);
     Ok(SetMatches {
@@ -318,13 +322,9 @@ pub(super) fn count(
     let none = |sets: Range<usize>| vec![0; sets.len()];
     // Where the first match is enough, a set need not wait for that of another one.
     let half = searching.half.filter(|_| counting != SetCounting::Exists);
-    let mirrored: Vec<AtomicU32> = match half {
-        Some(_) => (0..searching.sets.len())
-            .map(|_| AtomicU32::new(0))
-            .collect(),
-        None => vec![],
-    };
-    let _lease = budget.lease(mirrored.len() as u64 * 4, "match counts")?;
+    let places = half.map_or(0, |_| searching.sets.len());
+    let _lease = budget.lease(places as u64 * 4, "match counts")?;
+    let mirrored: Vec<AtomicU32> = (0..places).map(|_| AtomicU32::new(0)).collect();
     let (counts, tally) = match counting {
         SetCounting::Exists => {
             let exists = |sets| sink::Exists { counts: none(sets) };
