@@ -33,6 +33,7 @@ fn element_types() -> Vec<DataType> {
         DataType::LargeUtf8,
         DataType::Utf8View,
         DataType::Binary,
+        DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)),
     ]
 }
 

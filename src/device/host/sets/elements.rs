@@ -319,6 +319,7 @@ mod tests {
     use arrow::array::{
         DictionaryArray, FixedSizeListArray, Float64Array, Int32Array, ListArray, StringArray,
     };
+    use arrow::buffer::OffsetBuffer;
     use arrow::datatypes::{Field, Int32Type};
 
     #[test]
@@ -333,6 +334,19 @@ mod tests {
         assert_eq!(lists.values.len(), 2);
         let spans: Vec<_> = (0..3).map(|row| lists.get(row)).collect();
         assert_eq!(spans, [Some(0..2), None, Some(2..2)]);
+    }
+
+    /// All elements are NULL, and their dictionary has no values.
+    #[test]
+    fn a_dictionary_without_values() {
+        let keys = Int32Array::new_null(2);
+        let none: ArrayRef = Arc::new(StringArray::new_null(0));
+        let values: ArrayRef = Arc::new(DictionaryArray::new(keys, none));
+        let field = Arc::new(Field::new_list_field(values.data_type().clone(), true));
+        let list = ListArray::new(field, OffsetBuffer::from_lengths([2]), values, None);
+        let lists = Lists::as_they_are(&(Arc::new(list) as ArrayRef));
+        assert_eq!(lists.plain_bytes().unwrap(), 32);
+        assert_eq!(lists.plain().unwrap().values.null_count(), 2);
     }
 
     #[test]
