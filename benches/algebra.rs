@@ -41,7 +41,7 @@ fn run() -> Result<()> {
                 .and_then(|rows| Ok((rows.measure(arguments.repeat)?, rows)));
             match measured {
                 Ok((rate, rows)) => report.add(Measured {
-                    sweep: "operators",
+                    sweep: "operators".to_string(),
                     at,
                     x: f64::from(1u32 << log),
                     way: name.clone(),

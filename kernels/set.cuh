@@ -1,6 +1,6 @@
 // What all set joins share ([B] chapters 4 to 6): how a side lies in memory, and the predicate.
 //
-// Elements are numbers by ascending frequency in the sorted side, whose sets are ordered by size. A searching set leaves out
+// Elements are numbers by ascending frequency in the sorted side, whose sets are ordered by group and size. A searching set leaves out
 // the elements that the sorted side lacks, but its size counts them.
 #pragma once
 

@@ -86,7 +86,7 @@ __device__ __forceinline__ void take_hashed(const Join& join, const u32* words, 
         const u32 slot = first + threadIdx.x;
         const u32 s = slot >> log_slots == 0 ? words[slot] : NONE;
         const bool match = s != NONE && join.measure.passes(words[TABLE_SLOTS + slot], size, join.sorted.sizes[s]);
-        join.matches.take(match, r, s);
+        join.take(match, r, s);
     }
 }
 
@@ -124,7 +124,7 @@ __device__ __forceinline__ void take_counted(const Join& join, const Counters& c
             const u32 k = left == 0 ? 0 : __ffs(left) - 1;
             const u32 s = from + (at << counters.log_in_word) + k;
             const bool match = left != 0 && join.measure.passes(counters.of_word(word, k), size, join.sorted.sizes[s]);
-            join.matches.take(match, r, s);
+            join.take(match, r, s);
         }
     }
 }

@@ -165,5 +165,5 @@ set_intersect_take(const __grid_constant__ Join join, const u32* __restrict__ rs
     const bool inside = pair < n;
     const u32 r = inside ? rs[pair] : 0, s = inside ? ss[pair] : 0;
     const bool match = inside && join.measure.passes(overlaps[pair], join.searching.sizes[r], join.sorted.sizes[s]);
-    join.matches.take(match, r, s);
+    join.take(match, r, s);
 }

@@ -2,15 +2,28 @@
 #include "search.cuh"
 #include "set.cuh"
 
-// For each searching set the positions lo .. hi of the sorted sets (whose sizes ascend) that the measure may let match: all
-// others have too few elements, or too many ([B] table 4.1, length filter). Elements that the sorted side lacks match nothing.
-// Windows begin at `filled` or after, the first sorted set that is not empty, and empty searching sets have none: what these
-// match is known without a test.
-// Bound: twice the binary logarithm of the sorted side's length in reads that wait for one another, 16 bytes a searching set.
-// Launch: 256 threads, a thread a searching set.
+// The sorted sets of a group, of all where there are none, and the first of them that is not empty.
+struct Segment {
+    u32 begin, filled, end;
+
+    __device__ __forceinline__ Segment(const u32* groups, const u32* segments, u32 r, const u32* sorted_sizes, u32 sorted_n) {
+        begin = groups == nullptr ? 0 : segments[groups[r]];
+        end = groups == nullptr ? sorted_n : segments[groups[r] + 1];
+        filled = partition_point(begin, end, [&](u32 s) { return sorted_sizes[s] == 0; });
+    }
+};
+
+// For each searching set the positions lo .. hi of the sorted sets of its group (whose sizes ascend) that the measure may let
+// match: all others have too few elements, or too many ([B] table 4.1, length filter). Elements that the sorted side lacks
+// match nothing. Empty sets are in no window: what they match is known without a test. Group g has the sorted sets
+// segments[g] .. segments[g + 1]; both are null where there are no groups. Where both sides are the same sets, windows begin
+// (`half` 1) or end (2) at the set itself.
+// Bound: three times the binary logarithm of the sorted side's length in reads that wait for one another, 16 bytes a searching
+// set. Launch: 256 threads, a thread a searching set.
 extern "C" __global__ void __launch_bounds__(BLOCK)
-set_matches_windows(const __grid_constant__ Sets searching, const u32* __restrict__ sorted_sizes, u32 sorted_n, u32 filled,
-                    const __grid_constant__ Measure measure, u32* __restrict__ lo, u32* __restrict__ hi) {
+set_matches_windows(const __grid_constant__ Sets searching, const u32* __restrict__ groups, const u32* __restrict__ segments,
+                    const u32* __restrict__ sorted_sizes, u32 sorted_n, const __grid_constant__ Measure measure, u32 half,
+                    u32* __restrict__ lo, u32* __restrict__ hi) {
     const u32 r = blockIdx.x * BLOCK + threadIdx.x;
     if (r >= searching.n) {
         return;
@@ -21,39 +34,51 @@ set_matches_windows(const __grid_constant__ Sets searching, const u32* __restric
         const u32 b = sorted_sizes[s];
         return measure.may_pass(min(present, b), a, b);
     };
+    const Segment segment(groups, segments, r, sorted_sizes, sorted_n);
     // Up to the size `present` a longer set is likelier to match, from there on less likely.
-    const u32 middle = partition_point(filled, sorted_n, [&](u32 s) { return sorted_sizes[s] < present; });
-    const u32 from = partition_point(filled, middle, [&](u32 s) { return !may_match(s); });
-    const u32 to = partition_point(middle, sorted_n, may_match);
-    lo[r] = from;
-    hi[r] = a == 0 ? from : to;
+    const u32 middle = partition_point(segment.filled, segment.end, [&](u32 s) { return sorted_sizes[s] < present; });
+    const u32 from = partition_point(segment.filled, middle, [&](u32 s) { return !may_match(s); });
+    const u32 to = a == 0 ? from : partition_point(middle, segment.end, may_match);
+    lo[r] = half == 1 ? min(max(from, r), to) : from;
+    hi[r] = half == 2 ? max(min(to, r + 1), from) : to;
 }
 
-// What searching sets match because they, or the sorted sets, are empty: a range lo .. hi of the sorted sets by group, empty
-// ones first. Group g (0 where `groups` is null) has segments[g] .. segments[g + 1] there, of which as many are empty as
-// empties[g + 1] - empties[g]. Bits of `matching`: 1, an empty set matches empty ones; 2, others; 4, others match empty ones.
-// counts[r] grows by the range's length.
-// Bound: 16 bytes a searching set and four random reads. Launch: 256 threads, a block for each 1024 searching sets.
+// What searching sets match because they, or the sorted sets, are empty: a range lo .. hi of the sorted sets of their group,
+// empty ones first. Bits of `matching`: 1, an empty set matches empty ones; 2, others; 4, others match empty ones. counts[r]
+// grows by the range's length. Groups are those of set_matches_windows.
+// Bound: 16 bytes a searching set, two random reads, and the binary logarithm of a group's length in reads that wait for one
+// another. Launch: 256 threads, a block for each 1024 searching sets.
 extern "C" __global__ void __launch_bounds__(BLOCK)
 set_matches_empty(const u32* __restrict__ sizes, const u32* __restrict__ groups, u32 n, const u32* __restrict__ segments,
-                  const u32* __restrict__ empties, u32 matching, u32* __restrict__ counts, u32* __restrict__ lo,
-                  u32* __restrict__ hi) {
+                  const u32* __restrict__ sorted_sizes, u32 sorted_n, u32 matching, u32* __restrict__ counts,
+                  u32* __restrict__ lo, u32* __restrict__ hi) {
     each_row(
         n,
         [=](u32 r) {
-            const u32 group = groups == nullptr ? 0 : groups[r];
-            const u32 begin = segments[group], end = segments[group + 1];
-            const u32 filled = begin + (empties[group + 1] - empties[group]);
+            const Segment segment(groups, segments, r, sorted_sizes, sorted_n);
             if (sizes[r] != 0) {
-                return uint2{begin, (matching & 4) != 0 ? filled : begin};
+                return uint2{segment.begin, (matching & 4) != 0 ? segment.filled : segment.begin};
             }
-            return uint2{(matching & 1) != 0 ? begin : filled, (matching & 2) != 0 ? end : filled};
+            return uint2{(matching & 1) != 0 ? segment.begin : segment.filled,
+                         (matching & 2) != 0 ? segment.end : segment.filled};
         },
         [=](u32 r, uint2 range) {
             counts[r] += range.y - range.x;
             lo[r] = range.x;
             hi[r] = range.y;
         });
+}
+
+// differ[0] = 1 where a word of `a` is not that of `b`. Bound: 8 bytes a word. Launch: 256 threads, a block for each 1024
+// words; differ[0] is zeroed first.
+extern "C" __global__ void __launch_bounds__(BLOCK)
+set_matches_differ(const u32* __restrict__ a, const u32* __restrict__ b, u32 n, u32* differ) {
+    each_row(n, [=](u32 i) { return a[i] != b[i]; },
+             [=](u32, bool other) {
+                 if (other) {
+                     differ[0] = 1;
+                 }
+             });
 }
 
 // out[i] = searching[i] << 32 | sorted[i]. Bound: 16 bytes a pair. Launch: 256 threads, a block for each 1024 pairs.

@@ -5,12 +5,13 @@
 
 // For each searching set where its candidates begin in the lists and how many there are. The list of element e is
 // lists[list_offsets[e] .. list_offsets[e + 1]], sets by ascending size. A set with an element that the sorted side lacks has
-// none, nor has an empty one, which every set contains.
+// none, nor has an empty one, which every set contains. `half` is not 0 where both sides are the same sets: of sets of one size
+// those from the set itself on are candidates.
 // Bound: the binary logarithm of a list's length in reads of a set and its size that wait for one another. Launch: 256
 // threads, a thread a searching set.
 extern "C" __global__ void __launch_bounds__(BLOCK)
 set_rarest_ranges(const __grid_constant__ Sets searching, const u32* __restrict__ list_offsets, const u32* __restrict__ lists,
-                  const u32* __restrict__ sorted_sizes, u32* __restrict__ starts, u32* __restrict__ counts) {
+                  const u32* __restrict__ sorted_sizes, u32 half, u32* __restrict__ starts, u32* __restrict__ counts) {
     const u32 r = blockIdx.x * BLOCK + threadIdx.x;
     if (r >= searching.n) {
         return;
@@ -20,7 +21,8 @@ set_rarest_ranges(const __grid_constant__ Sets searching, const u32* __restrict_
     if (size != 0 && searching.length(r) == size) {
         const u32 rarest = searching.of(r)[0];
         end = list_offsets[rarest + 1];
-        begin = partition_point(list_offsets[rarest], end, [&](u32 at) { return sorted_sizes[lists[at]] < size; });
+        begin = partition_point(list_offsets[rarest], end,
+                                [&](u32 at) { return half != 0 ? lists[at] < r : sorted_sizes[lists[at]] < size; });
     }
     starts[r] = begin;
     counts[r] = end - begin;

@@ -145,8 +145,22 @@ __device__ __forceinline__ void test_signatures(const Join& join, const u32* __r
             tile[i] = i < count * WORDS ? source[i] : 0;
         }
         if (REJECT == Reject::DISTANT) {
-            const u32 least = join.sorted.sizes[first];
-            const u32 most = join.sorted.sizes[first + count - 1];
+            u32 least = join.sorted.sizes[first];
+            u32 most = join.sorted.sizes[first + count - 1];
+            if (join.grouped != 0) {
+                // Sizes begin again with each group; what is empty is in no window.
+                least = NONE;
+                for (u32 i = threadIdx.x; i < count; i += BLOCK) {
+                    const u32 size = join.sorted.sizes[first + i];
+                    least = min(least, max(size, 1u));
+                    most = max(most, size);
+                }
+                // What the block before, or the window above, had there has been read by all.
+                __syncthreads();
+                const uint2 extremes = block_extremes(least, most);
+                least = extremes.x;
+                most = extremes.y;
+            }
             if (least != sizes.x || most != sizes.y) {
                 sizes = {least, most};
 #pragma unroll 1

@@ -7,7 +7,7 @@ constexpr u32 SIDE = 128;
 constexpr u32 EACH = 8;
 
 // A tile: where its sets begin, and what overlap each searching set needs at least with any of the sorted ones (NONE: it has
-// no window here). Sizes ascend, and needs do not fall with them.
+// no window here). Inside of a window sizes ascend, and needs do not fall with them.
 struct Tile {
     u32 first_r, first_s;
     const u32* needs;
@@ -64,7 +64,7 @@ __device__ __forceinline__ void take_tile(const Join& join, const Tile& tile, co
             }
             const bool match = left != 0 && s < join.sorted.n && lo[r] <= s && s < hi[r] &&
                                join.measure.passes(o, join.searching.sizes[r], join.sorted.sizes[s]);
-            join.matches.take(match, r, s);
+            join.take(match, r, s);
         }
     }
 }

@@ -16,7 +16,7 @@ struct Matches {
     u64* totals;
 
     // All lanes call; `mine` says which have a pair.
-    __device__ __forceinline__ void take(bool mine, u32 r, u32 s) const {
+    __device__ __forceinline__ void put(bool mine, u32 r, u32 s) const {
         const u32 taken = __ballot_sync(ALL_LANES, mine);
         if (taken == 0) {
             return;
@@ -119,11 +119,26 @@ struct Candidate {
     u32 r, s, first;
 };
 
-// All that is needed to say whether two sets match.
+// Where both sides are the same sets, pairs on one side of the diagonal are tested alone, and a match may be one the other way
+// round, too: never, always, or where both sets are of one size, as with containment.
+enum Mirror : u32 { NEVER = 0, ALWAYS = 1, OF_ONE_SIZE = 2 };
+
+// All that is needed to say whether two sets match. `grouped`: only sets of one group do, and sorted sets stand by group, in
+// each by size; windows are inside of groups.
 struct Join {
     Sets searching, sorted;
     Measure measure;
     Matches matches;
+    u32 mirror, grouped;
+
+    // Hands out a pair of each lane that has one; all lanes call.
+    __device__ __forceinline__ void take(bool mine, u32 r, u32 s) const {
+        matches.put(mine, r, s);
+        if (mirror != NEVER) {
+            const bool other = mine && r != s && (mirror == ALWAYS || searching.sizes[r] == sorted.sizes[s]);
+            matches.put(other, s, r);
+        }
+    }
 
     // A candidate of each lane that has one; all lanes call.
     __device__ __forceinline__ void verify(bool mine, const Candidate& candidate) const {
@@ -139,7 +154,7 @@ struct Join {
             const bool found = overlap.of_lane(lane).searched();
             match = lane == threadIdx.x % WARP ? found : match;
         }
-        matches.take(match, candidate.r, candidate.s);
+        take(match, candidate.r, candidate.s);
     }
 };
 

@@ -8,27 +8,14 @@
 `--generate` makes the tables by the bench's recipes first (needs numpy==2.4.6; other rows than the bench's own).
 
 What is timed is what the bench times: from the query's text, or its expression, to the last row of the result, with the
-tables in memory already; loading is left out. One untimed run, then the median of k; a first run of three seconds or more
-counts by itself. Each engine runs each case in a process of its own, with a time limit, so that neither a quadratic
-plan nor a lack of memory ends the others. Engines must agree on rows and sums, or the script fails.
+tables in memory already; loading is left out. How it is timed: rivals.py. Engines must agree on rows and sums, or the script fails.
 
 Prints a table and writes <out>/rivals_theta.csv, with the columns of the bench's theta.csv.
 """
 
-import argparse
-import csv
-import datetime
-import multiprocessing
-import os
-import pathlib
-import resource
-import statistics
-import sys
-import time
+import rivals
 
-LONG_SECONDS = 3.0
 KEYS = 100
-ENGINES = ["duckdb", "polars", "polars-streaming"]
 
 
 class Case:
@@ -41,9 +28,6 @@ class Case:
         self.sql, self.polars, self.total = sql, polars, total
         self.pairs = left * right // (KEYS if keyed else 1)
         self.input_rows = left if len(self.tables) == 1 else left + right
-
-    def label(self):
-        return "/".join(part for part in (self.name, self.size, self.selectivity) if part)
 
 
 TABLES = {
@@ -131,29 +115,11 @@ def polars_overlap_key(pl, t):
     return t["a"].join_where(t["b"], pl.col("k") == pl.col("k_right"), *met).select("id", "id_right")
 
 
-# Engines: each returns a function that runs the query once and gives (rows, sum or None).
-
-def open_duckdb(case, directory, threads):
-    import duckdb
-    from pyarrow import compute
-
-    connection = duckdb.connect(config={"threads": threads})
-    for table, file in case.tables.items():
-        connection.execute(f"CREATE TABLE {table} AS SELECT * FROM read_parquet('{directory / file}')")
-
-    def run():
-        rows, total = 0, None
-        # Streamed as Arrow batches and dropped, as the bench does.
-        for batch in connection.sql(case.sql).to_arrow_reader(1_000_000):
-            rows += batch.num_rows
-            if case.total is not None:
-                total = (total or 0) + int(compute.sum(batch.column(case.total)).as_py())
-        return rows, total
-
-    return run
+def duckdb(case, directory, threads):
+    return rivals.duckdb_engine(case, directory, threads, case.sql)
 
 
-def open_polars(case, directory, engine):
+def polars(case, directory, engine):
     import polars as pl
 
     frames = {table: pl.read_parquet(directory / file).rechunk() for table, file in case.tables.items()}
@@ -167,88 +133,15 @@ def open_polars(case, directory, engine):
     return run
 
 
-def measure(case, engine, directory, threads, repeat):
-    if engine == "duckdb":
-        run = open_duckdb(case, directory, threads)
-    else:
-        run = open_polars(case, directory, "streaming" if engine == "polars-streaming" else "in-memory")
-
-    def timed():
-        start = time.perf_counter()
-        answer = run()
-        return time.perf_counter() - start, answer
-
-    first, answer = timed()
-    if first >= LONG_SECONDS:
-        return first * 1e3, 1, answer
-    times = []
-    for _ in range(repeat):
-        seconds, again = timed()
-        if again != answer:
-            raise RuntimeError(f"two runs differ: {answer}, then {again}")
-        times.append(seconds * 1e3)
-    return statistics.median(times), repeat, answer
+def polars_in_memory(case, directory, _threads):
+    return polars(case, directory, "in-memory")
 
 
-def child(pipe, name, engine, directory, threads, repeat):
-    # Before polars is imported, which reads them once. Without memory it aborts, and its backtrace would drown the table.
-    os.environ["POLARS_MAX_THREADS"] = str(threads)
-    os.environ["RUST_BACKTRACE"] = "0"
-    # A join that holds all its pairs ends for lack of memory, and ends alone: the rest of the machine keeps a fifth.
-    available = memory_available()
-    if available is not None:
-        resource.setrlimit(resource.RLIMIT_DATA, (available * 4 // 5, available * 4 // 5))
-    case = next(case for case in cases() if case.label() == name)
-    try:
-        pipe.send(("measured", measure(case, engine, directory, threads, repeat)))
-    except Exception as error:  # Reported in the table: one engine's failure is no reason to stop.
-        pipe.send(("failed", f"{type(error).__name__}: {error}".splitlines()[0]))
+def polars_streaming(case, directory, _threads):
+    return polars(case, directory, "streaming")
 
 
-def enter(case, engine, options):
-    """Runs one engine in a process of its own: ("measured", (ms, runs, answer)) or (status, why not)."""
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe(duplex=False)
-    work = (theirs, case.label(), engine, options.tables, options.threads, options.repeat)
-    process = context.Process(target=child, args=work)
-    process.start()
-    # As long as we hold the sending end too, a child that died would look like one that still computes.
-    theirs.close()
-    try:
-        if not ours.poll(options.limit):
-            return "missing", f"not finished after {options.limit:g} s"
-        return ours.recv()
-    except EOFError:
-        process.join()
-        return "missing", f"ended with status {process.exitcode}, as it does without memory"
-    finally:
-        process.kill()
-        process.join()
-
-
-def memory_available():
-    try:
-        for line in open("/proc/meminfo", encoding="ascii"):
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return None
-
-
-def machine(threads):
-    import importlib.metadata
-
-    model = os.uname().machine
-    try:
-        for line in open("/proc/cpuinfo", encoding="utf-8"):
-            if line.startswith("model name"):
-                model = line.split(":", 1)[1].strip()
-                break
-    except OSError:
-        pass
-    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("duckdb", "polars"))
-    return f"{threads} threads, {model}, {versions}, {datetime.date.today()}"
+ENGINES = {"duckdb": duckdb, "polars": polars_in_memory, "polars-streaming": polars_streaming}
 
 
 def generate(directory):
@@ -291,56 +184,14 @@ def generate(directory):
                 write(f"{data}-{size}-{name}", id=ids(rows), k=k, lo=lo, hi=hi)
 
 
-def arguments():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--tables", type=pathlib.Path, default=pathlib.Path("target/bench/tables"))
-    parser.add_argument("--generate", action="store_true", help="make the tables first")
-    parser.add_argument("--filter", default="", help="only cases whose name (case/size/selectivity) contains the text")
-    parser.add_argument("--engines", default=",".join(ENGINES), help="comma-separated: %(default)s")
-    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("target/bench"))
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--repeat", type=int, default=5, help="timed runs, of which the median is taken")
-    parser.add_argument("--limit", type=float, default=120.0, help="seconds an engine may take for a case, loading included")
-    return parser.parse_args()
-
-
 def main():
-    options = arguments()
+    parser = rivals.arguments(__doc__.split("\n", 1)[0], ENGINES)
+    parser.add_argument("--generate", action="store_true", help="make the tables first")
+    options = parser.parse_args()
     if options.generate:
         generate(options.tables)
-    chosen = [case for case in cases() if options.filter in case.label()]
-    missing = {file for case in chosen for file in case.tables.values() if not (options.tables / file).exists()}
-    if missing:
-        sys.exit(f"{options.tables}: no {', '.join(sorted(missing))}; export them with the bench or use --generate")
-
-    print(f"theta rivals: {machine(options.threads)}")
-    print(f"  {'case':<12} {'size':<9} {'engine':<17} {'ms':>10} {'rows':>10}  note")
-    lines = []
-    for case in chosen:
-        answers = {}
-        for engine in options.engines.split(","):
-            status, outcome = enter(case, engine, options)
-            ms, rows, runs, note = "", "", 0, ""
-            if status == "measured":
-                ms, runs, answers[engine] = outcome
-                rows, ms = answers[engine][0], f"{ms:.3f}"
-                note = "one run" if runs == 1 else ""
-            else:
-                status, note = "missing", outcome
-            print(f"  {case.name:<12} {case.size:<9} {engine:<17} {ms or '-':>10} {rows:>10}  {note}".rstrip(), flush=True)
-            lines.append(
-                [case.name, case.size, case.selectivity, engine, ms, rows, case.pairs, case.input_rows, status, runs]
-            )
-        if len(set(answers.values())) > 1:
-            sys.exit(f"WRONG RESULT, {case.label()}: {answers}")
-
-    options.out.mkdir(parents=True, exist_ok=True)
-    target = options.out / "rivals_theta.csv"
-    with open(target, "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow("case,size,selectivity,engine,ms,rows,pairs,input_rows,status,runs".split(","))
-        writer.writerows(lines)
-    print(f"written to {target}")
+    hint = "export them with the bench or use --generate"
+    rivals.compete("theta", cases(), ENGINES, ("duckdb", "polars"), options, hint)
 
 
 if __name__ == "__main__":

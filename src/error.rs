@@ -42,6 +42,14 @@ impl BowtieError {
     pub(crate) fn is_out_of_device_memory(&self) -> bool {
         matches!(self, Self::OutOfDeviceMemory { .. })
     }
+
+    /// DataFusion's memory pool refused. The caller may take what it can to files and try again.
+    pub(crate) fn is_out_of_host_memory(&self) -> bool {
+        let Self::DataFusion(error) = self else {
+            return false;
+        };
+        matches!(error.find_root(), DataFusionError::ResourcesExhausted(_))
+    }
 }
 
 impl fmt::Display for BowtieError {

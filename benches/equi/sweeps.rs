@@ -178,7 +178,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             for (strategy, materialization, way) in ways.chain([(AUTO, AUTO, AUTO.to_string())]) {
                 match sides.measure(strategy, materialization, arguments.repeat) {
                     Ok(rate) => report.add(Measured {
-                        sweep: sweep.name,
+                        sweep: sweep.name.to_string(),
                         at: at.clone(),
                         x: *x,
                         way,

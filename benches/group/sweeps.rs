@@ -126,7 +126,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
                         report.missing(at, way, &format!("{} in its place", rate.strategy));
                     }
                     Ok(rate) => report.add(Measured {
-                        sweep: name,
+                        sweep: name.to_string(),
                         at: at.clone(),
                         x: *x,
                         way: way.to_string(),

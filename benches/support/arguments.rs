@@ -10,6 +10,8 @@ const USAGE: &str = "\
 options:
   --quick            small sizes only, for CI: under a minute
   --large            also sizes beyond a million rows a side: some GiB of memory
+  --full             sets only: every data set at its published size: tens of GB of memory
+  --auto             sets only: what auto takes, no technique by force
   --filter <text>    only cells whose name (case/size/selectivity) contains the text
   --out <dir>        where the table, the CSV file and the plots go      [target/bench]
   --device <name>    bowtie.device: auto, host, cuda or cuda:<n>        [auto]
@@ -27,6 +29,8 @@ options:
 pub struct Arguments {
     pub quick: bool,
     pub large: bool,
+    pub full: bool,
+    pub auto: bool,
     pub filter: Option<String>,
     pub out: PathBuf,
     pub device: String,
@@ -50,6 +54,8 @@ impl Arguments {
         let mut arguments = Self {
             quick: false,
             large: false,
+            full: false,
+            auto: false,
             filter: None,
             out: PathBuf::from("target/bench"),
             device: "auto".to_string(),
@@ -80,6 +86,8 @@ impl Arguments {
                 "--bench" => {}
                 "--quick" => arguments.quick = true,
                 "--large" => arguments.large = true,
+                "--full" => arguments.full = true,
+                "--auto" => arguments.auto = true,
                 "--filter" => arguments.filter = Some(value()?),
                 "--out" => arguments.out = PathBuf::from(value()?),
                 "--device" => arguments.device = value()?,

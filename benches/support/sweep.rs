@@ -13,7 +13,7 @@ pub const AUTO: &str = "auto";
 /// One point of one line.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    pub sweep: &'static str,
+    pub sweep: String,
     /// The parameter, as it is shown and as it is plotted.
     pub at: String,
     pub x: f64,
@@ -50,7 +50,8 @@ impl Sweeps {
         sweeps
     }
 
-    fn line(&mut self, line: &str) {
+    /// Prints a line and keeps it for the written table.
+    pub fn line(&mut self, line: &str) {
         println!("{line}");
         self.text.push_str(line);
         self.text.push('\n');
@@ -110,12 +111,12 @@ impl Sweeps {
             )?;
         }
         std::fs::write(out.join(format!("{}-device.csv", self.name)), csv)?;
-        let mut plotted: Vec<&str> = vec![];
+        let mut plotted: Vec<&String> = vec![];
         for point in &self.points {
-            if plotted.contains(&point.sweep) {
+            if plotted.contains(&&point.sweep) {
                 continue;
             }
-            plotted.push(point.sweep);
+            plotted.push(&point.sweep);
             let mut lines: Vec<Line> = vec![];
             for p in self.points.iter().filter(|p| p.sweep == point.sweep) {
                 let dot = Point {
@@ -132,7 +133,7 @@ impl Sweeps {
                 }
             }
             let file = format!("{}-device-{}.svg", self.name, point.sweep);
-            log_log(&out.join(file), point.sweep, "parameter", "ms", &lines)?;
+            log_log(&out.join(file), &point.sweep, "parameter", "ms", &lines)?;
         }
         println!("\nwritten to {}", out.display());
         Ok(())

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch};
-use arrow::datatypes::{DataType, Field, Schema};
+use arrow::array::{Array, ArrayRef, AsArray, Int32Array, Int64Array, ListArray, RecordBatch};
+use arrow::datatypes::{Field, Int32Type, Schema};
 use datafusion::catalog::TableProvider;
 use datafusion::dataframe::DataFrameWriteOptions;
 use datafusion::datasource::MemTable;
@@ -27,6 +27,7 @@ pub fn seeded(seed: u64) -> StdRng {
 pub enum Values {
     Int32(Vec<i32>),
     Int64(Vec<i64>),
+    Lists(ListArray),
 }
 
 impl Values {
@@ -34,6 +35,7 @@ impl Values {
         match self {
             Self::Int32(values) => values.len(),
             Self::Int64(values) => values.len(),
+            Self::Lists(lists) => lists.len(),
         }
     }
 
@@ -41,6 +43,7 @@ impl Values {
         match self {
             Self::Int32(values) => Arc::new(Int32Array::from(values.clone())),
             Self::Int64(values) => Arc::new(Int64Array::from(values.clone())),
+            Self::Lists(lists) => Arc::new(lists.clone()),
         }
     }
 }
@@ -83,35 +86,44 @@ impl Table {
     /// A column's values, widened.
     ///
     /// # Panics
-    /// If the table has no such column.
+    /// If the table has no such column, or lists in it.
     pub fn column(&self, name: &str) -> Vec<i64> {
-        let (_, values) = self
-            .columns
-            .iter()
-            .find(|(column, _)| *column == name)
-            .unwrap_or_else(|| panic!("table {} has no column {name}", self.name));
-        match values {
+        match self.values(name) {
             Values::Int32(values) => values.iter().map(|&value| i64::from(value)).collect(),
             Values::Int64(values) => values.clone(),
+            Values::Lists(_) => panic!("column {name} of table {} holds lists", self.name),
         }
+    }
+
+    /// A column's lists of integers.
+    ///
+    /// # Panics
+    /// If the table has no such column, or no lists of 32-bit integers in it.
+    pub fn lists(&self, name: &str) -> impl Iterator<Item = Vec<i32>> {
+        let Values::Lists(lists) = self.values(name) else {
+            panic!("column {name} of table {} holds no lists", self.name);
+        };
+        let elements = lists.values().as_primitive::<Int32Type>().values();
+        let bounds = lists.value_offsets().windows(2);
+        bounds.map(|bound| elements[bound[0] as usize..bound[1] as usize].to_vec())
+    }
+
+    fn values(&self, name: &str) -> &Values {
+        let mut columns = self.columns.iter();
+        let (_, values) = columns
+            .find(|(column, _)| *column == name)
+            .unwrap_or_else(|| panic!("table {} has no column {name}", self.name));
+        values
     }
 
     /// The table in memory, its batches dealt to as many partitions as there are cores.
     pub fn provider(&self) -> Result<Arc<dyn TableProvider>> {
-        let fields: Vec<Field> = self
-            .columns
-            .iter()
-            .map(|(name, values)| {
-                let data_type = match values {
-                    Values::Int32(_) => DataType::Int32,
-                    Values::Int64(_) => DataType::Int64,
-                };
-                Field::new(*name, data_type, false)
-            })
+        let arrays: Vec<ArrayRef> = self.columns.iter().map(|(_, v)| v.array()).collect();
+        let fields: Vec<Field> = std::iter::zip(&self.columns, &arrays)
+            .map(|((name, _), array)| Field::new(*name, array.data_type().clone(), false))
             .collect();
         let schema = Arc::new(Schema::new(fields));
-        let arrays = self.columns.iter().map(|(_, values)| values.array());
-        let whole = RecordBatch::try_new(Arc::clone(&schema), arrays.collect())?;
+        let whole = RecordBatch::try_new(Arc::clone(&schema), arrays)?;
 
         let batches = whole.num_rows().div_ceil(BATCH_ROWS);
         let mut partitions = vec![Vec::new(); machine::cores().min(batches).max(1)];

@@ -104,10 +104,11 @@ const OUTPUT_GRID: [(usize, usize); 4] = [
 ];
 
 /// Sizes of the fused sum that take seconds to make: both sides long, and a long side that is streamed past a short one.
-const LONG_GRID: [(usize, usize); 3] = [
+const LONG_GRID: [(usize, usize); 4] = [
     (10_000_000, 10_000_000),
     (100_000_000, 100_000_000),
     (1_000_000, 100_000_000),
+    (1_000_000, 400_000_000),
 ];
 
 /// Inputs of more rows are measured with `--large` only.

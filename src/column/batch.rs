@@ -86,6 +86,10 @@ impl DeviceBatch {
         self.rows
     }
 
+    pub(crate) fn columns(&self) -> usize {
+        self.columns.len()
+    }
+
     /// Bytes that its columns take on the device.
     pub(crate) fn bytes(&self) -> u64 {
         self.columns.iter().flatten().map(|c| c.bytes()).sum()

@@ -13,6 +13,7 @@ pub(crate) mod payload;
 pub(crate) mod width;
 
 use std::fmt::Debug;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -115,8 +116,9 @@ pub(crate) trait Device: Debug + Send + Sync {
     /// How many pieces of output are worth computing at the same time.
     fn concurrent_pieces(&self) -> usize;
 
-    /// Rows of a chunk of the streamed side: enough to keep the device busy, few enough to begin and to cancel soon.
-    fn streamed_rows(&self) -> u64;
+    /// Rows of the first chunk of the streamed side and of the longest one, as each has twice as many as the one before: few enough
+    /// to begin and to cancel soon, then enough to keep the device and the bus busy.
+    fn streamed_rows(&self) -> RangeInclusive<u64>;
 
     /// Most rows that are grouped at once: the groups of several chunks are merged on the host.
     fn grouped_rows(&self) -> u64;

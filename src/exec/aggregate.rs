@@ -18,6 +18,7 @@ use futures::{StreamExt, TryFutureExt, stream};
 
 use super::aggregate_run::AggregateRun;
 use super::ahead::Ahead;
+use super::group_output::GroupOutput;
 use super::input::{InputStream, inputs};
 use super::join::{fmt_join, fmt_join_tree, gather};
 use super::metrics::DeviceMetrics;
@@ -25,7 +26,7 @@ use super::spill::Spilling;
 use super::{DeviceChunk, DeviceExec, DeviceStream, blocking, device_only, exactly};
 use crate::device::Device;
 use crate::spec::JoinAggregateSpec;
-use crate::stream::{Role, StagedChunk};
+use crate::stream::Role;
 
 /// Computes COUNT, SUM, AVG, MIN and MAX over a join, grouped by nothing or by columns of one side (\[T\] section 4).
 ///
@@ -133,16 +134,26 @@ impl Driver {
             Arc::clone(&self.spec),
             gather(self.left.take(), self.spilling.as_ref()).await?,
             groups,
-            self.spilling,
+            self.spilling.clone(),
             metrics.clone(),
         )?;
         let device = Arc::clone(&self.device);
-        let mut right = Ahead::new(self.right, device, run.needed_right(), metrics.clone());
+        let mut right = Ahead::new(
+            self.right,
+            device,
+            run.needed_right(),
+            self.spilling,
+            metrics.clone(),
+        );
         right.start();
         run = blocking(&metrics, run, AggregateRun::preload).await?.0;
         while !run.is_done() {
             if run.wants_right() {
                 match right.next().await? {
+                    Some(arriving) if arriving.chunk.is_crowded() => {
+                        run = blocking(&metrics, run, AggregateRun::leave_pool).await?.0;
+                        continue;
+                    }
                     Some(arriving) => run.push_right(arriving)?,
                     None => run.end_right(),
                 }
@@ -151,7 +162,7 @@ impl Driver {
         }
         Ok(Groups {
             run,
-            context: self.context,
+            output: GroupOutput::new("BowtieJoinAggregate", self.context.memory_pool()),
             metrics,
         })
     }
@@ -160,22 +171,24 @@ impl Driver {
 /// Groups on their way out.
 struct Groups {
     run: AggregateRun,
-    context: Arc<TaskContext>,
+    output: GroupOutput,
     metrics: DeviceMetrics,
 }
 
 impl Groups {
-    async fn next(self) -> Result<Option<(DeviceChunk, Self)>> {
-        let (run, batch) = blocking(&self.metrics, self.run, AggregateRun::next).await?;
-        let Some(batch) = batch else {
+    async fn next(mut self) -> Result<Option<(DeviceChunk, Self)>> {
+        if let Some(groups) = self.output.take_waiting() {
+            let chunk = self.output.chunk(groups, true)?;
+            self.metrics.baseline.record_output(chunk.rows());
+            return Ok(Some((chunk, self)));
+        }
+        let (run, groups) = blocking(&self.metrics, self.run, AggregateRun::next).await?;
+        let Some(groups) = groups else {
             self.metrics.baseline.done();
             return Ok(None);
         };
-        let output = MemoryConsumer::new("BowtieJoinAggregate[output]");
-        let output = output.register(self.context.memory_pool());
-        output.try_grow(batch.get_array_memory_size())?;
-        self.metrics.baseline.record_output(batch.num_rows());
-        let chunk = DeviceChunk::Staged(StagedChunk::of(&batch, output));
+        let chunk = self.output.chunk(groups, false)?;
+        self.metrics.baseline.record_output(chunk.rows());
         Ok(Some((chunk, Self { run, ..self })))
     }
 }
@@ -190,13 +203,15 @@ impl DeviceExec for BowtieJoinAggregateExec {
         device: Arc<dyn Device>,
         context: Arc<TaskContext>,
     ) -> Result<DeviceStream> {
+        let spilling = Spilling::of(&context, &self.metrics);
+        let input = |side, role| inputs(side, &device, role, &context, spilling.as_ref());
         let driver = Driver {
-            left: Some(inputs(&self.left, &device, Role::Left, &context)?),
-            right: inputs(&self.right, &device, Role::Right, &context)?,
+            left: Some(input(&self.left, Role::Left)?),
+            right: input(&self.right, Role::Right)?,
             spec: Arc::clone(&self.spec),
-            device,
-            spilling: Spilling::of(&context, &self.metrics),
-            context,
+            device: Arc::clone(&device),
+            spilling: spilling.clone(),
+            context: Arc::clone(&context),
             metrics: DeviceMetrics::new(&self.metrics),
         };
         let groups = driver

@@ -87,7 +87,7 @@ impl AggregateRun {
             spec.group_columns.len(),
             aggregates,
             reservation,
-            spilling,
+            spilling.clone(),
         )?;
         Ok(Self {
             size: PieceSize::new(device.as_ref()),
@@ -96,6 +96,7 @@ impl AggregateRun {
                 Arc::new(spec.join.clone()),
                 needed,
                 left,
+                spilling,
                 metrics.clone(),
             ),
             spec,
@@ -159,9 +160,22 @@ impl AggregateRun {
         self.metrics
             .peak_device_bytes
             .set_max(self.device.budget().peak() as usize);
-        if self.table.account(0)? {
-            return Ok(());
+        match self.table.account(0)? {
+            true => Ok(()),
+            false => self.spill_groups(),
         }
+    }
+
+    /// Takes what it can to files, as somebody else found no room.
+    pub(super) fn leave_pool(&mut self) -> Result<()> {
+        self.matrix.leave_pool()?;
+        match self.table.can_spill() {
+            true => self.spill_groups(),
+            false => Ok(()),
+        }
+    }
+
+    fn spill_groups(&mut self) -> Result<()> {
         self.table.spill()?;
         if let State::Pairs(pairs) = &mut self.state {
             pairs.groups.fill(None);
@@ -188,7 +202,7 @@ impl AggregateRun {
                 Ok(())
             }
             State::LeftEnd { chunk } => {
-                self.matrix.unload_but(chunk);
+                self.matrix.load_left(chunk)?;
                 let staged = self.matrix.left().get(chunk);
                 let (Some(staged), Some(flags)) = (staged, self.left_flags.get(chunk)) else {
                     return Ok(());

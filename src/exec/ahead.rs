@@ -5,10 +5,11 @@ use std::sync::Arc;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::error::{DataFusionError, Result};
 use futures::{StreamExt, TryStreamExt, stream};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 use super::input::{InputChunk, InputStream};
 use super::metrics::DeviceMetrics;
+use super::spill::Spilling;
 use crate::column::DeviceBatch;
 use crate::device::{Device, Need};
 use crate::stream::ChunkLimits;
@@ -30,6 +31,10 @@ pub(super) struct Ahead {
     chunks: Option<InputStream>,
     reading: Option<Reading>,
     upload: Upload,
+    spilling: Option<Spilling>,
+    /// The last chunk was crowded; what tells who reads beside to try again.
+    crowded: bool,
+    room: Arc<Notify>,
 }
 
 /// What uploads a chunk.
@@ -46,16 +51,21 @@ impl Ahead {
         chunks: InputStream,
         device: Arc<dyn Device>,
         needed: &[Need],
+        spilling: Option<Spilling>,
         metrics: DeviceMetrics,
     ) -> Self {
+        let room = Arc::new(Notify::new());
         Self {
             chunks: Some(
                 match device.reads_ahead() && needed.iter().any(Need::is_any) {
-                    true => beside(chunks),
+                    true => beside(chunks, Arc::clone(&room)),
                     false => chunks,
                 },
             ),
             reading: None,
+            spilling,
+            crowded: false,
+            room,
             upload: Upload {
                 device,
                 needed: needed.into(),
@@ -82,8 +92,12 @@ impl Ahead {
         }));
     }
 
-    /// The next chunk; the one after it is being read from then on.
+    /// The next chunk; the one after it is being read from then on, while the memory pool has room. A crowded one has no rows: what
+    /// the reader holds has to leave the pool before it asks again.
     pub(super) async fn next(&mut self) -> Result<Option<Arriving>> {
+        if std::mem::take(&mut self.crowded) {
+            self.room.notify_one();
+        }
         self.start();
         let Some(reading) = self.reading.take() else {
             return Ok(None);
@@ -96,20 +110,29 @@ impl Ahead {
             return Ok(None);
         };
         self.chunks = Some(chunks);
-        self.start();
+        let tight = self.spilling.as_ref().is_some_and(Spilling::pool_is_tight);
+        self.crowded = arriving.chunk.is_crowded();
+        if !tight && !self.crowded {
+            self.start();
+        }
         Ok(Some(arriving))
     }
 }
 
-/// The same chunks, read on a task of their own, which ends with the stream.
-fn beside(mut chunks: InputStream) -> InputStream {
+/// The same chunks, read on a task of their own, which ends with the stream. `room` is told when a crowded one was seen, and
+/// the next one is asked for.
+fn beside(mut chunks: InputStream, room: Arc<Notify>) -> InputStream {
     let (sender, receiver) = mpsc::channel(1);
     let task = SpawnedTask::spawn(async move {
         while let Some(chunk) = chunks.next().await {
             let failed = chunk.is_err();
+            let crowded = matches!(&chunk, Ok(chunk) if chunk.is_crowded());
             // Nobody reads any more, or nothing may follow.
             if sender.send(chunk).await.is_err() || failed {
                 return;
+            }
+            if crowded {
+                room.notified().await;
             }
         }
     });
@@ -134,12 +157,15 @@ fn beside(mut chunks: InputStream) -> InputStream {
 
 impl Upload {
     fn start(&self, chunk: InputChunk) -> crate::error::Result<Arriving> {
-        let InputChunk::Staged(staged) = &chunk else {
-            // It is there.
-            return Ok(Arriving {
-                chunk,
-                uploaded: None,
-            });
+        let staged = match &chunk {
+            InputChunk::Staged(staged) if !staged.crowded => staged,
+            // It is there, or nothing is.
+            _ => {
+                return Ok(Arriving {
+                    chunk,
+                    uploaded: None,
+                });
+            }
         };
         let mut bytes = 0;
         for (column, needed) in self.needed.iter().enumerate() {

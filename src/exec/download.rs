@@ -155,6 +155,8 @@ impl Batches {
     fn push(&mut self, chunk: Landed) -> Result<()> {
         match chunk {
             Landed::Rows(batch) => self.push_rows(batch),
+            // There is nothing here that could make room.
+            Landed::Staged(chunk) if chunk.crowded => Ok(()),
             Landed::Staged(chunk) => {
                 let batch = chunk.batch(&self.schema)?;
                 self.metrics.bytes.add(batch.get_array_memory_size());

@@ -15,6 +15,7 @@ use datafusion::physical_plan::{
 use super::input::pieces;
 use super::metrics::DeviceMetrics;
 use super::rows::{on_host, read_by, stepwise};
+use super::spill::Spilling;
 use super::{DeviceExec, DeviceStream, device_only, exactly};
 use crate::column::DeviceBatch;
 use crate::device::{Column, Device};
@@ -84,10 +85,18 @@ impl DeviceExec for BowtieFilterExec {
     ) -> Result<DeviceStream> {
         let metrics = DeviceMetrics::new(&self.metrics);
         let columns = self.input.schema().fields().len();
-        let chunks = pieces(&self.input, &device, &context)?;
+        let spilling = Spilling::of(&context, &self.metrics);
+        let chunks = pieces(&self.input, &device, &context, spilling.as_ref())?;
         let (on, spec) = (Arc::clone(&device), Arc::clone(&self.spec));
         let step = move |batch: &DeviceBatch| filter(on.as_ref(), &spec, batch);
-        Ok(stepwise(chunks, device, columns, metrics, Arc::new(step)))
+        Ok(stepwise(
+            chunks,
+            device,
+            columns,
+            spilling,
+            metrics,
+            Arc::new(step),
+        ))
     }
 }
 

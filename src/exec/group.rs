@@ -15,6 +15,7 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Pla
 use futures::{StreamExt, TryFutureExt, stream};
 
 use super::ahead::Ahead;
+use super::group_output::GroupOutput;
 use super::group_run::{Finished, GroupRun};
 use super::input::{InputStream, inputs};
 use super::metrics::{DeviceMetrics, StrategyMetrics};
@@ -23,7 +24,7 @@ use super::spill::Spilling;
 use super::{DeviceChunk, DeviceExec, DeviceStream, blocking, device_only, exactly};
 use crate::device::Device;
 use crate::spec::GroupSpec;
-use crate::stream::{Role, StagedChunk};
+use crate::stream::Role;
 
 /// Groups rows, and folds the values of each group (\[W\] section 3.2), or keeps them: COUNT, SUM, AVG, MIN, MAX, BOOL_AND,
 /// BOOL_OR, BIT_AND, BIT_OR, BIT_XOR, variances, medians, percentiles, first and last values, by columns of any orderable type, by grouping sets, or over all rows.
@@ -137,18 +138,28 @@ impl Driver {
             Arc::clone(&self.device),
             Arc::clone(&self.spec),
             groups,
-            self.spilling,
+            self.spilling.clone(),
             metrics.clone(),
             self.strategies,
         )?;
         let device = Arc::clone(&self.device);
-        let mut chunks = Ahead::new(self.input, device, run.needed(), metrics.clone());
+        let mut chunks = Ahead::new(
+            self.input,
+            device,
+            run.needed(),
+            self.spilling,
+            metrics.clone(),
+        );
         while let Some(arriving) = chunks.next().await? {
-            run = blocking(&metrics, run, |run| run.push(arriving)).await?.0;
+            let step = |run: &mut GroupRun| match arriving.chunk.is_crowded() {
+                true => run.leave_pool(),
+                false => run.push(arriving),
+            };
+            run = blocking(&metrics, run, step).await?.0;
         }
         Ok(Groups {
             run,
-            context: self.context,
+            output: GroupOutput::new("BowtieAggregate", self.context.memory_pool()),
             metrics,
         })
     }
@@ -157,12 +168,17 @@ impl Driver {
 /// Groups on their way out.
 struct Groups {
     run: GroupRun,
-    context: Arc<TaskContext>,
+    output: GroupOutput,
     metrics: DeviceMetrics,
 }
 
 impl Groups {
-    async fn next(self) -> Result<Option<(DeviceChunk, Self)>> {
+    async fn next(mut self) -> Result<Option<(DeviceChunk, Self)>> {
+        if let Some(groups) = self.output.take_waiting() {
+            let chunk = self.output.chunk(groups, true)?;
+            self.metrics.baseline.record_output(chunk.rows());
+            return Ok(Some((chunk, self)));
+        }
         let (run, next) = blocking(&self.metrics, self.run, GroupRun::next).await?;
         let chunk = match next {
             None => {
@@ -170,12 +186,7 @@ impl Groups {
                 return Ok(None);
             }
             Some(Finished::OnDevice(batch)) => DeviceChunk::Resident(batch),
-            Some(Finished::OnHost(batch)) => {
-                let output = MemoryConsumer::new("BowtieAggregate[output]");
-                let output = output.register(self.context.memory_pool());
-                output.try_grow(batch.get_array_memory_size())?;
-                DeviceChunk::Staged(StagedChunk::of(&batch, output))
-            }
+            Some(Finished::OnHost(groups)) => self.output.chunk(groups, false)?,
         };
         self.metrics.baseline.record_output(chunk.rows());
         Ok(Some((chunk, Self { run, ..self })))
@@ -192,11 +203,13 @@ impl DeviceExec for BowtieAggregateExec {
         device: Arc<dyn Device>,
         context: Arc<TaskContext>,
     ) -> Result<DeviceStream> {
+        let spilling = Spilling::of(&context, &self.metrics);
+        let input = (&self.input, Role::Grouped);
         let driver = Driver {
-            input: inputs(&self.input, &device, Role::Grouped, &context)?,
+            input: inputs(input.0, &device, input.1, &context, spilling.as_ref())?,
             spec: Arc::clone(&self.spec),
             device,
-            spilling: Spilling::of(&context, &self.metrics),
+            spilling,
             context,
             metrics: DeviceMetrics::new(&self.metrics),
             strategies: StrategyMetrics::new(&self.metrics),

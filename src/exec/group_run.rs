@@ -42,6 +42,7 @@ pub(super) struct GroupRun {
     /// Groups of what came so far, of which some may come more than once.
     partials: Partials,
     table: GroupTable,
+    spilling: Option<Spilling>,
     /// Groups on the device, until there is no room for them.
     resident: Option<ResidentGroups>,
     /// Whether groups are merged by the table: where there is no room to group them again, of states that no folds merge, of
@@ -69,7 +70,8 @@ impl GroupRun {
         }
         let aggregates = spec.aggregates.iter().map(|a| &a.aggregate);
         let keys = spec.key_columns();
-        let table = GroupTable::new(&spec.schema, keys, aggregates, reservation, spilling)?;
+        let of_table = spilling.clone();
+        let table = GroupTable::new(&spec.schema, keys, aggregates, reservation, of_table)?;
         Ok(Self {
             by_table: spec.key_columns() == 0
                 || spec.aggregates.iter().any(|a| !a.merges_on_device())
@@ -83,6 +85,7 @@ impl GroupRun {
             device,
             needed,
             table,
+            spilling,
             metrics,
             strategies,
         })
@@ -116,7 +119,7 @@ impl GroupRun {
             }
             // The halves need its room.
             whole = None;
-            let room = chunk.evict() | self.leave_device()?;
+            let room = chunk.evict(self.spilling.as_ref()) | self.leave_device()?;
             if room
                 && self
                     .or_no_room(|run| run.upload_and_fold(&chunk, &rows, set))?
@@ -168,8 +171,30 @@ impl GroupRun {
         Ok(())
     }
 
-    fn upload(&self, chunk: &InputChunk, rows: &Range<usize>) -> Result<DeviceBatch> {
-        chunk.upload(self.device.as_ref(), rows, &self.needed, &self.metrics)
+    /// Rows that are in a file have to be read first. Where the memory pool has no room for them, groups leave it; where that is not
+    /// enough, fewer rows are, as where the device has none.
+    fn upload(&mut self, chunk: &InputChunk, rows: &Range<usize>) -> Result<DeviceBatch> {
+        let upload = |run: &Self| {
+            let device = run.device.as_ref();
+            chunk.upload(device, rows, &run.needed, &run.metrics)
+        };
+        match upload(self) {
+            Err(error) if error.is_out_of_host_memory() => {}
+            uploaded => return uploaded,
+        }
+        self.leave_pool()?;
+        match upload(self) {
+            Err(error) if error.is_out_of_host_memory() && rows.len() > 1 => {
+                let budget = self.device.budget();
+                Err(BowtieError::OutOfDeviceMemory {
+                    what: "rows of a file",
+                    requested: 0,
+                    in_use: budget.in_use(),
+                    limit: budget.limit(),
+                })
+            }
+            uploaded => uploaded,
+        }
     }
 
     /// Groups a batch by grouping set `set`, and merges its groups.
@@ -180,8 +205,12 @@ impl GroupRun {
             if let Some(strategy) = groups.fold(batch)? {
                 self.strategies.count(strategy);
             }
+            let in_the_way = groups.are_in_the_way();
             let peak = self.device.budget().peak();
             self.metrics.peak_device_bytes.set_max(peak as usize);
+            if in_the_way {
+                self.leave_device()?;
+            }
             return Ok(());
         }
         let partial = self.partial(batch, set)?;
@@ -202,9 +231,21 @@ impl GroupRun {
 
     /// Reserves what the groups take, or spills them.
     fn account(&mut self) -> Result<()> {
-        if self.table.account(self.partials.bytes())? {
-            return Ok(());
+        match self.table.account(self.partials.bytes())? {
+            true => Ok(()),
+            false => self.spill(),
         }
+    }
+
+    /// Takes the groups to files where they may be spilled, as somebody else found no room.
+    pub(super) fn leave_pool(&mut self) -> Result<()> {
+        match self.table.can_spill() {
+            true => self.spill(),
+            false => Ok(()),
+        }
+    }
+
+    fn spill(&mut self) -> Result<()> {
         for partial in self.partials.take() {
             self.add_to_table(partial)?;
         }

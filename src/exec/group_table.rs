@@ -204,7 +204,7 @@ impl GroupTable {
                 let values: ArrayRef = match aggregate.argument {
                     None => Arc::new(rows.clone()),
                     Some((of, column)) if of == side => {
-                        take(&chunk.whole(column)?.slice(first, len), &rows, None)?
+                        take(&chunk.some(column, &(first..first + len))?, &rows, None)?
                     }
                     Some((other, column)) => {
                         new_null_array(spec.join.input(other).data_type(column), rows.len())
@@ -214,6 +214,11 @@ impl GroupTable {
             }
         }
         Ok(())
+    }
+
+    /// Whether groups may leave the memory.
+    pub(super) fn can_spill(&self) -> bool {
+        self.spilling.is_some() && self.keys > 0
     }
 
     /// Reserves what the table takes now, and `others` bytes beside it. False where there is no room, but the table can be spilled.

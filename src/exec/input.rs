@@ -4,34 +4,25 @@
 //! BowtieUploadExec ──► Staged ───────────────────────────────────┐
 //!                                                                ├──► InputChunk
 //! join, filter, … ──► Resident, piece by piece ──► put together ─┘
-//!                                     └─ little room ─► downloaded: Staged
+//!                                     └─ little room ─► downloaded: Staged ─ little room there ─► in a file: Spilled
 //! ```
 
-use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch};
+use arrow::array::ArrayRef;
 use arrow::datatypes::SchemaRef;
-use datafusion::common::runtime::SpawnedTask;
-use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::TaskContext;
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::error::Result;
+use datafusion::execution::memory_pool::MemoryReservation;
 use futures::stream::BoxStream;
-use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 
 use super::metrics::DeviceMetrics;
-use super::spill::Spilling;
-use super::spilled_chunk::SpilledChunk;
-use super::{DeviceChunk, DeviceStream, as_device};
+use super::spill::{Spilling, spilled_rows};
+use super::spilled_chunk::{ChunkWriter, SpilledChunk};
 use crate::column::DeviceBatch;
 use crate::device::{Device, Need};
-use crate::options::BowtieOptions;
-use crate::stream::{
-    ChunkLimits, Failures, Parts, Role, StagedChunk, batch_bytes, has_small_dictionary,
-};
+use crate::stream::{Failures, Parts, StagedChunk};
 
 pub(super) type InputStream = BoxStream<'static, Result<InputChunk>>;
 
@@ -40,7 +31,7 @@ pub(super) type InputStream = BoxStream<'static, Result<InputChunk>>;
 pub(super) enum InputChunk {
     Staged(StagedChunk),
     Resident(ResidentChunk),
-    /// Of the left side of a join: in a file, as the memory pool had no room.
+    /// In a file, as the memory pool had no room.
     Spilled(SpilledChunk),
 }
 
@@ -55,6 +46,12 @@ pub(super) struct ResidentChunk {
 }
 
 impl ResidentChunk {
+    /// Frees copies on the host, whose rows lie on the device anyway; whether there were any.
+    fn forget_copies(&self) -> bool {
+        self.on_host.lock().fill(None);
+        self.reservation.free() > 0
+    }
+
     fn array(&self, column: usize) -> crate::error::Result<ArrayRef> {
         let mut on_host = self.on_host.lock();
         if let Some(array) = &on_host[column] {
@@ -77,20 +74,83 @@ impl ResidentChunk {
         ))
     }
 
+    /// The same rows in a file; `None` where there is nothing to write.
+    fn spilled(&self, spilling: &Spilling) -> crate::error::Result<Option<SpilledChunk>> {
+        let fields = self.schema.fields().iter();
+        let types = fields.map(|field| field.data_type().clone());
+        let Some(mut writer) = ChunkWriter::create(types, spilling)? else {
+            return Ok(None);
+        };
+        slices(self.device.as_ref(), &self.batch, &mut |columns| {
+            writer.append(columns)
+        })?;
+        writer.finish(&self.reservation)
+    }
+
     fn upload(&self, rows: &Range<usize>, needs: &[Need]) -> crate::error::Result<DeviceBatch> {
         if rows.len() == self.batch.rows() {
             return Ok(self.batch.clone());
         }
-        let kept = self.device.sequence(rows.start as u32, rows.len())?;
-        let columns = needs.iter().enumerate().map(|(i, need)| {
-            Ok(match need.is_any() {
-                true => Some(Arc::new(self.device.gather(self.batch.column(i)?, &kept)?)),
-                false => None,
-            })
-        });
-        let columns = columns.collect::<crate::error::Result<_>>()?;
-        Ok(DeviceBatch::new(rows.len(), columns))
+        let wanted = |column: usize| needs[column].is_any();
+        slice(self.device.as_ref(), &self.batch, rows, needs.len(), wanted)
     }
+}
+
+/// Rows `rows` of the columns of `batch` that are wanted.
+fn slice(
+    device: &dyn Device,
+    batch: &DeviceBatch,
+    rows: &Range<usize>,
+    columns: usize,
+    wanted: impl Fn(usize) -> bool,
+) -> crate::error::Result<DeviceBatch> {
+    let kept = device.sequence(rows.start as u32, rows.len())?;
+    let columns = (0..columns).map(|i| {
+        Ok(match wanted(i) {
+            true => Some(Arc::new(device.gather(batch.column(i)?, &kept)?)),
+            false => None,
+        })
+    });
+    let columns = columns.collect::<crate::error::Result<_>>()?;
+    Ok(DeviceBatch::new(rows.len(), columns))
+}
+
+/// Hands the rows of `batch` to `take` on the host, a few at a time, so that the host never holds much of them.
+fn slices(
+    device: &dyn Device,
+    batch: &DeviceBatch,
+    take: &mut dyn FnMut(Vec<ArrayRef>) -> crate::error::Result<()>,
+) -> crate::error::Result<()> {
+    let rows = batch.rows();
+    let all = |batch: &DeviceBatch| {
+        let columns = (0..batch.columns()).map(|i| device.download(batch.column(i)?));
+        columns.collect::<crate::error::Result<Vec<_>>>()
+    };
+    let mut each = spilled_rows(batch.bytes() as usize / rows.max(1));
+    // Those arrays are there.
+    let whole = match batch.lies_on_device() {
+        true => None,
+        false => Some(all(batch)?),
+    };
+    let mut from = 0;
+    while from < rows {
+        let part = from..(from + each).min(rows);
+        let columns = match &whole {
+            Some(whole) => {
+                let columns = whole.iter();
+                Ok(columns.map(|c| c.slice(from, part.len())).collect())
+            }
+            None => slice(device, batch, &part, batch.columns(), |_| true).and_then(|b| all(&b)),
+        };
+        match columns {
+            Err(error) if error.is_out_of_device_memory() && each > 1 => each /= 2,
+            columns => {
+                take(columns?)?;
+                from = part.end;
+            }
+        }
+    }
+    Ok(())
 }
 
 impl InputChunk {
@@ -107,20 +167,31 @@ impl InputChunk {
         matches!(self, Self::Staged(chunk) if chunk.crowded)
     }
 
-    /// Writes rows that wait on the host to a file.
-    pub(super) fn spill(self, spilling: &Spilling) -> crate::error::Result<Self> {
-        if let Self::Staged(chunk) = &self
-            && let Some(spilled) = SpilledChunk::write(chunk, spilling)?
-        {
-            return Ok(Self::Spilled(spilled));
-        }
-        Ok(self)
+    /// Gives the memory of rows back that are in a file too; false where they took none.
+    pub(super) fn unload(&self) -> bool {
+        matches!(self, Self::Spilled(chunk) if chunk.unload())
     }
 
-    /// Gives the memory of rows back that are in a file too.
-    pub(super) fn unload(&self) {
-        if let Self::Spilled(chunk) = self {
-            chunk.unload();
+    /// Takes rows that wait on the host to a file, or out of the memory if they are in one; false where they are not there.
+    pub(super) fn leave_host(&mut self, spilling: &Spilling) -> crate::error::Result<bool> {
+        let chunk = match self {
+            Self::Staged(chunk) => chunk,
+            Self::Resident(chunk) => return Ok(chunk.forget_copies()),
+            Self::Spilled(_) => return Ok(self.unload()),
+        };
+        let spilled = SpilledChunk::write(chunk, spilling)?;
+        let left = spilled.is_some();
+        if let Some(spilled) = spilled {
+            *self = Self::Spilled(spilled);
+        }
+        Ok(left)
+    }
+
+    /// Reads rows that are in a file.
+    pub(super) fn load(&self) -> crate::error::Result<()> {
+        match self {
+            Self::Spilled(chunk) => chunk.chunk().map(|_| ()),
+            _ => Ok(()),
         }
     }
 
@@ -159,6 +230,21 @@ impl InputChunk {
         }
     }
 
+    /// Some rows of a column on the host; only those are read where the memory pool has no room for all of a file.
+    pub(super) fn some(
+        &self,
+        column: usize,
+        rows: &Range<usize>,
+    ) -> crate::error::Result<ArrayRef> {
+        match self {
+            Self::Spilled(chunk) => {
+                let (chunk, rows) = chunk.part(rows)?;
+                Ok(chunk.whole(column)?.slice(rows.start, rows.len()))
+            }
+            _ => Ok(self.whole(column)?.slice(rows.start, rows.len())),
+        }
+    }
+
     /// Mean bytes of a value of a column.
     pub(super) fn mean_bytes(&self, column: usize) -> crate::error::Result<u64> {
         match self {
@@ -179,266 +265,48 @@ impl InputChunk {
         needs: &[Need],
         metrics: &DeviceMetrics,
     ) -> crate::error::Result<DeviceBatch> {
-        let staged = |chunk: &StagedChunk| {
+        let staged = |chunk: &StagedChunk, rows: &Range<usize>| {
             let _timer = metrics.upload_time.timer();
             let batch = chunk.upload(device, rows, needs)?;
             metrics.uploaded_bytes.add(batch.bytes() as usize);
             Ok(batch)
         };
         match self {
-            Self::Staged(chunk) => staged(chunk),
+            Self::Staged(chunk) => staged(chunk, rows),
             Self::Resident(chunk) => chunk.upload(rows, needs),
-            Self::Spilled(chunk) => staged(chunk.chunk()?.as_ref()),
+            Self::Spilled(chunk) => {
+                let (chunk, rows) = chunk.part(rows)?;
+                staged(chunk.as_ref(), &rows)
+            }
         }
     }
 
-    /// Takes rows on the device to the host, so that there is room for work; false when they were there already, or when the
-    /// host has no room for them.
-    pub(super) fn evict(&mut self) -> bool {
+    /// Takes rows on the device to the host, or to a file where the memory pool has no room, so that there is room for work on the
+    /// device; false when they were there already, or when there is room for them nowhere.
+    pub(super) fn evict(&mut self, spilling: Option<&Spilling>) -> bool {
         let Self::Resident(chunk) = self else {
             return false;
         };
-        match chunk.staged() {
-            Ok(staged) => {
-                *self = Self::Staged(staged);
+        let evicted = match (chunk.staged(), spilling) {
+            (Err(error), Some(spilling)) if error.is_out_of_host_memory() => {
+                chunk.forget_copies();
+                chunk.spilled(spilling).map(|s| s.map(Self::Spilled))
+            }
+            (staged, _) => staged.map(|staged| Some(Self::Staged(staged))),
+        };
+        match evicted {
+            Ok(Some(evicted)) => {
+                *self = evicted;
                 true
             }
-            Err(_) => false,
+            _ => false,
         }
     }
 }
 
-/// The rows of device node `node` for one above it that works on `device`, in chunks of the size that its reader wants.
-pub(super) fn inputs(
-    node: &Arc<dyn ExecutionPlan>,
-    device: &Arc<dyn Device>,
-    role: Role,
-    context: &Arc<TaskContext>,
-) -> Result<InputStream> {
-    gathered(node, device, role, context, false)
-}
+mod gathering;
 
-/// The same in the pieces that the node makes.
-pub(super) fn pieces(
-    node: &Arc<dyn ExecutionPlan>,
-    device: &Arc<dyn Device>,
-    context: &Arc<TaskContext>,
-) -> Result<InputStream> {
-    gathered(node, device, Role::Right, context, true)
-}
-
-fn gathered(
-    node: &Arc<dyn ExecutionPlan>,
-    device: &Arc<dyn Device>,
-    role: Role,
-    context: &Arc<TaskContext>,
-    apart: bool,
-) -> Result<InputStream> {
-    let options = BowtieOptions::of(context.session_config().options());
-    let pool = context.memory_pool();
-    let schema = node.schema();
-    let chunk_rows = options.chunk_rows.0;
-    let limits = ChunkLimits::new(device.as_ref(), &schema, chunk_rows, role, pool.as_ref());
-    let fields = schema.fields().iter();
-    let gathering = Gathering {
-        chunks: Some(as_device(node)?.execute_on(Arc::clone(device), Arc::clone(context))?),
-        waiting: Waiting {
-            device: Arc::clone(device),
-            reservation: MemoryConsumer::new(format!("BowtieInput[{role}]")).register(pool),
-            on_device: vec![],
-            on_host: vec![],
-            rows: 0,
-            bytes: 0,
-            schema: Arc::clone(&schema),
-        },
-        cut: VecDeque::new(),
-        limits,
-        apart: apart
-            || fields
-                .into_iter()
-                .any(|f| has_small_dictionary(f.data_type())),
-    };
-    let chunks = futures::stream::try_unfold(gathering, |mut gathering| async move {
-        let chunk = gathering.next().await?;
-        Ok(chunk.map(|chunk| (chunk, gathering)))
-    });
-    Ok(chunks.boxed())
-}
-
-/// Pieces on the device on their way to chunks.
-struct Gathering {
-    /// None once they are at their end.
-    chunks: Option<DeviceStream>,
-    waiting: Waiting,
-    /// Cut from a chunk that was longer than the reader wants.
-    cut: VecDeque<StagedChunk>,
-    limits: ChunkLimits,
-    /// Whether pieces stay alone: as they are wanted so, or as to copy dictionaries of small keys together may fail.
-    apart: bool,
-}
-
-/// Pieces of the next chunk.
-struct Waiting {
-    on_device: Vec<DeviceBatch>,
-    on_host: Vec<RecordBatch>,
-    rows: usize,
-    bytes: usize,
-    schema: SchemaRef,
-    device: Arc<dyn Device>,
-    reservation: MemoryReservation,
-}
-
-impl Gathering {
-    async fn next(&mut self) -> Result<Option<InputChunk>> {
-        while let Some(chunks) = &mut self.chunks {
-            if let Some(chunk) = self.cut.pop_front() {
-                return Ok(Some(InputChunk::Staged(chunk)));
-            }
-            let Some(chunk) = chunks.try_next().await? else {
-                self.chunks = None;
-                break;
-            };
-            let batch = match chunk {
-                DeviceChunk::Staged(chunk) => {
-                    self.cut.extend(chunk.cut(self.limits.rows)?);
-                    continue;
-                }
-                DeviceChunk::Resident(batch) if batch.rows() == 0 => continue,
-                DeviceChunk::Resident(batch) => batch,
-                DeviceChunk::Runs(_) => {
-                    return Err(DataFusionError::Internal(
-                        "bowtie: runs were given to a device node".into(),
-                    ));
-                }
-            };
-            let (rows, bytes) = (batch.rows(), batch.bytes() as usize);
-            let waiting = &self.waiting;
-            let fits = waiting.rows + rows <= self.limits.rows
-                && waiting.bytes.saturating_add(bytes) <= self.limits.bytes
-                && !self.apart;
-            let full = match fits || waiting.rows == 0 {
-                true => None,
-                false => self.put_together().await?,
-            };
-            self.waiting.push(batch, rows, bytes);
-            // Half of the budget is for work, that of the nodes below too.
-            let budget = self.waiting.device.budget();
-            if budget.in_use_by_all() > budget.limit() / 2 {
-                self.blocking(Waiting::download).await?;
-            }
-            if full.is_some() {
-                return Ok(full);
-            }
-        }
-        self.put_together().await
-    }
-
-    async fn put_together(&mut self) -> Result<Option<InputChunk>> {
-        match self.waiting.rows {
-            0 => Ok(None),
-            _ => self.blocking(Waiting::put_together).await.map(Some),
-        }
-    }
-
-    /// Does `step` on a thread that may block; with what waits, unless it fails.
-    async fn blocking<T: Send + 'static>(
-        &mut self,
-        step: fn(&mut Waiting) -> crate::error::Result<T>,
-    ) -> Result<T> {
-        let mut waiting = self.waiting.take();
-        let (waiting, done) = SpawnedTask::spawn_blocking(move || {
-            let done = step(&mut waiting);
-            (waiting, done)
-        })
-        .join_unwind()
-        .await
-        .map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))?;
-        self.waiting = waiting;
-        Ok(done?)
-    }
-}
-
-impl Waiting {
-    fn push(&mut self, batch: DeviceBatch, rows: usize, bytes: usize) {
-        self.on_device.push(batch);
-        self.rows += rows;
-        self.bytes += bytes;
-    }
-
-    /// All that waits; nothing does here any more.
-    fn take(&mut self) -> Self {
-        Self {
-            on_device: std::mem::take(&mut self.on_device),
-            on_host: std::mem::take(&mut self.on_host),
-            rows: std::mem::take(&mut self.rows),
-            bytes: std::mem::take(&mut self.bytes),
-            schema: Arc::clone(&self.schema),
-            device: Arc::clone(&self.device),
-            reservation: self.reservation.take(),
-        }
-    }
-
-    fn download(&mut self) -> crate::error::Result<()> {
-        for batch in self.on_device.drain(..) {
-            let batch = batch.download(self.device.as_ref(), &self.schema)?;
-            self.reservation.try_grow(batch_bytes(&batch))?;
-            self.on_host.push(batch);
-        }
-        Ok(())
-    }
-
-    /// One chunk of all that waits: on the device, if all of it lies there and there is room for a copy.
-    fn put_together(&mut self) -> crate::error::Result<InputChunk> {
-        if self.on_host.is_empty() {
-            match self.on_device() {
-                Ok(batch) => {
-                    (self.rows, self.bytes) = (0, 0);
-                    self.on_device.clear();
-                    return Ok(InputChunk::Resident(ResidentChunk {
-                        batch,
-                        device: Arc::clone(&self.device),
-                        schema: Arc::clone(&self.schema),
-                        on_host: Mutex::new(vec![None; self.schema.fields().len()]),
-                        reservation: Arc::new(self.reservation.take()),
-                    }));
-                }
-                Err(error) if error.is_out_of_device_memory() => {}
-                Err(error) => return Err(error),
-            }
-        }
-        self.download()?;
-        let columns = (0..self.schema.fields().len()).map(|i| {
-            let parts = self.on_host.iter();
-            parts.map(|batch| Arc::clone(batch.column(i))).collect()
-        });
-        let columns = columns.collect();
-        self.on_host.clear();
-        let rows = std::mem::take(&mut self.rows);
-        self.bytes = 0;
-        let reservation = Arc::new(self.reservation.take());
-        Ok(InputChunk::Staged(StagedChunk::of_parts(
-            rows,
-            columns,
-            reservation,
-        )))
-    }
-
-    fn on_device(&self) -> crate::error::Result<DeviceBatch> {
-        if let [batch] = self.on_device.as_slice() {
-            return Ok(batch.clone());
-        }
-        let columns = (0..self.schema.fields().len()).map(|i| {
-            let parts = self.on_device.iter();
-            let parts = parts.map(|batch| Ok(batch.column(i)?.as_ref()));
-            let parts = parts.collect::<crate::error::Result<Vec<_>>>()?;
-            Ok(Some(Arc::new(self.device.concat(&parts)?)))
-        });
-        Ok(DeviceBatch::new(
-            self.rows,
-            columns.collect::<crate::error::Result<_>>()?,
-        ))
-    }
-}
+pub(super) use gathering::{inputs, pieces};
 
 #[cfg(test)]
 mod tests;

@@ -26,6 +26,7 @@ use super::metrics::DeviceMetrics;
 use super::spill::Spilling;
 use super::{DeviceChunk, DeviceExec, DeviceStream, device_only, exactly};
 use crate::device::Device;
+use crate::error::BowtieError;
 use crate::spec::{JoinSpec, Output, join_columns};
 use crate::stream::Role;
 
@@ -300,10 +301,13 @@ impl Driver {
                     return Ok(None);
                 }
                 let (device, metrics) = (Arc::clone(&self.device), self.metrics.clone());
-                let run = JoinRun::new(device, Arc::clone(&self.spec), left, metrics.clone())?;
+                let (spec, spilling) = (Arc::clone(&self.spec), self.spilling.clone());
+                let run = JoinRun::new(device, spec, left, spilling, metrics.clone())?;
                 if let Some(right) = self.right.take() {
                     let device = Arc::clone(&self.device);
-                    let mut ahead = Ahead::new(right, device, run.needed_right(), metrics);
+                    let spilling = self.spilling.clone();
+                    let mut ahead =
+                        Ahead::new(right, device, run.needed_right(), spilling, metrics);
                     ahead.start();
                     self.ahead = Some(ahead);
                 }
@@ -323,7 +327,17 @@ impl Driver {
                     None => None,
                 };
                 match arriving {
-                    Some(arriving) => run.push_right(arriving)?,
+                    Some(arriving) if arriving.chunk.is_crowded() => {
+                        self.step = Some(self.start(run, |run| run.leave_pool().map(|()| vec![])));
+                        continue;
+                    }
+                    Some(arriving) => {
+                        self.step = Some(self.start(run, |run| {
+                            run.push_right(arriving)?;
+                            run.step()
+                        }));
+                        continue;
+                    }
                     None => run.end_right(),
                 }
             }
@@ -335,7 +349,7 @@ impl Driver {
     fn start(
         &self,
         mut run: JoinRun,
-        step: fn(&mut JoinRun) -> crate::error::Result<Vec<DeviceChunk>>,
+        step: impl FnOnce(&mut JoinRun) -> crate::error::Result<Vec<DeviceChunk>> + Send + 'static,
     ) -> SpawnedTask<(JoinRun, crate::error::Result<Vec<DeviceChunk>>)> {
         let elapsed = self.metrics.baseline.elapsed_compute().clone();
         SpawnedTask::spawn_blocking(move || {
@@ -374,8 +388,10 @@ pub(super) async fn gather(
         {
             let spilling = spilling.clone();
             gathered = SpawnedTask::spawn_blocking(move || {
-                let spilled = gathered.into_iter().map(|chunk| chunk.spill(&spilling));
-                spilled.collect::<crate::error::Result<_>>()
+                for chunk in &mut gathered {
+                    chunk.leave_host(&spilling)?;
+                }
+                Ok::<_, BowtieError>(gathered)
             })
             .join_unwind()
             .await
@@ -395,16 +411,18 @@ impl DeviceExec for BowtieJoinExec {
         device: Arc<dyn Device>,
         context: Arc<TaskContext>,
     ) -> Result<DeviceStream> {
+        let spilling = Spilling::of(&context, &self.metrics);
+        let input = |side, role| inputs(side, &device, role, &context, spilling.as_ref());
         let driver = Box::new(Driver {
-            left: Some(inputs(&self.left, &device, Role::Left, &context)?),
-            right: Some(inputs(&self.right, &device, Role::Right, &context)?),
+            left: Some(input(&self.left, Role::Left)?),
+            right: Some(input(&self.right, Role::Right)?),
             ahead: None,
             run: None,
             step: None,
             ready: VecDeque::new(),
             spec: Arc::clone(&self.spec),
-            device,
-            spilling: Spilling::of(&context, &self.metrics),
+            device: Arc::clone(&device),
+            spilling: spilling.clone(),
             metrics: DeviceMetrics::new(&self.metrics),
             emitted: 0,
         });

@@ -16,6 +16,7 @@ use super::matrix::{Matrix, NeededColumns, SearchedTile, TileStep};
 use super::metrics::DeviceMetrics;
 use super::pieces::PieceSize;
 use super::runs::Runs;
+use super::spill::Spilling;
 use crate::column::DeviceBatch;
 use crate::device::{Buffer, Device, Flags, Need, Payload};
 use crate::error::{BowtieError, Result};
@@ -82,6 +83,7 @@ impl JoinRun {
         device: Arc<dyn Device>,
         spec: Arc<JoinSpec>,
         left: Vec<InputChunk>,
+        spilling: Option<Spilling>,
         metrics: DeviceMetrics,
     ) -> Result<Self> {
         let needed = NeededColumns::of(&spec, std::iter::empty());
@@ -97,6 +99,7 @@ impl JoinRun {
             Arc::clone(&spec),
             needed,
             left,
+            spilling,
             metrics.clone(),
         );
         let mut size = PieceSize::new(device.as_ref());
@@ -144,7 +147,13 @@ impl JoinRun {
         if self.spec.null_aware {
             self.right_keys.any |= chunk.rows() > 0;
             for (_, key) in &self.spec.theta.equalities {
-                let parts = chunk.parts(*key)?;
+                let parts = match chunk.parts(*key) {
+                    Err(error) if error.is_out_of_host_memory() => {
+                        self.matrix.leave_pool()?;
+                        chunk.parts(*key)?
+                    }
+                    parts => parts?,
+                };
                 self.right_keys.null |= parts.iter().any(|part| part.null_count() > 0);
             }
         }
@@ -153,6 +162,11 @@ impl JoinRun {
         self.matrix.push_right(arriving)?;
         self.state = State::Tiles;
         Ok(())
+    }
+
+    /// Takes what it can to files, as somebody else found no room.
+    pub(super) fn leave_pool(&mut self) -> Result<()> {
+        self.matrix.leave_pool().map(|_| ())
     }
 
     pub(super) fn end_right(&mut self) {
@@ -417,7 +431,7 @@ impl JoinRun {
     }
 
     fn emit_left_end(&mut self, chunk: usize, next: usize) -> Result<Vec<DeviceChunk>> {
-        self.matrix.unload_but(chunk);
+        self.matrix.load_left(chunk)?;
         let (Some(staged), Some(flags)) =
             (self.matrix.left().get(chunk), self.left_flags.get(chunk))
         else {
@@ -442,14 +456,19 @@ impl JoinRun {
         Ok(made)
     }
 
-    /// Those of a left chunk's rows, counted from `from`, whose key is not NULL.
-    fn with_key(&self, rows: Buffer<u32>, chunk: &InputChunk, from: usize) -> Result<Buffer<u32>> {
+    /// Those of the rows of a left chunk's `piece` whose key is not NULL.
+    fn with_key(
+        &self,
+        rows: Buffer<u32>,
+        chunk: &InputChunk,
+        piece: &Range<usize>,
+    ) -> Result<Buffer<u32>> {
         let mut rows = rows;
         for (key, _) in &self.spec.theta.equalities {
-            let keys = chunk.whole(*key)?;
+            let keys = chunk.some(*key, piece)?;
             if keys.null_count() > 0 {
                 let known = self.device.read(&rows)?;
-                let keep = known.iter().map(|row| keys.is_valid(from + *row as usize));
+                let keep = known.iter().map(|row| keys.is_valid(*row as usize));
                 let keep: BooleanArray = keep.map(Some).collect();
                 rows = self.device.compact(&rows, &keep)?;
             }
@@ -474,7 +493,7 @@ impl JoinRun {
             _ => device.flagged_rows(flags, from, len, false)?,
         };
         let rows = match self.right_keys.any {
-            true => self.with_key(rows, chunk, from)?,
+            true => self.with_key(rows, chunk, &piece)?,
             false => rows,
         };
         if rows.len() == 0 {
@@ -549,8 +568,12 @@ impl JoinRun {
             {
                 Ok((vec![], false))
             }
+            Err(error) if error.is_out_of_host_memory() && self.matrix.leave_pool_once()? => {
+                Ok((vec![], false))
+            }
             made => {
                 let made = made?;
+                self.matrix.found_room();
                 self.size.made();
                 Ok((made, true))
             }

@@ -12,6 +12,8 @@
 //! The right chunk at hand meets every left chunk before the next right chunk is asked for, so its unmatched rows are
 //! known when it is done; the left side's are known at the end.
 
+mod room;
+
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -26,7 +28,8 @@ use crate::exec::at_once::{AtOnce, Prepared};
 use crate::exec::input::InputChunk;
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::residual;
-use crate::exec::tile::Tile;
+use crate::exec::spill::Spilling;
+use crate::exec::tile::{LEAST_ROWS, LEAST_SETS, Tile};
 use crate::ops::theta::{RowPairs, Search, SortedSide, Wanted};
 use crate::spec::{JoinSpec, Materialization, Side, Strategy};
 use crate::stream::Parts;
@@ -232,6 +235,9 @@ pub(super) struct Matrix {
     resident_right: Option<Resident>,
     /// Whether the guards hold of a left and a right chunk; tiles of the same chunks do not ask again.
     guarded: Option<((usize, usize), bool)>,
+    spilling: Option<Spilling>,
+    /// Since the last step that was done, all that could be left the memory pool.
+    left_pool: bool,
     metrics: DeviceMetrics,
 }
 
@@ -241,6 +247,7 @@ impl Matrix {
         spec: Arc<JoinSpec>,
         needed: NeededColumns,
         left: Vec<InputChunk>,
+        spilling: Option<Spilling>,
         metrics: DeviceMetrics,
     ) -> Self {
         Self {
@@ -254,6 +261,8 @@ impl Matrix {
             resident_left: None,
             resident_right: None,
             guarded: None,
+            spilling,
+            left_pool: false,
             metrics,
         }
     }
@@ -304,7 +313,10 @@ impl Matrix {
                 });
                 Ok(())
             }
-            Err(error) if error.is_out_of_device_memory() => Ok(()),
+            // Its turn comes with that of its tile.
+            Err(error) if error.is_out_of_device_memory() || error.is_out_of_host_memory() => {
+                Ok(())
+            }
             Err(error) => Err(error),
         }
     }
@@ -405,10 +417,20 @@ impl Matrix {
         at_once: Option<&AtOnce>,
     ) -> Result<Option<TileStep>> {
         while let Some(tile) = self.tiles.pop() {
+            self.make_way(tile.left_chunk)?;
             match self.step(&tile, wanted, at_once) {
                 Ok(step) => {
+                    self.left_pool = false;
                     self.metrics.chunks.add(1);
                     return Ok(Some(step));
+                }
+                Err(error) if error.is_out_of_host_memory() => {
+                    // Half of a tile is read from files by half of their rows.
+                    match self.leave_pool_once()? {
+                        true => self.tiles.push(tile),
+                        false if self.halve(&tile) => {}
+                        false => return Err(error),
+                    }
                 }
                 Err(error) if error.is_out_of_device_memory() => {
                     if !self.again(&tile) {
@@ -436,27 +458,37 @@ impl Matrix {
         true
     }
 
-    /// Takes rows that came on the device to the host; false when none lie there alone.
-    pub(super) fn make_room(&mut self) -> bool {
-        let mut made = false;
-        for chunk in self.left.iter_mut().chain(&mut self.right) {
-            made |= chunk.evict();
-        }
-        if made {
-            self.resident_left = None;
-            self.resident_right = None;
-        }
-        made
-    }
-
     fn halve(&mut self, tile: &Tile) -> bool {
-        let Some((first, second)) = tile.halves() else {
+        let least = match self.spec.theta.strategy {
+            Strategy::Set(_) => LEAST_SETS,
+            _ => LEAST_ROWS,
+        };
+        let Some((first, second)) = tile.halves(least) else {
             return false;
         };
+        let side = self.spec.theta.sorted;
+        let resident = match side {
+            Side::Left => &self.resident_left,
+            Side::Right => &self.resident_right,
+        };
+        let has_index = resident.as_ref().is_some_and(|r| r.index.is_some());
         self.resident_left = None;
         self.resident_right = None;
-        self.tiles.push(second);
-        self.tiles.push(first);
+        // Where there was no room for the index, tiles of the same rows are cut likewise, so that the index of a half serves all of
+        // them.
+        let (others, rest) = match has_index || first.rows(side) == tile.rows(side) {
+            true => (vec![], std::mem::take(&mut self.tiles)),
+            false => self.tiles.drain(..).partition(|other| {
+                other.left_chunk == tile.left_chunk && other.rows(side) == tile.rows(side)
+            }),
+        };
+        self.tiles = rest;
+        for half in [second, first] {
+            let rows = half.rows(side);
+            let of_others = others.iter().map(|other| other.with(side, rows.clone()));
+            self.tiles.extend(of_others);
+            self.tiles.push(half);
+        }
         true
     }
 
@@ -479,14 +511,6 @@ impl Matrix {
         }
         self.search(tile, wanted, whole_filter)
             .map(|tile| TileStep::Searched(Box::new(tile)))
-    }
-
-    /// Gives the memory of left chunks back that are in files, but for this one, which is worked on.
-    pub(super) fn unload_but(&self, left_chunk: usize) {
-        let others = self.left.iter().enumerate();
-        for (_, chunk) in others.filter(|(i, _)| *i != left_chunk) {
-            chunk.unload();
-        }
     }
 
     /// Brings a tile's sides to the device. Whether the whole filter must be evaluated on its pairs.

@@ -43,6 +43,7 @@ mod distinct;
 mod download;
 mod filter;
 mod group;
+mod group_output;
 mod group_run;
 mod group_table;
 mod input;

@@ -16,6 +16,7 @@ use futures::StreamExt;
 use super::input::pieces;
 use super::metrics::DeviceMetrics;
 use super::rows::{evaluate, stepwise};
+use super::spill::Spilling;
 use super::{DeviceChunk, DeviceExec, DeviceStream, as_device, device_only, exactly};
 use crate::column::DeviceBatch;
 use crate::device::Device;
@@ -95,10 +96,18 @@ impl DeviceExec for BowtieProjectionExec {
                 .boxed());
         }
         let columns = self.input.schema().fields().len();
-        let chunks = pieces(&self.input, &device, &context)?;
+        let spilling = Spilling::of(&context, &self.metrics);
+        let chunks = pieces(&self.input, &device, &context, spilling.as_ref())?;
         let on = Arc::clone(&device);
         let step = move |batch: &DeviceBatch| project(on.as_ref(), &spec, batch);
-        Ok(stepwise(chunks, device, columns, metrics, Arc::new(step)))
+        Ok(stepwise(
+            chunks,
+            device,
+            columns,
+            spilling,
+            metrics,
+            Arc::new(step),
+        ))
     }
 }
 
@@ -127,6 +136,8 @@ fn project(
 fn select(chunk: DeviceChunk, columns: &[Projected]) -> Result<DeviceChunk> {
     let columns: Vec<usize> = columns.iter().filter_map(|column| column.input()).collect();
     Ok(match chunk {
+        // It has no columns, and is for who reads on.
+        DeviceChunk::Staged(chunk) if chunk.crowded => DeviceChunk::Staged(chunk),
         DeviceChunk::Staged(chunk) => DeviceChunk::Staged(chunk.select(&columns)?),
         DeviceChunk::Resident(batch) => DeviceChunk::Resident(batch.select(&columns)),
         DeviceChunk::Runs(_) => {

@@ -70,6 +70,17 @@ impl ResidentGroups {
         }
     }
 
+    /// Whether they take so much of the device that nodes below may find no room for their work.
+    pub(super) fn are_in_the_way(&self) -> bool {
+        let columns = |groups: &Groups| {
+            let columns = groups.keys.iter().chain(&groups.states);
+            columns.map(Column::bytes).sum::<u64>()
+        };
+        let bytes: u64 = self.waiting.iter().map(columns).sum();
+        let budget = self.device.budget();
+        bytes > budget.limit() / 8 && budget.in_use_by_all() > budget.limit() / 2
+    }
+
     /// Groups the rows of a batch; by which strategy.
     pub(super) fn fold(&mut self, batch: &DeviceBatch) -> Result<Option<GroupStrategy>> {
         let keys = self

@@ -11,6 +11,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use super::input::{InputChunk, InputStream};
 use super::metrics::DeviceMetrics;
+use super::spill::Spilling;
 use super::{DeviceChunk, DeviceStream, blocking};
 use crate::column::DeviceBatch;
 use crate::device::{Column, Device, Need};
@@ -28,11 +29,13 @@ pub(super) fn stepwise(
     input: InputStream,
     device: Arc<dyn Device>,
     columns: usize,
+    spilling: Option<Spilling>,
     metrics: DeviceMetrics,
     step: Step,
 ) -> DeviceStream {
     let pieces = Pieces {
         device,
+        spilling,
         needs: vec![Need::Now; columns],
         metrics,
         step,
@@ -42,22 +45,32 @@ pub(super) fn stepwise(
             pieces.metrics.baseline.done();
             return Ok::<_, DataFusionError>(None);
         };
+        let chunk = match chunk {
+            // For who reads on.
+            InputChunk::Staged(staged) if staged.crowded => {
+                let told = stream::iter(vec![Ok(DeviceChunk::Staged(staged))]);
+                return Ok(Some((told, (input, pieces))));
+            }
+            chunk => chunk,
+        };
         let metrics = pieces.metrics.clone();
         let (pieces, made) = blocking(&metrics, pieces, move |pieces| pieces.of(chunk)).await?;
         for batch in &made {
             metrics.baseline.record_output(batch.rows());
         }
-        let made = stream::iter(
-            made.into_iter()
-                .map(|batch| Ok(DeviceChunk::Resident(batch))),
-        );
-        Ok(Some((made, (input, pieces))))
+        let made = made.into_iter();
+        let made = made.map(|batch| Ok(DeviceChunk::Resident(batch)));
+        Ok(Some((
+            stream::iter(made.collect::<Vec<_>>()),
+            (input, pieces),
+        )))
     });
     made.try_flatten().boxed()
 }
 
 struct Pieces {
     device: Arc<dyn Device>,
+    spilling: Option<Spilling>,
     needs: Vec<Need>,
     metrics: DeviceMetrics,
     step: Step,
@@ -72,9 +85,9 @@ impl Pieces {
         self.metrics.chunks.add(1);
         let (rows, mut made) = (0..chunk.rows(), vec![]);
         match self.attempt(&chunk, &rows, &mut made) {
-            Err(error) if error.is_out_of_device_memory() => {
+            Err(error) if has_no_room(&error) => {
                 // The halves need its room.
-                chunk.evict();
+                chunk.evict(self.spilling.as_ref());
                 self.halves(&chunk, rows, &mut made)?;
             }
             done => done?,
@@ -108,7 +121,7 @@ impl Pieces {
         let middle = rows.start + rows.len() / 2;
         for half in [rows.start..middle, middle..rows.end] {
             match self.attempt(chunk, &half, made) {
-                Err(error) if error.is_out_of_device_memory() && half.len() > LEAST_ROWS => {
+                Err(error) if has_no_room(&error) && half.len() > LEAST_ROWS => {
                     self.halves(chunk, half, made)?;
                 }
                 done => done?,
@@ -116,6 +129,11 @@ impl Pieces {
         }
         Ok(())
     }
+}
+
+/// On the device, or in the memory pool for rows of a file.
+fn has_no_room(error: &BowtieError) -> bool {
+    error.is_out_of_device_memory() || error.is_out_of_host_memory()
 }
 
 /// A column of each expression on the rows of `batch`: by the device, or by DataFusion's own where the device cannot decide.

@@ -19,6 +19,13 @@ use tokio::runtime::Handle;
 
 /// Rows of a batch in a file.
 pub(super) const SPILLED_ROWS: usize = 8192;
+/// Bytes of one, about: what a thread holds beside the pool while it writes or reads.
+const SPILLED_BYTES: usize = 4 << 20;
+
+/// Rows of a batch in a file, of so many bytes each.
+pub(super) fn spilled_rows(row_bytes: usize) -> usize {
+    (SPILLED_BYTES / row_bytes.max(1)).clamp(1, SPILLED_ROWS)
+}
 
 /// How one execution of a node spills.
 #[derive(Clone)]
@@ -32,6 +39,14 @@ pub(super) struct Spilling {
     handle: Handle,
     /// Bytes that a node keeps in the pool, at most: half of it, as what it reads and writes needs room too.
     pub most: usize,
+}
+
+impl std::fmt::Debug for Spilling {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Spilling")
+            .field("most", &self.most)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Spilling {
@@ -55,6 +70,11 @@ impl Spilling {
     /// Whether those who share the pool hold so much of it that who can spill had better.
     pub(super) fn pool_is_full(&self) -> bool {
         self.env.memory_pool.reserved() > self.most
+    }
+
+    /// Whether so little of the pool is left that only what is worked on should stay in it.
+    pub(super) fn pool_is_tight(&self) -> bool {
+        self.env.memory_pool.reserved() > self.most.saturating_add(self.most / 2)
     }
 
     fn manager(&self, schema: &SchemaRef) -> SpillManager {

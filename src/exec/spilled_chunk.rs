@@ -1,18 +1,18 @@
-//! [`SpilledChunk`]: a chunk of a join's left side in a file, which comes back when its turn comes in the walk of the matrix.
+//! [`SpilledChunk`]: a chunk in a file, which comes back when its turn comes, such as in the walk of a join's matrix.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, RecordBatch};
-use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::error::DataFusionError;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::spill_file::SpillFile;
 use parking_lot::Mutex;
 
-use super::spill::{SPILLED_ROWS, Spilling};
+use super::spill::{SpillWriter, Spilling, spilled_rows};
 use crate::error::Result;
-use crate::stream::{ChunkShape, Failures, StagedChunk, batch_bytes};
+use crate::stream::{ChunkShape, Failures, StagedChunk, array_bytes};
 
 /// Rows in a file, and in memory as long as somebody works on them.
 pub(super) struct SpilledChunk {
@@ -28,7 +28,98 @@ pub(super) struct SpilledChunk {
     spilling: Spilling,
     /// Of nothing.
     reservation: Arc<MemoryReservation>,
-    loaded: Mutex<Option<Arc<StagedChunk>>>,
+    loaded: Mutex<Option<Loaded>>,
+}
+
+/// Rows that are in memory; all of them, unless the memory pool had no room for so many.
+#[derive(Clone)]
+struct Loaded {
+    rows: Range<usize>,
+    chunk: Arc<StagedChunk>,
+}
+
+/// A file of a chunk that is being written.
+pub(super) struct ChunkWriter {
+    schema: SchemaRef,
+    writer: SpillWriter,
+    rows: usize,
+    /// By column.
+    bytes: Vec<usize>,
+    spilling: Spilling,
+}
+
+impl ChunkWriter {
+    /// For columns of these types; `None` where there are none, as then there is nothing to write.
+    pub(super) fn create(
+        types: impl Iterator<Item = DataType>,
+        spilling: &Spilling,
+    ) -> Result<Option<Self>> {
+        let fields = types
+            .enumerate()
+            .map(|(i, data_type)| Field::new(format!("c{i}"), data_type, true));
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        if schema.fields().is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(Self {
+            writer: spilling.create(&schema, "BowtieChunk")?,
+            bytes: vec![0; schema.fields().len()],
+            schema,
+            rows: 0,
+            spilling: spilling.clone(),
+        }))
+    }
+
+    pub(super) fn append(&mut self, columns: Vec<ArrayRef>) -> Result<()> {
+        for (bytes, array) in self.bytes.iter_mut().zip(&columns) {
+            *bytes += array_bytes(array);
+        }
+        let batch = RecordBatch::try_new(Arc::clone(&self.schema), columns)?;
+        self.rows += batch.num_rows();
+        Ok(self.writer.append(&batch)?)
+    }
+
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.iter().sum()
+    }
+
+    /// The chunk, of which every column is an array, reserved like `reservation` when it is loaded.
+    pub(super) fn finish(self, reservation: &MemoryReservation) -> Result<Option<SpilledChunk>> {
+        let rows = self.rows.max(1);
+        let mean_bytes = self.bytes.iter().map(|bytes| bytes.div_ceil(rows) as u64);
+        let mean_bytes = mean_bytes.collect();
+        let shape = ChunkShape::of_arrays(self.bytes.len());
+        self.finish_as(shape, mean_bytes, vec![], reservation)
+    }
+
+    fn finish_as(
+        self,
+        shape: ChunkShape,
+        mean_bytes: Vec<u64>,
+        failures: Vec<(usize, Arc<DataFusionError>)>,
+        reservation: &MemoryReservation,
+    ) -> Result<Option<SpilledChunk>> {
+        let bytes = self.bytes();
+        let Some(file) = self.writer.finish()? else {
+            return Ok(None);
+        };
+        Ok(Some(SpilledChunk {
+            rows: self.rows,
+            schema: self.schema,
+            file,
+            shape,
+            failures,
+            mean_bytes,
+            bytes,
+            spilling: self.spilling,
+            reservation: Arc::new(reservation.new_empty()),
+            loaded: Mutex::new(None),
+        }))
+    }
 }
 
 impl SpilledChunk {
@@ -36,39 +127,19 @@ impl SpilledChunk {
     pub(super) fn write(chunk: &StagedChunk, spilling: &Spilling) -> Result<Option<Self>> {
         let shape = chunk.shape();
         let stored = |rows: Range<usize>| chunk.stored(&shape, rows);
-        let fields = stored(0..0)?;
-        let fields = fields.iter().enumerate().map(|(i, array)| {
-            let data_type = array.data_type().clone();
-            Field::new(format!("c{i}"), data_type, true)
-        });
-        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-        let mut writer = spilling.create(&schema, "BowtieJoin")?;
-        let mut bytes = 0;
-        for begin in (0..chunk.rows()).step_by(SPILLED_ROWS) {
-            let rows = begin..(begin + SPILLED_ROWS).min(chunk.rows());
-            if schema.fields().is_empty() {
-                return Ok(None);
-            }
-            let batch = RecordBatch::try_new(Arc::clone(&schema), stored(rows)?)?;
-            bytes += batch_bytes(&batch);
-            writer.append(&batch)?;
-        }
-        let Some(file) = writer.finish()? else {
+        let types = stored(0..0)?.into_iter();
+        let types = types.map(|array| array.data_type().clone());
+        let Some(mut writer) = ChunkWriter::create(types, spilling)? else {
             return Ok(None);
         };
         let mean_bytes = (0..shape.columns()).map(|column| chunk.mean_bytes(column));
-        Ok(Some(Self {
-            rows: chunk.rows(),
-            schema,
-            file,
-            mean_bytes: mean_bytes.collect::<Result<_>>()?,
-            shape,
-            failures: chunk.failures.clone(),
-            bytes,
-            spilling: spilling.clone(),
-            reservation: Arc::new(chunk.reservation.new_empty()),
-            loaded: Mutex::new(None),
-        }))
+        let mean_bytes = mean_bytes.collect::<Result<Vec<_>>>()?;
+        let each = spilled_rows(mean_bytes.iter().sum::<u64>() as usize);
+        for begin in (0..chunk.rows()).step_by(each) {
+            writer.append(stored(begin..(begin + each).min(chunk.rows()))?)?;
+        }
+        let failures = chunk.failures.clone();
+        writer.finish_as(shape, mean_bytes, failures, &chunk.reservation)
     }
 
     pub(super) fn rows(&self) -> usize {
@@ -86,34 +157,69 @@ impl SpilledChunk {
     /// What is reserved for the rows, as long as they are in memory.
     pub(super) fn reservation(&self) -> Arc<MemoryReservation> {
         let loaded = self.loaded.lock();
-        let reserved = loaded.as_ref().map(|chunk| &chunk.reservation);
+        let reserved = loaded.as_ref().map(|loaded| &loaded.chunk.reservation);
         Arc::clone(reserved.unwrap_or(&self.reservation))
     }
 
     /// The rows, read if they are not there. Not for a thread that may not block.
     pub(super) fn chunk(&self) -> Result<Arc<StagedChunk>> {
+        self.part(&(0..self.rows)).map(|(chunk, _)| chunk)
+    }
+
+    /// Rows among which are `rows`, as these are counted there. All are read where the memory pool has room for them.
+    pub(super) fn part(&self, rows: &Range<usize>) -> Result<(Arc<StagedChunk>, Range<usize>)> {
         let mut loaded = self.loaded.lock();
-        if let Some(chunk) = loaded.as_ref() {
-            return Ok(Arc::clone(chunk));
-        }
+        let covers = |l: &Loaded| l.rows.start <= rows.start && rows.end <= l.rows.end;
+        let at_hand = match loaded.as_ref().filter(|loaded| covers(loaded)) {
+            Some(at_hand) => at_hand.clone(),
+            None => {
+                *loaded = None;
+                let read = match self.read(0..self.rows) {
+                    Err(e) if e.is_out_of_host_memory() && rows.len() < self.rows => {
+                        self.read(rows.clone())
+                    }
+                    read => read,
+                };
+                loaded.insert(read?).clone()
+            }
+        };
+        let first = at_hand.rows.start;
+        Ok((at_hand.chunk, rows.start - first..rows.end - first))
+    }
+
+    fn read(&self, rows: Range<usize>) -> Result<Loaded> {
         let reservation = self.reservation.new_empty();
-        reservation.try_grow(self.bytes)?;
+        let share = rows.len() as f64 / self.rows.max(1) as f64;
+        reservation.try_grow((self.bytes as f64 * share).ceil() as usize)?;
         let mut columns = vec![vec![]; self.schema.fields().len()];
+        let mut first = 0;
         for batch in self.spilling.read(&self.schema, &self.file)? {
-            for (parts, array) in columns.iter_mut().zip(batch?.columns()) {
-                parts.push(Arc::clone(array));
+            let batch = batch?;
+            let of_batch = first..first + batch.num_rows();
+            first = of_batch.end;
+            let begin = rows.start.clamp(of_batch.start, of_batch.end);
+            let end = rows.end.clamp(of_batch.start, of_batch.end);
+            if begin < end || (rows.is_empty() && columns.iter().all(Vec::is_empty)) {
+                let batch = batch.slice(begin - of_batch.start, end - begin);
+                for (parts, array) in columns.iter_mut().zip(batch.columns()) {
+                    parts.push(Arc::clone(array));
+                }
+            }
+            if first >= rows.end {
+                break;
             }
         }
         let failures = self.failures.clone();
-        let chunk = StagedChunk::restored(&self.shape, self.rows, columns, failures, reservation);
-        let chunk = Arc::new(chunk);
-        *loaded = Some(Arc::clone(&chunk));
-        Ok(chunk)
+        let chunk = StagedChunk::restored(&self.shape, rows.len(), columns, failures, reservation);
+        Ok(Loaded {
+            rows,
+            chunk: Arc::new(chunk),
+        })
     }
 
-    /// Gives the memory of the rows back, once nobody works on them any more.
-    pub(super) fn unload(&self) {
-        *self.loaded.lock() = None;
+    /// Gives the memory of the rows back, once nobody works on them any more; false where they took none.
+    pub(super) fn unload(&self) -> bool {
+        self.loaded.lock().take().is_some()
     }
 }
 

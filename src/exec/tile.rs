@@ -5,7 +5,10 @@ use std::ops::Range;
 use crate::spec::Side;
 
 /// A side of a tile no longer than this is not halved: memory that does not hold it holds nothing useful.
-const LEAST_ROWS: usize = 64;
+pub(super) const LEAST_ROWS: usize = 64;
+
+/// The same where rows are sets, one of which may have millions of elements.
+pub(super) const LEAST_SETS: usize = 1;
 
 /// Rows of a left chunk by rows of the right chunk at hand, to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,10 +19,10 @@ pub(super) struct Tile {
 }
 
 impl Tile {
-    /// The tile cut across its longer side; `None` where that would be no use any more.
-    pub(super) fn halves(&self) -> Option<(Self, Self)> {
+    /// The tile cut across its longer side; `None` where that has `least` rows.
+    pub(super) fn halves(&self, least: usize) -> Option<(Self, Self)> {
         let (left, right) = (self.left.len(), self.right.len());
-        if left.max(right) <= LEAST_ROWS {
+        if left.max(right) <= least {
             return None;
         }
         let (side, rows) = match left >= right {
@@ -54,7 +57,8 @@ impl Tile {
         }
     }
 
-    fn with(&self, side: Side, rows: Range<usize>) -> Self {
+    /// The same with other rows of `side`.
+    pub(super) fn with(&self, side: Side, rows: Range<usize>) -> Self {
         let mut tile = self.clone();
         match side {
             Side::Left => tile.left = rows,
@@ -78,10 +82,12 @@ mod tests {
 
     #[test]
     fn halves_share_the_longer_side() {
-        let (first, second) = tile(10..111, 5..80).halves().unwrap();
+        let (first, second) = tile(10..111, 5..80).halves(LEAST_ROWS).unwrap();
         assert_eq!(first, tile(10..60, 5..80));
         assert_eq!(second, tile(60..111, 5..80));
-        assert_eq!(tile(0..64, 7..71).halves(), None);
+        assert_eq!(tile(0..64, 7..71).halves(LEAST_ROWS), None);
+        assert!(tile(0..64, 7..71).halves(LEAST_SETS).is_some());
+        assert_eq!(tile(3..4, 0..1).halves(LEAST_SETS), None);
     }
 
     #[test]

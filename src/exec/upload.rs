@@ -136,9 +136,9 @@ impl DeviceExec for BowtieUploadExec {
             limits,
             context.memory_pool(),
         );
-        let chunker = chunker.spilled_by_reader(
-            self.role == Role::Left && context.runtime_env().disk_manager.tmp_files_enabled(),
-        );
+        // Those that stream have little to spill, but the chunk at hand is gone before they ask again.
+        let spills = context.runtime_env().disk_manager.tmp_files_enabled();
+        let chunker = chunker.told_when_crowded(spills || self.role != Role::Left);
         let input = partitions::evaluated(&self.input, &context, &evaluator, &metrics)?;
         // (input, chunker): the input is None once it is at its end.
         let chunks = futures::stream::try_unfold(

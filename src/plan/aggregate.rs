@@ -469,6 +469,19 @@ fn is_widening(from: &DataType, to: &DataType) -> bool {
         Float64 => from.is_integer() || from.is_floating() || from.is_decimal(),
         Int64 => from.is_signed_integer() || matches!(from, UInt8 | UInt16 | UInt32),
         UInt64 => from.is_unsigned_integer(),
+        Decimal128(digits, scale) => {
+            let whole = |digits: u8, scale: i8| i16::from(digits) - i16::from(scale);
+            let (of_from, behind) = match from {
+                Int8 | UInt8 => (3, 0),
+                Int16 | UInt16 => (5, 0),
+                Int32 | UInt32 => (10, 0),
+                Int64 => (19, 0),
+                UInt64 => (20, 0),
+                Decimal128(digits, scale) => (whole(*digits, *scale), *scale),
+                _ => return false,
+            };
+            behind <= *scale && of_from <= whole(*digits, *scale)
+        }
         _ => from == to,
     }
 }

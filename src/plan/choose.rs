@@ -1,8 +1,12 @@
 //! Choosing: whether bowtie takes a join, by which strategy, and which side is sorted.
 
+use std::sync::Arc;
+
 use datafusion::common::JoinType;
 use datafusion::common::stats::Precision;
 use datafusion::error::{DataFusionError, Result};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::{ExecutionPlan, StatisticsArgs, StatisticsContext};
 
 use super::source::JoinSource;
@@ -121,11 +125,53 @@ pub(super) fn pays(
     enough_pairs(taking, rows)
 }
 
-/// Whether `auto` takes a join that it would gain from, for all that is known of the rows.
+/// Whether `auto` takes a join by a predicate on sets.
 ///
-/// Of set joins nothing else is asked: DataFusion evaluates the function on every pair of rows, or of rows with equal keys, where an
-/// index of the elements, each with its key, leads to the pairs that share one.
-pub(super) fn enough_pairs(taking: Taking<'_>, rows: (Estimate, Estimate)) -> Result<(), Decline> {
+/// DataFusion evaluates the function on every pair of rows, or of rows with equal keys, where an index of the elements, each with its
+/// key, leads to the pairs that share one. Each element is then numbered, sorted and looked up: about what the function does with it
+/// for a pair. So where keys leave hardly more pairs than there are rows, the hash join with the function behind it does less.
+pub(super) fn sets_pay(
+    taking: Taking<'_>,
+    source: &JoinSource,
+    rows: (Estimate, Estimate),
+) -> Result<(), Decline> {
+    enough_pairs(taking, rows)?;
+    if let (Taking::Gains | Taking::Estimated(_), (Some(left), Some(right))) =
+        (taking, (rows.0.rows(), rows.1.rows()))
+        && let Some(values) = values_of_keys(source)
+    {
+        let pairs = left as f64 * right as f64 / values.max(1) as f64;
+        if pairs <= left as f64 + right as f64 {
+            return Decline::because(format!(
+                "its keys have about {values} values and leave about {pairs:.0} pairs, of {left} and {right} rows: DataFusion's equi-join tests each by the function"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// How many values the keys have on the side that has more, at least, where that is known.
+fn values_of_keys(source: &JoinSource) -> Option<u64> {
+    let of_side = |plan: &dyn ExecutionPlan, keys: Vec<&Arc<dyn PhysicalExpr>>| {
+        let statistics = StatisticsContext::new().compute(plan, &StatisticsArgs::new());
+        let statistics = statistics.ok()?;
+        let values = keys.into_iter().filter_map(|key| {
+            let column = key.downcast_ref::<Column>()?;
+            let known = statistics.column_statistics.get(column.index())?;
+            known
+                .distinct_count
+                .get_value()
+                .map(|values| *values as u64)
+        });
+        values.max()
+    };
+    let (lefts, rights) = source.on.iter().map(|(l, r)| (l, r)).unzip();
+    let left = of_side(source.left.as_ref(), lefts);
+    left.max(of_side(source.right.as_ref(), rights))
+}
+
+/// Whether `auto` takes a join that it would gain from, for all that is known of the rows.
+fn enough_pairs(taking: Taking<'_>, rows: (Estimate, Estimate)) -> Result<(), Decline> {
     if let Taking::All = taking {
         return Ok(());
     }
@@ -209,5 +255,66 @@ pub(super) fn strategy(
             refuse("it has fewer than two inequalities".into())
         }
         _ => Ok((chosen, searching.other())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use arrow::datatypes::{DataType, Field, Schema};
+    use datafusion::common::{ColumnStatistics, NullEquality, Statistics};
+    use datafusion::physical_plan::test::exec::StatisticsExec;
+
+    /// A side of so many rows, whose two keys have so many values, where that is known.
+    fn side(rows: usize, values: [Option<usize>; 2]) -> Arc<dyn ExecutionPlan> {
+        let column_statistics = values.map(|values| ColumnStatistics {
+            distinct_count: values.map_or(Precision::Absent, Precision::Inexact),
+            ..ColumnStatistics::new_unknown()
+        });
+        let statistics = Statistics {
+            num_rows: Precision::Inexact(rows),
+            total_byte_size: Precision::Absent,
+            column_statistics: column_statistics.into(),
+        };
+        let fields = ["a", "b"].map(|name| Field::new(name, DataType::Int64, true));
+        Arc::new(StatisticsExec::new(
+            statistics,
+            Schema::new(fields.to_vec()),
+        ))
+    }
+
+    #[test]
+    fn keys_that_leave_few_pairs_of_sets() {
+        let taken = |left, right, taking| {
+            let [left, right] = [left, right].map(|(rows, values)| side(rows, values));
+            let rows = (Estimate::of(left.as_ref()), Estimate::of(right.as_ref()));
+            let key = |name, at| Arc::new(Column::new(name, at)) as Arc<dyn PhysicalExpr>;
+            let source = JoinSource {
+                left,
+                right,
+                kind: JoinType::Inner,
+                on: vec![(key("a", 0), key("a", 0)), (key("b", 1), key("b", 1))],
+                null_equality: NullEquality::NullEqualsNothing,
+                filter: None,
+                projection: None,
+                fetch: None,
+                tests_all_pairs: false,
+                null_aware: false,
+            };
+            sets_pay(taking, &source, rows).is_ok()
+        };
+        let million = 1_000_000;
+        let unknown = (million, [None, None]);
+        assert!(taken(unknown, unknown, Taking::Gains));
+        // A row each, and as many as DataFusion tests gladly.
+        let unique = (million, [Some(20), Some(million)]);
+        assert!(!taken(unique, unknown, Taking::Gains));
+        assert!(!taken(unknown, unique, Taking::Estimated(Ok(()))));
+        assert!(taken(unique, unknown, Taking::All));
+        let few = (million, [Some(million / 2), None]);
+        assert!(!taken(few, few, Taking::Gains));
+        let many = (million, [Some(1_000), Some(100_000)]);
+        assert!(taken(many, many, Taking::Gains));
     }
 }

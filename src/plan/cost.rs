@@ -118,8 +118,9 @@ mod finished {
     pub const AGGREGATE: f64 = 15.0;
 }
 
-/// Rows of a chunk of a streamed side (`Device::streamed_rows` of a GPU), and what each takes at most of the memory (`ChunkLimits`).
-const STREAMED_ROWS: f64 = (1 << 22) as f64;
+/// Rows of the first and of the longest chunk of a streamed side (`Device::streamed_rows` of a GPU), and what each takes at most of the
+/// memory (`ChunkLimits`).
+const STREAMED_ROWS: (f64, f64) = ((1 << 22) as f64, (1 << 25) as f64);
 const STREAMED_ROW_BYTES: f64 = 512.0;
 
 /// The share of the memory that a side's columns may take; beside them are keys, indexes and output.
@@ -185,8 +186,17 @@ impl Gpu {
     pub(super) fn left_times(&self, left: Flow, right: Flow) -> f64 {
         match left.bytes > self.memory as f64 * SHARE_OF_A_SIDE {
             true => {
-                let chunk = STREAMED_ROWS.min(self.memory as f64 / STREAMED_ROW_BYTES);
-                (right.rows / chunk).ceil().max(1.0)
+                // Each chunk is twice as long as the one before.
+                let (mut chunk, mut most) = STREAMED_ROWS;
+                chunk = chunk.min(self.memory as f64 / STREAMED_ROW_BYTES);
+                most = most.min(self.memory as f64 / STREAMED_ROW_BYTES / 8.0);
+                let (mut rows, mut times) = (right.rows, 1.0);
+                while rows > chunk && chunk < most {
+                    rows -= chunk;
+                    times += 1.0;
+                    chunk *= 2.0;
+                }
+                times + (rows / chunk).ceil().max(1.0) - 1.0
             }
             false => 1.0,
         }

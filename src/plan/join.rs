@@ -99,7 +99,7 @@ pub(super) fn join_spec(
         _ => ProgramCover::Part,
     };
     match set {
-        Some(_) => choose::enough_pairs(taking, rows)?,
+        Some(_) => choose::sets_pay(taking, source, rows)?,
         None => choose::pays(taking, source, &comparisons, covered, rows)?,
     }
     let (strategy, sorted) = match set {

@@ -2,6 +2,7 @@
 //! it and keep the reason.
 
 mod aggregate;
+mod apart;
 mod border;
 mod choose;
 mod condition;
@@ -34,6 +35,7 @@ pub(crate) use devices::DevicesFunction;
 pub(crate) use explain::ExplainFunction;
 
 use self::aggregate::{AggregateSource, aggregate_source, join_aggregate_spec};
+use self::apart::apart;
 use self::choose::{Estimate, Taking};
 use self::cost::{Gpu, Host};
 use self::group::{GroupSource, group_above_join, group_source, group_spec};
@@ -124,6 +126,16 @@ impl BowtieRule {
             .devices
             .gpu_memory(options.device, options.device_memory.0);
         Ok(memory.map(|memory| Gpu { memory }))
+    }
+
+    /// Whether taken nodes would run on a GPU.
+    fn is_for_gpu(&self, options: &BowtieOptions) -> bool {
+        #[cfg(test)]
+        if self.gpu.is_some() {
+            return true;
+        }
+        let (choice, limit) = (options.device, options.device_memory.0);
+        self.devices.gpu_memory(choice, limit).is_some()
     }
 
     /// The same rule, which decides as for a GPU, whatever device it plans for.
@@ -289,7 +301,14 @@ impl BowtieRule {
         {
             return Ok(Fusion::NoJoin);
         }
-        match join_aggregate_spec(source, spec) {
+        let fused = join_aggregate_spec(source, spec.clone());
+        if let (Ok(fused), Some(group)) = (&fused, group_source(plan))
+            && self.is_for_gpu(policy.options)
+            && let Some(decline) = apart(&group, source, policy.options, spec, fused, rows)
+        {
+            return Ok(Fusion::Declined(decline));
+        }
+        match fused {
             Ok(spec) => {
                 self.note(|| Decision {
                     detail: spec.aggregate_display.join(", "),

@@ -5,14 +5,13 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Schema, TimeUnit};
 use datafusion::common::ScalarValue;
-use datafusion::functions::datetime::date_part::DatePartFunc;
 use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{
     BinaryExpr, CaseExpr, CastExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, Literal,
     NegativeExpr, NotExpr, TryCastExpr,
 };
 use datafusion::physical_expr::utils::collect_columns;
-use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_expr_common::physical_expr::is_volatile;
 
 use super::program::{constant, may_be_scalar, might_fail, word_of};
@@ -143,13 +142,7 @@ impl Compiler<'_> {
         if let Some(in_list) = expr.downcast_ref::<InListExpr>() {
             return self.in_list(in_list);
         }
-        if let Some(call) = expr.downcast_ref::<ScalarFunctionExpr>()
-            && ScalarFunctionExpr::try_downcast_func::<DatePartFunc>(expr.as_ref()).is_some()
-            && let [part, of] = call.args()
-        {
-            return self.date_part(part, of);
-        }
-        None
+        self.call(expr, &data_type)
     }
 
     fn constant(&mut self, kind: RowKind, value: &ScalarValue) -> Option<u8> {
@@ -194,8 +187,9 @@ impl Compiler<'_> {
         {
             return self.decimals(op, (left, *s), (right, *t), data_type);
         }
-        if of_left != of_right {
-            return None;
+        let apart = of_left != of_right;
+        if apart || (of_left == DataType::Date32 && *binary.op() == Operator::Minus) {
+            return self.date_arithmetic(binary);
         }
         let numbers = of_left.is_integer() || of_left.is_floating();
         let op = match binary.op() {
@@ -208,7 +202,7 @@ impl Compiler<'_> {
             Operator::IsDistinctFrom => Op::Distinct,
             Operator::IsNotDistinctFrom => Op::NotDistinct,
             // DataFusion asks the right operand on rows too that the left one decides, unless that decides many.
-            Operator::And | Operator::Or if might_fail(right, self.schema) => return None,
+            Operator::And | Operator::Or if self.may_fail(right) => return None,
             Operator::And => Op::And,
             Operator::Or => Op::Or,
             other if numbers => arithmetic(other)?,
@@ -262,7 +256,7 @@ impl Compiler<'_> {
         Some(())
     }
 
-    /// Between numbers, Booleans and decimals.
+    /// Between numbers, Booleans and decimals, and between dates and times.
     fn cast(&mut self, operand: &Expr, to: &DataType) -> Option<u8> {
         let from = self.type_of(operand)?;
         let out = self.value(operand)?;
@@ -289,7 +283,7 @@ impl Compiler<'_> {
                     }
                 }
             }
-            _ => return None,
+            _ => self.cast_time(out, &from, to)?,
         }
         Some(out)
     }
@@ -353,7 +347,7 @@ impl Compiler<'_> {
         let value = self.value(in_list.expr())?;
         let mut found = None;
         for item in in_list.list() {
-            if might_fail(item, self.schema) {
+            if self.may_fail(item) {
                 return None;
             }
             let item = self.branch(item, &data_type)?;
@@ -422,5 +416,6 @@ fn ten_to(power: i8) -> Option<i128> {
     Some(10i128.pow(power.into()))
 }
 
+mod functions;
 #[cfg(test)]
 mod tests;

@@ -11,6 +11,7 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::union::UnionExec;
 
 use super::aggregate::{aggregate_source, join_aggregate_spec};
+use super::apart::apart;
 use super::choose::{Estimate, Taking};
 use super::cost::{Flow, Gpu, Host, Work};
 use super::flows::{Flows, columns_of, columns_of_fused, is_text};
@@ -339,7 +340,11 @@ impl<'a> Steps<'a> {
         let gains = spec(Taking::Gains);
         let always = gains.is_some();
         let spec = gains.or_else(|| spec(Taking::All))?;
-        if let Ok(fused) = join_aggregate_spec(&above, spec.clone()) {
+        let rows = estimates(&join);
+        let apart = |fused: &_| apart(source, &above, self.options, spec.clone(), fused, rows);
+        if let Ok(fused) = join_aggregate_spec(&above, spec.clone())
+            && apart(&fused).is_none()
+        {
             let rows = self.side_rows(&join, inputs);
             // Taken anyway, at no known price.
             let rows = rows.or(always.then_some((0.0, 0.0)))?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use super::{Rate, fraction, numbers, permuted, scattered, timed, zipf_rank};
+use super::{Rate, Zipf, fraction, numbers, permuted, scattered, timed};
 use crate::device::open::Devices;
 use crate::device::{Column, Device, Paired};
 use crate::error::{BowtieError, Result};
@@ -57,7 +57,7 @@ impl EquiCase {
         match self.zipf {
             0.0 => scattered(i) % keys,
             // Frequent keys lie anywhere.
-            zipf => permuted(zipf_rank(i, keys, zipf), keys),
+            zipf => permuted(Zipf::new(keys, zipf).at(i), keys),
         }
     }
 

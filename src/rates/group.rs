@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Rate, numbers, permuted, scattered, timed, zipf_rank};
+use super::{Rate, Zipf, numbers, permuted, scattered, timed};
 use crate::device::open::Devices;
 use crate::device::{Column, Device};
 use crate::error::BowtieError;
@@ -31,7 +31,7 @@ impl GroupCase {
         let groups = self.groups as u64;
         let key = match self.zipf {
             0.0 => scattered(i) % groups,
-            zipf => permuted(zipf_rank(i, groups, zipf), groups),
+            zipf => permuted(Zipf::new(groups, zipf).at(i), groups),
         };
         match self.dense {
             true => key,

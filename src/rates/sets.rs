@@ -1,25 +1,29 @@
 //! Set joins.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int32Array, ListArray};
+use arrow::array::{Array, ArrayRef, Int32Array, ListArray};
 use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, Field};
 use rayon::prelude::*;
 
-use super::{Rate, fraction, scattered, timed, zipf_rank};
+use super::{Rate, Zipf, fraction, scattered, timed};
 use crate::device::open::Devices;
-use crate::device::{Column, Device};
+use crate::device::{Device, SetIndex};
 use crate::error::Result;
 use crate::options::{DeviceChoice, SetStrategy};
 use crate::spec::{SetMeasure, SetPredicate, Side};
 
-/// Sets as a data set of \[B\] has them: so many, of so many elements on average, of a universe of so many. Sizes are exponentially
-/// distributed, frequencies by Zipf's distribution. Some sets are planted: subsets of others, and near-duplicates.
-#[derive(Debug, Clone, Copy)]
+/// Sets as a data set of \[B\] has them: so many, of so many elements on average, of a universe of so many. Sizes are geometrically
+/// distributed, frequencies by Zipf's distribution. Some sets are planted: subsets of others, and near-duplicates. The same case is
+/// the same sets, and one of fewer sets has the first ones of them.
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SetCase {
     /// Sets of each side.
     pub sets: usize,
+    /// The least size: 1, or more where these are the largest sets of a data set.
+    pub least: usize,
     /// Their mean size.
     pub mean: f64,
     /// Elements that there are.
@@ -55,74 +59,161 @@ impl SetQuery {
 
 /// One in so many sets is planted.
 const PLANTED: u64 = 50;
+/// Sets that one task makes.
+const TASK: usize = 4096;
+/// Up to so many elements a list is searched for one, above that a table.
+const SHORT: usize = 32;
 
-impl SetCase {
+/// Makes the sets of a case, one by its number.
+struct Maker {
+    least: usize,
+    universe: usize,
+    /// The exponent of the sizes' distribution; `None`: all have the least size.
+    decay: Option<f64>,
+    elements: Zipf,
+}
+
+impl Maker {
+    fn new(case: &SetCase) -> Self {
+        let more = case.mean - case.least as f64;
+        Self {
+            least: case.least,
+            universe: case.universe,
+            decay: (more > 0.0).then(|| (1.0 + 1.0 / more).ln()),
+            elements: Zipf::new(case.universe as u64, case.zipf),
+        }
+    }
+
+    fn size(&self, i: u64) -> usize {
+        let more = self
+            .decay
+            .map_or(0.0, |decay| -(1.0 - fraction(i ^ 7 << 50)).ln() / decay);
+        (self.least + more as usize).clamp(1, self.universe)
+    }
+
     fn set(&self, i: u64) -> Vec<i32> {
-        if i > 0 && scattered(i ^ 3 << 50).is_multiple_of(PLANTED) {
-            // An earlier set, which may be planted too, but for its last element.
-            let mut planted = self.set(scattered(i ^ 5 << 50) % i);
-            if planted.len() > 1 {
-                planted.pop();
+        let planted = scattered(i ^ 3 << 50);
+        if i > 0 && planted.is_multiple_of(PLANTED) {
+            // An earlier set, which may be planted too, less its last element, or with another one in its place.
+            let mut set = self.set(scattered(i ^ 5 << 50) % i);
+            if set.len() > 1 {
+                let size = set.len();
+                let last = set.pop();
+                if !(planted / PLANTED).is_multiple_of(2) {
+                    self.fill(i, &mut set, size, last);
+                }
             }
-            return planted;
+            return set;
         }
-        let size = 1.0 - (1.0 - fraction(i ^ 7 << 50)).ln() * (self.mean - 1.0);
-        let size = (size as usize).clamp(1, self.universe.div_ceil(2));
+        let size = self.size(i);
         let mut set = Vec::with_capacity(size);
-        // Frequent elements come again: of few the rest is left out.
-        for draw in 0..4 * size as u64 {
-            let drawn = zipf_rank(i << 16 ^ draw, self.universe as u64, self.zipf) as i32;
-            if !set.contains(&drawn) {
-                set.push(drawn);
-            }
-            if set.len() == size {
-                break;
-            }
-        }
+        self.fill(i, &mut set, size, None);
         set
     }
 
-    fn lists(&self) -> ArrayRef {
-        let sets: Vec<Vec<i32>> = (0..self.sets as u64)
+    /// Draws elements, each once and none of them `without`, until there are so many.
+    fn fill(&self, i: u64, set: &mut Vec<i32>, size: usize, without: Option<i32>) {
+        let mut table: HashSet<i32> = match size > SHORT {
+            true => set.iter().copied().collect(),
+            false => HashSet::new(),
+        };
+        // Frequent elements are drawn again and again: after so many draws the next ones take their place.
+        let draws = 4 * size as u64;
+        for draw in 0.. {
+            if set.len() == size.min(self.universe - usize::from(without.is_some())) {
+                break;
+            }
+            let drawn = match draw < draws {
+                true => self.elements.at(i << 20 ^ draw),
+                false => (scattered(i) + draw) % self.universe as u64,
+            } as i32;
+            let fresh = match size > SHORT {
+                true => table.insert(drawn),
+                false => !set.contains(&drawn),
+            };
+            if fresh && Some(drawn) != without {
+                set.push(drawn);
+            }
+        }
+    }
+}
+
+impl SetCase {
+    /// The sets as a column of lists without NULL, their elements distinct and in no order.
+    pub fn lists(&self) -> ListArray {
+        let maker = Maker::new(self);
+        let tasks: Vec<(Vec<usize>, Vec<i32>)> = (0..self.sets.div_ceil(TASK))
             .into_par_iter()
-            .map(|i| self.set(i))
+            .map(|task| {
+                let (mut lengths, mut elements) = (vec![], vec![]);
+                for i in task * TASK..self.sets.min((task + 1) * TASK) {
+                    let set = maker.set(i as u64);
+                    lengths.push(set.len());
+                    elements.extend(set);
+                }
+                (lengths, elements)
+            })
             .collect();
-        let offsets = OffsetBuffer::from_lengths(sets.iter().map(Vec::len));
-        let elements = Int32Array::from(sets.into_par_iter().flatten().collect::<Vec<_>>());
+        let lengths = tasks.iter().flat_map(|(lengths, _)| lengths);
+        let offsets = OffsetBuffer::from_lengths(lengths.copied());
+        let total = tasks.iter().map(|(_, elements)| elements.len()).sum();
+        let mut all = Vec::with_capacity(total);
+        for (_, elements) in tasks {
+            all.extend(elements);
+        }
         let field = Arc::new(Field::new_list_field(DataType::Int32, true));
-        Arc::new(ListArray::new(field, offsets, Arc::new(elements), None))
+        ListArray::new(field, offsets, Arc::new(Int32Array::from(all)), None)
     }
 }
 
 /// Sets that are joined with themselves again and again.
 #[derive(Debug)]
 pub struct SetSides {
-    case: SetCase,
     device: Arc<dyn Device>,
-    lists: Arc<Column>,
+    lists: ArrayRef,
     elements: usize,
 }
 
+/// Where there is no room for the matches of so many sets, it is that of any.
+const FEW_SETS: usize = 1024;
+
 impl SetSides {
-    /// Makes the sets, and hands them to a device, as `bowtie.device` names it.
+    /// Makes the sets, and opens a device, as `bowtie.device` names it.
     ///
     /// # Errors
-    /// When there is no such device, or no room on it.
+    /// When there is no such device.
     pub fn new(device: &str, case: SetCase) -> datafusion::error::Result<Self> {
         let device = Devices::default().open(device.parse::<DeviceChoice>()?, None)?;
         let lists = case.lists();
-        let elements = lists.to_data().child_data().iter().map(|d| d.len()).sum();
         Ok(Self {
-            case,
-            lists: device.upload(&[lists])?,
+            elements: lists.values().len(),
+            lists: Arc::new(lists),
             device,
-            elements,
         })
+    }
+
+    /// All matches, listed tile by tile as a query does, and in shorter ones where there is no room.
+    fn search(&self, index: &SetIndex) -> Result<usize> {
+        let mut tile = self.device.searched_sets() as usize;
+        let (mut from, mut matches) = (0, 0);
+        while from < self.lists.len() {
+            let len = tile.min(self.lists.len() - from);
+            let lists = self.device.upload(&[self.lists.slice(from, len)])?;
+            match self.device.set_search(index, &lists, None, &[]) {
+                Ok(found) => {
+                    matches += found.matches.len();
+                    from += len;
+                }
+                Err(error) if error.is_out_of_device_memory() && len > FEW_SETS => tile = len / 2,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(matches)
     }
 
     /// Sets of both sides.
     pub fn input_rows(&self) -> usize {
-        2 * self.case.sets
+        2 * self.lists.len()
     }
 
     /// Bytes of the elements of both sides, and of so many pairs of row numbers.
@@ -144,11 +235,11 @@ impl SetSides {
         let technique = technique.parse::<SetStrategy>()?.0;
         let device = self.device.as_ref();
         let test = query.predicate()?.seen_from(Side::Left);
-        let lists = self.lists.as_ref();
         let (ms, (rows, strategy)) = timed(device, runs, || {
-            let index = device.set_index(lists, None, &[], test, technique, lists)?;
-            let found = device.set_search(&index, lists, None, &[])?;
-            Ok((found.matches.len(), index.technique().name().to_string()))
+            let lists = device.upload(&[Arc::clone(&self.lists)])?;
+            let index = device.set_index(&lists, None, &[], test, technique, &lists)?;
+            let rows = self.search(&index)?;
+            Ok((rows, index.technique().name().to_string()))
         })?;
         Ok(Rate { ms, rows, strategy })
     }
@@ -156,17 +247,22 @@ impl SetSides {
 
 #[cfg(test)]
 mod tests {
+    use arrow::array::AsArray;
+    use arrow::datatypes::Int32Type;
+
     use super::*;
+
+    const CASE: SetCase = SetCase {
+        sets: 600,
+        least: 1,
+        mean: 5.0,
+        universe: 300,
+        zipf: 0.9,
+    };
 
     #[test]
     fn every_technique_finds_the_same_pairs() {
-        let case = SetCase {
-            sets: 600,
-            mean: 5.0,
-            universe: 300,
-            zipf: 0.9,
-        };
-        let sides = SetSides::new("host", case).unwrap();
+        let sides = SetSides::new("host", CASE).unwrap();
         for query in [
             SetQuery::Contained,
             SetQuery::Overlap(3),
@@ -178,5 +274,62 @@ mod tests {
                 assert_eq!(sides.measure(query, technique, 1).unwrap().rows, all);
             }
         }
+    }
+
+    #[test]
+    fn sets_are_as_many_and_as_large_as_asked_for() {
+        let cases = [
+            (20_000, 1, 6.5, 1_657),
+            (20_000, 1, 3.0, 3_900_000),
+            (20_000, 10, 17.0, 1_600),
+            (1_000, 1_480, 2_021.0, 11_000),
+            (500, 20, 20.0, 20),
+        ];
+        for (sets, least, mean, universe) in cases {
+            let case = SetCase {
+                sets,
+                least,
+                mean,
+                universe,
+                zipf: 0.8,
+            };
+            let lists = case.lists();
+            assert_eq!(lists.len(), sets);
+            let found = lists.values().len() as f64 / sets as f64;
+            assert!((found / mean - 1.0).abs() < 0.03, "{case:?}: {found}");
+            for set in lists.iter().flatten() {
+                let set = set.as_primitive::<Int32Type>().values();
+                let distinct: HashSet<i32> = set.iter().copied().collect();
+                assert_eq!(distinct.len(), set.len());
+                assert!(set.iter().all(|e| (0..universe as i32).contains(e)));
+            }
+            let fewer = SetCase {
+                sets: sets / 3,
+                ..case
+            };
+            assert_eq!(
+                &fewer.lists() as &dyn Array,
+                &lists.slice(0, sets / 3) as &dyn Array
+            );
+        }
+    }
+
+    #[test]
+    fn subsets_and_near_duplicates_are_planted() {
+        let sides = SetSides::new(
+            "host",
+            SetCase {
+                sets: 5_000,
+                mean: 40.0,
+                universe: 1_000_000,
+                ..CASE
+            },
+        )
+        .unwrap();
+        // Beside each set itself.
+        let subsets = sides.measure(SetQuery::Contained, "auto", 1).unwrap();
+        assert!(subsets.rows >= 5_030, "{} pairs", subsets.rows);
+        let near = sides.measure(SetQuery::Jaccard(0.8), "auto", 1).unwrap();
+        assert!(near.rows >= 5_000 + 2 * 75, "{} pairs", near.rows);
     }
 }

@@ -42,6 +42,11 @@ pub(crate) struct StagedChunk {
 pub(crate) struct ChunkShape(Vec<Option<(usize, DataType)>>);
 
 impl ChunkShape {
+    /// Of so many arrays.
+    pub(crate) fn of_arrays(columns: usize) -> Self {
+        Self(vec![None; columns])
+    }
+
     pub(crate) fn columns(&self) -> usize {
         self.0.len()
     }
@@ -81,7 +86,7 @@ impl StagedChunk {
     }
 
     /// Says that the memory pool has no room.
-    pub(super) fn crowded(reservation: MemoryReservation) -> Self {
+    pub(crate) fn crowded(reservation: MemoryReservation) -> Self {
         Self {
             crowded: true,
             ..Self::new(0, vec![], vec![], reservation)

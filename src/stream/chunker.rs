@@ -52,13 +52,20 @@ impl fmt::Display for Role {
 /// How large a chunk may grow.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ChunkLimits {
+    /// Of the first one; each that is uploaded has twice as many as the one before, up to `most_rows`. Those that are put together of
+    /// pieces on the device do not grow.
     pub rows: usize,
+    pub most_rows: usize,
     pub bytes: usize,
 }
 
 impl ChunkLimits {
     /// Bytes that a row's keys, ranges and offsets take on the device beside its columns, generously.
     pub(crate) const WORK_BYTES_PER_ROW: u64 = 128;
+    /// Bytes of a chunk from which longer ones fill the bus no better: 32M rows of 8 bytes do by 99 %.
+    const FULL_BUS_BYTES: usize = 1 << 28;
+    /// Chunks of the streamed side that grow have room to be so many times as long.
+    const STREAMED_AT_ONCE: u64 = 8;
     /// A streamed chunk takes at most one part of so many of DataFusion's memory pool.
     const SHARE_OF_POOL: u64 = 16;
     /// And one of the left side, of which all are there that were not spilled, and one that was.
@@ -80,11 +87,17 @@ impl ChunkLimits {
     ) -> Self {
         let device_memory = device.budget().limit();
         let by_memory = device_memory / 4 / Self::WORK_BYTES_PER_ROW;
-        let wished = match (chunk_rows, role) {
-            (Some(rows), _) => rows as u64,
-            (None, Role::Left) => by_memory,
-            (None, Role::Right) => device.streamed_rows(),
-            (None, Role::Grouped) => device.grouped_rows(),
+        let (first, most) = match (chunk_rows, role) {
+            (Some(rows), _) => (rows as u64, rows as u64),
+            (None, Role::Left) => (by_memory, by_memory),
+            (None, Role::Right) => {
+                let streamed = device.streamed_rows();
+                // So long that there is room for the chunks after and before one as well.
+                let most =
+                    (by_memory / Self::STREAMED_AT_ONCE).clamp(*streamed.start(), *streamed.end());
+                (*streamed.start(), most)
+            }
+            (None, Role::Grouped) => (device.grouped_rows(), device.grouped_rows()),
         };
         // A few streamed chunks are there at the same time, and others need the pool too.
         let by_pool = match (role, pool.memory_limit()) {
@@ -94,9 +107,11 @@ impl ChunkLimits {
             (Role::Left, MemoryLimit::Finite(limit)) => limit as u64 / Self::LEFT_SHARE_OF_POOL,
             _ => u64::MAX,
         };
-        let rows = by_memory.min(wished) as usize;
+        let rows =
+            |wished: u64| (by_memory.min(wished) as usize).clamp(1, crate::device::MAX_CHUNK_ROWS);
         Self {
-            rows: rows.clamp(1, crate::device::MAX_CHUNK_ROWS),
+            rows: rows(first),
+            most_rows: rows(most),
             bytes: by_pool.min(match schema.fields().iter().all(is_of_fixed_width) {
                 true => device_memory / 8,
                 false => (device_memory / 8).min(Self::MOST_BYTES_OF_TEXT),
@@ -124,8 +139,8 @@ pub(crate) struct Chunker {
     together: bool,
     /// The columns of a batch that uploading copies anyway.
     in_parts: Vec<bool>,
-    /// Whether who reads the chunks spills them when the pool has no room for more.
-    spills: bool,
+    /// Whether who reads the chunks is told when the pool has no room for more.
+    told: bool,
     /// Rows of the batch at hand that were not taken yet, from so many on.
     rest: Option<(Evaluated, usize)>,
     /// Nothing found room since who reads the chunks was last told so.
@@ -166,15 +181,15 @@ impl Chunker {
                 .iter()
                 .map(|field| device.copies_uploads(field.data_type()))
                 .collect(),
-            spills: false,
+            told: false,
             rest: None,
             crowded: false,
         }
     }
 
-    /// For a reader that spills the chunks which it has when one is `crowded`.
-    pub(crate) fn spilled_by_reader(self, spills: bool) -> Self {
-        Self { spills, ..self }
+    /// For a reader that makes room, such as by spilling the chunks which it has, when one is `crowded`.
+    pub(crate) fn told_when_crowded(self, told: bool) -> Self {
+        Self { told, ..self }
     }
 
     /// Whether rows of the last batch wait for room.
@@ -222,7 +237,7 @@ impl Chunker {
                 }
                 let bytes = rows * row_bytes;
                 if let Err(error) = self.reservation.try_grow(bytes) {
-                    if !self.spills || self.crowded {
+                    if !self.told || self.crowded {
                         return Err(error);
                     }
                     self.crowded = true;
@@ -245,6 +260,11 @@ impl Chunker {
             }
             if rows == 0 || self.waiting.rows == self.limits.rows {
                 full.extend(self.flush()?);
+                // Who reads them may have to make room for the others.
+                if self.told && from < batch.num_rows() {
+                    self.rest = Some((Evaluated { batch, failures }, from));
+                    return Ok(full);
+                }
             }
         }
         Ok(full)
@@ -256,6 +276,10 @@ impl Chunker {
         let waiting = std::mem::take(&mut self.waiting);
         if waiting.rows == 0 {
             return Ok(vec![]);
+        }
+        // Not after one that was short of room.
+        if waiting.bytes < ChunkLimits::FULL_BUS_BYTES && !self.crowded {
+            self.limits.rows = (2 * self.limits.rows).min(self.limits.most_rows);
         }
         if !self.together {
             let mut columns = Vec::with_capacity(self.in_parts.len());
@@ -381,6 +405,46 @@ mod tests {
     use arrow::datatypes::{Field, Schema};
     use datafusion::execution::memory_pool::UnboundedMemoryPool;
 
+    fn chunker(pool: &Arc<dyn MemoryPool>, rows: usize, most_rows: usize) -> Chunker {
+        Chunker {
+            limits: ChunkLimits {
+                rows,
+                most_rows,
+                bytes: 1 << 20,
+            },
+            reservation: MemoryConsumer::new("test").register(pool),
+            pool: Arc::clone(pool),
+            name: "test".into(),
+            waiting: Waiting::default(),
+            layout: vec![Place::Batch].into(),
+            together: false,
+            in_parts: vec![false],
+            told: false,
+            rest: None,
+            crowded: false,
+        }
+    }
+
+    /// Each chunk of a streamed side is twice as long as the one before, up to the longest.
+    #[test]
+    fn chunks_of_a_streamed_side_grow() {
+        let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
+        let field = Field::new("n", DataType::Null, true);
+        let schema = Arc::new(Schema::new(vec![field]));
+        let columns: Vec<ArrayRef> = vec![Arc::new(NullArray::new(30))];
+        let batch = RecordBatch::try_new(schema, columns).unwrap();
+        let mut chunker = chunker(&pool, 10, 35);
+        let mut rows = vec![];
+        for _ in 0..5 {
+            let failures = vec![];
+            let batch = batch.clone();
+            let chunks = chunker.push(Evaluated { batch, failures }).unwrap();
+            rows.extend(chunks.iter().map(|chunk| chunk.rows()));
+        }
+        rows.extend(chunker.flush().unwrap().iter().map(|chunk| chunk.rows()));
+        assert_eq!(rows, [10, 20, 35, 35, 35, 15]);
+    }
+
     /// Elements of no bytes: only their number ends a chunk.
     #[test]
     fn a_chunk_has_no_more_elements_than_offsets_count() {
@@ -394,22 +458,7 @@ mod tests {
             let field = Field::new("lists", lists.data_type().clone(), true);
             let schema = Arc::new(Schema::new(vec![field]));
             let batch = RecordBatch::try_new(schema, vec![lists]).unwrap();
-            let mut chunker = Chunker {
-                limits: ChunkLimits {
-                    rows: 1_000,
-                    bytes: 1 << 20,
-                },
-                reservation: MemoryConsumer::new("test").register(&pool),
-                pool: Arc::clone(&pool),
-                name: "test".into(),
-                waiting: Waiting::default(),
-                layout: vec![Place::Batch].into(),
-                together: false,
-                in_parts: vec![false],
-                spills: false,
-                rest: None,
-                crowded: false,
-            };
+            let mut chunker = chunker(&pool, 1_000, 1_000);
             let mut chunks = vec![];
             for _ in 0..3 {
                 let failures = vec![];

@@ -13,7 +13,7 @@ use crate::session::{Tuning, session, set};
 use crate::tables::{mixed_table, register};
 
 /// Joins, filters, projections and unions above joins and aggregations. `m` is a decimal, `d` a date.
-const QUERIES: [&str; 24] = [
+const QUERIES: [&str; 29] = [
     // Joins of joins.
     "SELECT r.id, s.a, u.b FROM r JOIN s ON r.g = s.g AND r.a > s.a JOIN u ON s.b = u.b AND u.lo < r.hi",
     "SELECT r.id, s.id, u.t FROM r LEFT JOIN s ON r.a = s.a LEFT JOIN u ON s.b = u.b",
@@ -51,6 +51,16 @@ const QUERIES: [&str; 24] = [
     "SELECT x.g, y.n, x.n FROM (SELECT g, count(*) AS n FROM r GROUP BY g) AS x JOIN (SELECT b, sum(a) AS n FROM s GROUP BY b) AS y \
      ON x.g = y.b AND x.n > y.n - 1000",
     "SELECT y.g, avg(y.n) FROM (SELECT r.g, r.t, count(*) AS n FROM r JOIN s ON r.a = s.a AND r.lo < s.lo GROUP BY r.g, r.t) AS y GROUP BY y.g",
+    // Dates, and functions that are made of comparisons.
+    "SELECT x.e, count(*), sum(x.n) FROM (SELECT r.d + INTERVAL '9 days' AS e, r.d - s.d AS n FROM r JOIN s ON r.g = s.g) AS x GROUP BY x.e",
+    "SELECT x.y, x.w, count(*) FROM (SELECT date_trunc('year', r.d) AS y, date_trunc('month', s.d) AS w FROM r JOIN s ON r.g = s.g) AS x \
+     GROUP BY x.y, x.w",
+    "SELECT sum(x.p), min(x.q), max(x.o) FROM (SELECT abs(r.a - s.b) AS p, nullif(r.b, s.b) AS q, greatest(r.a, s.a, s.b) AS o \
+     FROM r JOIN s ON r.g = s.g) AS x",
+    "SELECT u.id, x.m FROM u JOIN (SELECT r.g, coalesce(r.b, s.b, 0) AS c, least(r.m, s.m) AS m FROM r LEFT JOIN s ON r.a = s.a) AS x \
+     ON u.g = x.g WHERE x.c BETWEEN 0 AND 9 AND (x.m > 1) IS NOT TRUE",
+    "SELECT x.k, count(*) FROM (SELECT CASE s.b WHEN 1 THEN r.a WHEN 2 THEN abs(r.b) END AS k FROM r JOIN s ON r.g = s.g \
+     WHERE (r.c < s.c) IS UNKNOWN OR s.lo < r.hi) AS x GROUP BY x.k",
 ];
 
 /// `r`, `s` and `u` with a decimal `m` and a date `d` beside their columns.
@@ -215,6 +225,11 @@ async fn nodes_between_borders() {
         (12, vec!["BowtieProjectionExec", "BowtieAggregateExec"], 2),
         (20, vec!["BowtieUnionExec", "BowtieAggregateExec"], 4),
         (23, vec!["BowtieAggregateExec"], 2),
+        (24, vec!["BowtieProjectionExec", "BowtieAggregateExec"], 2),
+        (25, vec!["BowtieProjectionExec", "BowtieAggregateExec"], 2),
+        (26, vec!["BowtieProjectionExec", "BowtieAggregateExec"], 2),
+        (27, vec!["BowtieFilterExec", "BowtieProjectionExec"], 3),
+        (28, vec!["BowtieProjectionExec", "BowtieAggregateExec"], 2),
     ] {
         let plan = forced(&ctx, QUERIES[query], &Tuning::PLAIN).await.unwrap();
         let plan = plan.plan;

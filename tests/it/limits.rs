@@ -421,3 +421,55 @@ async fn groups_of_views_are_small() {
         assert_eq!(pool.reserved(), 0, "{sql}");
     }
 }
+
+/// Text of a megabyte, many duplicates of a key, and NULLs, joined and grouped: every budget does.
+#[tokio::test]
+async fn adverse_keys_under_small_budgets() {
+    let ctx = session();
+    set(&ctx, "bowtie.offload", "off");
+    for (name, rows) in [
+        (
+            "huge",
+            "value % 9 AS k, value AS v, concat(repeat('x', 1000000), CAST(value % 5 AS VARCHAR)) AS t FROM generate_series(1, 12)",
+        ),
+        (
+            "dup",
+            "7 AS k, value AS v, 'the same text' AS t FROM generate_series(1, 50000)",
+        ),
+        (
+            "nulls",
+            "CAST(NULL AS BIGINT) AS k, value AS v, CAST(NULL AS VARCHAR) AS t FROM generate_series(1, 30000)",
+        ),
+        (
+            "mixed",
+            "value * 7919 % 20000 AS k, value AS v, concat('text ', CAST(value % 9000 AS VARCHAR)) AS t FROM generate_series(1, 40000)",
+        ),
+    ] {
+        let sql = format!("CREATE TABLE {name} AS SELECT {rows}");
+        ctx.sql(&sql).await.unwrap().collect().await.unwrap();
+    }
+    for sql in [
+        "SELECT a.k, b.k AS j, length(b.t), length(a.t) FROM huge a FULL JOIN huge b ON a.t = b.t AND a.v < b.v",
+        "SELECT k, length(t), count(*), length(min(t)), count(DISTINCT t) FROM huge GROUP BY ROLLUP (k, t)",
+        "SELECT count(*), sum(a.v), sum(huge.v) FROM dup a JOIN huge ON a.k = huge.k",
+        "SELECT k, t, count(*), sum(v), median(v) FROM dup GROUP BY GROUPING SETS ((k), (t), ())",
+        "SELECT count(*), sum(a.v), sum(b.v) FROM nulls a FULL JOIN nulls b ON a.k = b.k",
+        "SELECT k, t, count(*), sum(v) FROM nulls GROUP BY CUBE (k, t)",
+        "SELECT count(*), sum(n), sum(length(m)) FROM (SELECT k, count(DISTINCT t) AS n, max(t) AS m FROM mixed GROUP BY k)",
+        // Groups that stay on the device must not take the room of the projection below them.
+        "SELECT count(*), sum(n), sum(m) FROM (SELECT k, w, count(*) AS n, max(u) AS m FROM \
+         (SELECT a.k, b.v AS w, a.v + b.v AS u FROM mixed a JOIN mixed b ON a.v = b.v) AS x GROUP BY k, w)",
+    ] {
+        let stock = stock(&ctx, sql).await.unwrap();
+        for (device_memory, chunk_rows) in [("1MB", "auto"), ("1MB", "500"), ("256MB", "auto")] {
+            let tuning = Tuning {
+                device_memory,
+                chunk_rows,
+                ..Tuning::PLAIN
+            };
+            let given = forced(&ctx, sql, &tuning).await;
+            let given = given.unwrap_or_else(|error| panic!("{sql}\n{tuning:?}\n{error}"));
+            same_rows(&stock, &given).unwrap();
+        }
+    }
+}

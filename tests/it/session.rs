@@ -1,5 +1,6 @@
 //! Sessions with bowtie, and the options that a test turns.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use datafusion::execution::SessionStateBuilder;
@@ -39,6 +40,14 @@ pub fn session_without_files(pool: Arc<dyn MemoryPool>) -> SessionContext {
     let disabled = DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled);
     let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool);
     session_of(runtime.with_disk_manager_builder(disabled))
+}
+
+/// The same, which spills to files in `directory`.
+pub fn session_with_files_in(pool: Arc<dyn MemoryPool>, directory: &Path) -> SessionContext {
+    let mode = DiskManagerMode::Directories(vec![directory.to_path_buf()]);
+    let files = DiskManagerBuilder::default().with_mode(mode);
+    let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool);
+    session_of(runtime.with_disk_manager_builder(files))
 }
 
 /// A session with bowtie in a runtime of its own.

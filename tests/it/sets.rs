@@ -4,7 +4,7 @@
 //! functions of this crate are compared with naive ones in `functions`. Of `array_has_all` DataFusion makes TRUE or NULL where a list
 //! is NULL, by what else is in the batch, so its oracle asks for lists that are not.
 
-mod data;
+pub mod data;
 mod functions;
 mod joins;
 mod limits;

@@ -15,6 +15,8 @@ use crate::session::{Tuning, session, session_in, session_without_files, set};
 
 const MIB: usize = 1 << 20;
 
+mod staged;
+
 /// `t(k, v, s)` of so many rows, in pieces of 8,000; each key has two or three.
 fn register(ctx: &SessionContext, name: &str, rows: i64) {
     let keys = rows * 2 / 5;
@@ -70,6 +72,22 @@ async fn check_as(
     pool: Arc<dyn MemoryPool>,
     tune: impl Fn(&SessionContext),
 ) {
+    let plan = compare(sql, table_rows, pool, tune).await;
+    let shown = DisplayableExecutionPlan::with_metrics(plan.as_ref());
+    let shown = shown.indent(false).to_string();
+    assert!(
+        spilled(&plan).iter().all(|spilled| *spilled > 0),
+        "{sql}\n{shown}"
+    );
+}
+
+/// Runs the query under `pool`, by force, and checks its rows and that it gives all memory back.
+async fn compare(
+    sql: &str,
+    table_rows: i64,
+    pool: Arc<dyn MemoryPool>,
+    tune: impl Fn(&SessionContext),
+) -> Arc<dyn ExecutionPlan> {
     let free = session();
     set(&free, "bowtie.offload", "off");
     let limited = session_in(Arc::clone(&pool));
@@ -85,14 +103,8 @@ async fn check_as(
         .await
         .unwrap_or_else(|error| panic!("{sql}\n{error}"));
     assert_eq!(expected, given, "{sql}\n{}", shown(&plan));
-    let shown = DisplayableExecutionPlan::with_metrics(plan.as_ref());
-    let shown = shown.indent(false).to_string();
-    assert!(
-        spilled(&plan).iter().all(|spilled| *spilled > 0),
-        "{sql}\n{shown}"
-    );
-    drop(plan);
     assert_eq!(pool.reserved(), 0, "{sql}");
+    plan
 }
 
 fn greedy(bytes: usize) -> Arc<dyn MemoryPool> {

@@ -87,6 +87,7 @@ mod zones;
 #[cfg(test)]
 mod tests;
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -215,8 +216,10 @@ impl Device for CudaDevice {
         Ok(())
     }
 
-    fn streamed_rows(&self) -> u64 {
-        1 << 22
+    fn streamed_rows(&self) -> RangeInclusive<u64> {
+        // Each chunk ends with a copy that nothing of the next one overlaps: at 4M rows of 8 bytes the bus is filled by 72 %, at 32M
+        // by 99 %.
+        1 << 22..=1 << 25
     }
 
     fn grouped_rows(&self) -> u64 {

@@ -225,7 +225,7 @@ pub(super) enum Given<'a> {
     Two(&'a Structure<2>),
     Three(&'a Structure<3>),
     Four(&'a Structure<4>),
-    Join(&'a Structure<16>),
+    Join(&'a Structure<17>),
     Accumulators(&'a Structure<98>),
 }
 

@@ -18,6 +18,7 @@ mod values;
 pub(super) mod wavelet;
 mod zones;
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -153,8 +154,8 @@ impl Device for HostDevice {
         self.go_on()
     }
 
-    fn streamed_rows(&self) -> u64 {
-        1 << 20
+    fn streamed_rows(&self) -> RangeInclusive<u64> {
+        1 << 20..=1 << 20
     }
 
     fn grouped_rows(&self) -> u64 {

@@ -1,10 +1,18 @@
-use arrow::array::{AsArray, Int64Array};
-use arrow::datatypes::{DataType, Field, Int64Type, Schema};
-use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
+use std::collections::VecDeque;
 
+use arrow::array::{AsArray, Int64Array, RecordBatch};
+use arrow::datatypes::{DataType, Field, Int64Type, Schema};
+use datafusion::execution::TaskContext;
+use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryConsumer, MemoryPool};
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use futures::StreamExt;
+
+use super::gathering::{Gathering, Waiting};
 use super::*;
 use crate::device::Budget;
 use crate::device::host::HostDevice;
+use crate::exec::DeviceChunk;
+use crate::stream::ChunkLimits;
 
 fn pool() -> Arc<dyn MemoryPool> {
     Arc::new(GreedyMemoryPool::new(1 << 20))
@@ -30,6 +38,14 @@ fn gathering(
     Gathering {
         chunks: Some(futures::stream::iter(pieces).boxed()),
         waiting: Waiting {
+            limits: ChunkLimits {
+                rows: most,
+                most_rows: most,
+                bytes: usize::MAX,
+            },
+            spilling: None,
+            in_file: None,
+            ready: VecDeque::new(),
             device: Arc::clone(device),
             reservation: MemoryConsumer::new("test").register(pool),
             on_device: vec![],
@@ -38,12 +54,8 @@ fn gathering(
             bytes: 0,
             schema: Arc::new(schema),
         },
-        cut: VecDeque::new(),
-        limits: ChunkLimits {
-            rows: most,
-            bytes: usize::MAX,
-        },
         apart: false,
+        streamed: true,
     }
 }
 
@@ -115,10 +127,10 @@ async fn an_evicted_chunk_is_the_same_rows_on_the_host() {
     let mut chunk = pieces.next().await.unwrap().unwrap();
     assert!(device.budget().in_use() > 0);
     assert_eq!(pool.reserved(), 0);
-    assert!(chunk.evict());
+    assert!(chunk.evict(None));
     assert_eq!(device.budget().in_use(), 0);
     assert_eq!(pool.reserved(), 400);
-    assert!(!chunk.evict());
+    assert!(!chunk.evict(None));
     let metrics = DeviceMetrics::new(&Default::default());
     let some = chunk
         .upload(device.as_ref(), &(10..20), &[Need::Now], &metrics)
@@ -128,4 +140,65 @@ async fn an_evicted_chunk_is_the_same_rows_on_the_host() {
         array.as_primitive::<Int64Type>().values(),
         &Vec::from_iter(10..20)
     );
+}
+
+fn spilling(pool: &Arc<dyn MemoryPool>) -> Spilling {
+    let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::clone(pool));
+    let context = TaskContext::default().with_runtime(runtime.build_arc().unwrap());
+    Spilling::of(&context, &Default::default()).unwrap()
+}
+
+#[tokio::test]
+async fn an_evicted_chunk_goes_to_a_file_where_the_pool_has_no_room() {
+    let device = device(1 << 20);
+    let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(300));
+    let mut chunk = gathering(&device, &pool, &[50], 100)
+        .next()
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(!chunk.evict(None));
+    assert!(chunk.evict(Some(&spilling(&pool))));
+    assert!(matches!(chunk, InputChunk::Spilled(_)));
+    assert_eq!((device.budget().in_use(), pool.reserved()), (0, 0));
+    // All rows have no room, but some of them do.
+    assert!(chunk.whole(0).unwrap_err().is_out_of_host_memory());
+    let metrics = DeviceMetrics::new(&Default::default());
+    for from in [10, 40, 0] {
+        let rows = from..from + 10;
+        let some = chunk
+            .upload(device.as_ref(), &rows, &[Need::Now], &metrics)
+            .unwrap();
+        let array = device.download(some.column(0).unwrap()).unwrap();
+        let values = array.as_primitive::<Int64Type>().values();
+        assert_eq!(values, &Vec::from_iter(from as i64..from as i64 + 10));
+        assert_eq!(pool.reserved(), 80);
+    }
+    assert!(chunk.unload());
+    assert_eq!(pool.reserved(), 0);
+}
+
+#[tokio::test]
+async fn pieces_for_which_the_pool_has_no_room_go_to_files() {
+    let device = device(1000);
+    let held = device.budget().lease(400, "test").unwrap();
+    let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(320));
+    let other = MemoryConsumer::new("other").register(&pool);
+    other.try_grow(200).unwrap();
+    let mut pieces = gathering(&device, &pool, &[10, 10, 10, 10, 10, 10], 25);
+    pieces.waiting.spilling = Some(spilling(&pool));
+    let mut chunks = vec![];
+    while let Some(chunk) = pieces.next().await.unwrap() {
+        chunks.push(chunk);
+    }
+    other.free();
+    drop(held);
+    assert!(chunks.iter().any(|c| matches!(c, InputChunk::Spilled(_))));
+    let mut values = vec![];
+    for chunk in chunks {
+        let array = chunk.whole(0).unwrap();
+        values.extend_from_slice(array.as_primitive::<Int64Type>().values());
+    }
+    assert_eq!(values, Vec::from_iter(0..60));
+    assert_eq!((device.budget().in_use(), pool.reserved()), (0, 0));
 }

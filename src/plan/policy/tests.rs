@@ -149,7 +149,8 @@ async fn an_aggregation_is_taken_where_its_rows_lie_on_the_device() {
         taken(&context, sql).await,
         [
             "DownloadExec",
-            "JoinAggregateExec",
+            "AggregateExec",
+            "JoinExec",
             "UploadExec",
             "UploadExec"
         ]

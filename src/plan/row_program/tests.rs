@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch};
-use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
+use arrow::array::{ArrayRef, Date32Array, RecordBatch, TimestampMillisecondArray};
+use arrow::datatypes::{DataType, IntervalMonthDayNano, SchemaRef, TimeUnit};
 use datafusion::common::ScalarValue;
 use datafusion::common::config::ConfigOptions;
-use datafusion::logical_expr::Operator;
+use datafusion::logical_expr::{Operator, ScalarUDF};
 use datafusion::physical_expr::expressions::{
     BinaryExpr, CaseExpr, CastExpr, Column, IsNotNullExpr, IsNullExpr, NegativeExpr, NotExpr,
     TryCastExpr, in_list, lit,
@@ -215,7 +215,10 @@ impl Generator<'_> {
             return self.case(data_type, below);
         }
         if data_type.is_decimal() {
-            return self.decimal(data_type, below);
+            return match self.rng.random_bool(0.2) {
+                true => self.call(data_type, below),
+                false => self.decimal(data_type, below),
+            };
         }
         if *data_type == DataType::Boolean {
             return self.boolean(below);
@@ -223,8 +226,11 @@ impl Generator<'_> {
         if *data_type == DataType::Int32 && self.rng.random_bool(0.3) {
             return self.date_part(below);
         }
+        if self.rng.random_bool(0.2) {
+            return self.call(data_type, below);
+        }
         if !data_type.is_integer() && !data_type.is_floating() {
-            return self.leaf(data_type);
+            return self.time(data_type, below);
         }
         use Operator::{Divide, Minus, Modulo, Multiply, Plus};
         match self.rng.random_range(0..10) {
@@ -234,6 +240,10 @@ impl Generator<'_> {
                 let from = self.one_of(&TYPES[..PLAIN]);
                 let operand = self.any(&from, below);
                 self.cast(operand, data_type)
+            }
+            2 if *data_type == DataType::Int64 => {
+                let (left, right) = (self.any(&TYPES[11], below), self.any(&TYPES[11], below));
+                Arc::new(BinaryExpr::new(left, Minus, right))
             }
             _ => {
                 let op = [Plus, Minus, Multiply, Plus, Minus, Multiply, Divide, Modulo];
@@ -248,9 +258,93 @@ impl Generator<'_> {
         let of = self.one_of(&TYPES[11..14]);
         let part = *["YEAR", "month", "day"].choose(self.rng).unwrap();
         let arguments = vec![lit(part), self.any(&of, below)];
-        let date_part = datafusion::functions::datetime::date_part();
+        self.function(datafusion::functions::datetime::date_part(), arguments)
+    }
+
+    fn function(&self, function: Arc<ScalarUDF>, arguments: Vec<Expr>) -> Expr {
         let options = Arc::new(ConfigOptions::default());
-        Arc::new(ScalarFunctionExpr::try_new(date_part, arguments, &self.schema, options).unwrap())
+        Arc::new(ScalarFunctionExpr::try_new(function, arguments, &self.schema, options).unwrap())
+    }
+
+    /// A call of a function that gives what it is given.
+    fn call(&mut self, data_type: &DataType, below: usize) -> Expr {
+        use datafusion::functions::{core, math};
+        let some =
+            |this: &mut Self, of: usize| (0..of).map(|_| this.any(data_type, below)).collect();
+        let numbers = data_type.is_numeric();
+        match self.rng.random_range(0..4) {
+            0 if numbers => {
+                let arguments = some(self, 1);
+                self.function(math::abs(), arguments)
+            }
+            0 | 1 => {
+                let arguments = some(self, 2);
+                self.function(core::nullif(), arguments)
+            }
+            of => {
+                let how_many = self.rng.random_range(1..4);
+                let arguments = some(self, how_many);
+                let function = if of == 2 {
+                    core::greatest()
+                } else {
+                    core::least()
+                };
+                self.function(function, arguments)
+            }
+        }
+    }
+
+    /// A date or a timestamp.
+    fn time(&mut self, data_type: &DataType, below: usize) -> Expr {
+        use Operator::{Minus, Plus};
+        match self.rng.random_range(0..4) {
+            0 => self.leaf(data_type),
+            1 if *data_type != DataType::Date32 => {
+                let parts = [
+                    "microsecond",
+                    "SECOND",
+                    "minute",
+                    "hour",
+                    "day",
+                    "week",
+                    "month",
+                    "year",
+                ];
+                let part = *parts.choose(self.rng).unwrap();
+                let arguments = vec![lit(part), self.any(data_type, below)];
+                self.function(datafusion::functions::datetime::date_trunc(), arguments)
+            }
+            2 => {
+                let from = self.one_of(&TYPES[11..14]);
+                let operand = self.any(&from, below);
+                match from.is_temporal()
+                    && data_type.is_temporal()
+                    && (from == DataType::Date32) != (*data_type == DataType::Date32)
+                {
+                    true => self.cast(operand, data_type),
+                    false => self.leaf(data_type),
+                }
+            }
+            _ => {
+                let days = *[0, 1, -1, 30, 400, 90_000, i32::MAX]
+                    .choose(self.rng)
+                    .unwrap();
+                let nanos = match *data_type == DataType::Date32 {
+                    true => 0,
+                    false => *[0, 1_000_000_000, -3_600_000_000_000, 7]
+                        .choose(self.rng)
+                        .unwrap(),
+                };
+                let interval = IntervalMonthDayNano::new(0, days, nanos);
+                let interval = lit(ScalarValue::IntervalMonthDayNano(Some(interval)));
+                let time = self.any(data_type, below);
+                match self.rng.random_range(0..3) {
+                    0 => Arc::new(BinaryExpr::new(interval, Plus, time)),
+                    1 => Arc::new(BinaryExpr::new(time, Plus, interval)),
+                    _ => Arc::new(BinaryExpr::new(time, Minus, interval)),
+                }
+            }
+        }
     }
 
     fn boolean(&mut self, below: usize) -> Expr {
@@ -392,5 +486,60 @@ fn parts_of_dates() {
         let expected = expression.evaluate(&batch).unwrap();
         let expected = expected.into_array(batch.num_rows()).unwrap();
         assert_eq!(&given, &expected, "{expression}");
+    }
+}
+
+/// Truncated and shifted days of 800 years, their distances, and what lies at the ends of what a timestamp can say.
+#[test]
+fn days_truncated_and_shifted() {
+    let device = HostDevice::new(Budget::new(u64::MAX)).unwrap();
+    let days = -106_000..106_000_i64;
+    let dates = Date32Array::from_iter_values(days.clone().map(|day| day as i32));
+    let others =
+        Date32Array::from_iter_values(days.clone().map(|day| (day * 7919 % 90_001) as i32));
+    let times = TimestampMillisecondArray::from_iter(days.map(|day| {
+        let time = day * 86_400_000 + day * 7_919 % 86_400_000;
+        (day % 13 != 0).then_some(time)
+    }));
+    let batch = RecordBatch::try_from_iter_with_nullable([
+        ("d", Arc::new(dates) as ArrayRef, true),
+        ("e", Arc::new(others), true),
+        ("t", Arc::new(times), true),
+    ])
+    .unwrap();
+    let schema = batch.schema();
+    let column = |name: &str| -> Expr { Arc::new(Column::new_with_schema(name, &schema).unwrap()) };
+    let mut expressions: Vec<Expr> = ["week", "month", "year", "day", "hour", "second"]
+        .map(|part| {
+            let date_trunc = datafusion::functions::datetime::date_trunc();
+            let options = Arc::new(ConfigOptions::default());
+            let arguments = vec![lit(part), column("t")];
+            let call = ScalarFunctionExpr::try_new(date_trunc, arguments, &schema, options);
+            Arc::new(call.unwrap()) as Expr
+        })
+        .to_vec();
+    let interval = |days, nanos| {
+        let interval = IntervalMonthDayNano::new(0, days, nanos);
+        lit(ScalarValue::IntervalMonthDayNano(Some(interval)))
+    };
+    for (left, op, right) in [
+        (column("d"), Operator::Minus, column("e")),
+        (column("d"), Operator::Plus, interval(90, 0)),
+        (column("d"), Operator::Minus, interval(-31, 0)),
+        (interval(7, 0), Operator::Plus, column("e")),
+        (column("t"), Operator::Minus, interval(3, 7_000_000)),
+    ] {
+        expressions.push(Arc::new(BinaryExpr::new(left, op, right)));
+    }
+    expressions.push(Arc::new(CastExpr::new(column("t"), DataType::Date32, None)));
+    let to_time = DataType::Timestamp(TimeUnit::Nanosecond, None);
+    expressions.push(Arc::new(CastExpr::new(column("d"), to_time, None)));
+    for expression in expressions {
+        let made = made(&device, std::slice::from_ref(&expression), &batch);
+        let made = made.unwrap_or_else(|| panic!("{expression} does not compile"));
+        let made = made.unwrap_or_else(|| panic!("{expression} is left to the host"));
+        let expected = expression.evaluate(&batch).unwrap();
+        let expected = expected.into_array(batch.num_rows()).unwrap();
+        assert_eq!(&made[0], &expected, "{expression}");
     }
 }

@@ -34,6 +34,7 @@ fn lists(ids: std::ops::Range<i64>, list: impl Fn(i64) -> Vec<i32>) -> RecordBat
 }
 
 fn register(ctx: &SessionContext, name: &str, batch: RecordBatch) {
+    ctx.deregister_table(name).unwrap();
     let table = MemTable::try_new(batch.schema(), vec![vec![batch]]).unwrap();
     ctx.register_table(name, Arc::new(table)).unwrap();
 }
@@ -81,6 +82,55 @@ async fn a_budget_of_one_megabyte() {
             "{technique}"
         );
     }
+}
+
+/// A million sets of three and a set of a million elements under 256 MB, sets of a hundred thousand of which a few fit at once: all
+/// of it so many times smaller.
+async fn small_budgets(times: i64) {
+    let ctx = session();
+    set(&ctx, "bowtie.offload", "force");
+    let budget = |mega: i64| format!("{}KB", mega * 1_000 / times);
+    set(&ctx, "bowtie.device_memory", &budget(256));
+    let n = 1_000_000 / times;
+    let three = |i: i64| (0..3).map(|j| i as i32 + j).collect();
+    register(&ctx, "r", lists(0..n, three));
+    // Neighbours share two of four.
+    let sql = "SELECT count(*) FROM r a JOIN r b ON array_jaccard(a.v, b.v) >= 0.5";
+    assert_eq!(number(&ctx, sql).await, n + 2 * (n - 1));
+    let long = |i: i64| match i {
+        // Too far apart to be numbers themselves.
+        0 => (0..n as i32).map(|j| j * 2_000).collect(),
+        i => vec![0, i as i32 * 2_000, 1],
+    };
+    register(&ctx, "r", lists(0..1_000, long));
+    let sql = "SELECT count(*) FROM r a JOIN r b ON array_overlap(a.v, b.v) >= 2";
+    // The short ones share 0 and 1, and each with the long one 0 and one more.
+    assert_eq!(number(&ctx, sql).await, 1 + 2 * 999 + 999 * 999);
+
+    set(&ctx, "bowtie.device_memory", &budget(24));
+    let huge = |i: i64| {
+        let step = (i as i32 % 3 + 1) * 7_000;
+        (0..n as i32 / 10).map(|j| j * step).collect()
+    };
+    register(&ctx, "r", lists(0..12, huge));
+    for technique in ["auto", "inverted_index", "prefix"] {
+        set(&ctx, "bowtie.set_strategy", technique);
+        let sql = "SELECT count(*) FROM r a JOIN r b ON array_containment(a.v, b.v) >= 0.5";
+        // Four sets each of multiples of one, of two and of three: half of those of two are among those of one, but a third of
+        // those of three are.
+        assert_eq!(number(&ctx, sql).await, 3 * 16 + 2 * 16, "{technique}");
+    }
+}
+
+#[tokio::test]
+async fn small_budgets_of_small_sets() {
+    small_budgets(8).await;
+}
+
+#[tokio::test]
+#[ignore = "takes a minute where code is not optimised"]
+async fn budgets_of_256_megabytes() {
+    small_budgets(1).await;
 }
 
 /// One element in every set, and one set of all elements.

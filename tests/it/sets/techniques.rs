@@ -63,30 +63,43 @@ async fn kinds_of_lists() {
         seed,
     };
     let element = Arc::new(Field::new_list_field(DataType::Int32, true));
-    let large = DataType::LargeList(element.clone());
+    let [plain, large, view, large_view] = [
+        DataType::List,
+        DataType::LargeList,
+        DataType::ListView,
+        DataType::LargeListView,
+    ]
+    .map(|kind| kind(element.clone()));
     let (r, s) = (
         typed_table(&DataType::Int32, shape(40, 7)),
         typed_table(&DataType::Int32, shape(30, 8)),
     );
-    for (n, (left, right)) in [(false, true), (true, false), (true, true)]
-        .into_iter()
-        .enumerate()
+    for (n, (left, right)) in [
+        (&plain, &large),
+        (&large, &plain),
+        (&large, &large),
+        (&view, &plain),
+        (&large_view, &view),
+        (&large, &view),
+        (&view, &view),
+    ]
+    .into_iter()
+    .enumerate()
     {
         let ctx = session();
-        let of = |batch, is_large| {
-            if is_large {
-                with_lists(batch, &large)
-            } else {
-                batch.clone()
-            }
-        };
-        register(&ctx, "r", &of(&r, left));
-        register(&ctx, "s", &of(&s, right));
+        register(&ctx, "r", &with_lists(&r, left));
+        register(&ctx, "s", &with_lists(&s, right));
         for (m, predicate) in PREDICATES.into_iter().enumerate() {
             let sql = |condition: &str| {
-                format!("SELECT r.id AS i, s.id AS j FROM r FULL JOIN s ON {condition}")
+                // The lists come out, too.
+                format!(
+                    "SELECT r.id AS i, s.id AS j, r.v, s.v AS w FROM r FULL JOIN s ON {condition}"
+                )
             };
-            let stock = stock(&ctx, &sql(&predicate.guarded())).await.unwrap();
+            let stock = match stock(&ctx, &sql(&predicate.guarded())).await {
+                Ok(stock) => stock,
+                Err(error) => panic!("{left} {right} {}: {error}", predicate.sql),
+            };
             set(
                 &ctx,
                 "bowtie.set_strategy",

@@ -64,20 +64,3 @@ pub(super) const ANY_ORDER: &[Entry] = &[
 
 const NOT_ORDERED: &str =
     "the file expects rows that do not follow the ORDER BY (upstream's piecewise merge join)";
-
-/// With offload and while the file limits the memory, they must fail, with an error that says so.
-pub(super) const EXHAUSTED: &[Entry] = &[
-    entry(
-        "sort_merge_join_spill.slt",
-        "length(w.p) FROM probe p",
-        NO_SPILL,
-    ),
-    entry(
-        "sort_merge_join_spill.slt",
-        "FROM probe_nomatch p FULL JOIN wide w",
-        NO_SPILL,
-    ),
-];
-
-const NO_SPILL: &str =
-    "the memory limit makes DataFusion's join spill; bowtie needs a chunk of either side in memory";

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use super::lists::{ANY_ORDER, EXHAUSTED, Entry, SKIPS};
+use super::lists::{ANY_ORDER, Entry, SKIPS};
 use super::run::{Failure, Outcome};
 
 /// Executed plans with a bowtie node: far fewer mean that the offload has stopped working.
@@ -108,7 +108,7 @@ impl<'a> Total<'a> {
 }
 
 fn lists() -> impl Iterator<Item = &'static Entry> {
-    SKIPS.iter().chain(ANY_ORDER).chain(EXHAUSTED)
+    SKIPS.iter().chain(ANY_ORDER)
 }
 
 impl fmt::Display for Total<'_> {
@@ -150,12 +150,7 @@ impl fmt::Display for Total<'_> {
             writeln!(f, "{count:>6}  {why}")?;
         }
         writeln!(f, "\nother records of the lists:")?;
-        writeln!(
-            f,
-            "{:>6}  exhaust the memory pool, as they must",
-            self.sum(|o| o.exhausted)
-        )?;
-        for entry in ANY_ORDER.iter().chain(EXHAUSTED) {
+        for entry in ANY_ORDER {
             writeln!(f, "        {}: {}", entry.name(), entry.why)?;
         }
         writeln!(f, "\nin the plans that ran:")?;

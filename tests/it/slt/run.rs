@@ -11,7 +11,7 @@ use sqllogictest::{
 };
 
 use super::engine::{Engine, Plans};
-use super::lists::{ANY_ORDER, DATA, EXHAUSTED, Entry, SKIPS};
+use super::lists::{ANY_ORDER, DATA, Entry, SKIPS};
 
 /// A record that takes longer is named.
 const SLOW: Duration = Duration::from_secs(4);
@@ -36,8 +36,6 @@ pub(super) struct Outcome {
     pub passed: usize,
     /// Passed records that were compared without regard to order.
     pub reordered: usize,
-    /// Records that failed as they must.
-    pub exhausted: usize,
     /// Reasons, and how many records each left out.
     pub skipped: BTreeMap<String, usize>,
     /// Entries of the lists that matched a record.
@@ -79,7 +77,6 @@ async fn run_with(root: &Path, file: &str, offload: &str) -> Outcome {
         ..Outcome::default()
     };
     let mut missing = MissingTables::default();
-    let mut is_limited = false;
     let records = parse_file::<DFColumnType>(root.join("test_files").join(file))
         .unwrap_or_else(|e| panic!("{file}: {e}"));
     for record in records {
@@ -99,13 +96,6 @@ async fn run_with(root: &Path, file: &str, offload: &str) -> Outcome {
             *outcome.skipped.entry(why).or_default() += 1;
             continue;
         }
-        if sql.contains("datafusion.runtime.memory_limit") {
-            is_limited = sql.starts_with("SET");
-        }
-        let exhausted = match is_limited && offload != "off" {
-            true => listed(EXHAUSTED, &within, &sql, &mut outcome.used),
-            false => None,
-        };
         let may_be_sorted = !is_sorted_by_the_runner(&record);
         let at = format!("{within}:{}", loc.line());
         let record_started = Instant::now();
@@ -120,13 +110,6 @@ async fn run_with(root: &Path, file: &str, offload: &str) -> Outcome {
             Ok(Ok(RecordOutput::Nothing)) => continue,
             Ok(Ok(_)) => {
                 outcome.passed += 1;
-                if let Some(entry) = exhausted {
-                    outcome.failures.push(Failure {
-                        at,
-                        message: format!("passes, so the list is wrong about it: {}", entry.name()),
-                        also_off: false,
-                    });
-                }
                 continue;
             }
             Ok(Err(error)) => error.kind(),
@@ -149,10 +132,6 @@ async fn run_with(root: &Path, file: &str, offload: &str) -> Outcome {
         {
             outcome.passed += 1;
             outcome.reordered += 1;
-            continue;
-        }
-        if exhausted.is_some() && error.to_string().contains("Resources exhausted") {
-            outcome.exhausted += 1;
             continue;
         }
         outcome.failures.push(Failure {

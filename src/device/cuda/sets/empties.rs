@@ -9,19 +9,10 @@ use crate::device::cuda::rows::memory;
 use crate::error::Result;
 use crate::spec::SetTest;
 
-/// The indexed side by group, empty sets first: what an empty set matches, or is matched by, is a range of it.
+/// Matches of searching sets because one of two is empty: ranges of the indexed sets, which stand by group and size.
 #[derive(Debug)]
-pub(super) struct ByGroup {
-    positions: Sorted,
-    /// Where each group begins, and where its empty sets would if there were no others.
-    segments: Memory,
-    empties: Memory,
-}
-
-/// Matches of searching sets because one of two is empty.
-#[derive(Debug)]
-pub(super) struct Empties<'a> {
-    by_group: &'a ByGroup,
+pub(super) struct Empties {
+    indexed: usize,
     ranges: Ranges,
     /// Of each searching set.
     pub(super) counts: Buffer<u32>,
@@ -35,74 +26,41 @@ fn matching(test: SetTest) -> u32 {
     u32::from(both) | u32::from(searching) << 1 | u32::from(indexed) << 2
 }
 
-impl ByGroup {
-    /// `None` where empty sets match nothing.
+impl Empties {
+    /// `None` where that is nothing.
     pub(super) fn of(
         queue: &Arc<Queue>,
-        sets: &Sets,
-        groups: Option<u32>,
+        [searching, indexed]: [&Sets; 2],
         test: SetTest,
     ) -> Result<Option<Self>> {
         if matching(test) == 0 {
             return Ok(None);
         }
-        let (positions, segments, empties) = match (&sets.groups, groups) {
-            (Some(of_sets), Some(groups)) => {
-                let by_group = |n: usize| {
-                    let ids = queue.copy_of(of_sets.part(0), n * 4, "groups of sets")?;
-                    queue.sort(n, None, Some((&Buffer::cuda(ids, n), groups)), &[])
-                };
-                let all = by_group(sets.len)?;
-                let empty = by_group(sets.empty)?;
-                (all.rows, all.segments, empty.segments)
-            }
-            _ => (queue.sequence(0, sets.len)?, None, None),
-        };
-        let in_all = |segments: Option<Buffer<u32>>, n: usize| -> Result<Memory> {
-            match segments.and_then(Buffer::into_cuda) {
-                Some(segments) => Ok(segments),
-                None => queue.send(
-                    &[0, n as u32].map(u32::to_le_bytes).concat(),
-                    "groups of sets",
-                ),
-            }
-        };
-        Ok(Some(Self {
-            positions: Sorted::of_rows(positions),
-            segments: in_all(segments, sets.len)?,
-            empties: in_all(empties, sets.empty)?,
-        }))
-    }
-
-    /// What the sets of `searching` match so; `None` where that is nothing.
-    pub(super) fn search(
-        &self,
-        queue: &Arc<Queue>,
-        searching: &Sets,
-        test: SetTest,
-    ) -> Result<Option<Empties<'_>>> {
         let n = searching.len;
         let counts = queue.zeroed(n * 4, "match counts")?;
         let lo = queue.alloc(n * 4, "range bounds")?;
         let hi = queue.alloc(n * 4, "range bounds")?;
+        let [groups, segments] = searching.groups_in(indexed);
         let args = [
             (&searching.sizes).into(),
-            searching.groups.as_ref().into(),
+            groups.into(),
             (n as u32).into(),
-            (&self.segments).into(),
-            (&self.empties).into(),
+            segments.into(),
+            (&indexed.sizes).into(),
+            (indexed.len as u32).into(),
             matching(test).into(),
             (&counts).into(),
             (&lo).into(),
             (&hi).into(),
         ];
-        // SAFETY: groups, where there are any, are those of the index, each of which has a segment; all others hold n words.
+        // SAFETY: groups, where there are any, are those of the index, each of which has a segment; sizes are those of both sides;
+        // all others hold n words.
         unsafe { queue.launch("set_matches_empty", Shape::rows(n), &args)? };
         let counts = Buffer::cuda(counts, n);
         let offsets = queue.scan_offsets(&counts)?;
         let total = queue.read_word(memory(&offsets)?, n)?;
-        Ok((total > 0).then(|| Empties {
-            by_group: self,
+        Ok((total > 0).then(|| Self {
+            indexed: indexed.len,
             ranges: Ranges {
                 lo: Buffer::cuda(lo, n),
                 hi: Buffer::cuda(hi, n),
@@ -112,16 +70,19 @@ impl ByGroup {
             total,
         }))
     }
-}
 
-impl Empties<'_> {
+    /// All positions.
+    fn positions(&self, queue: &Arc<Queue>) -> Result<Sorted> {
+        Ok(Sorted::of_rows(queue.sequence(0, self.indexed)?))
+    }
+
     /// Writes the pairs, as kernels hand out others.
     pub(super) fn write(&self, queue: &Arc<Queue>, pairs: &Memory) -> Result<()> {
         let (len, n) = (self.total as usize, self.counts.len());
         let searching = Sorted::of_rows(queue.sequence(0, n)?);
-        let positions = &self.by_group.positions;
+        let positions = self.positions(queue)?;
         let expanded =
-            queue.expand_ranges(positions, &searching, &self.ranges, &self.offsets, 0, len)?;
+            queue.expand_ranges(&positions, &searching, &self.ranges, &self.offsets, 0, len)?;
         let args = [
             memory(&expanded.searching)?.into(),
             memory(&expanded.sorted)?.into(),
@@ -134,7 +95,7 @@ impl Empties<'_> {
 
     /// How many each indexed position has.
     pub(super) fn of_indexed(&self, queue: &Arc<Queue>) -> Result<Buffer<u32>> {
-        let positions = &self.by_group.positions;
-        queue.cover(positions, &self.ranges, positions.len())
+        let positions = self.positions(queue)?;
+        queue.cover(&positions, &self.ranges, positions.len())
     }
 }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, make_array};
 use arrow::datatypes::DataType;
 
+use super::order::ByGroup;
 use crate::device::Device;
 use crate::device::buffer::{Buffer, Column, GroupDomain, Keys};
 use crate::device::check_chunk_rows;
@@ -25,22 +26,20 @@ use crate::device::cuda::values::{Values, bitmap_bytes};
 use crate::device::host::Lists;
 use crate::error::Result;
 
-/// The sets of one side by position, in the order of their sizes.
+/// The sets of one side by position, in the order of their groups and sizes.
 #[derive(Debug)]
 pub(super) struct Sets {
     /// Row ids. Rows without a list, or in no group, have no position.
     pub(super) rows: Buffer<u32>,
-    /// Groups, where there are any.
-    pub(super) groups: Option<Memory>,
-    offsets: Memory,
-    elements: Memory,
+    /// Where rows are in groups.
+    pub(super) by_group: Option<ByGroup>,
+    pub(super) offsets: Memory,
+    pub(super) elements: Memory,
     /// Distinct elements, those that the indexed side lacks included.
     pub(super) sizes: Memory,
     pub(super) len: usize,
     /// Elements of all sets.
     pub(super) entries: usize,
-    /// Empty sets, which come first.
-    pub(super) empty: usize,
 }
 
 impl Sets {
@@ -73,6 +72,8 @@ pub(super) struct Domain {
     grouped: Option<GroupDomain>,
     /// Of each element, by frequency.
     ranks: Buffer<u32>,
+    /// Groups of rows.
+    groups: u32,
 }
 
 impl Domain {
@@ -82,10 +83,13 @@ impl Domain {
     }
 }
 
+/// Groups of rows, and how many there are.
+type Groups<'a> = (&'a Buffer<u32>, u32);
+
 /// Rows that have a list, and where these lie among values.
 struct Lying {
     rows: Buffer<u32>,
-    groups: Option<Memory>,
+    groups: Option<(Memory, u32)>,
     /// Where each row's values begin, and how many they are.
     starts: Memory,
     counts: Memory,
@@ -93,7 +97,7 @@ struct Lying {
     longest: u32,
 }
 
-/// Sorted words of (set, id) without duplicates, and the order of sets by size.
+/// Sorted words of (set, id) without duplicates, and the order of sets by group and size.
 struct Distinct {
     words: Memory,
     n: usize,
@@ -101,6 +105,7 @@ struct Distinct {
     /// Sets in order, and the place of each in it.
     order: Buffer<u32>,
     places: Buffer<u32>,
+    by_group: Option<ByGroup>,
 }
 
 impl CudaDevice {
@@ -108,7 +113,7 @@ impl CudaDevice {
     pub(super) fn encode_indexed(
         &self,
         column: &Column,
-        groups: Option<&Buffer<u32>>,
+        groups: Option<Groups<'_>>,
         not_null: &[&Keys],
     ) -> Result<(Sets, Domain)> {
         let (values, lying) = self.lying(column, groups, not_null)?;
@@ -120,7 +125,7 @@ impl CudaDevice {
         drop(ids);
         let mut universe = domain.groups() as usize;
         let mut grouped = None;
-        if let Some(groups) = &lying.groups {
+        if let Some((groups, _)) = &lying.groups {
             let keys = queue.grouped_words(&distinct, groups, None)?;
             let (ids, of_groups) = self.groups(&[&keys], true)?;
             universe = of_groups.groups() as usize;
@@ -134,6 +139,7 @@ impl CudaDevice {
             ids: domain,
             grouped,
             ranks,
+            groups: groups.map_or(0, |(_, count)| count),
         };
         Ok((sets, domain))
     }
@@ -146,6 +152,7 @@ impl CudaDevice {
         groups: Option<&Buffer<u32>>,
         not_null: &[&Keys],
     ) -> Result<Sets> {
+        let groups = groups.map(|ids| (ids, domain.groups));
         let (values, lying) = self.lying(column, groups, not_null)?;
         // Ids of their own tell elements apart that the indexed side lacks.
         let (ids, own) = self.groups(&[&values], true)?;
@@ -158,7 +165,7 @@ impl CudaDevice {
         let known = queue.scatter(&ids, &known, own.groups() as usize)?;
         drop(ids);
         distinct.words = match (&lying.groups, &domain.grouped) {
-            (Some(groups), Some(of_groups)) => {
+            (Some((groups, _)), Some(of_groups)) => {
                 let keys = queue.grouped_words(&distinct, groups, Some(memory(&known)?))?;
                 let ids = self.groups_in(of_groups, &[&keys])?;
                 queue.renamed(&distinct, &ids)?
@@ -173,7 +180,7 @@ impl CudaDevice {
     fn lying(
         &self,
         column: &Column,
-        groups: Option<&Buffer<u32>>,
+        groups: Option<Groups<'_>>,
         not_null: &[&Keys],
     ) -> Result<(Column, Lying)> {
         let rows = column.rows();
@@ -195,7 +202,7 @@ impl CudaDevice {
                 kept = Some(queue.bits_and(kept.as_ref().unwrap_or(valid), valid, rows)?);
             }
         }
-        if let Some(groups) = groups {
+        if let Some((groups, _)) = groups {
             let grouped = queue.bits_of_groups(memory(groups)?, rows)?;
             kept = Some(queue.bits_and(kept.as_ref().unwrap_or(&grouped), &grouped, rows)?);
         }
@@ -214,7 +221,10 @@ impl CudaDevice {
         let rows = queue.select(&kept, rows, None)?;
         let of_rows = |words: &Memory| queue.gather_values(words, memory(&rows)?, rows.len(), 4);
         let lying = Lying {
-            groups: groups.map(|ids| of_rows(memory(ids)?)).transpose()?,
+            groups: match groups {
+                Some((ids, count)) => Some((of_rows(memory(ids)?)?, count)),
+                None => None,
+            },
             starts: of_rows(&starts)?,
             counts: of_rows(&counts)?,
             rows,
@@ -316,23 +326,18 @@ impl Queue {
         let args = [(&offsets).into(), (len as u32).into(), (&sizes).into()];
         // SAFETY: `offsets` holds one word more than `sizes`.
         unsafe { self.launch("set_encode_sizes", Shape::rows(len), &args)? };
-        let by_size = match len {
-            0 | 1 => None,
-            _ => {
-                let varying = bits_below(lying.longest as usize + 1);
-                self.sort_pairs(NARROW, (&sizes).into(), None, len, varying)?
-            }
-        };
-        let (sizes, order) = match by_size {
-            Some((sizes, order)) => (sizes, Buffer::cuda(order, len)),
-            None => (sizes, self.sequence(0, len)?),
-        };
+        let groups = lying
+            .groups
+            .as_ref()
+            .map(|(ids, count)| (ids, *count as usize));
+        let (order, by_group) = self.in_order(groups, &sizes, len, lying.longest as usize)?;
         Ok(Distinct {
             words,
             n,
-            sizes,
+            sizes: self.gather_values(&sizes, memory(&order)?, len, 4)?,
             places: self.scatter(&order, &self.sequence(0, len)?, len)?,
             order,
+            by_group,
         })
     }
 
@@ -485,17 +490,15 @@ impl Queue {
         unsafe { self.launch("set_encode_elements", Shape::rows(entries), &args)? };
 
         let order = memory(&distinct.order)?;
-        let of_order = |by_set: &Memory| self.gather_values(by_set, order, len, 4);
-        let histogram = self.histogram(&distinct.sizes, len, 1)?;
+        let rows = self.gather_values(memory(&lying.rows)?, order, len, 4)?;
         Ok(Sets {
-            rows: Buffer::cuda(of_order(memory(&lying.rows)?)?, len),
-            groups: lying.groups.as_ref().map(of_order).transpose()?,
+            rows: Buffer::cuda(rows, len),
+            by_group: distinct.by_group,
             offsets: self.set_offsets(&words, entries, len)?,
             elements,
             sizes: distinct.sizes,
             len,
             entries,
-            empty: self.read_word32(&histogram, 0)? as usize,
         })
     }
 

@@ -53,7 +53,7 @@ impl Queue {
         self: &Arc<Self>,
         search: &Prepared<'_>,
         searching: &Sets,
-        empties: Option<&Empties<'_>>,
+        empties: Option<&Empties>,
     ) -> Result<Found> {
         let n = searching.len;
         let known = empties.map_or(0, |empties| empties.total);
@@ -124,7 +124,7 @@ impl Queue {
         self: &Arc<Self>,
         search: &Prepared<'_>,
         [searching, indexed]: [&Sets; 2],
-        empties: Option<&Empties<'_>>,
+        empties: Option<&Empties>,
         counting: SetCounting,
     ) -> Result<Counted> {
         let n = searching.len;

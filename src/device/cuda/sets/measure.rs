@@ -92,14 +92,41 @@ pub(super) struct Target<'a> {
     pub(super) totals: &'a Memory,
 }
 
+/// The pairs that are tested where both sides are the same sets: each once, as a set and those that stand behind it, or before it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Half {
+    later: bool,
+    /// Whether only sets of one size match in both ways: see `host/sets/half.rs`.
+    of_one_size: bool,
+}
+
+impl Half {
+    pub(super) fn of(measure: &Measure) -> Self {
+        Self {
+            later: !measure.is_contains(),
+            of_one_size: measure.is_contained() || measure.is_contains(),
+        }
+    }
+
+    /// Where windows begin or end: see `set_matches_windows`.
+    pub(super) fn of_windows(half: Option<Self>) -> u32 {
+        half.map_or(0, |half| if half.later { 1 } else { 2 })
+    }
+
+    /// When a match is one the other way round, too: `Mirror` of `kernels/set_verify.cuh`.
+    fn mirror(half: Option<Self>) -> u32 {
+        half.map_or(0, |half| if half.of_one_size { 2 } else { 1 })
+    }
+}
+
 /// All that decides on pairs, for launches that begin with a searching set.
 pub(super) fn join(
-    measure: &Measure,
+    (measure, half): (&Measure, Option<Half>),
     searching: &Sets,
     first: usize,
     indexed: &Sets,
     to: &Target<'_>,
-) -> Structure<16> {
+) -> Structure<17> {
     let [s0, s1, s2, s3] = searching.structure_from(first).0;
     let [i0, i1, i2, i3] = indexed.structure().0;
     let [m0, m1, m2] = measure.structure().0;
@@ -120,6 +147,7 @@ pub(super) fn join(
         to.pairs.map_or(Arg::from(0u64), Arg::from),
         to.capacity.into(),
         to.totals.into(),
+        Arg::from((Half::mirror(half), u32::from(indexed.by_group.is_some()))),
     ])
 }
 

@@ -1,7 +1,7 @@
 //! Set joins on a GPU (`kernels/set*.cu`; \[B\] chapters 4 to 6): what `device/host/sets` does, in kernels.
 //!
 //! ```text
-//!  encode.rs       lists ─► sets of numbers, by size
+//!  encode.rs       lists ─► sets of numbers; order.rs: by group and size
 //!  choice.rs       which technique serves them
 //!  rarest.rs prefix.rs inverted.rs signature.rs bits.rs intersect.rs    the techniques; lists.rs: inverted lists of those that have them
 //!  search.rs       both sides and the launches that compare them; measure.rs: the predicate
@@ -17,6 +17,7 @@ mod intersect;
 mod inverted;
 mod lists;
 mod measure;
+mod order;
 mod prefix;
 mod rarest;
 mod search;
@@ -26,10 +27,10 @@ use std::sync::Arc;
 
 use self::bits::Bits;
 use self::choice::Profile;
-use self::empties::{ByGroup, Empties};
+use self::empties::Empties;
 use self::encode::{Domain, Sets};
 use self::inverted::InvertedIndex;
-use self::measure::Measure;
+use self::measure::{Half, Measure};
 use self::prefix::Prefix;
 use self::rarest::Rarest;
 use self::search::{Prepared, Search};
@@ -50,8 +51,6 @@ use crate::spec::{SetTechnique, SetTest};
 pub(crate) struct SetIndex {
     sets: Sets,
     domain: Domain,
-    /// Where empty sets match something.
-    by_group: Option<ByGroup>,
     /// Rows of the column, those without a set included.
     rows: usize,
     test: SetTest,
@@ -136,8 +135,7 @@ impl CudaDevice {
         searching: &Column,
     ) -> Result<SetIndex> {
         let queue = &self.queue;
-        let ids = groups.map(|(ids, _)| ids);
-        let (sets, domain) = self.encode_indexed(column, ids, not_null)?;
+        let (sets, domain) = self.encode_indexed(column, groups, not_null)?;
         let universe = domain.universe();
         let profile = Profile {
             indexed: sets.len as u64,
@@ -157,7 +155,6 @@ impl CudaDevice {
         self.go_on()?;
         let measure = Measure::of(test);
         Ok(SetIndex {
-            by_group: ByGroup::of(queue, &sets, groups.map(|(_, count)| count), test)?,
             finder: Finder::new(queue, technique, &sets, universe, (test, &measure))?,
             sets,
             domain,
@@ -195,8 +192,8 @@ impl CudaDevice {
             });
         }
         let go_on = || self.go_on();
-        let empties = index.empties(queue, &sets)?;
-        let prepared = index.finder.prepare(index.search(queue, &go_on, &sets))?;
+        let empties = Empties::of(queue, [&sets, &index.sets], index.test)?;
+        let prepared = index.finder.prepare(index.search(queue, &go_on, &sets)?)?;
         let found = queue.list_matches(&prepared, &sets, empties.as_ref())?;
         let tally = SetTally {
             candidates: prepared.candidates,
@@ -240,8 +237,8 @@ impl CudaDevice {
             });
         }
         let go_on = || self.go_on();
-        let empties = index.empties(queue, &sets)?;
-        let prepared = index.finder.prepare(index.search(queue, &go_on, &sets))?;
+        let empties = Empties::of(queue, [&sets, &index.sets], index.test)?;
+        let prepared = index.finder.prepare(index.search(queue, &go_on, &sets)?)?;
         let sides = [&sets, &index.sets];
         let counted = queue.count_matches_of_sets(&prepared, sides, empties.as_ref(), counting)?;
         let tally = SetTally {
@@ -275,20 +272,15 @@ impl SetIndex {
         queue: &'a Arc<Queue>,
         go_on: &'a dyn Fn() -> Result<()>,
         searching: &'a Sets,
-    ) -> Search<'a> {
-        Search {
+    ) -> Result<Search<'a>> {
+        let same = queue.are_same(searching, &self.sets)?;
+        Ok(Search {
             queue,
             go_on,
             measure: &self.measure,
             searching,
             indexed: &self.sets,
-        }
-    }
-
-    fn empties(&self, queue: &Arc<Queue>, searching: &Sets) -> Result<Option<Empties<'_>>> {
-        match &self.by_group {
-            Some(by_group) => by_group.search(queue, searching, self.test),
-            None => Ok(None),
-        }
+            half: same.then(|| Half::of(&self.measure)),
+        })
     }
 }

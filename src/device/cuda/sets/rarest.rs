@@ -4,6 +4,7 @@
 
 use super::encode::Sets;
 use super::lists::Lists;
+use super::measure::Half;
 use super::search::{Prepared, Search};
 use crate::device::cuda::queue::{Given, Memory, Queue, Shape};
 use crate::error::Result;
@@ -44,6 +45,7 @@ impl Rarest {
             (&self.lists.offsets).into(),
             (&self.lists.sets).into(),
             (&search.indexed.sizes).into(),
+            Half::of_windows(search.half).into(),
             (&starts).into(),
             (&counts).into(),
         ];

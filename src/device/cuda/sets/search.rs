@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::encode::Sets;
-use super::measure::{Measure, Target, join};
+use super::measure::{Half, Measure, Target, join};
 use crate::device::buffer::{Buffer, Ranges};
 use crate::device::cuda::queue::{Arg, Given, Memory, Queue, Shape, Structure};
 use crate::device::cuda::rows::memory;
@@ -17,6 +17,8 @@ pub(super) struct Search<'a> {
     pub(super) measure: &'a Measure,
     pub(super) searching: &'a Sets,
     pub(super) indexed: &'a Sets,
+    /// Where both sides are the same sets.
+    pub(super) half: Option<Half>,
 }
 
 /// Hands out the matches.
@@ -44,27 +46,32 @@ const FIRST_TESTS: u64 = 1 << 34;
 const MOST_CANDIDATES: usize = 1 << 30;
 
 impl<'a> Search<'a> {
-    pub(super) fn join(&self, first: usize, to: &Target<'_>) -> Structure<16> {
-        join(self.measure, self.searching, first, self.indexed, to)
+    pub(super) fn join(&self, first: usize, to: &Target<'_>) -> Structure<17> {
+        let by = (self.measure, self.half);
+        join(by, self.searching, first, self.indexed, to)
     }
 
-    /// The indexed sets that each searching set may match by size.
+    /// The indexed sets that each searching set may match by group and size.
     pub(super) fn windows(&self) -> Result<Ranges> {
         let n = self.searching.len;
         let lo = self.queue.alloc(n * 4, "range bounds")?;
         let hi = self.queue.alloc(n * 4, "range bounds")?;
         let (searching, measure) = (self.searching.structure(), self.measure.structure());
+        let [groups, segments] = self.searching.groups_in(self.indexed);
         let args = [
             Given::Four(&searching),
+            groups.into(),
+            segments.into(),
             (&self.indexed.sizes).into(),
             (self.indexed.len as u32).into(),
-            (self.indexed.empty as u32).into(),
             Given::Three(&measure),
+            Half::of_windows(self.half).into(),
             (&lo).into(),
             (&hi).into(),
         ];
         let kernel = "set_matches_windows";
-        // SAFETY: the structures are of sets and a measure; sizes are those of the indexed sets; `lo` and `hi` hold n words.
+        // SAFETY: the structures are of sets and a measure; groups are those of the index, each of which has a segment; sizes are
+        // those of the indexed sets; `lo` and `hi` hold n words.
         unsafe { self.queue.launch_given(kernel, Shape::each(n), &args)? };
         Ok(Ranges {
             lo: Buffer::cuda(lo, n),

@@ -5,6 +5,7 @@ mod aggregates;
 mod border;
 mod direct;
 mod equi;
+mod few;
 mod folds;
 mod generated;
 mod groups;

@@ -15,10 +15,10 @@ struct Joined {
 }
 
 /// Two columns, of which the first is indexed, and the groups of their rows.
-struct Sides {
-    indexed: ArrayRef,
-    searching: ArrayRef,
-    groups: Option<(Vec<u32>, Vec<u32>, u32)>,
+pub(super) struct Sides {
+    pub indexed: ArrayRef,
+    pub searching: ArrayRef,
+    pub groups: Option<(Vec<u32>, Vec<u32>, u32)>,
 }
 
 type Words<'a> = &'a dyn Fn(&[u32]) -> Buffer<u32>;
@@ -87,7 +87,7 @@ fn joined(
     (index.technique(), joined)
 }
 
-fn compare(
+pub(super) fn compare(
     host: &HostDevice,
     gpu: &CudaDevice,
     sides: &Sides,
@@ -133,7 +133,7 @@ fn compare(
     }
 }
 
-fn every_technique() -> Vec<Option<SetTechnique>> {
+pub(super) fn every_technique() -> Vec<Option<SetTechnique>> {
     SetTechnique::ALL
         .into_iter()
         .map(Some)
@@ -167,7 +167,7 @@ fn predicates() -> Vec<SetPredicate> {
 }
 
 /// `n` lists of up to `most` numbers below `universe`, small ones more often; NULL lists and elements, empty lists, duplicates.
-fn lists(random: &mut Random, n: usize, most: u64, universe: u64) -> ArrayRef {
+pub(super) fn lists(random: &mut Random, n: usize, most: u64, universe: u64) -> ArrayRef {
     let rows = (0..n).map(|_| {
         let element = |random: &mut Random| {
             let number = random.below(universe);
@@ -357,7 +357,7 @@ fn lists_of_every_kind_and_single_elements() {
     }
 }
 
-fn numbers(rows: impl IntoIterator<Item = Vec<i32>>) -> ArrayRef {
+pub(super) fn numbers(rows: impl IntoIterator<Item = Vec<i32>>) -> ArrayRef {
     let rows = rows.into_iter().map(|row| Some(row.into_iter().map(Some)));
     Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(rows))
 }
@@ -466,6 +466,63 @@ fn many_sets() {
             predicate.seen_from(Side::Left),
             &techniques,
         );
+    }
+}
+
+/// Both sides are the same sets: each pair is looked at once, and what comes out is the same. Few groups, and many of a few sets.
+#[test]
+fn self_joins() {
+    let Some((host, gpu)) = twins() else { return };
+    let mut random = Random(67);
+    for (n, groups) in [(1, 1), (700, 0), (700, 3), (3_000, 800)] {
+        let array = lists(&mut random, n, 11, 40);
+        let groups = (groups > 0).then(|| {
+            let ids = group_ids(&mut random, n, groups);
+            (ids.clone(), ids, groups)
+        });
+        let sides = Sides {
+            indexed: Arc::clone(&array),
+            searching: array,
+            groups,
+        };
+        for (i, predicate) in predicates().into_iter().enumerate() {
+            let test = predicate.seen_from([Side::Left, Side::Right][i % 2]);
+            compare(&host, &gpu, &sides, test, &every_technique());
+        }
+    }
+}
+
+/// Pairs that are looked at: of a self join about half of those of a set more; of groups those inside of each.
+#[test]
+fn pairs_that_are_looked_at() {
+    let Some((_, gpu)) = twins() else { return };
+    let mut random = Random(68);
+    let n = 4_000;
+    let array = lists(&mut random, n, 11, 40);
+    let one = numbers((0..1).map(|_| vec![1]));
+    let more = arrow::compute::concat(&[&array, &one]).unwrap();
+    let ids: Vec<u32> = (0..n as u32).map(|i| i % 50).collect();
+    for by in every_technique() {
+        let test = SetPredicate::degree(SetMeasure::Jaccard, 0.5, false)
+            .unwrap()
+            .seen_from(Side::Left);
+        let candidates = |searching: &ArrayRef, groups: Option<&[u32]>| {
+            let [lists, searching] = [&array, searching].map(|a| gpu.upload(from_ref(a)).unwrap());
+            let ids = groups.map(|ids| on_gpu(&gpu, ids));
+            let of_index = ids.as_ref().map(|ids| (ids, 50));
+            let index = gpu
+                .set_index(&lists, of_index, &[], test, by, &searching)
+                .unwrap();
+            let found = gpu.set_search(&index, &searching, ids.as_ref(), &[]);
+            found.unwrap().tally.candidates
+        };
+        let (once, twice) = (candidates(&array, None), candidates(&more, None));
+        assert!(
+            once <= twice / 2 + 8 * n as u64,
+            "{by:?}: {once} of {twice}"
+        );
+        let grouped = candidates(&array, Some(&ids));
+        assert!(grouped <= once / 20, "{by:?}: {grouped} of {once}");
     }
 }
 

@@ -118,7 +118,14 @@ fn values(random: &mut Random, n: usize) -> Vec<(ArrayRef, Vec<Fold>)> {
     ]
 }
 
-fn check(n: usize, groups: u64, skew: usize, kind: usize, folds_from: usize, folds_to: usize) {
+pub(super) fn check(
+    n: usize,
+    groups: u64,
+    skew: usize,
+    kind: usize,
+    folds_from: usize,
+    folds_to: usize,
+) {
     let Some((host, gpu)) = twins() else { return };
     let mut random = Random((n as u64 ^ groups << 20) + 77 * skew as u64 + kind as u64);
     let numbers = numbers(&mut random, n, groups, skew);

@@ -3,6 +3,7 @@
 //! | where | technique | why |
 //! |---|---|---|
 //! | at most 2²⁰ pairs of sets of 4096 elements or more on average, both sides together | `intersect` | few pairs, each worth several threads |
+//! | equal keys that leave no more pairs than there are sets | `intersect` | an index would be asked for next to nothing |
 //! | containment | `rarest` | the rarest element of a set leads to few others |
 //! | a universe of at most 4096 elements of which the average set has a sixteenth or more, and sets of average size must share less than nine tenths | `bitmap` | postings would be longer than rows of bits |
 //! | sets of average size must share two fifths of their elements or more | `prefix` | prefixes are short, and their elements rare |
@@ -40,6 +41,8 @@ pub(super) struct Profile {
     pub mean_searching: u64,
     /// Different elements of the indexed side.
     pub universe: u64,
+    /// Groups of equal size that would leave as many pairs: only rows of one group match.
+    pub groups: u64,
 }
 
 /// The technique for `test` on such sets: `wanted`, or the nearest that can serve them, or the one that should be best.
@@ -65,6 +68,9 @@ fn best(test: SetTest, profile: &Profile) -> SetTechnique {
     let (mean_searching, mean_indexed) =
         (profile.mean_searching.max(1), profile.mean_indexed.max(1));
     if pairs <= FEW_PAIRS && mean_searching + mean_indexed >= MANY_ELEMENTS {
+        return SetTechnique::Intersect;
+    }
+    if profile.groups > 1 && pairs / profile.groups <= profile.indexed + profile.searching {
         return SetTechnique::Intersect;
     }
     if test.is_containment() {
@@ -97,6 +103,7 @@ mod tests {
         mean_indexed: 10,
         mean_searching: 10,
         universe: 50_000,
+        groups: 1,
     };
 
     fn jaccard(threshold: f64) -> SetTest {
@@ -113,7 +120,9 @@ mod tests {
             mean_indexed: 1_000_000,
             mean_searching: 1_000_000,
             universe: 10_000_000,
+            groups: 1,
         };
+        let keyed = |groups| Profile { groups, ..USUAL };
         let dense = Profile {
             universe: 100,
             ..USUAL
@@ -121,6 +130,8 @@ mod tests {
         for (test, profile, technique) in [
             (contains, USUAL, SetTechnique::Rarest),
             (contains, few, SetTechnique::Intersect),
+            (contains, keyed(50_000), SetTechnique::Intersect),
+            (contains, keyed(1_000), SetTechnique::Rarest),
             (jaccard(0.9), USUAL, SetTechnique::Prefix),
             (jaccard(0.1), USUAL, SetTechnique::InvertedIndex),
             (jaccard(0.3), USUAL, SetTechnique::Prefix),

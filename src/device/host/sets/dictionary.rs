@@ -1,11 +1,14 @@
 //! Elements of any type to numbers by equality.
 
+use std::sync::Arc;
+
 use arrow::row::RowConverter;
-use hashbrown::HashMap;
 use rayon::prelude::*;
 
 use super::elements::{Element, Elements};
+use super::numbers::{RowNumbers, WordNumbers};
 use super::{GoOn, Pace};
+use crate::device::budget::Budget;
 use crate::error::Result;
 
 /// Words whose values span no more than so many times their count, and some more, are numbers themselves. Counts and ranks of numbers
@@ -20,18 +23,19 @@ pub(super) enum Dictionary {
     /// A word's distance from the least one; NULL follows the greatest.
     Dense { least: u64, null: u32 },
     Words {
-        numbers: HashMap<u64, u32>,
+        numbers: WordNumbers,
         null: Option<u32>,
     },
     Rows {
         converter: RowConverter,
-        numbers: HashMap<Vec<u8>, u32>,
+        numbers: RowNumbers,
     },
 }
 
 impl Dictionary {
     /// Numbers for `values` values, and that of each.
     pub(super) fn of(
+        budget: &Arc<Budget>,
         elements: &Elements,
         values: usize,
         converter: Option<RowConverter>,
@@ -40,12 +44,10 @@ impl Dictionary {
         let mut pace = Pace::new(go_on);
         Ok(match (elements, converter) {
             (Elements::Rows(rows), Some(converter)) => {
-                let mut numbers: HashMap<Vec<u8>, u32> = HashMap::new();
+                let mut numbers = RowNumbers::new(budget);
                 let mut of_values = Vec::with_capacity(values);
                 for row in rows.iter() {
-                    let fresh = numbers.len() as u32;
-                    let row: &[u8] = row.as_ref();
-                    of_values.push(*numbers.entry_ref(row).or_insert(fresh));
+                    of_values.push(numbers.number(row.as_ref())?);
                     pace.step(1)?;
                 }
                 (Self::Rows { converter, numbers }, of_values)
@@ -63,13 +65,13 @@ impl Dictionary {
                     };
                     return Ok((dense, (0..values).into_par_iter().map(number).collect()));
                 }
-                let mut numbers = HashMap::new();
+                let mut numbers = WordNumbers::new(budget);
                 let mut null = None;
                 let mut of_values = Vec::with_capacity(values);
                 for at in 0..values {
                     let fresh = numbers.len() as u32 + u32::from(null.is_some());
                     of_values.push(match word(elements.get(at)) {
-                        Some(word) => *numbers.entry(word).or_insert(fresh),
+                        Some(word) => numbers.number(word, fresh)?,
                         None => *null.get_or_insert(fresh),
                     });
                     pace.step(1)?;
@@ -93,9 +95,9 @@ impl Dictionary {
                 (distance < u64::from(*null)).then_some(distance as u32)
             }
             (Self::Dense { null, .. }, Element::Word(None)) => Some(*null),
-            (Self::Words { numbers, .. }, Element::Word(Some(word))) => numbers.get(&word).copied(),
+            (Self::Words { numbers, .. }, Element::Word(Some(word))) => numbers.get(word),
             (Self::Words { null, .. }, Element::Word(None)) => *null,
-            (Self::Rows { numbers, .. }, Element::Row(row)) => numbers.get(row.as_ref()).copied(),
+            (Self::Rows { numbers, .. }, Element::Row(row)) => numbers.get(row.as_ref()),
             // Elements of another type: both sides have one.
             (_, _) => None,
         }

@@ -4,6 +4,7 @@
 //! their bits are (a NaN equals itself, −0.0 is not 0.0), anything else when its values are.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray, downcast_primitive_array};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
@@ -13,6 +14,8 @@ use arrow::error::ArrowError;
 use arrow::row::{Row, RowConverter, Rows, SortField};
 use rayon::prelude::*;
 
+use crate::device::budget::{Budget, Lease};
+use crate::device::width::gathered_bytes;
 use crate::error::{BowtieError, Result};
 
 /// The rows of a column of lists; of any other column each value is a list of itself, and NULL a NULL list.
@@ -36,6 +39,11 @@ enum Spans {
 
 impl Lists {
     pub(crate) fn of(array: &ArrayRef) -> Result<Self> {
+        Self::as_they_are(array).plain()
+    }
+
+    /// With elements that may be those of a dictionary.
+    pub(super) fn as_they_are(array: &ArrayRef) -> Self {
         let nulls = array.logical_nulls();
         let (values, spans) = match array.data_type() {
             DataType::List(_) => {
@@ -65,15 +73,35 @@ impl Lists {
             }
             _ => (array.clone(), Spans::Equal(1)),
         };
-        let values = match values.data_type() {
-            DataType::Dictionary(_, plain) => plain_values(&values, plain)?,
-            _ => values,
-        };
-        Ok(Self {
+        Self {
             values,
             spans,
             nulls,
-        })
+        }
+    }
+
+    /// With the elements of a dictionary each as often as it stands there.
+    pub(super) fn plain(self) -> Result<Self> {
+        let values = match self.values.data_type() {
+            DataType::Dictionary(_, plain) => plain_values(&self.values, plain)?,
+            _ => return Ok(self),
+        };
+        Ok(Self { values, ..self })
+    }
+
+    /// Bytes that elements of a dictionary take then, and their keys on the way; of others none.
+    pub(super) fn plain_bytes(&self) -> Result<u64> {
+        let Some(dictionary) = self.values.as_any_dictionary_opt() else {
+            return Ok(0);
+        };
+        let words = 16 * dictionary.keys().len() as u64;
+        if dictionary.values().is_empty() {
+            // Its keys are all NULL, and `normalized_keys` takes none of those.
+            return Ok(words);
+        }
+        let keys = dictionary.normalized_keys().into_iter();
+        let keys: Vec<u32> = keys.map(|key| key as u32).collect();
+        Ok(gathered_bytes(dictionary.values(), &keys)? + words)
     }
 
     /// Rows that are not `valid` have no list.
@@ -219,7 +247,27 @@ impl Elements {
         })
     }
 
-    pub(super) fn bytes(&self) -> u64 {
+    /// The same, with what is leased for it.
+    pub(super) fn leased(
+        budget: &Arc<Budget>,
+        values: &ArrayRef,
+        converter: Option<&RowConverter>,
+    ) -> Result<(Self, Lease)> {
+        // How long rows of bytes are is seen when they are made.
+        let words = values.len() as u64 * 8;
+        let known = match converter {
+            None => Some(budget.lease(words, "elements of sets")?),
+            Some(_) => None,
+        };
+        let elements = Self::new(values, converter)?;
+        let lease = match known {
+            Some(lease) => lease,
+            None => budget.lease(elements.bytes(), "elements of sets")?,
+        };
+        Ok((elements, lease))
+    }
+
+    fn bytes(&self) -> u64 {
         match self {
             Self::Words { words, .. } => words.len() as u64 * 8,
             Self::Rows(rows) => rows.size() as u64,
@@ -271,6 +319,7 @@ mod tests {
     use arrow::array::{
         DictionaryArray, FixedSizeListArray, Float64Array, Int32Array, ListArray, StringArray,
     };
+    use arrow::buffer::OffsetBuffer;
     use arrow::datatypes::{Field, Int32Type};
 
     #[test]
@@ -285,6 +334,19 @@ mod tests {
         assert_eq!(lists.values.len(), 2);
         let spans: Vec<_> = (0..3).map(|row| lists.get(row)).collect();
         assert_eq!(spans, [Some(0..2), None, Some(2..2)]);
+    }
+
+    /// All elements are NULL, and their dictionary has no values.
+    #[test]
+    fn a_dictionary_without_values() {
+        let keys = Int32Array::new_null(2);
+        let none: ArrayRef = Arc::new(StringArray::new_null(0));
+        let values: ArrayRef = Arc::new(DictionaryArray::new(keys, none));
+        let field = Arc::new(Field::new_list_field(values.data_type().clone(), true));
+        let list = ListArray::new(field, OffsetBuffer::from_lengths([2]), values, None);
+        let lists = Lists::as_they_are(&(Arc::new(list) as ArrayRef));
+        assert_eq!(lists.plain_bytes().unwrap(), 32);
+        assert_eq!(lists.plain().unwrap().values.null_count(), 2);
     }
 
     #[test]

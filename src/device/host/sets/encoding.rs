@@ -11,11 +11,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use hashbrown::HashMap;
 use rayon::prelude::*;
 
 use super::dictionary::Dictionary;
 use super::elements::{Element, Elements, Lists};
+use super::numbers::WordNumbers;
 use super::{GoOn, Pace};
 use crate::device::NO_GROUP;
 use crate::device::budget::{Budget, Lease};
@@ -38,6 +38,21 @@ pub(crate) struct Sets {
     /// The elements of position `p` are `elements[offsets[p] .. offsets[p + 1]]`, ascending: the rarest first.
     pub(super) offsets: Vec<u32>,
     pub(super) elements: Vec<u32>,
+    _lease: Option<Lease>,
+}
+
+/// Bytes that encoding takes for a while: of an element its number, and its places in lists that are put together; of a row its
+/// numbers there, and where its elements lie.
+const ELEMENT_BYTES: u64 = 20;
+const ROW_BYTES: u64 = 64;
+/// Of an element that differs from the others its count, rank and frequency, and its place by these.
+const DIFFERENT_BYTES: u64 = 16;
+
+/// Bytes of a row's numbers in [`Sets`].
+const SET_BYTES: u64 = 16;
+
+fn working_bytes(rows: usize, lists: &Lists) -> u64 {
+    lists.values.len() as u64 * ELEMENT_BYTES + rows as u64 * ROW_BYTES
 }
 
 impl Sets {
@@ -65,19 +80,18 @@ impl Sets {
 pub(super) struct Domain {
     dictionary: Dictionary,
     /// Numbers of (group, number of the dictionary).
-    grouped: Option<HashMap<u64, u32>>,
+    grouped: Option<WordNumbers>,
     /// Rank by frequency of each number.
     ranks: Vec<u32>,
+    _lease: Lease,
 }
 
 /// The indexed side, encoded.
 pub(super) struct Encoded {
     pub(super) sets: Sets,
     pub(super) domain: Domain,
-    /// How many sets have each element: ascending.
-    pub(super) frequencies: Vec<u32>,
-    /// Of the elements and the dictionary's.
-    pub(super) lease: Lease,
+    /// Different elements.
+    pub(super) universe: usize,
 }
 
 /// Sets as they come.
@@ -98,11 +112,12 @@ pub(super) fn encode(
     groups: Option<&[u32]>,
     go_on: GoOn<'_>,
 ) -> Result<Encoded> {
+    let _working = budget.lease(working_bytes(rows, lists), "sets")?;
     let converter = Elements::converter(lists.values.data_type())?;
-    let elements = Elements::new(&lists.values, converter.as_ref())?;
-    // The dictionary has a copy of each.
-    let lease = budget.lease(2 * elements.bytes(), "elements of sets")?;
-    let (dictionary, numbers) = Dictionary::of(&elements, lists.values.len(), converter, go_on)?;
+    let (elements, lease) = Elements::leased(budget, &lists.values, converter.as_ref())?;
+    let values = lists.values.len();
+    let (dictionary, numbers) = Dictionary::of(budget, &elements, values, converter, go_on)?;
+    drop((elements, lease));
     let mut universe = numbers.iter().map(|n| *n as usize + 1).max().unwrap_or(0);
     go_on()?;
     let (mut raw, grouped) = match groups {
@@ -111,22 +126,27 @@ pub(super) fn encode(
             (read(rows, lists, None, &number, go_on)?, None)
         }
         Some(groups) => {
-            let mut known = HashMap::new();
+            let mut known = WordNumbers::new(budget);
             let mut pace = Pace::new(go_on);
             for (row, group) in groups.iter().enumerate().take(rows) {
                 let span = lists.get(row).filter(|_| *group != NO_GROUP);
                 for at in span.unwrap_or(0..0) {
                     let fresh = known.len() as u32;
-                    known.entry(tuple(*group, numbers[at])).or_insert(fresh);
+                    known.number(tuple(*group, numbers[at]), fresh)?;
                     pace.step(1)?;
                 }
             }
             universe = known.len();
-            let number = |group: u32, at: usize| known[&tuple(group, numbers[at])];
+            let number = |group: u32, at: usize| {
+                let number = known.get(tuple(group, numbers[at]));
+                number.expect("each was numbered")
+            };
             let raw = read(rows, lists, Some(groups), &number, go_on)?;
             (raw, Some(known))
         }
     };
+    drop(numbers);
+    let _different = budget.lease(universe as u64 * DIFFERENT_BYTES, "elements of sets")?;
     let mut counts = vec![0u32; universe];
     for numbers in raw.elements.chunks(Pace::STEPS) {
         go_on()?;
@@ -141,20 +161,20 @@ pub(super) fn encode(
     for (rank, number) in by_frequency.iter().enumerate() {
         ranks[*number as usize] = rank as u32;
     }
-    let frequencies = by_frequency.iter().map(|n| counts[*n as usize]).collect();
     go_on()?;
     raw.elements
         .par_iter_mut()
         .for_each(|element| *element = ranks[*element as usize]);
+    let ranks_lease = budget.lease(universe as u64 * 4, "elements of sets")?;
     Ok(Encoded {
-        sets: raw.arrange(go_on)?,
+        sets: raw.arrange(budget, go_on)?,
         domain: Domain {
             dictionary,
             grouped,
             ranks,
+            _lease: ranks_lease,
         },
-        frequencies,
-        lease,
+        universe: by_frequency.len(),
     })
 }
 
@@ -188,25 +208,26 @@ impl Domain {
         groups: Option<&[u32]>,
         go_on: GoOn<'_>,
     ) -> Result<Sets> {
-        let values = Elements::new(&lists.values, self.dictionary.converter())?;
-        let _lease = budget.lease(values.bytes(), "elements of sets")?;
+        let _working = budget.lease(working_bytes(rows, lists), "sets")?;
+        let converter = self.dictionary.converter();
+        let (values, _lease) = Elements::leased(budget, &lists.values, converter)?;
         go_on()?;
         let raw = in_tasks(rows, lists, groups, go_on, |group, span, elements| {
             let first = elements.len();
-            let mut unknown: Vec<Element<'_>> = vec![];
+            // By place, which takes less than the element does.
+            let mut unknown: Vec<usize> = vec![];
             for at in span {
-                let element = values.get(at);
-                match self.number(group, element) {
-                    UNKNOWN => unknown.push(element),
+                match self.number(group, values.get(at)) {
+                    UNKNOWN => unknown.push(at),
                     number => elements.push(number),
                 }
             }
             dedup_from(elements, first);
-            unknown.sort_unstable();
-            unknown.dedup();
+            unknown.sort_unstable_by(|a, b| values.get(*a).cmp(&values.get(*b)));
+            unknown.dedup_by(|a, b| values.get(*a) == values.get(*b));
             (elements.len() - first + unknown.len()) as u32
         })?;
-        raw.arrange(go_on)
+        raw.arrange(budget, go_on)
     }
 
     fn number(&self, group: u32, element: Element<'_>) -> u32 {
@@ -215,7 +236,7 @@ impl Domain {
         };
         let number = match &self.grouped {
             None => Some(number),
-            Some(known) => known.get(&tuple(group, number)).copied(),
+            Some(known) => known.get(tuple(group, number)),
         };
         let rank = number.and_then(|number| self.ranks.get(number as usize));
         rank.copied().unwrap_or(UNKNOWN)
@@ -262,7 +283,16 @@ fn in_tasks(
             Ok(part)
         })
         .collect::<Result<_>>()?;
-    let mut all = Raw::default();
+    let sum = |len: fn(&Raw) -> usize| parts.iter().map(len).sum();
+    let (rows, elements): (usize, usize) =
+        (sum(|part| part.rows.len()), sum(|part| part.elements.len()));
+    let mut all = Raw {
+        rows: Vec::with_capacity(rows),
+        groups: Vec::with_capacity(rows),
+        sizes: Vec::with_capacity(rows),
+        ends: Vec::with_capacity(rows),
+        elements: Vec::with_capacity(elements),
+    };
     for part in parts {
         let first = all.elements.len();
         all.rows.extend(part.rows);
@@ -285,7 +315,10 @@ fn in_tasks(
 }
 
 impl Raw {
-    fn arrange(mut self, go_on: GoOn<'_>) -> Result<Sets> {
+    fn arrange(mut self, budget: &Arc<Budget>, go_on: GoOn<'_>) -> Result<Sets> {
+        let (len, elements) = (self.rows.len(), self.elements.len());
+        let bytes = elements as u64 * 4 + len as u64 * SET_BYTES + 4;
+        let lease = budget.lease(bytes, "sets")?;
         let mut order: Vec<u32> = (0..self.rows.len() as u32).collect();
         order.par_sort_unstable_by_key(|i| {
             let i = *i as usize;
@@ -296,8 +329,12 @@ impl Raw {
             i => self.ends[i - 1]..self.ends[i],
         };
         let mut sets = Sets {
-            offsets: Vec::with_capacity(order.len() + 1),
-            ..Sets::default()
+            rows: Vec::with_capacity(len),
+            groups: Vec::with_capacity(len),
+            sizes: Vec::with_capacity(len),
+            offsets: Vec::with_capacity(len + 1),
+            elements: Vec::with_capacity(elements),
+            _lease: Some(lease),
         };
         sets.offsets.push(0);
         // Sets of the indexed side were ranked since they were sorted.

@@ -13,9 +13,11 @@ mod choice;
 mod dictionary;
 mod elements;
 mod encoding;
+mod half;
 mod intersect;
 mod inverted;
 mod matrix;
+mod numbers;
 mod postings;
 mod prefix;
 mod probe;
@@ -29,6 +31,7 @@ mod verify;
 #[cfg(test)]
 mod tests;
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
@@ -65,7 +68,7 @@ pub(crate) struct SetIndex {
     rows: usize,
     test: SetTest,
     finder: Finder,
-    _leases: [Lease; 3],
+    _lease: Lease,
 }
 
 #[derive(Debug)]
@@ -128,16 +131,6 @@ impl Finder {
     }
 }
 
-/// Rough bytes of encoding an element, beside its value as a word or a row of bytes: its number, and its places in the lists that
-/// are put together.
-const ELEMENT_BYTES: u64 = 40;
-/// The side that makes the numbers has an entry of a dictionary for each element, which may have grown just now, and those of ranks and
-/// counts; with groups another entry.
-const DICTIONARY_BYTES: u64 = 40;
-const GROUPED_BYTES: u64 = 40;
-/// The same of a row.
-const ROW_BYTES: u64 = 48;
-
 /// Matches that are listed at once: more are those of fewer rows at a time, so that the first come soon.
 const MOST_MATCHES: u64 = 1 << 26;
 
@@ -188,13 +181,11 @@ pub(super) fn index(
 ) -> Result<SetIndex> {
     let rows = column.rows();
     check_chunk_rows(rows)?;
-    let lists = lists_of(column, not_null)?;
-    let grouped = if groups.is_some() { GROUPED_BYTES } else { 0 };
-    let numbers = lists.values.len() as u64 * (DICTIONARY_BYTES + grouped);
-    let encoding = budget.lease(encoding_bytes(rows, &lists) + numbers, "sets")?;
+    let (lists, plain) = lists_of(budget, column, not_null)?;
     let ids = groups.map(|(ids, _)| ids.on_host().as_ref());
     let encoded = encoding::encode(budget, rows, &lists, ids, go_on)?;
-    let (sets, universe) = (encoded.sets, encoded.frequencies.len());
+    drop((lists, plain));
+    let (sets, universe) = (encoded.sets, encoded.universe);
     let count = groups.map_or(1, |(_, count)| count as usize);
     let mut segments = vec![0u32; count + 1];
     for group in &sets.groups {
@@ -203,12 +194,17 @@ pub(super) fn index(
     for group in 0..count {
         segments[group + 1] += segments[group];
     }
+    let squares = segments
+        .windows(2)
+        .map(|of_group| u64::from(of_group[1] - of_group[0]).pow(2));
+    let squares: u64 = squares.sum();
     let profile = Profile {
         indexed: sets.len() as u64,
         searching: searching.rows() as u64,
         mean_indexed: (sets.elements.len() / sets.len().max(1)) as u64,
         mean_searching: mean_length(searching.on_host()),
         universe: universe as u64,
+        groups: (sets.len() as u64).pow(2) / squares.max(1),
     };
     let technique = choice::choose(technique, test, &profile);
     let bytes = Finder::bytes(technique, &sets, universe);
@@ -221,22 +217,26 @@ pub(super) fn index(
         segments,
         rows,
         test,
-        _leases: [encoding, encoded.lease, lease],
+        _lease: lease,
     })
 }
 
-/// The lists of rows that are not NULL in any of `not_null`.
-fn lists_of(column: &Column, not_null: &[&Keys]) -> Result<Lists> {
-    let mut lists = Lists::of(column.on_host())?;
+/// The lists of rows that are not NULL in any of `not_null`, and what is leased for them.
+fn lists_of(
+    budget: &Arc<Budget>,
+    column: &Column,
+    not_null: &[&Keys],
+) -> Result<(Lists, Option<Lease>)> {
+    let lists = Lists::as_they_are(column.on_host());
+    let lease = match lists.plain_bytes()? {
+        0 => None,
+        bytes => Some(budget.lease(bytes, "elements of sets")?),
+    };
+    let mut lists = lists.plain()?;
     for valid in not_null.iter().filter_map(|keys| keys.valid.as_ref()) {
         lists.leave_out(valid.on_host());
     }
-    Ok(lists)
-}
-
-/// Bytes of encoding either side, beside those of [`Elements`].
-fn encoding_bytes(rows: usize, lists: &Lists) -> u64 {
-    lists.values.len() as u64 * ELEMENT_BYTES + rows as u64 * ROW_BYTES
+    Ok((lists, lease))
 }
 
 /// The matches of each row of `column` as a list.
@@ -261,30 +261,29 @@ pub(super) fn search(
     }
     let (found, tally) = searching.run(
         &searching.blocks(),
-        |sets| sink::Lists::new(sets, budget),
+        searching.half,
+        |sets| sink::Lists::new(sets.len(), budget),
         sink::Lists::finish,
     )?;
-    let total: usize = found.iter().map(|(_, positions, _)| positions.len()).sum();
+    let mut leases = Vec::with_capacity(found.len());
+    let mut lists = Vec::with_capacity(found.len());
+    for (counts, matches, of_block) in found {
+        leases.push(of_block);
+        lists.push((counts, matches));
+    }
+    let counts = half::counts(&index.sets, &lists, searching.half, go_on)?;
+    let total: u64 = counts.iter().map(|count| u64::from(*count)).sum();
     if u32::try_from(total).is_err() {
         // Positions count no more: fewer rows do.
-        return Err(too_many(total as u64, u64::from(u32::MAX)));
+        return Err(too_many(total, u64::from(u32::MAX)));
     }
-    let lists = searching.sets.len() as u64;
-    let lo_lease = budget.lease(lists * 4, "range bounds")?;
-    let hi_lease = budget.lease(lists * 4, "range bounds")?;
-    let segments_lease = budget.lease(lists * 4 + 4, "range bounds")?;
-    let matches_lease = budget.lease(total as u64 * 4, "matches of sets")?;
-    let mut segments = Vec::with_capacity(searching.sets.len() + 1);
-    segments.push(0);
-    let mut rows = Vec::with_capacity(total);
-    for (counts, matches, _) in found {
-        let mut end = rows.len() as u32;
-        for count in counts {
-            end += count;
-            segments.push(end);
-        }
-        rows.extend(matches.into_iter().map(|p| index.sets.rows[p as usize]));
-    }
+    let places = searching.sets.len() as u64;
+    let lo_lease = budget.lease(places * 4, "range bounds")?;
+    let hi_lease = budget.lease(places * 4, "range bounds")?;
+    let segments_lease = budget.lease(places * 4 + 4, "range bounds")?;
+    let matches_lease = budget.lease(total * 4, "matches of sets")?;
+    let (segments, rows) = half::lists(&index.sets, &lists, searching.half, counts, go_on)?;
+    drop((lists, leases));
     let bounds = |of: &[u32], lease| Buffer::host(of.to_vec(), lease);
     Ok(SetMatches {
         ranges: Ranges {
@@ -320,26 +319,41 @@ pub(super) fn count(
         true => index.sets.rows.iter().map(|_| AtomicU32::new(0)).collect(),
         false => vec![],
     };
-    let none = |sets| vec![0; sets];
+    let none = |sets: Range<usize>| vec![0; sets.len()];
+    // Where the first match is enough, a set need not wait for that of another one.
+    let half = searching.half.filter(|_| counting != SetCounting::Exists);
+    let places = half.map_or(0, |_| searching.sets.len());
+    let _lease = budget.lease(places as u64 * 4, "match counts")?;
+    let mirrored: Vec<AtomicU32> = (0..places).map(|_| AtomicU32::new(0)).collect();
     let (counts, tally) = match counting {
         SetCounting::Exists => {
             let exists = |sets| sink::Exists { counts: none(sets) };
-            searching.run(&blocks, exists, |sink| Ok(sink.counts))?
+            searching.run(&blocks, None, exists, |sink| Ok(sink.counts))?
         }
         SetCounting::Searching | SetCounting::Both => {
-            let counts = |sets| sink::Counts {
+            let counts = |sets: Range<usize>| sink::Counts {
+                mirror: half.map(|half| sink::Mirror {
+                    half,
+                    sets: &index.sets,
+                    first: sets.start,
+                    counts: &mirrored,
+                }),
                 counts: none(sets),
                 indexed: &of_positions,
             };
-            searching.run(&blocks, counts, |sink| Ok(sink.counts))?
+            searching.run(&blocks, half, counts, |sink| Ok(sink.counts))?
         }
     };
+    let mut counts = counts.concat();
+    for (count, more) in counts.iter_mut().zip(mirrored) {
+        *count += more.into_inner();
+    }
     let mut indexed = vec![0; counted];
     for (row, count) in index.sets.rows.iter().zip(of_positions) {
         indexed[*row as usize] = count.into_inner();
     }
     Ok(SetCounts {
-        counts: Buffer::host(counts.concat(), counts_lease),
+        counts: Buffer::host(counts, counts_lease),
         searching: searching.into_rows(budget)?,
         indexed: both.then(|| Buffer::host(indexed, indexed_lease)),
         tally,

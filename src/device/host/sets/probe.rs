@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::encoding::Sets;
+use super::half::Half;
 use super::sink::{SetTally, Sink};
 use crate::error::Result;
 use crate::spec::SetTest;
@@ -17,6 +18,8 @@ pub(super) struct Probe<'a> {
     /// Positions of group `g` are `segments[g] .. segments[g + 1]`.
     pub(super) segments: &'a [u32],
     pub(super) test: SetTest,
+    /// The pairs that are tested, where both sides are the same sets.
+    pub(super) half: Option<Half>,
     pub(super) go_on: &'a (dyn Fn() -> Result<()> + Sync),
 }
 
@@ -58,6 +61,7 @@ impl Probe<'_> {
     pub(super) fn block(&self, positions: Range<usize>, sink: &mut impl Sink) -> Result<Block> {
         let first = positions.start;
         let mut windows: Vec<Range<usize>> = Vec::with_capacity(positions.len());
+        let mut window = 0..0;
         for at in positions {
             let like_last = at > first
                 && self.searching.sizes[at] == self.searching.sizes[at - 1]
@@ -74,10 +78,15 @@ impl Probe<'_> {
                 }
             }
             self.step(sink)?;
-            windows.push(match (size, windows.last()) {
-                (0, _) => 0..0,
-                (_, Some(last)) if like_last => last.clone(),
-                _ => self.window(size, filled..segment.end),
+            if !like_last {
+                window = match size {
+                    0 => 0..0,
+                    _ => self.window(size, filled..segment.end),
+                };
+            }
+            windows.push(match self.half {
+                Some(half) => half.of_window(at, &window),
+                None => window.clone(),
             });
         }
         Ok(Block { first, windows })

@@ -7,9 +7,10 @@ use parking_lot::Mutex;
 use rayon::prelude::*;
 
 use super::encoding::Sets;
+use super::half::Half;
 use super::probe::{BLOCK, Probe, Technique};
 use super::sink::{self, SetTally, Sink};
-use super::{Finder, GoOn, MOST_MATCHES, SetIndex, encoding_bytes, lists_of};
+use super::{Finder, GoOn, MOST_MATCHES, SetIndex, lists_of};
 use crate::device::budget::{Budget, Lease};
 use crate::device::buffer::{Buffer, Column, Keys, Sorted};
 use crate::device::check_chunk_rows;
@@ -22,9 +23,10 @@ const SAMPLE: usize = 64;
 pub(super) struct Searching<'a> {
     index: &'a SetIndex,
     pub(super) sets: Sets,
+    /// Where both sides are the same sets.
+    pub(super) half: Option<Half>,
     budget: &'a Arc<Budget>,
     go_on: GoOn<'a>,
-    _lease: Lease,
 }
 
 impl<'a> Searching<'a> {
@@ -38,15 +40,15 @@ impl<'a> Searching<'a> {
     ) -> Result<Self> {
         let rows = column.rows();
         check_chunk_rows(rows)?;
-        let lists = lists_of(column, not_null)?;
-        let lease = budget.lease(encoding_bytes(rows, &lists), "sets")?;
+        let (lists, _plain) = lists_of(budget, column, not_null)?;
         let groups = groups.map(|ids| ids.on_host().as_ref());
+        let sets = index.domain.encode(budget, rows, &lists, groups, go_on)?;
         Ok(Self {
             index,
-            sets: index.domain.encode(budget, rows, &lists, groups, go_on)?,
+            half: Half::of(&index.sets, &sets, index.test),
+            sets,
             budget,
             go_on,
-            _lease: lease,
         })
     }
 
@@ -73,30 +75,32 @@ impl<'a> Searching<'a> {
         }
         let sets = (0..sample).map(|i| i * all / sample);
         let blocks: Vec<Range<usize>> = sets.map(|at| at..at + 1).collect();
-        let counts = |sets| sink::Counts {
-            counts: vec![0; sets],
+        let counts = |sets: Range<usize>| sink::Counts {
+            counts: vec![0; sets.len()],
             indexed: &[],
+            mirror: None,
         };
-        let (found, _) = self.run(&blocks, counts, |sink| Ok(sink.counts))?;
+        let (found, _) = self.run(&blocks, None, counts, |sink| Ok(sink.counts))?;
         let found: u64 = found.into_iter().flatten().map(u64::from).sum();
         Ok(found.saturating_mul(all as u64) / sample as u64)
     }
 
-    /// What the sinks of blocks hold in the end, in order.
+    /// What the sinks of blocks hold in the end, in order; of `half` of the pairs where that is given.
     pub(super) fn run<S: Sink, T: Send>(
         &self,
         blocks: &[Range<usize>],
-        sink: impl Fn(usize) -> S + Sync,
+        half: Option<Half>,
+        sink: impl Fn(Range<usize>) -> S + Sync,
         finish: impl Fn(S) -> Result<T> + Sync,
     ) -> Result<(Vec<T>, SetTally)> {
         match &self.index.finder {
-            Finder::Prefix(technique) => self.run_by(technique, blocks, sink, finish),
-            Finder::InvertedIndex(technique) => self.run_by(technique, blocks, sink, finish),
-            Finder::Signature(technique) => self.run_by(technique, blocks, sink, finish),
-            Finder::Bitmap(technique) => self.run_by(technique, blocks, sink, finish),
-            Finder::Matrix(technique) => self.run_by(technique, blocks, sink, finish),
-            Finder::Rarest(technique) => self.run_by(technique, blocks, sink, finish),
-            Finder::Intersect(technique) => self.run_by(technique, blocks, sink, finish),
+            Finder::Prefix(technique) => self.run_by(technique, blocks, half, sink, finish),
+            Finder::InvertedIndex(technique) => self.run_by(technique, blocks, half, sink, finish),
+            Finder::Signature(technique) => self.run_by(technique, blocks, half, sink, finish),
+            Finder::Bitmap(technique) => self.run_by(technique, blocks, half, sink, finish),
+            Finder::Matrix(technique) => self.run_by(technique, blocks, half, sink, finish),
+            Finder::Rarest(technique) => self.run_by(technique, blocks, half, sink, finish),
+            Finder::Intersect(technique) => self.run_by(technique, blocks, half, sink, finish),
         }
     }
 
@@ -104,7 +108,8 @@ impl<'a> Searching<'a> {
         &self,
         technique: &F,
         blocks: &[Range<usize>],
-        sink: impl Fn(usize) -> S + Sync,
+        half: Option<Half>,
+        sink: impl Fn(Range<usize>) -> S + Sync,
         finish: impl Fn(S) -> Result<T> + Sync,
     ) -> Result<(Vec<T>, SetTally)> {
         let indexed = &self.index.sets;
@@ -113,6 +118,7 @@ impl<'a> Searching<'a> {
             searching: &self.sets,
             segments: &self.index.segments,
             test: self.index.test,
+            half,
             go_on: self.go_on,
         };
         // One for each thread that is at work; what a failed block leaves is not used again.
@@ -128,7 +134,7 @@ impl<'a> Searching<'a> {
         let done: Vec<(T, SetTally)> = blocks
             .par_iter()
             .map(|positions| {
-                let mut sink = sink(positions.len());
+                let mut sink = sink(positions.clone());
                 let block = probe.block(positions.clone(), &mut sink)?;
                 let mut held = scratch()?;
                 let tally = technique.block(&probe, &block, &mut held.0, &mut sink)?;

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::encoding::Sets;
+use super::half::Half;
 use crate::device::Lease;
 use crate::device::budget::Budget;
 use crate::error::Result;
@@ -94,6 +96,23 @@ impl Sink for Lists {
 pub(super) struct Counts<'a> {
     pub(super) counts: Vec<u32>,
     pub(super) indexed: &'a [AtomicU32],
+    pub(super) mirror: Option<Mirror<'a>>,
+}
+
+/// Matches that follow from others, where both sides are the same sets.
+pub(super) struct Mirror<'a> {
+    pub(super) half: Half,
+    pub(super) sets: &'a Sets,
+    /// The block's first searching position.
+    pub(super) first: usize,
+    /// By searching position.
+    pub(super) counts: &'a [AtomicU32],
+}
+
+fn add_one(counts: &[AtomicU32], at: usize) {
+    if let Some(count) = counts.get(at) {
+        count.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 impl Sink for Counts<'_> {
@@ -101,8 +120,13 @@ impl Sink for Counts<'_> {
 
     fn found(&mut self, i: usize, position: usize) {
         self.counts[i] += 1;
-        if let Some(count) = self.indexed.get(position) {
-            count.fetch_add(1, Ordering::Relaxed);
+        add_one(self.indexed, position);
+        if let Some(mirror) = &self.mirror {
+            let at = mirror.first + i;
+            if mirror.half.mirrors(mirror.sets, at, position) {
+                add_one(mirror.counts, position);
+                add_one(self.indexed, at);
+            }
         }
     }
 

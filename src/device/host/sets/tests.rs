@@ -287,3 +287,47 @@ fn rows_that_are_left_out() {
     assert_eq!(found.searching.rows.on_host().as_ref(), [0]);
     assert!(lists.on_host().as_list::<i32>().is_null(2));
 }
+
+/// Where both sides are the same sets, each pair is looked at once, by every technique, and what comes out is the same.
+#[test]
+fn self_joins_test_each_pair_once() {
+    let random = |i: i32, j: i32| (i * 7 + j * j * 3 + i * j) % 40;
+    let rows: Rows = (0..120)
+        .map(|i| (i % 29 > 0).then(|| (0..i % 12).map(|j| Some(random(i, j))).collect()))
+        .collect();
+    // The same sets, but one.
+    let mut others = rows.clone();
+    others.push(some(0..1));
+    let groups: Vec<u32> = (0..rows.len() as u32).map(|i| i % 3).collect();
+    let budget = Budget::new(u64::MAX);
+    let (column, other) = (column(&rows), column(&others));
+    for predicate in predicates() {
+        for (side, technique) in [Side::Left, Side::Right]
+            .into_iter()
+            .flat_map(|side| every_technique().map(move |technique| (side, technique)))
+        {
+            let test = predicate.seen_from(side);
+            check(&rows, &rows, None, test, technique);
+            let groups = (groups.as_slice(), groups.as_slice(), 3);
+            check(&rows, &rows, Some(groups), test, technique);
+
+            let by = (technique, &column);
+            let index = index(&budget, &column, None, &[], test, by, &|| Ok(())).unwrap();
+            let candidates = |searching| {
+                let found = search(&budget, &index, searching, None, &[], &|| Ok(())).unwrap();
+                let counting = SetCounting::Both;
+                let counted = count(&budget, &index, searching, None, counting, &|| Ok(()));
+                assert_eq!(counted.unwrap().tally, found.tally);
+                found.tally.candidates
+            };
+            let (once, twice) = (candidates(&column), candidates(&other));
+            let most = match predicate {
+                // The length filter has left out most of the other half.
+                SetPredicate::Contains(_) => twice,
+                // Each set meets itself, too.
+                _ => twice / 2 + rows.len() as u64,
+            };
+            assert!(once <= most, "{technique:?} {test:?}: {once} of {twice}");
+        }
+    }
+}

@@ -21,6 +21,12 @@ fn some(values: &[i32]) -> Option<Vec<Option<i32>>> {
     Some(values.iter().map(|v| Some(*v)).collect())
 }
 
+/// How many sets have each element, by its number.
+fn frequencies(sets: &Sets) -> Vec<usize> {
+    let of = |number: u32| sets.elements.iter().filter(|e| **e == number).count();
+    (0..).map(of).take_while(|sets| *sets > 0).collect()
+}
+
 #[test]
 fn the_rarest_element_is_0_and_sets_stand_by_size() {
     for wide in [1, 100_000_007] {
@@ -34,7 +40,7 @@ fn the_rarest_element_is_0_and_sets_stand_by_size() {
             Some(vec![None, Some(wide), None]),
         ]);
         let encoded = encode(&unlimited(), rows, &base, None, &|| Ok(())).unwrap();
-        assert_eq!(encoded.frequencies, [1, 1, 2, 4]);
+        assert_eq!(frequencies(&encoded.sets), [1, 1, 2, 4]);
         let sets = &encoded.sets;
         assert_eq!(sets.rows, [2, 4, 0, 5, 3]);
         assert_eq!(sets.sizes, [0, 1, 2, 2, 3]);
@@ -65,7 +71,7 @@ fn elements_of_other_groups_are_others() {
     let groups = [0, 1, 0, NO_GROUP];
     let encoded = encode(&unlimited(), rows, &base, Some(&groups), &|| Ok(())).unwrap();
     assert_eq!(encoded.sets.rows, [2, 0, 1]);
-    assert_eq!(encoded.frequencies, [1, 1, 2]);
+    assert_eq!(frequencies(&encoded.sets), [1, 1, 2]);
     let of = encoded.domain.encode(
         &unlimited(),
         rows,
@@ -90,7 +96,7 @@ fn text() {
     ]));
     let base = Lists::of(&array).unwrap();
     let encoded = encode(&unlimited(), 4, &base, None, &|| Ok(())).unwrap();
-    assert_eq!(encoded.frequencies, [1, 2]);
+    assert_eq!(frequencies(&encoded.sets), [1, 2]);
     assert_eq!(encoded.sets.rows, [0, 2, 3]);
     let other = encoded
         .domain
@@ -106,7 +112,7 @@ fn long_texts_are_leased() {
     let base = Lists::of(&array).unwrap();
     let refused = encode(&Budget::new(20_000), 1, &base, None, &|| Ok(())).err();
     assert!(refused.is_some_and(|error| error.is_out_of_device_memory()));
-    let encoded = encode(&Budget::new(22_000), 1, &base, None, &|| Ok(())).unwrap();
+    let encoded = encode(&Budget::new(30_000), 1, &base, None, &|| Ok(())).unwrap();
     let refused = encoded
         .domain
         .encode(&Budget::new(10_000), 1, &base, None, &|| Ok(()));

@@ -1,0 +1,144 @@
+//! What [B] published beside what was measured here: for the same data set (a clone of it), as many sets and the same threshold.
+//!
+//! `published.csv` has its tables 5.9, 5.11 and 5.13 (Jaccard similarity) and B.1 and B.2 (all intersections; containment), line by
+//! line, with the processors that it names: an Intel i7-5820K of 6 cores and an NVIDIA Titan XP. Times without a figure are N/A there.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use super::support::Result;
+use super::support::quantity::{digits, short};
+use super::support::sweep::Sweeps;
+
+const PUBLISHED: &str = include_str!("published.csv");
+/// The ways of [B]'s framework HySet.
+const HYSET: [&str; 2] = ["Queue", "Dichotomy"];
+
+/// What was measured here, by data set, sets and query: what `auto` took, and ms.
+pub type Ours = HashMap<(String, usize, String), (String, f64)>;
+
+/// A line of the file.
+struct Figure {
+    table: &'static str,
+    data_set: &'static str,
+    sets: usize,
+    query: &'static str,
+    technique: &'static str,
+    processor: &'static str,
+    seconds: Option<f64>,
+}
+
+fn figures() -> Result<Vec<Figure>> {
+    let lines = PUBLISHED.lines().skip(1);
+    lines
+        .map(|line| {
+            let fields: Vec<&'static str> = line.split(',').collect();
+            let [table, data_set, sets, query, technique, processor, seconds] = fields[..] else {
+                return Err(format!("published.csv: {line}").into());
+            };
+            Ok(Figure {
+                table,
+                data_set,
+                sets: sets.parse()?,
+                query,
+                technique,
+                processor,
+                seconds: (!seconds.is_empty()).then(|| seconds.parse()).transpose()?,
+            })
+        })
+        .collect()
+}
+
+/// Prints a line for each point that both have, and writes all of [B]'s figures of them to `sets-published.csv`.
+pub fn beside(ours: &Ours, report: &mut Sweeps, device: &str, out: &Path) -> Result<()> {
+    let figures = figures()?;
+    let mut csv = String::from(
+        "table,data_set,sets,query,technique,processor,seconds,device,taken,ms,published_over_ms\n",
+    );
+    let mut points: Vec<(&Figure, Vec<&Figure>)> = vec![];
+    for figure in &figures {
+        let at = |other: &Figure| {
+            (other.table, other.data_set, other.query)
+                == (figure.table, figure.data_set, figure.query)
+        };
+        match points.iter_mut().find(|(first, _)| at(first)) {
+            Some((_, all)) => all.push(figure),
+            None => points.push((figure, vec![figure])),
+        }
+    }
+    let mut opened = false;
+    for (point, all) in points {
+        let key = (
+            point.data_set.to_string(),
+            point.sets,
+            point.query.to_string(),
+        );
+        let Some((taken, ms)) = ours.get(&key) else {
+            continue;
+        };
+        if !opened {
+            opened = true;
+            report.line(
+                "\nbeside [B]: its times (on the real data; each pair once, counted) and auto's here (on clones; every match in a list, \
+                 both ways round)",
+            );
+            report.line(&format!(
+                "  {:<5} {:<14} {:>6} {:<12} {:>9} {:>9} {:>7}  {:<38} {:>9} {:>7}",
+                "table",
+                "data set",
+                "sets",
+                "query",
+                "auto ms",
+                "best s",
+                "/ auto",
+                "by",
+                "HySet s",
+                "/ auto"
+            ));
+        }
+        let best = |techniques: &[&str]| {
+            let timed = all.iter().filter(|figure| {
+                figure.seconds.is_some()
+                    && (techniques.is_empty() || techniques.contains(&figure.technique))
+            });
+            timed.min_by(|a, b| a.seconds.partial_cmp(&b.seconds).expect("no NaN"))
+        };
+        let shown = |figure: Option<&&Figure>| match figure.and_then(|figure| figure.seconds) {
+            Some(seconds) => (digits(seconds), format!("{}x", short(seconds * 1e3 / ms))),
+            None => ("-".to_string(), String::new()),
+        };
+        let (best_of_all, hyset) = (best(&[]), best(&HYSET));
+        let ((seconds, ratio), (hyset_seconds, hyset_ratio)) = (shown(best_of_all), shown(hyset));
+        let by = best_of_all.map_or(String::new(), |best| {
+            format!("{} ({})", best.technique, best.processor)
+        });
+        report.line(&format!(
+            "  {:<5} {:<14} {:>6} {:<12} {:>9} {seconds:>9} {ratio:>7}  {by:<38} {hyset_seconds:>9} {hyset_ratio:>7}",
+            point.table,
+            point.data_set,
+            short(point.sets as f64),
+            point.query,
+            digits(*ms),
+        ));
+        for figure in all {
+            let (seconds, ratio) = match figure.seconds {
+                Some(seconds) => (seconds.to_string(), format!("{:.1}", seconds * 1e3 / ms)),
+                None => (String::new(), String::new()),
+            };
+            writeln!(
+                csv,
+                "{},{},{},{},{},{},{seconds},{device},{taken},{ms:.4},{ratio}",
+                figure.table,
+                figure.data_set,
+                figure.sets,
+                figure.query,
+                figure.technique,
+                figure.processor,
+            )?;
+        }
+    }
+    std::fs::create_dir_all(out)?;
+    std::fs::write(out.join("sets-published.csv"), csv)?;
+    Ok(())
+}

@@ -1,0 +1,106 @@
+//! In which order sets stand: by group, where there are groups, and by size; and whether those of two sides are the same.
+
+use std::sync::Arc;
+
+use super::encode::{Sets, bits_below};
+use crate::device::buffer::Buffer;
+use crate::device::cuda::queue::{Memory, Part, Queue, Shape};
+use crate::device::cuda::rows::memory;
+use crate::device::cuda::sort::{NARROW, WIDE};
+use crate::error::Result;
+
+/// The group of each set, and where the sets of each of so many groups begin, and the end.
+#[derive(Debug)]
+pub(super) struct ByGroup {
+    groups: Memory,
+    segments: Memory,
+    count: usize,
+}
+
+impl Sets {
+    /// The groups of these sets, and where those of `indexed` begin: null pointers where there are none.
+    pub(super) fn groups_in<'a>(&'a self, indexed: &'a Self) -> [Option<&'a Memory>; 2] {
+        match (&self.by_group, &indexed.by_group) {
+            (Some(mine), Some(indexed)) => [Some(&mine.groups), Some(&indexed.segments)],
+            _ => [None, None],
+        }
+    }
+}
+
+impl Queue {
+    /// The order of `n` sets of `sizes`, of which none is more than `longest`, by their `groups` where given, of which there are so
+    /// many.
+    pub(super) fn in_order(
+        self: &Arc<Self>,
+        groups: Option<(&Memory, usize)>,
+        sizes: &Memory,
+        n: usize,
+        longest: usize,
+    ) -> Result<(Buffer<u32>, Option<ByGroup>)> {
+        let order = |sorted: Option<Memory>| match sorted {
+            Some(order) => Ok(Buffer::cuda(order, n)),
+            None => self.sequence(0, n),
+        };
+        let of_sizes = bits_below(longest + 1);
+        let Some((groups, count)) = groups else {
+            let sorted = match n {
+                0 | 1 => None,
+                _ => self.sort_pairs(NARROW, sizes.into(), None, n, of_sizes)?,
+            };
+            return Ok((order(sorted.map(|(_, order)| order))?, None));
+        };
+        let words = self.alloc(n * 8, "sizes of sets")?;
+        let args = [
+            groups.into(),
+            sizes.into(),
+            (n as u32).into(),
+            (&words).into(),
+        ];
+        // SAFETY: each of n sets has a group and a size; `words` holds a word for each.
+        unsafe { self.launch("set_encode_order", Shape::rows(n), &args)? };
+        let varying = bits_below(count) << 32 | of_sizes;
+        let sorted = match n {
+            0 | 1 => None,
+            _ => self.sort_pairs(WIDE, Part::from(&words), None, n, varying)?,
+        };
+        let (words, sorted) = match sorted {
+            Some((words, order)) => (words, Some(order)),
+            None => (words, None),
+        };
+        let order = order(sorted)?;
+        let by_group = ByGroup {
+            groups: self.gather_values(groups, memory(&order)?, n, 4)?,
+            segments: self.set_offsets(&words, n, count)?,
+            count,
+        };
+        Ok((order, Some(by_group)))
+    }
+
+    /// Whether both are the same sets at the same positions.
+    pub(super) fn are_same(self: &Arc<Self>, a: &Sets, b: &Sets) -> Result<bool> {
+        let groups = match (&a.by_group, &b.by_group) {
+            (Some(a), Some(b)) if a.count == b.count => Some([&a.segments, &b.segments]),
+            (None, None) => None,
+            _ => return Ok(false),
+        };
+        if (a.len, a.entries) != (b.len, b.entries) {
+            return Ok(false);
+        }
+        let segments = a.by_group.as_ref().map_or(0, |groups| groups.count + 1);
+        let differ = self.zeroed(4, "sets")?;
+        let sets = [
+            ([&a.sizes, &b.sizes], a.len),
+            ([&a.offsets, &b.offsets], a.len + 1),
+            ([&a.elements, &b.elements], a.entries),
+        ];
+        for ([a, b], n) in sets
+            .into_iter()
+            .chain(groups.map(|groups| (groups, segments)))
+        {
+            let args = [a.into(), b.into(), (n as u32).into(), (&differ).into()];
+            // SAFETY: both hold n words.
+            unsafe { self.launch("set_matches_differ", Shape::rows(n), &args)? };
+        }
+        Ok(self.read_word32(&differ, 0)? == 0)
+    }
+}

@@ -1,0 +1,52 @@
+//! Whether an aggregation by groups does better above an equi-join than as one node with it.
+//!
+//! As one node they make no pairs. But the states of the grouped side's matched rows are merged by DataFusion's accumulators, on
+//! one thread, some 75 ns each, and again for each chunk of the right side where the left one is grouped. Above the join a GPU groups
+//! the pairs, some 15 M of them in a millisecond, and the groups may stay there.
+
+use arrow::datatypes::DataType;
+
+use super::aggregate::AggregateSource;
+use super::choose::Estimate;
+use super::group::{GroupSource, group_above_join};
+use crate::error::Decline;
+use crate::options::BowtieOptions;
+use crate::spec::{GroupSide, JoinAggregateSpec, JoinSpec, Side, Strategy};
+
+/// Rows of the grouped side, of which so few take less time than more nodes do.
+const FEW_ROWS: u64 = 1 << 16;
+
+/// Pairs for each row of both sides from which it is better to make none.
+const MOST_PAIRS_OF_A_ROW: u64 = 4;
+
+/// Why the two are not one node, where they do better apart. Where rows or pairs are not known they are one, as are those of
+/// arguments without a width, of which a GPU folds text alone.
+pub(super) fn apart(
+    source: &GroupSource<'_>,
+    above: &AggregateSource<'_>,
+    options: &BowtieOptions,
+    join: JoinSpec,
+    fused: &JoinAggregateSpec,
+    (left, right): (Estimate, Estimate),
+) -> Option<Decline> {
+    let (GroupSide::Side(side), Strategy::Equi(_)) = (fused.group_side, join.theta.strategy) else {
+        return None;
+    };
+    let (left, right) = (left.rows()?, right.rows()?);
+    let grouped = match side {
+        Side::Left => left,
+        Side::Right => right,
+    };
+    let pairs = Estimate::of(above.join.as_ref()).rows()?;
+    let most = MOST_PAIRS_OF_A_ROW.saturating_mul(left.saturating_add(right));
+    if grouped < FEW_ROWS || pairs > most {
+        return None;
+    }
+    let arguments = fused.aggregates.iter().filter_map(|a| a.argument);
+    let have_width = arguments.into_iter().all(|(side, column)| {
+        let data_type = fused.join.input(side).data_type(column);
+        data_type.primitive_width().is_some() || *data_type == DataType::Boolean
+    });
+    (have_width && group_above_join(source, above, options, join).is_ok())
+        .then(|| Decline("many rows are grouped, which a GPU does sooner by pairs".into()))
+}
