@@ -273,4 +273,23 @@ mod tests {
             assert_eq!(gathered.bytes(), bytes, "{}", whole.data_type());
         }
     }
+
+    /// What is put together of views again and again has no more buffers each time.
+    #[test]
+    fn buffers_of_views_do_not_multiply() {
+        let value = |i: usize| format!("a value of more than twelve bytes {i}");
+        let parts = (0..FEW_BUFFERS + 1).map(|i| {
+            let array: StringViewArray = [Some(value(i)), None].into_iter().collect();
+            Arc::new(array) as ArrayRef
+        });
+        let mut whole = together(&parts.collect::<Vec<_>>()).unwrap();
+        for _ in 0..3 {
+            let twice = together(&[Arc::clone(&whole), Arc::clone(&whole)]).unwrap();
+            let rows = UInt32Array::from_iter_values(0..whole.len() as u32);
+            let half = take(&twice, &rows, None).unwrap();
+            assert_eq!(&half, &whole);
+            assert!(twice.as_string_view().data_buffers().len() <= 2 * FEW_BUFFERS);
+            whole = half;
+        }
+    }
 }
