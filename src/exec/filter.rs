@@ -12,10 +12,7 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, apply_expression_roots,
 };
 
-use super::input::pieces;
-use super::metrics::DeviceMetrics;
 use super::rows::{on_host, read_by, stepwise};
-use super::spill::Spilling;
 use super::{DeviceExec, DeviceStream, device_only, exactly};
 use crate::column::DeviceBatch;
 use crate::device::{Column, Device};
@@ -83,20 +80,9 @@ impl DeviceExec for BowtieFilterExec {
         device: Arc<dyn Device>,
         context: Arc<TaskContext>,
     ) -> Result<DeviceStream> {
-        let metrics = DeviceMetrics::new(&self.metrics);
-        let columns = self.input.schema().fields().len();
-        let spilling = Spilling::of(&context, &self.metrics);
-        let chunks = pieces(&self.input, &device, &context, spilling.as_ref())?;
         let (on, spec) = (Arc::clone(&device), Arc::clone(&self.spec));
         let step = move |batch: &DeviceBatch| filter(on.as_ref(), &spec, batch);
-        Ok(stepwise(
-            chunks,
-            device,
-            columns,
-            spilling,
-            metrics,
-            Arc::new(step),
-        ))
+        stepwise(&self.input, device, &context, &self.metrics, Arc::new(step))
     }
 }
 

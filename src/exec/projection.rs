@@ -13,10 +13,8 @@ use datafusion::physical_plan::{
 };
 use futures::StreamExt;
 
-use super::input::pieces;
 use super::metrics::DeviceMetrics;
 use super::rows::{evaluate, stepwise};
-use super::spill::Spilling;
 use super::{DeviceChunk, DeviceExec, DeviceStream, as_device, device_only, exactly};
 use crate::column::DeviceBatch;
 use crate::device::Device;
@@ -83,9 +81,9 @@ impl DeviceExec for BowtieProjectionExec {
         device: Arc<dyn Device>,
         context: Arc<TaskContext>,
     ) -> Result<DeviceStream> {
-        let metrics = DeviceMetrics::new(&self.metrics);
         let spec = Arc::clone(&self.spec);
         if spec.made.is_none() {
+            let metrics = DeviceMetrics::new(&self.metrics);
             let chunks = as_device(&self.input)?.execute_on(device, context)?;
             return Ok(chunks
                 .map(move |chunk| {
@@ -95,19 +93,9 @@ impl DeviceExec for BowtieProjectionExec {
                 })
                 .boxed());
         }
-        let columns = self.input.schema().fields().len();
-        let spilling = Spilling::of(&context, &self.metrics);
-        let chunks = pieces(&self.input, &device, &context, spilling.as_ref())?;
         let on = Arc::clone(&device);
         let step = move |batch: &DeviceBatch| project(on.as_ref(), &spec, batch);
-        Ok(stepwise(
-            chunks,
-            device,
-            columns,
-            spilling,
-            metrics,
-            Arc::new(step),
-        ))
+        stepwise(&self.input, device, &context, &self.metrics, Arc::new(step))
     }
 }
 

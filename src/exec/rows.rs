@@ -5,11 +5,14 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow::datatypes::Schema;
-use datafusion::error::DataFusionError;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::TaskContext;
 use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::input::{InputChunk, InputStream};
+use super::input::{InputChunk, pieces};
 use super::metrics::DeviceMetrics;
 use super::spill::Spilling;
 use super::{DeviceChunk, DeviceStream, blocking};
@@ -24,20 +27,21 @@ pub(super) type Step = Arc<dyn Fn(&DeviceBatch) -> crate::error::Result<DeviceBa
 /// A piece of fewer rows is not halved: memory that does not hold it holds nothing useful.
 const LEAST_ROWS: usize = 64;
 
-/// `step` on the pieces of `input`, of which `columns` columns are there.
+/// `step` on the pieces of device node `node`, for a node with these metrics.
 pub(super) fn stepwise(
-    input: InputStream,
+    node: &Arc<dyn ExecutionPlan>,
     device: Arc<dyn Device>,
-    columns: usize,
-    spilling: Option<Spilling>,
-    metrics: DeviceMetrics,
+    context: &Arc<TaskContext>,
+    metrics: &ExecutionPlanMetricsSet,
     step: Step,
-) -> DeviceStream {
+) -> Result<DeviceStream> {
+    let spilling = Spilling::of(context, metrics);
+    let input = pieces(node, &device, context, spilling.as_ref())?;
     let pieces = Pieces {
         device,
         spilling,
-        needs: vec![Need::Now; columns],
-        metrics,
+        needs: vec![Need::Now; node.schema().fields().len()],
+        metrics: DeviceMetrics::new(metrics),
         step,
     };
     let made = stream::try_unfold((input, pieces), |(mut input, pieces)| async move {
@@ -65,7 +69,7 @@ pub(super) fn stepwise(
             (input, pieces),
         )))
     });
-    made.try_flatten().boxed()
+    Ok(made.try_flatten().boxed())
 }
 
 struct Pieces {

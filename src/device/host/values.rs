@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, BooleanArray, UInt32Array, new_empty_array, new_null_array};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, UInt32Array, new_empty_array, new_null_array,
+};
 use arrow::buffer::{BooleanBuffer, ScalarBuffer};
 use arrow::compute::{concat, interleave, take};
 use arrow::datatypes::DataType;
@@ -29,9 +31,27 @@ pub(in crate::device) fn together(parts: &[ArrayRef]) -> Result<ArrayRef> {
     match parts {
         [part] => Ok(Arc::clone(part)),
         parts => {
+            let parts: Vec<ArrayRef> = parts.iter().map(of_few_buffers).collect();
             let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
             Ok(concat(&parts)?)
         }
+    }
+}
+
+/// Buffers of a part's views that are few.
+const FEW_BUFFERS: usize = 64;
+
+/// Views of many buffers get bytes of their own. A gathered column keeps all buffers of what it was gathered from, and what is put
+/// together those of all its parts: from join to join their number is multiplied.
+fn of_few_buffers(part: &ArrayRef) -> ArrayRef {
+    match part.data_type() {
+        DataType::Utf8View if part.as_string_view().data_buffers().len() > FEW_BUFFERS => {
+            Arc::new(part.as_string_view().gc())
+        }
+        DataType::BinaryView if part.as_binary_view().data_buffers().len() > FEW_BUFFERS => {
+            Arc::new(part.as_binary_view().gc())
+        }
+        _ => Arc::clone(part),
     }
 }
 
@@ -251,6 +271,25 @@ mod tests {
             assert_eq!(gathered.on_host(), &expected);
             let bytes = gathered_bytes(&whole, &rows).unwrap();
             assert_eq!(gathered.bytes(), bytes, "{}", whole.data_type());
+        }
+    }
+
+    /// What is put together of views again and again has no more buffers each time.
+    #[test]
+    fn buffers_of_views_do_not_multiply() {
+        let value = |i: usize| format!("a value of more than twelve bytes {i}");
+        let parts = (0..FEW_BUFFERS + 1).map(|i| {
+            let array: StringViewArray = [Some(value(i)), None].into_iter().collect();
+            Arc::new(array) as ArrayRef
+        });
+        let mut whole = together(&parts.collect::<Vec<_>>()).unwrap();
+        for _ in 0..3 {
+            let twice = together(&[Arc::clone(&whole), Arc::clone(&whole)]).unwrap();
+            let rows = UInt32Array::from_iter_values(0..whole.len() as u32);
+            let half = take(&twice, &rows, None).unwrap();
+            assert_eq!(&half, &whole);
+            assert!(twice.as_string_view().data_buffers().len() <= 2 * FEW_BUFFERS);
+            whole = half;
         }
     }
 }

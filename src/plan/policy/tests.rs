@@ -160,6 +160,24 @@ async fn an_aggregation_is_taken_where_its_rows_lie_on_the_device() {
     assert_eq!(on, rows(&context, sql).await);
 }
 
+/// Few rows are grouped by the node that joins them.
+#[tokio::test]
+async fn an_aggregation_of_few_rows_is_one_node_with_its_join() {
+    let context = session(H200);
+    let set = context.sql("SET bowtie.offload = 'force'").await;
+    set.unwrap();
+    let sql = "SELECT few.z, sum(s.y) AS n FROM few JOIN s ON few.k = s.k GROUP BY few.z";
+    assert_eq!(
+        taken(&context, sql).await,
+        [
+            "DownloadExec",
+            "JoinAggregateExec",
+            "UploadExec",
+            "UploadExec"
+        ]
+    );
+}
+
 #[tokio::test]
 async fn rows_that_nobody_counted_are_not_offloaded() {
     let context = session(H200);
