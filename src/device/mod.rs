@@ -170,6 +170,19 @@ pub(crate) trait Device: Debug + Send + Sync {
     /// `column[rows[i]]` at place `i`.
     fn gather(&self, column: &Column, rows: &Buffer<u32>) -> Result<Column>;
 
+    /// The values of the pairs `from .. from + len` of a product: pair `p` is of row `p / rows` of the input that is `repeated`, and of
+    /// row `p % rows` of the other one, which has so many. `None` where they are to be gathered by row ids.
+    fn of_product(
+        &self,
+        _column: &Column,
+        _repeated: bool,
+        _rows: usize,
+        _from: u64,
+        _len: usize,
+    ) -> Result<Option<Column>> {
+        Ok(None)
+    }
+
     /// The rows of all `parts` together, one after the other: at least one part, and all of one type.
     fn concat(&self, parts: &[&Column]) -> Result<Column>;
 
@@ -192,6 +205,17 @@ pub(crate) trait Device: Debug + Send + Sync {
     /// The rows for which a Boolean column is true, in order: how many they are, and of them these columns; `None` if all are.
     /// NULL is not.
     fn keep(&self, flags: &Column, columns: &[&Column]) -> Result<Option<(usize, Vec<Column>)>>;
+
+    /// The rows for which the only output of a program is true, of the columns `kept`: what [`Device::map`] and [`Device::keep`] make.
+    fn select(
+        &self,
+        rows: usize,
+        program: &RowProgram,
+        columns: &[&Column],
+        kept: &[&Column],
+    ) -> Result<Option<(usize, Vec<Column>)>> {
+        select_by_flags(self, rows, program, columns, kept)
+    }
 
     // ---- keys ------------------------------------------------------------------------------------------------------
 
@@ -415,4 +439,20 @@ pub(crate) trait Device: Debug + Send + Sync {
         folds: &[(Fold, Option<&Column>)],
         strategy: Option<GroupStrategy>,
     ) -> Result<Aggregated>;
+}
+
+/// \[D\]'s SELECT in its steps: flag, scan, compact.
+fn select_by_flags<D: Device + ?Sized>(
+    device: &D,
+    rows: usize,
+    program: &RowProgram,
+    columns: &[&Column],
+    kept: &[&Column],
+) -> Result<Option<(usize, Vec<Column>)>> {
+    match device.map(rows, program, columns)?.as_slice() {
+        [flags] => device.keep(flags, kept),
+        _ => Err(BowtieError::Internal(
+            "a predicate of several columns".into(),
+        )),
+    }
 }

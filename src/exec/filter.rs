@@ -12,7 +12,7 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, apply_expression_roots,
 };
 
-use super::rows::{evaluate, stepwise};
+use super::rows::{on_host, read_by, stepwise};
 use super::{DeviceExec, DeviceStream, device_only, exactly};
 use crate::column::DeviceBatch;
 use crate::device::{Column, Device};
@@ -91,13 +91,21 @@ fn filter(
     spec: &FilterSpec,
     batch: &DeviceBatch,
 ) -> crate::error::Result<DeviceBatch> {
-    let flags = evaluate(device, &spec.predicate, batch)?;
-    let flags = flags
-        .first()
-        .ok_or_else(|| BowtieError::Internal("a filter without a predicate".into()))?;
     let columns = spec.columns.iter().map(|i| Ok(batch.column(*i)?.as_ref()));
     let columns = columns.collect::<crate::error::Result<Vec<&Column>>>()?;
-    Ok(match device.keep(flags, &columns)? {
+    let program = &spec.predicate.program;
+    let read = read_by(program, batch)?;
+    let kept = match device.select(batch.rows(), program, &read, &columns) {
+        Err(BowtieError::NeedsHost) => {
+            let flags = on_host(device, &spec.predicate, batch)?;
+            let flags = flags
+                .first()
+                .ok_or_else(|| BowtieError::Internal("a filter without a predicate".into()))?;
+            device.keep(flags, &columns)?
+        }
+        kept => kept?,
+    };
+    Ok(match kept {
         None => batch.select(&spec.columns),
         Some((rows, kept)) => {
             let kept = kept.into_iter().map(|column| Some(Arc::new(column)));

@@ -338,6 +338,14 @@ impl JoinRun {
     ) -> Result<Option<DeviceBatch>> {
         let device = self.device.as_ref();
         let tile = &pairs.tile;
+        let by_pairs = pairs.flag_left || pairs.flag_right;
+        if let Some(rows) = tile.search.product()
+            && self.spec.emits_pairs()
+            && !by_pairs
+            && tile.filters(&self.spec).is_empty()
+        {
+            return self.product_piece(pairs, rows, from, len).map(Some);
+        }
         let rows = tile.matching_pairs(device, &self.spec, &pairs.offsets, from, len)?;
         for (side, by_pairs) in [
             (Side::Left, pairs.flag_left),
@@ -365,6 +373,38 @@ impl JoinRun {
             .map(|column| column.map(|c| Some(Arc::new(c))))
             .collect::<Result<_>>()?;
         Ok(Some(DeviceBatch::new(rows.len(), columns)))
+    }
+
+    /// Pairs of all rows, of which each side has `rows` of the sorted one: their numbers say which.
+    fn product_piece(
+        &self,
+        of_tile: &PairsOfTile,
+        rows: usize,
+        from: u64,
+        len: usize,
+    ) -> Result<DeviceBatch> {
+        let device = self.device.as_ref();
+        let tile = &of_tile.tile;
+        let sorted = self.spec.theta.sorted;
+        let mut pairs = None;
+        let columns = self.spec.output.iter().map(|column| {
+            let Output::Column(side, i) = column else {
+                return Err(BowtieError::Internal("a mark among pairs".into()));
+            };
+            let column = match side {
+                Side::Left => tile.left.column(*i)?,
+                Side::Right => tile.right.column(*i)?,
+            };
+            if let Some(made) = device.of_product(column, *side != sorted, rows, from, len)? {
+                return Ok(Some(Arc::new(made)));
+            }
+            let pairs = match &pairs {
+                Some(pairs) => pairs,
+                None => pairs.insert(tile.search.pairs(device, &of_tile.offsets, from, len)?),
+            };
+            Ok(Some(Arc::new(device.gather(column, pairs.of(*side))?)))
+        });
+        Ok(DeviceBatch::new(len, columns.collect::<Result<_>>()?))
     }
 
     fn emit_right_end(&mut self, next: usize) -> Result<Vec<DeviceChunk>> {

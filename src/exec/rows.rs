@@ -19,7 +19,7 @@ use super::{DeviceChunk, DeviceStream, blocking};
 use crate::column::DeviceBatch;
 use crate::device::{Column, Device, Need};
 use crate::error::BowtieError;
-use crate::spec::RowExpressions;
+use crate::spec::{RowExpressions, RowProgram};
 
 /// What becomes of the rows of a batch.
 pub(super) type Step = Arc<dyn Fn(&DeviceBatch) -> crate::error::Result<DeviceBatch> + Send + Sync>;
@@ -146,19 +146,24 @@ pub(super) fn evaluate(
     of: &RowExpressions,
     batch: &DeviceBatch,
 ) -> crate::error::Result<Vec<Arc<Column>>> {
-    let columns = of
-        .program
-        .columns
-        .iter()
-        .map(|i| Ok(batch.column(*i)?.as_ref()));
-    let columns = columns.collect::<crate::error::Result<Vec<&Column>>>()?;
+    let columns = read_by(&of.program, batch)?;
     match device.map(batch.rows(), &of.program, &columns) {
         Err(BowtieError::NeedsHost) => on_host(device, of, batch),
         made => Ok(made?.into_iter().map(Arc::new).collect()),
     }
 }
 
-fn on_host(
+/// The columns that a program reads, in the order in which it numbers them.
+pub(super) fn read_by<'b>(
+    program: &RowProgram,
+    batch: &'b DeviceBatch,
+) -> crate::error::Result<Vec<&'b Column>> {
+    let columns = program.columns.iter();
+    columns.map(|i| Ok(batch.column(*i)?.as_ref())).collect()
+}
+
+/// A column of each expression by DataFusion's own.
+pub(super) fn on_host(
     device: &dyn Device,
     of: &RowExpressions,
     batch: &DeviceBatch,

@@ -195,8 +195,7 @@ impl AlgebraRows {
         match self.operator {
             Operator::Select => {
                 let program = program(Op::Lt, false, DataType::Boolean);
-                let flags = device.map(self.rows, &program, &[left])?;
-                let kept = device.keep(&flags[0], &[left, right])?;
+                let kept = device.select(self.rows, &program, &[left], &[left, right])?;
                 Ok(kept.map_or(self.rows, |(rows, _)| rows))
             }
             Operator::Project => {
@@ -215,6 +214,12 @@ impl AlgebraRows {
     /// Every position is in the range of every row.
     fn product(&self) -> Result<usize> {
         let device = self.device.as_ref();
+        let rows = self.right.rows();
+        let repeated = device.of_product(&self.left, true, rows, 0, self.rows)?;
+        let again = device.of_product(&self.right, false, rows, 0, self.rows)?;
+        if let (Some(repeated), Some(_)) = (repeated, again) {
+            return Ok(repeated.rows());
+        }
         let sorted = device.sort(self.right.rows(), None, None, &[])?;
         let searching = device.sort(self.left.rows(), None, None, &[])?;
         let ranges = device.range_bounds(&sorted, &searching, &[], None)?;

@@ -129,7 +129,7 @@ pub(crate) enum Op {
     IsNotNull,
     /// `b` where `a` is true, otherwise `c`, with its state.
     Select,
-    /// From the kind `from`; a number that the integer kind does not have is for the host.
+    /// From the kind `from`, which is another one; a number that the integer kind does not have is for the host.
     Cast,
 }
 

@@ -11,6 +11,7 @@ use cudarc::nvrtc::Ptx;
 use parking_lot::{Mutex, RwLock};
 
 use super::driver::{LEAST_CAPABILITY, count, failed};
+use super::generated::Compiled;
 use super::staging::Ring;
 use crate::error::{BowtieError, Result};
 
@@ -33,6 +34,8 @@ pub(super) struct Gpu {
     pool: Pool,
     modules: Vec<Mutex<Option<Arc<CudaModule>>>>,
     kernels: RwLock<HashMap<&'static str, CudaFunction>>,
+    /// Programs over rows.
+    pub(super) compiled: Compiled,
     pub(super) up: Mutex<Option<Arc<Ring>>>,
     pub(super) down: Mutex<Option<Arc<Ring>>>,
 }
@@ -157,6 +160,7 @@ impl Gpu {
             shared_bytes: shared_bytes.max(0) as u32,
             modules: FAMILIES.iter().map(|_| Mutex::default()).collect(),
             kernels: RwLock::default(),
+            compiled: Compiled::default(),
             up: Mutex::new(None),
             down: Mutex::new(None),
         })

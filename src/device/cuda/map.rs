@@ -1,4 +1,4 @@
-//! Programs over the rows of an input (`kernels/map.cu`).
+//! Programs over the rows of an input: interpreted by `kernels/map.cu`, or kernels of their own (`generated/`).
 
 use arrow::datatypes::DataType;
 
@@ -39,6 +39,9 @@ impl CudaDevice {
                 .ok_or_else(|| BowtieError::Internal("a program's column has no width".into()))
         });
         let values: Vec<&Values> = values.collect::<Result<_>>()?;
+        if let Some(made) = self.map_generated(rows, program, &values)? {
+            return Ok(made);
+        }
         let outputs = program
             .outputs
             .iter()
@@ -119,7 +122,7 @@ fn has_decimals(program: &RowProgram, columns: &[&Values]) -> bool {
         || kinds.any(|k| k == RowKind::Decimal)
 }
 
-fn kind_of(data_type: &DataType) -> Result<RowKind> {
+pub(super) fn kind_of(data_type: &DataType) -> Result<RowKind> {
     RowKind::of(data_type)
         .ok_or_else(|| BowtieError::Internal(format!("{data_type} has no kind in a program")))
 }

@@ -8,9 +8,11 @@
 //! values.rs    columns of fixed width, and all columns across the border; stored.rs text.rs referring.rs those of other types
 //! widen.rs     narrow columns sent as they are, and cast there
 //! concat.rs    pieces put together
+//! generated/   programs over rows as kernels of their own, made at run time; filters in one pass
 //! late.rs      payload columns that are uploaded when that pays
 //! keys.rs rows.rs sort.rs scan.rs range.rs zones.rs wavelet.rs tiles.rs program.rs fold.rs    one for each family of kernels
 //! count.rs     which way counts tested matches soonest: a walk, an index, or tiles
+//! product.rs   columns of a product of two inputs
 //! launches.rs  candidates tested in launches that a cancelled query ends after
 //! tuples.rs    rows as tuples of words, sorted and found: key_column.rs, key_words.rs groups.rs by equality, ranks.rs by order
 //! equi_keys.rs equi.rs equi_tables.rs equi_part.rs equi_join.rs equi_pairs.rs equi_choice.rs    equi-joins: keys, indexes, partitions, pairs put together
@@ -39,6 +41,7 @@ mod equi_part;
 mod equi_sample;
 mod equi_tables;
 mod fold;
+mod generated;
 mod gpu;
 mod group_accumulators;
 mod group_choice;
@@ -60,6 +63,7 @@ mod late;
 mod launches;
 mod lost;
 mod map;
+mod product;
 mod program;
 mod queue;
 mod range;
@@ -110,7 +114,7 @@ use super::buffer::{
     Pairs, Ranges, SetCounting, SetCounts, SetMatches, Sorted,
 };
 use super::host::{HostDevice, kept};
-use super::{Bound, Device, Matches, Payload};
+use super::{Bound, Device, Matches, Payload, select_by_flags};
 use crate::error::{BowtieError, Result};
 use crate::spec::{
     Comparison, EquiStrategy, Fold, GroupStrategy, Materialization, RowProgram, SetTechnique,
@@ -132,6 +136,8 @@ pub(crate) struct CudaDevice {
     /// The host's primitives, for what has no kernel. Its memory is the host's, so it is not counted.
     twin: HostDevice,
     cancelled: Arc<AtomicBool>,
+    /// Of programs over rows.
+    rows_before_compiling: u64,
 }
 
 impl CudaDevice {
@@ -151,6 +157,7 @@ impl CudaDevice {
             queue: Queue::new(gpu, Budget::new(limit))?,
             twin: HostDevice::new(Budget::new(u64::MAX))?,
             cancelled: Arc::default(),
+            rows_before_compiling: generated::ROWS_BEFORE_COMPILING,
         })
     }
 }
@@ -170,6 +177,7 @@ impl Device for CudaDevice {
             queue: Queue::new(Arc::clone(&self.queue.gpu), budget)?,
             twin: self.twin.cancelled_by(Arc::clone(&cancelled)),
             cancelled,
+            rows_before_compiling: self.rows_before_compiling,
         }))
     }
 
@@ -273,6 +281,17 @@ impl Device for CudaDevice {
         }
     }
 
+    fn of_product(
+        &self,
+        column: &Column,
+        repeated: bool,
+        rows: usize,
+        from: u64,
+        len: usize,
+    ) -> Result<Option<Column>> {
+        self.product_column(column, repeated, rows, from, len)
+    }
+
     fn concat(&self, parts: &[&Column]) -> Result<Column> {
         self.concat_columns(parts)
     }
@@ -294,6 +313,20 @@ impl Device for CudaDevice {
     fn map(&self, rows: usize, program: &RowProgram, columns: &[&Column]) -> Result<Vec<Column>> {
         self.go_on()?;
         self.map_rows(rows, program, columns)
+    }
+
+    fn select(
+        &self,
+        rows: usize,
+        program: &RowProgram,
+        columns: &[&Column],
+        kept: &[&Column],
+    ) -> Result<Option<(usize, Vec<Column>)>> {
+        self.go_on()?;
+        match self.select_generated(rows, program, columns, kept)? {
+            Some(selected) => Ok(selected),
+            None => select_by_flags(self, rows, program, columns, kept),
+        }
     }
 
     fn keep(&self, flags: &Column, columns: &[&Column]) -> Result<Option<(usize, Vec<Column>)>> {

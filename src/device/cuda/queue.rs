@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use cudarc::driver::{CudaEvent, CudaStream, DeviceRepr, LaunchConfig, PushKernelArg, result};
+use cudarc::driver::{
+    CudaEvent, CudaFunction, CudaStream, DeviceRepr, LaunchConfig, PushKernelArg, result,
+};
 
 use super::driver::{failed, is_out_of_memory};
 use super::gpu::Gpu;
@@ -266,6 +268,16 @@ impl Shape {
     }
 }
 
+impl From<Shape> for LaunchConfig {
+    fn from(shape: Shape) -> Self {
+        Self {
+            grid_dim: (shape.blocks, shape.slices, 1),
+            block_dim: (shape.threads, 1, 1),
+            shared_mem_bytes: shape.shared,
+        }
+    }
+}
+
 impl Queue {
     pub(super) fn new(gpu: Arc<Gpu>, budget: Arc<Budget>) -> Result<Arc<Self>> {
         let stream = gpu.stream()?;
@@ -358,6 +370,9 @@ impl Queue {
         if from.from + bytes > from.memory.bytes || bytes > to.bytes {
             return Err(BowtieError::Internal("a copy past the end".into()));
         }
+        if bytes == 0 {
+            return Ok(());
+        }
         self.bind()?;
         let begin = Arg::from(from).0;
         // SAFETY: both are long enough, as was just checked, and of this queue.
@@ -441,15 +456,31 @@ impl Queue {
                 Given::Accumulators(words) => launch.arg(*words),
             };
         }
-        let config = LaunchConfig {
-            grid_dim: (shape.blocks, shape.slices, 1),
-            block_dim: (shape.threads, 1, 1),
-            shared_mem_bytes: shape.shared,
-        };
         // SAFETY: the caller's promise.
-        unsafe { launch.launch(config) }
+        unsafe { launch.launch(shape.into()) }
             .map(|_| ())
             .map_err(|e| failed(&format!("launching kernel {kernel}"), e))
+    }
+
+    /// Launches a kernel that was made at run time, all of whose parameters have 64 bits.
+    ///
+    /// # Safety
+    /// As [`Queue::launch`].
+    pub(super) unsafe fn launch_function(
+        &self,
+        function: &CudaFunction,
+        shape: Shape,
+        args: &[Arg],
+    ) -> Result<()> {
+        self.bind()?;
+        let mut launch = self.stream.launch_builder(function);
+        for word in args {
+            launch.arg(&word.0);
+        }
+        // SAFETY: the caller's promise.
+        unsafe { launch.launch(shape.into()) }
+            .map(|_| ())
+            .map_err(|e| failed("launching a program", e))
     }
 
     /// At most eight blocks of 256 threads a multiprocessor, at least 256 items each: for kernels that take a grid of any size.

@@ -203,6 +203,14 @@ impl Search {
         self.index.tests.is_empty() && self.program.is_none()
     }
 
+    /// How many rows the sorted side has, where each searching row is paired with all of them, and both sides are in the order of
+    /// their rows: pair `p` is of searching row `p / rows` and sorted row `p % rows`.
+    pub(crate) fn product(&self) -> Option<usize> {
+        let in_order = matches!(&self.index.order, Order::Sorted { groups: None, .. });
+        let all = in_order && self.index.bounds.is_empty() && self.is_untested();
+        all.then(|| self.index.rows())
+    }
+
     /// Whether the program that it was made with decides on candidates.
     pub(crate) fn is_programmed(&self) -> bool {
         self.program.is_some()

@@ -9,7 +9,7 @@ use crate::spec::{Kind, MAX_ROW_REGISTERS, Op, RowInstruction, RowKind, RowOp, R
 
 const DECIMAL: DataType = DataType::Decimal128(38, 2);
 
-fn type_of(kind: RowKind) -> DataType {
+pub(super) fn type_of(kind: RowKind) -> DataType {
     use DataType::*;
     match kind {
         RowKind::Decimal => DECIMAL,
@@ -51,6 +51,8 @@ fn decimals(random: &mut Random, rows: usize) -> ArrayRef {
 struct Writer<'a> {
     random: &'a mut Random,
     code: Vec<RowInstruction>,
+    /// Of the values.
+    kinds: &'a [RowKind],
     /// Whether what may be for the host occurs.
     faults: bool,
 }
@@ -72,9 +74,14 @@ impl Writer<'_> {
     }
 
     fn kind(&mut self) -> RowKind {
-        match self.random.below(14) {
-            at @ 0..11 => RowKind::Plain(KINDS[at as usize]),
-            _ => RowKind::Decimal,
+        self.kinds[self.random.below(self.kinds.len() as u64) as usize]
+    }
+
+    /// Another one than of decimals, which casts and scales are from; `otherwise` where there is none.
+    fn plain(&mut self, otherwise: Kind) -> Kind {
+        match self.kind() {
+            RowKind::Plain(kind) => kind,
+            RowKind::Decimal => otherwise,
         }
     }
 
@@ -116,7 +123,7 @@ impl Writer<'_> {
                 self.emit(RowOp::Part, RowKind::Plain(Kind::I32), [out, out, part, 0]);
             }
             (2, RowKind::Plain(plain)) => {
-                let from = KINDS[self.random.below(11) as usize];
+                let from = self.plain(plain);
                 let fits = plain.is_float() || plain.holds_all_of(from);
                 let from = if fits || self.faults { from } else { plain };
                 self.value(RowKind::Plain(from), below, out);
@@ -152,7 +159,11 @@ impl Writer<'_> {
         };
         match self.random.below(6) {
             0 => {
-                let from = RowKind::Plain(KINDS[self.random.below(8) as usize]);
+                let from = match self.plain(Kind::I64) {
+                    Kind::F32 | Kind::F64 | Kind::Bool => Kind::U64,
+                    integer => integer,
+                };
+                let from = RowKind::Plain(from);
                 self.value(from, below, out);
                 let scale = self.emit(RowOp::Scale, kind, [out, out, digits, 0]);
                 (scale.constant, scale.from) = (1000, from);
@@ -212,19 +223,46 @@ impl Writer<'_> {
     }
 }
 
+/// Kinds by the width of the widest, as kernels made for a program take more rows together the narrower they are; all of them too.
+fn kinds(random: &mut Random) -> Vec<RowKind> {
+    use Kind::*;
+    let plain = |kinds: &[Kind]| kinds.iter().copied().map(RowKind::Plain).collect();
+    match random.below(8) {
+        0 => plain(&[I8, U8, Bool]),
+        1 => plain(&[I16, U16, I8, Bool]),
+        2 => plain(&[I32, U32, Bool, U8]),
+        3 => plain(&[F32, I32, Bool]),
+        4 => plain(&[I64, U64, Bool, I16]),
+        5 => plain(&[F64, F32, I64, Bool]),
+        6 => [Kind::I64, Kind::Bool]
+            .map(RowKind::Plain)
+            .into_iter()
+            .chain([RowKind::Decimal])
+            .collect(),
+        _ => KINDS
+            .map(RowKind::Plain)
+            .into_iter()
+            .chain([RowKind::Decimal; 3])
+            .collect(),
+    }
+}
+
 /// A program of some outputs.
-fn program(random: &mut Random, faults: bool) -> RowProgram {
+pub(super) fn program(random: &mut Random, faults: bool) -> RowProgram {
+    let kinds = kinds(random);
     loop {
         let outputs = 1 + random.below(3);
+        let depth = 1 + random.below(4) as usize;
         let mut writer = Writer {
             random: &mut *random,
             code: vec![],
+            kinds: &kinds,
             faults,
         };
         let mut types = vec![];
         for output in 0..outputs {
             let kind = writer.kind();
-            writer.value(kind, 4, 0);
+            writer.value(kind, depth, 0);
             writer.emit(RowOp::Store, kind, [0; 4]).column = output as u16;
             types.push(type_of(kind));
         }
@@ -239,7 +277,7 @@ fn program(random: &mut Random, faults: bool) -> RowProgram {
     }
 }
 
-fn same_rows(
+pub(super) fn same_rows(
     gpu: &CudaDevice,
     here: Option<(usize, Vec<Column>)>,
     there: Option<(usize, Vec<Column>)>,
@@ -255,50 +293,59 @@ fn same_rows(
     }
 }
 
-#[test]
-fn programs_over_rows_make_what_the_twins_do() {
-    let Some((host, gpu)) = twins() else { return };
-    let mut random = Random(17);
-    let (mut decided, turns) = (0, 600);
-    for turn in 0..turns {
-        let rows = SIZES[turn % SIZES.len()];
-        let arrays: Vec<ArrayRef> = KINDS
-            .iter()
-            .map(|kind| column(&mut random, *kind, rows))
-            .collect();
-        let arrays = arrays.into_iter().chain([decimals(&mut random, rows)]);
-        let arrays: Vec<ArrayRef> = arrays.collect();
-        let here: Vec<_> = arrays
-            .iter()
-            .map(|a| host.upload(from_ref(a)).unwrap())
-            .collect();
-        let there: Vec<_> = arrays
-            .iter()
-            .map(|a| gpu.upload(from_ref(a)).unwrap())
-            .collect();
-        let here: Vec<&Column> = here.iter().map(AsRef::as_ref).collect();
-        let there: Vec<&Column> = there.iter().map(AsRef::as_ref).collect();
-        let program = program(&mut random, turn % 4 == 0);
-        let what = format!("{rows} rows, {:#?}", program.instructions);
-        let (here_columns, there_columns) = (here.clone(), there.clone());
-        match (
-            host.map(rows, &program, &here),
-            gpu.map(rows, &program, &there),
-        ) {
-            (Ok(here), Ok(there)) => {
-                decided += 1;
-                for (here, there) in here.iter().zip(&there) {
-                    assert_eq!(here.on_host(), &gpu.download(there).unwrap(), "{what}");
-                    if *here.on_host().data_type() == DataType::Boolean {
-                        let kept = host.keep(here, &here_columns).unwrap();
-                        let theirs = gpu.keep(there, &there_columns).unwrap();
-                        same_rows(&gpu, kept, theirs, &what);
-                    }
+/// A column of each kind, and one of decimals.
+pub(super) fn each_kind(random: &mut Random, rows: usize) -> Vec<ArrayRef> {
+    let plain = KINDS.iter().map(|kind| column(random, *kind, rows));
+    let plain: Vec<ArrayRef> = plain.collect();
+    plain.into_iter().chain([decimals(random, rows)]).collect()
+}
+
+/// Both devices' outputs, of which those that are predicates are kept by, too; whether the program was decided.
+pub(super) fn same_outputs(
+    host: &HostDevice,
+    gpu: &CudaDevice,
+    arrays: &[ArrayRef],
+    program: &RowProgram,
+) -> bool {
+    let rows = arrays[0].len();
+    let here = arrays.iter().map(|a| host.upload(from_ref(a)).unwrap());
+    let here: Vec<_> = here.collect();
+    let there = arrays.iter().map(|a| gpu.upload(from_ref(a)).unwrap());
+    let there: Vec<_> = there.collect();
+    let here: Vec<&Column> = here.iter().map(AsRef::as_ref).collect();
+    let there: Vec<&Column> = there.iter().map(AsRef::as_ref).collect();
+    let what = format!("{rows} rows, {:#?}", program.instructions);
+    match (
+        host.map(rows, program, &here),
+        gpu.map(rows, program, &there),
+    ) {
+        (Ok(made), Ok(theirs)) => {
+            for (made, theirs) in made.iter().zip(&theirs) {
+                assert_eq!(made.on_host(), &gpu.download(theirs).unwrap(), "{what}");
+                if *made.on_host().data_type() == DataType::Boolean {
+                    let kept = host.keep(made, &here).unwrap();
+                    same_rows(gpu, kept, gpu.keep(theirs, &there).unwrap(), &what);
                 }
             }
-            (Err(BowtieError::NeedsHost), Err(BowtieError::NeedsHost)) => {}
-            (here, there) => panic!("{what}: {here:?} here, {there:?} there"),
+            true
         }
+        (Err(BowtieError::NeedsHost), Err(BowtieError::NeedsHost)) => false,
+        (here, there) => panic!("{what}: {here:?} here, {there:?} there"),
+    }
+}
+
+#[test]
+fn programs_over_rows_make_what_the_twins_do() {
+    let Some((host, mut gpu)) = twins() else {
+        return;
+    };
+    gpu.rows_before_compiling = u64::MAX;
+    let mut random = Random(17);
+    let (mut decided, turns) = (0, 500);
+    for turn in 0..turns {
+        let arrays = each_kind(&mut random, SIZES[turn % SIZES.len()]);
+        let program = program(&mut random, turn % 5 == 0);
+        decided += usize::from(same_outputs(&host, &gpu, &arrays, &program));
     }
     assert!(decided > turns / 3, "{decided} programs decided");
 }
@@ -306,7 +353,9 @@ fn programs_over_rows_make_what_the_twins_do() {
 /// Days at which months and years end, and far ones.
 #[test]
 fn parts_of_dates_are_those_of_the_twin() {
-    let Some((host, gpu)) = twins() else { return };
+    let Some((host, mut gpu)) = twins() else {
+        return;
+    };
     let days = (-800_000..800_000).step_by(7).chain(-1000..1000);
     let days: ArrayRef = Arc::new(Date32Array::from_iter_values(
         days.chain([-90_000_000, 90_000_000]),
@@ -337,9 +386,13 @@ fn parts_of_dates_are_those_of_the_twin() {
     };
     let (here, there) = (host.upload(from_ref(&days)), gpu.upload(from_ref(&days)));
     let here = host.map(days.len(), &program, &[&here.unwrap()]).unwrap();
-    let there = gpu.map(days.len(), &program, &[&there.unwrap()]).unwrap();
-    for (here, there) in here.iter().zip(&there) {
-        assert_eq!(here.on_host(), &gpu.download(there).unwrap());
+    let there = there.unwrap();
+    for after in [u64::MAX, 0] {
+        gpu.rows_before_compiling = after;
+        let there = gpu.map(days.len(), &program, &[&there]).unwrap();
+        for (here, there) in here.iter().zip(&there) {
+            assert_eq!(here.on_host(), &gpu.download(there).unwrap());
+        }
     }
 }
 

@@ -7,6 +7,7 @@ mod direct;
 mod equi;
 mod few;
 mod folds;
+mod generated;
 mod groups;
 mod keys;
 mod maps;

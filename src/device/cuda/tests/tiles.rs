@@ -206,6 +206,7 @@ fn tiles_in_several_launches_count_the_same_and_can_be_cancelled() {
     let sides = unordered(&gpu, 10_000_000, 1_000_000);
     let cancelled = Arc::new(AtomicBool::new(false));
     let handle = CudaDevice {
+        rows_before_compiling: gpu.rows_before_compiling,
         name: gpu.name.clone(),
         queue: Arc::clone(&gpu.queue),
         twin: host.clone(),

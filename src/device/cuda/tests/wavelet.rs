@@ -229,6 +229,7 @@ fn a_walk_in_several_launches_counts_the_same_and_can_be_cancelled() {
     let searched = unordered(&host, &gpu, 10_000_000, 1_000_000);
     let cancelled = Arc::new(AtomicBool::new(false));
     let handle = CudaDevice {
+        rows_before_compiling: gpu.rows_before_compiling,
         name: gpu.name.clone(),
         queue: Arc::clone(&gpu.queue),
         twin: host.clone(),

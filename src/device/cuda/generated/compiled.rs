@@ -1,0 +1,160 @@
+//! Kernels made from programs, which the driver has compiled for a card: at most so many, those used last.
+
+use std::sync::Arc;
+
+use cudarc::driver::sys::CUresult;
+use cudarc::driver::{CudaContext, CudaFunction, DriverError};
+use cudarc::nvrtc::Ptx;
+use parking_lot::Mutex;
+
+use super::super::driver::{failed, is_out_of_memory};
+use super::{Generated, KERNEL, Parameter};
+use crate::error::Result;
+use crate::spec::{RowInstruction, RowKind, RowProgram};
+use arrow::datatypes::DataType;
+
+/// Kernels that are kept. One takes some tens of KiB of the card's memory.
+const KEPT: usize = 64;
+
+/// What tells kernels apart: a program without its constants, which columns have NULLs, and of a filter what it moves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Key {
+    instructions: Vec<RowInstruction>,
+    outputs: Vec<DataType>,
+    columns: Vec<(RowKind, bool)>,
+    moved: Option<Vec<super::select::Moved>>,
+}
+
+impl Key {
+    pub(super) fn new(
+        program: &RowProgram,
+        columns: &[(RowKind, bool)],
+        moved: Option<&[super::select::Moved]>,
+    ) -> Self {
+        let constants_apart = |instruction: &RowInstruction| RowInstruction {
+            constant: 0,
+            ..*instruction
+        };
+        Self {
+            instructions: program.instructions.iter().map(constants_apart).collect(),
+            outputs: program.outputs.clone(),
+            columns: columns.to_vec(),
+            moved: moved.map(<[_]>::to_vec),
+        }
+    }
+}
+
+/// A kernel that can be launched.
+#[derive(Debug)]
+pub(super) struct Kernel {
+    pub function: CudaFunction,
+    pub parameters: Vec<Parameter>,
+    pub tile: u32,
+    pub nullable: Vec<bool>,
+    context: Arc<CudaContext>,
+}
+
+impl Drop for Kernel {
+    fn drop(&mut self) {
+        // Its module is unloaded with it, and it may be running. An error is seen by the next who waits.
+        let _ = self.context.synchronize();
+    }
+}
+
+/// One program.
+#[derive(Debug)]
+struct Entry {
+    key: Key,
+    /// Rows that it was asked to evaluate.
+    rows: Mutex<u64>,
+    /// `Some(None)`: it is the interpreter's.
+    kernel: Mutex<Option<Option<Arc<Kernel>>>>,
+}
+
+/// The programs of a card, that used last at the end.
+#[derive(Debug, Default)]
+pub(in crate::device::cuda) struct Compiled(Mutex<Vec<Arc<Entry>>>);
+
+impl Compiled {
+    /// The kernel of a program that is asked for `rows` rows; `None` until it was asked for `after` rows in all, where `generate`
+    /// makes none, and where there is no room or no compiler.
+    pub(super) fn kernel(
+        &self,
+        context: &Arc<CudaContext>,
+        key: Key,
+        (rows, after): (usize, u64),
+        generate: impl FnOnce() -> Option<Generated>,
+    ) -> Result<Option<Arc<Kernel>>> {
+        let entry = self.entry(key);
+        {
+            let mut seen = entry.rows.lock();
+            *seen = seen.saturating_add(rows as u64);
+            if *seen < after {
+                return Ok(None);
+            }
+        }
+        // Who needs the same kernel waits until it is compiled, others do not.
+        let mut kernel = entry.kernel.lock();
+        if let Some(kernel) = kernel.as_ref() {
+            return Ok(kernel.clone());
+        }
+        let made = match generate() {
+            None => None,
+            Some(generated) => match compile(context, generated) {
+                Ok(made) => Some(Arc::new(made)),
+                // Another time there may be room.
+                Err(e) if is_out_of_memory(e) => return Ok(None),
+                Err(e) if compiles_nothing(e) => None,
+                Err(e) => return Err(failed("compiling a program", e)),
+            },
+        };
+        Ok(kernel.insert(made).clone())
+    }
+
+    fn entry(&self, key: Key) -> Arc<Entry> {
+        let mut entries = self.0.lock();
+        let entry = match entries.iter().position(|entry| entry.key == key) {
+            Some(at) => entries.remove(at),
+            None => Arc::new(Entry {
+                key,
+                rows: Mutex::new(0),
+                kernel: Mutex::new(None),
+            }),
+        };
+        entries.push(Arc::clone(&entry));
+        let dropped = (entries.len() > KEPT).then(|| entries.remove(0));
+        // Nobody waits for what it may have to wait for.
+        drop(entries);
+        drop(dropped);
+        entry
+    }
+}
+
+/// The driver is without its compiler, or told not to use it: built-in kernels may be machine code all the same.
+fn compiles_nothing(error: DriverError) -> bool {
+    matches!(
+        error.0,
+        CUresult::CUDA_ERROR_JIT_COMPILER_NOT_FOUND
+            | CUresult::CUDA_ERROR_JIT_COMPILATION_DISABLED
+            | CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU
+    )
+}
+
+fn compile(context: &Arc<CudaContext>, generated: Generated) -> Result<Kernel, DriverError> {
+    let Generated {
+        text,
+        parameters,
+        tile,
+        nullable,
+    } = generated;
+    let function = context
+        .load_module(Ptx::from_src(text))
+        .and_then(|module| module.load_function(KERNEL))?;
+    Ok(Kernel {
+        function,
+        parameters,
+        tile,
+        nullable,
+        context: Arc::clone(context),
+    })
+}

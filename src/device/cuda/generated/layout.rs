@@ -1,0 +1,116 @@
+//! Which rows a thread takes.
+//!
+//! A unit is what one vector of at most 16 bytes holds of the widest column; the units of neighbouring lanes lie side by side, so each
+//! load and store of a warp covers whole lines whatever the width. A thread takes a unit of each of its warp's groups.
+
+use super::text::{Long, Text, Word};
+
+/// Threads of a block.
+pub(super) const THREADS: u32 = 256;
+const WARP: u32 = 32;
+
+/// Rows of a unit (1, 2 or 4), and units of a thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Layout {
+    pub unit: u32,
+    pub groups: u32,
+}
+
+impl Layout {
+    /// For values of so many bytes at most, none of which has more than 16, and so many bytes a row in registers: enough bytes on
+    /// their way for each thread, few enough to stay in registers.
+    pub(super) fn of(widest: u32, bytes: u32) -> Self {
+        Self::with_rows(widest, if bytes <= 24 { 8 } else { 4 })
+    }
+
+    /// Of a filter, whose tiles wait for one another: the longer they are, the fewer there are.
+    pub(super) fn of_filter(widest: u32, bytes: u32) -> Self {
+        let rows = match bytes {
+            0..=12 => 16,
+            13..=24 => 8,
+            _ => 4,
+        };
+        Self::with_rows(widest, rows)
+    }
+
+    fn with_rows(widest: u32, rows: u32) -> Self {
+        let unit = (16 / widest).clamp(1, 4);
+        Self {
+            unit,
+            groups: rows / unit,
+        }
+    }
+
+    /// Rows of a thread.
+    pub(super) fn rows(self) -> u32 {
+        self.unit * self.groups
+    }
+
+    /// Rows of a block.
+    pub(super) fn tile(self) -> u32 {
+        self.rows() * THREADS
+    }
+}
+
+/// The rows of the thread at hand.
+#[derive(Debug, Clone)]
+pub(super) struct Place {
+    pub layout: Layout,
+    pub rows: Word,
+    pub lane: Word,
+    pub warp: Word,
+    /// The first row of each unit.
+    pub first: Vec<Word>,
+    /// The same, but of the last unit for those past the end: what is loaded.
+    pub read: Vec<Word>,
+}
+
+impl Place {
+    /// Of tile `tile`; parameter `p{rows}` is the number of rows.
+    pub(super) fn new(text: &mut Text, layout: Layout, tile: Word, rows: Word) -> Self {
+        let Layout { unit, groups } = layout;
+        let thread = text.word("mov.u32", &[&"%tid.x"]);
+        let lane = text.word("and.b32", &[&thread, &(WARP - 1)]);
+        let warp = text.word("shr.u32", &[&thread, &5]);
+        let block = text.word("mul.lo.u32", &[&tile, &layout.tile()]);
+        let of_warp = text.word("mad.lo.u32", &[&warp, &(layout.rows() * WARP), &block]);
+        let of_lane = text.word("mad.lo.u32", &[&lane, &unit, &of_warp]);
+        let last = text.word("sub.u32", &[&rows, &1]);
+        let last = text.word("and.b32", &[&last, &!(unit - 1)]);
+        let mut place = Self {
+            layout,
+            rows,
+            lane,
+            warp,
+            first: vec![],
+            read: vec![],
+        };
+        for group in 0..groups {
+            let first = text.word("add.u32", &[&of_lane, &(group * unit * WARP)]);
+            place.first.push(first);
+            place.read.push(text.word("min.u32", &[&first, &last]));
+        }
+        place
+    }
+
+    /// Which rows are not past the end.
+    pub(super) fn inside(&self, text: &mut Text) -> Word {
+        let unit = self.layout.unit;
+        let mut inside = None;
+        for (group, first) in (0..).zip(&self.first) {
+            let left = text.word("sub.s32", &[&self.rows, first]);
+            let left = text.word("max.s32", &[&left, &0]);
+            let left = text.word("min.s32", &[&left, &unit]);
+            let above = text.word("shl.b32", &[&1, &left]);
+            let mask = text.word("sub.u32", &[&above, &1]);
+            let mask = text.word("shl.b32", &[&mask, &(group * unit)]);
+            inside = text.or(inside, Some(mask));
+        }
+        inside.unwrap_or_else(|| unreachable!("a thread has a group"))
+    }
+}
+
+/// The address of value `at` of so many bytes.
+pub(super) fn address(text: &mut Text, base: Long, at: Word, bytes: u32) -> Long {
+    text.long("mad.wide.u32", &[&at, &bytes, &base])
+}

@@ -1,0 +1,348 @@
+//! The instructions of a program, one after the other, for all rows of a thread. Twin: `run` of `kernels/map.cu`.
+
+use super::arithmetic::{arithmetic, compare};
+use super::casts::{cast, negative};
+use super::columns::{Stores, load, load_bits};
+use super::decimals;
+use super::layout::Place;
+use super::masks::Mask;
+use super::register::{Register, Rows};
+use super::text::{Long, Text, Word};
+use super::{Parameter, Shape};
+use crate::spec::{Kind, Op, RowInstruction, RowKind, RowOp, RowProgram};
+
+/// What a kernel is while its text is written.
+pub(super) struct Machine<'a> {
+    pub text: Text,
+    pub place: Place,
+    shape: &'a Shape<'a>,
+    parameters: Vec<Parameter>,
+    columns: Vec<Option<Register>>,
+    registers: Vec<Option<Register>>,
+    /// Rows past the end are not.
+    inside: Word,
+    /// Rows for the host that reach an output.
+    pub left: Mask,
+    /// Outputs that may have NULLs.
+    pub nullable: Vec<bool>,
+}
+
+impl Machine<'_> {
+    /// A parameter's value.
+    pub(super) fn parameter(&mut self, parameter: Parameter) -> Long {
+        let at = self.parameters.len();
+        self.parameters.push(parameter);
+        self.text.long("ld.param.u64", &[&format_args!("[p{at}]")])
+    }
+
+    /// A parameter that is an address.
+    pub(super) fn pointer(&mut self, parameter: Parameter) -> Long {
+        let pointer = self.parameter(parameter);
+        self.text.long("cvta.to.global.u64", &[&pointer])
+    }
+
+    pub(super) fn done(self) -> (Text, Vec<Parameter>) {
+        (self.text, self.parameters)
+    }
+}
+
+impl<'a> Machine<'a> {
+    /// With the columns that the program loads. `tile` makes the number of the block's tile; its parameters come first.
+    pub(super) fn new(
+        shape: &'a Shape<'a>,
+        layout: super::layout::Layout,
+        tile: impl FnOnce(&mut Text) -> Word,
+        parameters: Vec<Parameter>,
+    ) -> Option<Self> {
+        let mut text = Text::default();
+        let tile = tile(&mut text);
+        let rows = text.long("ld.param.u64", &[&"[p0]"]);
+        let rows = text.word("cvt.u32.u64", &[&rows]);
+        let place = Place::new(&mut text, layout, tile, rows);
+        let inside = place.inside(&mut text);
+        let program = shape.program;
+        let mut machine = Self {
+            text,
+            place,
+            shape,
+            parameters,
+            columns: vec![None; shape.columns.len()],
+            registers: vec![None; program.registers()],
+            inside,
+            left: None,
+            nullable: vec![false; program.outputs.len()],
+        };
+        // All loads are on their way before anything waits for one.
+        for instruction in &program.instructions {
+            if instruction.op == RowOp::Load {
+                machine.load(instruction)?;
+            }
+        }
+        Some(machine)
+    }
+
+    fn load(&mut self, instruction: &RowInstruction) -> Option<()> {
+        let at = usize::from(instruction.column);
+        if self.columns.get(at)?.is_some() {
+            return Some(());
+        }
+        let (kind, nullable) = self.shape.columns[at];
+        let values = self.pointer(Parameter::Column(at));
+        let valid = nullable.then(|| self.pointer(Parameter::ColumnValidity(at)));
+        let mut register = load(&mut self.text, &self.place, kind, values, None);
+        if let Some(valid) = valid {
+            let valid = load_bits(&mut self.text, &self.place, valid);
+            register.null = Some(self.text.not(valid));
+        }
+        self.columns[at] = Some(register);
+        Some(())
+    }
+
+    /// A column that the program loads too, without its states.
+    pub(super) fn loaded(&self, column: usize) -> Option<&Register> {
+        self.columns.get(column)?.as_ref()
+    }
+
+    pub(super) fn register(&self, number: u8) -> Option<Register> {
+        self.registers.get(usize::from(number))?.clone()
+    }
+
+    fn rows(&self) -> u32 {
+        self.place.layout.rows()
+    }
+
+    /// What all instructions but stores do; `None` where one has no text.
+    pub(super) fn run(&mut self, at: usize, instruction: &RowInstruction) -> Option<()> {
+        let made = match (instruction.op, instruction.kind) {
+            (RowOp::Store, _) => return Some(()),
+            (RowOp::Load, _) => self.columns.get(usize::from(instruction.column))?.clone()?,
+            (RowOp::Constant, kind) => self.constant(at, kind, instruction.b == 1),
+            (RowOp::Plain(op), kind) => self.plain(op, kind, instruction)?,
+            (RowOp::Scale, _) => self.scale(at, instruction)?,
+            (RowOp::Floor, _) => self.floor(at, instruction)?,
+            (RowOp::Part, _) => self.part(instruction)?,
+            // It divides 128 bits.
+            (RowOp::Round, _) => return None,
+        };
+        *self.registers.get_mut(usize::from(instruction.out))? = Some(made);
+        Some(())
+    }
+
+    /// Constants are parameters, so that programs that differ in them alone are one kernel.
+    fn constant(&mut self, at: usize, kind: RowKind, is_null: bool) -> Register {
+        let count = self.rows() as usize;
+        let lower = self.parameter(Parameter::Constant(at));
+        let rows = match kind {
+            RowKind::Plain(Kind::Bool) => {
+                let word = self.text.word("cvt.u32.u64", &[&lower]);
+                Rows::Bools(self.text.word("neg.s32", &[&word]))
+            }
+            RowKind::Plain(Kind::I64 | Kind::U64 | Kind::F64) => Rows::Longs(vec![lower; count]),
+            RowKind::Plain(_) => {
+                let word = self.text.word("cvt.u32.u64", &[&lower]);
+                Rows::Words(vec![word; count])
+            }
+            RowKind::Decimal => {
+                let upper = self.parameter(Parameter::ConstantUpper(at));
+                Rows::Decimals(vec![[lower, upper]; count])
+            }
+        };
+        let null = is_null.then(|| self.text.word("mov.u32", &[&"0xffffffff"]));
+        Register {
+            kind,
+            rows,
+            null,
+            host: None,
+        }
+    }
+
+    fn plain(&mut self, op: Op, kind: RowKind, instruction: &RowInstruction) -> Option<Register> {
+        let a = self.register(instruction.a)?;
+        match op {
+            Op::IsNull | Op::IsNotNull => return Some(self.is_null(op, &a)),
+            Op::Select => return self.select(kind, &a, instruction),
+            Op::Not => {
+                let mask = self.text.not(a.as_bools()?);
+                return Some(Register::bools(mask).with_states(&mut self.text, &a, None, None));
+            }
+            Op::Neg | Op::Cast => {
+                let RowKind::Plain(to) = kind else {
+                    return None;
+                };
+                let from = if op == Op::Neg {
+                    kind
+                } else {
+                    instruction.from
+                };
+                let (true, RowKind::Plain(from)) = (a.kind == from, from) else {
+                    return None;
+                };
+                let rows = self.rows();
+                let (rows, faults) = match op {
+                    Op::Neg => (negative(&mut self.text, to, &a)?, None),
+                    _ => cast(&mut self.text, from, to, &a, rows)?,
+                };
+                let made = Register {
+                    kind,
+                    rows,
+                    null: None,
+                    host: None,
+                };
+                return Some(made.with_states(&mut self.text, &a, None, faults));
+            }
+            _ => {}
+        }
+        let b = self.register(instruction.b)?;
+        if a.kind != kind || b.kind != kind {
+            return None;
+        }
+        match op {
+            Op::And => self.kleene(&a, &b, false),
+            Op::Or => self.kleene(&a, &b, true),
+            Op::Distinct | Op::NotDistinct => self.distinct(op, kind, &a, &b),
+            Op::Add | Op::Sub | Op::Mul | Op::Div | Op::Rem => self.arithmetic(op, kind, &a, &b),
+            _ => {
+                let mask = compare(&mut self.text, op, kind, &a, &b)?;
+                Some(Register::bools(mask).with_states(&mut self.text, &a, Some(&b), None))
+            }
+        }
+    }
+
+    fn arithmetic(
+        &mut self,
+        op: Op,
+        kind: RowKind,
+        a: &Register,
+        b: &Register,
+    ) -> Option<Register> {
+        let text = &mut self.text;
+        let (rows, faults) = match (kind, &a.rows, &b.rows) {
+            (RowKind::Plain(kind), ..) => arithmetic(text, op, kind, a, b)?,
+            (_, Rows::Decimals(x), Rows::Decimals(y)) => {
+                let rows = x.iter().zip(y);
+                let made = rows.map(|(x, y)| decimals::arithmetic(text, op, *x, *y));
+                let (made, faults): (Vec<_>, Vec<_>) =
+                    made.collect::<Option<Vec<_>>>()?.into_iter().unzip();
+                (Rows::Decimals(made), Some(text.mask(&faults)))
+            }
+            _ => return None,
+        };
+        let made = Register {
+            kind,
+            rows,
+            null: None,
+            host: None,
+        };
+        Some(made.with_states(text, a, Some(b), faults))
+    }
+
+    fn scale(&mut self, at: usize, instruction: &RowInstruction) -> Option<Register> {
+        let a = self.register(instruction.a)?;
+        if a.kind != instruction.from {
+            return None;
+        }
+        let by = [
+            self.parameter(Parameter::Constant(at)),
+            self.parameter(Parameter::ConstantUpper(at)),
+        ];
+        let text = &mut self.text;
+        let values: Vec<decimals::Halves> = match (&a.rows, instruction.from) {
+            (Rows::Decimals(halves), _) => halves.clone(),
+            (Rows::Words(words), RowKind::Plain(kind)) if !kind.is_float() => words
+                .iter()
+                .map(|word| decimals::of_word(text, kind, *word))
+                .collect(),
+            (Rows::Longs(longs), RowKind::Plain(kind)) if !kind.is_float() => longs
+                .iter()
+                .map(|long| decimals::of_long(text, kind, *long))
+                .collect(),
+            _ => return None,
+        };
+        let made = values.into_iter().map(|value| {
+            let (made, fault) = decimals::product(text, value, by);
+            match instruction.b {
+                0 => (made, fault),
+                digits => (made, decimals::too_long(text, made, digits, fault)),
+            }
+        });
+        let (made, faults): (Vec<_>, Vec<_>) = made.unzip();
+        let faults = text.mask(&faults);
+        let made = Register {
+            kind: RowKind::Decimal,
+            rows: Rows::Decimals(made),
+            null: None,
+            host: None,
+        };
+        Some(made.with_states(text, &a, None, Some(faults)))
+    }
+
+    /// Writes an output.
+    pub(super) fn store(&mut self, stores: &Stores, instruction: &RowInstruction) -> Option<()> {
+        let output = usize::from(instruction.column);
+        let register = self.register(instruction.a)?;
+        let kind = RowKind::of(self.shape.program.outputs.get(output)?)?;
+        if register.kind != kind {
+            return None;
+        }
+        let values = self.pointer(Parameter::Output(output));
+        let valid = register
+            .null
+            .is_some()
+            .then(|| self.pointer(Parameter::OutputValidity(output)));
+        self.leave(&register);
+        let Self {
+            text,
+            place,
+            inside,
+            ..
+        } = self;
+        if let Rows::Bools(mask) = register.rows {
+            let mask = text.word("and.b32", &[&mask, inside]);
+            stores.bits(text, place, mask, values);
+        }
+        stores.values(text, place, &register, values);
+        if let Some(valid) = valid {
+            let mask = text.without(Some(*inside), register.null)?;
+            stores.bits(text, place, mask, valid);
+            self.nullable[output] = true;
+        }
+        Some(())
+    }
+
+    /// Which rows pass, of a program whose only output is a predicate.
+    pub(super) fn passing(&mut self, instruction: &RowInstruction) -> Option<Word> {
+        let register = self.register(instruction.a)?;
+        self.leave(&register);
+        let passing = register.is_true(&mut self.text);
+        self.text.and(passing, Some(self.inside))
+    }
+
+    fn leave(&mut self, register: &Register) {
+        let left = self.text.and(register.host, Some(self.inside));
+        self.left = self.text.or(self.left, left);
+    }
+}
+
+/// Which columns a program loads.
+pub(super) fn loads(program: &RowProgram) -> Vec<usize> {
+    let loads = program.instructions.iter().filter(|i| i.op == RowOp::Load);
+    let mut loaded: Vec<usize> = loads.map(|load| usize::from(load.column)).collect();
+    loaded.sort_unstable();
+    loaded.dedup();
+    loaded
+}
+
+/// Bytes of all values of a row that a program loads and makes, and of the widest.
+pub(super) fn widths(shape: &Shape<'_>) -> Option<(u32, u32)> {
+    let Shape { program, columns } = shape;
+    let loaded = loads(program).into_iter();
+    let loaded = loaded.map(|at| Some(columns.get(at)?.0));
+    let kinds = loaded.chain(program.outputs.iter().map(RowKind::of));
+    let (mut all, mut widest) = (0, 1);
+    for kind in kinds {
+        let bytes = super::register::bytes(kind?);
+        all += bytes;
+        widest = bytes.max(widest);
+    }
+    Some((all, widest))
+}

@@ -1,0 +1,144 @@
+//! PTX text on its way: registers are numbered as they are needed, an instruction is a line.
+//!
+//! Registers are untyped, of 32 or 64 bits: what an instruction takes them for stands in its name. But for a few that
+//! accumulate, each is set once; the driver's compiler finds out which can share a register of the card.
+
+use std::fmt::{self, Display, Write as _};
+
+/// Lines of a kernel at most, and how many of them a division counts for.
+const MOST_LINES: usize = 4096;
+const DIVISION: usize = 8;
+
+/// A register of 32 bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Word(u32);
+
+/// A register of 64 bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Long(u32);
+
+/// A predicate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Predicate(u32);
+
+impl Display for Word {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "%r{}", self.0)
+    }
+}
+
+impl Display for Long {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "%d{}", self.0)
+    }
+}
+
+impl Display for Predicate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "%p{}", self.0)
+    }
+}
+
+/// An operand: a register, or a number.
+pub(super) type Operand<'a> = &'a dyn Display;
+
+/// The lines of a kernel so far, and how many registers they name.
+#[derive(Debug, Default)]
+pub(super) struct Text {
+    lines: String,
+    /// Lines, by the time that they take to be compiled.
+    cost: usize,
+    words: u32,
+    longs: u32,
+    predicates: u32,
+}
+
+impl Text {
+    /// Whether it is so long that the interpreter, which begins at once, is the better one. The time that the driver takes grows faster
+    /// than the text, and nobody can stop it: a second for some 5000 lines, a minute for 16,000.
+    pub(super) fn is_too_long(&self) -> bool {
+        self.cost > MOST_LINES
+    }
+
+    pub(super) fn new_word(&mut self) -> Word {
+        self.words += 1;
+        Word(self.words)
+    }
+
+    pub(super) fn new_long(&mut self) -> Long {
+        self.longs += 1;
+        Long(self.longs)
+    }
+
+    fn new_predicate(&mut self) -> Predicate {
+        self.predicates += 1;
+        Predicate(self.predicates)
+    }
+
+    /// A whole line.
+    pub(super) fn line(&mut self, line: impl Display) {
+        self.cost += 1;
+        // A string takes all that is written to it.
+        let _ = writeln!(self.lines, "\t{line}");
+    }
+
+    /// `name out, operands;`
+    pub(super) fn set(&mut self, name: &str, out: impl Display, operands: &[Operand<'_>]) {
+        // By a number it is a multiplication.
+        let by_register = |by: &Operand<'_>| by.to_string().starts_with('%');
+        let divides = name.starts_with("div") || name.starts_with("rem");
+        let divides = divides && operands.last().is_some_and(by_register);
+        self.cost += if divides { DIVISION } else { 1 };
+        let _ = write!(self.lines, "\t{name} {out}");
+        for operand in operands {
+            let _ = write!(self.lines, ", {operand}");
+        }
+        self.lines.push_str(";\n");
+    }
+
+    /// What an instruction makes of its operands.
+    pub(super) fn word(&mut self, name: &str, operands: &[Operand<'_>]) -> Word {
+        let out = self.new_word();
+        self.set(name, out, operands);
+        out
+    }
+
+    pub(super) fn long(&mut self, name: &str, operands: &[Operand<'_>]) -> Long {
+        let out = self.new_long();
+        self.set(name, out, operands);
+        out
+    }
+
+    pub(super) fn predicate(&mut self, name: &str, operands: &[Operand<'_>]) -> Predicate {
+        let out = self.new_predicate();
+        self.set(name, out, operands);
+        out
+    }
+
+    /// The module: one kernel of this name with so many parameters of 64 bits, `p0`, `p1`, …; with so many bytes of shared
+    /// memory named `rows`.
+    pub(super) fn module(
+        self,
+        kernel: &str,
+        parameters: usize,
+        threads: u32,
+        shared: u32,
+    ) -> String {
+        let parameters: Vec<String> = (0..parameters)
+            .map(|p| format!("\t.param .u64 p{p}"))
+            .collect();
+        let shared = match shared {
+            0 => String::new(),
+            bytes => format!("\t.shared .align 16 .b8 rows[{bytes}];\n"),
+        };
+        format!(
+            ".version 8.3\n.target sm_75\n.address_size 64\n\n.visible .entry {kernel}(\n{}\n)\n.maxntid {threads}, 1, 1\n{{\n\
+             \t.reg .b32 %r<{}>;\n\t.reg .b64 %d<{}>;\n\t.reg .pred %p<{}>;\n{shared}{}\tret;\n}}\n",
+            parameters.join(",\n"),
+            self.words + 1,
+            self.longs + 1,
+            self.predicates + 1,
+            self.lines
+        )
+    }
+}

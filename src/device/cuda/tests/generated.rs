@@ -1,0 +1,308 @@
+//! Programs over rows as kernels of their own, filters in one pass, and products.
+
+use super::super::generated::{Shape, generate};
+use super::maps::{each_kind, program, same_outputs, same_rows, type_of};
+use super::programs::KINDS;
+use super::*;
+use crate::error::BowtieError;
+use crate::spec::{Kind, Op, RowInstruction, RowKind, RowOp, RowProgram};
+
+/// Programs of every operation on two columns of a kind: those that leave nothing to the host in one, each other one alone.
+fn operations(kind: RowKind) -> Vec<RowProgram> {
+    use Op::*;
+    const BOOL: RowKind = RowKind::Plain(Kind::Bool);
+    let emit = |op, of: RowKind, [out, a, b, c]: [u8; 4], from| RowInstruction {
+        op,
+        kind: of,
+        out,
+        a,
+        b,
+        c,
+        column: 0,
+        constant: 0,
+        from,
+    };
+    // Registers 0 and 1 are the operands, 2 a condition, 3 the result.
+    let plain = |op, of| emit(RowOp::Plain(op), of, [3, 0, 1, 0], kind);
+    let mut safe = vec![];
+    let mut alone = vec![];
+    for op in [
+        Eq,
+        NotEq,
+        Lt,
+        LtEq,
+        Gt,
+        GtEq,
+        Distinct,
+        NotDistinct,
+        IsNull,
+        IsNotNull,
+    ] {
+        safe.push((plain(op, kind), BOOL));
+    }
+    safe.push((emit(RowOp::Plain(Select), kind, [3, 2, 0, 1], kind), kind));
+    match kind {
+        BOOL => {
+            for op in [And, Or, Not] {
+                safe.push((plain(op, BOOL), BOOL));
+            }
+        }
+        RowKind::Decimal => {
+            for op in [Add, Sub, Mul] {
+                alone.push((plain(op, kind), kind));
+            }
+            for op in [RowOp::Scale, RowOp::Round] {
+                let mut rescale = emit(op, kind, [3, 0, 20, 0], kind);
+                rescale.constant = 100;
+                alone.push((rescale, kind));
+            }
+        }
+        RowKind::Plain(plain_kind) => {
+            safe.push((plain(Neg, kind), kind));
+            for op in [Add, Sub, Mul, Div, Rem] {
+                match plain_kind.is_float() || matches!(op, Div | Rem) {
+                    true => alone.push((plain(op, kind), kind)),
+                    false => safe.push((plain(op, kind), kind)),
+                }
+            }
+            if !plain_kind.is_float() {
+                let mut scale = emit(RowOp::Scale, RowKind::Decimal, [3, 0, 0, 0], kind);
+                scale.constant = 1000;
+                safe.push((scale, RowKind::Decimal));
+            }
+        }
+    }
+    if let RowKind::Plain(from) = kind {
+        // A program has no cast to the kind that a value is of.
+        for to in KINDS.into_iter().filter(|to| *to != from) {
+            let fits = to == Kind::Bool || to.is_float() || to.holds_all_of(from);
+            let to = RowKind::Plain(to);
+            let cast = (emit(RowOp::Plain(Cast), to, [3, 0, 0, 0], kind), to);
+            if fits { &mut safe } else { &mut alone }.push(cast);
+        }
+    }
+    let together = |operations: &[(RowInstruction, RowKind)]| {
+        let load = |out, column: RowKind| RowInstruction {
+            column: column.code().into(),
+            ..emit(RowOp::Load, column, [out, 0, 0, 0], column)
+        };
+        let mut code = vec![load(0, kind), load(1, kind), load(2, BOOL)];
+        // The second operand is 1, or what the first one is.
+        let one = match kind {
+            RowKind::Plain(Kind::F32) => 1f32.to_bits().into(),
+            RowKind::Plain(Kind::F64) => 1f64.to_bits().into(),
+            _ => 1,
+        };
+        code.push(RowInstruction {
+            constant: one,
+            ..emit(RowOp::Constant, kind, [3, 0, 0, 0], kind)
+        });
+        code.push(emit(RowOp::Plain(Select), kind, [1, 2, 1, 3], kind));
+        for (at, (operation, made)) in operations.iter().enumerate() {
+            code.push(*operation);
+            code.push(RowInstruction {
+                column: at as u16,
+                ..emit(RowOp::Store, *made, [0, 3, 0, 0], *made)
+            });
+        }
+        RowProgram {
+            instructions: code,
+            columns: (0..12).collect(),
+            outputs: operations.iter().map(|(_, made)| type_of(*made)).collect(),
+        }
+    };
+    let alone = alone.chunks(1).map(together);
+    [together(&safe)].into_iter().chain(alone).collect()
+}
+
+/// Whether a kernel is made of a program for columns.
+fn is_generated(program: &RowProgram, arrays: &[ArrayRef]) -> bool {
+    let of_column = |array: &ArrayRef| {
+        let kind = RowKind::of(array.data_type()).unwrap();
+        (kind, array.null_count() > 0)
+    };
+    let columns: Vec<_> = arrays.iter().map(of_column).collect();
+    generate(&Shape {
+        program,
+        columns: &columns,
+    })
+    .is_some()
+}
+
+#[test]
+fn programs_as_kernels_make_what_the_twins_do() {
+    let Some((host, mut gpu)) = twins() else {
+        return;
+    };
+    gpu.rows_before_compiling = 0;
+    let mut random = Random(37);
+    let (mut decided, mut generated, turns) = (0, 0, 300);
+    for turn in 0..turns {
+        let arrays = each_kind(&mut random, SIZES[turn % SIZES.len()]);
+        let program = program(&mut random, turn % 5 == 0);
+        decided += usize::from(same_outputs(&host, &gpu, &arrays, &program));
+        generated += usize::from(is_generated(&program, &arrays));
+    }
+    assert!(decided > turns / 3, "{decided} programs decided");
+    assert!(generated > turns / 2, "{generated} programs as kernels");
+}
+
+/// A program is compiled when it was asked for enough rows, and with other constants it is the same kernel.
+#[test]
+fn programs_that_differ_in_constants_are_one_kernel() {
+    let Some((host, mut gpu)) = twins() else {
+        return;
+    };
+    gpu.rows_before_compiling = 2500;
+    let int = RowKind::Plain(Kind::I32);
+    let mut random = Random(41);
+    let arrays = each_kind(&mut random, 1000);
+    for constant in [1, -7, 1 << 20, 0, 5] {
+        let step = |op, [out, a, b]: [u8; 3], column, constant| RowInstruction {
+            op,
+            kind: int,
+            out,
+            a,
+            b,
+            c: 0,
+            column,
+            constant,
+            from: int,
+        };
+        let program = RowProgram {
+            instructions: vec![
+                step(RowOp::Load, [0, 0, 0], int.code().into(), 0),
+                step(RowOp::Constant, [1, 0, 0], 0, i128::from(constant as u64)),
+                step(RowOp::Plain(Op::Mul), [0, 0, 1], 0, 0),
+                step(RowOp::Store, [0, 0, 0], 0, 0),
+            ],
+            columns: (0..12).collect(),
+            outputs: vec![DataType::Int32],
+        };
+        assert!(same_outputs(&host, &gpu, &arrays, &program), "{constant}");
+    }
+}
+
+#[test]
+fn every_operation_makes_what_the_twin_does() {
+    let Some((host, mut gpu)) = twins() else {
+        return;
+    };
+    let mut random = Random(29);
+    let kinds = KINDS.map(RowKind::Plain);
+    for kind in kinds.into_iter().chain([RowKind::Decimal]) {
+        for program in operations(kind) {
+            for rows in [1025, 2049] {
+                let arrays = each_kind(&mut random, rows);
+                for after in [0, u64::MAX] {
+                    gpu.rows_before_compiling = after;
+                    same_outputs(&host, &gpu, &arrays, &program);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn filters_keep_the_same_rows_in_one_pass() {
+    let Some((host, mut gpu)) = twins() else {
+        return;
+    };
+    gpu.rows_before_compiling = 0;
+    let mut random = Random(31);
+    let (mut decided, turns) = (0, 200);
+    for turn in 0..turns {
+        let rows = SIZES[turn % SIZES.len()];
+        let arrays = each_kind(&mut random, rows);
+        let program = loop {
+            let program = program(&mut random, turn % 5 == 0);
+            if program.outputs == [DataType::Boolean] {
+                break program;
+            }
+        };
+        // One in three has columns of NULLs or bits, too, which take the way by flags.
+        let moves =
+            |array: &ArrayRef| array.null_count() == 0 && *array.data_type() != DataType::Boolean;
+        let kept = |at: &usize| (turn % 3 == 0 || moves(&arrays[*at])) && at % 5 != turn % 5;
+        let kept: Vec<usize> = (0..arrays.len()).filter(kept).collect();
+        let here: Vec<_> = arrays
+            .iter()
+            .map(|a| host.upload(from_ref(a)).unwrap())
+            .collect();
+        let there: Vec<_> = arrays
+            .iter()
+            .map(|a| gpu.upload(from_ref(a)).unwrap())
+            .collect();
+        let here: Vec<&Column> = here.iter().map(AsRef::as_ref).collect();
+        let there: Vec<&Column> = there.iter().map(AsRef::as_ref).collect();
+        let here_kept: Vec<&Column> = kept.iter().map(|at| here[*at]).collect();
+        let there_kept: Vec<&Column> = kept.iter().map(|at| there[*at]).collect();
+        let what = format!("{rows} rows of {kept:?}, {:#?}", program.instructions);
+        match (
+            host.select(rows, &program, &here, &here_kept),
+            gpu.select(rows, &program, &there, &there_kept),
+        ) {
+            (Ok(here), Ok(there)) => {
+                decided += 1;
+                same_rows(&gpu, here, there, &what);
+            }
+            (Err(BowtieError::NeedsHost), Err(BowtieError::NeedsHost)) => {}
+            (here, there) => panic!("{what}: {here:?} here, {there:?} there"),
+        }
+    }
+    assert!(decided > turns / 3, "{decided} filters decided");
+}
+
+/// By every device's own way: columns of all pairs, from any pair on.
+#[test]
+fn products_repeat_one_side_and_the_other_again() {
+    let Some((_, gpu)) = twins() else { return };
+    let mut random = Random(43);
+    for (turn, (left, right)) in [
+        (1, 1),
+        (3, 5),
+        (7, 1),
+        (1, 1000),
+        (129, 257),
+        (1000, 33),
+        (40, 70_001),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut served = 0;
+        for (repeated, n) in [(true, left), (false, right)] {
+            for array in columns(&mut random, n, turn * 3) {
+                let column = gpu.upload(from_ref(&array)).unwrap();
+                let all = left as u64 * right as u64;
+                let cuts = [
+                    (0, all),
+                    (all / 3, all - all / 3),
+                    (all - 1, 1),
+                    (all / 2, (all / 7).max(1)),
+                ];
+                for (from, len) in cuts.map(|(from, len)| (from, len.min(all - from))) {
+                    let made = gpu
+                        .of_product(&column, repeated, right, from, len as usize)
+                        .unwrap();
+                    let Some(made) = made else { continue };
+                    let row = |pair: u64| match repeated {
+                        true => pair / right as u64,
+                        false => pair % right as u64,
+                    };
+                    let rows: UInt32Array = (from..from + len)
+                        .map(|pair| Some(row(pair) as u32))
+                        .collect();
+                    let expected = take(&array, &rows, None).unwrap();
+                    assert_eq!(
+                        &gpu.download(&made).unwrap(),
+                        &expected,
+                        "{left} x {right}, {from}, {len}"
+                    );
+                    served += 1;
+                }
+            }
+        }
+        assert!(served > 100, "{served} columns");
+    }
+}
