@@ -2,10 +2,11 @@
 // pair at the first word that rejects it; overlaps count bits of ANDs, tile by tile as a product of matrices (BI, MM: [B] 6.2).
 #include "set_tile.cuh"
 
-// Ors the sets' elements into `rows` of `words` words each, which are zeroed before.
+// Ors the sets' elements into `rows` of `words` words each, which are zeroed before: element e is bit e & mask, so a mask below the
+// universe folds rows.
 // Bound: 4 bytes an element and a random atomic. Launch: 256 threads, a block for each 32 sets, 8 threads a set.
 extern "C" __global__ void __launch_bounds__(BLOCK)
-set_bitmap_build(const __grid_constant__ Sets sets, u32 words, u32* rows) {
+set_bitmap_build(const __grid_constant__ Sets sets, u32 words, u32 mask, u32* rows) {
     constexpr u32 TEAM = 8;
     const u32 set = (blockIdx.x * BLOCK + threadIdx.x) / TEAM;
     if (set >= sets.n) {
@@ -13,7 +14,7 @@ set_bitmap_build(const __grid_constant__ Sets sets, u32 words, u32* rows) {
     }
     const u32 end = sets.offsets[set + 1];
     for (u32 i = sets.offsets[set] + threadIdx.x % TEAM; i < end; i += TEAM) {
-        const u32 element = sets.elements[i];
+        const u32 element = sets.elements[i] & mask;
         atomicOr(&rows[u64(set) * words + element / 32], 1u << element % 32);
     }
 }

@@ -147,6 +147,11 @@ struct Join {
             const u32 r = candidate.r, s = candidate.s;
             const u32 need = measure.need(searching.sizes[r], sorted.sizes[s]);
             overlap = {searching.of(r), sorted.of(s), searching.length(r), sorted.length(s), need, candidate.first};
+            if (mirror != NEVER && r == s) {
+                // A set and itself.
+                const bool is_first = candidate.first == NONE || candidate.first == overlap.r[0];
+                overlap.need = is_first && overlap.a >= need ? 0 : NONE;
+            }
         }
         bool match = overlap.is_short() && overlap.merged();
         for (u32 left = __ballot_sync(ALL_LANES, !overlap.is_short()); left != 0; left &= left - 1) {

@@ -53,6 +53,11 @@ impl Budget {
         }
     }
 
+    /// Bytes that may be leased still.
+    pub(crate) fn room(&self) -> u64 {
+        self.limit.saturating_sub(self.in_use_by_all())
+    }
+
     /// Most bytes that were ever leased at once.
     pub(crate) fn peak(&self) -> u64 {
         self.peak.load(Ordering::Relaxed)

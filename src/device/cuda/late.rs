@@ -86,7 +86,7 @@ impl CudaDevice {
     /// The column on the GPU, unless that would leave the output little room.
     fn upload_if_room(&self, late: &Late) -> Result<Option<Arc<Column>>> {
         let budget = &self.queue.budget;
-        let room = budget.limit().saturating_sub(budget.in_use_by_all()) / 2;
+        let room = budget.room() / 2;
         if bytes_of(&late.parts)? > room {
             return Ok(None);
         }

@@ -36,7 +36,9 @@ pub(super) use group_fold::corrected;
 pub(super) use group_key::Groups;
 pub(super) use order_key::Ranks;
 pub(super) use sets::SetIndex;
-pub(crate) use sets::{Element, Elements, Lists, SetTally, are_elements, mean_length};
+pub(crate) use sets::{
+    Element, Elements, Lists, SetTally, are_elements, are_same_lists, mean_length,
+};
 pub(super) use values::{bytes_of, gather_parts, kept, together};
 pub(super) use zones::ZonedKeys;
 

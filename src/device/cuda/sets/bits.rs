@@ -26,16 +26,23 @@ pub(super) fn words_for(universe: usize) -> usize {
 }
 
 impl Queue {
-    fn bit_rows(self: &Arc<Self>, sets: &Sets, words: usize) -> Result<Memory> {
+    /// Rows of so many words, in which element `e` is bit `e & mask`.
+    pub(super) fn bit_rows(
+        self: &Arc<Self>,
+        sets: &Sets,
+        words: usize,
+        mask: u32,
+    ) -> Result<Memory> {
         let rows = self.zeroed(sets.len * words * 4, "bits of sets")?;
         let structure = sets.structure();
         let args = [
             Given::Four(&structure),
             (words as u32).into(),
+            mask.into(),
             (&rows).into(),
         ];
         let shape = Shape::blocks_of(sets.len, 32, 256);
-        // SAFETY: elements are below the universe, of which a row of so many words has a bit each.
+        // SAFETY: elements are below the universe, and rows have a bit for each of it, or for each number that the mask lets be.
         unsafe { self.launch_given("set_bitmap_build", shape, &args)? };
         Ok(rows)
     }
@@ -50,7 +57,7 @@ impl Bits {
     ) -> Result<Self> {
         let words = words_for(universe);
         Ok(Self {
-            rows: queue.bit_rows(sets, words)?,
+            rows: queue.bit_rows(sets, words, u32::MAX)?,
             words,
             product,
         })
@@ -59,7 +66,9 @@ impl Bits {
     pub(super) fn prepare<'a>(&'a self, search: Search<'a>) -> Result<Prepared<'a>> {
         let windows = search.windows()?;
         let (_, candidates) = search.pairs_in(&windows)?;
-        let rows = search.queue.bit_rows(search.searching, self.words)?;
+        let rows = search
+            .queue
+            .bit_rows(search.searching, self.words, u32::MAX)?;
         let containment = search.measure.is_contained() || search.measure.is_contains();
         // Later cards make products of bits of many of bytes.
         let has_products_of_bits = ((8, 0)..(10, 0)).contains(&search.queue.gpu.capability);

@@ -4,24 +4,16 @@
 //! |---|---|---|
 //! | at most 2²⁰ pairs of sets of 4096 elements or more on average, both sides together | `intersect` | few pairs, each worth several blocks |
 //! | containment | `rarest` | the rarest element of a set leads to few others |
-//! | a universe of at most 4096 elements of which the average set has a sixteenth or more | `matrix` | lists would be longer than rows of bits |
+//! | 2²⁶ pairs or more, a universe of at most 65,536 elements | `prefix`, `inverted_index` or `matrix` | by [their costs](super::costs) |
+//! | else, a universe of at most 4096 elements of which the average set has a sixteenth or more | `matrix` | lists would be longer than rows of bits |
 //! | sets of average size share less than two fifths of their elements | `inverted_index` | overlaps are counted, whatever the threshold |
 //! | anything else | `prefix` | prefixes are short, and their elements rare |
 //!
-//! Measured on an H200, self joins of 10⁵ sets, in ms:
+//! Containment takes 0.2 ms in 10⁵ sets of 10 elements on an H200, and 0.4 ms in sets of 50, from the rarest element, at 15 to 25 G candidates
+//! a second; by tiles of signatures 4.5 ms and 1.4 ms, at 1 to 4 T pairs a second.
 //!
-//! | mean set | predicate | prefix | inverted index | signature |
-//! |---|---|---|---|---|
-//! | 10 | Jaccard 0.9, 0.7, 0.5 | 0.1, 0.3, 1.2 | 3.2, 7.5, 11 | 2.6 (0.8), 6.2 (0.5) |
-//! | 10 | overlap of 5 | 4.4 | 12 | 24 |
-//! | 50 | Jaccard 0.9, 0.7, 0.5 | 1.8, 12, 45 | 39, 88, 95 | 8.2 (0.8), 21 (0.5) |
-//! | 50 | overlap of 5 | 2190 | 103 | |
-//!
-//! Containment in the same sets takes 0.2 ms and 0.4 ms from the rarest element, at 15 to 25 G candidates a second, and 4.5 ms and
-//! 1.4 ms by tiles of signatures, at 1 to 4 T pairs a second.
-//!
-//! Where tiles are faster, as at Jaccard 0.5 of 50 elements, they are so by half; where frequent elements fill signatures they take
-//! 20 to 300 times as long (`docs/benchmarks.md`: clones of DBLP, ENRON, LIVEJOURNAL). So nobody but the user asks for them.
+//! Where frequent elements fill signatures, tiles of them take 20 to 300 times as long as the best technique (`docs/benchmarks.md`: clones of
+//! DBLP, ENRON, LIVEJOURNAL), and elsewhere they gain half at most. So nobody but the user asks for them.
 
 use super::bits::words_for;
 use crate::spec::{SetTechnique, SetTest};
@@ -36,6 +28,10 @@ const SMALL_UNIVERSE: u64 = 1 << 12;
 
 /// The share of average sets that an overlap must be.
 const LOW_OVERLAP: f64 = 0.4;
+
+/// From so many pairs on, in so large a universe, costs are estimated.
+const MANY_PAIRS: u64 = 1 << 26;
+const COUNTED_UNIVERSE: u64 = 1 << 16;
 
 /// The share of the room that rows of bits may take.
 const ROOM_SHARE: u64 = 4;
@@ -54,45 +50,67 @@ pub(super) struct Profile {
     pub room: u64,
 }
 
-/// The technique for `test` on such sets: `wanted`, or the nearest that can serve them, or the one that should be best.
+impl Profile {
+    fn pairs(&self) -> u64 {
+        self.indexed.saturating_mul(self.searching)
+    }
+
+    /// Whether rows of bits have room.
+    pub(super) fn bits_fit(&self) -> bool {
+        let row = words_for(self.universe as usize) as u64 * 4;
+        let sets = self.indexed.saturating_add(self.searching);
+        sets.saturating_mul(row) <= self.room / ROOM_SHARE
+    }
+
+    /// Elements of an average set of the side with the smaller ones.
+    pub(super) fn mean(&self) -> u64 {
+        self.mean_indexed.min(self.mean_searching).max(1)
+    }
+
+    /// The share of two average sets that they must have in common.
+    pub(super) fn least_share(&self, test: SetTest) -> f64 {
+        let mean = self.mean();
+        let least = test.least_overlap(mean, mean);
+        least.map_or(1.0, |least| least as f64 / mean as f64)
+    }
+}
+
+/// The technique for `test` on such sets: `wanted`, or the nearest that can serve them, or the one that should be best; `None` where costs
+/// are to decide.
 pub(super) fn choose(
     wanted: Option<SetTechnique>,
     test: SetTest,
     profile: &Profile,
-) -> SetTechnique {
-    let row = words_for(profile.universe as usize) as u64 * 4;
-    let sets = profile.indexed.saturating_add(profile.searching);
-    let bits_fit = sets.saturating_mul(row) <= profile.room / ROOM_SHARE;
-    match wanted.unwrap_or_else(|| best(test, profile)) {
+) -> Option<SetTechnique> {
+    Some(match wanted.or_else(|| best(test, profile))? {
         // Only what contains another set has its rarest element.
         SetTechnique::Rarest if !test.is_containment() => SetTechnique::Prefix,
         // A universe too large for a bit an element has hashed ones.
-        SetTechnique::Bitmap | SetTechnique::Matrix if !bits_fit => SetTechnique::Signature,
+        SetTechnique::Bitmap | SetTechnique::Matrix if !profile.bits_fit() => {
+            SetTechnique::Signature
+        }
         technique => technique,
-    }
+    })
 }
 
-fn best(test: SetTest, profile: &Profile) -> SetTechnique {
-    let pairs = profile.indexed.saturating_mul(profile.searching);
-    let (searching, indexed) = (profile.mean_searching.max(1), profile.mean_indexed.max(1));
-    if pairs <= FEW_PAIRS && searching + indexed >= MANY_ELEMENTS {
-        return SetTechnique::Intersect;
+fn best(test: SetTest, profile: &Profile) -> Option<SetTechnique> {
+    let elements = profile.mean_searching.max(1) + profile.mean_indexed.max(1);
+    if profile.pairs() <= FEW_PAIRS && elements >= MANY_ELEMENTS {
+        return Some(SetTechnique::Intersect);
     }
     if test.is_containment() {
-        return SetTechnique::Rarest;
+        return Some(SetTechnique::Rarest);
     }
-    let mean = indexed.min(searching);
-    if profile.universe <= SMALL_UNIVERSE && mean * DENSE >= profile.universe {
-        return SetTechnique::Matrix;
+    if profile.pairs() >= MANY_PAIRS && profile.universe <= COUNTED_UNIVERSE {
+        return None;
     }
-    let share = match test.least_overlap(mean, mean) {
-        Some(least) => least as f64 / mean as f64,
-        None => 1.0,
-    };
-    if share < LOW_OVERLAP {
-        return SetTechnique::InvertedIndex;
+    if profile.universe <= SMALL_UNIVERSE && profile.mean() * DENSE >= profile.universe {
+        return Some(SetTechnique::Matrix);
     }
-    SetTechnique::Prefix
+    Some(match profile.least_share(test) < LOW_OVERLAP {
+        true => SetTechnique::InvertedIndex,
+        false => SetTechnique::Prefix,
+    })
 }
 
 #[cfg(test)]
@@ -105,7 +123,7 @@ mod tests {
         searching: 100_000,
         mean_indexed: 10,
         mean_searching: 10,
-        universe: 50_000,
+        universe: 500_000,
         room: 1 << 30,
     };
 
@@ -137,7 +155,13 @@ mod tests {
             room: 1 << 30,
         };
         let dense = Profile {
+            indexed: 5_000,
+            searching: 5_000,
             universe: 100,
+            ..USUAL
+        };
+        let counted = Profile {
+            universe: 50_000,
             ..USUAL
         };
         use SetTechnique::*;
@@ -158,8 +182,11 @@ mod tests {
             (jaccard(0.1), few, Intersect),
         ] {
             let chosen = choose(None, test, &profile);
-            assert_eq!(chosen, technique, "{test:?} {profile:?}");
+            assert_eq!(chosen, Some(technique), "{test:?} {profile:?}");
         }
+        assert_eq!(choose(None, jaccard(0.5), &counted), None);
+        assert_eq!(choose(None, contains, &counted), Some(Rarest));
+        assert_eq!(choose(Some(Bitmap), overlap, &dense), Some(Bitmap));
     }
 
     #[test]
@@ -169,12 +196,15 @@ mod tests {
             ..USUAL
         };
         let of = |wanted, profile| choose(Some(wanted), jaccard(0.5), profile);
-        assert_eq!(of(SetTechnique::Rarest, &USUAL), SetTechnique::Prefix);
-        assert_eq!(of(SetTechnique::Matrix, &wide), SetTechnique::Signature);
+        assert_eq!(of(SetTechnique::Rarest, &USUAL), Some(SetTechnique::Prefix));
+        assert_eq!(
+            of(SetTechnique::Matrix, &wide),
+            Some(SetTechnique::Signature)
+        );
         let small = Profile {
             universe: 1000,
             ..USUAL
         };
-        assert_eq!(of(SetTechnique::Bitmap, &small), SetTechnique::Bitmap);
+        assert_eq!(of(SetTechnique::Bitmap, &small), Some(SetTechnique::Bitmap));
     }
 }

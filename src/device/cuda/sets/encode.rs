@@ -14,6 +14,7 @@ use arrow::datatypes::DataType;
 
 use super::order::ByGroup;
 use crate::device::Device;
+use crate::device::budget::Lease;
 use crate::device::buffer::{Buffer, Column, GroupDomain, Keys};
 use crate::device::check_chunk_rows;
 use crate::device::cuda::CudaDevice;
@@ -23,7 +24,7 @@ use crate::device::cuda::rows::memory;
 use crate::device::cuda::scan::EXCLUSIVE_U64;
 use crate::device::cuda::sort::{NARROW, WIDE, check_sortable};
 use crate::device::cuda::values::{Values, bitmap_bytes};
-use crate::device::host::Lists;
+use crate::device::host::{Lists, are_same_lists};
 use crate::error::Result;
 
 /// The sets of one side by position, in the order of their groups and sizes.
@@ -72,8 +73,11 @@ pub(super) struct Domain {
     grouped: Option<GroupDomain>,
     /// Of each element, by frequency.
     ranks: Buffer<u32>,
+    /// Of each rank, how many sets have it.
+    pub(super) frequencies: Memory,
     /// Groups of rows.
     groups: u32,
+    source: Option<Source>,
 }
 
 impl Domain {
@@ -81,6 +85,41 @@ impl Domain {
     pub(super) fn universe(&self) -> usize {
         self.ranks.len()
     }
+}
+
+/// The lists that were encoded, none left out but NULL ones: of a self join the other side need not be sent and encoded again.
+#[derive(Debug)]
+struct Source {
+    lists: ArrayRef,
+    #[expect(dead_code, reason = "held")]
+    lease: Lease,
+}
+
+/// What a source takes of the memory that is left.
+const SOURCE_SHARE: u64 = 8;
+
+impl Source {
+    /// `None` where they would take too much of the room.
+    fn of(queue: &Queue, lists: &ArrayRef) -> Option<Self> {
+        let bytes = lists.to_data().get_slice_memory_size().ok()? as u64;
+        if bytes > queue.budget.room() / SOURCE_SHARE {
+            return None;
+        }
+        Some(Self {
+            lists: Arc::clone(lists),
+            lease: queue.budget.lease(bytes, "lists").ok()?,
+        })
+    }
+}
+
+/// Whether each row that has a list has a set.
+fn takes_all(is_grouped: bool, not_null: &[&Keys]) -> Result<bool> {
+    for keys in not_null {
+        if valid_memory(keys.valid.as_ref())?.is_some() {
+            return Ok(false);
+        }
+    }
+    Ok(!is_grouped)
 }
 
 /// Groups of rows, and how many there are.
@@ -116,7 +155,12 @@ impl CudaDevice {
         groups: Option<Groups<'_>>,
         not_null: &[&Keys],
     ) -> Result<(Sets, Domain)> {
-        let (values, lying) = self.lying(column, groups, not_null)?;
+        let lists = self.queue.download(column)?;
+        let source = match takes_all(groups.is_some(), not_null)? {
+            true => Source::of(&self.queue, &lists),
+            false => None,
+        };
+        let (values, lying) = self.lying(&lists, groups, not_null)?;
         let (ids, domain) = self.groups(&[&values], true)?;
         drop(values);
         self.go_on()?;
@@ -133,27 +177,36 @@ impl CudaDevice {
             grouped = Some(of_groups);
         }
         self.go_on()?;
-        let ranks = queue.ranks(&distinct, lying.rows.len(), universe)?;
+        let (ranks, frequencies) = queue.ranks(&distinct, lying.rows.len(), universe)?;
         let sets = queue.arrange(&lying, distinct, &ranks)?;
         let domain = Domain {
             ids: domain,
             grouped,
             ranks,
+            frequencies,
             groups: groups.map_or(0, |(_, count)| count),
+            source,
         };
         Ok((sets, domain))
     }
 
-    /// Encodes a column whose sets search.
+    /// Encodes a column whose sets search; `None` where they are those that were indexed.
     pub(super) fn encode_searching(
         &self,
         domain: &Domain,
         column: &Column,
         groups: Option<&Buffer<u32>>,
         not_null: &[&Keys],
-    ) -> Result<Sets> {
+    ) -> Result<Option<Sets>> {
+        let lists = self.queue.download(column)?;
+        if let Some(source) = &domain.source
+            && takes_all(groups.is_some(), not_null)?
+            && are_same_lists(&source.lists, &lists)
+        {
+            return Ok(None);
+        }
         let groups = groups.map(|ids| (ids, domain.groups));
-        let (values, lying) = self.lying(column, groups, not_null)?;
+        let (values, lying) = self.lying(&lists, groups, not_null)?;
         // Ids of their own tell elements apart that the indexed side lacks.
         let (ids, own) = self.groups(&[&values], true)?;
         let known = self.groups_in(&domain.ids, &[&values])?;
@@ -173,20 +226,20 @@ impl CudaDevice {
             _ => queue.recode(&distinct, &known, None)?,
         };
         self.go_on()?;
-        queue.arrange(&lying, distinct, &domain.ranks)
+        queue.arrange(&lying, distinct, &domain.ranks).map(Some)
     }
 
     /// The values of a column's lists, and the rows that have a list, are in a group and are not NULL in any of `not_null`.
     fn lying(
         &self,
-        column: &Column,
+        lists: &ArrayRef,
         groups: Option<Groups<'_>>,
         not_null: &[&Keys],
     ) -> Result<(Column, Lying)> {
-        let rows = column.rows();
+        let rows = lists.len();
         check_chunk_rows(rows)?;
         let queue = &self.queue;
-        let lists = Lists::of(&queue.download(column)?)?;
+        let lists = Lists::of(lists)?;
         check_sortable(lists.values.len())?;
         let values = by_bits(&lists.values)?;
         let values = queue.upload(std::slice::from_ref(&values), values.data_type())?;
@@ -440,13 +493,13 @@ impl Queue {
         Ok(out)
     }
 
-    /// The rank of each element by the number of sets that have it.
+    /// The rank of each element by the number of sets that have it, and that number of each rank.
     fn ranks(
         self: &Arc<Self>,
         distinct: &Distinct,
         sets: usize,
         universe: usize,
-    ) -> Result<Buffer<u32>> {
+    ) -> Result<(Buffer<u32>, Memory)> {
         let frequencies = self.zeroed(universe * 4, "elements of sets")?;
         let args = [
             (&distinct.words).into(),
@@ -463,10 +516,11 @@ impl Queue {
                 self.sort_pairs(NARROW, (&frequencies).into(), None, universe, varying)?
             }
         };
-        match order {
-            None => Ok(in_order),
-            Some((_, order)) => self.scatter(&Buffer::cuda(order, universe), &in_order, universe),
-        }
+        let Some((frequencies, order)) = order else {
+            return Ok((in_order, frequencies));
+        };
+        let ranks = self.scatter(&Buffer::cuda(order, universe), &in_order, universe)?;
+        Ok((ranks, frequencies))
     }
 
     /// The sets in order, their elements by `ranks`.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  encode.rs       lists ─► sets of numbers; order.rs: by group and size
-//!  choice.rs       which technique serves them
+//!  choice.rs       which technique serves them; costs.rs: what those for similar sets cost
 //!  rarest.rs prefix.rs inverted.rs signature.rs bits.rs intersect.rs    the techniques; lists.rs: inverted lists of those that have them
 //!  search.rs       both sides and the launches that compare them; measure.rs: the predicate
 //!  empties.rs      what empty sets match; found.rs: lists of matches, and counts
@@ -10,6 +10,7 @@
 
 mod bits;
 mod choice;
+mod costs;
 mod empties;
 mod encode;
 mod found;
@@ -27,6 +28,7 @@ use std::sync::Arc;
 
 use self::bits::Bits;
 use self::choice::Profile;
+use self::costs::Work;
 use self::empties::Empties;
 use self::encode::{Domain, Sets};
 use self::inverted::InvertedIndex;
@@ -49,7 +51,7 @@ use crate::spec::{SetTechnique, SetTest};
 /// One side's sets on a GPU, indexed by a technique.
 #[derive(Debug)]
 pub(crate) struct SetIndex {
-    sets: Sets,
+    sets: Arc<Sets>,
     domain: Domain,
     /// Rows of the column, those without a set included.
     rows: usize,
@@ -146,23 +148,67 @@ impl CudaDevice {
                 false => mean_length(searching.on_host()),
             },
             universe: universe as u64,
-            room: queue
-                .budget
-                .limit()
-                .saturating_sub(queue.budget.in_use_by_all()),
+            room: queue.budget.room(),
         };
-        let technique = choice::choose(wanted, test, &profile);
         self.go_on()?;
         let measure = Measure::of(test);
+        let of = (test, &measure);
+        let (technique, finder) = match choice::choose(wanted, test, &profile) {
+            Some(technique) => (
+                technique,
+                Finder::new(queue, technique, &sets, universe, of)?,
+            ),
+            None => self.cheapest(&sets, &domain, of, &profile)?,
+        };
         Ok(SetIndex {
-            finder: Finder::new(queue, technique, &sets, universe, (test, &measure))?,
-            sets,
+            finder,
+            sets: Arc::new(sets),
             domain,
             rows: column.rows(),
             test,
             measure,
             technique,
         })
+    }
+
+    /// The technique for similar sets that costs least, by what it would meet if the other side were like this one.
+    fn cheapest(
+        &self,
+        sets: &Sets,
+        domain: &Domain,
+        (test, measure): (SetTest, &Measure),
+        profile: &Profile,
+    ) -> Result<(SetTechnique, Finder)> {
+        let (queue, universe) = (&self.queue, domain.universe());
+        let prefix = Prefix::new(queue, sets, universe, measure)?;
+        let search = Search {
+            queue,
+            go_on: &|| self.go_on(),
+            measure,
+            searching: sets,
+            indexed: sets,
+            half: None,
+        };
+        let (_, pairs) = search.pairs_in(&search.windows()?)?;
+        let longer = profile.searching as f64 / sets.len.max(1) as f64;
+        let work = Work {
+            pairs: pairs as f64 * longer,
+            all_pairs: profile.indexed as f64 * profile.searching as f64,
+            items: queue.sum_of_squares(&domain.frequencies, universe, false)? * longer,
+            candidates: queue.sum_of_squares(prefix.list_offsets(), universe, true)? * longer,
+            mean: profile.mean() as f64,
+            share: profile.least_share(test),
+            universe: universe as f64,
+        };
+        let technique = work.cheapest(profile.bits_fit());
+        let finder = match technique {
+            SetTechnique::Prefix => Finder::Prefix(prefix),
+            other => {
+                drop(prefix);
+                Finder::new(queue, other, sets, universe, (test, measure))?
+            }
+        };
+        Ok((technique, finder))
     }
 
     /// The matches of each row of the other side as a list.
@@ -174,7 +220,8 @@ impl CudaDevice {
         not_null: &[&Keys],
     ) -> Result<SetMatches> {
         let (index, queue) = (index.on_cuda()?, &self.queue);
-        let sets = self.encode_searching(&index.domain, column, groups, not_null)?;
+        let sets =
+            index.searching(self.encode_searching(&index.domain, column, groups, not_null)?);
         if sets.len == 0 || index.sets.len == 0 {
             let none = || queue.sequence(0, 0);
             return Ok(SetMatches {
@@ -192,7 +239,7 @@ impl CudaDevice {
             });
         }
         let go_on = || self.go_on();
-        let empties = Empties::of(queue, [&sets, &index.sets], index.test)?;
+        let empties = Empties::of(queue, [sets.as_ref(), index.sets.as_ref()], index.test)?;
         let prepared = index.finder.prepare(index.search(queue, &go_on, &sets)?)?;
         let found = queue.list_matches(&prepared, &sets, empties.as_ref())?;
         let tally = SetTally {
@@ -208,7 +255,7 @@ impl CudaDevice {
                 keys: None,
                 segments: Some(found.segments),
             },
-            searching: Sorted::of_rows(sets.rows),
+            searching: Sorted::of_rows(queue.rows_of(sets)?),
             ranges: found.ranges,
             tally,
         })
@@ -223,7 +270,7 @@ impl CudaDevice {
         counting: SetCounting,
     ) -> Result<SetCounts> {
         let (index, queue) = (index.on_cuda()?, &self.queue);
-        let sets = self.encode_searching(&index.domain, column, groups, &[])?;
+        let sets = index.searching(self.encode_searching(&index.domain, column, groups, &[])?);
         if sets.len == 0 || index.sets.len == 0 {
             let indexed = match counting {
                 SetCounting::Both => Some(queue.zeroed(index.rows * 4, "match counts")?),
@@ -237,9 +284,9 @@ impl CudaDevice {
             });
         }
         let go_on = || self.go_on();
-        let empties = Empties::of(queue, [&sets, &index.sets], index.test)?;
+        let empties = Empties::of(queue, [sets.as_ref(), index.sets.as_ref()], index.test)?;
         let prepared = index.finder.prepare(index.search(queue, &go_on, &sets)?)?;
-        let sides = [&sets, &index.sets];
+        let sides = [sets.as_ref(), index.sets.as_ref()];
         let counted = queue.count_matches_of_sets(&prepared, sides, empties.as_ref(), counting)?;
         let tally = SetTally {
             candidates: prepared.candidates,
@@ -253,7 +300,7 @@ impl CudaDevice {
         let indexed = counted.indexed.map(by_row).transpose()?;
         Ok(SetCounts {
             counts: Buffer::cuda(counted.searching, sets.len),
-            searching: Sorted::of_rows(sets.rows),
+            searching: Sorted::of_rows(queue.rows_of(sets)?),
             indexed,
             tally,
         })
@@ -266,14 +313,32 @@ impl CudaDevice {
     }
 }
 
+impl Queue {
+    /// The rows of sets that are no longer needed, but perhaps by the index.
+    fn rows_of(self: &Arc<Self>, sets: Arc<Sets>) -> Result<Buffer<u32>> {
+        match Arc::try_unwrap(sets) {
+            Ok(sets) => Ok(sets.rows),
+            Err(shared) => {
+                let rows = self.copy_of(memory(&shared.rows)?.into(), shared.len * 4, "sets")?;
+                Ok(Buffer::cuda(rows, shared.len))
+            }
+        }
+    }
+}
+
 impl SetIndex {
+    /// The sets of the searching side: those that were encoded, or the indexed ones.
+    fn searching(&self, encoded: Option<Sets>) -> Arc<Sets> {
+        encoded.map_or_else(|| Arc::clone(&self.sets), Arc::new)
+    }
+
     fn search<'a>(
         &'a self,
         queue: &'a Arc<Queue>,
         go_on: &'a dyn Fn() -> Result<()>,
-        searching: &'a Sets,
+        searching: &'a Arc<Sets>,
     ) -> Result<Search<'a>> {
-        let same = queue.are_same(searching, &self.sets)?;
+        let same = Arc::ptr_eq(searching, &self.sets) || queue.are_same(searching, &self.sets)?;
         Ok(Search {
             queue,
             go_on,

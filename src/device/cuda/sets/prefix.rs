@@ -42,6 +42,11 @@ impl Prefix {
         Ok(Self { lists, places })
     }
 
+    /// Where the list of each element begins, and the end.
+    pub(super) fn list_offsets(&self) -> &Memory {
+        &self.lists.offsets
+    }
+
     pub(super) fn prepare<'a>(&'a self, search: Search<'a>) -> Result<Prepared<'a>> {
         let (queue, sets) = (search.queue, search.searching);
         let windows = search.windows()?;

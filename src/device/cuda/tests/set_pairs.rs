@@ -469,6 +469,46 @@ fn many_sets() {
     }
 }
 
+/// Sets so large that signatures of them would be full: rows of bits, as wide as the universe and folded. Searching sets are parts of the
+/// indexed ones, some with an element more.
+#[test]
+fn large_sets_from_their_rarest_element() {
+    let Some((host, gpu)) = twins() else { return };
+    let mut random = Random(69);
+    for (universe, least) in [(4_000, 900), (300_000, 900), (5_000, 2_000)] {
+        let n = 150;
+        let mut indexed: Vec<Vec<i32>> = vec![];
+        for i in 0..n {
+            let length = least + i % 400;
+            let element = |random: &mut Random| {
+                let number = random.below(universe);
+                (number * random.below(universe) / universe) as i32
+            };
+            indexed.push((0..length).map(|_| element(&mut random)).collect());
+        }
+        let searching = indexed.iter().enumerate().map(|(i, set)| {
+            let mut set: Vec<i32> = set.iter().copied().step_by(1 + i % 40).collect();
+            if i % 3 == 0 {
+                set.push(random.below(universe) as i32);
+            }
+            set
+        });
+        let searching: Vec<_> = searching.collect();
+        let sides = Sides {
+            indexed: numbers(indexed.into_iter()),
+            searching: numbers(searching.into_iter()),
+            groups: None,
+        };
+        let contains = SetPredicate::Contains(Side::Left).seen_from(Side::Left);
+        compare(&host, &gpu, &sides, contains, &[Some(SetTechnique::Rarest)]);
+        let with_itself = Sides {
+            searching: Arc::clone(&sides.indexed),
+            ..sides
+        };
+        compare(&host, &gpu, &with_itself, contains, &every_technique());
+    }
+}
+
 /// Both sides are the same sets: each pair is looked at once, and what comes out is the same. Few groups, and many of a few sets.
 #[test]
 fn self_joins() {

@@ -22,6 +22,7 @@ mod postings;
 mod prefix;
 mod probe;
 mod rarest;
+mod same_lists;
 mod searching;
 mod signature;
 mod signatures;
@@ -36,6 +37,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
 pub(crate) use elements::{Element, Elements, Lists, are_elements, mean_length};
+pub(crate) use same_lists::are_same_lists;
 pub(crate) use sink::SetTally;
 
 use self::bitmap::Bitmap;

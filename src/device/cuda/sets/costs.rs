@@ -1,0 +1,191 @@
+//! What the techniques for similar sets cost, by what they would meet in the sets at hand.
+//!
+//! | technique | meets | each takes |
+//! |---|---|---|
+//! | `prefix` | candidates: an element of two prefixes, `Σ p(e)²` by the sets `p(e)` that have element `e` in theirs | 3 ps, and what verifying those left takes: the more, the larger the sets and the less they must share |
+//! | `inverted_index` | items of lists in windows, `Σ f(e)²` by the sets `f(e)` that have `e` | 3 ps, and 0.8 ps a pair in a window, as its counter is looked at |
+//! | `matrix` | pairs in windows | 1.5 ps, and 0.55 ps for each 1000 elements of the universe |
+//!
+//! Fitted on an H200 to self joins of 10⁵ to 10⁶ sets of clones of DBLP, TWITTER, BMS-POS and KOSARAK at Jaccard 0.5 to 0.9
+//! (`docs/benchmarks.md`), where the cheapest by them took at most 1.5 times as long as the fastest. The indexed side alone is looked at;
+//! the searching one is taken for like it.
+
+use crate::device::cuda::queue::{Memory, Queue};
+use crate::error::Result;
+use crate::spec::SetTechnique;
+
+/// Picoseconds.
+const CANDIDATE: f64 = 3.0;
+const SURVIVOR: f64 = 21.0;
+const SURVIVOR_ELEMENT: f64 = 1.5;
+const ITEM: f64 = 3.0;
+const COUNTER: f64 = 0.8;
+const PRODUCT: f64 = 1.5;
+const PRODUCT_ELEMENT: f64 = 5.5e-4;
+
+/// What there is to do.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Work {
+    /// Pairs in windows, of all that there are.
+    pub pairs: f64,
+    pub all_pairs: f64,
+    /// Pairs of equal elements, and of those in prefixes.
+    pub items: f64,
+    pub candidates: f64,
+    /// Elements of an average set, the share of them that must be common, and all that there are.
+    pub mean: f64,
+    pub share: f64,
+    pub universe: f64,
+}
+
+impl Work {
+    fn costs(&self) -> [(SetTechnique, f64); 3] {
+        let survivor = (SURVIVOR + SURVIVOR_ELEMENT * self.mean) * (1.0 - self.share);
+        let in_windows = self.pairs / self.all_pairs.max(1.0);
+        [
+            (
+                SetTechnique::Prefix,
+                self.candidates * (CANDIDATE + survivor),
+            ),
+            (
+                SetTechnique::InvertedIndex,
+                self.items * in_windows * ITEM + self.pairs * COUNTER,
+            ),
+            (
+                SetTechnique::Matrix,
+                self.pairs * (PRODUCT + PRODUCT_ELEMENT * self.universe),
+            ),
+        ]
+    }
+
+    /// The cheapest; of those with rows of bits only where these fit.
+    pub(super) fn cheapest(&self, bits_fit: bool) -> SetTechnique {
+        let costs = self.costs().into_iter();
+        let possible =
+            costs.filter(|(technique, _)| bits_fit || *technique != SetTechnique::Matrix);
+        let cheapest = possible.min_by(|(_, a), (_, b)| a.total_cmp(b));
+        cheapest.map_or(SetTechnique::Prefix, |(technique, _)| technique)
+    }
+}
+
+impl Queue {
+    /// `Σ n²` of so many numbers, or of the distances between one more of them.
+    pub(super) fn sum_of_squares(
+        &self,
+        numbers: &Memory,
+        count: usize,
+        are_offsets: bool,
+    ) -> Result<f64> {
+        let mut bytes = vec![0; (count + usize::from(are_offsets)) * 4];
+        self.read_few(&mut bytes, numbers, 0)?;
+        let words = bytes.as_chunks().0.iter();
+        let words: Vec<u32> = words.map(|word| u32::from_le_bytes(*word)).collect();
+        let square = |n: u32| f64::from(n) * f64::from(n);
+        Ok(match are_offsets {
+            true => words.windows(2).map(|w| square(w[1] - w[0])).sum(),
+            false => words.into_iter().map(square).sum(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Self joins of clones as they were measured, in ms: by `prefix`, `inverted_index` and `matrix`.
+    const MEASURED: [(&str, Work, [f64; 3]); 8] = [
+        (
+            "DBLP 100K, 0.5",
+            work(3.41e9, 1e5, 6.22e10, 3.5e9, 88.0, 0.667, 7205.0),
+            [175.0, 70.4, 22.3],
+        ),
+        (
+            "DBLP 100K, 0.7",
+            work(1.79e9, 1e5, 6.22e10, 1.34e9, 88.0, 0.824, 7205.0),
+            [41.1, 43.5, 17.7],
+        ),
+        (
+            "DBLP 200K, 0.5",
+            work(1.36e10, 2e5, 2.29e11, 1.15e10, 88.0, 0.667, 8817.0),
+            [521.0, 245.0, 81.7],
+        ),
+        (
+            "DBLP 200K, 0.8",
+            work(4.54e9, 2e5, 2.29e11, 2.39e9, 88.0, 0.889, 8817.0),
+            [52.1, 98.0, 41.7],
+        ),
+        (
+            "TWITTER 100K, 0.5",
+            work(3.42e9, 1e5, 2.66e10, 5.33e8, 75.0, 0.667, 37e3),
+            [52.4, 37.0, 94.5],
+        ),
+        (
+            "TWITTER 100K, 0.9",
+            work(5.41e8, 1e5, 2.66e10, 3.85e7, 75.0, 0.947, 37e3),
+            [10.1, 15.2, 25.7],
+        ),
+        (
+            "BMS-POS, 0.5",
+            work(1.15e11, 5.1e5, 4.91e10, 3.47e9, 6.5, 0.667, 1657.0),
+            [78.9, 200.0, 337.0],
+        ),
+        (
+            "KOSARAK, 0.5",
+            work(4.2e11, 1e6, 7.38e10, 1.11e9, 8.0, 0.667, 41e3),
+            [48.6, 368.0, 23e3],
+        ),
+    ];
+
+    const fn work(
+        pairs: f64,
+        sets: f64,
+        items: f64,
+        candidates: f64,
+        mean: f64,
+        share: f64,
+        universe: f64,
+    ) -> Work {
+        Work {
+            pairs,
+            all_pairs: sets * sets,
+            items,
+            candidates,
+            mean,
+            share,
+            universe,
+        }
+    }
+
+    #[test]
+    fn the_cheapest_is_about_the_fastest() {
+        let place = |technique| match technique {
+            SetTechnique::Prefix => 0,
+            SetTechnique::InvertedIndex => 1,
+            _ => 2,
+        };
+        for (case, work, ms) in MEASURED {
+            let fastest = ms.into_iter().fold(f64::MAX, f64::min);
+            let taken = ms[place(work.cheapest(true))];
+            assert!(
+                taken <= 1.5 * fastest,
+                "{case}: {taken} {fastest} {:?}",
+                work.costs()
+            );
+            // What is not measured are the lists' way to the card and their encoding.
+            for (technique, cost) in work.costs() {
+                let measured = ms[place(technique)];
+                assert!(
+                    cost / 1e9 < 2.0 * measured,
+                    "{case}: {technique:?} {cost} {measured}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn rows_of_bits_need_room() {
+        let (_, dblp, _) = MEASURED[0];
+        assert_eq!(dblp.cheapest(true), SetTechnique::Matrix);
+        assert_eq!(dblp.cheapest(false), SetTechnique::InvertedIndex);
+    }
+}
