@@ -495,8 +495,8 @@ fn large_sets_from_their_rarest_element() {
         });
         let searching: Vec<_> = searching.collect();
         let sides = Sides {
-            indexed: numbers(indexed.into_iter()),
-            searching: numbers(searching.into_iter()),
+            indexed: numbers(indexed),
+            searching: numbers(searching),
             groups: None,
         };
         let contains = SetPredicate::Contains(Side::Left).seen_from(Side::Left);
