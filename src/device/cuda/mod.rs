@@ -76,6 +76,7 @@ mod sort;
 mod staging;
 mod stored;
 mod text;
+mod text_test;
 mod tiles;
 mod tuples;
 mod twin;
@@ -118,7 +119,7 @@ use super::{Bound, Device, Matches, Payload, select_by_flags};
 use crate::error::{BowtieError, Result};
 use crate::spec::{
     Comparison, EquiStrategy, Fold, GroupStrategy, Materialization, RowProgram, SetTechnique,
-    SetTest,
+    SetTest, TextSlice, TextTest,
 };
 use gpu::Gpu;
 use late::Late;
@@ -327,6 +328,21 @@ impl Device for CudaDevice {
             Some(selected) => Ok(selected),
             None => select_by_flags(self, rows, program, columns, kept),
         }
+    }
+
+    fn test_text(
+        &self,
+        column: &Column,
+        other: Option<&Column>,
+        test: &TextTest,
+    ) -> Result<Column> {
+        self.go_on()?;
+        self.tested(column, other, test)
+    }
+
+    fn slice_text(&self, column: &Column, slice: TextSlice) -> Result<Column> {
+        self.go_on()?;
+        self.sliced(column, slice)
     }
 
     fn keep(&self, flags: &Column, columns: &[&Column]) -> Result<Option<(usize, Vec<Column>)>> {
