@@ -11,6 +11,7 @@
 //! generated/   programs over rows as kernels of their own, made at run time; filters in one pass
 //! late.rs      payload columns that are uploaded when that pays
 //! keys.rs rows.rs sort.rs scan.rs range.rs zones.rs wavelet.rs tiles.rs program.rs fold.rs    one for each family of kernels
+//! text_test.rs tests of text, and characters of it
 //! count.rs     which way counts tested matches soonest: a walk, an index, or tiles
 //! product.rs   columns of a product of two inputs
 //! launches.rs  candidates tested in launches that a cancelled query ends after
