@@ -14,11 +14,12 @@ use datafusion::physical_expr::expressions::{
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr_common::physical_expr::is_volatile;
 
+use self::tested::text_equals;
 use super::program::{constant, may_be_scalar, might_fail, word_of};
-use super::text::{self, Said};
+use super::text;
 use crate::spec::{
     Kind, MAX_ROW_INSTRUCTIONS, MAX_ROW_REGISTERS, MadeBy, Op, RowExpressions, RowInstruction,
-    RowKind, RowOp, RowProgram, RowSource, TextTest,
+    RowKind, RowOp, RowProgram, RowSource,
 };
 
 type Expr = Arc<dyn PhysicalExpr>;
@@ -184,39 +185,6 @@ impl Compiler<'_> {
         Some(out)
     }
 
-    /// What an expression says of a test of text.
-    fn said(&mut self, test: TextTest, said: &Said) -> Option<u8> {
-        let out = self.load(RowSource::Test(test), BOOL)?;
-        let (op, other) = match *said {
-            Said::Is { negated: false } => return Some(out),
-            Said::Is { negated: true } => (Op::Not, None),
-            Said::Known { negated: false } => (Op::IsNotNull, None),
-            Said::Known { negated: true } => (Op::IsNull, None),
-            Said::OrNull { .. } => (Op::Or, Some(ScalarValue::Null)),
-            Said::Surely { negated: false } => (Op::NotDistinct, Some(true.into())),
-            Said::Surely { negated: true } => (Op::Distinct, Some(true.into())),
-        };
-        let b = match other {
-            Some(other) => self.constant(BOOL, &other)?,
-            None => 0,
-        };
-        self.emit(RowOp::Plain(op), BOOL, [out, out, b])?;
-        if let Said::OrNull { negated: true } = said {
-            self.emit(RowOp::Plain(Op::Not), BOOL, [out, out, 0])?;
-        }
-        Some(out)
-    }
-
-    /// Characters of a column, whose type they have.
-    fn slice(&self, expr: &Expr, data_type: &DataType) -> Option<MadeBy> {
-        let operand = text::operand(expr, self.schema)?;
-        let of_column = self.schema.field(operand.column).data_type();
-        (of_column == data_type).then_some(MadeBy::Slice {
-            column: operand.column,
-            slice: operand.slice?,
-        })
-    }
-
     fn unary(&mut self, op: Op, kind: RowKind, operand: &Expr) -> Option<u8> {
         let out = self.value(operand)?;
         self.emit(RowOp::Plain(op), kind, [out, out, 0])?;
@@ -359,7 +327,7 @@ impl Compiler<'_> {
         };
         for (i, (when, then)) in case.when_then_expr().iter().enumerate().rev() {
             let when = match (case.expr(), &base) {
-                (Some(text), None) => &equals(text, when),
+                (Some(text), None) => &text_equals(text, when),
                 _ => when,
             };
             let condition = self.value(when)?;
@@ -455,14 +423,6 @@ impl Compiler<'_> {
     }
 }
 
-fn equals(left: &Expr, right: &Expr) -> Expr {
-    Arc::new(BinaryExpr::new(
-        Arc::clone(left),
-        Operator::Eq,
-        Arc::clone(right),
-    ))
-}
-
 fn arithmetic(op: &Operator) -> Option<Op> {
     Some(match op {
         Operator::Plus => Op::Add,
@@ -480,6 +440,7 @@ fn ten_to(power: i8) -> Option<i128> {
 }
 
 mod functions;
+mod tested;
 pub(super) use self::functions::is_of;
 
 #[cfg(test)]
