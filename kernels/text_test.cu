@@ -40,7 +40,8 @@ __device__ __forceinline__ Truth is_among(const Value& value, const Constants& c
     return found;
 }
 
-__device__ __forceinline__ Truth says(u32 op, Value value, u32 skip, u32 take, const Constants& constants) {
+// A call, as it is long and each thread makes four.
+__device__ __noinline__ Truth says(u32 op, Value value, u32 skip, u32 take, Constants constants) {
     if (op == PRESENT) {
         return YES;
     }
@@ -60,19 +61,34 @@ __device__ __forceinline__ Truth says(u32 op, Value value, u32 skip, u32 take, c
     return holds_of(op, order) ? YES : NO;
 }
 
-// Bits of the rows for which `truth` is YES, NO for a NULL; `left` is set where one is UNKNOWN.
-template <typename Says>
-__device__ __forceinline__ void each_truth(u32 n, const u32* valid, u32* out, u32* left, Says truth) {
-    each_word(
-        n,
-        [=](u32 i) {
-            const Truth said = bit_at(valid, i) ? truth(i) : NO;
-            if (said == UNKNOWN) {
-                *left = 1;
-            }
-            return said == YES;
-        },
-        [=](u32 w, u32 word) { out[w] = word; });
+// Bits of the rows for which `truth(value(i))` is YES, NO for a NULL; `left` is set where one is UNKNOWN. A thread first finds where its four
+// values lie.
+template <typename At, typename Says>
+__device__ __forceinline__ void each_truth(u32 n, const u32* valid, u32* out, u32* left, At value, Says truth) {
+    const u32 first = warp_first(blockIdx.x);
+    const u32 lane = threadIdx.x % WARP;
+    decltype(value(0u)) values[ITEMS];
+    bool some[ITEMS];
+#pragma unroll
+    for (u32 k = 0; k < ITEMS; k++) {
+        const u32 i = first + k * WARP + lane;
+        values[k] = value(min(i, n - 1));
+        some[k] = i < n && bit_at(valid, i);
+    }
+    u32 mine = 0;
+#pragma unroll
+    for (u32 k = 0; k < ITEMS; k++) {
+        const Truth said = some[k] ? truth(values[k]) : NO;
+        if (said == UNKNOWN) {
+            *left = 1;
+        }
+        const u32 word = __ballot_sync(ALL_LANES, said == YES);
+        mine = lane == k ? word : mine;
+    }
+    const u32 word = first / WARP + lane;
+    if (lane < ITEMS && word < (n + WARP - 1) / WARP) {
+        out[word] = mine;
+    }
 }
 
 // What a test says of the values of a column, as bits. `op` is a comparison with the one constant, AMONG for one of `count` constants
@@ -85,7 +101,8 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
                     u32* __restrict__ out, u32 n) {
     const Bytes values{offsets, bytes};
     const Constants given{constants_at, constants, count};
-    each_truth(n, valid, out, nullptr, [=](u32 i) { return says(op, values.value(i), skip, take, given); });
+    each_truth(n, valid, out, nullptr, [=](u32 i) { return values.value(i); },
+               [=](const Value& value) { return says(op, value, skip, take, given); });
 }
 
 // The same of views. `left` is zeroed before, and set where the host must be asked. Bound: 16 bytes read a row.
@@ -95,12 +112,17 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
                     u32* __restrict__ out, u32* left, u32 n) {
     const Views values{views};
     const Constants given{constants_at, constants, count};
-    each_truth(n, valid, out, left, [=](u32 i) { return says(op, values.value(i), skip, take, given); });
+    each_truth(n, valid, out, left, [=](u32 i) { return values.value(i); },
+               [=](const Value& value) { return says(op, value, skip, take, given); });
 }
 
-template <typename Values>
-__device__ __forceinline__ Truth compared(u32 op, const Values& left, const Values& right, u32 i) {
-    const Value a = left.value(i), b = right.value(i);
+// The values of two columns in a row.
+struct Both {
+    Value a, b;
+};
+
+// A call, as above.
+__device__ __noinline__ Truth compared(u32 op, Value a, Value b) {
     if (op == EQ || op == NOT_EQ) {
         const Truth same = equal(a, b);
         return same == UNKNOWN || op == EQ ? same : same == YES ? NO : YES;
@@ -119,7 +141,8 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
                       const u32* __restrict__ right_offsets, const u32* __restrict__ right_bytes,
                       const u32* __restrict__ valid, u32* __restrict__ out, u32 n) {
     const Bytes a{left_offsets, left_bytes}, b{right_offsets, right_bytes};
-    each_truth(n, valid, out, nullptr, [=](u32 i) { return compared(op, a, b, i); });
+    each_truth(n, valid, out, nullptr, [=](u32 i) { return Both{a.value(i), b.value(i)}; },
+               [=](const Both& both) { return compared(op, both.a, both.b); });
 }
 
 // The same of views. `left` as above.
@@ -127,7 +150,8 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     text_test_view_columns(u32 op, const u32* __restrict__ left_views, const u32* __restrict__ right_views,
                            const u32* __restrict__ valid, u32* __restrict__ out, u32* left, u32 n) {
     const Views a{left_views}, b{right_views};
-    each_truth(n, valid, out, left, [=](u32 i) { return compared(op, a, b, i); });
+    each_truth(n, valid, out, left, [=](u32 i) { return Both{a.value(i), b.value(i)}; },
+               [=](const Both& both) { return compared(op, both.a, both.b); });
 }
 
 struct Span {
