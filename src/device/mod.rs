@@ -33,7 +33,7 @@ use crate::error::{BowtieError, Result};
 pub(crate) use crate::spec::MAX_CHUNK_ROWS;
 use crate::spec::{
     Comparison, EquiStrategy, Fold, GroupStrategy, Materialization, Program, RowProgram,
-    SetTechnique, SetTest, Side,
+    SetTechnique, SetTest, Side, TextSlice, TextTest,
 };
 
 /// "In no group": the row can match nothing.
@@ -201,6 +201,14 @@ pub(crate) trait Device: Debug + Send + Sync {
     /// Evaluates a program on `rows` rows of its `columns`, in the order in which it numbers them: a column for each output.
     /// [`BowtieError::NeedsHost`] where it meets a row that it cannot decide.
     fn map(&self, rows: usize, program: &RowProgram, columns: &[&Column]) -> Result<Vec<Column>>;
+
+    /// A Boolean for each row of a column of text or binary values, or of a dictionary of these: what the test says of its value, NULL
+    /// where it has none. `other` is the other column that the test reads.
+    fn test_text(&self, column: &Column, other: Option<&Column>, test: &TextTest)
+    -> Result<Column>;
+
+    /// The same characters of each value of a column of text that is no dictionary.
+    fn slice_text(&self, column: &Column, slice: TextSlice) -> Result<Column>;
 
     /// The rows for which a Boolean column is true, in order: how many they are, and of them these columns; `None` if all are.
     /// NULL is not.

@@ -94,7 +94,8 @@ fn filter(
     let columns = spec.columns.iter().map(|i| Ok(batch.column(*i)?.as_ref()));
     let columns = columns.collect::<crate::error::Result<Vec<&Column>>>()?;
     let program = &spec.predicate.program;
-    let read = read_by(program, batch)?;
+    let read = read_by(device, program, batch)?;
+    let read: Vec<&Column> = read.iter().map(AsRef::as_ref).collect();
     let kept = match device.select(batch.rows(), program, &read, &columns) {
         Err(BowtieError::NeedsHost) => {
             let flags = on_host(device, &spec.predicate, batch)?;

@@ -19,7 +19,7 @@ use super::{DeviceChunk, DeviceStream, blocking};
 use crate::column::DeviceBatch;
 use crate::device::{Column, Device, Need};
 use crate::error::BowtieError;
-use crate::spec::{RowExpressions, RowProgram};
+use crate::spec::{MadeBy, RowExpressions, RowProgram, RowSource};
 
 /// What becomes of the rows of a batch.
 pub(super) type Step = Arc<dyn Fn(&DeviceBatch) -> crate::error::Result<DeviceBatch> + Send + Sync>;
@@ -146,20 +146,46 @@ pub(super) fn evaluate(
     of: &RowExpressions,
     batch: &DeviceBatch,
 ) -> crate::error::Result<Vec<Arc<Column>>> {
-    let columns = read_by(&of.program, batch)?;
-    match device.map(batch.rows(), &of.program, &columns) {
-        Err(BowtieError::NeedsHost) => on_host(device, of, batch),
-        made => Ok(made?.into_iter().map(Arc::new).collect()),
-    }
+    let outputs = match of.program.outputs.is_empty() {
+        true => Ok(vec![]),
+        false => {
+            let columns = read_by(device, &of.program, batch)?;
+            let columns: Vec<&Column> = columns.iter().map(AsRef::as_ref).collect();
+            device.map(batch.rows(), &of.program, &columns)
+        }
+    };
+    let outputs: Vec<Arc<Column>> = match outputs {
+        Err(BowtieError::NeedsHost) => return on_host(device, of, batch),
+        made => made?.into_iter().map(Arc::new).collect(),
+    };
+    let made = of.made.iter().map(|made| {
+        Ok(match made {
+            MadeBy::Program(i) => Arc::clone(&outputs[*i]),
+            MadeBy::Slice { column, slice } => {
+                Arc::new(device.slice_text(batch.column(*column)?, *slice)?)
+            }
+        })
+    });
+    made.collect()
 }
 
-/// The columns that a program reads, in the order in which it numbers them.
-pub(super) fn read_by<'b>(
+/// What the loads of a program read, in the order in which it numbers them: columns, and tests of columns, made here.
+pub(super) fn read_by(
+    device: &dyn Device,
     program: &RowProgram,
-    batch: &'b DeviceBatch,
-) -> crate::error::Result<Vec<&'b Column>> {
-    let columns = program.columns.iter();
-    columns.map(|i| Ok(batch.column(*i)?.as_ref())).collect()
+    batch: &DeviceBatch,
+) -> crate::error::Result<Vec<Arc<Column>>> {
+    let sources = program.columns.iter().map(|source| {
+        let test = match source {
+            RowSource::Column(i) => return batch.column(*i).cloned(),
+            RowSource::Test(test) => test,
+        };
+        let other = test.other().map(|other| batch.column(other)).transpose()?;
+        let tested = batch.column(test.column)?;
+        let truths = device.test_text(tested, other.map(AsRef::as_ref), test)?;
+        Ok(Arc::new(truths))
+    });
+    sources.collect()
 }
 
 /// A column of each expression by DataFusion's own.

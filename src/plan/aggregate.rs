@@ -34,6 +34,7 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use super::condition::is_orderable;
 use super::group::{GroupSource, group_source};
 use super::join::Refusal;
+use super::text;
 use crate::error::Decline;
 use crate::spec::{
     AggregateFunction, AggregateSpec, GroupSide, JoinAggregateSpec, JoinSpec, Output, Side,
@@ -406,8 +407,11 @@ fn through_projection(
         .data()
 }
 
-/// Whether `expr` has a value on every row: no division, no narrowing cast, no function.
+/// Whether `expr` has a value on every row: no division, no narrowing cast, no function but tests of text.
 pub(super) fn cannot_fail(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
+    if text::operand(expr, schema).is_some() || text::test(expr, schema).is_some() {
+        return true;
+    }
     let is_number = |expr: &Arc<dyn PhysicalExpr>| {
         expr.data_type(schema)
             .is_ok_and(|t| t.is_integer() || t.is_floating())

@@ -30,7 +30,7 @@ use crate::exec::{
     BowtieAggregateExec, BowtieDownloadExec, BowtieFilterExec, BowtieJoinAggregateExec,
     BowtieJoinExec, BowtieProjectionExec, BowtieUnionExec, BowtieUploadExec, DeviceExec,
 };
-use crate::spec::{FilterSpec, Projected, ProjectionSpec, RowExpressions};
+use crate::spec::{FilterSpec, Projected, ProjectionSpec};
 use crate::stream::Role;
 
 type Plan = Arc<dyn ExecutionPlan>;
@@ -124,11 +124,7 @@ fn evaluated(upload: &BowtieUploadExec, below: Plan) -> Option<Plan> {
     let made = (0..expressions.len()).map(Projected::Made);
     let spec = ProjectionSpec {
         columns: columns.chain(made).collect(),
-        made: Some(RowExpressions {
-            program: row_program::compile(expressions, &input)?,
-            expressions: expressions.to_vec(),
-            input,
-        }),
+        made: Some(row_program::compile(expressions, &input)?),
         schema: upload.schema(),
     };
     let device = Arc::clone(upload.device());
@@ -191,12 +187,8 @@ fn projected(
     let made = match expressions.is_empty() {
         true => None,
         false => match row_program::compile(&expressions, &input) {
-            Some(program) => Some(RowExpressions {
-                input,
-                expressions,
-                program,
-            }),
             None => return Ok(None),
+            made => made,
         },
     };
     let spec = ProjectionSpec {
@@ -224,11 +216,7 @@ fn filtered(filter: &FilterExec, below: Plan, device: &Arc<dyn Device>) -> Optio
         None => (0..input.fields().len()).collect(),
     };
     let spec = FilterSpec {
-        predicate: RowExpressions {
-            program: row_program::compile(&expressions, &input)?,
-            expressions,
-            input,
-        },
+        predicate: row_program::compile(&expressions, &input)?,
         columns,
         schema: filter.schema(),
     };

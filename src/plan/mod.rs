@@ -21,6 +21,7 @@ mod row_program;
 mod set_predicate;
 mod source;
 mod steps;
+mod text;
 
 use std::sync::Arc;
 

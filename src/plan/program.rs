@@ -23,6 +23,7 @@ use datafusion::physical_plan::joins::utils::JoinFilter;
 
 pub(super) use self::constants::{constant, word_of};
 use super::condition::{on_side, side_of};
+use super::text::keeps_text;
 use crate::spec::{
     Instruction, Kind, MAX_COLUMNS, MAX_INSTRUCTIONS, MAX_REGISTERS, Op, Program, Side, SideInput,
 };
@@ -454,9 +455,10 @@ pub(super) fn might_fail(expr: &Expr, schema: &Schema) -> bool {
         }
     } else if let Some(cast) = expr.downcast_ref::<CastExpr>() {
         let from = cast.expr().data_type(schema).ok();
+        let keeps_text = |from| keeps_text(from, cast.cast_type());
         match (from.as_ref().and_then(Kind::of), Kind::of(cast.cast_type())) {
             (Some(from), Some(to)) => !to.is_float() && !to.holds_all_of(from),
-            _ => true,
+            _ => !from.as_ref().is_some_and(keeps_text),
         }
     } else {
         false

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Schema, TimeUnit};
+use arrow::datatypes::{DataType, Schema, SchemaRef, TimeUnit};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
@@ -14,9 +14,12 @@ use datafusion::physical_expr::expressions::{
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr_common::physical_expr::is_volatile;
 
+use self::tested::text_equals;
 use super::program::{constant, may_be_scalar, might_fail, word_of};
+use super::text;
 use crate::spec::{
-    Kind, MAX_ROW_INSTRUCTIONS, MAX_ROW_REGISTERS, Op, RowInstruction, RowKind, RowOp, RowProgram,
+    Kind, MAX_ROW_INSTRUCTIONS, MAX_ROW_REGISTERS, MadeBy, Op, RowExpressions, RowInstruction,
+    RowKind, RowOp, RowProgram, RowSource,
 };
 
 type Expr = Arc<dyn PhysicalExpr>;
@@ -24,30 +27,41 @@ type Expr = Arc<dyn PhysicalExpr>;
 /// Digits of a decimal of 128 bits.
 const MAX_DIGITS: u8 = 38;
 
-/// A program that makes a column of each of `expressions` over rows of `schema`; `None` when one of them does not compile.
-pub(super) fn compile(expressions: &[Expr], schema: &Schema) -> Option<RowProgram> {
+/// `expressions` over rows of `input` for the device; `None` when one of them does not compile.
+pub(super) fn compile(expressions: &[Expr], input: &SchemaRef) -> Option<RowExpressions> {
     let mut compiler = Compiler {
-        schema,
+        schema: input,
         instructions: vec![],
         columns: vec![],
         free: 0,
     };
-    let mut outputs = vec![];
-    for (i, expr) in expressions.iter().enumerate() {
+    let (mut outputs, mut made) = (vec![], vec![]);
+    for expr in expressions {
         if is_volatile(expr) {
             return None;
         }
         let data_type = compiler.type_of(expr)?;
-        let made = compiler.value(expr)?;
+        if let Some(slice) = compiler.slice(expr, &data_type) {
+            made.push(slice);
+            continue;
+        }
+        let value = compiler.value(expr)?;
         let kind = RowKind::of(&data_type)?;
-        compiler.emit(RowOp::Store, kind, [made, made, 0])?.column = u16::try_from(i).ok()?;
+        let store = compiler.emit(RowOp::Store, kind, [value, value, 0])?;
+        store.column = u16::try_from(outputs.len()).ok()?;
         compiler.free = 0;
+        made.push(MadeBy::Program(outputs.len()));
         outputs.push(data_type);
     }
-    Some(RowProgram {
-        instructions: compiler.instructions,
-        columns: compiler.columns,
-        outputs,
+    Some(RowExpressions {
+        input: Arc::clone(input),
+        expressions: expressions.to_vec(),
+        program: RowProgram {
+            instructions: compiler.instructions,
+            columns: compiler.columns,
+            outputs,
+        },
+        made,
     })
 }
 
@@ -56,7 +70,7 @@ pub(super) fn compile(expressions: &[Expr], schema: &Schema) -> Option<RowProgra
 struct Compiler<'a> {
     schema: &'a Schema,
     instructions: Vec<RowInstruction>,
-    columns: Vec<usize>,
+    columns: Vec<RowSource>,
     /// The first free register.
     free: u8,
 }
@@ -104,10 +118,13 @@ impl Compiler<'_> {
         let data_type = self.type_of(expr)?;
         let kind = RowKind::of(&data_type)?;
         if let Some(column) = expr.downcast_ref::<Column>() {
-            return self.load(column.index(), kind);
+            return self.load(RowSource::Column(column.index()), kind);
         }
         if collect_columns(expr).is_empty() {
             return self.constant(kind, &constant(expr, &data_type)?);
+        }
+        if let Some((test, said)) = text::test(expr, self.schema) {
+            return self.said(test, &said);
         }
         if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
             return self.binary(binary, &data_type);
@@ -157,10 +174,10 @@ impl Compiler<'_> {
         Some(out)
     }
 
-    fn load(&mut self, column: usize, kind: RowKind) -> Option<u8> {
-        let known = self.columns.iter().position(|known| *known == column);
+    fn load(&mut self, source: RowSource, kind: RowKind) -> Option<u8> {
+        let known = self.columns.iter().position(|known| *known == source);
         let at = known.unwrap_or_else(|| {
-            self.columns.push(column);
+            self.columns.push(source);
             self.columns.len() - 1
         });
         let out = self.free;
@@ -293,6 +310,8 @@ impl Compiler<'_> {
         let (out, kind) = (self.free, RowKind::of(data_type)?);
         let base = match case.expr() {
             None => None,
+            // Conditions on text by themselves.
+            Some(base) if text::operand(base, self.schema).is_some() => None,
             Some(base) => {
                 // DataFusion compares floats with a base bit by bit.
                 let base_type = self.type_of(base)?;
@@ -307,6 +326,10 @@ impl Compiler<'_> {
             None => self.constant(kind, &ScalarValue::Null)?,
         };
         for (i, (when, then)) in case.when_then_expr().iter().enumerate().rev() {
+            let when = match (case.expr(), &base) {
+                (Some(text), None) => &text_equals(text, when),
+                _ => when,
+            };
             let condition = self.value(when)?;
             let when_type = self.type_of(when)?;
             match &base {
@@ -417,5 +440,8 @@ fn ten_to(power: i8) -> Option<i128> {
 }
 
 mod functions;
+mod tested;
+pub(super) use self::functions::is_of;
+
 #[cfg(test)]
 mod tests;

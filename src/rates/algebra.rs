@@ -10,7 +10,7 @@ use crate::device::open::Devices;
 use crate::device::{Column, Device, Matches};
 use crate::error::{BowtieError, Result};
 use crate::options::DeviceChoice;
-use crate::spec::{Kind, Op, RowInstruction, RowKind, RowOp, RowProgram};
+use crate::spec::{Kind, Op, RowInstruction, RowKind, RowOp, RowProgram, RowSource};
 
 /// An operator of \[D\] table 1, as plans have it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,7 +103,7 @@ fn program(op: Op, of_two: bool, output: DataType) -> RowProgram {
                 ..step(RowOp::Store, 0, [0, 0], 0)
             },
         ],
-        columns: (0..=usize::from(of_two)).collect(),
+        columns: (0..=usize::from(of_two)).map(RowSource::Column).collect(),
         outputs: vec![output],
     }
 }

@@ -8,6 +8,7 @@ mod program;
 mod row_program;
 mod rows;
 mod set;
+mod text;
 
 pub(crate) use aggregate::{
     AggregateFunction, AggregateSpec, Fold, GroupAggregate, GroupSide, GroupSpec, GroupState,
@@ -24,9 +25,11 @@ pub(crate) use program::{
 };
 pub(crate) use row_program::{
     FAR_DAYS, MAX_ROW_INSTRUCTIONS, MAX_ROW_REGISTERS, RowInstruction, RowKind, RowOp, RowProgram,
+    RowSource,
 };
-pub(crate) use rows::{FilterSpec, Projected, ProjectionSpec, RowExpressions};
+pub(crate) use rows::{FilterSpec, MadeBy, Projected, ProjectionSpec, RowExpressions};
 pub(crate) use set::{SetMeasure, SetPredicate, SetSpec, SetTechnique, SetTest};
+pub(crate) use text::{LikePattern, TextPredicate, TextSlice, TextTest};
 
 /// Most rows that a chunk may have: row ids are `u32`, and one value is kept for "none".
 pub(crate) const MAX_CHUNK_ROWS: usize = u32::MAX as usize - 1;

@@ -10,7 +10,7 @@
 
 use arrow::datatypes::DataType;
 
-use super::{Kind, Op};
+use super::{Kind, Op, TextTest};
 
 /// Registers that a row program may use.
 pub(crate) const MAX_ROW_REGISTERS: usize = 16;
@@ -103,12 +103,21 @@ pub(crate) struct RowInstruction {
     pub from: RowKind,
 }
 
+/// What a load reads: no register holds text, so what is asked of it is a column before the program runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum RowSource {
+    /// A column of the input.
+    Column(usize),
+    /// The Boolean column that a test of a column of text gives.
+    Test(TextTest),
+}
+
 /// Expressions over the rows of an input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RowProgram {
     pub instructions: Vec<RowInstruction>,
-    /// The columns of the input that loads read.
-    pub columns: Vec<usize>,
+    /// What loads read.
+    pub columns: Vec<RowSource>,
     /// The types of what comes out, one for each expression.
     pub outputs: Vec<DataType>,
 }

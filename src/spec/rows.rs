@@ -6,7 +6,7 @@ use arrow::datatypes::SchemaRef;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr_common::physical_expr::fmt_sql;
 
-use super::RowProgram;
+use super::{RowProgram, TextSlice};
 
 /// Expressions over the rows of an input, and the same for the device.
 #[derive(Debug, Clone)]
@@ -15,6 +15,17 @@ pub(crate) struct RowExpressions {
     /// DataFusion's own, which decide where the program cannot.
     pub expressions: Vec<Arc<dyn PhysicalExpr>>,
     pub program: RowProgram,
+    /// Where the column of each expression comes from.
+    pub made: Vec<MadeBy>,
+}
+
+/// What makes the column of an expression.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MadeBy {
+    /// An output of the program.
+    Program(usize),
+    /// Characters of a column of text.
+    Slice { column: usize, slice: TextSlice },
 }
 
 /// One column that comes out of a projection.

@@ -13,7 +13,7 @@ use crate::session::{Tuning, session, set};
 use crate::tables::{mixed_table, register};
 
 /// Joins, filters, projections and unions above joins and aggregations. `m` is a decimal, `d` a date.
-const QUERIES: [&str; 29] = [
+const QUERIES: [&str; 36] = [
     // Joins of joins.
     "SELECT r.id, s.a, u.b FROM r JOIN s ON r.g = s.g AND r.a > s.a JOIN u ON s.b = u.b AND u.lo < r.hi",
     "SELECT r.id, s.id, u.t FROM r LEFT JOIN s ON r.a = s.a LEFT JOIN u ON s.b = u.b",
@@ -42,7 +42,7 @@ const QUERIES: [&str; 29] = [
      GROUP BY x.z",
     // What the device does not evaluate is a border.
     "SELECT x.w, u.id FROM (SELECT upper(r.t) AS w FROM r JOIN s ON r.g = s.g AND r.a < s.a) AS x JOIN u ON x.w = upper(u.t)",
-    "SELECT u.id FROM u JOIN (SELECT r.t, r.g FROM r JOIN s ON r.a = s.a AND r.b > s.b) AS x ON u.g = x.g WHERE x.t LIKE 'b%'",
+    "SELECT u.id FROM u JOIN (SELECT r.t, r.g FROM r JOIN s ON r.a = s.a AND r.b > s.b) AS x ON u.g = x.g WHERE x.t ILIKE 'b%'",
     // Unions.
     "SELECT x.g, count(*), sum(x.a) FROM (SELECT r.g, s.a FROM r JOIN s ON r.a > s.a UNION ALL SELECT u.g, s.a FROM u JOIN s ON u.b = s.b) \
      AS x GROUP BY x.g",
@@ -61,6 +61,19 @@ const QUERIES: [&str; 29] = [
      ON u.g = x.g WHERE x.c BETWEEN 0 AND 9 AND (x.m > 1) IS NOT TRUE",
     "SELECT x.k, count(*) FROM (SELECT CASE s.b WHEN 1 THEN r.a WHEN 2 THEN abs(r.b) END AS k FROM r JOIN s ON r.g = s.g \
      WHERE (r.c < s.c) IS UNKNOWN OR s.lo < r.hi) AS x GROUP BY x.k",
+    // Text.
+    "SELECT sum(x.p), count(x.q) FROM (SELECT CASE WHEN r.t = 'b1' OR s.t LIKE 'c%' THEN r.m ELSE 0 END AS p, \
+     CASE s.t WHEN 'a0' THEN r.a WHEN 'd0' THEN s.a END AS q FROM r JOIN s ON r.g = s.g) AS x",
+    "SELECT u.id, x.t FROM u JOIN (SELECT g, max(t) AS t FROM r GROUP BY g, a) AS x ON u.g = x.g \
+     WHERE x.t NOT LIKE '_1' AND x.t IN ('a0', 'b1', 'c2', 'y0', 'z1', NULL) OR x.t IS NULL",
+    "SELECT x.k, count(*) FROM (SELECT substr(s.t, 2, 1) AS k, r.t < s.t AS l FROM r LEFT JOIN s ON r.g = s.g) AS x WHERE x.l IS NOT TRUE GROUP BY x.k",
+    "SELECT r.id, s.id, u.id FROM r JOIN s ON r.a = s.a JOIN u ON u.g = s.g AND (r.t LIKE '%1' AND u.t > 'm' OR s.t = 'b1' AND u.t <> 'c2')",
+    "SELECT x.w, count(*), min(x.t) FROM (SELECT left(r.t, 1) AS w, s.t, CASE WHEN starts_with(s.t, 'q') THEN 1 END AS o \
+     FROM r LEFT JOIN s ON r.b = s.b) AS x WHERE x.o IS NULL GROUP BY x.w",
+    "SELECT x.v, sum(x.a) FROM (SELECT (r.t IS DISTINCT FROM 'a0') AND strpos(s.t, '2') > 0 AS v, r.a FROM r FULL JOIN s ON r.lo = s.hi) AS x \
+     GROUP BY x.v",
+    "SELECT u.id, y.n FROM u JOIN (SELECT g, min(t) AS t, count(*) AS n FROM r GROUP BY g, b) AS y ON u.g = y.g \
+     WHERE ends_with(y.t, '0') = contains(y.t, 'c')",
 ];
 
 /// `r`, `s` and `u` with a decimal `m` and a date `d` beside their columns.
@@ -131,6 +144,8 @@ async fn chains_under_a_small_budget() {
          CASE WHEN r.a > s.a THEN s.b END AS q FROM r JOIN s ON r.g = s.g) AS x WHERE x.p < 3 GROUP BY x.y",
         "SELECT y.g, avg(y.n) FROM (SELECT r.g, r.id, count(*) AS n FROM r JOIN s ON r.a = s.a AND r.lo < s.lo GROUP BY r.g, r.id) AS y \
          GROUP BY y.g",
+        "SELECT x.k, count(*), sum(x.p) FROM (SELECT left(r.t, 1) AS k, CASE WHEN r.t > s.t OR s.t LIKE '%1' THEN r.m END AS p \
+         FROM r JOIN s ON r.g = s.g) AS x GROUP BY x.k",
         "SELECT count(*), sum(x.a) FROM (SELECT r.id, s.a FROM r JOIN s ON r.a > s.a UNION ALL SELECT u.id, s.a FROM u JOIN s ON u.b = s.b) \
          AS x JOIN u ON x.id = u.id",
     ];
@@ -230,6 +245,13 @@ async fn nodes_between_borders() {
         (26, vec!["BowtieProjectionExec", "BowtieAggregateExec"], 2),
         (27, vec!["BowtieFilterExec", "BowtieProjectionExec"], 3),
         (28, vec!["BowtieProjectionExec", "BowtieAggregateExec"], 2),
+        (29, vec!["BowtieProjectionExec", "BowtieAggregateExec"], 2),
+        (30, vec!["BowtieFilterExec", "BowtieAggregateExec"], 2),
+        (31, vec!["BowtieFilterExec", "BowtieProjectionExec"], 2),
+        (32, vec!["BowtieProjectionExec"], 3),
+        (33, vec!["BowtieFilterExec", "BowtieProjectionExec"], 2),
+        (34, vec!["BowtieProjectionExec", "BowtieAggregateExec"], 2),
+        (35, vec!["BowtieFilterExec", "BowtieAggregateExec"], 2),
     ] {
         let plan = forced(&ctx, QUERIES[query], &Tuning::PLAIN).await.unwrap();
         let plan = plan.plan;

@@ -4,6 +4,7 @@
 
 mod groups;
 mod sets;
+mod text;
 
 use std::sync::Arc;
 

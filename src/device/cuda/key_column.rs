@@ -208,7 +208,11 @@ impl CudaDevice {
 
 impl Queue {
     /// Which of a dictionary's values each row is; no row for a NULL.
-    fn dictionary_rows(self: &Arc<Self>, keys: &Values, rows: usize) -> Result<Buffer<u32>> {
+    pub(super) fn dictionary_rows(
+        self: &Arc<Self>,
+        keys: &Values,
+        rows: usize,
+    ) -> Result<Buffer<u32>> {
         let kernel = match width(&keys.data_type) {
             Some(1) => "text_dictionary_rows8",
             Some(2) => "text_dictionary_rows16",

@@ -11,6 +11,7 @@
 //! generated/   programs over rows as kernels of their own, made at run time; filters in one pass
 //! late.rs      payload columns that are uploaded when that pays
 //! keys.rs rows.rs sort.rs scan.rs range.rs zones.rs wavelet.rs tiles.rs program.rs fold.rs    one for each family of kernels
+//! text_test.rs tests of text, and characters of it
 //! count.rs     which way counts tested matches soonest: a walk, an index, or tiles
 //! product.rs   columns of a product of two inputs
 //! launches.rs  candidates tested in launches that a cancelled query ends after
@@ -76,6 +77,7 @@ mod sort;
 mod staging;
 mod stored;
 mod text;
+mod text_test;
 mod tiles;
 mod tuples;
 mod twin;
@@ -118,7 +120,7 @@ use super::{Bound, Device, Matches, Payload, select_by_flags};
 use crate::error::{BowtieError, Result};
 use crate::spec::{
     Comparison, EquiStrategy, Fold, GroupStrategy, Materialization, RowProgram, SetTechnique,
-    SetTest,
+    SetTest, TextSlice, TextTest,
 };
 use gpu::Gpu;
 use late::Late;
@@ -327,6 +329,21 @@ impl Device for CudaDevice {
             Some(selected) => Ok(selected),
             None => select_by_flags(self, rows, program, columns, kept),
         }
+    }
+
+    fn test_text(
+        &self,
+        column: &Column,
+        other: Option<&Column>,
+        test: &TextTest,
+    ) -> Result<Column> {
+        self.go_on()?;
+        self.tested(column, other, test)
+    }
+
+    fn slice_text(&self, column: &Column, slice: TextSlice) -> Result<Column> {
+        self.go_on()?;
+        self.sliced(column, slice)
     }
 
     fn keep(&self, flags: &Column, columns: &[&Column]) -> Result<Option<(usize, Vec<Column>)>> {

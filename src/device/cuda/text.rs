@@ -255,6 +255,30 @@ impl Queue {
         // SAFETY: row ids are below the rows that `offsets` and `valid` are of, or no row's; both outputs hold n words. Of a column
         // without rows two offsets are read, for which an allocation always has room.
         unsafe { self.launch("text_spans", Shape::rows(n), &args)? };
+        let (offsets, bytes, length) = self.text_at(text, &starts, lengths, n)?;
+        Ok(Text {
+            data_type: text.data_type.clone(),
+            offsets,
+            bytes,
+            length,
+            valid: match &text.valid {
+                Some(valid) => Some(self.gather_bits(valid, ids, n)?),
+                None => None,
+            },
+            original: None,
+            made: Some(self.mark()?),
+        })
+    }
+
+    /// Values of `text` together that begin and are as long as is given for each of `n`: where each begins, their bytes, and how many
+    /// these are.
+    pub(super) fn text_at(
+        self: &Arc<Self>,
+        text: &Text,
+        starts: &Memory,
+        lengths: Memory,
+        n: usize,
+    ) -> Result<(Memory, Memory, usize)> {
         let wide = match n {
             0 => self.zeroed(8, "output columns")?,
             n => self.scan(EXCLUSIVE_U64, &lengths, n, "output columns")?,
@@ -278,7 +302,7 @@ impl Queue {
         let bytes = self.alloc(length, "output columns")?;
         let args = [
             (&text.bytes).into(),
-            (&starts).into(),
+            starts.into(),
             (&offsets).into(),
             (n as u32).into(),
             (&bytes).into(),
@@ -287,18 +311,7 @@ impl Queue {
         // SAFETY: each value lies in `text.bytes` from its start on, for as long as its offsets say; `bytes` has room for all of
         // them in words of 16 bytes, as allocations have whole ones.
         unsafe { self.launch("text_gather", shape, &args)? };
-        Ok(Text {
-            data_type: text.data_type.clone(),
-            offsets,
-            bytes,
-            length,
-            valid: match &text.valid {
-                Some(valid) => Some(self.gather_bits(valid, ids, n)?),
-                None => None,
-            },
-            original: None,
-            made: Some(self.mark()?),
-        })
+        Ok((offsets, bytes, length))
     }
 
     pub(super) fn download_text(&self, text: &Text, rows: usize) -> Result<ArrayRef> {

@@ -14,6 +14,7 @@ mod program;
 mod range;
 mod sets;
 mod sort;
+mod text;
 mod values;
 pub(super) mod wavelet;
 mod zones;
@@ -51,7 +52,7 @@ use super::{Bound, Device, Matches, Payload};
 use crate::error::{BowtieError, Result};
 use crate::spec::{
     Comparison, EquiStrategy, Fold, GroupStrategy, Materialization, RowProgram, SetTechnique,
-    SetTest,
+    SetTest, TextSlice, TextTest,
 };
 
 /// The host's cores and memory.
@@ -237,6 +238,20 @@ impl Device for HostDevice {
         let go_on = || self.go_on();
         self.pool
             .install(|| map::map(&self.budget, rows, program, columns, &go_on))
+    }
+
+    fn test_text(
+        &self,
+        column: &Column,
+        other: Option<&Column>,
+        test: &TextTest,
+    ) -> Result<Column> {
+        self.pool
+            .install(|| text::test_text(&self.budget, column, other, test))
+    }
+
+    fn slice_text(&self, column: &Column, slice: TextSlice) -> Result<Column> {
+        text::slice_text(&self.budget, column, slice)
     }
 
     fn keep(&self, flags: &Column, columns: &[&Column]) -> Result<Option<(usize, Vec<Column>)>> {

@@ -331,7 +331,8 @@ impl Compiler<'_> {
     }
 }
 
-fn is_of<F: ScalarUDFImpl + 'static>(expr: &Expr) -> bool {
+/// Whether it calls this function.
+pub(in crate::plan) fn is_of<F: ScalarUDFImpl + 'static>(expr: &Expr) -> bool {
     ScalarFunctionExpr::try_downcast_func::<F>(expr.as_ref()).is_some()
 }
 

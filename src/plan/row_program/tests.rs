@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Date32Array, RecordBatch, TimestampMillisecondArray};
-use arrow::datatypes::{DataType, IntervalMonthDayNano, SchemaRef, TimeUnit};
+use arrow::datatypes::{DataType, IntervalMonthDayNano, Schema, SchemaRef, TimeUnit};
 use datafusion::common::ScalarValue;
 use datafusion::common::config::ConfigOptions;
 use datafusion::logical_expr::{Operator, ScalarUDF};
@@ -16,11 +16,14 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
+mod text;
+
 use super::compile;
 use crate::device::budget::Budget;
 use crate::device::host::HostDevice;
 use crate::device::{Column as DeviceColumn, Device};
 use crate::error::BowtieError;
+use crate::spec::{MadeBy, RowSource};
 
 type Expr = Arc<dyn PhysicalExpr>;
 
@@ -261,9 +264,8 @@ impl Generator<'_> {
         self.function(datafusion::functions::datetime::date_part(), arguments)
     }
 
-    fn function(&self, function: Arc<ScalarUDF>, arguments: Vec<Expr>) -> Expr {
-        let options = Arc::new(ConfigOptions::default());
-        Arc::new(ScalarFunctionExpr::try_new(function, arguments, &self.schema, options).unwrap())
+    fn function(&self, of: Arc<ScalarUDF>, arguments: Vec<Expr>) -> Expr {
+        function(of, arguments, &self.schema)
     }
 
     /// A call of a function that gives what it is given.
@@ -405,26 +407,41 @@ impl Generator<'_> {
     }
 }
 
+fn function(of: Arc<ScalarUDF>, arguments: Vec<Expr>, schema: &Schema) -> Expr {
+    let options = Arc::new(ConfigOptions::default());
+    Arc::new(ScalarFunctionExpr::try_new(of, arguments, schema, options).unwrap())
+}
+
 /// What the device makes of expressions; `None` when the host must decide.
 fn made(
     device: &dyn Device,
     expressions: &[Expr],
     batch: &RecordBatch,
 ) -> Option<Option<Vec<ArrayRef>>> {
-    let program = compile(expressions, &batch.schema())?;
-    let columns: Vec<Arc<DeviceColumn>> = program
-        .columns
-        .iter()
-        .map(|i| device.upload(&[Arc::clone(batch.column(*i))]).unwrap())
-        .collect();
-    let columns: Vec<&DeviceColumn> = columns.iter().map(AsRef::as_ref).collect();
-    match device.map(batch.num_rows(), &program, &columns) {
-        Err(BowtieError::NeedsHost) => Some(None),
-        made => {
-            let down = made.unwrap().into_iter();
-            Some(Some(down.map(|c| device.download(&c).unwrap()).collect()))
+    let compiled = compile(expressions, &batch.schema())?;
+    let up = |i: &usize| device.upload(&[Arc::clone(batch.column(*i))]).unwrap();
+    let columns = compiled.program.columns.iter().map(|source| match source {
+        RowSource::Column(i) => up(i),
+        RowSource::Test(test) => {
+            let other = test.other().map(|other| up(&other));
+            let truths = device.test_text(&up(&test.column), other.as_deref(), test);
+            Arc::new(truths.unwrap())
         }
-    }
+    });
+    let columns: Vec<Arc<DeviceColumn>> = columns.collect();
+    let columns: Vec<&DeviceColumn> = columns.iter().map(AsRef::as_ref).collect();
+    let outputs = match device.map(batch.num_rows(), &compiled.program, &columns) {
+        Err(BowtieError::NeedsHost) => return Some(None),
+        outputs => outputs.unwrap(),
+    };
+    let made = compiled.made.iter().map(|made| match made {
+        MadeBy::Program(i) => device.download(&outputs[*i]).unwrap(),
+        MadeBy::Slice { column, slice } => {
+            let sliced = device.slice_text(&up(column), *slice).unwrap();
+            device.download(&sliced).unwrap()
+        }
+    });
+    Some(Some(made.collect()))
 }
 
 #[test]

@@ -5,7 +5,7 @@ use super::maps::{each_kind, program, same_outputs, same_rows, type_of};
 use super::programs::KINDS;
 use super::*;
 use crate::error::BowtieError;
-use crate::spec::{Kind, Op, RowInstruction, RowKind, RowOp, RowProgram};
+use crate::spec::{Kind, Op, RowInstruction, RowKind, RowOp, RowProgram, RowSource};
 
 /// Programs of every operation on two columns of a kind: those that leave nothing to the host in one, each other one alone.
 fn operations(kind: RowKind) -> Vec<RowProgram> {
@@ -107,7 +107,7 @@ fn operations(kind: RowKind) -> Vec<RowProgram> {
         }
         RowProgram {
             instructions: code,
-            columns: (0..12).collect(),
+            columns: (0..12).map(RowSource::Column).collect(),
             outputs: operations.iter().map(|(_, made)| type_of(*made)).collect(),
         }
     };
@@ -176,7 +176,7 @@ fn programs_that_differ_in_constants_are_one_kernel() {
                 step(RowOp::Plain(Op::Mul), [0, 0, 1], 0, 0),
                 step(RowOp::Store, [0, 0, 0], 0, 0),
             ],
-            columns: (0..12).collect(),
+            columns: (0..12).map(RowSource::Column).collect(),
             outputs: vec![DataType::Int32],
         };
         assert!(same_outputs(&host, &gpu, &arrays, &program), "{constant}");

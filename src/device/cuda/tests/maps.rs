@@ -5,7 +5,9 @@ use arrow::compute::concat;
 use super::programs::{KINDS, column};
 use super::*;
 use crate::error::BowtieError;
-use crate::spec::{Kind, MAX_ROW_REGISTERS, Op, RowInstruction, RowKind, RowOp, RowProgram};
+use crate::spec::{
+    Kind, MAX_ROW_REGISTERS, Op, RowInstruction, RowKind, RowOp, RowProgram, RowSource,
+};
 
 const DECIMAL: DataType = DataType::Decimal128(38, 2);
 
@@ -268,7 +270,7 @@ pub(super) fn program(random: &mut Random, faults: bool) -> RowProgram {
         }
         let program = RowProgram {
             instructions: writer.code,
-            columns: (0..12).collect(),
+            columns: (0..12).map(RowSource::Column).collect(),
             outputs: types,
         };
         if program.registers() <= MAX_ROW_REGISTERS {
@@ -381,7 +383,7 @@ fn parts_of_dates_are_those_of_the_twin() {
     });
     let program = RowProgram {
         instructions: instructions.collect(),
-        columns: vec![0],
+        columns: vec![RowSource::Column(0)],
         outputs: vec![DataType::Int32; 3],
     };
     let (here, there) = (host.upload(from_ref(&days)), gpu.upload(from_ref(&days)));

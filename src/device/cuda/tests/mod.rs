@@ -17,6 +17,7 @@ mod set_pairs;
 mod sets;
 mod strategies;
 mod text;
+mod text_tests;
 mod tiles;
 mod wavelet;
 
