@@ -12,13 +12,14 @@ use super::DeviceChunk;
 use super::ahead::Arriving;
 use super::at_once::AtOnce;
 use super::input::InputChunk;
+use super::key_bits::ByKeyBits;
 use super::matrix::{Matrix, NeededColumns, SearchedTile, TileStep};
 use super::metrics::DeviceMetrics;
 use super::pieces::PieceSize;
 use super::runs::Runs;
 use super::spill::Spilling;
 use crate::column::DeviceBatch;
-use crate::device::{Buffer, Device, Flags, Need, Payload};
+use crate::device::{Buffer, Column, Device, Flags, Need, Payload};
 use crate::error::{BowtieError, Result};
 use crate::ops::theta::Wanted;
 use crate::spec::{JoinSpec, Output, Side};
@@ -70,6 +71,8 @@ pub(super) struct JoinRun {
     matrix: Matrix,
     /// Where all of its pairs may be put together as they are found.
     at_once: Option<AtOnce>,
+    /// Where a bit for each key may tell which rows match.
+    by_bits: Option<ByKeyBits>,
     state: State,
     right_keys: RightKeys,
     left_flags: Vec<Flags>,
@@ -109,6 +112,7 @@ impl JoinRun {
             size,
             matrix,
             at_once: AtOnce::of(&spec),
+            by_bits: ByKeyBits::of(&spec),
             spec,
             device,
             state: State::NextRight,
@@ -201,6 +205,13 @@ impl JoinRun {
     }
 
     fn next_tile(&mut self) -> Result<Vec<DeviceChunk>> {
+        if let Some(by_bits) = &mut self.by_bits {
+            let flags = self.right_flags.as_ref();
+            match by_bits.meet(&mut self.matrix, flags, &self.metrics)? {
+                true => return Ok(self.end_tiles()),
+                false => self.by_bits = None,
+            }
+        }
         let theta = &self.spec.theta;
         let emits_pairs = self.spec.emits_pairs();
         let has_rest = self.spec.unprogrammed().next().is_some();
@@ -211,14 +222,7 @@ impl JoinRun {
             false => Wanted::Pairs,
         };
         let Some(step) = self.matrix.next_step(wanted, self.at_once.as_ref())? else {
-            self.state = match self.spec.flags_side(Side::Right) {
-                true => State::RightEnd { next: 0 },
-                false => {
-                    self.matrix.take_right();
-                    State::NextRight
-                }
-            };
-            return Ok(vec![]);
+            return Ok(self.end_tiles());
         };
         self.state = State::Tiles;
         let tile = match step {
@@ -243,6 +247,18 @@ impl JoinRun {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// The right chunk at hand met all left rows.
+    fn end_tiles(&mut self) -> Vec<DeviceChunk> {
+        self.state = match self.spec.flags_side(Side::Right) {
+            true => State::RightEnd { next: 0 },
+            false => {
+                self.matrix.take_right();
+                State::NextRight
+            }
+        };
+        vec![]
     }
 
     /// Sets the flags that need no pairs, and says how the tile goes on.
@@ -412,13 +428,18 @@ impl JoinRun {
             return Err(BowtieError::Internal("the end of no right chunk".into()));
         };
         let rows = chunk.rows();
-        let pieces = self.size.of_rows(next, rows);
-        let end = pieces.last().map_or(rows, |piece| piece.end);
-        let made = self.pieces(pieces.len(), |i| {
-            self.side_piece(Side::Right, chunk, flags, pieces[i].clone())
-        });
-        let (made, done) = self.or_smaller(made)?;
-        let next = if done { end } else { next };
+        let (made, next) = match self.side_at_once(Side::Right, 0, flags, next)? {
+            Some(made) => (made, rows),
+            None => {
+                let pieces = self.size.of_rows(next, rows);
+                let end = pieces.last().map_or(rows, |piece| piece.end);
+                let made = self.pieces(pieces.len(), |i| {
+                    self.side_piece(Side::Right, chunk, flags, pieces[i].clone())
+                });
+                let (made, done) = self.or_smaller(made)?;
+                (made, if done { end } else { next })
+            }
+        };
         self.state = match next < rows {
             true => State::RightEnd { next },
             false => {
@@ -432,6 +453,9 @@ impl JoinRun {
 
     fn emit_left_end(&mut self, chunk: usize, next: usize) -> Result<Vec<DeviceChunk>> {
         self.matrix.load_left(chunk)?;
+        if let (0, Some(by_bits), Some(flags)) = (next, &self.by_bits, self.left_flags.get(chunk)) {
+            by_bits.flag_left(&mut self.matrix, chunk, flags)?;
+        }
         let (Some(staged), Some(flags)) =
             (self.matrix.left().get(chunk), self.left_flags.get(chunk))
         else {
@@ -439,13 +463,18 @@ impl JoinRun {
             return Ok(vec![]);
         };
         let rows = staged.rows();
-        let pieces = self.size.of_rows(next, rows);
-        let end = pieces.last().map_or(rows, |piece| piece.end);
-        let made = self.pieces(pieces.len(), |i| {
-            self.side_piece(Side::Left, staged, flags, pieces[i].clone())
-        });
-        let (made, done) = self.or_smaller(made)?;
-        let next = if done { end } else { next };
+        let (made, next) = match self.side_at_once(Side::Left, chunk, flags, next)? {
+            Some(made) => (made, rows),
+            None => {
+                let pieces = self.size.of_rows(next, rows);
+                let end = pieces.last().map_or(rows, |piece| piece.end);
+                let made = self.pieces(pieces.len(), |i| {
+                    self.side_piece(Side::Left, staged, flags, pieces[i].clone())
+                });
+                let (made, done) = self.or_smaller(made)?;
+                (made, if done { end } else { next })
+            }
+        };
         self.state = match next < rows {
             true => State::LeftEnd { chunk, next },
             false => State::LeftEnd {
@@ -454,6 +483,62 @@ impl JoinRun {
             },
         };
         Ok(made)
+    }
+
+    /// The rows of a semi, anti or mark join's chunk together, before the first piece, where they lie on the device and stay there;
+    /// `None` where they come out piece by piece.
+    fn side_at_once(
+        &self,
+        side: Side,
+        left_chunk: usize,
+        flags: &Flags,
+        next: usize,
+    ) -> Result<Option<Vec<DeviceChunk>>> {
+        let plain = self.spec.stays && !self.spec.emits_pairs() && !self.right_keys.any;
+        if next > 0 || !plain {
+            return Ok(None);
+        }
+        let Some(batch) = self.matrix.whole(side, left_chunk) else {
+            return Ok(None);
+        };
+        let _timer = self.metrics.output_time.timer();
+        match self.flagged(&batch, flags) {
+            Ok(flagged) => {
+                let rows = Some(flagged).filter(|flagged| flagged.rows() > 0);
+                Ok(Some(rows.map(DeviceChunk::Resident).into_iter().collect()))
+            }
+            Err(error) if error.is_out_of_device_memory() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What comes out of all rows of a chunk by their flags.
+    fn flagged(&self, batch: &DeviceBatch, flags: &Flags) -> Result<DeviceBatch> {
+        use JoinType::*;
+        let device = self.device.as_ref();
+        let rows = batch.rows();
+        let found = |set| device.flag_column(flags, 0, rows, set).map(Arc::new);
+        let columns = self.spec.output.iter().map(|column| match column {
+            Output::Column(_, column) => batch.column(*column).cloned(),
+            Output::Mark => found(true),
+        });
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let kept = match self.spec.kind {
+            LeftMark | RightMark => None,
+            kind => {
+                let columns: Vec<&Column> = columns.iter().map(AsRef::as_ref).collect();
+                let flags = found(matches!(kind, LeftSemi | RightSemi))?;
+                device.keep(&flags, &columns)?
+            }
+        };
+        let (rows, columns) = match kept {
+            Some((rows, kept)) => (rows, kept.into_iter().map(Arc::new).collect()),
+            None => (rows, columns),
+        };
+        Ok(DeviceBatch::new(
+            rows,
+            columns.into_iter().map(Some).collect(),
+        ))
     }
 
     /// Those of the rows of a left chunk's `piece` whose key is not NULL.
@@ -517,7 +602,7 @@ impl JoinRun {
             .iter()
             .map(|column| {
                 match column {
-                    Output::Mark => device.flag_column(flags, from, len),
+                    Output::Mark => device.flag_column(flags, from, len, true),
                     Output::Column(of, i) if *of == side => device.gather(batch.column(*i)?, &rows),
                     Output::Column(other, i) => {
                         let data_type = self.spec.input(*other).data_type(*i);

@@ -11,6 +11,7 @@ use super::rows::memory;
 use super::stored::Stored;
 use super::values::{Values, bitmap_bytes, width};
 use crate::device::buffer::{Buffer, Column};
+use crate::device::key_bits::Extent;
 use crate::error::{BowtieError, Result};
 
 /// Ids without a table. Not every id has rows.
@@ -64,14 +65,14 @@ const WIDEST: usize = 1 << 27;
 
 /// Values that are numbers to the kernels.
 #[derive(Debug, Clone, Copy)]
-struct Number<'a> {
-    values: &'a Values,
+pub(super) struct Number<'a> {
+    pub(super) values: &'a Values,
     /// Of signed types the sign bit; `None` for Booleans.
-    sign: Option<u64>,
+    pub(super) sign: Option<u64>,
 }
 
 impl<'a> Number<'a> {
-    fn of(column: &'a Column) -> Option<Self> {
+    pub(super) fn of(column: &'a Column) -> Option<Self> {
         let Some(Stored::Fixed(values)) = column.stored() else {
             return None;
         };
@@ -101,7 +102,8 @@ impl<'a> Number<'a> {
         (digits.least ^ self.sign.unwrap_or_default()) as u32
     }
 
-    fn kernel(self, of: [&'static str; 4]) -> Result<&'static str> {
+    /// That for values of 1, 2, 4 or 8 bytes.
+    pub(super) fn kernel(self, of: [&'static str; 4]) -> Result<&'static str> {
         match width(&self.values.data_type) {
             Some(1) => Ok(of[0]),
             Some(2) => Ok(of[1]),
@@ -318,9 +320,28 @@ impl Queue {
     }
 
     fn digits(self: &Arc<Self>, numbers: &[Number<'_>], rows: usize) -> Result<Vec<Digits>> {
+        let extents = self.extents(numbers, rows)?.into_iter().zip(numbers);
+        let digits = extents.map(|(Extent { least, greatest }, number)| Digits {
+            least,
+            // None at all where all rows are NULL.
+            values: match least <= greatest {
+                true => (greatest - least).saturating_add(1),
+                false => 0,
+            },
+            nullable: number.values.valid.is_some(),
+        });
+        Ok(digits.collect())
+    }
+
+    /// The least and the greatest of the values that are not NULL, of `rows` > 0 rows.
+    pub(super) fn extents(
+        self: &Arc<Self>,
+        numbers: &[Number<'_>],
+        rows: usize,
+    ) -> Result<Vec<Extent>> {
         const BYTES: usize = 16;
-        let unknown = [u64::MAX.to_le_bytes(), 0u64.to_le_bytes()].concat();
-        let extents = self.send(&unknown.repeat(numbers.len()), "key ranges")?;
+        let unknown = [Extent::NONE.least, Extent::NONE.greatest].map(u64::to_le_bytes);
+        let extents = self.send(&unknown.concat().repeat(numbers.len()), "key ranges")?;
         for (i, number) in numbers.iter().enumerate() {
             let Some(sign) = number.sign else { continue };
             let kernel = number.kernel([
@@ -346,25 +367,14 @@ impl Queue {
             let word = bytes[at..][..8].try_into();
             u64::from_le_bytes(word.unwrap_or_default())
         };
-        Ok(numbers
-            .iter()
-            .enumerate()
-            .map(|(i, number)| {
-                let (least, greatest) = match number.sign {
-                    None => (0, 1),
-                    Some(_) => (word(i * BYTES), word(i * BYTES + 8)),
-                };
-                Digits {
-                    least,
-                    // None at all where all rows are NULL.
-                    values: match least <= greatest {
-                        true => (greatest - least).saturating_add(1),
-                        false => 0,
-                    },
-                    nullable: number.values.valid.is_some(),
-                }
-            })
-            .collect())
+        let extents = numbers.iter().enumerate().map(|(i, number)| {
+            let (least, greatest) = match number.sign {
+                None => (0, 1),
+                Some(_) => (word(i * BYTES), word(i * BYTES + 8)),
+            };
+            Extent { least, greatest }
+        });
+        Ok(extents.collect())
     }
 
     /// Adds a column's digits, times a stride, to what other columns gave.
