@@ -35,11 +35,12 @@ impl Matrix {
         self.unload_but(worked_on);
         let chunk = self.chunk(side, left_chunk)?;
         // DataFusion's own join evaluates the keys on every row too, and fails on the same one.
-        let failures = chunk.failures().iter();
-        for (_, error) in failures.filter(|(column, _)| keys.contains(column)) {
+        let mut failures = chunk.failures().iter();
+        if let Some((_, error)) = failures.find(|(column, _)| keys.contains(column)) {
             return Err(BowtieError::DataFusion(Arc::clone(error)));
         }
-        let mut parts = vec![0..chunk.rows()];
+        let all = 0..chunk.rows();
+        let mut parts = vec![all];
         while let Some(part) = parts.pop() {
             self.device.go_on()?;
             let again = match self.try_keys(side, left_chunk, &part, keys, take) {
@@ -123,7 +124,7 @@ impl Matrix {
 /// Two parts of which the second begins at a multiple of [`ALIGNED`].
 fn halves(rows: &Range<usize>) -> Option<[Range<usize>; 2]> {
     let middle = rows.start + (rows.len() / 2).next_multiple_of(ALIGNED);
-    (middle < rows.end).then(|| [rows.start..middle, middle..rows.end])
+    (middle < rows.end).then_some([rows.start..middle, middle..rows.end])
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
 use std::collections::HashSet;
+use std::slice::from_ref;
 
 use arrow::array::*;
 use arrow::datatypes::DataType;
@@ -15,7 +16,7 @@ fn device() -> HostDevice {
 fn upload(device: &HostDevice, arrays: &[ArrayRef]) -> Vec<Arc<Column>> {
     let arrays = arrays.iter();
     arrays
-        .map(|array| device.upload(std::slice::from_ref(array)).unwrap())
+        .map(|array| device.upload(from_ref(array)).unwrap())
         .collect()
 }
 
@@ -120,7 +121,7 @@ fn several_columns_and_booleans() {
         &[ints(m, 11), flags(m, 5), shorts(m)],
     );
     let nothing = numbers(&DataType::Int32, m, |i| i, 1);
-    check(&[nothing.clone()], &[ints(m, 3)]);
+    check(from_ref(&nothing), &[ints(m, 3)]);
     check(&[nothing, shorts(m)], &[ints(m, 3), shorts(m)]);
     check(&[ints(0, 1)], &[ints(50, 1)]);
 }
@@ -131,7 +132,7 @@ fn keys_at_the_ends_of_their_type() {
     let low: ArrayRef = Arc::new(Int64Array::from(vec![i64::MIN, i64::MIN + 5]));
     let high: ArrayRef = Arc::new(UInt64Array::from(vec![u64::MAX, u64::MAX - 5]));
     let all: ArrayRef = Arc::new(UInt64Array::from(vec![0, u64::MAX, u64::MAX - 5]));
-    assert_eq!(found([&[ends.clone()], &[low.clone()]], 0, false), None);
+    assert_eq!(found([from_ref(&ends), from_ref(&low)], 0, false), None);
     let low_of_all = found([&[ends], &[low]], 1, false).unwrap();
     assert_eq!(low_of_all, [true, false]);
     let all_of_high = found([&[high], &[all]], 0, false).unwrap();
