@@ -84,7 +84,7 @@ __device__ __forceinline__ void test_bits(Digits<T> keys, u32 n, const u32* bits
             const u32 place = keys.at(i);
             return is_set(__ldg(bits + word_of(place)), place);
         },
-        [=](u32 w, u32 word) { flags[w] = word; });
+        [=](u32 w, u32 word) { __stcs(flags + w, word); });
 }
 
 // `digit` times `stride`, beside the place that other columns gave; no place where either has none.

@@ -63,6 +63,25 @@ const SAMPLES_PER_KEY: usize = 4;
 /// The widest, whatever the rows: results have a place for each id.
 const WIDEST: usize = 1 << 27;
 
+/// What is made for each id, which says how wide a range is narrow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ForEach {
+    Accumulators,
+    /// One is as long as 32 of the others.
+    Bit,
+}
+
+impl ForEach {
+    /// Ids at most, for so many rows.
+    fn widest(self, rows: usize) -> u64 {
+        let accumulators = (RANGE_PER_ROW * rows).clamp(NARROW, WIDEST) as u64;
+        match self {
+            Self::Accumulators => accumulators,
+            Self::Bit => (32 * accumulators).min(u64::from(u32::MAX) - 1),
+        }
+    }
+}
+
 /// Values that are numbers to the kernels.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Number<'a> {
@@ -130,9 +149,8 @@ impl Digits {
     }
 }
 
-/// The digits' product, where it is narrow for so many rows.
-fn range_of(digits: &[Digits], rows: usize) -> Option<usize> {
-    let widest = (RANGE_PER_ROW * rows).clamp(NARROW, WIDEST) as u64;
+/// The digits' product, where it is no greater.
+fn range_of(digits: &[Digits], widest: u64) -> Option<usize> {
     let range = digits.iter().try_fold(1u64, |range, digits| {
         let product = range.checked_mul(digits.digits());
         product.filter(|range| *range <= widest)
@@ -141,13 +159,14 @@ fn range_of(digits: &[Digits], rows: usize) -> Option<usize> {
 }
 
 impl Queue {
-    /// Ids of `rows` rows by direct address; `None` where keys are no numbers, or lie too far apart. `from_0`: the words are to
-    /// be the ids themselves.
+    /// Ids of `rows` rows by direct address; `None` where keys are no numbers, or lie too far apart for what is made for each.
+    /// `from_0`: the words are to be the ids themselves.
     pub(super) fn direct_ids<'a>(
         self: &Arc<Self>,
         keys: &[&'a Column],
         rows: usize,
         from_0: bool,
+        made: ForEach,
     ) -> Result<Option<DirectIds<'a>>> {
         let Some(numbers) = keys
             .iter()
@@ -157,7 +176,7 @@ impl Queue {
             return Ok(None);
         };
         let digits = self.digits(&numbers, rows)?;
-        let Some(range) = range_of(&digits, rows) else {
+        let Some(range) = range_of(&digits, made.widest(rows)) else {
             return Ok(None);
         };
         if let ([number], [digits], false) = (&numbers[..], &digits[..], from_0)
@@ -426,6 +445,7 @@ mod tests {
             values,
             nullable,
         };
+        let range_of = |of: &[Digits], rows| range_of(of, ForEach::Accumulators.widest(rows));
         assert_eq!(range_of(&[digits(7, false)], 1), Some(7));
         assert_eq!(range_of(&[digits(7, true), digits(2, true)], 1), Some(24));
         assert_eq!(range_of(&[digits(0, true)], 10), Some(1));
@@ -436,5 +456,8 @@ mod tests {
         assert_eq!(range_of(&[digits(1 << 27, false)], 1 << 30), Some(1 << 27));
         let wide = [digits(1 << 20, false), digits(1 << 20, false)];
         assert_eq!(range_of(&wide, 1 << 30), None);
+        assert_eq!(ForEach::Bit.widest(1), 1 << 17);
+        assert_eq!(ForEach::Bit.widest(50_000), 3_200_000);
+        assert_eq!(ForEach::Bit.widest(1 << 30), u64::from(u32::MAX) - 1);
     }
 }
