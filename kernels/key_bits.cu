@@ -36,6 +36,21 @@ __device__ __forceinline__ bool is_set(u32 word, u32 place) {
     return place != NO_PLACE && (word >> (place % WARP) & 1u) != 0;
 }
 
+// Sets each lane's bit of word `at`, if it has one. Keys in order have neighbouring bits: those of one word go together.
+__device__ __forceinline__ void set_bit(u32* bits, u32 at, u32 bit) {
+    int same;
+    __match_all_sync(ALL_LANES, at, &same);
+    if (same) {
+        for (u32 lanes = WARP / 2; lanes > 0; lanes /= 2) {
+            bit |= __shfl_xor_sync(ALL_LANES, bit, lanes);
+        }
+        bit = threadIdx.x % WARP == 0 ? bit : 0;
+    }
+    if (bit != 0) {
+        atomicOr(bits + at, bit);
+    }
+}
+
 // A tile is looked at before its bits are set: where keys come again and again, most are set after a while, and atomics would queue
 // at hot words. A warp that found nearly none set in two tiles looks only every fourth time, as a look costs as much as it saves.
 constexpr u32 FRESH_TILES = 2;
@@ -64,9 +79,8 @@ __device__ __forceinline__ void set_bits(Digits<T> keys, u32 n, u32* bits) {
         }
 #pragma unroll
         for (u32 k = 0; k < ITEMS; k++) {
-            if (places[k] != NO_PLACE && !is_set(words[k], places[k])) {
-                atomicOr(bits + places[k] / WARP, 1u << (places[k] % WARP));
-            }
+            const bool is_new = places[k] != NO_PLACE && !is_set(words[k], places[k]);
+            set_bit(bits, word_of(places[k]), is_new ? 1u << (places[k] % WARP) : 0);
         }
         if (look) {
             const u32 known = __popc(__ballot_sync(ALL_LANES, is_set(words[0], places[0])));

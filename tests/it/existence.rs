@@ -141,7 +141,7 @@ async fn both_sides_and_many_chunks() {
         let rows = left + right;
         let (left, right) = (of("some", left), of("others", right));
         for (i, kind) in kinds().enumerate() {
-            for (j, condition) in ["r.lo = s.hi", "r.a = s.a AND r.lo = s.lo"]
+            for (j, condition) in ["r.lo + 1 = s.hi", "r.a = s.a AND r.lo = s.lo"]
                 .iter()
                 .enumerate()
             {

@@ -97,13 +97,17 @@ impl Matrix {
     }
 
     fn resident(&self, side: Side, left_chunk: usize, rows: &Range<usize>) -> Option<DeviceBatch> {
-        let (resident, number) = match side {
+        let (uploaded, number) = match side {
             Side::Left => (&self.resident_left, left_chunk),
             Side::Right => (&self.resident_right, self.right_chunks),
         };
-        let these = resident.as_ref();
+        let these = uploaded.as_ref();
         let these = these.filter(|these| these.chunk == number && these.rows == *rows);
-        these.map(|these| these.batch.clone())
+        let came = || {
+            let chunk = self.chunk(side, left_chunk).ok()?.resident();
+            chunk.filter(|came| *rows == (0..came.rows())).cloned()
+        };
+        these.map(|these| these.batch.clone()).or_else(came)
     }
 
     fn chunk(&self, side: Side, left_chunk: usize) -> Result<&InputChunk> {
