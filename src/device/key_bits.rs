@@ -74,6 +74,18 @@ impl KeyRange {
         let both = self.0.into_iter().zip(&other.0);
         Self(both.map(|(a, b)| a.with(*b)).collect())
     }
+
+    /// Whether so few keys lie in it that bits for them tell what `rows` rows have as soon as a table does, or are asked for.
+    pub(crate) fn is_narrow(
+        &self,
+        null_equal: bool,
+        rows: u64,
+        strategy: Option<EquiStrategy>,
+    ) -> bool {
+        let places = Places::of(self, null_equal);
+        let direct = strategy == Some(EquiStrategy::Direct);
+        places.is_some_and(|places| direct || places.pay(rows))
+    }
 }
 
 /// What a key column adds to the places of keys.
@@ -131,21 +143,17 @@ pub(crate) struct KeyBits {
 }
 
 impl KeyBits {
-    /// Bits for the keys of `rows` rows that lie in `range`, none set; `None` where there would be too many, or is no room.
+    /// Bits for the keys in `range`, none set; `None` where there would be too many, or is no room.
     pub(crate) fn new(
         device: &dyn Device,
         range: &KeyRange,
         null_equal: bool,
-        rows: u64,
-        strategy: Option<EquiStrategy>,
     ) -> Result<Option<Self>> {
-        let Some(places) = Places::of(range, null_equal) else {
+        let room = device.budget().limit() / ROOM_SHARE;
+        let places = Places::of(range, null_equal).filter(|places| places.count / 8 <= room);
+        let Some(places) = places else {
             return Ok(None);
         };
-        let wanted = strategy == Some(EquiStrategy::Direct) || places.pay(rows);
-        if !wanted || places.count / 8 > device.budget().limit() / ROOM_SHARE {
-            return Ok(None);
-        }
         match device.flags(places.count as usize) {
             Ok(bits) => Ok(Some(Self { places, bits })),
             Err(error) if error.is_out_of_device_memory() => Ok(None),

@@ -111,11 +111,16 @@ impl ByKeyBits {
                 });
                 Ok(())
             })?;
+            // Those that follow make it no narrower.
+            let narrow = |range: &KeyRange| range.is_narrow(self.null_equal, rows, self.strategy);
+            if !all.as_ref().is_some_and(narrow) {
+                return Ok(None);
+            }
         }
         let Some(range) = all else {
             return Ok(None);
         };
-        let bits = KeyBits::new(device, &range, self.null_equal, rows, self.strategy)?;
+        let bits = KeyBits::new(device, &range, self.null_equal)?;
         if let (Some(bits), Side::Right) = (&bits, self.side) {
             for chunk in 0..matrix.left().len() {
                 matrix.each_keys(Side::Left, chunk, &self.left, &mut |_, keys| {

@@ -243,7 +243,11 @@ impl AlgebraRows {
         let rows = self.left.rows();
         let flags = device.flags(rows)?;
         let range = device.key_range(&[&self.left])?;
-        match KeyBits::new(device, &range, true, rows as u64, None)? {
+        let bits = match range.is_narrow(true, rows as u64, None) {
+            true => KeyBits::new(device, &range, true)?,
+            false => None,
+        };
+        match bits {
             Some(bits) => {
                 device.set_key_bits(&bits, &[&self.right])?;
                 device.flag_keys(&bits, &[&self.left], &flags, 0)?;

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::device::key_bits::KeyBits;
-use crate::spec::EquiStrategy;
 
 fn upload(device: &dyn Device, arrays: &[ArrayRef]) -> Vec<Arc<Column>> {
     let arrays = arrays.iter();
@@ -27,8 +26,7 @@ fn found(
     let range = device
         .key_range(&borrowed(&upload(device, sides[ranged])))
         .unwrap();
-    let direct = Some(EquiStrategy::Direct);
-    let bits = KeyBits::new(device, &range, null_equal, 0, direct).unwrap()?;
+    let bits = KeyBits::new(device, &range, null_equal).unwrap()?;
     let base = upload(device, sides[0]);
     device.set_key_bits(&bits, &borrowed(&base)).unwrap();
     let flags = device.flags(rows).unwrap();

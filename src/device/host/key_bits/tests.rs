@@ -7,7 +7,6 @@ use arrow::datatypes::DataType;
 use super::*;
 use crate::device::Device;
 use crate::device::host::HostDevice;
-use crate::spec::EquiStrategy;
 
 fn device() -> HostDevice {
     HostDevice::new(Budget::new(u64::MAX)).unwrap()
@@ -30,8 +29,7 @@ fn found(sides: [&[ArrayRef]; 2], ranged: usize, null_equal: bool) -> Option<Vec
     let device = device();
     let [keys, rows] = sides.map(|side| upload(&device, side));
     let range = device.key_range(&borrowed([&keys, &rows][ranged])).unwrap();
-    let direct = Some(EquiStrategy::Direct);
-    let bits = KeyBits::new(&device, &range, null_equal, 0, direct).unwrap()?;
+    let bits = KeyBits::new(&device, &range, null_equal).unwrap()?;
     device.set_key_bits(&bits, &borrowed(&keys)).unwrap();
     let len = rows[0].rows();
     let flags = device.flags(len).unwrap();
@@ -147,7 +145,7 @@ fn bits_need_room() {
         let free = self::device();
         let columns = upload(&free, &[array]);
         let range = free.key_range(&borrowed(&columns)).unwrap();
-        let bits = KeyBits::new(&device, &range, false, 2, None);
+        let bits = KeyBits::new(&device, &range, false);
         bits.unwrap().is_some()
     };
     assert!(of(4_000));
