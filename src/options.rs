@@ -23,7 +23,7 @@ extensions_options! {
         pub chunk_rows: ChunkRows, default = ChunkRows(None)
         /// How theta joins run. auto: chosen by the condition; range: one sorted column; dominance: one sorted column and tests on others; tiles: all pairs.
         pub theta_strategy: ThetaStrategy, default = ThetaStrategy(None)
-        /// How equi-joins without inequalities run. auto: chosen by the device for the keys at hand; direct: keys are addresses; hash: one hash table (NPHJ); partitioned_hash: a table for each partition (PHJ); sort_merge: both sides sorted (SMJ).
+        /// How equi-joins without inequalities run. auto: chosen by the device for the keys at hand; direct: keys are addresses, of bits where only existence is asked; hash: one hash table (NPHJ); partitioned_hash: a table for each partition (PHJ); sort_merge: both sides sorted (SMJ).
         pub join_strategy: JoinStrategy, default = JoinStrategy(None)
         /// How the columns of an equi-join's rows are put together. auto: chosen by the device; gfur: by row numbers carried through the join; gftr: carried through the join themselves where they can be.
         pub materialization: MaterializationChoice, default = MaterializationChoice(None)

@@ -8,6 +8,7 @@ pub(crate) mod budget;
 pub(crate) mod buffer;
 pub(crate) mod cuda;
 pub(crate) mod host;
+pub(crate) mod key_bits;
 pub(crate) mod open;
 pub(crate) mod payload;
 pub(crate) mod width;
@@ -27,6 +28,7 @@ pub(crate) use buffer::{
     Pairs, Ranges, SetCounting, SetCounts, SetIndex, SetMatches, SetTally, Sorted, ZonedKeys,
 };
 
+pub(crate) use key_bits::{KeyBits, KeyRange};
 pub(crate) use payload::{Need, Payload};
 
 use crate::error::{BowtieError, Result};
@@ -278,6 +280,24 @@ pub(crate) trait Device: Debug + Send + Sync {
         payload: &[&Column],
     ) -> Result<Paired>;
 
+    // ---- existence by direct address ---------------------------------------------------------------------------------
+
+    /// Where the keys of rows lie. Values of all columns [are addresses](key_bits::are_addresses).
+    fn key_range(&self, columns: &[&Column]) -> Result<KeyRange>;
+
+    /// Sets the bit of every row's key that lies in the range of the bits; a NULL among its columns only where NULLs are equal.
+    fn set_key_bits(&self, bits: &KeyBits, columns: &[&Column]) -> Result<()>;
+
+    /// Sets the flag of every row `first + i` whose key's bit is set, of flags of which none but these was set before. `first` is a
+    /// multiple of 64, and so is the number of rows, unless they are the last.
+    fn flag_keys(
+        &self,
+        bits: &KeyBits,
+        columns: &[&Column],
+        flags: &Flags,
+        first: usize,
+    ) -> Result<()>;
+
     // ---- set joins (\[B\] chapters 4 to 6) ------------------------------------------------------------------------
 
     /// Indexes the lists of a column as sets of their elements, where a column that is no list holds sets of one element; rows whose
@@ -405,8 +425,8 @@ pub(crate) trait Device: Debug + Send + Sync {
         set: bool,
     ) -> Result<Buffer<u32>>;
 
-    /// Flags `from .. from + len` as a Boolean column.
-    fn flag_column(&self, flags: &Flags, from: usize, len: usize) -> Result<Column>;
+    /// Whether each of flags `from .. from + len` is `set`, as a Boolean column.
+    fn flag_column(&self, flags: &Flags, from: usize, len: usize, set: bool) -> Result<Column>;
 
     // ---- fused aggregates ------------------------------------------------------------------------------------------
 

@@ -162,6 +162,14 @@ impl InputChunk {
         }
     }
 
+    /// The rows as they lie on the device, if they do.
+    pub(super) fn resident(&self) -> Option<&DeviceBatch> {
+        match self {
+            Self::Resident(chunk) => Some(&chunk.batch),
+            Self::Staged(_) | Self::Spilled(_) => None,
+        }
+    }
+
     /// Whether the memory pool has no room for more rows.
     pub(super) fn is_crowded(&self) -> bool {
         matches!(self, Self::Staged(chunk) if chunk.crowded)

@@ -1,24 +1,23 @@
 //! [`JoinRun`]: one execution of a join, a short blocking step at a time.
 
-use std::ops::Range;
+mod ends;
+
 use std::sync::Arc;
 
-use arrow::array::new_null_array;
-use arrow::array::{Array, BooleanArray};
-use datafusion::common::JoinType;
 use parking_lot::Mutex;
 
 use super::DeviceChunk;
 use super::ahead::Arriving;
 use super::at_once::AtOnce;
 use super::input::InputChunk;
+use super::key_bits::ByKeyBits;
 use super::matrix::{Matrix, NeededColumns, SearchedTile, TileStep};
 use super::metrics::DeviceMetrics;
 use super::pieces::PieceSize;
 use super::runs::Runs;
 use super::spill::Spilling;
 use crate::column::DeviceBatch;
-use crate::device::{Buffer, Device, Flags, Need, Payload};
+use crate::device::{Buffer, Device, Flags, Need};
 use crate::error::{BowtieError, Result};
 use crate::ops::theta::Wanted;
 use crate::spec::{JoinSpec, Output, Side};
@@ -70,6 +69,8 @@ pub(super) struct JoinRun {
     matrix: Matrix,
     /// Where all of its pairs may be put together as they are found.
     at_once: Option<AtOnce>,
+    /// Where a bit for each key may tell which rows match.
+    by_bits: Option<ByKeyBits>,
     state: State,
     right_keys: RightKeys,
     left_flags: Vec<Flags>,
@@ -109,6 +110,7 @@ impl JoinRun {
             size,
             matrix,
             at_once: AtOnce::of(&spec),
+            by_bits: ByKeyBits::of(&spec),
             spec,
             device,
             state: State::NextRight,
@@ -201,6 +203,13 @@ impl JoinRun {
     }
 
     fn next_tile(&mut self) -> Result<Vec<DeviceChunk>> {
+        if let Some(by_bits) = &mut self.by_bits {
+            let flags = self.right_flags.as_ref();
+            match by_bits.meet(&mut self.matrix, flags, &self.metrics)? {
+                true => return Ok(self.end_tiles()),
+                false => self.by_bits = None,
+            }
+        }
         let theta = &self.spec.theta;
         let emits_pairs = self.spec.emits_pairs();
         let has_rest = self.spec.unprogrammed().next().is_some();
@@ -211,14 +220,7 @@ impl JoinRun {
             false => Wanted::Pairs,
         };
         let Some(step) = self.matrix.next_step(wanted, self.at_once.as_ref())? else {
-            self.state = match self.spec.flags_side(Side::Right) {
-                true => State::RightEnd { next: 0 },
-                false => {
-                    self.matrix.take_right();
-                    State::NextRight
-                }
-            };
-            return Ok(vec![]);
+            return Ok(self.end_tiles());
         };
         self.state = State::Tiles;
         let tile = match step {
@@ -243,6 +245,18 @@ impl JoinRun {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// The right chunk at hand met all left rows.
+    fn end_tiles(&mut self) -> Vec<DeviceChunk> {
+        self.state = match self.spec.flags_side(Side::Right) {
+            true => State::RightEnd { next: 0 },
+            false => {
+                self.matrix.take_right();
+                State::NextRight
+            }
+        };
+        vec![]
     }
 
     /// Sets the flags that need no pairs, and says how the tile goes on.
@@ -405,139 +419,6 @@ impl JoinRun {
             Ok(Some(Arc::new(device.gather(column, pairs.of(*side))?)))
         });
         Ok(DeviceBatch::new(len, columns.collect::<Result<_>>()?))
-    }
-
-    fn emit_right_end(&mut self, next: usize) -> Result<Vec<DeviceChunk>> {
-        let (Some(chunk), Some(flags)) = (self.matrix.right(), self.right_flags.as_ref()) else {
-            return Err(BowtieError::Internal("the end of no right chunk".into()));
-        };
-        let rows = chunk.rows();
-        let pieces = self.size.of_rows(next, rows);
-        let end = pieces.last().map_or(rows, |piece| piece.end);
-        let made = self.pieces(pieces.len(), |i| {
-            self.side_piece(Side::Right, chunk, flags, pieces[i].clone())
-        });
-        let (made, done) = self.or_smaller(made)?;
-        let next = if done { end } else { next };
-        self.state = match next < rows {
-            true => State::RightEnd { next },
-            false => {
-                self.right_flags = None;
-                self.matrix.take_right();
-                State::NextRight
-            }
-        };
-        Ok(made)
-    }
-
-    fn emit_left_end(&mut self, chunk: usize, next: usize) -> Result<Vec<DeviceChunk>> {
-        self.matrix.load_left(chunk)?;
-        let (Some(staged), Some(flags)) =
-            (self.matrix.left().get(chunk), self.left_flags.get(chunk))
-        else {
-            self.state = State::Done;
-            return Ok(vec![]);
-        };
-        let rows = staged.rows();
-        let pieces = self.size.of_rows(next, rows);
-        let end = pieces.last().map_or(rows, |piece| piece.end);
-        let made = self.pieces(pieces.len(), |i| {
-            self.side_piece(Side::Left, staged, flags, pieces[i].clone())
-        });
-        let (made, done) = self.or_smaller(made)?;
-        let next = if done { end } else { next };
-        self.state = match next < rows {
-            true => State::LeftEnd { chunk, next },
-            false => State::LeftEnd {
-                chunk: chunk + 1,
-                next: 0,
-            },
-        };
-        Ok(made)
-    }
-
-    /// Those of the rows of a left chunk's `piece` whose key is not NULL.
-    fn with_key(
-        &self,
-        rows: Buffer<u32>,
-        chunk: &InputChunk,
-        piece: &Range<usize>,
-    ) -> Result<Buffer<u32>> {
-        let mut rows = rows;
-        for (key, _) in &self.spec.theta.equalities {
-            let keys = chunk.some(*key, piece)?;
-            if keys.null_count() > 0 {
-                let known = self.device.read(&rows)?;
-                let keep = known.iter().map(|row| keys.is_valid(*row as usize));
-                let keep: BooleanArray = keep.map(Some).collect();
-                rows = self.device.compact(&rows, &keep)?;
-            }
-        }
-        Ok(rows)
-    }
-
-    /// Rows of a chunk of `side`, as far as they come out without a partner.
-    fn side_piece(
-        &self,
-        side: Side,
-        chunk: &InputChunk,
-        flags: &Flags,
-        piece: Range<usize>,
-    ) -> Result<Option<DeviceBatch>> {
-        use JoinType::*;
-        let (from, len) = (piece.start, piece.len());
-        let device = self.device.as_ref();
-        let rows = match self.spec.kind {
-            LeftMark | RightMark => device.sequence(0, len)?,
-            LeftSemi | RightSemi => device.flagged_rows(flags, from, len, true)?,
-            _ => device.flagged_rows(flags, from, len, false)?,
-        };
-        let rows = match self.right_keys.any {
-            true => self.with_key(rows, chunk, &piece)?,
-            false => rows,
-        };
-        if rows.len() == 0 {
-            return Ok(None);
-        }
-        // Each is gathered once: of few rows the host does it, unless they are wanted on the device.
-        let payload = Arc::new(Payload::default());
-        let needed: Vec<Need> = (0..self.spec.input(side).columns())
-            .map(
-                |i| match self.spec.output.contains(&Output::Column(side, i)) {
-                    true if self.spec.stays => Need::Now,
-                    true => Need::Late(Arc::clone(&payload)),
-                    false => Need::Never,
-                },
-            )
-            .collect();
-        let batch = chunk.upload(device, &piece, &needed, &self.metrics)?;
-        let columns = self
-            .spec
-            .output
-            .iter()
-            .map(|column| {
-                match column {
-                    Output::Mark => device.flag_column(flags, from, len),
-                    Output::Column(of, i) if *of == side => device.gather(batch.column(*i)?, &rows),
-                    Output::Column(other, i) => {
-                        let data_type = self.spec.input(*other).data_type(*i);
-                        match self.spec.stays {
-                            true => {
-                                return Ok(Some(
-                                    device.upload(&[new_null_array(data_type, rows.len())])?,
-                                ));
-                            }
-                            false => device.nulls(data_type, rows.len()),
-                        }
-                    }
-                }
-                .map(|c| Some(Arc::new(c)))
-            })
-            .collect::<Result<_>>()?;
-        self.metrics
-            .uploaded_bytes
-            .add(payload.take_uploaded() as usize);
-        Ok(Some(DeviceBatch::new(rows.len(), columns)))
     }
 
     /// Makes the pieces of one step.

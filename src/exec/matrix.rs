@@ -12,6 +12,7 @@
 //! The right chunk at hand meets every left chunk before the next right chunk is asked for, so its unmatched rows are
 //! known when it is done; the left side's are known at the end.
 
+mod keys;
 mod room;
 
 use std::ops::Range;

@@ -49,6 +49,7 @@ mod group_table;
 mod input;
 mod join;
 mod join_run;
+mod key_bits;
 mod matrix;
 mod metrics;
 mod ordered_rows;

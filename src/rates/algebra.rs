@@ -7,7 +7,7 @@ use arrow::datatypes::DataType;
 
 use super::{Rate, numbers, permuted, scattered, timed};
 use crate::device::open::Devices;
-use crate::device::{Column, Device, Matches};
+use crate::device::{Column, Device, Flags, KeyBits, Matches};
 use crate::error::{BowtieError, Result};
 use crate::options::DeviceChoice;
 use crate::spec::{Kind, Op, RowInstruction, RowKind, RowOp, RowProgram, RowSource};
@@ -241,6 +241,27 @@ impl AlgebraRows {
     fn found(&self, wanted: bool) -> Result<usize> {
         let device = self.device.as_ref();
         let rows = self.left.rows();
+        let flags = device.flags(rows)?;
+        let range = device.key_range(&[&self.left])?;
+        let bits = match range.is_narrow(true, rows as u64, None) {
+            true => KeyBits::new(device, &range, true)?,
+            false => None,
+        };
+        match bits {
+            Some(bits) => {
+                device.set_key_bits(&bits, &[&self.right])?;
+                device.flag_keys(&bits, &[&self.left], &flags, 0)?;
+            }
+            None => self.flag_matched(&flags)?,
+        }
+        let flags = device.flag_column(&flags, 0, rows, wanted)?;
+        let kept = device.keep(&flags, &[&self.left])?;
+        Ok(kept.map_or(rows, |(rows, _)| rows))
+    }
+
+    /// Sets the flags of the left values that the right side has.
+    fn flag_matched(&self, flags: &Flags) -> Result<()> {
+        let device = self.device.as_ref();
         let index = device.equi_index(&[&self.right], true, None)?;
         let (searching, ranges) = device.equi_search(&index, &[&self.left])?;
         let matches = Matches {
@@ -251,10 +272,8 @@ impl AlgebraRows {
             program: None,
         };
         let counts = device.count_matches(matches, true)?;
-        let flags = device.flags(rows)?;
-        device.set_flags_counted(&flags, 0, &device.row_counts(&searching, &counts, rows)?)?;
-        let found = device.flagged_rows(&flags, 0, rows, wanted)?;
-        Ok(device.gather(&self.left, &found)?.rows())
+        let counts = device.row_counts(&searching, &counts, self.left.rows())?;
+        device.set_flags_counted(flags, 0, &counts)
     }
 }
 

@@ -362,7 +362,12 @@ impl JoinSpec {
         match self.theta.strategy {
             Strategy::Equi(None) => "equal keys find each other, as the device chooses".into(),
             Strategy::Equi(Some(strategy)) => match strategy {
-                EquiStrategy::Direct => format!("keys of the {sorted} side are addresses"),
+                EquiStrategy::Direct if self.emits_pairs() => {
+                    format!("keys of the {sorted} side are addresses")
+                }
+                EquiStrategy::Direct => {
+                    format!("keys of the {sorted} side are addresses, of bits where they lie close")
+                }
                 EquiStrategy::Hash => format!("one hash table of the {sorted} side's keys"),
                 EquiStrategy::PartitionedHash => {
                     "both sides are partitioned by their keys' hashes".into()

@@ -101,6 +101,10 @@ async fn failing_keys_fail_forced_too() {
         "SELECT count(*) FROM r JOIN s ON CAST(r.t AS INT) > s.a",
         "SELECT r.id AS i FROM r JOIN s ON r.a / s.b > 1",
         "SELECT r.id AS i FROM r WHERE EXISTS (SELECT 1 FROM s WHERE r.a / s.b > 1)",
+        "SELECT r.id AS i FROM r LEFT SEMI JOIN s ON CAST(r.t AS INT) = s.a",
+        "SELECT s.id AS i FROM r RIGHT ANTI JOIN s ON CAST(r.t AS INT) = s.a",
+        "SELECT r.id AS i FROM r LEFT ANTI JOIN s ON r.a = CAST(s.t AS INT)",
+        "SELECT s.id AS i FROM r RIGHT SEMI JOIN s ON r.a = CAST(s.t AS INT)",
     ] {
         assert!(stock(&ctx, sql).await.is_err(), "{sql}");
         for n in 0..6 {

@@ -15,6 +15,7 @@ mod cancel;
 mod chains;
 mod differential;
 mod errors;
+mod existence;
 mod fused;
 mod fuzz;
 mod group_strategies;

@@ -227,6 +227,37 @@ async fn left_sides_of_joins() {
     }
 }
 
+/// Rows of either side of semi, anti and mark joins, whose keys are read from files more than once.
+#[tokio::test]
+async fn either_side_of_semi_joins() {
+    for (from, both) in [
+        ("t LEFT SEMI JOIN few ON t.k = few.k", false),
+        ("t LEFT ANTI JOIN few ON t.v = few.v", false),
+        ("t a RIGHT SEMI JOIN t ON a.v = t.k", true),
+        ("t a RIGHT ANTI JOIN t ON a.v = t.k", true),
+        (
+            "t WHERE EXISTS (SELECT 1 FROM few WHERE few.k = t.k) OR t.v % 7 = 1",
+            false,
+        ),
+        ("t WHERE t.k NOT IN (SELECT v FROM few)", false),
+    ] {
+        let sql = format!(
+            "SELECT count(*), sum(k), sum(v), sum(length(s)), sum(k % 1000 * (v % 1000))
+             FROM (SELECT t.k, t.v, t.s FROM {from})"
+        );
+        for device_memory in ["1MB", "256MB"] {
+            let tune = |ctx: &SessionContext| {
+                set(ctx, "datafusion.optimizer.join_reordering", "false");
+                set(ctx, "bowtie.device_memory", device_memory);
+            };
+            match both {
+                true => drop(compare(&sql, 100_000, greedy(MIB), tune).await),
+                false => check_as(&sql, 100_000, greedy(MIB), tune).await,
+            }
+        }
+    }
+}
+
 /// A join above a join, whose left sides share the pool; and an aggregation fused with one.
 #[tokio::test]
 async fn left_sides_that_share_a_pool() {

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! a sample of keys ─► a range as if of all ─┐
-//!               or the range of all keys ─┴─► ids ─► results ─► those that some row was added to ─► their keys, made of the ids
+//!               or the range of all keys ─┴─► ids ─┬► results ─► those that some row was added to ─► their keys, made of the ids
+//!                                                  └► nothing is folded: a bit for each id ─► those that are set ─► the same
 //! ```
 
 use super::group_accumulators::{Tells, Update, Wanted};
@@ -11,6 +12,7 @@ use super::group_ids::{GroupKeys, Ids, KeyBits};
 use super::group_range::{DirectIds, DirectKeys};
 use super::group_ways::{FEW_ROWS, Folded, Members, Results, Ways};
 use super::rows::memory;
+use super::values::bitmap_bytes;
 use crate::device::buffer::{Buffer, Column};
 use crate::error::{BowtieError, Result};
 use crate::spec::GroupStrategy;
@@ -98,6 +100,23 @@ impl Ways<'_> {
         };
         let kept = ways.kept(&folded, ids)?;
         Ok(Some(ways.of_ids(folded, guess.into_keys(), kept)?))
+    }
+
+    /// The ids that some row has, where nothing is folded: a bit for each id tells.
+    pub(super) fn distinct<'k>(&self, direct: DirectIds<'k>) -> Result<Results<'k>> {
+        let (queue, range) = (self.queue, direct.range);
+        let some = queue.zeroed(bitmap_bytes(range), "groups")?;
+        queue.set_present(direct.ids(), self.rows, &some)?;
+        let kept = queue.select(&some, range, None)?;
+        let groups = kept.len();
+        let kept = (groups < range).then_some(kept);
+        Ok(Results {
+            outs: vec![],
+            members: Members::Ids(direct.into_keys(), kept),
+            groups,
+            capacity: groups,
+            strategy: Some(GroupStrategy::HashGlobal),
+        })
     }
 
     /// Without the accumulator of first rows, which stands first, if another one tells groups from ids without rows.

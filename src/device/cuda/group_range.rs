@@ -11,6 +11,7 @@ use super::rows::memory;
 use super::stored::Stored;
 use super::values::{Values, bitmap_bytes, width};
 use crate::device::buffer::{Buffer, Column};
+use crate::device::key_bits::Extent;
 use crate::error::{BowtieError, Result};
 
 /// Ids without a table. Not every id has rows.
@@ -62,16 +63,35 @@ const SAMPLES_PER_KEY: usize = 4;
 /// The widest, whatever the rows: results have a place for each id.
 const WIDEST: usize = 1 << 27;
 
+/// What is made for each id, which says how wide a range is narrow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ForEach {
+    Accumulators,
+    /// One is as long as 32 of the others.
+    Bit,
+}
+
+impl ForEach {
+    /// Ids at most, for so many rows.
+    fn widest(self, rows: usize) -> u64 {
+        let accumulators = (RANGE_PER_ROW * rows).clamp(NARROW, WIDEST) as u64;
+        match self {
+            Self::Accumulators => accumulators,
+            Self::Bit => (32 * accumulators).min(u64::from(u32::MAX) - 1),
+        }
+    }
+}
+
 /// Values that are numbers to the kernels.
 #[derive(Debug, Clone, Copy)]
-struct Number<'a> {
-    values: &'a Values,
+pub(super) struct Number<'a> {
+    pub(super) values: &'a Values,
     /// Of signed types the sign bit; `None` for Booleans.
-    sign: Option<u64>,
+    pub(super) sign: Option<u64>,
 }
 
 impl<'a> Number<'a> {
-    fn of(column: &'a Column) -> Option<Self> {
+    pub(super) fn of(column: &'a Column) -> Option<Self> {
         let Some(Stored::Fixed(values)) = column.stored() else {
             return None;
         };
@@ -101,7 +121,8 @@ impl<'a> Number<'a> {
         (digits.least ^ self.sign.unwrap_or_default()) as u32
     }
 
-    fn kernel(self, of: [&'static str; 4]) -> Result<&'static str> {
+    /// That for values of 1, 2, 4 or 8 bytes.
+    pub(super) fn kernel(self, of: [&'static str; 4]) -> Result<&'static str> {
         match width(&self.values.data_type) {
             Some(1) => Ok(of[0]),
             Some(2) => Ok(of[1]),
@@ -128,9 +149,8 @@ impl Digits {
     }
 }
 
-/// The digits' product, where it is narrow for so many rows.
-fn range_of(digits: &[Digits], rows: usize) -> Option<usize> {
-    let widest = (RANGE_PER_ROW * rows).clamp(NARROW, WIDEST) as u64;
+/// The digits' product, where it is no greater.
+fn range_of(digits: &[Digits], widest: u64) -> Option<usize> {
     let range = digits.iter().try_fold(1u64, |range, digits| {
         let product = range.checked_mul(digits.digits());
         product.filter(|range| *range <= widest)
@@ -139,13 +159,14 @@ fn range_of(digits: &[Digits], rows: usize) -> Option<usize> {
 }
 
 impl Queue {
-    /// Ids of `rows` rows by direct address; `None` where keys are no numbers, or lie too far apart. `from_0`: the words are to
-    /// be the ids themselves.
+    /// Ids of `rows` rows by direct address; `None` where keys are no numbers, or lie too far apart for what is made for each.
+    /// `from_0`: the words are to be the ids themselves.
     pub(super) fn direct_ids<'a>(
         self: &Arc<Self>,
         keys: &[&'a Column],
         rows: usize,
         from_0: bool,
+        made: ForEach,
     ) -> Result<Option<DirectIds<'a>>> {
         let Some(numbers) = keys
             .iter()
@@ -155,7 +176,7 @@ impl Queue {
             return Ok(None);
         };
         let digits = self.digits(&numbers, rows)?;
-        let Some(range) = range_of(&digits, rows) else {
+        let Some(range) = range_of(&digits, made.widest(rows)) else {
             return Ok(None);
         };
         if let ([number], [digits], false) = (&numbers[..], &digits[..], from_0)
@@ -318,9 +339,28 @@ impl Queue {
     }
 
     fn digits(self: &Arc<Self>, numbers: &[Number<'_>], rows: usize) -> Result<Vec<Digits>> {
+        let extents = self.extents(numbers, rows)?.into_iter().zip(numbers);
+        let digits = extents.map(|(Extent { least, greatest }, number)| Digits {
+            least,
+            // None at all where all rows are NULL.
+            values: match least <= greatest {
+                true => (greatest - least).saturating_add(1),
+                false => 0,
+            },
+            nullable: number.values.valid.is_some(),
+        });
+        Ok(digits.collect())
+    }
+
+    /// The least and the greatest of the values that are not NULL, of `rows` > 0 rows.
+    pub(super) fn extents(
+        self: &Arc<Self>,
+        numbers: &[Number<'_>],
+        rows: usize,
+    ) -> Result<Vec<Extent>> {
         const BYTES: usize = 16;
-        let unknown = [u64::MAX.to_le_bytes(), 0u64.to_le_bytes()].concat();
-        let extents = self.send(&unknown.repeat(numbers.len()), "key ranges")?;
+        let unknown = [Extent::NONE.least, Extent::NONE.greatest].map(u64::to_le_bytes);
+        let extents = self.send(&unknown.concat().repeat(numbers.len()), "key ranges")?;
         for (i, number) in numbers.iter().enumerate() {
             let Some(sign) = number.sign else { continue };
             let kernel = number.kernel([
@@ -346,25 +386,14 @@ impl Queue {
             let word = bytes[at..][..8].try_into();
             u64::from_le_bytes(word.unwrap_or_default())
         };
-        Ok(numbers
-            .iter()
-            .enumerate()
-            .map(|(i, number)| {
-                let (least, greatest) = match number.sign {
-                    None => (0, 1),
-                    Some(_) => (word(i * BYTES), word(i * BYTES + 8)),
-                };
-                Digits {
-                    least,
-                    // None at all where all rows are NULL.
-                    values: match least <= greatest {
-                        true => (greatest - least).saturating_add(1),
-                        false => 0,
-                    },
-                    nullable: number.values.valid.is_some(),
-                }
-            })
-            .collect())
+        let extents = numbers.iter().enumerate().map(|(i, number)| {
+            let (least, greatest) = match number.sign {
+                None => (0, 1),
+                Some(_) => (word(i * BYTES), word(i * BYTES + 8)),
+            };
+            Extent { least, greatest }
+        });
+        Ok(extents.collect())
     }
 
     /// Adds a column's digits, times a stride, to what other columns gave.
@@ -416,6 +445,7 @@ mod tests {
             values,
             nullable,
         };
+        let range_of = |of: &[Digits], rows| range_of(of, ForEach::Accumulators.widest(rows));
         assert_eq!(range_of(&[digits(7, false)], 1), Some(7));
         assert_eq!(range_of(&[digits(7, true), digits(2, true)], 1), Some(24));
         assert_eq!(range_of(&[digits(0, true)], 10), Some(1));
@@ -426,5 +456,8 @@ mod tests {
         assert_eq!(range_of(&[digits(1 << 27, false)], 1 << 30), Some(1 << 27));
         let wide = [digits(1 << 20, false), digits(1 << 20, false)];
         assert_eq!(range_of(&wide, 1 << 30), None);
+        assert_eq!(ForEach::Bit.widest(1), 1 << 17);
+        assert_eq!(ForEach::Bit.widest(50_000), 3_200_000);
+        assert_eq!(ForEach::Bit.widest(1 << 30), u64::from(u32::MAX) - 1);
     }
 }

@@ -21,7 +21,7 @@ use super::group_choice::{SKEWED, Seen, choose};
 use super::group_ids::{Directory, GroupKeys, Ids, KeyBits, with_room};
 use super::group_places::{Places, Slots};
 use super::group_profile::Profile;
-use super::group_range::DirectKeys;
+use super::group_range::{DirectKeys, ForEach};
 use super::key_words::{KeyValues, Layout};
 use super::queue::{Memory, Part, Queue};
 use super::tuples::Significance;
@@ -129,13 +129,20 @@ impl CudaDevice {
         {
             return Ok(results);
         }
+        let made = match all.is_empty() && strategy.is_none() {
+            true => ForEach::Bit,
+            false => ForEach::Accumulators,
+        };
         let direct = match strategy {
             // Numbers that hashing gives are shorter where the range has gaps.
             Some(GroupStrategy::SortDictionary) => None,
-            _ => queue.direct_ids(keys, rows, strategy == Some(GroupStrategy::Sort))?,
+            _ => queue.direct_ids(keys, rows, strategy == Some(GroupStrategy::Sort), made)?,
         };
         if let Some(direct) = direct {
-            return ways.by_direct(direct, strategy);
+            return match made {
+                ForEach::Bit => ways.distinct(direct),
+                ForEach::Accumulators => ways.by_direct(direct, strategy),
+            };
         }
         let base = self.base_keys(keys, true)?;
         let columns = base.values()?;

@@ -17,6 +17,7 @@
 //! launches.rs  candidates tested in launches that a cancelled query ends after
 //! tuples.rs    rows as tuples of words, sorted and found: key_column.rs, key_words.rs groups.rs by equality, ranks.rs by order
 //! equi_keys.rs equi.rs equi_tables.rs equi_part.rs equi_join.rs equi_pairs.rs equi_choice.rs    equi-joins: keys, indexes, partitions, pairs put together
+//! key_bits.rs  a bit for each key, where only existence is asked
 //! sets/        set joins: lists as sets of numbers, techniques, lists of matches
 //! group_fold.rs group_ways.rs    aggregates over groups: columns to accumulators and back; each strategy, of which group_choice.rs
 //!                               chooses by a sample (group_profile.rs)
@@ -57,6 +58,7 @@ mod group_range;
 mod group_ways;
 mod groups;
 mod keep;
+mod key_bits;
 mod key_column;
 mod key_words;
 mod keys;
@@ -116,6 +118,7 @@ use super::buffer::{
     Pairs, Ranges, SetCounting, SetCounts, SetMatches, Sorted,
 };
 use super::host::{HostDevice, kept};
+use super::key_bits::{KeyBits, KeyRange};
 use super::{Bound, Device, Matches, Payload, select_by_flags};
 use crate::error::{BowtieError, Result};
 use crate::spec::{
@@ -419,6 +422,26 @@ impl Device for CudaDevice {
         self.join_at_once(build.on_cuda()?, build_payload, keys, payload)
     }
 
+    fn key_range(&self, columns: &[&Column]) -> Result<KeyRange> {
+        self.range_of_keys(columns)
+    }
+
+    fn set_key_bits(&self, bits: &KeyBits, columns: &[&Column]) -> Result<()> {
+        self.go_on()?;
+        self.set_bits_of_keys(bits, columns)
+    }
+
+    fn flag_keys(
+        &self,
+        bits: &KeyBits,
+        columns: &[&Column],
+        flags: &Flags,
+        first: usize,
+    ) -> Result<()> {
+        self.go_on()?;
+        self.flag_keys_found(bits, columns, flags, first)
+    }
+
     fn set_index(
         &self,
         lists: &Column,
@@ -610,12 +633,10 @@ impl Device for CudaDevice {
         self.queue.select(&bits, len, None)
     }
 
-    fn flag_column(&self, flags: &Flags, from: usize, len: usize) -> Result<Column> {
+    fn flag_column(&self, flags: &Flags, from: usize, len: usize, set: bool) -> Result<Column> {
         let values = Values {
             data_type: DataType::Boolean,
-            values: self
-                .queue
-                .bits_slice(flag_words(flags)?, from, len, false)?,
+            values: self.queue.bits_slice(flag_words(flags)?, from, len, !set)?,
             valid: None,
             original: None,
             made: Some(self.queue.mark()?),

@@ -35,7 +35,7 @@ impl Flags {
         }
     }
 
-    fn is_set(&self, row: usize) -> bool {
+    pub(super) fn is_set(&self, row: usize) -> bool {
         self.words[row / 64].load(Ordering::Relaxed) & (1 << (row % 64)) != 0
     }
 
@@ -54,9 +54,15 @@ impl Flags {
         Ok(Buffer::host(rows, lease))
     }
 
-    pub(super) fn column(&self, budget: &Arc<Budget>, from: usize, len: usize) -> Result<Column> {
+    pub(super) fn column(
+        &self,
+        budget: &Arc<Budget>,
+        from: usize,
+        len: usize,
+        set: bool,
+    ) -> Result<Column> {
         let lease = budget.lease(len as u64 / 8, "mark column")?;
-        let bits = BooleanBuffer::collect_bool(len, |i| self.is_set(from + i));
+        let bits = BooleanBuffer::collect_bool(len, |i| self.is_set(from + i) == set);
         let array: ArrayRef = Arc::new(BooleanArray::new(bits, None));
         Ok(Column::host(array, lease))
     }

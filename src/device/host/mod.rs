@@ -8,6 +8,7 @@ mod flags;
 mod group_fold;
 mod group_key;
 mod group_strategies;
+mod key_bits;
 mod map;
 mod order_key;
 mod program;
@@ -48,6 +49,7 @@ use super::buffer::{
     self, Aggregated, Buffer, Column, EquiIndex, GroupDomain, KeyDomain, Keys, Paired, Pairs,
     Ranges, SetCounting, SetCounts, SetMatches, Sorted,
 };
+use super::key_bits::{KeyBits, KeyRange};
 use super::{Bound, Device, Matches, Payload};
 use crate::error::{BowtieError, Result};
 use crate::spec::{
@@ -328,6 +330,28 @@ impl Device for HostDevice {
         equi_join::join(&self.budget, build, &searching, &ranges, payload)
     }
 
+    fn key_range(&self, columns: &[&Column]) -> Result<KeyRange> {
+        self.pool
+            .install(|| key_bits::range(&self.budget, columns, &|| self.go_on()))
+    }
+
+    fn set_key_bits(&self, bits: &KeyBits, columns: &[&Column]) -> Result<()> {
+        self.pool
+            .install(|| key_bits::set(&self.budget, bits, columns, &|| self.go_on()))
+    }
+
+    fn flag_keys(
+        &self,
+        bits: &KeyBits,
+        columns: &[&Column],
+        flags: &buffer::Flags,
+        first: usize,
+    ) -> Result<()> {
+        let flags = (flags.on_host(), first);
+        self.pool
+            .install(|| key_bits::flag(&self.budget, bits, columns, flags, &|| self.go_on()))
+    }
+
     fn set_index(
         &self,
         lists: &Column,
@@ -490,8 +514,14 @@ impl Device for HostDevice {
         flags.on_host().rows_where(&self.budget, from, len, set)
     }
 
-    fn flag_column(&self, flags: &buffer::Flags, from: usize, len: usize) -> Result<Column> {
-        flags.on_host().column(&self.budget, from, len)
+    fn flag_column(
+        &self,
+        flags: &buffer::Flags,
+        from: usize,
+        len: usize,
+        set: bool,
+    ) -> Result<Column> {
+        flags.on_host().column(&self.budget, from, len, set)
     }
 
     fn weigh(&self, values: &Column, weights: &Buffer<u32>) -> Result<Column> {

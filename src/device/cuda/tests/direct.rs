@@ -114,6 +114,35 @@ fn guessed_ranges() {
     }
 }
 
+/// Distinct keys of which a range has many times as many, by a bit each; and keys that lie too far apart for bits too.
+#[test]
+fn distinct_keys_by_bits() {
+    let Some((host, gpu)) = twins() else { return };
+    let mut random = Random(14);
+    for n in [1, 31, 1000, 20_011, 300_007] {
+        for spread in [1, n as u64 / 3 + 1, 50 * n as u64 + 3, 1 << 40] {
+            let words: Vec<u64> = (0..n).map(|_| random.below(spread)).collect();
+            let longs = words.iter().map(|w| *w as i64 + i64::MIN);
+            let longs: ArrayRef = Arc::new(Int64Array::from_iter_values(longs));
+            let ints = words.iter().map(|w| *w as i32 - 9);
+            let ints: ArrayRef = Arc::new(Int32Array::from_iter_values(ints));
+            let some: ArrayRef = Arc::new(UInt32Array::new(
+                words.iter().map(|w| *w as u32).collect(),
+                random.nulls(n, 2),
+            ));
+            let flags: ArrayRef = Arc::new(BooleanArray::new(
+                BooleanBuffer::collect_bool(n, |i| words[i].is_multiple_of(3)),
+                random.nulls(n, 2),
+            ));
+            for keys in [vec![&longs], vec![&ints], vec![&some], vec![&some, &flags]] {
+                let types: Vec<_> = keys.iter().map(|key| key.data_type()).collect();
+                let what = format!("{n} rows of {types:?} below {spread}");
+                same_aggregates(&host, &gpu, n, &keys, &[], &ALL[..1], &what);
+            }
+        }
+    }
+}
+
 /// Parts in which no row ids move: all columns go along with their keys, one or several, beside NULLs too.
 #[test]
 fn parts_without_row_ids() {

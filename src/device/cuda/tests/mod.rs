@@ -9,6 +9,7 @@ mod few;
 mod folds;
 mod generated;
 mod groups;
+mod key_bits;
 mod keys;
 mod maps;
 mod matches;

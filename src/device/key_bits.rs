@@ -1,0 +1,231 @@
+//! [`KeyBits`]: which keys a side has, a bit for each key of a range. Where equal keys alone decide, and only whether there is a
+//! match is asked, that is all there is to know.
+//!
+//! Keys are addresses: the bit of one is its distance from the least one, and several columns are digits of one number. A table of
+//! positions has 32 bits for each address, so a range may be 32 times as wide.
+
+use arrow::datatypes::DataType;
+
+use super::Device;
+use super::buffer::Flags;
+use crate::error::{BowtieError, Result};
+use crate::spec::EquiStrategy;
+
+/// Bits for each indexed row, at most, where nobody asks for addresses: as many bytes as a hash table has.
+const BITS_PER_ROW: u64 = 128;
+
+/// Bits that are few for any number of rows.
+const FEW_BITS: u64 = 1 << 20;
+
+/// Places are numbers of 32 bits, of which the greatest is none.
+const MOST_BITS: u64 = u32::MAX as u64 - 1;
+
+/// The share of the budget that they may take.
+const ROOM_SHARE: u64 = 8;
+
+/// Whether values of a type are integers whose distances are addresses.
+pub(crate) fn are_addresses(data_type: &DataType) -> bool {
+    use DataType::*;
+    data_type.is_integer()
+        || matches!(
+            data_type,
+            Boolean
+                | Date32
+                | Date64
+                | Time32(_)
+                | Time64(_)
+                | Timestamp(..)
+                | Duration(_)
+                | Decimal32(..)
+                | Decimal64(..)
+        )
+}
+
+/// The least and the greatest value of a key column, as words in the order of the values that are as far from each other as these;
+/// the least is greater where there is no value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Extent {
+    pub least: u64,
+    pub greatest: u64,
+}
+
+impl Extent {
+    /// Of no value.
+    pub(super) const NONE: Self = Self {
+        least: u64::MAX,
+        greatest: 0,
+    };
+
+    pub(super) fn with(self, other: Self) -> Self {
+        Self {
+            least: self.least.min(other.least),
+            greatest: self.greatest.max(other.greatest),
+        }
+    }
+}
+
+/// Where the keys of some rows lie: the extent of each key column. Words are those of the device that made it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct KeyRange(pub(super) Vec<Extent>);
+
+impl KeyRange {
+    /// That of other rows too.
+    pub(crate) fn with(self, other: &Self) -> Self {
+        let both = self.0.into_iter().zip(&other.0);
+        Self(both.map(|(a, b)| a.with(*b)).collect())
+    }
+
+    /// Whether so few keys lie in it that bits for them tell what `rows` rows have as soon as a table does, or are asked for.
+    pub(crate) fn is_narrow(
+        &self,
+        null_equal: bool,
+        rows: u64,
+        strategy: Option<EquiStrategy>,
+    ) -> bool {
+        let places = Places::of(self, null_equal);
+        let direct = strategy == Some(EquiStrategy::Direct);
+        places.is_some_and(|places| direct || places.pay(rows))
+    }
+}
+
+/// What a key column adds to the places of keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Digits {
+    pub least: u64,
+    /// Values from the least to the greatest.
+    pub values: u32,
+    /// The digit of a NULL, where NULLs are equal.
+    pub null: Option<u32>,
+    pub stride: u32,
+}
+
+/// Where the bits of keys lie.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Places {
+    pub digits: Vec<Digits>,
+    pub count: u64,
+}
+
+impl Places {
+    /// `None` where there are more than 32 bits number.
+    pub(super) fn of(range: &KeyRange, null_equal: bool) -> Option<Self> {
+        let mut count = 1u64;
+        let mut digits = Vec::with_capacity(range.0.len());
+        for Extent { least, greatest } in &range.0 {
+            let values = match least <= greatest {
+                true => (greatest - least).checked_add(1)?,
+                false => 0,
+            };
+            let all = values.checked_add(u64::from(null_equal))?;
+            let stride = count;
+            count = count.checked_mul(all).filter(|count| *count <= MOST_BITS)?;
+            digits.push(Digits {
+                least: *least,
+                values: u32::try_from(values).ok()?,
+                null: null_equal.then_some(values as u32),
+                stride: stride as u32,
+            });
+        }
+        Some(Self { digits, count })
+    }
+
+    /// Whether so many bits tell what so many rows have sooner than a table does.
+    fn pay(&self, rows: u64) -> bool {
+        self.count <= FEW_BITS.max(rows.saturating_mul(BITS_PER_ROW))
+    }
+}
+
+/// A bit for each key of a range.
+#[derive(Debug)]
+pub(crate) struct KeyBits {
+    pub(super) places: Places,
+    pub(super) bits: Flags,
+}
+
+impl KeyBits {
+    /// Bits for the keys in `range`, none set; `None` where there would be too many, or is no room.
+    pub(crate) fn new(
+        device: &dyn Device,
+        range: &KeyRange,
+        null_equal: bool,
+    ) -> Result<Option<Self>> {
+        let room = device.budget().limit() / ROOM_SHARE;
+        let places = Places::of(range, null_equal).filter(|places| places.count / 8 <= room);
+        let Some(places) = places else {
+            return Ok(None);
+        };
+        match device.flags(places.count as usize) {
+            Ok(bits) => Ok(Some(Self { places, bits })),
+            Err(error) if error.is_out_of_device_memory() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What each of so many key columns adds.
+    pub(super) fn digits(&self, columns: usize) -> Result<&[Digits]> {
+        match columns == self.places.digits.len() {
+            true => Ok(&self.places.digits),
+            false => Err(BowtieError::Internal("bits of other keys".into())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(extents: &[(u64, u64)]) -> KeyRange {
+        let extents = extents.iter();
+        KeyRange(
+            extents
+                .map(|(least, greatest)| Extent {
+                    least: *least,
+                    greatest: *greatest,
+                })
+                .collect(),
+        )
+    }
+
+    fn count(extents: &[(u64, u64)], null_equal: bool) -> Option<u64> {
+        Places::of(&range(extents), null_equal).map(|places| places.count)
+    }
+
+    #[test]
+    fn places_are_products() {
+        assert_eq!(count(&[(5, 11)], false), Some(7));
+        assert_eq!(count(&[(5, 11)], true), Some(8));
+        assert_eq!(count(&[(5, 11), (0, 1)], true), Some(24));
+        assert_eq!(count(&[(u64::MAX, 0)], false), Some(0));
+        assert_eq!(count(&[(u64::MAX, 0)], true), Some(1));
+        assert_eq!(count(&[(5, 11), (u64::MAX, 0)], false), Some(0));
+        assert_eq!(count(&[(0, u64::MAX)], false), None);
+        assert_eq!(count(&[(0, u64::MAX - 1)], true), None);
+        assert_eq!(count(&[(7, 6 + MOST_BITS)], false), Some(MOST_BITS));
+        assert_eq!(count(&[(7, 6 + MOST_BITS)], true), None);
+        assert_eq!(count(&[(0, 1 << 20), (0, 1 << 20)], false), None);
+        let places = Places::of(&range(&[(5, 11), (0, 1)]), true).unwrap();
+        let [first, second] = places.digits[..] else {
+            panic!("two columns");
+        };
+        assert_eq!((first.stride, first.null), (1, Some(7)));
+        assert_eq!((second.stride, second.null), (8, Some(2)));
+    }
+
+    #[test]
+    fn ranges_grow() {
+        let of_both = range(&[(5, 11), (u64::MAX, 0)]).with(&range(&[(2, 7), (3, 3)]));
+        assert_eq!(of_both, range(&[(2, 11), (3, 3)]));
+    }
+
+    #[test]
+    fn few_bits_a_row_pay() {
+        let pay = |count, rows| {
+            let digits = vec![];
+            Places { digits, count }.pay(rows)
+        };
+        assert!(pay(FEW_BITS, 0));
+        assert!(!pay(FEW_BITS + 1, 10));
+        assert!(pay(1 << 28, 1 << 21));
+        assert!(!pay(1 << 28, (1 << 21) - 1));
+    }
+}
