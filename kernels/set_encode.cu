@@ -99,6 +99,20 @@ set_encode_recode(const u64* __restrict__ words, u32 n, const u32* __restrict__ 
         [=](u32 i, u64 word) { out[i] = word; });
 }
 
+// How many of n ascending frequencies are 0. Bound: the binary logarithm of n in reads that wait for one another. Launch: one thread.
+extern "C" __global__ void set_encode_absent(const u32* __restrict__ frequencies, u32 n, u32* absent) {
+    if (blockIdx.x * BLOCK + threadIdx.x == 0) {
+        *absent = partition_point(0, n, [&](u32 i) { return frequencies[i] == 0; });
+    }
+}
+
+// ranks[order[i]] = i - absent, NONE for the first `absent`: elements by frequency, of those that some set has.
+// Bound: 4 bytes an element and a random write. Launch: 256 threads, a block for each 1024 elements.
+extern "C" __global__ void __launch_bounds__(BLOCK)
+set_encode_ranks(const u32* __restrict__ order, u32 n, u32 absent, u32* __restrict__ ranks) {
+    each_row(n, [=](u32 i) { return order[i]; }, [=](u32 i, u32 element) { ranks[element] = i < absent ? NONE : i - absent; });
+}
+
 // out[i]: the group of the set of words[i] and the element by its number in `numbers` (null: its own), group << 32 | number:
 // where only sets of one group match, elements of other groups are others.
 // Bound: 16 bytes a word and two random reads. Launch: 256 threads, a block for each 1024 words.

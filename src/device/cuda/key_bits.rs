@@ -161,8 +161,18 @@ impl Queue {
         {
             return Ok(Keys::Values(number, digits));
         }
+        let places = self.places(&numbers, rows)?;
+        Ok(Keys::Places(places, bits.places.count as u32))
+    }
+
+    /// The place of the key of each of `rows` rows, [`NO_PLACE`] where it has none.
+    pub(super) fn places(
+        self: &Arc<Self>,
+        numbers: &[(Number<'_>, Digits)],
+        rows: usize,
+    ) -> Result<Memory> {
         let places = self.alloc(rows * 4, "places of keys")?;
-        for (i, (number, digits)) in numbers.into_iter().enumerate() {
+        for (i, (number, digits)) in numbers.iter().enumerate() {
             let mut args: Vec<Arg> = vec![
                 (&number.values.values).into(),
                 number.values.valid.as_ref().into(),
@@ -190,6 +200,6 @@ impl Queue {
             // word a row.
             unsafe { self.launch(kernel, Shape::rows(rows), &args)? };
         }
-        Ok(Keys::Places(places, bits.places.count as u32))
+        Ok(places)
     }
 }

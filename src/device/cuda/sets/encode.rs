@@ -6,12 +6,16 @@
 //!        searching:  ids ─► those of the indexed side ─► ranks; what the indexed side lacks counts for the size alone
 //!  words of (position, rank), sorted ─► elements, offsets
 //! ```
+//!
+//! Without groups the first sort is left out as long as there are no duplicates: lists are taken for sets, and where the sorted words have a
+//! duplicate after all, or an element that the indexed side lacks, all is done again as above.
 
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, make_array};
 use arrow::datatypes::DataType;
 
+use super::element_ids::ElementIds;
 use super::order::ByGroup;
 use crate::device::Device;
 use crate::device::budget::Lease;
@@ -68,13 +72,10 @@ impl Sets {
 /// Elements of the indexed side to their ranks.
 #[derive(Debug)]
 pub(super) struct Domain {
-    ids: GroupDomain,
+    ids: ElementIds,
     /// Ids of (group, id).
     grouped: Option<GroupDomain>,
-    /// Of each element, by frequency.
-    ranks: Buffer<u32>,
-    /// Of each rank, how many sets have it.
-    pub(super) frequencies: Memory,
+    ranks: Ranks,
     /// Groups of rows.
     groups: u32,
     source: Option<Source>,
@@ -83,8 +84,21 @@ pub(super) struct Domain {
 impl Domain {
     /// Elements that have a rank.
     pub(super) fn universe(&self) -> usize {
-        self.ranks.len()
+        self.ranks.universe
     }
+
+    /// Of each rank, how many sets have it.
+    pub(super) fn frequencies(&self) -> &Memory {
+        &self.ranks.frequencies
+    }
+}
+
+/// The ranks of ids by frequency, from 0 on without a gap; ids of no set have none.
+#[derive(Debug)]
+struct Ranks {
+    of: Buffer<u32>,
+    universe: usize,
+    frequencies: Memory,
 }
 
 /// The lists that were encoded, none left out but NULL ones: of a self join the other side need not be sent and encoded again.
@@ -136,7 +150,7 @@ struct Lying {
     longest: u32,
 }
 
-/// Sorted words of (set, id) without duplicates, and the order of sets by group and size.
+/// Words of (set, id) without duplicates, and the order of sets by group and size.
 struct Distinct {
     words: Memory,
     n: usize,
@@ -161,29 +175,45 @@ impl CudaDevice {
             false => None,
         };
         let (values, lying) = self.lying(&lists, groups, not_null)?;
-        let (ids, domain) = self.groups(&[&values], true)?;
+        let (ids, elements) = self.element_ids(&values)?;
         drop(values);
         self.go_on()?;
         let queue = &self.queue;
-        let mut distinct = queue.distinct(&lying, &ids, domain.groups() as usize)?;
-        drop(ids);
-        let mut universe = domain.groups() as usize;
+        let universe = elements.count();
         let mut grouped = None;
-        if let Some((groups, _)) = &lying.groups {
-            let keys = queue.grouped_words(&distinct, groups, None)?;
-            let (ids, of_groups) = self.groups(&[&keys], true)?;
-            universe = of_groups.groups() as usize;
-            distinct.words = queue.renamed(&distinct, &ids)?;
-            grouped = Some(of_groups);
-        }
+        let as_listed = match lying.groups {
+            None => {
+                let listed = queue.as_listed(&lying, &ids)?;
+                let total = listed.n;
+                let ranks = queue.ranks(&listed, universe)?;
+                let sets = queue.arrange(&lying, listed, &ranks)?;
+                (sets.entries == total).then_some((sets, ranks))
+            }
+            Some(_) => None,
+        };
         self.go_on()?;
-        let (ranks, frequencies) = queue.ranks(&distinct, lying.rows.len(), universe)?;
-        let sets = queue.arrange(&lying, distinct, &ranks)?;
+        let (sets, ranks) = match as_listed {
+            Some(encoded) => encoded,
+            None => {
+                let mut distinct = queue.distinct(&lying, &ids, universe)?;
+                drop(ids);
+                let mut universe = universe;
+                if let Some((groups, _)) = &lying.groups {
+                    let keys = queue.grouped_words(&distinct, groups, None)?;
+                    let (ids, of_groups) = self.groups(&[&keys], true)?;
+                    universe = of_groups.groups() as usize;
+                    distinct.words = queue.renamed(&distinct, &ids)?;
+                    grouped = Some(of_groups);
+                }
+                self.go_on()?;
+                let ranks = queue.ranks(&distinct, universe)?;
+                (queue.arrange(&lying, distinct, &ranks)?, ranks)
+            }
+        };
         let domain = Domain {
-            ids: domain,
+            ids: elements,
             grouped,
             ranks,
-            frequencies,
             groups: groups.map_or(0, |(_, count)| count),
             source,
         };
@@ -203,19 +233,29 @@ impl CudaDevice {
             && takes_all(groups.is_some(), not_null)?
             && are_same_lists(&source.lists, &lists)
         {
+            self.go_on()?;
             return Ok(None);
         }
         let groups = groups.map(|ids| (ids, domain.groups));
         let (values, lying) = self.lying(&lists, groups, not_null)?;
-        // Ids of their own tell elements apart that the indexed side lacks.
-        let (ids, own) = self.groups(&[&values], true)?;
-        let known = self.groups_in(&domain.ids, &[&values])?;
-        drop(values);
+        let known = self.known_ids(&domain.ids, &values)?;
         self.go_on()?;
         let queue = &self.queue;
-        let mut distinct = queue.distinct(&lying, &ids, own.groups() as usize)?;
+        if lying.groups.is_none() {
+            let listed = queue.as_listed(&lying, &known)?;
+            let total = listed.n;
+            let sets = queue.arrange(&lying, listed, &domain.ranks)?;
+            if sets.entries == total {
+                return Ok(Some(sets));
+            }
+        }
+        // Ids of their own tell elements apart that the indexed side lacks.
+        let (ids, own) = self.element_ids(&values)?;
+        drop(values);
+        self.go_on()?;
+        let mut distinct = queue.distinct(&lying, &ids, own.count())?;
         // The same number for all values of one id.
-        let known = queue.scatter(&ids, &known, own.groups() as usize)?;
+        let known = queue.scatter(&ids, &known, own.count())?;
         drop(ids);
         distinct.words = match (&lying.groups, &domain.grouped) {
             (Some((groups, _)), Some(of_groups)) => {
@@ -350,14 +390,9 @@ impl Queue {
         Ok((of_entries, offsets, total))
     }
 
-    fn distinct(
-        self: &Arc<Self>,
-        lying: &Lying,
-        ids: &Buffer<u32>,
-        universe: usize,
-    ) -> Result<Distinct> {
-        let len = lying.rows.len();
-        let (of_entries, offsets, total) = self.entries(&lying.counts, len)?;
+    /// Words of (set, id) as they stand in the lists, and how many.
+    fn words_of(self: &Arc<Self>, lying: &Lying, ids: &Buffer<u32>) -> Result<(Memory, usize)> {
+        let (of_entries, offsets, total) = self.entries(&lying.counts, lying.rows.len())?;
         let words = self.alloc(total * 8, "elements of sets")?;
         let args = [
             (&lying.starts).into(),
@@ -369,7 +404,23 @@ impl Queue {
         ];
         // SAFETY: each entry is of a row, whose values' ids lie behind its start; `words` holds a word an entry.
         unsafe { self.launch("set_encode_entries", Shape::rows(total), &args)? };
-        drop((of_entries, offsets));
+        Ok((words, total))
+    }
+
+    /// The lists as sets, in no order inside: such as they are, where they have no duplicates.
+    fn as_listed(self: &Arc<Self>, lying: &Lying, ids: &Buffer<u32>) -> Result<Distinct> {
+        let words = self.words_of(lying, ids)?;
+        self.sets_in_order(lying, words, &lying.counts)
+    }
+
+    fn distinct(
+        self: &Arc<Self>,
+        lying: &Lying,
+        ids: &Buffer<u32>,
+        universe: usize,
+    ) -> Result<Distinct> {
+        let len = lying.rows.len();
+        let (words, total) = self.words_of(lying, ids)?;
         let varying = bits_below(universe) | bits_below(len) << 32;
         let words = self.sorted_words(words, total, varying)?;
         let (words, n) = self.without_duplicates(words, total)?;
@@ -379,15 +430,26 @@ impl Queue {
         let args = [(&offsets).into(), (len as u32).into(), (&sizes).into()];
         // SAFETY: `offsets` holds one word more than `sizes`.
         unsafe { self.launch("set_encode_sizes", Shape::rows(len), &args)? };
+        self.sets_in_order(lying, (words, n), &sizes)
+    }
+
+    /// Sets of these sizes in order.
+    fn sets_in_order(
+        self: &Arc<Self>,
+        lying: &Lying,
+        (words, n): (Memory, usize),
+        sizes: &Memory,
+    ) -> Result<Distinct> {
+        let len = lying.rows.len();
         let groups = lying
             .groups
             .as_ref()
             .map(|(ids, count)| (ids, *count as usize));
-        let (order, by_group) = self.in_order(groups, &sizes, len, lying.longest as usize)?;
+        let (order, by_group) = self.in_order(groups, sizes, len, lying.longest as usize)?;
         Ok(Distinct {
             words,
             n,
-            sizes: self.gather_values(&sizes, memory(&order)?, len, 4)?,
+            sizes: self.gather_values(sizes, memory(&order)?, len, 4)?,
             places: self.scatter(&order, &self.sequence(0, len)?, len)?,
             order,
             by_group,
@@ -493,13 +555,8 @@ impl Queue {
         Ok(out)
     }
 
-    /// The rank of each element by the number of sets that have it, and that number of each rank.
-    fn ranks(
-        self: &Arc<Self>,
-        distinct: &Distinct,
-        sets: usize,
-        universe: usize,
-    ) -> Result<(Buffer<u32>, Memory)> {
+    /// The rank of each element by the number of sets that have it.
+    fn ranks(self: &Arc<Self>, distinct: &Distinct, universe: usize) -> Result<Ranks> {
         let frequencies = self.zeroed(universe * 4, "elements of sets")?;
         let args = [
             (&distinct.words).into(),
@@ -508,34 +565,51 @@ impl Queue {
         ];
         // SAFETY: elements of n words are below the universe, of each of which `frequencies` holds a word.
         unsafe { self.launch("set_encode_frequencies", Shape::rows(distinct.n), &args)? };
-        let in_order = self.sequence(0, universe)?;
         let order = match universe {
             0 | 1 => None,
             _ => {
-                let varying = bits_below(sets + 1);
+                let varying = bits_below(distinct.n + 1);
                 self.sort_pairs(NARROW, (&frequencies).into(), None, universe, varying)?
             }
         };
-        let Some((frequencies, order)) = order else {
-            return Ok((in_order, frequencies));
+        let Some((sorted, order)) = order else {
+            return Ok(Ranks {
+                of: self.sequence(0, universe)?,
+                universe,
+                frequencies,
+            });
         };
-        let ranks = self.scatter(&Buffer::cuda(order, universe), &in_order, universe)?;
-        Ok((ranks, frequencies))
+        // Those that nobody has come first.
+        let absent = self.alloc(4, "elements of sets")?;
+        let args = [(&sorted).into(), (universe as u32).into(), (&absent).into()];
+        // SAFETY: there is a frequency for each of the universe; `absent` holds a word.
+        unsafe { self.launch("set_encode_absent", Shape::rows(1), &args)? };
+        let absent = self.read_word32(&absent, 0)? as usize;
+        let of = self.alloc(universe * 4, "elements of sets")?;
+        let args = [
+            (&order).into(),
+            (universe as u32).into(),
+            (absent as u32).into(),
+            (&of).into(),
+        ];
+        // SAFETY: `order` holds each number below the universe once, of each of which `of` holds a word.
+        unsafe { self.launch("set_encode_ranks", Shape::rows(universe), &args)? };
+        let present = universe - absent;
+        Ok(Ranks {
+            of: Buffer::cuda(of, universe),
+            universe: present,
+            frequencies: self.copy_of(sorted.part(absent * 4), present * 4, "elements of sets")?,
+        })
     }
 
     /// The sets in order, their elements by `ranks`.
-    fn arrange(
-        self: &Arc<Self>,
-        lying: &Lying,
-        distinct: Distinct,
-        ranks: &Buffer<u32>,
-    ) -> Result<Sets> {
+    fn arrange(self: &Arc<Self>, lying: &Lying, distinct: Distinct, ranks: &Ranks) -> Result<Sets> {
         let len = lying.rows.len();
-        let words = self.recode(&distinct, ranks, Some(memory(&distinct.places)?))?;
+        let words = self.recode(&distinct, &ranks.of, Some(memory(&distinct.places)?))?;
         let n = distinct.n;
         drop(distinct.words);
         // One more than the universe stands for what has no rank.
-        let varying = bits_below(ranks.len() + 1) | bits_below(len) << 32;
+        let varying = bits_below(ranks.universe + 1) | bits_below(len) << 32;
         let words = self.sorted_words(words, n, varying)?;
         let (words, entries) = self.without_duplicates(words, n)?;
         let elements = self.alloc(entries * 4, "elements of sets")?;

@@ -1,7 +1,7 @@
 //! Set joins on a GPU (`kernels/set*.cu`; \[B\] chapters 4 to 6): what `device/host/sets` does, in kernels.
 //!
 //! ```text
-//!  encode.rs       lists ─► sets of numbers; order.rs: by group and size
+//!  encode.rs       lists ─► sets of numbers; element_ids.rs: which elements are equal; order.rs: sets by group and size
 //!  choice.rs       which technique serves them; costs.rs: what those for similar sets cost
 //!  rarest.rs prefix.rs inverted.rs signature.rs bits.rs intersect.rs    the techniques; lists.rs: inverted lists of those that have them
 //!  search.rs       both sides and the launches that compare them; measure.rs: the predicate
@@ -11,6 +11,7 @@
 mod bits;
 mod choice;
 mod costs;
+mod element_ids;
 mod empties;
 mod encode;
 mod found;
@@ -194,7 +195,7 @@ impl CudaDevice {
         let work = Work {
             pairs: pairs as f64 * longer,
             all_pairs: profile.indexed as f64 * profile.searching as f64,
-            items: queue.sum_of_squares(&domain.frequencies, universe, false)? * longer,
+            items: queue.sum_of_squares(domain.frequencies(), universe, false)? * longer,
             candidates: queue.sum_of_squares(prefix.list_offsets(), universe, true)? * longer,
             mean: profile.mean() as f64,
             share: profile.least_share(test),

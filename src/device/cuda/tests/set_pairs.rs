@@ -509,6 +509,68 @@ fn large_sets_from_their_rarest_element() {
     }
 }
 
+/// Lists that are sets already, whose elements lie side by side, far apart, or around the ends of a type; the searching side with elements that
+/// the other lacks, with none of these, and one list with a duplicate.
+#[test]
+fn lists_without_duplicates() {
+    let Some((host, gpu)) = twins() else { return };
+    let mut random = Random(70);
+    let list = |random: &mut Random, least: i64, step: i64, universe: u64| {
+        let length = random.below(12);
+        let mut list: Vec<i64> = vec![];
+        while list.len() < length as usize {
+            let number = random.below(universe) * random.below(universe) / universe;
+            let element = least.wrapping_add(step.wrapping_mul(number as i64));
+            if !list.contains(&element) {
+                list.push(element);
+            }
+        }
+        list
+    };
+    for (least, step, universe, more) in [
+        (-20, 1, 50, 0),
+        (-20, 1, 50, 9),
+        (i64::MAX - 49, 1, 50, 0),
+        (i64::MIN, 1, 50, 9),
+        (1 << 40, 1 << 35, 60, 9),
+        (0, 3, 400, 30),
+    ] {
+        let of = |random: &mut Random, n: usize, universe: u64| -> Vec<_> {
+            let lists = (0..n).map(|_| list(random, least, step, universe));
+            lists.collect()
+        };
+        let array = |lists: &[Vec<i64>]| -> ArrayRef {
+            let lists = lists.iter().map(|l| Some(l.iter().map(|e| Some(*e))));
+            Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(lists))
+        };
+        let indexed = of(&mut random, 300, universe);
+        let searching = of(&mut random, 200, universe + more);
+        let mut with_a_duplicate = searching.clone();
+        with_a_duplicate.push(vec![least, least.wrapping_add(step), least]);
+        for [a, b] in [
+            [&indexed, &searching],
+            [&indexed, &with_a_duplicate],
+            [&with_a_duplicate, &indexed],
+        ] {
+            let sides = Sides {
+                indexed: array(a),
+                searching: array(b),
+                groups: None,
+            };
+            for predicate in predicates() {
+                let test = predicate.seen_from(Side::Left);
+                compare(
+                    &host,
+                    &gpu,
+                    &sides,
+                    test,
+                    &[None, Some(SetTechnique::Prefix)],
+                );
+            }
+        }
+    }
+}
+
 /// Both sides are the same sets: each pair is looked at once, and what comes out is the same. Few groups, and many of a few sets.
 #[test]
 fn self_joins() {

@@ -1,0 +1,63 @@
+//! Numbers that tell elements apart: numbers in a narrow range are their own ids once the least is taken off, others are grouped.
+
+use crate::device::buffer::{Buffer, Column, GroupDomain};
+use crate::device::cuda::CudaDevice;
+use crate::device::cuda::group_range::Number;
+use crate::device::key_bits::{KeyRange, Places};
+use crate::error::{BowtieError, Result};
+
+/// How ids were given to elements; equal ones have the same id, NULLs too.
+#[derive(Debug)]
+pub(super) enum ElementIds {
+    Grouped(GroupDomain),
+    /// By direct address. Some ids are of no element.
+    Direct(Places),
+}
+
+/// Ids for each value, at most, for the ranges of which a narrow one is; and ids that are few in any case.
+const IDS_PER_VALUE: u64 = 2;
+const FEW_IDS: u64 = 1 << 12;
+
+impl ElementIds {
+    /// Ids are below this.
+    pub(super) fn count(&self) -> usize {
+        match self {
+            Self::Grouped(domain) => domain.groups() as usize,
+            Self::Direct(places) => places.count as usize,
+        }
+    }
+}
+
+impl CudaDevice {
+    /// The id of each value.
+    pub(super) fn element_ids(&self, values: &Column) -> Result<(Buffer<u32>, ElementIds)> {
+        let rows = values.rows();
+        if let Some(number) = Number::of(values).filter(|_| rows > 0) {
+            let range = KeyRange(self.queue.extents(&[number], rows)?);
+            let most = FEW_IDS.max(IDS_PER_VALUE * rows as u64);
+            let places = Places::of(&range, true);
+            if let Some(places) = places.filter(|places| places.count <= most) {
+                let ids = self.places_in(&places, values)?;
+                return Ok((ids, ElementIds::Direct(places)));
+            }
+        }
+        let (ids, domain) = self.groups(&[values], true)?;
+        Ok((ids, ElementIds::Grouped(domain)))
+    }
+
+    /// The ids that other values have, `NO_GROUP` where none.
+    pub(super) fn known_ids(&self, known: &ElementIds, values: &Column) -> Result<Buffer<u32>> {
+        match known {
+            ElementIds::Grouped(domain) => self.groups_in(domain, &[values]),
+            ElementIds::Direct(places) => self.places_in(places, values),
+        }
+    }
+
+    fn places_in(&self, places: &Places, values: &Column) -> Result<Buffer<u32>> {
+        let numbers = Number::of(values).zip(places.digits.first());
+        let (number, digits) = numbers
+            .ok_or_else(|| BowtieError::Internal("elements of another type than before".into()))?;
+        let ids = self.queue.places(&[(number, *digits)], values.rows())?;
+        Ok(Buffer::cuda(ids, values.rows()))
+    }
+}
