@@ -57,7 +57,7 @@ RAREST(128, 2)
 RAREST(256, 4)
 RAREST(512, 8)
 
-// Elements of a searching set that are looked for before the candidate is verified.
+// Up to this one a searching set's elements are looked for before the candidate is verified.
 constexpr u32 LOOKED_FOR = 16;
 
 // The same where a signature would have nearly all its bits: sorted sets are rows of bits (set_bitmap_build with this mask), in which the

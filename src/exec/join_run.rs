@@ -71,6 +71,8 @@ pub(super) struct JoinRun {
     at_once: Option<AtOnce>,
     /// Where a bit for each key may tell which rows match.
     by_bits: Option<ByKeyBits>,
+    /// Left chunks whose rows were flagged by it at the end.
+    flagged_left: usize,
     state: State,
     right_keys: RightKeys,
     left_flags: Vec<Flags>,
@@ -111,6 +113,7 @@ impl JoinRun {
             matrix,
             at_once: AtOnce::of(&spec),
             by_bits: ByKeyBits::of(&spec),
+            flagged_left: 0,
             spec,
             device,
             state: State::NextRight,

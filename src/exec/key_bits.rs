@@ -127,6 +127,7 @@ impl ByKeyBits {
                     device.set_key_bits(bits, keys)
                 })?;
             }
+            matrix.forget_left();
         }
         Ok(bits)
     }

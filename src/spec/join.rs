@@ -362,7 +362,7 @@ impl JoinSpec {
         match self.theta.strategy {
             Strategy::Equi(None) => "equal keys find each other, as the device chooses".into(),
             Strategy::Equi(Some(strategy)) => match strategy {
-                EquiStrategy::Direct if self.emits_pairs() => {
+                EquiStrategy::Direct if self.emits_pairs() || !self.whole_filter.is_empty() => {
                     format!("keys of the {sorted} side are addresses")
                 }
                 EquiStrategy::Direct => {

@@ -34,8 +34,11 @@ impl JoinRun {
             self.state = State::Done;
             return Ok(vec![]);
         };
-        if let (0, Some(by_bits)) = (next, &self.by_bits) {
+        if let Some(by_bits) = &self.by_bits
+            && self.flagged_left == chunk
+        {
             by_bits.flag_left(&mut self.matrix, chunk, flags)?;
+            self.flagged_left += 1;
         }
         let (made, next) = self.side_rows(Side::Left, chunk, next)?;
         self.state = match next {

@@ -118,6 +118,11 @@ impl Matrix {
         chunk.ok_or_else(|| BowtieError::Internal("keys of no chunk".into()))
     }
 
+    /// Drops the left rows on the device, for which nobody will ask.
+    pub(in crate::exec) fn forget_left(&mut self) {
+        self.resident_left = None;
+    }
+
     /// Drops what lies on the device for later; false when nothing did.
     fn leave_device(&mut self) -> bool {
         let left = self.resident_left.take().is_some();

@@ -26,7 +26,7 @@ const PRODUCT_ELEMENT: f64 = 5.5e-4;
 /// What there is to do.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Work {
-    /// Pairs in windows, of all that there are.
+    /// Pairs in windows, of all of equal keys.
     pub pairs: f64,
     pub all_pairs: f64,
     /// Pairs of equal elements, and of those in prefixes.

@@ -114,8 +114,12 @@ const SOURCE_SHARE: u64 = 8;
 
 impl Source {
     /// `None` where they would take too much of the room.
-    fn of(queue: &Queue, lists: &ArrayRef) -> Option<Self> {
-        let bytes = lists.to_data().get_slice_memory_size().ok()? as u64;
+    fn of(queue: &Queue, column: &Column, lists: &ArrayRef) -> Option<Self> {
+        // Those that lie on the host are the column's, which has a lease and outlives the index.
+        let bytes = match column.lies_on_device() {
+            true => lists.to_data().get_slice_memory_size().ok()? as u64,
+            false => 0,
+        };
         if bytes > queue.budget.room() / SOURCE_SHARE {
             return None;
         }
@@ -171,7 +175,7 @@ impl CudaDevice {
     ) -> Result<(Sets, Domain)> {
         let lists = self.queue.download(column)?;
         let source = match takes_all(groups.is_some(), not_null)? {
-            true => Source::of(&self.queue, &lists),
+            true => Source::of(&self.queue, column, &lists),
             false => None,
         };
         let (values, lying) = self.lying(&lists, groups, not_null)?;

@@ -192,9 +192,13 @@ impl CudaDevice {
         };
         let (_, pairs) = search.pairs_in(&search.windows()?)?;
         let longer = profile.searching as f64 / sets.len.max(1) as f64;
+        let all_pairs = match &sets.by_group {
+            Some(groups) => queue.sum_of_squares(&groups.segments, groups.count, true)? * longer,
+            None => profile.indexed as f64 * profile.searching as f64,
+        };
         let work = Work {
             pairs: pairs as f64 * longer,
-            all_pairs: profile.indexed as f64 * profile.searching as f64,
+            all_pairs,
             items: queue.sum_of_squares(domain.frequencies(), universe, false)? * longer,
             candidates: queue.sum_of_squares(prefix.list_offsets(), universe, true)? * longer,
             mean: profile.mean() as f64,

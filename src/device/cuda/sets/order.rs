@@ -13,8 +13,8 @@ use crate::error::Result;
 #[derive(Debug)]
 pub(super) struct ByGroup {
     groups: Memory,
-    segments: Memory,
-    count: usize,
+    pub(super) segments: Memory,
+    pub(super) count: usize,
 }
 
 impl Sets {
