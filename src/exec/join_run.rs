@@ -392,7 +392,7 @@ impl JoinRun {
         Ok(Some(DeviceBatch::new(rows.len(), columns)))
     }
 
-    /// Pairs of all rows, of which each side has `rows` of the sorted one: their numbers say which.
+    /// Pairs of all rows of both sides, of which the sorted one has `rows`: their numbers say which.
     fn product_piece(
         &self,
         of_tile: &PairsOfTile,

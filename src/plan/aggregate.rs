@@ -407,7 +407,7 @@ fn through_projection(
         .data()
 }
 
-/// Whether `expr` has a value on every row: no division, no narrowing cast, no function but tests of text.
+/// Whether `expr` has a value on every row: no division, no narrowing cast, no function but tests of text and characters of it.
 pub(super) fn cannot_fail(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
     if text::operand(expr, schema).is_some() || text::test(expr, schema).is_some() {
         return true;

@@ -4,7 +4,7 @@
 //! substr(phone, 1, 2) IN ('13', '31')     TextTest { column: phone, slice: 2 characters behind 0, among ["13", "31"] }
 //! ```
 //!
-//! Whatever is recognised here has a value on every row: it is NULL where a column that it reads is.
+//! A test has a value on every row where the columns that it reads are not NULL; [`Said`] is what the expression makes of it.
 
 use std::sync::Arc;
 

@@ -30,6 +30,9 @@ async fn check(ctx: &SessionContext, sql: &str, fused: bool, tunings: &[Tuning])
                 }
             }
             (Err(_), Err(_)) => {}
+            // A cast of a dictionary's values, some of which are NULL: DataFusion looks at its keys alone and promises none.
+            (Err(error), Ok(_)) if error.to_string().contains("non-nullable but contains null") => {
+            }
             (Ok(_), Err(error)) => panic!("{sql}\n{tuning:?}\nfails when forced: {error}"),
             (Err(error), Ok(_)) => panic!("{sql}\n{tuning:?}\nfails only in stock: {error}"),
         }
@@ -230,6 +233,8 @@ async fn same_or_both_fail(ctx: &SessionContext, sql: &str, tuning: &Tuning) {
             }
         }
         (Err(_), Err(_)) => {}
+        // A cast of a dictionary's values, some of which are NULL: DataFusion looks at its keys alone and promises none.
+        (Err(error), Ok(_)) if error.to_string().contains("non-nullable but contains null") => {}
         (Ok(_), Err(error)) => panic!("{sql}\n{tuning:?}\nfails when forced: {error}"),
         (Err(error), Ok(_)) => panic!("{sql}\n{tuning:?}\nfails only in stock: {error}"),
     }

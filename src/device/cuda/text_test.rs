@@ -5,6 +5,7 @@
 //! | text and binary with offsets | the kernel |
 //! | views | the kernel, by what they hold of their values; where that does not decide on a row, the twin tests all of them |
 //! | dictionaries | the twin tests the values, which lie on the host, and the keys gather what it says |
+//! | two columns of which one is a dictionary, or that lie in different ways | the twin |
 //! | what lies on the host | the twin |
 
 use std::sync::Arc;

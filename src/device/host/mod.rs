@@ -248,11 +248,13 @@ impl Device for HostDevice {
         other: Option<&Column>,
         test: &TextTest,
     ) -> Result<Column> {
+        let go_on = || self.go_on();
         self.pool
-            .install(|| text::test_text(&self.budget, column, other, test))
+            .install(|| text::test_text(&self.budget, column, other, test, &go_on))
     }
 
     fn slice_text(&self, column: &Column, slice: TextSlice) -> Result<Column> {
+        self.go_on()?;
         text::slice_text(&self.budget, column, slice)
     }
 

@@ -91,21 +91,30 @@ fn between<'a, O: OffsetSizeTrait>(offsets: &[O], bytes: &'a [u8], row: usize) -
     &bytes[offsets[row].as_usize()..offsets[row + 1].as_usize()]
 }
 
+/// An error once the query was cancelled.
+type GoOn<'a> = &'a (dyn Fn() -> Result<()> + Sync);
+
 /// What `test` says of each value.
 pub(super) fn test_text(
     budget: &Arc<Budget>,
     column: &Column,
     other: Option<&Column>,
     test: &TextTest,
+    go_on: GoOn<'_>,
 ) -> Result<Column> {
     let other = other.map(Column::on_host);
-    let truths = truths(column.on_host(), other, test)?;
+    let truths = truths(column.on_host(), other, test, go_on)?;
     let truths: ArrayRef = Arc::new(truths);
     let lease = budget.lease(bytes_of(std::slice::from_ref(&truths))?, "columns")?;
     Ok(Column::host(truths, lease))
 }
 
-fn truths(array: &ArrayRef, other: Option<&ArrayRef>, test: &TextTest) -> Result<BooleanArray> {
+fn truths(
+    array: &ArrayRef,
+    other: Option<&ArrayRef>,
+    test: &TextTest,
+    go_on: GoOn<'_>,
+) -> Result<BooleanArray> {
     let rows = array.len();
     if let TextPredicate::Present = test.predicate {
         let nulls = array.logical_nulls();
@@ -120,23 +129,25 @@ fn truths(array: &ArrayRef, other: Option<&ArrayRef>, test: &TextTest) -> Result
         };
         let (left, right) = (Values::of(&array)?, Values::of(&other)?);
         let nulls = arrow::buffer::NullBuffer::union(array.nulls(), other.nulls());
-        let truths = by_row(rows, |row| holds(op, left.value(row).cmp(right.value(row))));
+        let truths = by_row(rows, go_on, |row| {
+            holds(op, left.value(row).cmp(right.value(row)))
+        })?;
         return Ok(BooleanArray::new(truths, nulls));
     }
     if let Some(dictionary) = array.as_any_dictionary_opt() {
-        let of_values = truths(dictionary.values(), None, test)?;
+        let of_values = truths(dictionary.values(), None, test, go_on)?;
         let gathered = take(&of_values, dictionary.keys(), None)?;
         return Ok(gathered.as_boolean().clone());
     }
     let values = Values::of(array)?;
-    let truths = by_row(rows, |row| {
+    let truths = by_row(rows, go_on, |row| {
         let value = values.value(row);
         let value = match test.slice {
             Some(slice) => &value[characters(value, slice)],
             None => value,
         };
         says(&test.predicate, value)
-    });
+    })?;
     Ok(BooleanArray::new(truths, array.nulls().cloned()))
 }
 
@@ -147,17 +158,23 @@ fn undictionaried(array: &ArrayRef) -> Result<ArrayRef> {
     })
 }
 
-fn by_row(rows: usize, says: impl Fn(usize) -> bool + Sync) -> BooleanBuffer {
+fn by_row(
+    rows: usize,
+    go_on: GoOn<'_>,
+    says: impl Fn(usize) -> bool + Sync,
+) -> Result<BooleanBuffer> {
     let parts = (0..rows.div_ceil(TASK_ROWS)).into_par_iter().map(|task| {
+        go_on()?;
         let from = task * TASK_ROWS;
-        BooleanBuffer::collect_bool(TASK_ROWS.min(rows - from), |i| says(from + i))
+        let rows = TASK_ROWS.min(rows - from);
+        Ok(BooleanBuffer::collect_bool(rows, |i| says(from + i)))
     });
-    let parts: Vec<BooleanBuffer> = parts.collect();
+    let parts = parts.collect::<Result<Vec<BooleanBuffer>>>()?;
     let mut all = BooleanBufferBuilder::new(rows);
     for part in &parts {
         all.append_buffer(part);
     }
-    all.finish()
+    Ok(all.finish())
 }
 
 fn says(predicate: &TextPredicate, value: &[u8]) -> bool {

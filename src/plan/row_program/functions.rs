@@ -80,9 +80,9 @@ impl Compiler<'_> {
         self.plain(Op::Gt, kind, [above, out, above])?;
         self.plain(Op::Or, BOOL, [far, far, above])?;
         // A division by zero is the host's.
-        let host = self.word(I64, 1)?;
-        let zero = self.word(I64, 0)?;
-        self.plain(Op::Div, I64, [host, host, zero])?;
+        let host = self.word(kind, 1)?;
+        let zero = self.word(kind, 0)?;
+        self.plain(Op::Div, kind, [host, host, zero])?;
         self.select(kind, out, [far, host, out])
     }
 

@@ -16,6 +16,9 @@ use arrow::datatypes::DataType;
 /// Kernels that are kept. One takes some tens of KiB of the card's memory.
 const KEPT: usize = 64;
 
+/// Programs without a kernel whose rows are counted.
+const SEEN: usize = 1024;
+
 /// What tells kernels apart: a program without its constants, which columns have NULLs, and of a filter what it moves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Key {
@@ -122,7 +125,18 @@ impl Compiled {
             }),
         };
         entries.push(Arc::clone(&entry));
-        let dropped = (entries.len() > KEPT).then(|| entries.remove(0));
+        // One that is being compiled counts as one that has it.
+        let has_kernel = |entry: &Arc<Entry>| {
+            let kernel = entry.kernel.try_lock();
+            kernel.is_none_or(|kernel| matches!(*kernel, Some(Some(_))))
+        };
+        let kernels = entries.iter().filter(|entry| has_kernel(entry)).count();
+        let dropped = match (kernels > KEPT, entries.len() - kernels > SEEN) {
+            (true, _) => entries.iter().position(has_kernel),
+            (_, true) => entries.iter().position(|entry| !has_kernel(entry)),
+            _ => None,
+        };
+        let dropped = dropped.map(|at| entries.remove(at));
         // Nobody waits for what it may have to wait for.
         drop(entries);
         drop(dropped);

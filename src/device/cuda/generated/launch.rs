@@ -59,6 +59,9 @@ impl Given<'_> {
     }
 }
 
+/// Kernels count rows in 32 bits, with a sign, up to the end of the last tile. More of them are the interpreter's.
+const MOST_ROWS: usize = (1 << 31) - (1 << 16);
+
 impl CudaDevice {
     /// The outputs of a program; `None` where the interpreter is asked for them.
     pub(in crate::device::cuda) fn map_generated(
@@ -188,7 +191,7 @@ impl CudaDevice {
         columns: &[(RowKind, bool)],
         moved: Option<&[Moved]>,
     ) -> Result<Option<Arc<Kernel>>> {
-        if rows == 0 {
+        if rows == 0 || rows > MOST_ROWS {
             return Ok(None);
         }
         let gpu = &self.queue.gpu;

@@ -66,7 +66,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Of tile `tile`; parameter `p{rows}` is the number of rows.
+    /// Of tile `tile`, of so many rows.
     pub(super) fn new(text: &mut Text, layout: Layout, tile: Word, rows: Word) -> Self {
         let Layout { unit, groups } = layout;
         let thread = text.word("mov.u32", &[&"%tid.x"]);
