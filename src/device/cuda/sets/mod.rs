@@ -1,7 +1,8 @@
 //! Set joins on a GPU (`kernels/set*.cu`; \[B\] chapters 4 to 6): what `device/host/sets` does, in kernels.
 //!
 //! ```text
-//!  encode.rs       lists ─► sets of numbers; element_ids.rs: which elements are equal; order.rs: sets by group and size
+//!  encode.rs       lists ─► sets of numbers; lying.rs: where their elements lie; element_ids.rs: which of these are equal;
+//!                  words.rs: sorts of (set, element); order.rs: sets by group and size
 //!  choice.rs       which technique serves them; costs.rs: what those for similar sets cost
 //!  rarest.rs prefix.rs inverted.rs signature.rs bits.rs intersect.rs    the techniques; lists.rs: inverted lists of those that have them
 //!  search.rs       both sides and the launches that compare them; measure.rs: the predicate
@@ -18,12 +19,14 @@ mod found;
 mod intersect;
 mod inverted;
 mod lists;
+mod lying;
 mod measure;
 mod order;
 mod prefix;
 mod rarest;
 mod search;
 mod signature;
+mod words;
 
 use std::sync::Arc;
 

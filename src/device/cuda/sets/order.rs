@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::encode::{Sets, bits_below};
+use super::encode::Sets;
+use super::words::bits_below;
 use crate::device::buffer::Buffer;
 use crate::device::cuda::queue::{Memory, Part, Queue, Shape};
 use crate::device::cuda::rows::memory;

@@ -1,0 +1,107 @@
+//! Where the elements of lists lie, once their values are on the GPU.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, make_array};
+use arrow::datatypes::{DataType, ToByteSlice};
+
+use super::encode::Groups;
+use crate::device::Device;
+use crate::device::buffer::{Buffer, Column, Keys};
+use crate::device::check_chunk_rows;
+use crate::device::cuda::CudaDevice;
+use crate::device::cuda::queue::{Memory, Queue};
+use crate::device::cuda::range::valid_memory;
+use crate::device::cuda::rows::memory;
+use crate::device::cuda::sort::check_sortable;
+use crate::device::host::Lists;
+use crate::error::Result;
+
+/// Rows that have a list, and where these lie among values.
+pub(super) struct Lying {
+    pub(super) rows: Buffer<u32>,
+    pub(super) groups: Option<(Memory, u32)>,
+    /// Where each row's values begin, and how many they are.
+    pub(super) starts: Memory,
+    pub(super) counts: Memory,
+    /// Values of the longest list.
+    pub(super) longest: u32,
+}
+
+impl CudaDevice {
+    /// The values of a column's lists, and the rows that have a list, are in a group and are not NULL in any of `not_null`.
+    pub(super) fn lying(
+        &self,
+        lists: &ArrayRef,
+        groups: Option<Groups<'_>>,
+        not_null: &[&Keys],
+    ) -> Result<(Column, Lying)> {
+        let rows = lists.len();
+        check_chunk_rows(rows)?;
+        let queue = &self.queue;
+        let lists = Lists::of(lists)?;
+        check_sortable(lists.values.len())?;
+        let values = by_bits(&lists.values)?;
+        let values = queue.upload(std::slice::from_ref(&values), values.data_type())?;
+        self.receive(&values)?;
+        let (starts, counts) = lists.spans(rows);
+        let longest = counts.iter().copied().max().unwrap_or(0);
+        let mut kept = match lists.nulls() {
+            Some(nulls) => Some(queue.upload_bits(nulls.inner(), "validity")?),
+            None => None,
+        };
+        for keys in not_null {
+            if let Some(valid) = valid_memory(keys.valid.as_ref())? {
+                kept = Some(queue.bits_and(kept.as_ref().unwrap_or(valid), valid, rows)?);
+            }
+        }
+        if let Some((groups, _)) = groups {
+            let grouped = queue.bits_of_groups(memory(groups)?, rows)?;
+            kept = Some(queue.bits_and(kept.as_ref().unwrap_or(&grouped), &grouped, rows)?);
+        }
+        let starts = queue.send_words(&starts)?;
+        let counts = queue.send_words(&counts)?;
+        let Some(kept) = kept else {
+            let lying = Lying {
+                rows: queue.sequence(0, rows)?,
+                groups: None,
+                starts,
+                counts,
+                longest,
+            };
+            return Ok((values, lying));
+        };
+        let rows = queue.select(&kept, rows, None)?;
+        let of_rows = |words: &Memory| queue.gather_values(words, memory(&rows)?, rows.len(), 4);
+        let lying = Lying {
+            groups: match groups {
+                Some((ids, count)) => Some((of_rows(memory(ids)?)?, count)),
+                None => None,
+            },
+            starts: of_rows(&starts)?,
+            counts: of_rows(&counts)?,
+            rows,
+            longest,
+        };
+        Ok((values, lying))
+    }
+}
+
+/// Floats as their bits, by which elements are equal.
+fn by_bits(values: &ArrayRef) -> Result<ArrayRef> {
+    let bits = match values.data_type() {
+        DataType::Float16 => DataType::UInt16,
+        DataType::Float32 => DataType::UInt32,
+        DataType::Float64 => DataType::UInt64,
+        _ => return Ok(Arc::clone(values)),
+    };
+    let data = values.to_data().into_builder().data_type(bits).build()?;
+    Ok(make_array(data))
+}
+
+impl Queue {
+    fn send_words(self: &Arc<Self>, words: &[u32]) -> Result<Memory> {
+        let bytes: &[u8] = ToByteSlice::to_byte_slice(words);
+        self.send(bytes, "lists")
+    }
+}
