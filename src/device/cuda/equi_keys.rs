@@ -18,6 +18,7 @@ use super::rows::memory;
 use super::values::{Values, bitmap_bytes, width};
 use crate::device::Device;
 use crate::device::buffer::{Buffer, Column, GroupDomain};
+use crate::device::key_bits::are_addresses;
 use crate::error::{BowtieError, Result};
 use crate::spec::Fold;
 
@@ -236,7 +237,7 @@ impl CudaDevice {
                     count: u64::from(domain.groups()),
                 }));
             }
-            Keying::Values(data_type) if is_integral(data_type) => data_type,
+            Keying::Values(data_type) if are_addresses(data_type) => data_type,
             _ => return Ok(None),
         };
         let rows = base[0].rows();
@@ -268,23 +269,6 @@ fn of_values(values: &Values, key_width: Width, rows: usize) -> EquiKeys<'_> {
         width: key_width,
         rows,
     }
-}
-
-/// Types of 4 or 8 bytes whose values are integers.
-fn is_integral(data_type: &DataType) -> bool {
-    use DataType::*;
-    data_type.is_integer()
-        || matches!(
-            data_type,
-            Date32
-                | Date64
-                | Time32(_)
-                | Time64(_)
-                | Timestamp(..)
-                | Duration(_)
-                | Decimal32(..)
-                | Decimal64(..)
-        )
 }
 
 /// The value of an integer of 4 or 8 bytes.

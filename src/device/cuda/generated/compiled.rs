@@ -116,7 +116,8 @@ impl Compiled {
 
     fn entry(&self, key: Key) -> Arc<Entry> {
         let mut entries = self.0.lock();
-        let entry = match entries.iter().position(|entry| entry.key == key) {
+        let known = entries.iter().position(|entry| entry.key == key);
+        let entry = match known {
             Some(at) => entries.remove(at),
             None => Arc::new(Entry {
                 key,
@@ -125,22 +126,29 @@ impl Compiled {
             }),
         };
         entries.push(Arc::clone(&entry));
-        // One that is being compiled counts as one that has it.
-        let has_kernel = |entry: &Arc<Entry>| {
-            let kernel = entry.kernel.try_lock();
-            kernel.is_none_or(|kernel| matches!(*kernel, Some(Some(_))))
+        let dropped = match known {
+            Some(_) => None,
+            None => one_too_many(&entries).map(|at| entries.remove(at)),
         };
-        let kernels = entries.iter().filter(|entry| has_kernel(entry)).count();
-        let dropped = match (kernels > KEPT, entries.len() - kernels > SEEN) {
-            (true, _) => entries.iter().position(has_kernel),
-            (_, true) => entries.iter().position(|entry| !has_kernel(entry)),
-            _ => None,
-        };
-        let dropped = dropped.map(|at| entries.remove(at));
         // Nobody waits for what it may have to wait for.
         drop(entries);
         drop(dropped);
         entry
+    }
+}
+
+/// The entry that goes when another one came: kernels take memory of the card, others hardly any.
+fn one_too_many(entries: &[Arc<Entry>]) -> Option<usize> {
+    // One that is being compiled, or asked for, counts as one that has it.
+    let has_kernel = |entry: &Arc<Entry>| {
+        let kernel = entry.kernel.try_lock();
+        kernel.is_none_or(|kernel| matches!(*kernel, Some(Some(_))))
+    };
+    let kernels = entries.iter().filter(|entry| has_kernel(entry)).count();
+    match (kernels > KEPT, entries.len() - kernels > SEEN) {
+        (true, _) => entries.iter().position(has_kernel),
+        (_, true) => entries.iter().position(|entry| !has_kernel(entry)),
+        _ => None,
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::device::buffer::{Buffer, Column, GroupDomain};
 use crate::device::cuda::CudaDevice;
 use crate::device::cuda::group_range::Number;
+use crate::device::cuda::sort::check_sortable;
 use crate::device::key_bits::{KeyRange, Places};
 use crate::error::{BowtieError, Result};
 
@@ -17,6 +18,9 @@ pub(super) enum ElementIds {
 /// Ids for each value, at most, for the ranges of which a narrow one is; and ids that are few in any case.
 const IDS_PER_VALUE: u64 = 2;
 const FEW_IDS: u64 = 1 << 12;
+
+/// Bytes of room for each id: ranks take some 40 of them, an eighth.
+const ID_SHARE: u64 = 320;
 
 impl ElementIds {
     /// Ids are below this.
@@ -34,9 +38,13 @@ impl CudaDevice {
         let rows = values.rows();
         if let Some(number) = Number::of(values).filter(|_| rows > 0) {
             let range = KeyRange(self.queue.extents(&[number], rows)?);
-            let most = FEW_IDS.max(IDS_PER_VALUE * rows as u64);
-            let places = Places::of(&range, true);
-            if let Some(places) = places.filter(|places| places.count <= most) {
+            let room = self.queue.budget.room() / ID_SHARE;
+            let most = FEW_IDS.max(IDS_PER_VALUE * rows as u64).min(room);
+            // Their frequencies are sorted.
+            let are_few = |places: &Places| {
+                places.count <= most && check_sortable(places.count as usize).is_ok()
+            };
+            if let Some(places) = Places::of(&range, true).filter(are_few) {
                 let ids = self.places_in(&places, values)?;
                 return Ok((ids, ElementIds::Direct(places)));
             }

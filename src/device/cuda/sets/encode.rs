@@ -11,6 +11,7 @@
 //! duplicate after all, or an element that the indexed side lacks, all is done again as above.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::array::{Array, ArrayRef};
 
@@ -72,6 +73,8 @@ pub(super) struct Domain {
     /// Ids of (group, id).
     grouped: Option<GroupDomain>,
     ranks: Ranks,
+    /// Whether searching lists were no sets as they are, or had other elements.
+    searched_twice: AtomicBool,
     /// Groups of rows.
     groups: u32,
     source: Option<Source>,
@@ -184,6 +187,7 @@ impl CudaDevice {
             ids: elements,
             grouped,
             ranks,
+            searched_twice: AtomicBool::new(false),
             groups: groups.map_or(0, |(_, count)| count),
             source,
         };
@@ -211,13 +215,15 @@ impl CudaDevice {
         let known = self.known_ids(&domain.ids, &values)?;
         self.go_on()?;
         let queue = &self.queue;
-        if lying.groups.is_none() {
+        if lying.groups.is_none() && !domain.searched_twice.load(Ordering::Relaxed) {
             let listed = queue.as_listed(&lying, &known)?;
             let total = listed.n;
             let sets = queue.arrange(&lying, listed, &domain.ranks)?;
             if sets.entries == total {
                 return Ok(Some(sets));
             }
+            // Nor will those that follow be, most likely.
+            domain.searched_twice.store(true, Ordering::Relaxed);
         }
         // Ids of their own tell elements apart that the indexed side lacks.
         let (ids, own) = self.element_ids(&values)?;

@@ -255,6 +255,13 @@ impl Queue {
 
     /// The rank of each element by the number of sets that have it.
     pub(super) fn ranks(self: &Arc<Self>, distinct: &Distinct, universe: usize) -> Result<Ranks> {
+        if distinct.n == 0 {
+            return Ok(Ranks {
+                of: self.sequence(0, 0)?,
+                universe: 0,
+                frequencies: self.zeroed(0, "elements of sets")?,
+            });
+        }
         let frequencies = self.zeroed(universe * 4, "elements of sets")?;
         let args = [
             (&distinct.words).into(),
