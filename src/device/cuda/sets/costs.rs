@@ -76,6 +76,9 @@ impl Queue {
         count: usize,
         are_offsets: bool,
     ) -> Result<f64> {
+        if count == 0 {
+            return Ok(0.0);
+        }
         let mut bytes = vec![0; (count + usize::from(are_offsets)) * 4];
         self.read_few(&mut bytes, numbers, 0)?;
         let words = bytes.as_chunks().0.iter();
