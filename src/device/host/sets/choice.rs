@@ -6,6 +6,7 @@
 //! | equal keys that leave no more pairs than there are sets | `intersect` | an index would be asked for next to nothing |
 //! | containment | `rarest` | the rarest element of a set leads to few others |
 //! | a universe of at most 4096 elements of which the average set has a sixteenth or more, and sets of average size must share less than nine tenths | `bitmap` | postings would be longer than rows of bits |
+//! | an average set of 32 to 256 elements, a hundredth of the universe or more, and sets of average size must share two fifths to nine tenths | `signature` | prefixes have frequent elements, and so many candidates; signatures are not full |
 //! | sets of average size must share two fifths of their elements or more | `prefix` | prefixes are short, and their elements rare |
 //! | anything else | `inverted_index` | overlaps are counted, whatever the threshold |
 
@@ -27,6 +28,10 @@ const DENSE: (u64, u64) = (1, 16);
 /// The shares of average sets that an overlap must be to make prefixes short, and to make them shorter than rows of bits.
 const HIGH_OVERLAP: f64 = 0.4;
 const VERY_HIGH_OVERLAP: f64 = 0.9;
+
+/// Elements of average sets whose signatures tell them apart, and of what part of the universe they are where prefixes have frequent ones.
+const SIGNED: std::ops::RangeInclusive<u64> = 32..=256;
+const FREQUENT: u64 = 100;
 
 /// Bytes of rows of bits that are made at most.
 const MOST_BITS: u64 = 1 << 32;
@@ -86,9 +91,13 @@ fn best(test: SetTest, profile: &Profile) -> SetTechnique {
     if dense && share < VERY_HIGH_OVERLAP {
         return SetTechnique::Bitmap;
     }
-    match share >= HIGH_OVERLAP {
-        true => SetTechnique::Prefix,
-        false => SetTechnique::InvertedIndex,
+    if share < HIGH_OVERLAP {
+        return SetTechnique::InvertedIndex;
+    }
+    let frequent = mean * FREQUENT >= profile.universe && SIGNED.contains(&mean);
+    match frequent && share < VERY_HIGH_OVERLAP {
+        true => SetTechnique::Signature,
+        false => SetTechnique::Prefix,
     }
 }
 
@@ -127,7 +136,19 @@ mod tests {
             universe: 100,
             ..USUAL
         };
+        // DBLP's.
+        let frequent = Profile {
+            mean_indexed: 88,
+            mean_searching: 88,
+            universe: 7_205,
+            ..USUAL
+        };
         for (test, profile, technique) in [
+            (jaccard(0.1), frequent, SetTechnique::InvertedIndex),
+            (jaccard(0.5), frequent, SetTechnique::Signature),
+            (jaccard(0.7), frequent, SetTechnique::Signature),
+            (jaccard(0.9), frequent, SetTechnique::Prefix),
+            (contains, frequent, SetTechnique::Rarest),
             (contains, USUAL, SetTechnique::Rarest),
             (contains, few, SetTechnique::Intersect),
             (contains, keyed(50_000), SetTechnique::Intersect),
