@@ -111,7 +111,10 @@ impl Compiled {
                 Err(e) => return Err(failed("compiling a program", e)),
             },
         };
-        Ok(kernel.insert(made).clone())
+        let made = kernel.insert(made).clone();
+        drop(kernel);
+        self.make_room();
+        Ok(made)
     }
 
     fn entry(&self, key: Key) -> Arc<Entry> {
@@ -126,18 +129,25 @@ impl Compiled {
             }),
         };
         entries.push(Arc::clone(&entry));
-        let dropped = match known {
-            Some(_) => None,
-            None => one_too_many(&entries).map(|at| entries.remove(at)),
-        };
-        // Nobody waits for what it may have to wait for.
         drop(entries);
-        drop(dropped);
+        if known.is_none() {
+            self.make_room();
+        }
         entry
+    }
+
+    fn make_room(&self) {
+        let mut entries = self.0.lock();
+        let mut dropped = vec![];
+        while let Some(at) = one_too_many(&entries) {
+            dropped.push(entries.remove(at));
+        }
+        // Nobody waits for what these may have to wait for.
+        drop(entries);
     }
 }
 
-/// The entry that goes when another one came: kernels take memory of the card, others hardly any.
+/// The entry that goes next, if one must: kernels take memory of the card, others hardly any.
 fn one_too_many(entries: &[Arc<Entry>]) -> Option<usize> {
     // One that is being compiled, or asked for, counts as one that has it.
     let has_kernel = |entry: &Arc<Entry>| {
@@ -179,4 +189,29 @@ fn compile(context: &Arc<CudaContext>, generated: Generated) -> Result<Kernel, D
         nullable,
         context: Arc::clone(context),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_without_a_kernel_are_forgotten_those_asked_for_last_kept() {
+        let compiled = Compiled::default();
+        let key = |rows: usize| Key {
+            instructions: vec![],
+            outputs: vec![],
+            columns: vec![(RowKind::Decimal, false); rows],
+            moved: None,
+        };
+        for i in 0..SEEN + 100 {
+            compiled.entry(key(i));
+            compiled.entry(key(0));
+        }
+        let entries = compiled.0.lock();
+        assert_eq!(entries.len(), SEEN);
+        assert_eq!(entries.last().map(|last| &last.key), Some(&key(0)));
+        let columns: Vec<usize> = entries.iter().map(|e| e.key.columns.len()).collect();
+        assert!(columns[..SEEN - 1].is_sorted() && columns[0] == 101);
+    }
 }
