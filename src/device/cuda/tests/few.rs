@@ -1,5 +1,5 @@
-//! Few rows through the kernels of equi-joins, groups and set joins: what `compute-sanitizer` can come to the end
-//! of, under which a launch takes a hundred times as long (CONTRIBUTING.md).
+//! Few rows through the kernels of equi-joins, groups, set joins, bits of keys, text and row programs: what
+//! `compute-sanitizer` can come to the end of, under which a launch takes a hundred times as long (CONTRIBUTING.md).
 
 use super::*;
 use crate::spec::{EquiStrategy, Materialization, SetMeasure, SetPredicate, SetTechnique, Side};
@@ -86,4 +86,62 @@ fn sets() {
     let test = SetPredicate::degree(SetMeasure::Jaccard, 0.4, false).unwrap();
     let by = [Some(SetTechnique::Intersect)];
     set_pairs::compare(&host, &gpu, &sides, test.seen_from(Side::Left), &by);
+}
+
+/// Pairs of a side and itself, by rows of bits, and of lists whose elements are their own ids.
+#[test]
+fn other_sets() {
+    let Some((host, gpu)) = twins() else { return };
+    let mut random = Random(93);
+    let jaccard = SetPredicate::degree(SetMeasure::Jaccard, 0.5, false).unwrap();
+    for groups in [0, 5] {
+        let sides = set_self_joins::with_itself(&mut random, 200, groups);
+        for predicate in [jaccard, SetPredicate::Contains(Side::Left)] {
+            let every = set_pairs::every_technique();
+            set_pairs::compare(&host, &gpu, &sides, predicate.seen_from(Side::Left), &every);
+        }
+    }
+    for universe in [4_000, 300_000] {
+        set_encodings::parts_of_large_sets(&host, &gpu, &mut random, 5, universe, 900);
+    }
+    for elements in [set_encodings::ELEMENTS[1], set_encodings::ELEMENTS[4]] {
+        for sides in set_encodings::lists_that_are_sets(&mut random, [200, 150], elements) {
+            let test = jaccard.seen_from(Side::Left);
+            set_pairs::compare(&host, &gpu, &sides, test, &[None]);
+        }
+    }
+}
+
+#[test]
+fn bits_of_keys() {
+    let Some((host, gpu)) = twins() else { return };
+    key_bits::every_type(&host, &gpu, &mut Random(94), 1_500, 2, 900);
+}
+
+#[test]
+fn texts() {
+    let Some((host, gpu)) = twins() else { return };
+    let mut random = Random(95);
+    text_tests::values_of(&host, &gpu, &mut random, 600, 3);
+    text_tests::columns_of(&host, &gpu, &mut random, 600, [3, 5]);
+    text_tests::characters_of(&host, &gpu, &mut random, 600, 5);
+}
+
+/// Interpreted, and as kernels made for them; filters; and columns put together.
+#[test]
+fn programs_over_rows() {
+    let Some((host, mut gpu)) = twins() else {
+        return;
+    };
+    let mut random = Random(96);
+    for after in [u64::MAX, 0] {
+        gpu.rows_before_compiling = after;
+        for turn in 0..40 {
+            let arrays = maps::each_kind(&mut random, ROWS);
+            let program = maps::program(&mut random, turn % 5 == 0);
+            maps::same_outputs(&host, &gpu, &arrays, &program);
+            generated::same_filter(&host, &gpu, &mut random, ROWS, turn);
+        }
+    }
+    maps::pieces_of(&gpu, &mut random, ROWS, 2);
 }

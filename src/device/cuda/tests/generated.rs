@@ -210,47 +210,55 @@ fn filters_keep_the_same_rows_in_one_pass() {
     };
     gpu.rows_before_compiling = 0;
     let mut random = Random(31);
-    let (mut decided, turns) = (0, 200);
-    for turn in 0..turns {
+    let turns = 200;
+    let filters = (0..turns).filter(|turn| {
         let rows = SIZES[turn % SIZES.len()];
-        let arrays = each_kind(&mut random, rows);
-        let program = loop {
-            let program = program(&mut random, turn % 5 == 0);
-            if program.outputs == [DataType::Boolean] {
-                break program;
-            }
-        };
-        // One in three has columns of NULLs or bits, too, which take the way by flags.
-        let moves =
-            |array: &ArrayRef| array.null_count() == 0 && *array.data_type() != DataType::Boolean;
-        let kept = |at: &usize| (turn % 3 == 0 || moves(&arrays[*at])) && at % 5 != turn % 5;
-        let kept: Vec<usize> = (0..arrays.len()).filter(kept).collect();
-        let here: Vec<_> = arrays
-            .iter()
-            .map(|a| host.upload(from_ref(a)).unwrap())
-            .collect();
-        let there: Vec<_> = arrays
-            .iter()
-            .map(|a| gpu.upload(from_ref(a)).unwrap())
-            .collect();
-        let here: Vec<&Column> = here.iter().map(AsRef::as_ref).collect();
-        let there: Vec<&Column> = there.iter().map(AsRef::as_ref).collect();
-        let here_kept: Vec<&Column> = kept.iter().map(|at| here[*at]).collect();
-        let there_kept: Vec<&Column> = kept.iter().map(|at| there[*at]).collect();
-        let what = format!("{rows} rows of {kept:?}, {:#?}", program.instructions);
-        match (
-            host.select(rows, &program, &here, &here_kept),
-            gpu.select(rows, &program, &there, &there_kept),
-        ) {
-            (Ok(here), Ok(there)) => {
-                decided += 1;
-                same_rows(&gpu, here, there, &what);
-            }
-            (Err(BowtieError::NeedsHost), Err(BowtieError::NeedsHost)) => {}
-            (here, there) => panic!("{what}: {here:?} here, {there:?} there"),
-        }
-    }
+        same_filter(&host, &gpu, &mut random, rows, *turn)
+    });
+    let decided = filters.count();
     assert!(decided > turns / 3, "{decided} filters decided");
+}
+
+/// Some columns' rows for which a random program is true; whether it was decided.
+pub(super) fn same_filter(
+    host: &HostDevice,
+    gpu: &CudaDevice,
+    random: &mut Random,
+    rows: usize,
+    turn: usize,
+) -> bool {
+    let arrays = each_kind(random, rows);
+    let program = loop {
+        let program = program(random, turn % 5 == 0);
+        if program.outputs == [DataType::Boolean] {
+            break program;
+        }
+    };
+    // One in three has columns of NULLs or bits, too, which take the way by flags.
+    let moves =
+        |array: &ArrayRef| array.null_count() == 0 && *array.data_type() != DataType::Boolean;
+    let kept = |at: &usize| (turn % 3 == 0 || moves(&arrays[*at])) && at % 5 != turn % 5;
+    let kept: Vec<usize> = (0..arrays.len()).filter(kept).collect();
+    let here = arrays.iter().map(|a| host.upload(from_ref(a)).unwrap());
+    let here: Vec<_> = here.collect();
+    let there = arrays.iter().map(|a| gpu.upload(from_ref(a)).unwrap());
+    let there: Vec<_> = there.collect();
+    let here: Vec<&Column> = here.iter().map(AsRef::as_ref).collect();
+    let there: Vec<&Column> = there.iter().map(AsRef::as_ref).collect();
+    let here_kept: Vec<&Column> = kept.iter().map(|at| here[*at]).collect();
+    let there_kept: Vec<&Column> = kept.iter().map(|at| there[*at]).collect();
+    let what = format!("{rows} rows of {kept:?}, {:#?}", program.instructions);
+    match (
+        host.select(rows, &program, &here, &here_kept),
+        gpu.select(rows, &program, &there, &there_kept),
+    ) {
+        (Ok(here), Ok(there)) => {
+            same_rows(gpu, here, there, &what);
+            true
+        }
+        (Err(BowtieError::NeedsHost), Err(BowtieError::NeedsHost)) => false,
+        (here, there) => panic!("{what}: {here:?} here, {there:?} there"),
+    }
 }
 
 /// By every device's own way: columns of all pairs, from any pair on.

@@ -65,64 +65,77 @@ fn rows_find_their_keys() {
     let Some((host, gpu)) = twins() else { return };
     let mut random = Random(41);
     for n in SIZES {
-        let m = n * 3 / 4 + 5;
         for (kind, spread) in [3, 90, n as u64 * 2 + 1, n as u64 * 40 + 7]
             .into_iter()
             .enumerate()
         {
-            let mut side = |rows: usize| -> Vec<ArrayRef> {
-                let words: Vec<u64> = (0..rows).map(|_| random.below(spread)).collect();
-                let nulls = random.nulls(rows, kind);
-                macro_rules! values {
-                    ($t:ty, $value:expr) => {
-                        Arc::new(PrimitiveArray::<$t>::new(
-                            words.iter().map(|w| $value(*w)).collect::<Vec<_>>().into(),
-                            nulls.clone(),
-                        )) as ArrayRef
-                    };
-                }
-                let far = |w: u64| (w as i64).wrapping_add(i64::MAX - 40);
-                vec![
-                    values!(Int8Type, |w| w as i8),
-                    values!(UInt8Type, |w| w as u8),
-                    values!(Int16Type, |w| w as i16),
-                    values!(UInt16Type, |w| w as u16),
-                    values!(Int32Type, |w| w as i32 - 1000),
-                    values!(UInt32Type, |w| u32::MAX - w as u32),
-                    values!(Int64Type, |w| w as i64 + i64::MIN),
-                    values!(UInt64Type, |w| u64::MAX - w),
-                    // The ends of the type lie too far apart.
-                    values!(Int64Type, far),
-                    values!(Date32Type, |w| w as i32 - 7),
-                    values!(Date64Type, |w| w as i64),
-                    values!(Time32SecondType, |w| w as i32),
-                    values!(Time64NanosecondType, |w| w as i64),
-                    values!(TimestampMicrosecondType, |w| -(w as i64)),
-                    values!(DurationMillisecondType, |w| w as i64),
-                    values!(Decimal32Type, |w| w as i32),
-                    values!(Decimal64Type, |w| w as i64),
-                    Arc::new(BooleanArray::new(
-                        BooleanBuffer::collect_bool(rows, |i| words[i] & 1 != 0),
-                        nulls.clone(),
-                    )),
-                ]
-            };
-            let (left, right) = (side(n), side(m));
-            for (left, right) in left.iter().zip(&right) {
-                let what = format!("{n} × {m} below {spread}: {}", left.data_type());
-                same_rows(&host, &gpu, [from_ref(left), from_ref(right)], &what);
-            }
-            // Several columns: a Boolean first, last and between numbers.
-            for columns in [[17, 0], [4, 17], [2, 3]] {
-                let of = |side: &[ArrayRef]| columns.map(|column| side[column].clone());
-                let what = format!("{n} × {m} below {spread}: columns {columns:?}");
-                same_rows(&host, &gpu, [&of(&left), &of(&right)], &what);
-            }
-            let of = |side: &[ArrayRef]| [17, 0, 1].map(|column| side[column].clone());
-            let what = format!("{n} × {m} below {spread}: three columns");
-            same_rows(&host, &gpu, [&of(&left), &of(&right)], &what);
+            every_type(&host, &gpu, &mut random, n, kind, spread);
         }
     }
+}
+
+/// Keys of every type, and of several columns, in a range of `spread`: `n` rows and three quarters of them.
+pub(super) fn every_type(
+    host: &HostDevice,
+    gpu: &CudaDevice,
+    random: &mut Random,
+    n: usize,
+    kind: usize,
+    spread: u64,
+) {
+    let m = n * 3 / 4 + 5;
+    let (left, right) = (side(random, n, kind, spread), side(random, m, kind, spread));
+    for (left, right) in left.iter().zip(&right) {
+        let what = format!("{n} × {m} below {spread}: {}", left.data_type());
+        same_rows(host, gpu, [from_ref(left), from_ref(right)], &what);
+    }
+    // Several columns: a Boolean first, last and between numbers.
+    for columns in [&[17, 0][..], &[4, 17], &[2, 3], &[17, 0, 1]] {
+        let of = |side: &[ArrayRef]| -> Vec<ArrayRef> {
+            columns.iter().map(|at| side[*at].clone()).collect()
+        };
+        let what = format!("{n} × {m} below {spread}: columns {columns:?}");
+        same_rows(host, gpu, [&of(&left), &of(&right)], &what);
+    }
+}
+
+/// Columns of every type, of the same numbers.
+fn side(random: &mut Random, rows: usize, kind: usize, spread: u64) -> Vec<ArrayRef> {
+    let words: Vec<u64> = (0..rows).map(|_| random.below(spread)).collect();
+    let nulls = random.nulls(rows, kind);
+    macro_rules! values {
+        ($t:ty, $value:expr) => {
+            Arc::new(PrimitiveArray::<$t>::new(
+                words.iter().map(|w| $value(*w)).collect::<Vec<_>>().into(),
+                nulls.clone(),
+            )) as ArrayRef
+        };
+    }
+    let far = |w: u64| (w as i64).wrapping_add(i64::MAX - 40);
+    vec![
+        values!(Int8Type, |w| w as i8),
+        values!(UInt8Type, |w| w as u8),
+        values!(Int16Type, |w| w as i16),
+        values!(UInt16Type, |w| w as u16),
+        values!(Int32Type, |w| w as i32 - 1000),
+        values!(UInt32Type, |w| u32::MAX - w as u32),
+        values!(Int64Type, |w| w as i64 + i64::MIN),
+        values!(UInt64Type, |w| u64::MAX - w),
+        // The ends of the type lie too far apart.
+        values!(Int64Type, far),
+        values!(Date32Type, |w| w as i32 - 7),
+        values!(Date64Type, |w| w as i64),
+        values!(Time32SecondType, |w| w as i32),
+        values!(Time64NanosecondType, |w| w as i64),
+        values!(TimestampMicrosecondType, |w| -(w as i64)),
+        values!(DurationMillisecondType, |w| w as i64),
+        values!(Decimal32Type, |w| w as i32),
+        values!(Decimal64Type, |w| w as i64),
+        Arc::new(BooleanArray::new(
+            BooleanBuffer::collect_bool(rows, |i| words[i] & 1 != 0),
+            nulls.clone(),
+        )),
+    ]
 }
 
 /// Keys that come in turn, each once, all equal, and with one that is hot: atomics that are left out were not needed.

@@ -403,36 +403,39 @@ fn pieces_are_put_together() {
     let Some((_, gpu)) = twins() else { return };
     let mut random = Random(23);
     for (turn, n) in SIZES.into_iter().enumerate() {
-        let words = random.words(n, turn);
-        let mut arrays = columns(&mut random, n, turn);
-        let text: Vec<String> = words
-            .iter()
-            .map(|w| "é".repeat((w % 40) as usize))
-            .collect();
-        arrays.push(Arc::new(StringViewArray::from_iter_values(&text)));
-        let text = text.iter().map(String::as_str);
-        arrays.push(Arc::new(text.collect::<DictionaryArray<Int32Type>>()));
-        for array in arrays {
-            // Pieces as joins make them, which begin at any bit, and some of another column.
-            let cuts = [0, n / 7, n / 7, n / 3 + 1, n].map(|cut| cut.min(n));
-            let whole = gpu.upload(from_ref(&array)).unwrap();
-            let mut pieces = vec![];
-            for cut in cuts.windows(2) {
-                let rows: Vec<u32> = (cut[0] as u32..cut[1].max(cut[0]) as u32).collect();
-                pieces.push(Arc::new(gpu.gather(&whole, &on_gpu(&gpu, &rows)).unwrap()));
-            }
-            let mut expected = vec![array.slice(0, cuts[4])];
-            if turn % 2 == 0 {
-                let other = array.slice(n / 2, n - n / 2);
-                pieces.push(gpu.upload(from_ref(&other)).unwrap());
-                expected.push(other);
-            }
-            let pieces: Vec<&Column> = pieces.iter().map(AsRef::as_ref).collect();
-            let together = gpu.concat(&pieces).unwrap();
-            let expected: Vec<&dyn Array> = expected.iter().map(AsRef::as_ref).collect();
-            let expected = concat(&expected).unwrap();
-            let given = gpu.download(&together).unwrap();
-            assert_eq!(&given, &expected, "{} of {n}", array.data_type());
+        pieces_of(&gpu, &mut random, n, turn);
+    }
+}
+
+/// Pieces of columns of every type.
+pub(super) fn pieces_of(gpu: &CudaDevice, random: &mut Random, n: usize, turn: usize) {
+    let words = random.words(n, turn);
+    let mut arrays = columns(random, n, turn);
+    let text = words.iter().map(|w| "é".repeat((w % 40) as usize));
+    let text: Vec<String> = text.collect();
+    arrays.push(Arc::new(StringViewArray::from_iter_values(&text)));
+    let text = text.iter().map(String::as_str);
+    arrays.push(Arc::new(text.collect::<DictionaryArray<Int32Type>>()));
+    for array in arrays {
+        // Pieces as joins make them, which begin at any bit, and some of another column.
+        let cuts = [0, n / 7, n / 7, n / 3 + 1, n].map(|cut| cut.min(n));
+        let whole = gpu.upload(from_ref(&array)).unwrap();
+        let mut pieces = vec![];
+        for cut in cuts.windows(2) {
+            let rows: Vec<u32> = (cut[0] as u32..cut[1].max(cut[0]) as u32).collect();
+            pieces.push(Arc::new(gpu.gather(&whole, &on_gpu(gpu, &rows)).unwrap()));
         }
+        let mut expected = vec![array.slice(0, cuts[4])];
+        if turn % 2 == 0 {
+            let other = array.slice(n / 2, n - n / 2);
+            pieces.push(gpu.upload(from_ref(&other)).unwrap());
+            expected.push(other);
+        }
+        let pieces: Vec<&Column> = pieces.iter().map(AsRef::as_ref).collect();
+        let together = gpu.concat(&pieces).unwrap();
+        let expected: Vec<&dyn Array> = expected.iter().map(AsRef::as_ref).collect();
+        let expected = concat(&expected).unwrap();
+        let given = gpu.download(&together).unwrap();
+        assert_eq!(&given, &expected, "{} of {n}", array.data_type());
     }
 }

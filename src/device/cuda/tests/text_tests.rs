@@ -131,19 +131,30 @@ fn values_are_tested() {
     let mut random = Random(91);
     for (i, n) in SIZES.into_iter().enumerate() {
         for kind in kinds(i, n) {
-            let columns = text_columns(&mut random, n, kind);
-            for array in columns.iter().filter(|array| is_tested(array)) {
-                let plain = plain(array);
-                let here = host.upload(from_ref(array)).unwrap();
-                let there = gpu.upload(from_ref(array)).unwrap();
-                for test in tests(&mut random, array, &plain) {
-                    let here = host.test_text(&here, None, &test).unwrap();
-                    let there = gpu.test_text(&there, None, &test).unwrap();
-                    let what = format!("{} of {n}, kind {kind}: {test:?}", array.data_type());
-                    assert!(there.lies_on_device(), "{what}");
-                    assert_eq!(here.on_host(), &gpu.download(&there).unwrap(), "{what}");
-                }
-            }
+            values_of(&host, &gpu, &mut random, n, kind);
+        }
+    }
+}
+
+/// Tests of values of `kind` in columns of every type.
+pub(super) fn values_of(
+    host: &HostDevice,
+    gpu: &CudaDevice,
+    random: &mut Random,
+    n: usize,
+    kind: usize,
+) {
+    let columns = text_columns(random, n, kind);
+    for array in columns.iter().filter(|array| is_tested(array)) {
+        let plain = plain(array);
+        let here = host.upload(from_ref(array)).unwrap();
+        let there = gpu.upload(from_ref(array)).unwrap();
+        for test in tests(random, array, &plain) {
+            let here = host.test_text(&here, None, &test).unwrap();
+            let there = gpu.test_text(&there, None, &test).unwrap();
+            let what = format!("{} of {n}, kind {kind}: {test:?}", array.data_type());
+            assert!(there.lies_on_device(), "{what}");
+            assert_eq!(here.on_host(), &gpu.download(&there).unwrap(), "{what}");
         }
     }
 }
@@ -154,25 +165,37 @@ fn columns_are_compared() {
     let mut random = Random(92);
     for (i, n) in SIZES.into_iter().enumerate() {
         for kind in kinds(i, n) {
-            let lefts = text_columns(&mut random, n, kind);
-            let rights = text_columns(&mut random, n, if i % 2 == 0 { kind } else { 2 });
-            for (left, right) in lefts.iter().zip(&rights).filter(|(l, _)| is_tested(l)) {
-                let rows = left.len().min(right.len());
-                let arrays = [left.slice(0, rows), right.slice(0, rows)];
-                let here = arrays.each_ref().map(|a| host.upload(from_ref(a)).unwrap());
-                let there = arrays.each_ref().map(|a| gpu.upload(from_ref(a)).unwrap());
-                for op in OPS {
-                    let test = TextTest {
-                        column: 0,
-                        slice: None,
-                        predicate: TextPredicate::Column(op, 1),
-                    };
-                    let here = host.test_text(&here[0], Some(&here[1]), &test).unwrap();
-                    let there = gpu.test_text(&there[0], Some(&there[1]), &test).unwrap();
-                    let what = format!("{} of {n}, kind {kind}: {op}", left.data_type());
-                    assert_eq!(here.on_host(), &gpu.download(&there).unwrap(), "{what}");
-                }
-            }
+            let other = if i % 2 == 0 { kind } else { 2 };
+            columns_of(&host, &gpu, &mut random, n, [kind, other]);
+        }
+    }
+}
+
+/// Columns of `kind` beside others, by every comparison.
+pub(super) fn columns_of(
+    host: &HostDevice,
+    gpu: &CudaDevice,
+    random: &mut Random,
+    n: usize,
+    [kind, other]: [usize; 2],
+) {
+    let lefts = text_columns(random, n, kind);
+    let rights = text_columns(random, n, other);
+    for (left, right) in lefts.iter().zip(&rights).filter(|(l, _)| is_tested(l)) {
+        let rows = left.len().min(right.len());
+        let arrays = [left.slice(0, rows), right.slice(0, rows)];
+        let here = arrays.each_ref().map(|a| host.upload(from_ref(a)).unwrap());
+        let there = arrays.each_ref().map(|a| gpu.upload(from_ref(a)).unwrap());
+        for op in OPS {
+            let test = TextTest {
+                column: 0,
+                slice: None,
+                predicate: TextPredicate::Column(op, 1),
+            };
+            let here = host.test_text(&here[0], Some(&here[1]), &test).unwrap();
+            let there = gpu.test_text(&there[0], Some(&there[1]), &test).unwrap();
+            let what = format!("{} of {n}, kind {kind}: {op}", left.data_type());
+            assert_eq!(here.on_host(), &gpu.download(&there).unwrap(), "{what}");
         }
     }
 }
@@ -183,26 +206,37 @@ fn characters_are_cut_out() {
     let mut random = Random(93);
     for (i, n) in SIZES.into_iter().enumerate() {
         for kind in kinds(i, n) {
-            let columns = text_columns(&mut random, n, kind);
-            let text = |array: &&ArrayRef| is_utf8(array.data_type()) && !is_dictionary(array);
-            for array in columns.iter().filter(text) {
-                let here = host.upload(from_ref(array)).unwrap();
-                let there = gpu.upload(from_ref(array)).unwrap();
-                for _ in 0..6 {
-                    let slice = slice(&mut random);
-                    let here = host.slice_text(&here, slice).unwrap();
-                    let there = gpu.slice_text(&there, slice).unwrap();
-                    let what = format!("{} of {n}, kind {kind}: {slice:?}", array.data_type());
-                    let came = gpu.download(&there).unwrap();
-                    came.to_data().validate_full().unwrap();
-                    assert_eq!(here.on_host(), &came, "{what}");
-                    // From there they go on.
-                    let back: Vec<u32> = (0..array.len() as u32).rev().collect();
-                    let gathered = gpu.gather(&there, &on_gpu(&gpu, &back)).unwrap();
-                    let expected = take(here.on_host(), &UInt32Array::from(back), None).unwrap();
-                    assert_eq!(&gpu.download(&gathered).unwrap(), &expected, "{what}");
-                }
-            }
+            characters_of(&host, &gpu, &mut random, n, kind);
+        }
+    }
+}
+
+/// Characters of columns of `kind`, which are gathered thereafter.
+pub(super) fn characters_of(
+    host: &HostDevice,
+    gpu: &CudaDevice,
+    random: &mut Random,
+    n: usize,
+    kind: usize,
+) {
+    let columns = text_columns(random, n, kind);
+    let text = |array: &&ArrayRef| is_utf8(array.data_type()) && !is_dictionary(array);
+    for array in columns.iter().filter(text) {
+        let here = host.upload(from_ref(array)).unwrap();
+        let there = gpu.upload(from_ref(array)).unwrap();
+        for _ in 0..6 {
+            let slice = slice(random);
+            let here = host.slice_text(&here, slice).unwrap();
+            let there = gpu.slice_text(&there, slice).unwrap();
+            let what = format!("{} of {n}, kind {kind}: {slice:?}", array.data_type());
+            let came = gpu.download(&there).unwrap();
+            came.to_data().validate_full().unwrap();
+            assert_eq!(here.on_host(), &came, "{what}");
+            // From there they go on.
+            let back: Vec<u32> = (0..array.len() as u32).rev().collect();
+            let gathered = gpu.gather(&there, &on_gpu(gpu, &back)).unwrap();
+            let expected = take(here.on_host(), &UInt32Array::from(back), None).unwrap();
+            assert_eq!(&gpu.download(&gathered).unwrap(), &expected, "{what}");
         }
     }
 }
