@@ -29,15 +29,25 @@ fn run() -> Result<()> {
         false => &[16, 18, 20],
     };
     let mut report = Sweeps::new("algebra", &arguments.device);
-    for operator in Operator::ALL {
-        let name = operator.to_string();
+    let orders = |operator: Operator| match operator.is_of_sets() {
+        true => &[false, true][..],
+        false => &[false],
+    };
+    let inputs = Operator::ALL
+        .into_iter()
+        .flat_map(|operator| orders(operator).iter().map(move |order| (operator, *order)));
+    for (operator, ascending) in inputs {
+        let name = match ascending {
+            true => format!("{operator}, ascending"),
+            false => operator.to_string(),
+        };
         if !arguments.selects(&name) {
             continue;
         }
         report.section(&format!("{name}: values of 4 bytes"), "rows");
         for log in logs {
             let at = format!("2^{log}");
-            let measured = AlgebraRows::new(&arguments.device, operator, 1 << log)
+            let measured = AlgebraRows::new(&arguments.device, operator, ascending, 1 << log)
                 .and_then(|rows| Ok((rows.measure(arguments.repeat)?, rows)));
             match measured {
                 Ok((rate, rows)) => report.add(Measured {

@@ -42,6 +42,11 @@ impl Operator {
         Self::Intersect,
         Self::Except,
     ];
+
+    /// Whether it compares rows with others, so that their order matters.
+    pub fn is_of_sets(self) -> bool {
+        matches!(self, Self::Distinct | Self::Intersect | Self::Except)
+    }
 }
 
 impl fmt::Display for Operator {
@@ -109,11 +114,17 @@ fn program(op: Op, of_two: bool, output: DataType) -> RowProgram {
 }
 
 impl AlgebraRows {
-    /// Makes inputs of about so many rows, a power of two of at least four, and sends them to a device, as `bowtie.device` names it.
+    /// Makes inputs of about so many rows, a power of two of at least four, those of [operators of sets](Operator::is_of_sets)
+    /// `ascending` as \[D\] has them or in no order, and sends them to a device, as `bowtie.device` names it.
     ///
     /// # Errors
     /// When there is no such device, or no room on it.
-    pub fn new(device: &str, operator: Operator, rows: usize) -> datafusion::error::Result<Self> {
+    pub fn new(
+        device: &str,
+        operator: Operator,
+        ascending: bool,
+        rows: usize,
+    ) -> datafusion::error::Result<Self> {
         let device = Devices::default().open(device.parse::<DeviceChoice>()?, None)?;
         let half = (rows / 2) as u64;
         let (left, right) = match operator {
@@ -124,13 +135,17 @@ impl AlgebraRows {
             }
             _ => (rows, rows),
         };
+        let each_once = |i| match ascending {
+            true => i,
+            false => permuted(i, 2 * half),
+        };
         let left = numbers(left, BYTES, |i| match operator {
-            Operator::Distinct => permuted(i, 2 * half) / 2,
-            Operator::Intersect | Operator::Except => permuted(i, 2 * half),
+            Operator::Distinct => each_once(i) / 2,
+            Operator::Intersect | Operator::Except => each_once(i),
             _ => scattered(i),
         });
         let right = numbers(right, BYTES, |i| match operator {
-            Operator::Intersect | Operator::Except => permuted(i, 2 * half) + half,
+            Operator::Intersect | Operator::Except => each_once(i) + half,
             _ => scattered(i ^ 1 << 40),
         });
         Ok(Self {
@@ -284,12 +299,14 @@ mod tests {
     #[test]
     fn every_operator_makes_its_rows() {
         for operator in Operator::ALL {
-            let rows = AlgebraRows::new("host", operator, 1 << 12).unwrap();
-            let rate = rows.measure(1).unwrap();
-            assert!(
-                rate.rows > 0 && rows.least_bytes(rate.rows) > 0,
-                "{operator}"
-            );
+            for ascending in [false, true] {
+                let rows = AlgebraRows::new("host", operator, ascending, 1 << 12).unwrap();
+                let rate = rows.measure(1).unwrap();
+                assert!(
+                    rate.rows > 0 && rows.least_bytes(rate.rows) > 0,
+                    "{operator}"
+                );
+            }
         }
     }
 }

@@ -237,10 +237,20 @@ impl Queue {
         let Some(offsets) = values.offsets else {
             return Ok(values.width);
         };
-        let longest = self.zeroed(8, "key words")?;
+        self.longest_between(offsets, values.valid, rows)
+    }
+
+    /// How far two offsets of a row that is not NULL lie apart at most.
+    pub(super) fn longest_between(
+        self: &Arc<Self>,
+        offsets: &Memory,
+        valid: Option<&Memory>,
+        rows: usize,
+    ) -> Result<usize> {
+        let longest = self.zeroed(8, "longest value")?;
         let args = [
             offsets.into(),
-            values.valid.into(),
+            valid.into(),
             (&longest).into(),
             (rows as u32).into(),
         ];

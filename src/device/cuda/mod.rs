@@ -198,7 +198,7 @@ impl Device for CudaDevice {
     }
 
     fn searched_sets(&self) -> u64 {
-        1 << 20
+        1 << 24
     }
 
     fn concurrent_pieces(&self) -> usize {

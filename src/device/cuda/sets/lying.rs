@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, make_array};
-use arrow::datatypes::{DataType, ToByteSlice};
+use arrow::datatypes::{ArrowNativeType, DataType, ToByteSlice};
+use rayon::prelude::*;
 
 use super::encode::Groups;
 use crate::device::Device;
 use crate::device::buffer::{Buffer, Column, Keys};
 use crate::device::check_chunk_rows;
 use crate::device::cuda::CudaDevice;
-use crate::device::cuda::queue::{Memory, Queue};
+use crate::device::cuda::queue::{Memory, Queue, Shape};
 use crate::device::cuda::range::valid_memory;
 use crate::device::cuda::rows::memory;
 use crate::device::cuda::sort::check_sortable;
@@ -44,8 +45,6 @@ impl CudaDevice {
         let values = by_bits(&lists.values)?;
         let values = queue.upload(std::slice::from_ref(&values), values.data_type())?;
         self.receive(&values)?;
-        let (starts, counts) = lists.spans(rows);
-        let longest = counts.iter().copied().max().unwrap_or(0);
         let mut kept = match lists.nulls() {
             Some(nulls) => Some(queue.upload_bits(nulls.inner(), "validity")?),
             None => None,
@@ -59,8 +58,7 @@ impl CudaDevice {
             let grouped = queue.bits_of_groups(memory(groups)?, rows)?;
             kept = Some(queue.bits_and(kept.as_ref().unwrap_or(&grouped), &grouped, rows)?);
         }
-        let starts = queue.send_words(&starts)?;
-        let counts = queue.send_words(&counts)?;
+        let (starts, counts, longest) = queue.send_spans(&lists, rows)?;
         let Some(kept) = kept else {
             let lying = Lying {
                 rows: queue.sequence(0, rows)?,
@@ -100,8 +98,35 @@ fn by_bits(values: &ArrayRef) -> Result<ArrayRef> {
 }
 
 impl Queue {
-    fn send_words(self: &Arc<Self>, words: &[u32]) -> Result<Memory> {
-        let bytes: &[u8] = ToByteSlice::to_byte_slice(words);
-        self.send(bytes, "lists")
+    /// Where the values of each row's list begin, how many they are, and how many at most.
+    fn send_spans(self: &Arc<Self>, lists: &Lists, rows: usize) -> Result<(Memory, Memory, u32)> {
+        let Some(offsets) = lists.offsets() else {
+            let (starts, counts) = lists.spans(rows);
+            let longest = counts.par_iter().copied().max().unwrap_or(0);
+            return Ok((
+                self.send_words(&starts)?,
+                self.send_words(&counts)?,
+                longest,
+            ));
+        };
+        let first = offsets[0] as u32;
+        let offsets = self.send_words(&offsets[..])?;
+        let starts = self.alloc(rows * 4, "lists")?;
+        let counts = self.alloc(rows * 4, "lists")?;
+        let args = [
+            (&offsets).into(),
+            first.into(),
+            (rows as u32).into(),
+            (&starts).into(),
+            (&counts).into(),
+        ];
+        // SAFETY: there is an offset more than rows; both others hold a word a row.
+        unsafe { self.launch("set_encode_spans", Shape::rows(rows), &args)? };
+        let longest = self.longest_between(&offsets, None, rows)?;
+        Ok((starts, counts, longest as u32))
+    }
+
+    fn send_words<T: ArrowNativeType>(self: &Arc<Self>, words: &[T]) -> Result<Memory> {
+        self.send(words.to_byte_slice(), "lists")
     }
 }

@@ -229,7 +229,7 @@ pub(super) fn same_filter(
 ) -> bool {
     let arrays = each_kind(random, rows);
     let program = loop {
-        let program = program(random, turn % 5 == 0);
+        let program = program(random, turn.is_multiple_of(5));
         if program.outputs == [DataType::Boolean] {
             break program;
         }
@@ -237,7 +237,7 @@ pub(super) fn same_filter(
     // One in three has columns of NULLs or bits, too, which take the way by flags.
     let moves =
         |array: &ArrayRef| array.null_count() == 0 && *array.data_type() != DataType::Boolean;
-    let kept = |at: &usize| (turn % 3 == 0 || moves(&arrays[*at])) && at % 5 != turn % 5;
+    let kept = |at: &usize| (turn.is_multiple_of(3) || moves(&arrays[*at])) && at % 5 != turn % 5;
     let kept: Vec<usize> = (0..arrays.len()).filter(kept).collect();
     let here = arrays.iter().map(|a| host.upload(from_ref(a)).unwrap());
     let here: Vec<_> = here.collect();

@@ -426,7 +426,7 @@ pub(super) fn pieces_of(gpu: &CudaDevice, random: &mut Random, n: usize, turn: u
             pieces.push(Arc::new(gpu.gather(&whole, &on_gpu(gpu, &rows)).unwrap()));
         }
         let mut expected = vec![array.slice(0, cuts[4])];
-        if turn % 2 == 0 {
+        if turn.is_multiple_of(2) {
             let other = array.slice(n / 2, n - n / 2);
             pieces.push(gpu.upload(from_ref(&other)).unwrap());
             expected.push(other);

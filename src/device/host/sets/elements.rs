@@ -6,8 +6,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray, downcast_primitive_array};
-use arrow::buffer::{BooleanBuffer, NullBuffer};
+use arrow::array::{
+    Array, ArrayRef, AsArray, OffsetSizeTrait, PrimitiveArray, downcast_primitive_array,
+};
+use arrow::buffer::{BooleanBuffer, NullBuffer, OffsetBuffer};
 use arrow::compute::cast;
 use arrow::datatypes::{ArrowPrimitiveType, DataType, ToByteSlice};
 use arrow::error::ArrowError;
@@ -32,8 +34,9 @@ pub(crate) struct Lists {
 enum Spans {
     /// Of so many values each.
     Equal(usize),
-    /// Begins, and the end last.
-    Offsets(Vec<usize>),
+    /// Begins, and the end last; the first is that of the first value.
+    Offsets(OffsetBuffer<i32>),
+    LargeOffsets(OffsetBuffer<i64>),
     Views(Vec<Range<usize>>),
 }
 
@@ -48,11 +51,13 @@ impl Lists {
         let (values, spans) = match array.data_type() {
             DataType::List(_) => {
                 let list = array.as_list::<i32>();
-                cut(list.values(), list.offsets().iter().map(|o| *o as usize))
+                let offsets = list.offsets().clone();
+                (cut(list.values(), &offsets), Spans::Offsets(offsets))
             }
             DataType::LargeList(_) => {
                 let list = array.as_list::<i64>();
-                cut(list.values(), list.offsets().iter().map(|o| *o as usize))
+                let offsets = list.offsets().clone();
+                (cut(list.values(), &offsets), Spans::LargeOffsets(offsets))
             }
             DataType::FixedSizeList(_, _) => {
                 let list = array.as_fixed_size_list();
@@ -115,15 +120,19 @@ impl Lists {
         self.nulls.as_ref()
     }
 
+    /// Offsets of 32 bits, of which the first is that of the first value: where each list begins, and where the last one ends.
+    pub(crate) fn offsets(&self) -> Option<&OffsetBuffer<i32>> {
+        match &self.spans {
+            Spans::Offsets(offsets) => Some(offsets),
+            _ => None,
+        }
+    }
+
     /// Where the elements of each of `rows` rows begin, and how many they are; of a NULL list anything.
     pub(crate) fn spans(&self, rows: usize) -> (Vec<u32>, Vec<u32>) {
-        let span = |row: usize| match &self.spans {
-            Spans::Equal(length) => ((row * length) as u32, *length as u32),
-            Spans::Offsets(offsets) => {
-                let begin = offsets[row];
-                (begin as u32, (offsets[row + 1] - begin) as u32)
-            }
-            Spans::Views(spans) => (spans[row].start as u32, spans[row].len() as u32),
+        let span = |row: usize| {
+            let span = self.span(row);
+            (span.start as u32, span.len() as u32)
         };
         (0..rows).into_par_iter().map(span).unzip()
     }
@@ -133,23 +142,28 @@ impl Lists {
         if self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
             return None;
         }
-        Some(match &self.spans {
+        Some(self.span(row))
+    }
+
+    fn span(&self, row: usize) -> Range<usize> {
+        match &self.spans {
             Spans::Equal(length) => row * length..(row + 1) * length,
-            Spans::Offsets(offsets) => offsets[row]..offsets[row + 1],
+            Spans::Offsets(offsets) => between(offsets, row),
+            Spans::LargeOffsets(offsets) => between(offsets, row),
             Spans::Views(spans) => spans[row].clone(),
-        })
+        }
     }
 }
 
-/// The values that rows of a sliced list see, and where each row's begin among them.
-fn cut(
-    values: &ArrayRef,
-    offsets: impl ExactSizeIterator<Item = usize> + Clone,
-) -> (ArrayRef, Spans) {
-    let first = offsets.clone().next().unwrap_or(0);
-    let offsets: Vec<usize> = offsets.map(|offset| offset - first).collect();
-    let len = offsets.last().copied().unwrap_or(0);
-    (values.slice(first, len), Spans::Offsets(offsets))
+fn between<O: OffsetSizeTrait>(offsets: &[O], row: usize) -> Range<usize> {
+    let first = offsets[0].as_usize();
+    offsets[row].as_usize() - first..offsets[row + 1].as_usize() - first
+}
+
+/// The values that rows of a sliced list see.
+fn cut<O: OffsetSizeTrait>(values: &ArrayRef, offsets: &[O]) -> ArrayRef {
+    let [first, end] = [offsets.first(), offsets.last()].map(|o| o.map_or(0, |o| o.as_usize()));
+    values.slice(first, end - first)
 }
 
 /// The values of a dictionary, each as often as it stands there.
