@@ -122,7 +122,9 @@ async fn run() -> Result<()> {
         println!("{line}");
         text = format!("{text}\n{line}");
         if arguments.analyze {
-            println!("{}", sessions[sessions.len() - 1].analyze(sql).await?);
+            for session in &sessions {
+                println!("{}: {}", session.engine.label, session.analyze(sql).await?);
+            }
         }
     }
     let mut line = String::from("  all        ");

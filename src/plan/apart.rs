@@ -7,8 +7,9 @@
 use arrow::datatypes::DataType;
 
 use super::aggregate::AggregateSource;
-use super::choose::Estimate;
 use super::group::{GroupSource, group_above_join};
+use super::known::Known;
+use super::source::JoinSource;
 use crate::error::Decline;
 use crate::options::BowtieOptions;
 use crate::spec::{GroupSide, JoinAggregateSpec, JoinSpec, Side, Strategy};
@@ -19,7 +20,7 @@ const FEW_ROWS: u64 = 1 << 16;
 /// Pairs for each row of both sides from which it is better to make none.
 const MOST_PAIRS_OF_A_ROW: u64 = 4;
 
-/// Why the two are not one node, where they do better apart. Where rows or pairs are not known they are one, as are those of
+/// Why the two are not one node, where they do better apart. Where nobody knows how many rows scans have they are one, as are those of
 /// arguments without a width, of which a GPU folds text alone.
 pub(super) fn apart(
     source: &GroupSource<'_>,
@@ -27,17 +28,21 @@ pub(super) fn apart(
     options: &BowtieOptions,
     join: JoinSpec,
     fused: &JoinAggregateSpec,
-    (left, right): (Estimate, Estimate),
+    sides: &JoinSource,
+    known: &Known,
 ) -> Option<Decline> {
     let (GroupSide::Side(side), Strategy::Equi(_)) = (fused.group_side, join.theta.strategy) else {
         return None;
     };
-    let (left, right) = (left.rows()?, right.rows()?);
+    let (left, right) = (
+        known.rows_about(&sides.left)?,
+        known.rows_about(&sides.right)?,
+    );
     let grouped = match side {
         Side::Left => left,
         Side::Right => right,
     };
-    let pairs = Estimate::of(above.join.as_ref()).rows()?;
+    let pairs = known.rows_about(above.join)?;
     let most = MOST_PAIRS_OF_A_ROW.saturating_mul(left.saturating_add(right));
     if grouped < FEW_ROWS || pairs > most {
         return None;

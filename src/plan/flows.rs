@@ -7,9 +7,10 @@ use arrow::datatypes::DataType;
 use datafusion::common::{ColumnStatistics, Statistics};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_plan::{ExecutionPlan, StatisticsArgs, StatisticsContext};
+use datafusion::physical_plan::ExecutionPlan;
 
 use super::cost::Flow;
+use super::known::Known;
 use super::source::JoinSource;
 use crate::spec::{GroupSide, GroupSpec, JoinAggregateSpec, JoinSpec, Output, Side, SideInput};
 
@@ -17,20 +18,12 @@ use crate::spec::{GroupSide, GroupSpec, JoinAggregateSpec, JoinSpec, Output, Sid
 const TEXT_BYTES: f64 = 24.0;
 const NESTED_BYTES: f64 = 8.0;
 
-/// The statistics of a plan's nodes, each made once.
-#[derive(Default)]
-pub(super) struct Flows(StatisticsContext);
+/// By the statistics of a plan's nodes.
+pub(super) struct Flows<'a>(pub &'a Known);
 
-impl Flows {
-    fn statistics(&self, plan: &Arc<dyn ExecutionPlan>) -> Arc<Statistics> {
-        // A node without statistics is no error of the query.
-        let known = self.0.compute(plan.as_ref(), &StatisticsArgs::new());
-        known.unwrap_or_else(|_| Arc::new(Statistics::new_unknown(&plan.schema())))
-    }
-
+impl Flows<'_> {
     pub(super) fn rows(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<f64> {
-        let known = self.statistics(plan).num_rows;
-        known.get_value().map(|rows| *rows as f64)
+        self.0.rows(plan).rows().map(|rows| rows as f64)
     }
 
     /// Whether it is known how many values each of some columns has.
@@ -39,7 +32,7 @@ impl Flows {
         plan: &Arc<dyn ExecutionPlan>,
         keys: &[&Arc<dyn PhysicalExpr>],
     ) -> bool {
-        let statistics = self.statistics(plan);
+        let statistics = self.0.statistics(plan);
         keys.iter().all(|key| {
             let column = key.downcast_ref::<Column>();
             let column = column.and_then(|c| statistics.column_statistics.get(c.index()));
@@ -55,7 +48,7 @@ impl Flows {
         rows: f64,
         columns: BTreeSet<usize>,
     ) -> Flow {
-        let statistics = self.statistics(plan);
+        let statistics = self.0.statistics(plan);
         let width = |column: usize| {
             let known = statistics.column_statistics.get(column);
             mean_bytes(input.data_type(column), known, &statistics)

@@ -13,6 +13,7 @@ mod flows;
 mod group;
 mod group_order;
 mod join;
+mod known;
 mod linear;
 mod placement;
 mod policy;
@@ -37,10 +38,11 @@ pub(crate) use explain::ExplainFunction;
 
 use self::aggregate::{AggregateSource, aggregate_source, join_aggregate_spec};
 use self::apart::apart;
-use self::choose::{Estimate, Taking};
+use self::choose::Taking;
 use self::cost::{Gpu, Host};
 use self::group::{GroupSource, group_above_join, group_source, group_spec};
 use self::join::{Refusal, join_spec};
+use self::known::Known;
 use self::policy::Policy;
 use self::source::{JoinSource, join_source};
 use crate::device::Device;
@@ -166,12 +168,13 @@ impl BowtieRule {
 
     /// Notes every join and aggregation as declined: nothing is taken while `bowtie.offload` is off.
     fn note_untouched(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
+        let known = Known::default();
         plan.apply(|node| {
             let off = Decline("bowtie.offload is 'off'".into());
             if let Some(source) = group_source(node) {
-                self.note(|| group_decision(node.name(), &source, Err(&off), None, None));
+                self.note(|| group_decision(node.name(), &source, Err(&off), None, &known, None));
             } else if let Some(source) = join_source(node) {
-                self.note(|| decision(node.name(), source.ok().as_ref(), Err(&off), None));
+                self.note(|| decision(node.name(), source.ok().as_ref(), Err(&off), &known, None));
             }
             Ok(TreeNodeRecursion::Continue)
         })?;
@@ -206,6 +209,7 @@ impl BowtieRule {
                     &source,
                     spec.as_ref(),
                     apart.as_ref(),
+                    &policy.known,
                     estimate,
                 )
             });
@@ -227,20 +231,36 @@ impl BowtieRule {
             return Ok(Transformed::no(plan));
         };
         let joined = source.map_err(Refusal::from).and_then(|source| {
-            let rows = estimates(&source);
+            let rows = policy.known.sides(&source);
             let spec = join_spec(&source, options, rows, policy.taking(&plan))?;
             Ok((source, spec))
         });
         let estimate = policy.estimate(&plan);
         match joined {
             Ok((source, spec)) => {
-                self.note(|| decision(plan.name(), Some(&source), Ok(&spec), estimate));
+                self.note(|| {
+                    decision(
+                        plan.name(),
+                        Some(&source),
+                        Ok(&spec),
+                        &policy.known,
+                        estimate,
+                    )
+                });
                 let device = self.device(options)?;
                 Ok(Transformed::yes(join_plan(&source, spec, &device)?))
             }
             Err(Refusal::Decline(decline)) => {
                 let source = join_source(&plan).and_then(Result::ok);
-                self.note(|| decision(plan.name(), source.as_ref(), Err(&decline), estimate));
+                self.note(|| {
+                    decision(
+                        plan.name(),
+                        source.as_ref(),
+                        Err(&decline),
+                        &policy.known,
+                        estimate,
+                    )
+                });
                 Ok(Transformed::no(plan))
             }
             Err(Refusal::Error(error)) => Err(error),
@@ -259,12 +279,20 @@ impl BowtieRule {
             return Ok(None);
         };
         let (options, taking) = (policy.options, policy.taking(above.join));
-        let specs = join_spec(&join, options, estimates(&join), taking)
+        let specs = join_spec(&join, options, policy.known.sides(&join), taking)
             .and_then(|spec| group_above_join(source, above, options, spec));
         match specs {
             Ok((join_spec, spec)) => {
                 let estimate = policy.estimate(above.join);
-                self.note(|| decision(above.join.name(), Some(&join), Ok(&join_spec), estimate));
+                self.note(|| {
+                    decision(
+                        above.join.name(),
+                        Some(&join),
+                        Ok(&join_spec),
+                        &policy.known,
+                        estimate,
+                    )
+                });
                 let (left, right) = uploads(&join, &join_spec, device)?;
                 let (spec_of_join, of_device) = (Arc::new(join_spec), Arc::clone(device));
                 let join = BowtieJoinExec::try_new(left, right, spec_of_join, of_device)?;
@@ -290,7 +318,7 @@ impl BowtieRule {
         let Some(Ok(join)) = join_source(source.join) else {
             return Ok(Fusion::NoJoin);
         };
-        let rows = estimates(&join);
+        let rows = policy.known.sides(&join);
         let spec = match join_spec(&join, policy.options, rows, policy.taking(source.join)) {
             Ok(spec) => spec,
             Err(Refusal::Error(error)) => return Err(error),
@@ -305,7 +333,15 @@ impl BowtieRule {
         let fused = join_aggregate_spec(source, spec.clone());
         if let (Ok(fused), Some(group)) = (&fused, group_source(plan))
             && self.is_for_gpu(policy.options)
-            && let Some(decline) = apart(&group, source, policy.options, spec, fused, rows)
+            && let Some(decline) = apart(
+                &group,
+                source,
+                policy.options,
+                spec,
+                fused,
+                &join,
+                &policy.known,
+            )
         {
             return Ok(Fusion::Declined(decline));
         }
@@ -318,11 +354,20 @@ impl BowtieRule {
                         plan.name(),
                         Some(&join),
                         Ok(&spec.join),
+                        &policy.known,
                         policy.estimate(plan),
                     )
                 });
                 let estimate = policy.estimate(source.join);
-                self.note(|| decision(source.join.name(), Some(&join), Ok(&spec.join), estimate));
+                self.note(|| {
+                    decision(
+                        source.join.name(),
+                        Some(&join),
+                        Ok(&spec.join),
+                        &policy.known,
+                        estimate,
+                    )
+                });
                 let device = self.device(policy.options)?;
                 Ok(Fusion::Fused(aggregate_plan(&join, spec, &device)?))
             }
@@ -374,20 +419,14 @@ impl PhysicalOptimizerRule for BowtieRule {
     }
 }
 
-fn estimates(source: &JoinSource) -> (Estimate, Estimate) {
-    (
-        Estimate::of(source.left.as_ref()),
-        Estimate::of(source.right.as_ref()),
-    )
-}
-
 fn decision(
     node: &str,
     source: Option<&JoinSource>,
     outcome: Result<&JoinSpec, &Decline>,
+    known: &Known,
     estimate: Option<placement::Estimate>,
 ) -> Decision {
-    let rows = source.map(estimates);
+    let rows = source.map(|source| known.sides(source));
     Decision {
         node: node.to_string(),
         detail: match outcome {
@@ -414,6 +453,7 @@ fn group_decision(
     source: &GroupSource<'_>,
     outcome: Result<&GroupSpec, &Decline>,
     apart: Option<&Decline>,
+    known: &Known,
     estimate: Option<placement::Estimate>,
 ) -> Decision {
     let names = source.bottom.aggr_expr().iter().map(|a| a.name());
@@ -425,7 +465,7 @@ fn group_decision(
             .ok()
             .and_then(GroupSpec::strategy)
             .map(str::to_string),
-        left_rows: Estimate::of(source.bottom.input().as_ref()).rows(),
+        left_rows: known.rows(source.bottom.input()).rows(),
         right_rows: None,
         estimate,
         reason: match (outcome, apart) {

@@ -7,6 +7,7 @@ use datafusion::physical_plan::ExecutionPlan;
 
 use super::choose::Taking;
 use super::cost::{Gpu, Host};
+use super::known::Known;
 use super::placement::{Estimate, place};
 use super::steps::{Steps, address};
 use crate::error::Decline;
@@ -15,6 +16,7 @@ use crate::options::{BowtieOptions, Offload};
 /// The options, and what a GPU was found to pay for.
 pub(super) struct Policy<'a> {
     pub options: &'a BowtieOptions,
+    pub known: Known,
     placement: Option<Placement>,
 }
 
@@ -29,11 +31,16 @@ impl<'a> Policy<'a> {
         gpu: Option<Gpu>,
         host: Host,
     ) -> Self {
+        let known = Known::default();
         let placement = match (options.offload, gpu) {
-            (Offload::Auto, Some(gpu)) => Some(placement(plan, options, gpu, host)),
+            (Offload::Auto, Some(gpu)) => Some(placement(plan, options, &known, gpu, host)),
             _ => None,
         };
-        Self { options, placement }
+        Self {
+            options,
+            known,
+            placement,
+        }
     }
 
     /// By what it is decided whether a node of the plan is taken.
@@ -58,10 +65,11 @@ impl<'a> Policy<'a> {
 fn placement(
     plan: &Arc<dyn ExecutionPlan>,
     options: &BowtieOptions,
+    known: &Known,
     gpu: Gpu,
     host: Host,
 ) -> Placement {
-    let steps = Steps::of(plan, options, gpu, host);
+    let steps = Steps::of(plan, options, known, gpu, host);
     let placed = place(&steps.steps);
     let candidates = steps.candidates.iter().filter_map(|candidate| {
         let placed = &placed[*steps.known.get(&candidate.address)?];

@@ -12,11 +12,12 @@ use datafusion::physical_plan::union::UnionExec;
 
 use super::aggregate::{aggregate_source, join_aggregate_spec};
 use super::apart::apart;
-use super::choose::{Estimate, Taking};
+use super::choose::Taking;
 use super::cost::{Flow, Gpu, Host, Work};
 use super::flows::{Flows, columns_of, columns_of_fused, is_text};
 use super::group::{GroupSource, group_above_join, group_source, group_spec};
 use super::join::join_spec;
+use super::known::Known;
 use super::placement::{Border, Step, Way};
 use super::row_program;
 use super::source::{JoinSource, join_source};
@@ -40,7 +41,7 @@ pub(super) struct Steps<'a> {
     options: &'a BowtieOptions,
     gpu: Gpu,
     host: Host,
-    flows: Flows,
+    flows: Flows<'a>,
     pub steps: Vec<Step>,
     /// Of each step the share of rows that filters below it left, those of both sides of a join.
     kept: Vec<f64>,
@@ -58,12 +59,18 @@ pub(super) struct Candidate {
 }
 
 impl<'a> Steps<'a> {
-    pub(super) fn of(plan: &Plan, options: &'a BowtieOptions, gpu: Gpu, host: Host) -> Self {
+    pub(super) fn of(
+        plan: &Plan,
+        options: &'a BowtieOptions,
+        statistics: &'a Known,
+        gpu: Gpu,
+        host: Host,
+    ) -> Self {
         let mut steps = Self {
             options,
             gpu,
             host,
-            flows: Flows::default(),
+            flows: Flows(statistics),
             steps: vec![],
             kept: vec![],
             known: HashMap::new(),
@@ -185,7 +192,7 @@ impl<'a> Steps<'a> {
     /// `None` for what is no join that a device could take.
     fn join(&mut self, plan: &Plan) -> Option<Step> {
         let source = join_source(plan)?.ok()?;
-        let estimates = estimates(&source);
+        let estimates = self.flows.0.sides(&source);
         let spec = |taking| join_spec(&source, self.options, estimates, taking).ok();
         let gains = spec(Taking::Gains);
         let always = gains.is_some();
@@ -336,12 +343,23 @@ impl<'a> Steps<'a> {
             *self.known.get(&address(&join.left))?,
             *self.known.get(&address(&join.right))?,
         ];
-        let spec = |taking| join_spec(&join, self.options, estimates(&join), taking).ok();
+        let rows = self.flows.0.sides(&join);
+        let spec = |taking| join_spec(&join, self.options, rows, taking).ok();
         let gains = spec(Taking::Gains);
         let always = gains.is_some();
         let spec = gains.or_else(|| spec(Taking::All))?;
-        let rows = estimates(&join);
-        let apart = |fused: &_| apart(source, &above, self.options, spec.clone(), fused, rows);
+        let statistics = self.flows.0;
+        let apart = |fused: &_| {
+            apart(
+                source,
+                &above,
+                self.options,
+                spec.clone(),
+                fused,
+                &join,
+                statistics,
+            )
+        };
         if let Ok(fused) = join_aggregate_spec(&above, spec.clone())
             && apart(&fused).is_none()
         {
@@ -434,13 +452,6 @@ enum Joined {
         flows: (Flow, Flow),
     },
     Above(usize),
-}
-
-fn estimates(source: &JoinSource) -> (Estimate, Estimate) {
-    (
-        Estimate::of(source.left.as_ref()),
-        Estimate::of(source.right.as_ref()),
-    )
 }
 
 /// Whether a node between two device nodes is one too (`plan/border.rs`).
