@@ -94,6 +94,42 @@ set_encode_frequencies(const u64* __restrict__ words, u32 n, u32* frequencies) {
     }
 }
 
+// Elements that a block counts in shared memory.
+constexpr u32 FEW_ELEMENTS = 12288;
+
+// The same of at most FEW_ELEMENTS elements, each block's added up first: few elements are waited for in global memory.
+// Bound: 8 bytes a word and an atomic in shared memory. Launch: 256 threads, a grid of any size (4 blocks a multiprocessor);
+// frequencies are zeroed first.
+extern "C" __global__ void __launch_bounds__(BLOCK)
+set_encode_few_frequencies(const u64* __restrict__ words, u32 n, u32 universe, u32* frequencies) {
+    __shared__ u32 counts[FEW_ELEMENTS];
+    for (u32 element = threadIdx.x; element < universe; element += BLOCK) {
+        counts[element] = 0;
+    }
+    __syncthreads();
+    for (u32 tile = blockIdx.x; tile < (n + TILE - 1) / TILE; tile += gridDim.x) {
+        const u32 first = warp_first(tile) + threadIdx.x % WARP;
+        u32 elements[ITEMS];
+#pragma unroll
+        for (u32 k = 0; k < ITEMS; k++) {
+            const u32 i = first + k * WARP;
+            elements[k] = i < n ? u32(words[i]) : NONE;
+        }
+#pragma unroll
+        for (u32 k = 0; k < ITEMS; k++) {
+            if (elements[k] != NONE) {
+                atomicAdd(&counts[elements[k]], 1);
+            }
+        }
+    }
+    __syncthreads();
+    for (u32 element = threadIdx.x; element < universe; element += BLOCK) {
+        if (counts[element] != 0) {
+            atomicAdd(&frequencies[element], counts[element]);
+        }
+    }
+}
+
 // out[i]: set and element of words[i] by their new numbers. `places` may be null: sets then keep theirs. An element at or
 // beyond `universe` (NONE for instance) becomes NONE, as one whose rank is NONE does.
 // Bound: 16 bytes a word and two random reads. Launch: 256 threads, a block for each 1024 words.

@@ -39,6 +39,12 @@ pub(super) fn bits_below(count: usize) -> u64 {
     (count as u64).next_power_of_two() - 1
 }
 
+/// Elements that a block of the kernel counts by itself.
+const FEW_ELEMENTS: usize = 12_288;
+/// Words for each element from which blocks do that, and of each block.
+const MANY_WORDS: usize = 64;
+const SOME_WORDS: usize = 4;
+
 impl Queue {
     /// Words in order, which differ in `varying` bits at most.
     fn sorted_words(self: &Arc<Self>, words: Memory, n: usize, varying: u64) -> Result<Memory> {
@@ -253,6 +259,29 @@ impl Queue {
         Ok(out)
     }
 
+    /// How many sets have each element.
+    fn frequencies(self: &Arc<Self>, distinct: &Distinct, universe: usize) -> Result<Memory> {
+        let frequencies = self.zeroed(universe * 4, "elements of sets")?;
+        let words = (&distinct.words).into();
+        let n = (distinct.n as u32).into();
+        if (1..=FEW_ELEMENTS).contains(&universe) && distinct.n >= MANY_WORDS * universe {
+            let args = [words, n, (universe as u32).into(), (&frequencies).into()];
+            // A block's words are many for each element that it adds at last.
+            let most = (distinct.n / (SOME_WORDS * universe)) as u32;
+            let shape = Shape {
+                blocks: most.clamp(1, 4 * self.gpu.multiprocessors),
+                ..Shape::rows(distinct.n)
+            };
+            // SAFETY: elements of n words are below the universe, of each of which `frequencies` holds a word, and a block too.
+            unsafe { self.launch("set_encode_few_frequencies", shape, &args)? };
+        } else {
+            let args = [words, n, (&frequencies).into()];
+            // SAFETY: elements of n words are below the universe, of each of which `frequencies` holds a word.
+            unsafe { self.launch("set_encode_frequencies", Shape::rows(distinct.n), &args)? };
+        }
+        Ok(frequencies)
+    }
+
     /// The rank of each element by the number of sets that have it.
     pub(super) fn ranks(self: &Arc<Self>, distinct: &Distinct, universe: usize) -> Result<Ranks> {
         if distinct.n == 0 {
@@ -262,14 +291,7 @@ impl Queue {
                 frequencies: self.zeroed(0, "elements of sets")?,
             });
         }
-        let frequencies = self.zeroed(universe * 4, "elements of sets")?;
-        let args = [
-            (&distinct.words).into(),
-            (distinct.n as u32).into(),
-            (&frequencies).into(),
-        ];
-        // SAFETY: elements of n words are below the universe, of each of which `frequencies` holds a word.
-        unsafe { self.launch("set_encode_frequencies", Shape::rows(distinct.n), &args)? };
+        let frequencies = self.frequencies(distinct, universe)?;
         let order = match universe {
             0 | 1 => None,
             _ => {
