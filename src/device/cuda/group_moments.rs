@@ -65,10 +65,17 @@ impl CudaDevice {
         if keys.is_empty() {
             return Ok((self.queue.zeroed(rows * 4, "group ids")?, 1));
         }
+        let numbered = |keys: &GroupKeys<'_>| {
+            let profile = self.queue.profile(keys, rows)?;
+            self.queue.hashed_ids(keys, rows, profile.limit)
+        };
+        if let Some(of) = self.queue.key_digits(keys, rows)?
+            && let Some((word, bits)) = self.queue.packed(&of, rows)?
+        {
+            return numbered(&GroupKeys::Plain(&word, bits));
+        }
         let base = self.base_keys(keys, true)?;
-        let keys = GroupKeys::of(&self.queue, &base.values()?, rows)?;
-        let profile = self.queue.profile(&keys, rows)?;
-        self.queue.hashed_ids(&keys, rows, profile.limit)
+        numbered(&GroupKeys::of(&self.queue, &base.values()?, rows)?)
     }
 
     /// Means and squared deviations of the values of each group, NULL where there are none.

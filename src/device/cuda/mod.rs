@@ -55,6 +55,7 @@ mod group_order;
 mod group_places;
 mod group_profile;
 mod group_range;
+mod group_text;
 mod group_ways;
 mod groups;
 mod keep;

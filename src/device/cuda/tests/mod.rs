@@ -8,6 +8,7 @@ mod equi;
 mod few;
 mod folds;
 mod generated;
+mod group_text;
 mod groups;
 mod key_bits;
 mod keys;
