@@ -16,8 +16,9 @@ use arrow::datatypes::DataType;
 use super::CudaDevice;
 use super::key_column::KeyBytes;
 use super::queue::{Arg, Memory, Queue, Shape};
-use super::referring::{Referred, Referring};
+use super::referring::{Referred, Referring, is_view};
 use super::stored::Stored;
+use super::text::is_text;
 use super::values::Values;
 use crate::device::Device;
 use crate::device::buffer::Column;
@@ -85,12 +86,20 @@ impl CudaDevice {
             .iter()
             .map(|key| self.text_candidate(key, rows))
             .collect::<Result<Vec<_>>>()?;
-        let longest = self.longest_of(&candidates)?;
-        let numbers = candidates.iter().zip(longest).map(|(candidate, longest)| {
-            let short = candidate.as_ref().filter(|_| longest <= MOST_BYTES);
-            short
-                .map(|candidate| self.numbers_of_text(candidate, longest, rows))
-                .transpose()
+        let texts = candidates.iter().flatten();
+        let texts = texts.map(|text| Ok((text.bytes()?, text.rows)));
+        let texts = texts.collect::<Result<Vec<_>>>()?;
+        let mut longest = self.queue.longest_of(texts.into_iter())?.into_iter();
+        let numbers = candidates.iter().map(|candidate| {
+            let Some(candidate) = candidate else {
+                return Ok(None);
+            };
+            match longest.next() {
+                Some(longest) if longest <= MOST_BYTES => {
+                    self.numbers_of_text(candidate, longest, rows).map(Some)
+                }
+                _ => Ok(None),
+            }
         });
         numbers.collect()
     }
@@ -105,12 +114,15 @@ impl CudaDevice {
             ..
         }) = stored
         {
+            if !is_text(values.data_type()) && !is_view(values.data_type()) {
+                return Ok(None);
+            }
             let values = self
                 .queue
                 .upload(std::slice::from_ref(values), values.data_type())?;
             self.receive(&values)?;
-            let is_text = values.stored().and_then(KeyBytes::of_text).is_some();
-            return Ok(is_text.then(|| Candidate {
+            let is_here = values.stored().and_then(KeyBytes::of_text).is_some();
+            return Ok(is_here.then(|| Candidate {
                 rows: values.rows(),
                 text: Text::Sent(values),
                 keys: Some(words),
@@ -121,30 +133,6 @@ impl CudaDevice {
             rows,
             keys: None,
         }))
-    }
-
-    /// Bytes of the longest value of each, 0 where there is none.
-    fn longest_of(&self, candidates: &[Option<Candidate<'_>>]) -> Result<Vec<usize>> {
-        const BYTES: usize = 4;
-        if candidates.iter().all(Option::is_none) {
-            return Ok(vec![0; candidates.len()]);
-        }
-        let longest = self
-            .queue
-            .zeroed(candidates.len() * BYTES, "longest values")?;
-        for (i, candidate) in candidates.iter().enumerate() {
-            if let Some(candidate) = candidate {
-                let out = longest.part(i * BYTES);
-                self.queue
-                    .add_longest(candidate.bytes()?, candidate.rows, out)?;
-            }
-        }
-        let mut bytes = vec![0; candidates.len() * BYTES];
-        self.queue.read_few(&mut bytes, &longest, 0)?;
-        let words = bytes.chunks_exact(BYTES);
-        Ok(words
-            .map(|word| u32::from_le_bytes(word.try_into().unwrap_or_default()) as usize)
-            .collect())
     }
 
     fn numbers_of_text(
@@ -210,7 +198,7 @@ impl Queue {
             values: numbers,
             valid: self.own_bits(values.valid, rows)?,
             original: None,
-            made: Some(self.mark()?),
+            made: None,
         })
     }
 

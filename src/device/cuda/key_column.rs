@@ -301,36 +301,45 @@ impl Queue {
 
     /// Bytes of the longest value that is not NULL.
     fn longest(self: &Arc<Self>, values: KeyBytes<'_>, rows: usize) -> Result<usize> {
-        if let Spans::Width(width) = values.spans {
-            return Ok(width);
+        match values.spans {
+            Spans::Width(width) => Ok(width),
+            _ => Ok(self.longest_of([(values, rows)].into_iter())?[0]),
         }
-        let longest = self.zeroed(8, "key words")?;
-        self.add_longest(values, rows, (&longest).into())?;
-        Ok(self.read_word(&longest, 0)? as usize)
     }
 
-    /// Bytes of the longest value of text that is not NULL, to the greatest of what a word of 32 bits holds.
-    pub(super) fn add_longest(
-        &self,
-        values: KeyBytes<'_>,
-        rows: usize,
-        longest: Part<'_>,
-    ) -> Result<()> {
-        let (kernel, spans) = match values.spans {
-            Spans::Offsets(offsets) => ("text_longest", offsets),
-            Spans::Views => ("text_longest_views", values.bytes),
-            Spans::Width(_) => {
-                return Err(BowtieError::Internal("one width is no length".into()));
-            }
-        };
-        let args = [
-            spans.into(),
-            values.valid.into(),
-            longest.into(),
-            (rows as u32).into(),
-        ];
-        // SAFETY: views are as many as `rows`, offsets one more, bits as many; `longest` holds a word.
-        unsafe { self.launch(kernel, self.strips(rows.div_ceil(4)), &args) }
+    /// The same of several columns of text, each of so many rows.
+    pub(super) fn longest_of<'a>(
+        self: &Arc<Self>,
+        texts: impl ExactSizeIterator<Item = (KeyBytes<'a>, usize)>,
+    ) -> Result<Vec<usize>> {
+        const BYTES: usize = 4;
+        let mut bytes = vec![0; texts.len() * BYTES];
+        if bytes.is_empty() {
+            return Ok(vec![]);
+        }
+        let longest = self.zeroed(bytes.len(), "key words")?;
+        for (i, (values, rows)) in texts.enumerate() {
+            let (kernel, spans) = match values.spans {
+                Spans::Offsets(offsets) => ("text_longest", offsets),
+                Spans::Views => ("text_longest_views", values.bytes),
+                Spans::Width(_) => {
+                    return Err(BowtieError::Internal("one width is no length".into()));
+                }
+            };
+            let args = [
+                spans.into(),
+                values.valid.into(),
+                longest.part(i * BYTES).into(),
+                (rows as u32).into(),
+            ];
+            // SAFETY: views are as many as `rows`, offsets one more, bits as many; `longest` holds a word for each column.
+            unsafe { self.launch(kernel, self.strips(rows.div_ceil(4)), &args)? };
+        }
+        self.read_few(&mut bytes, &longest, 0)?;
+        let words = bytes.chunks_exact(BYTES);
+        Ok(words
+            .map(|word| u32::from_le_bytes(word.try_into().unwrap_or_default()) as usize)
+            .collect())
     }
 
     /// Word `j` of `words` of each value, to `out`.

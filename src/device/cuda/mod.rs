@@ -56,6 +56,7 @@ mod group_places;
 mod group_profile;
 mod group_range;
 mod group_text;
+mod group_verify;
 mod group_ways;
 mod groups;
 mod keep;

@@ -9,6 +9,7 @@ mod few;
 mod folds;
 mod generated;
 mod group_text;
+mod group_verify;
 mod groups;
 mod key_bits;
 mod keys;
