@@ -12,8 +12,10 @@
 use std::sync::Arc;
 
 use super::CudaDevice;
+use super::group_choice::choose;
+use super::group_ids::{GroupKeys, KeyBits};
 use super::group_range::Number;
-use super::group_ways::Members;
+use super::group_ways::{Folded, Members, Ways};
 use super::key_column::KeyBytes;
 use super::queue::{Arg, Memory, Queue};
 use super::referring::Referring;
@@ -21,6 +23,7 @@ use super::stored::Stored;
 use super::values::width;
 use crate::device::buffer::Column;
 use crate::error::{BowtieError, Result};
+use crate::spec::GroupStrategy;
 
 /// Ids by the numbers among the keys.
 #[derive(Debug)]
@@ -96,6 +99,34 @@ impl CudaDevice {
         };
         let follow = self.queue.follow(&others, &ids, &firsts, rows)?;
         Ok(follow.then_some(ByNumbers { ids, groups }))
+    }
+}
+
+impl Ways<'_> {
+    /// By the ids of all groups.
+    pub(super) fn by_numbers(
+        &self,
+        of: &ByNumbers,
+        strategy: Option<GroupStrategy>,
+    ) -> Result<Folded> {
+        let ByNumbers { ids, groups } = of;
+        let groups = *groups;
+        let keys = GroupKeys::Plain(ids, KeyBits::B32);
+        let strategy = match strategy {
+            Some(strategy) => strategy,
+            None => {
+                let profile = self.queue.profile_of_ids(ids.into(), groups, self.rows)?;
+                choose(&self.seen(&keys, &profile, Some(groups))).strategy
+            }
+        };
+        match strategy {
+            GroupStrategy::HashShared => self.by_ids(ids.into(), groups, true),
+            GroupStrategy::HashGlobal => self.by_ids(ids.into(), groups, false),
+            GroupStrategy::Partition => self.by_parts_of_ids(ids.into(), groups),
+            GroupStrategy::Sort | GroupStrategy::SortDictionary => {
+                self.by_sorted_ids(ids, groups, GroupStrategy::SortDictionary)
+            }
+        }
     }
 }
 

@@ -24,7 +24,6 @@ use super::group_places::{Places, Slots};
 use super::group_profile::Profile;
 use super::group_range::{DirectKeys, ForEach};
 use super::group_text::KeyNumbers;
-use super::group_verify::ByNumbers;
 use super::key_words::{KeyValues, Layout};
 use super::queue::{Memory, Part, Queue};
 use super::tuples::Significance;
@@ -168,9 +167,9 @@ impl CudaDevice {
                 .with_rows());
         }
         if strategy != Some(GroupStrategy::Sort)
-            && let Some(ByNumbers { ids, groups }) = self.ids_by_numbers(keys, rows)?
+            && let Some(of) = self.ids_by_numbers(keys, rows)?
         {
-            return Ok(ways.by_numbers(&ids, groups, strategy)?.with_rows());
+            return Ok(ways.by_numbers(&of, strategy)?.with_rows());
         }
         let base = self.base_keys(keys, true)?;
         let columns = base.values()?;
@@ -252,31 +251,6 @@ impl Ways<'_> {
         let strategy =
             strategy.unwrap_or_else(|| choose(&self.seen(keys, &profile, None)).strategy);
         self.by_keys(keys, &profile, strategy)
-    }
-
-    /// By the numbers of all groups.
-    fn by_numbers(
-        &self,
-        ids: &Memory,
-        groups: usize,
-        strategy: Option<GroupStrategy>,
-    ) -> Result<Folded> {
-        let keys = GroupKeys::Plain(ids, KeyBits::B32);
-        let strategy = match strategy {
-            Some(strategy) => strategy,
-            None => {
-                let profile = self.queue.profile_of_ids(ids.into(), groups, self.rows)?;
-                choose(&self.seen(&keys, &profile, Some(groups))).strategy
-            }
-        };
-        match strategy {
-            GroupStrategy::HashShared => self.by_ids(ids.into(), groups, true),
-            GroupStrategy::HashGlobal => self.by_ids(ids.into(), groups, false),
-            GroupStrategy::Partition => self.by_parts_of_ids(ids.into(), groups),
-            GroupStrategy::Sort | GroupStrategy::SortDictionary => {
-                self.by_sorted_ids(ids, groups, GroupStrategy::SortDictionary)
-            }
-        }
     }
 
     pub(super) fn by_keys(

@@ -50,6 +50,7 @@ mod group_choice;
 mod group_direct;
 mod group_fold;
 mod group_ids;
+mod group_made_keys;
 mod group_moments;
 mod group_order;
 mod group_places;
