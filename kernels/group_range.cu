@@ -35,16 +35,29 @@ __device__ __forceinline__ void extent(const T* values, const u32* valid, u32 n,
     }
 }
 
-template <typename T>
-__device__ __forceinline__ void ids_of(const T* values, const u32* valid, u32 n, u64 sign, u64 least, u32 null_digit, u32 stride,
-                                       u32 add, u32* ids) {
+// Id is u32, or u64 of keys that are packed only.
+template <typename T, typename Id>
+__device__ __forceinline__ void ids_of(const T* values, const u32* valid, u32 n, u64 sign, u64 least, Id null_digit, Id stride,
+                                       u32 add, Id* ids) {
     each_row(
         n,
         [=](u32 i) {
-            const u32 digit = bit_at(valid, i) ? (u32)(key_of(values[i], sign) - least) : null_digit;
+            const Id digit = bit_at(valid, i) ? (Id)(key_of(values[i], sign) - least) : null_digit;
             return digit * stride + (add != 0 ? ids[i] : 0);
         },
-        [=](u32 i, u32 id) { ids[i] = id; });
+        [=](u32 i, Id id) { ids[i] = id; });
+}
+
+// The same of bits, whose least is 0.
+template <typename Id>
+__device__ __forceinline__ void ids_of_bits(const u32* bits, const u32* valid, u32 n, Id null_digit, Id stride, u32 add, Id* ids) {
+    each_row(
+        n,
+        [=](u32 i) {
+            const Id digit = bit_at(valid, i) ? (Id)bit_at(bits, i) : null_digit;
+            return digit * stride + (add != 0 ? ids[i] : 0);
+        },
+        [=](u32 i, Id id) { ids[i] = id; });
 }
 
 // `key(i)` of the groups i, or of the groups kept[i]: the digit of a column, as values. NULLs are the digit `values`.
@@ -63,6 +76,8 @@ __device__ __forceinline__ void keys_of(const u32* kept, u32 n, u64 sign, u64 le
 // 0. Every key is at least `least`, and all ids are below 2^32. Bound: a value read and 4 bytes written a row, 4 more read to
 // add. Blocks of 256, a block takes 1024 rows.
 //
+// group_range_words*: the same as words of 64 bits, of columns that are digits of so long a number. Bound: 8 bytes a row instead of 4.
+//
 // group_range_keys*: the way back. out[i] becomes the value whose digit, of so many `digits`, the id of group i has, or kept[i] if
 // `kept` is not null; 0 for the digit `values` of NULLs. Bound: 4 bytes read of those kept, a value written a group. Launch as
 // group_range_ids*.
@@ -78,6 +93,11 @@ __device__ __forceinline__ void keys_of(const u32* kept, u32 n, u64 sign, u64 le
         ids_of(values, valid, n, sign, least, null_digit, stride, add, ids);                                         \
     }                                                                                                                \
     extern "C" __global__ void __launch_bounds__(BLOCK)                                                              \
+        group_range_words##bits(const T* __restrict__ values, const u32* __restrict__ valid, u32 n, u64 sign,        \
+                                u64 least, u64 null_digit, u64 stride, u32 add, u64* words) {                        \
+        ids_of(values, valid, n, sign, least, null_digit, stride, add, words);                                       \
+    }                                                                                                                \
+    extern "C" __global__ void __launch_bounds__(BLOCK)                                                              \
         group_range_keys##bits(const u32* __restrict__ kept, u32 n, u64 sign, u64 least, u32 values, u32 stride,     \
                                u32 digits, T* __restrict__ out) {                                                    \
         keys_of(kept, n, sign, least, values, stride, digits, out);                                                  \
@@ -88,17 +108,16 @@ RANGE(16, u16)
 RANGE(32, u32)
 RANGE(64, u64)
 
-// The same of bits, whose least is 0.
+// The same of bits.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     group_range_ids_bool(const u32* __restrict__ bits, const u32* __restrict__ valid, u32 n, u32 null_digit, u32 stride,
                          u32 add, u32* ids) {
-    each_row(
-        n,
-        [=](u32 i) {
-            const u32 digit = bit_at(valid, i) ? (u32)bit_at(bits, i) : null_digit;
-            return digit * stride + (add != 0 ? ids[i] : 0);
-        },
-        [=](u32 i, u32 id) { ids[i] = id; });
+    ids_of_bits(bits, valid, n, null_digit, stride, add, ids);
+}
+extern "C" __global__ void __launch_bounds__(BLOCK)
+    group_range_words_bool(const u32* __restrict__ bits, const u32* __restrict__ valid, u32 n, u64 null_digit, u64 stride,
+                           u32 add, u64* words) {
+    ids_of_bits(bits, valid, n, null_digit, stride, add, words);
 }
 
 // The bits whose digit is `digit`, as groups or kept groups have it: of values that are true, or of NULLs, inverted or not.

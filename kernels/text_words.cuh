@@ -19,6 +19,11 @@ struct Spans {
     __device__ __forceinline__ u32 start(u32 i) const { return offsets == nullptr ? i * width : offsets[i]; }
 };
 
+// Up to 8 bytes, the first one lowest, as a word of which it is the highest.
+__device__ __forceinline__ u64 big_endian(u64 low_first) {
+    return (u64)__byte_perm((u32)low_first, 0, 0x0123) << 32 | __byte_perm((u32)(low_first >> 32), 0, 0x0123);
+}
+
 // Word `j` of the tuples of `words` words; a NULL's is 0, and `valid` may be null. `offsets` are null for values of `width` bytes.
 // Bound: 8 bytes of each value and its offsets read, 8 bytes written a row. Blocks of 256, a block takes 1024 rows; all bytes
 // together are fewer than 2^31.
@@ -36,14 +41,42 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
             const u32 length = spans.start(i + 1) - start;
             const bool last = j + 1 == words;
             const u32 count = length > 8 * j ? min(length - 8 * j, last ? 7 : 8) : 0;
-            u64 word = 0;
-            if (count > 0) {
-                const u64 low_first = (u64)load_bytes(bytes, start + 8 * j, count);
-                word = (u64)__byte_perm((u32)low_first, 0, 0x0123) << 32 | __byte_perm((u32)(low_first >> 32), 0, 0x0123);
-            }
+            const u64 word = count > 0 ? big_endian((u64)load_bytes(bytes, start + 8 * j, count)) : 0;
             return last ? word | min(length, 8 * words) : word;
         },
         [=](u32 i, u64 word) { out[i] = word; });
+}
+
+// The same of views, all values of which lie in the views themselves: `views` are a length and 12 bytes each. Bound: 16 bytes read,
+// 8 bytes written a row.
+extern "C" __global__ void __launch_bounds__(BLOCK)
+    text_words_views(const uint4* __restrict__ views, const u32* __restrict__ valid, u32 j, u32 words, u64* __restrict__ out,
+                     u32 n) {
+    each_row(
+        n,
+        [=](u32 i) {
+            if (!bit_at(valid, i)) {
+                return 0ull;
+            }
+            const uint4 view = views[i];
+            const bool last = j + 1 == words;
+            const u32 length = view.x;
+            const u32 count = length > 8 * j ? min(length - 8 * j, last ? 7 : 8) : 0;
+            const u64 held = j == 0 ? (u64)view.z << 32 | view.y : j == 1 ? view.w : 0;
+            const u64 word = count > 0 ? big_endian(held & ~0ull >> (64 - 8 * count)) : 0;
+            return last ? word | min(length, 8 * words) : word;
+        },
+        [=](u32 i, u64 word) { out[i] = word; });
+}
+
+// The greatest of all lanes' lengths, to the greatest of what `longest` holds.
+__device__ __forceinline__ void add_longest(u32 mine, u32* longest) {
+    for (u32 half = WARP / 2; half > 0; half /= 2) {
+        mine = max(mine, __shfl_down_sync(ALL_LANES, mine, half));
+    }
+    if (threadIdx.x % WARP == 0) {
+        atomicMax(longest, mine);
+    }
 }
 
 // The length of the longest value that is not NULL, to the greatest of what `longest` holds. `valid` may be null. Bound: 4 bytes
@@ -54,10 +87,15 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     for (u32 i = blockIdx.x * BLOCK + threadIdx.x; i < n; i += gridDim.x * BLOCK) {
         mine = max(mine, bit_at(valid, i) ? offsets[i + 1] - offsets[i] : 0);
     }
-    for (u32 half = WARP / 2; half > 0; half /= 2) {
-        mine = max(mine, __shfl_down_sync(ALL_LANES, mine, half));
+    add_longest(mine, longest);
+}
+
+// The same of views. Bound: a sector of two views read for two rows.
+extern "C" __global__ void __launch_bounds__(BLOCK)
+    text_longest_views(const uint4* __restrict__ views, const u32* __restrict__ valid, u32* longest, u32 n) {
+    u32 mine = 0;
+    for (u32 i = blockIdx.x * BLOCK + threadIdx.x; i < n; i += gridDim.x * BLOCK) {
+        mine = max(mine, bit_at(valid, i) ? views[i].x : 0);
     }
-    if (threadIdx.x % WARP == 0) {
-        atomicMax(longest, mine);
-    }
+    add_longest(mine, longest);
 }

@@ -19,6 +19,7 @@ mod existence;
 mod fused;
 mod fuzz;
 mod group_strategies;
+mod group_text;
 mod groups;
 mod limits;
 mod options;

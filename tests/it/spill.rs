@@ -123,6 +123,14 @@ async fn many_groups() {
     }
 }
 
+/// Short text is grouped as numbers, chunk by chunk, and spilled as text.
+#[tokio::test]
+async fn groups_by_short_text() {
+    let sql = "SELECT count(*), sum(n), sum(total), max(c) FROM (
+      SELECT CAST(k AS VARCHAR) AS c, substr(s, 6, 1) AS d, count(*) AS n, sum(v) AS total FROM t GROUP BY c, d)";
+    check(sql, 200_000, greedy(8 * MIB)).await;
+}
+
 /// States that are folded by DataFusion's accumulators alone.
 #[tokio::test]
 async fn states_of_lists_and_rows() {

@@ -119,11 +119,11 @@ impl Ways<'_> {
         })
     }
 
-    /// Without the accumulator of first rows, which stands first, if another one tells groups from ids without rows.
+    /// Without the accumulator of first rows, which stands first, if ids say keys and another one tells groups from ids without rows.
     fn without_rows(&self) -> Self {
         let others = &self.all[1..];
         Ways {
-            all: match others.iter().any(tells) {
+            all: match self.ids_say_keys && others.iter().any(tells) {
                 true => others,
                 false => self.all,
             },

@@ -8,6 +8,7 @@ use arrow::datatypes::DataType;
 use super::CudaDevice;
 use super::group_accumulators::{Kind, Update, Wanted};
 use super::group_moments::Moments;
+use super::group_text::KeyNumbers;
 use super::group_ways::{Members, Results};
 use super::queue::{Memory, Queue, Shape};
 use super::range::valid_memory;
@@ -109,9 +110,11 @@ impl CudaDevice {
                 centers: None,
             });
         }
+        let made = self.text_as_numbers(keys, rows)?;
+        let numbers = KeyNumbers::of(keys, &made);
         let ids = match moments.is_empty() {
             true => None,
-            false => Some(self.numbered(rows, keys)?),
+            false => Some(self.numbered(rows, &numbers.columns)?),
         };
         let Results {
             outs,
@@ -120,7 +123,7 @@ impl CudaDevice {
             capacity,
             strategy,
         } = match &ids {
-            None => self.accumulated(rows, keys, &all, strategy)?,
+            None => self.accumulated(rows, &numbers, &all, strategy)?,
             Some((ids, groups)) => self.accumulated_by(rows, ids, *groups, &all)?,
         };
         let mut moments = match &ids {

@@ -14,6 +14,7 @@ use arrow::buffer::{NullBuffer, ScalarBuffer};
 use super::CudaDevice;
 use super::group_accumulators::{Kind, Update, Wanted};
 use super::group_ids::GroupKeys;
+use super::group_verify::ByNumbers;
 use super::queue::Memory;
 use super::values::Values;
 use crate::device::buffer::Column;
@@ -65,10 +66,25 @@ impl CudaDevice {
         if keys.is_empty() {
             return Ok((self.queue.zeroed(rows * 4, "group ids")?, 1));
         }
+        match self.ids_by_numbers(keys, rows)? {
+            Some(ByNumbers { ids, groups }) => Ok((ids, groups)),
+            None => self.numbered_by_all(rows, keys),
+        }
+    }
+
+    /// The same, of keys none of which is left out.
+    pub(super) fn numbered_by_all(&self, rows: usize, keys: &[&Column]) -> Result<(Memory, usize)> {
+        let numbered = |keys: &GroupKeys<'_>| {
+            let profile = self.queue.profile(keys, rows)?;
+            self.queue.hashed_ids(keys, rows, profile.limit)
+        };
+        if let Some(of) = self.queue.key_digits(keys, rows)?
+            && let Some((word, bits)) = self.queue.packed(&of, rows)?
+        {
+            return numbered(&GroupKeys::Plain(&word, bits));
+        }
         let base = self.base_keys(keys, true)?;
-        let keys = GroupKeys::of(&self.queue, &base.values()?, rows)?;
-        let profile = self.queue.profile(&keys, rows)?;
-        self.queue.hashed_ids(&keys, rows, profile.limit)
+        numbered(&GroupKeys::of(&self.queue, &base.values()?, rows)?)
     }
 
     /// Means and squared deviations of the values of each group, NULL where there are none.

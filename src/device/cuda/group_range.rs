@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 
-use super::group_ids::Ids;
+use super::group_ids::{Ids, KeyBits};
 use super::group_profile::SAMPLES;
 use super::queue::{Arg, Memory, Queue, Shape};
-use super::rows::memory;
 use super::stored::Stored;
-use super::values::{Values, bitmap_bytes, width};
-use crate::device::buffer::{Buffer, Column};
+use super::values::{Values, width};
+use crate::device::buffer::Column;
 use crate::device::key_bits::Extent;
 use crate::error::{BowtieError, Result};
 
@@ -24,9 +23,24 @@ pub(super) struct DirectIds<'a> {
     of: DirectKeys<'a>,
 }
 
-/// How ids say keys.
+/// Key columns as digits: how ids say keys.
 #[derive(Debug)]
-pub(super) struct DirectKeys<'a>(Vec<(Number<'a>, Digits)>);
+pub(super) struct DirectKeys<'a>(pub(super) Vec<(Number<'a>, Digits)>);
+
+impl DirectKeys<'_> {
+    /// The digits' product, where it is no greater than this.
+    pub(super) fn range(&self, widest: u64) -> Option<u64> {
+        range_of(self.0.iter().map(|(_, digits)| digits), widest)
+    }
+
+    /// Whether the values of one column are keys as they are.
+    pub(super) fn is_plain(&self) -> bool {
+        match &self.0[..] {
+            [(number, _)] => number.is_plain(),
+            _ => false,
+        }
+    }
+}
 
 #[derive(Debug)]
 enum Words<'a> {
@@ -73,7 +87,7 @@ pub(super) enum ForEach {
 
 impl ForEach {
     /// Ids at most, for so many rows.
-    fn widest(self, rows: usize) -> u64 {
+    pub(super) fn widest(self, rows: usize) -> u64 {
         let accumulators = (RANGE_PER_ROW * rows).clamp(NARROW, WIDEST) as u64;
         match self {
             Self::Accumulators => accumulators,
@@ -110,6 +124,12 @@ impl<'a> Number<'a> {
         Some(Self { values, sign })
     }
 
+    /// Whether its words are equal where its values are.
+    fn is_plain(self) -> bool {
+        let bytes = width(&self.values.data_type);
+        matches!(bytes, Some(4 | 8)) && self.values.valid.is_none()
+    }
+
     /// Whether values are ids once the least of them is taken off.
     fn is_id(self) -> bool {
         let bytes = width(&self.values.data_type);
@@ -135,75 +155,106 @@ impl<'a> Number<'a> {
 
 /// Digits that a column gives to the ids.
 #[derive(Debug, Clone, Copy)]
-struct Digits {
-    least: u64,
+pub(super) struct Digits {
+    pub(super) least: u64,
     /// Values from the least to the greatest; a NULL is the digit after them.
-    values: u64,
-    nullable: bool,
+    pub(super) values: u64,
+    pub(super) nullable: bool,
 }
 
 impl Digits {
     /// How many there are.
-    fn digits(&self) -> u64 {
+    pub(super) fn digits(&self) -> u64 {
         self.values.saturating_add(u64::from(self.nullable))
     }
 }
 
 /// The digits' product, where it is no greater.
-fn range_of(digits: &[Digits], widest: u64) -> Option<usize> {
-    let range = digits.iter().try_fold(1u64, |range, digits| {
+fn range_of<'a>(mut digits: impl Iterator<Item = &'a Digits>, widest: u64) -> Option<u64> {
+    digits.try_fold(1u64, |range, digits| {
         let product = range.checked_mul(digits.digits());
         product.filter(|range| *range <= widest)
-    })?;
-    Some(range as usize)
+    })
 }
 
 impl Queue {
-    /// Ids of `rows` rows by direct address; `None` where keys are no numbers, or lie too far apart for what is made for each.
-    /// `from_0`: the words are to be the ids themselves.
-    pub(super) fn direct_ids<'a>(
+    /// The digits of `rows` > 0 rows' keys; `None` where some are no numbers.
+    pub(super) fn key_digits<'a>(
         self: &Arc<Self>,
         keys: &[&'a Column],
         rows: usize,
-        from_0: bool,
-        made: ForEach,
-    ) -> Result<Option<DirectIds<'a>>> {
-        let Some(numbers) = keys
-            .iter()
-            .map(|key| Number::of(key))
-            .collect::<Option<Vec<_>>>()
-        else {
+    ) -> Result<Option<DirectKeys<'a>>> {
+        let numbers = keys.iter().map(|key| Number::of(key));
+        let Some(numbers) = numbers.collect::<Option<Vec<_>>>() else {
             return Ok(None);
         };
         let digits = self.digits(&numbers, rows)?;
-        let Some(range) = range_of(&digits, made.widest(rows)) else {
-            return Ok(None);
-        };
-        if let ([number], [digits], false) = (&numbers[..], &digits[..], from_0)
+        let keys = numbers.into_iter().zip(digits);
+        Ok(Some(DirectKeys(keys.collect())))
+    }
+
+    /// Ids of `rows` rows by direct address, of keys whose digits have this range. `from_0`: the words are to be the ids themselves.
+    pub(super) fn direct_ids<'a>(
+        self: &Arc<Self>,
+        of: DirectKeys<'a>,
+        range: u64,
+        rows: usize,
+        from_0: bool,
+    ) -> Result<DirectIds<'a>> {
+        let range = range as usize;
+        if let ([(number, digits)], false) = (&of.0[..], from_0)
             && number.is_id()
         {
-            return Ok(Some(DirectIds {
+            return Ok(DirectIds {
                 words: Words::Values(&number.values.values),
                 first: number.first_id(digits),
                 range,
-                of: DirectKeys(vec![(*number, *digits)]),
-            }));
+                of,
+            });
         }
-        let ids = self.alloc(rows * 4, "group ids")?;
-        let mut stride = 1u64;
-        for (i, (number, digits)) in numbers.iter().zip(&digits).enumerate() {
-            self.add_digits(*number, *digits, (stride as u32, i > 0), &ids, rows)?;
-            stride *= digits.digits();
-        }
-        Ok(Some(DirectIds {
-            words: Words::Made(ids),
+        Ok(DirectIds {
+            words: Words::Made(self.numbers_of(&of, rows, KeyBits::B32)?),
             first: 0,
             range,
-            of: DirectKeys(numbers.into_iter().zip(digits).collect()),
-        }))
+            of,
+        })
     }
 
-    /// The same, of a key of 32 bits whose sampled values lie in a very narrow range: as if all did. The words are the sample, and
+    /// The number of each row that its keys' digits make, the first column's digit the lowest.
+    pub(super) fn numbers_of(
+        self: &Arc<Self>,
+        of: &DirectKeys<'_>,
+        rows: usize,
+        bits: KeyBits,
+    ) -> Result<Memory> {
+        let numbers = self.alloc(rows * bits.bytes(), "group ids")?;
+        let mut stride = 1u64;
+        for (i, (number, digits)) in of.0.iter().enumerate() {
+            self.add_digits((*number, *digits), (stride, i > 0), (&numbers, bits), rows)?;
+            stride *= digits.digits();
+        }
+        Ok(numbers)
+    }
+
+    /// The same in as few bits as hold them, where 64 do; `None` where values are as good.
+    pub(super) fn packed(
+        self: &Arc<Self>,
+        of: &DirectKeys<'_>,
+        rows: usize,
+    ) -> Result<Option<(Memory, KeyBits)>> {
+        if of.is_plain() {
+            return Ok(None);
+        }
+        let fits = |most: u64| of.range(most - 1).is_some();
+        let bits = match (fits(u32::MAX.into()), fits(u64::MAX)) {
+            (true, _) => KeyBits::B32,
+            (_, true) => KeyBits::B64,
+            _ => return Ok(None),
+        };
+        Ok(Some((self.numbers_of(of, rows, bits)?, bits)))
+    }
+
+    /// Ids by direct address, of a key of 32 bits whose sampled values lie in a very narrow range: as if all did. The words are the sample, and
     /// all rows' are the second.
     pub(super) fn guessed_ids<'a>(
         self: &Arc<Self>,
@@ -237,88 +288,6 @@ impl Queue {
             of: DirectKeys(vec![(number, digits)]),
         };
         Ok(Some((guess, &values.values)))
-    }
-
-    /// The keys of the ids `kept`, or of the first `groups`.
-    pub(super) fn direct_keys(
-        self: &Arc<Self>,
-        keys: &DirectKeys<'_>,
-        kept: Option<&Buffer<u32>>,
-        groups: usize,
-    ) -> Result<Vec<Column>> {
-        let kept = kept.map(memory).transpose()?;
-        let mut stride = 1u64;
-        let of_column = |(number, digits): &(Number<'_>, Digits)| {
-            let at = stride;
-            stride *= digits.digits();
-            self.of_digits(*number, *digits, at as u32, kept, groups)
-        };
-        keys.0.iter().map(of_column).collect()
-    }
-
-    fn of_digits(
-        self: &Arc<Self>,
-        number: Number<'_>,
-        digits: Digits,
-        stride: u32,
-        kept: Option<&Memory>,
-        groups: usize,
-    ) -> Result<Column> {
-        let data_type = &number.values.data_type;
-        let (null, all) = (digits.values as u32, digits.digits() as u32);
-        let bits = |digit: u32, invert: bool| {
-            let bits = self.alloc(bitmap_bytes(groups), "group keys")?;
-            let args: [Arg; 7] = [
-                kept.into(),
-                (groups as u32).into(),
-                digit.into(),
-                stride.into(),
-                all.into(),
-                u32::from(invert).into(),
-                (&bits).into(),
-            ];
-            // SAFETY: `kept`, if there is any, holds a word for each group, and `bits` a bit.
-            unsafe { self.launch("group_range_bits", Shape::rows(groups), &args)? };
-            Ok::<_, BowtieError>(bits)
-        };
-        let values = match number.sign {
-            None => bits(1, false)?,
-            Some(sign) => {
-                let kernel = number.kernel([
-                    "group_range_keys8",
-                    "group_range_keys16",
-                    "group_range_keys32",
-                    "group_range_keys64",
-                ])?;
-                let bytes = width(data_type).unwrap_or_default() * groups;
-                let values = self.alloc(bytes, "group keys")?;
-                let args = [
-                    kept.into(),
-                    (groups as u32).into(),
-                    sign.into(),
-                    digits.least.into(),
-                    null.into(),
-                    stride.into(),
-                    all.into(),
-                    (&values).into(),
-                ];
-                // SAFETY: `kept`, if there is any, holds a word for each group, and `values` a value of the kernel's width.
-                unsafe { self.launch(kernel, Shape::rows(groups), &args)? };
-                values
-            }
-        };
-        let valid = match digits.nullable {
-            true => Some(bits(null, true)?),
-            false => None,
-        };
-        let values = Values {
-            data_type: data_type.clone(),
-            values,
-            valid,
-            original: None,
-            made: Some(self.mark()?),
-        };
-        Ok(Column::cuda(values, groups))
     }
 
     /// Sets the bits of the ids that some row has, among those of all ids.
@@ -399,37 +368,46 @@ impl Queue {
     /// Adds a column's digits, times a stride, to what other columns gave.
     fn add_digits(
         &self,
-        number: Number<'_>,
-        digits: Digits,
-        (stride, add): (u32, bool),
-        ids: &Memory,
+        (number, digits): (Number<'_>, Digits),
+        (stride, add): (u64, bool),
+        (numbers, bits): (&Memory, KeyBits),
         rows: usize,
     ) -> Result<()> {
-        let null = digits.values as u32;
+        let null = digits.values;
         let mut args: Vec<Arg> = vec![
             (&number.values.values).into(),
             number.values.valid.as_ref().into(),
             (rows as u32).into(),
         ];
-        let kernel = match number.sign {
-            None => "group_range_ids_bool",
-            Some(sign) => {
+        let kernel = match (number.sign, bits) {
+            (None, KeyBits::B32) => "group_range_ids_bool",
+            (None, KeyBits::B64) => "group_range_words_bool",
+            (Some(sign), bits) => {
                 args.extend([Arg::from(sign), digits.least.into()]);
-                number.kernel([
-                    "group_range_ids8",
-                    "group_range_ids16",
-                    "group_range_ids32",
-                    "group_range_ids64",
-                ])?
+                number.kernel(match bits {
+                    KeyBits::B32 => [
+                        "group_range_ids8",
+                        "group_range_ids16",
+                        "group_range_ids32",
+                        "group_range_ids64",
+                    ],
+                    KeyBits::B64 => [
+                        "group_range_words8",
+                        "group_range_words16",
+                        "group_range_words32",
+                        "group_range_words64",
+                    ],
+                })?
             }
         };
         args.extend([
             Arg::from(null),
             stride.into(),
             u32::from(add).into(),
-            ids.into(),
+            numbers.into(),
         ]);
-        // SAFETY: a column holds as many values of the kernel's width as there are rows, and as many bits; `ids` holds a word a row.
+        // SAFETY: a column holds as many values of the kernel's width as there are rows, and as many bits; `numbers` holds a number of
+        // the kernel's width a row. Of a word that the kernel takes for 32 bits it reads the lower half.
         unsafe { self.launch(kernel, Shape::rows(rows), &args) }
     }
 }
@@ -445,7 +423,8 @@ mod tests {
             values,
             nullable,
         };
-        let range_of = |of: &[Digits], rows| range_of(of, ForEach::Accumulators.widest(rows));
+        let widest = |rows| ForEach::Accumulators.widest(rows);
+        let range_of = |of: &[Digits], rows| range_of(of.iter(), widest(rows));
         assert_eq!(range_of(&[digits(7, false)], 1), Some(7));
         assert_eq!(range_of(&[digits(7, true), digits(2, true)], 1), Some(24));
         assert_eq!(range_of(&[digits(0, true)], 10), Some(1));

@@ -11,6 +11,7 @@
 //!
 //! `group_dense` and `group_table` have accumulators in shared memory (hash_shared) or, but for hot keys, in global memory alone
 //! (hash_global; partition). Keys of several words are partitioned by their ids, and sorted by all their words, the last first.
+//! Numbers of several columns are one word where their ranges allow. Short text comes as numbers (`group_text.rs`).
 
 use std::iter;
 use std::sync::Arc;
@@ -22,10 +23,11 @@ use super::group_ids::{Directory, GroupKeys, Ids, KeyBits, with_room};
 use super::group_places::{Places, Slots};
 use super::group_profile::Profile;
 use super::group_range::{DirectKeys, ForEach};
+use super::group_text::KeyNumbers;
 use super::key_words::{KeyValues, Layout};
 use super::queue::{Memory, Part, Queue};
 use super::tuples::Significance;
-use crate::device::buffer::{Buffer, Column};
+use crate::device::buffer::Buffer;
 use crate::error::{BowtieError, Result};
 use crate::spec::GroupStrategy;
 
@@ -98,6 +100,8 @@ pub(super) struct Ways<'a> {
     pub(super) queue: &'a Arc<Queue>,
     pub(super) rows: usize,
     pub(super) all: &'a [Wanted<'a>],
+    /// Whether ids say the keys of their groups, so that no row of each need be known.
+    pub(super) ids_say_keys: bool,
 }
 
 impl CudaDevice {
@@ -105,7 +109,7 @@ impl CudaDevice {
     pub(super) fn accumulated<'k>(
         &self,
         rows: usize,
-        keys: &[&'k Column],
+        keys: &KeyNumbers<'k>,
         all: &[Wanted<'_>],
         strategy: Option<GroupStrategy>,
     ) -> Result<Results<'k>> {
@@ -115,7 +119,9 @@ impl CudaDevice {
             queue,
             rows,
             all: &with_first,
+            ids_say_keys: keys.are_keys,
         };
+        let keys = &keys.columns[..];
         if keys.is_empty() {
             let ids = queue.zeroed(rows * 4, "group ids")?;
             let results = ways.by_ids((&ids).into(), 1, true)?.with_rows();
@@ -129,20 +135,41 @@ impl CudaDevice {
         {
             return Ok(results);
         }
-        let made = match all.is_empty() && strategy.is_none() {
+        let digits = match strategy {
+            // Numbers that hashing gives are shorter where the range has gaps.
+            Some(GroupStrategy::SortDictionary) => None,
+            _ => queue.key_digits(keys, rows)?,
+        };
+        let made = match all.is_empty() && strategy.is_none() && ways.ids_say_keys {
             true => ForEach::Bit,
             false => ForEach::Accumulators,
         };
-        let direct = match strategy {
-            // Numbers that hashing gives are shorter where the range has gaps.
-            Some(GroupStrategy::SortDictionary) => None,
-            _ => queue.direct_ids(keys, rows, strategy == Some(GroupStrategy::Sort), made)?,
+        let digits = match digits {
+            Some(of) => match of.range(made.widest(rows)) {
+                Some(range) => {
+                    let from_0 = strategy == Some(GroupStrategy::Sort);
+                    let direct = queue.direct_ids(of, range, rows, from_0)?;
+                    return match made {
+                        ForEach::Bit => ways.distinct(direct),
+                        ForEach::Accumulators => ways.by_direct(direct, strategy),
+                    };
+                }
+                None => Some(of),
+            },
+            None => None,
         };
-        if let Some(direct) = direct {
-            return match made {
-                ForEach::Bit => ways.distinct(direct),
-                ForEach::Accumulators => ways.by_direct(direct, strategy),
-            };
+        if strategy != Some(GroupStrategy::Sort)
+            && let Some(of) = digits
+            && let Some((word, bits)) = queue.packed(&of, rows)?
+        {
+            return Ok(ways
+                .by_words(&GroupKeys::Plain(&word, bits), strategy)?
+                .with_rows());
+        }
+        if strategy != Some(GroupStrategy::Sort)
+            && let Some(of) = self.ids_by_numbers(keys, rows)?
+        {
+            return Ok(ways.by_numbers(&of, strategy)?.with_rows());
         }
         let base = self.base_keys(keys, true)?;
         let columns = base.values()?;
@@ -151,12 +178,7 @@ impl CudaDevice {
             return Ok(ways.by_sorted_tuples(&layout, &columns)?.with_rows());
         }
         let keys = GroupKeys::of(queue, &columns, rows)?;
-        let profile = queue.profile(&keys, rows)?;
-        let strategy = match strategy {
-            Some(strategy) => strategy,
-            None => choose(&ways.seen(&keys, &profile, None)).strategy,
-        };
-        Ok(ways.by_keys(&keys, &profile, strategy)?.with_rows())
+        Ok(ways.by_words(&keys, strategy)?.with_rows())
     }
 
     /// Accumulates `rows` rows of `groups` groups by their ids.
@@ -169,7 +191,12 @@ impl CudaDevice {
     ) -> Result<Results<'k>> {
         let queue = &self.queue;
         let all = &with_first_row(all);
-        let ways = Ways { queue, rows, all };
+        let ways = Ways {
+            queue,
+            rows,
+            all,
+            ids_say_keys: false,
+        };
         Ok(ways.by_ids(ids.into(), groups, true)?.with_rows())
     }
 }
@@ -216,6 +243,14 @@ impl Ways<'_> {
         let places = Places::of(range, shared_words(self.all), self.shared_bytes());
         let all_hot = places.hot >= range;
         all_hot || (places.groups() >= range && self.rows <= FEW_ROWS)
+    }
+
+    /// By a strategy, or the one that suits the keys at hand.
+    fn by_words(&self, keys: &GroupKeys<'_>, strategy: Option<GroupStrategy>) -> Result<Folded> {
+        let profile = self.queue.profile(keys, self.rows)?;
+        let strategy =
+            strategy.unwrap_or_else(|| choose(&self.seen(keys, &profile, None)).strategy);
+        self.by_keys(keys, &profile, strategy)
     }
 
     pub(super) fn by_keys(

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | of fixed width | its values |
 //! | text and binary | its bytes, as words and a length (`kernels/text_words.cuh`), where the base has no value that is too long |
-//! | views | their bytes, sent up for it, of long values only as many as can matter |
+//! | views | their bytes: where they lie in the views themselves, otherwise sent up for it, of long values only as many as can matter |
 //! | dictionaries | the values of the above that the keys name, gathered |
 //! | nested, run-ends, long text | the twin makes them |
 
@@ -15,8 +15,8 @@ use arrow::compute::cast;
 use arrow::datatypes::DataType;
 
 use super::CudaDevice;
-use super::queue::{Memory, Part, Queue, Shape};
-use super::referring::{self, Referred, Referring};
+use super::queue::{Arg, Memory, Part, Queue, Shape};
+use super::referring::{INLINE, Referred, Referring};
 use super::stored::Stored;
 use super::text::{self, MOST_BYTES};
 use super::tuples::Tuples;
@@ -52,24 +52,62 @@ pub(super) enum KeySource<'a> {
 /// Values that compare byte by byte.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KeyBytes<'a> {
-    /// `None` for values of one width.
-    offsets: Option<&'a Memory>,
-    width: usize,
-    bytes: &'a Memory,
+    spans: Spans<'a>,
+    /// Of views the views.
+    pub(super) bytes: &'a Memory,
     pub(super) valid: Option<&'a Memory>,
 }
 
+/// Where values lie.
+#[derive(Debug, Clone, Copy)]
+enum Spans<'a> {
+    Offsets(&'a Memory),
+    /// One after the other, all of this width.
+    Width(usize),
+    /// In views.
+    Views,
+}
+
+impl<'a> KeyBytes<'a> {
+    /// Those of text. Of views of long values only the lengths are known.
+    pub(super) fn of_text(stored: &'a Stored) -> Option<Self> {
+        match stored {
+            Stored::Text(text) => Some(Self {
+                spans: Spans::Offsets(&text.offsets),
+                bytes: &text.bytes,
+                valid: text.valid.as_ref(),
+            }),
+            Stored::Referring(Referring {
+                words,
+                to: Referred::Buffers(_),
+                ..
+            }) => Some(Self {
+                spans: Spans::Views,
+                bytes: &words.values,
+                valid: words.valid.as_ref(),
+            }),
+            _ => None,
+        }
+    }
+
+    pub(super) fn are_views(&self) -> bool {
+        matches!(self.spans, Spans::Views)
+    }
+
+    pub(super) fn offsets(&self) -> Option<&'a Memory> {
+        match self.spans {
+            Spans::Offsets(offsets) => Some(offsets),
+            Spans::Width(_) | Spans::Views => None,
+        }
+    }
+}
+
 impl<'a> KeySource<'a> {
+    /// `None` for what lies elsewhere. Views must hold their values themselves.
     fn of(stored: &'a Stored) -> Option<Self> {
         match stored {
             Stored::Fixed(values) => Some(Self::Values(values)),
-            Stored::Text(text) => Some(Self::Bytes(KeyBytes {
-                offsets: Some(&text.offsets),
-                width: 0,
-                bytes: &text.bytes,
-                valid: text.valid.as_ref(),
-            })),
-            Stored::Referring(_) | Stored::Late(_) => None,
+            other => KeyBytes::of_text(other).map(Self::Bytes),
         }
     }
 
@@ -79,8 +117,7 @@ impl<'a> KeySource<'a> {
             Self::Bytes(bytes) => Some(bytes),
             Self::Values(values) => match values.data_type {
                 DataType::FixedSizeBinary(_) => Some(KeyBytes {
-                    offsets: None,
-                    width: width(&values.data_type)?,
+                    spans: Spans::Width(width(&values.data_type)?),
                     bytes: &values.values,
                     valid: values.valid.as_ref(),
                 }),
@@ -100,6 +137,16 @@ impl KeyColumn<'_> {
     }
 }
 
+/// Words of values of which this is the longest one's length.
+fn words_of(longest: usize) -> usize {
+    longest / 8 + 1
+}
+
+/// The views of a column of such.
+fn views(column: &Column) -> Option<KeyBytes<'_>> {
+    KeyBytes::of_text(column.stored()?).filter(KeyBytes::are_views)
+}
+
 impl CudaDevice {
     /// The values of a base's key column, and how many words its bytes take (0 where they are not compared so); `None` where the
     /// twin makes the keys.
@@ -107,21 +154,22 @@ impl CudaDevice {
         &self,
         column: &'a Column,
     ) -> Result<Option<(KeyColumn<'a>, usize)>> {
-        if let Some(Stored::Referring(Referring {
-            words,
-            to: Referred::Buffers(_),
-            ..
-        })) = column.stored()
-            && let Some(parts) = &words.original
-            && referring::longest_view(parts) > MOST_KEY_BYTES
-        {
-            return Ok(None);
+        let rows = column.rows();
+        if let Some(views) = views(column) {
+            let longest = self.queue.longest(views, rows)?;
+            return Ok(match longest <= MOST_KEY_BYTES {
+                true => Some((
+                    self.key_of_views(column, views, longest)?,
+                    words_of(longest),
+                )),
+                false => None,
+            });
         }
         let Some(key) = self.key_column(column)? else {
             return Ok(None);
         };
         let words = match key.source()?.bytes() {
-            Some(bytes) => self.queue.longest(bytes, column.rows())? / 8 + 1,
+            Some(bytes) => words_of(self.queue.longest(bytes, rows)?),
             None => 0,
         };
         Ok((words <= MOST_WORDS).then_some((key, words)))
@@ -130,6 +178,10 @@ impl CudaDevice {
     /// The values of a key column; `None` for one that only the twin can read.
     pub(super) fn key_column<'a>(&self, column: &'a Column) -> Result<Option<KeyColumn<'a>>> {
         let rows = column.rows();
+        if let Some(views) = views(column) {
+            let longest = self.queue.longest(views, rows)?;
+            return self.key_of_views(column, views, longest).map(Some);
+        }
         let stored = match column.stored() {
             Some(stored) => stored,
             // Text that is too long for the GPU, but for its beginnings.
@@ -139,13 +191,11 @@ impl CudaDevice {
             None => return Ok(None),
         };
         Ok(match stored {
-            Stored::Referring(Referring { words, to, .. }) => match to {
-                Referred::Values(values) => self.of_dictionary(words, values, rows)?,
-                Referred::Buffers(_) => match &words.original {
-                    Some(parts) => Some(self.of_views(parts)?),
-                    None => Some(self.of_views(&[self.queue.download(column)?])?),
-                },
-            },
+            Stored::Referring(Referring {
+                words,
+                to: Referred::Values(values),
+                ..
+            }) => self.of_dictionary(words, values, rows)?,
             stored => KeySource::of(stored).map(KeyColumn::Resident),
         })
     }
@@ -156,6 +206,22 @@ impl CudaDevice {
             _ => DataType::BinaryView,
         };
         self.of_views(&[cast(array, &views)?])
+    }
+
+    /// Views of which this is the longest value's length: they are read where they are if they hold all values themselves.
+    fn key_of_views<'a>(
+        &self,
+        column: &'a Column,
+        views: KeyBytes<'a>,
+        longest: usize,
+    ) -> Result<KeyColumn<'a>> {
+        if longest <= INLINE {
+            return Ok(KeyColumn::Resident(KeySource::Bytes(views)));
+        }
+        match column.stored().and_then(Stored::original) {
+            Some(parts) => self.of_views(parts),
+            None => self.of_views(&[self.queue.download(column)?]),
+        }
     }
 
     /// The bytes of views.
@@ -196,7 +262,8 @@ impl CudaDevice {
         let valid = match &mut plain {
             Stored::Fixed(plain) => &mut plain.valid,
             Stored::Text(plain) => &mut plain.valid,
-            Stored::Referring(_) | Stored::Late(_) => return Ok(None),
+            Stored::Referring(plain) => &mut plain.words.valid,
+            Stored::Late(_) => return Ok(None),
         };
         // Where a value may be NULL its bit was gathered, and is not set for a NULL key.
         if let (None, Some(of_keys)) = (&valid, &keys.valid) {
@@ -234,29 +301,59 @@ impl Queue {
 
     /// Bytes of the longest value that is not NULL.
     fn longest(self: &Arc<Self>, values: KeyBytes<'_>, rows: usize) -> Result<usize> {
-        let Some(offsets) = values.offsets else {
-            return Ok(values.width);
-        };
-        self.longest_between(offsets, values.valid, rows)
+        match values.spans {
+            Spans::Width(width) => Ok(width),
+            _ => Ok(self.longest_of([(values, rows)].into_iter())?[0]),
+        }
     }
 
-    /// How far two offsets of a row that is not NULL lie apart at most.
+    /// How far the offsets of two rows that follow one another lie apart at most.
     pub(super) fn longest_between(
         self: &Arc<Self>,
         offsets: &Memory,
-        valid: Option<&Memory>,
         rows: usize,
     ) -> Result<usize> {
-        let longest = self.zeroed(8, "longest value")?;
-        let args = [
-            offsets.into(),
-            valid.into(),
-            (&longest).into(),
-            (rows as u32).into(),
-        ];
-        // SAFETY: offsets are one more than `rows`, bits as many; `longest` holds a word.
-        unsafe { self.launch("text_longest", self.strips(rows.div_ceil(4)), &args)? };
-        Ok(self.read_word(&longest, 0)? as usize)
+        let values = KeyBytes {
+            spans: Spans::Offsets(offsets),
+            bytes: offsets,
+            valid: None,
+        };
+        self.longest(values, rows)
+    }
+
+    /// The same of several columns of text, each of so many rows.
+    pub(super) fn longest_of<'a>(
+        self: &Arc<Self>,
+        texts: impl ExactSizeIterator<Item = (KeyBytes<'a>, usize)>,
+    ) -> Result<Vec<usize>> {
+        const BYTES: usize = 4;
+        let mut bytes = vec![0; texts.len() * BYTES];
+        if bytes.is_empty() {
+            return Ok(vec![]);
+        }
+        let longest = self.zeroed(bytes.len(), "key words")?;
+        for (i, (values, rows)) in texts.enumerate() {
+            let (kernel, spans) = match values.spans {
+                Spans::Offsets(offsets) => ("text_longest", offsets),
+                Spans::Views => ("text_longest_views", values.bytes),
+                Spans::Width(_) => {
+                    return Err(BowtieError::Internal("one width is no length".into()));
+                }
+            };
+            let args = [
+                spans.into(),
+                values.valid.into(),
+                longest.part(i * BYTES).into(),
+                (rows as u32).into(),
+            ];
+            // SAFETY: views are as many as `rows`, offsets one more, bits as many; `longest` holds a word for each column.
+            unsafe { self.launch(kernel, self.strips(rows.div_ceil(4)), &args)? };
+        }
+        self.read_few(&mut bytes, &longest, 0)?;
+        let words = bytes.chunks_exact(BYTES);
+        Ok(words
+            .map(|word| u32::from_le_bytes(word.try_into().unwrap_or_default()) as usize)
+            .collect())
     }
 
     /// Word `j` of `words` of each value, to `out`.
@@ -268,27 +365,39 @@ impl Queue {
         out: Part<'_>,
         rows: usize,
     ) -> Result<()> {
-        if values.width * rows > MOST_BYTES {
+        let width = match values.spans {
+            Spans::Width(width) => width,
+            Spans::Offsets(_) | Spans::Views => 0,
+        };
+        if width * rows > MOST_BYTES {
             return Err(BowtieError::OutOfDeviceMemory {
                 what: "one chunk's keys on a GPU",
-                requested: (values.width * rows) as u64,
+                requested: (width * rows) as u64,
                 in_use: 0,
                 limit: MOST_BYTES as u64,
             });
         }
-        let args = [
-            values.offsets.into(),
-            (values.width as u32).into(),
-            values.bytes.into(),
-            valid.into(),
+        let (kernel, mut args): (_, Vec<Arg>) = match values.are_views() {
+            true => ("text_words_views", vec![values.bytes.into()]),
+            false => (
+                "text_words",
+                vec![
+                    values.offsets().into(),
+                    (width as u32).into(),
+                    values.bytes.into(),
+                ],
+            ),
+        };
+        args.extend([
+            Arg::from(valid),
             (j as u32).into(),
             (words as u32).into(),
             out.into(),
             (rows as u32).into(),
-        ];
-        // SAFETY: there are `rows` values, where the offsets or the width say, in fewer than 2^31 bytes, and as many bits; `out` holds
-        // as many words.
-        unsafe { self.launch("text_words", Shape::rows(rows), &args) }
+        ]);
+        // SAFETY: there are `rows` values, where the offsets or the width say, in fewer than 2^31 bytes, or in as many views, and as many
+        // bits; `out` holds as many words.
+        unsafe { self.launch(kernel, Shape::rows(rows), &args) }
     }
 
     /// Values as tuples of so many words in their order.

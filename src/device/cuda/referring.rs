@@ -119,12 +119,6 @@ fn length(view: u128) -> usize {
     view as u32 as usize
 }
 
-/// Bytes of the longest value of views.
-pub(super) fn longest_view(parts: &[ArrayRef]) -> usize {
-    let all = parts.iter().flat_map(|part| views(part).0.iter());
-    all.map(|view| length(*view)).max().unwrap_or(0)
-}
-
 /// The values of views, NULLs as empty ones, as far as their first bytes are wanted.
 struct Beginnings<'a> {
     views: &'a [u128],
@@ -184,7 +178,7 @@ impl<'a> Beginnings<'a> {
 }
 
 /// Bytes of a value that a view holds by itself.
-const INLINE: usize = 12;
+pub(super) const INLINE: usize = 12;
 
 impl Queue {
     /// The values of views, on their way: of each at most so many bytes.
@@ -379,7 +373,5 @@ mod tests {
                 assert_eq!(found, &value[..value.len().min(most)]);
             }
         }
-        let longest = values.iter().flatten().map(|value| value.len()).max();
-        assert_eq!(Some(longest_view(&[array])), longest);
     }
 }

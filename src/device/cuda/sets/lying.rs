@@ -122,7 +122,7 @@ impl Queue {
         ];
         // SAFETY: there is an offset more than rows; both others hold a word a row.
         unsafe { self.launch("set_encode_spans", Shape::rows(rows), &args)? };
-        let longest = self.longest_between(&offsets, None, rows)?;
+        let longest = self.longest_between(&offsets, rows)?;
         Ok((starts, counts, longest as u32))
     }
 

@@ -55,6 +55,10 @@ fn groups() {
     ] {
         strategies::check(ROWS, groups, skew, kind, kind, kind + 1);
     }
+    group_text::check(ROWS, 1);
+    group_text::check(ROWS, 7);
+    group_text::check(ROWS, 12);
+    group_verify::check(ROWS, 300, 13);
 }
 
 #[test]

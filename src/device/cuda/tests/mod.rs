@@ -8,6 +8,8 @@ mod equi;
 mod few;
 mod folds;
 mod generated;
+mod group_text;
+mod group_verify;
 mod groups;
 mod key_bits;
 mod keys;
