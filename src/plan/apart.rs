@@ -15,10 +15,10 @@ use crate::options::BowtieOptions;
 use crate::spec::{GroupSide, JoinAggregateSpec, JoinSpec, Side, Strategy};
 
 /// Rows of the grouped side, of which so few take less time than more nodes do.
-const FEW_ROWS: u64 = 1 << 16;
+const FEW_ROWS: f64 = 65_536.0;
 
 /// Pairs for each row of both sides from which it is better to make none.
-const MOST_PAIRS_OF_A_ROW: u64 = 4;
+const MOST_PAIRS_OF_A_ROW: f64 = 4.0;
 
 /// Why the two are not one node, where they do better apart. Where nobody knows how many rows scans have they are one, as are those of
 /// arguments without a width, of which a GPU folds text alone.
@@ -43,8 +43,7 @@ pub(super) fn apart(
         Side::Right => right,
     };
     let pairs = known.rows_about(above.join)?;
-    let most = MOST_PAIRS_OF_A_ROW.saturating_mul(left.saturating_add(right));
-    if grouped < FEW_ROWS || pairs > most {
+    if grouped < FEW_ROWS || pairs > MOST_PAIRS_OF_A_ROW * (left + right) {
         return None;
     }
     let arguments = fused.aggregates.iter().filter_map(|a| a.argument);

@@ -5,8 +5,6 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion::common::{ColumnStatistics, Statistics};
-use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 
 use super::cost::Flow;
@@ -24,20 +22,6 @@ pub(super) struct Flows<'a>(pub &'a Known);
 impl Flows<'_> {
     pub(super) fn rows(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<f64> {
         self.0.rows(plan).rows().map(|rows| rows as f64)
-    }
-
-    /// Whether it is known how many values each of some columns has.
-    pub(super) fn counts_keys(
-        &self,
-        plan: &Arc<dyn ExecutionPlan>,
-        keys: &[&Arc<dyn PhysicalExpr>],
-    ) -> bool {
-        let statistics = self.0.statistics(plan);
-        keys.iter().all(|key| {
-            let column = key.downcast_ref::<Column>();
-            let column = column.and_then(|c| statistics.column_statistics.get(c.index()));
-            column.is_some_and(|column| column.distinct_count.get_value().is_some())
-        })
     }
 
     /// The columns of an input that are read.

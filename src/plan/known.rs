@@ -7,11 +7,13 @@ use std::sync::Arc;
 
 use datafusion::common::Statistics;
 use datafusion::error::Result;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::statistics::ChildStats;
 use datafusion::physical_plan::{ExecutionPlan, StatisticsArgs};
 
 use super::choose::Estimate;
-use super::source::JoinSource;
+use super::source::{JoinSource, join_source};
 use super::steps::address;
 
 /// A node by its address, and one of its partitions or all of them.
@@ -40,13 +42,43 @@ impl Known {
         (self.rows(&source.left), self.rows(&source.right))
     }
 
-    /// Rows of a node, or where these are not known those of its largest input: a join by keys has about as many, others have fewer.
-    pub(super) fn rows_about(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<u64> {
-        self.rows(plan).rows().or_else(|| {
-            let inputs = plan.children().into_iter();
-            let inputs: Option<Vec<u64>> = inputs.map(|input| self.rows_about(input)).collect();
-            inputs?.into_iter().max()
+    /// Whether it is known how many values each of some columns has.
+    pub(super) fn counts_keys(
+        &self,
+        plan: &Arc<dyn ExecutionPlan>,
+        keys: &[&Arc<dyn PhysicalExpr>],
+    ) -> bool {
+        let statistics = self.statistics(plan);
+        keys.iter().all(|key| {
+            let column = key.downcast_ref::<Column>();
+            let column = column.and_then(|c| statistics.column_statistics.get(c.index()));
+            column.is_some_and(|column| column.distinct_count.get_value().is_some())
         })
+    }
+
+    /// Rows of a node, where joins of keys that nobody counted have as many as their longer side: DataFusion takes such keys for unique, and
+    /// so the shorter side's rows for all that come out.
+    pub(super) fn rows_about(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<f64> {
+        let known = |plan| self.rows(plan).rows().map(|rows| rows as f64);
+        if let Some(Ok(source)) = join_source(plan) {
+            let (lefts, rights): (Vec<_>, Vec<_>) = source.on.iter().map(|(l, r)| (l, r)).unzip();
+            let counted =
+                self.counts_keys(&source.left, &lefts) && self.counts_keys(&source.right, &rights);
+            if let (true, Some(known)) = (counted, known(plan)) {
+                return Some(known);
+            }
+            let left = self.rows_about(&source.left)?;
+            let right = self.rows_about(&source.right)?;
+            return Some(left.max(right));
+        }
+        let [input] = plan.children()[..] else {
+            return known(plan);
+        };
+        let share = match (known(plan), known(input)) {
+            (Some(rows), Some(of)) if of > 0.0 => rows / of,
+            _ => 1.0,
+        };
+        Some(self.rows_about(input)? * share)
     }
 
     /// As [`StatisticsContext`](datafusion::physical_plan::StatisticsContext) computes them, whose memory is of one walk.

@@ -149,7 +149,7 @@ fn numbers_that_fill_a_word() {
         let word = |i: usize, random: &mut Random| match i {
             0 => 0,
             1 => most,
-            _ => (random.below(30) << (bits - 5)) & most,
+            _ => (random.below(30) << bits.saturating_sub(5)) & most,
         };
         let words = (0..n).map(|i| word(i, random)).collect();
         let nulls =
