@@ -234,8 +234,8 @@ fn count(
 const ALONE: u64 = 1 << 32;
 const THROUGH: u64 = 2 << 32;
 
-/// Windows of a warp's lanes that it looks back at once.
-const WINDOWS: u32 = 4;
+/// Windows of a warp's lanes that it looks back at once. More of them take registers, and so blocks: four took a seventh longer.
+const WINDOWS: u32 = 1;
 
 /// A lane's tile in one of them.
 struct Window {
@@ -267,7 +267,7 @@ fn publish(machine: &mut Machine<'_>, shared: Word, block: Word) {
         "@{first} st.relaxed.gpu.global.u64 [{own}], {alone};"
     ));
 
-    // As many tiles as a warp has lanes, and that a few times, at once: tiles end faster than a word travels. The nearest is in
+    // As many tiles as a warp has lanes, for each window, at once: tiles end faster than a word travels. The nearest is in
     // lane 0 of the first window; before the first tile there are no rows.
     let before = text.word("mov.u32", &[&0]);
     let next = text.word("mov.u32", &[&tile]);
