@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use datafusion::common::Statistics;
+use datafusion::common::{JoinType, Statistics, internal_err};
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
@@ -56,20 +56,33 @@ impl Known {
         })
     }
 
-    /// Rows of a node, where joins of keys that nobody counted have as many as their longer side: DataFusion takes such keys for unique, and
-    /// so the shorter side's rows for all that come out.
+    /// Rows of a node, where joins of keys that nobody counted have as many as their longer side at least: DataFusion takes such keys for
+    /// unique as long as no least and greatest ones say that there are fewer, and so the shorter side's rows for all that come out.
     pub(super) fn rows_about(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<f64> {
         let known = |plan| self.rows(plan).rows().map(|rows| rows as f64);
         if let Some(Ok(source)) = join_source(plan) {
             let (lefts, rights): (Vec<_>, Vec<_>) = source.on.iter().map(|(l, r)| (l, r)).unzip();
             let counted =
                 self.counts_keys(&source.left, &lefts) && self.counts_keys(&source.right, &rights);
-            if let (true, Some(known)) = (counted, known(plan)) {
-                return Some(known);
+            if counted {
+                return known(plan);
             }
-            let left = self.rows_about(&source.left)?;
-            let right = self.rows_about(&source.right)?;
-            return Some(left.max(right));
+            let sides = || {
+                let left = self.rows_about(&source.left)?;
+                Some((left, self.rows_about(&source.right)?))
+            };
+            return match source.kind {
+                JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => {
+                    self.rows_about(&source.left)
+                }
+                JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => {
+                    self.rows_about(&source.right)
+                }
+                JoinType::Inner | JoinType::Left | JoinType::Right | JoinType::Full => {
+                    let (left, right) = sides()?;
+                    Some(known(plan).unwrap_or(0.0).max(left).max(right))
+                }
+            };
         }
         let [input] = plan.children()[..] else {
             return known(plan);
@@ -91,8 +104,14 @@ impl Known {
         if let Some((_, known)) = self.made.borrow().get(&key) {
             return Ok(Arc::clone(known));
         }
-        let requests = plan.child_stats_requests(partition).into_iter();
-        let inputs = plan.children().into_iter().zip(requests);
+        let (children, requests) = (plan.children(), plan.child_stats_requests(partition));
+        if children.len() != requests.len() {
+            return internal_err!(
+                "{} asks for other inputs' statistics than it has",
+                plan.name()
+            );
+        }
+        let inputs = children.into_iter().zip(requests);
         let inputs = inputs.map(|(input, request)| match request {
             ChildStats::At(partition) => self.compute(input, partition),
             ChildStats::Skip => Ok(Arc::new(Statistics::new_unknown(&input.schema()))),

@@ -11,14 +11,14 @@
 
 use std::sync::Arc;
 
+use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::DataType;
 
 use super::CudaDevice;
 use super::key_column::KeyBytes;
 use super::queue::{Arg, Memory, Queue, Shape};
-use super::referring::{Referred, Referring, is_view};
+use super::referring::{Referred, Referring};
 use super::stored::Stored;
-use super::text::is_text;
 use super::values::Values;
 use crate::device::Device;
 use crate::device::buffer::Column;
@@ -29,6 +29,27 @@ const MOST_BYTES: usize = 7;
 
 /// Bytes that numbers of 32 bits have digits for.
 const FEW_BYTES: usize = 3;
+
+/// Whether all values of a dictionary are text that is short enough, those behind NULLs too.
+fn has_digits(values: &ArrayRef) -> bool {
+    let mut lengths: Box<dyn Iterator<Item = usize>> = match values.data_type() {
+        DataType::Utf8 => Box::new(values.as_string::<i32>().offsets().lengths()),
+        DataType::LargeUtf8 => Box::new(values.as_string::<i64>().offsets().lengths()),
+        DataType::Binary => Box::new(values.as_binary::<i32>().offsets().lengths()),
+        DataType::LargeBinary => Box::new(values.as_binary::<i64>().offsets().lengths()),
+        // A view begins with its length.
+        DataType::Utf8View => {
+            let views = values.as_string_view().views().iter();
+            Box::new(views.map(|view| *view as u32 as usize))
+        }
+        DataType::BinaryView => {
+            let views = values.as_binary_view().views().iter();
+            Box::new(views.map(|view| *view as u32 as usize))
+        }
+        _ => return false,
+    };
+    lengths.all(|length| length <= MOST_BYTES)
+}
 
 /// Key columns as aggregation groups by them.
 #[derive(Debug)]
@@ -114,7 +135,8 @@ impl CudaDevice {
             ..
         }) = stored
         {
-            if !is_text(values.data_type()) && !is_view(values.data_type()) {
+            // Values that would be sent for nothing: other ways may need none of them.
+            if !has_digits(values) {
                 return Ok(None);
             }
             let values = self

@@ -32,7 +32,7 @@ pub(super) struct ByNumbers {
     pub(super) groups: usize,
 }
 
-/// Bytes of text that one thread compares.
+/// Bytes of a value that one thread compares.
 const LONG: usize = 4096;
 
 /// A key column that may follow from others.
@@ -57,7 +57,7 @@ impl<'a> Other<'a> {
         };
         Some(Self::Words {
             words: &words.values,
-            width: width(&words.data_type).filter(|width| *width > 0)?,
+            width: width(&words.data_type).filter(|width| (1..=LONG).contains(width))?,
             valid: words.valid.as_ref(),
         })
     }
@@ -93,11 +93,25 @@ impl CudaDevice {
         if longest.into_iter().any(|longest| longest > LONG) {
             return Ok(None);
         }
-        let (ids, groups) = self.numbered_by_all(rows, &numbers)?;
+        match self.verified(&numbers, &others, rows) {
+            // The other way may have room.
+            Err(error) if error.is_out_of_device_memory() => Ok(None),
+            verified => verified,
+        }
+    }
+
+    /// Groups by numbers, if `others` follow from these.
+    fn verified(
+        &self,
+        numbers: &[&Column],
+        others: &[Other<'_>],
+        rows: usize,
+    ) -> Result<Option<ByNumbers>> {
+        let (ids, groups) = self.numbered_by_all(rows, numbers)?;
         let Members::Rows(firsts) = self.accumulated_by(rows, &ids, groups, &[])?.members else {
             return Err(BowtieError::Internal("groups without first rows".into()));
         };
-        let follow = self.queue.follow(&others, &ids, &firsts, rows)?;
+        let follow = self.queue.follow(others, &ids, &firsts, rows)?;
         Ok(follow.then_some(ByNumbers { ids, groups }))
     }
 }

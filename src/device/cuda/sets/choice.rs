@@ -50,6 +50,9 @@ pub(super) struct Profile {
     pub room: u64,
 }
 
+/// Searching sets that must have room at once.
+const MOST_SEARCHING: u64 = 1 << 20;
+
 impl Profile {
     fn pairs(&self) -> u64 {
         self.indexed.saturating_mul(self.searching)
@@ -58,7 +61,10 @@ impl Profile {
     /// Whether rows of bits have room.
     pub(super) fn bits_fit(&self) -> bool {
         let row = words_for(self.universe as usize) as u64 * 4;
-        let sets = self.indexed.saturating_add(self.searching);
+        // More of those that search are cut into tiles.
+        let sets = self
+            .indexed
+            .saturating_add(self.searching.min(MOST_SEARCHING));
         sets.saturating_mul(row) <= self.room / ROOM_SHARE
     }
 

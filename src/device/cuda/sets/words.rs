@@ -41,8 +41,7 @@ pub(super) fn bits_below(count: usize) -> u64 {
 
 /// Elements that a block of the kernel counts by itself.
 const FEW_ELEMENTS: usize = 12_288;
-/// Words for each element from which blocks do that, and of each block.
-const MANY_WORDS: usize = 64;
+/// Words of a block for each element.
 const SOME_WORDS: usize = 4;
 
 impl Queue {
@@ -264,12 +263,13 @@ impl Queue {
         let frequencies = self.zeroed(universe * 4, "elements of sets")?;
         let words = (&distinct.words).into();
         let n = (distinct.n as u32).into();
-        if (1..=FEW_ELEMENTS).contains(&universe) && distinct.n >= MANY_WORDS * universe {
+        let blocks = 4 * self.gpu.multiprocessors;
+        // A block adds each element at last, which should be few beside its words.
+        let many = SOME_WORDS * universe * blocks as usize;
+        if (1..=FEW_ELEMENTS).contains(&universe) && distinct.n >= many {
             let args = [words, n, (universe as u32).into(), (&frequencies).into()];
-            // A block's words are many for each element that it adds at last.
-            let most = (distinct.n / (SOME_WORDS * universe)) as u32;
             let shape = Shape {
-                blocks: most.clamp(1, 4 * self.gpu.multiprocessors),
+                blocks,
                 ..Shape::rows(distinct.n)
             };
             // SAFETY: elements of n words are below the universe, of each of which `frequencies` holds a word, and a block too.
