@@ -20,8 +20,8 @@ const FEW_ROWS: f64 = 65_536.0;
 /// Pairs for each row of both sides from which it is better to make none.
 const MOST_PAIRS_OF_A_ROW: f64 = 4.0;
 
-/// Why the two are not one node, where they do better apart. Where nobody knows how many rows scans have they are one (of joins [`Known::rows_about`] tells), as are those of
-/// arguments without a width, of which a GPU folds text alone.
+/// Why the two are not one node, where they do better apart. They are one where nobody knows how many rows scans have (what joins of
+/// these have [`Known::rows_about`] tells), and where arguments have no width, of which a GPU folds text alone.
 pub(super) fn apart(
     source: &GroupSource<'_>,
     above: &AggregateSource<'_>,

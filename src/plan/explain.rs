@@ -14,8 +14,9 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use parking_lot::Mutex;
 
+use super::BowtieRule;
+use super::decision::Decision;
 use super::placement::Estimate;
-use super::{BowtieRule, Decision};
 
 /// The table function. Its one argument is a query, as a string.
 #[derive(Debug)]

@@ -42,45 +42,34 @@ impl Known {
         (self.rows(&source.left), self.rows(&source.right))
     }
 
-    /// Whether it is known how many values each of some columns has.
-    pub(super) fn counts_keys(
-        &self,
-        plan: &Arc<dyn ExecutionPlan>,
-        keys: &[&Arc<dyn PhysicalExpr>],
-    ) -> bool {
-        let statistics = self.statistics(plan);
-        keys.iter().all(|key| {
+    /// Whether it is known how many values each key of a join has, on both sides.
+    pub(super) fn counts_keys(&self, source: &JoinSource) -> bool {
+        let counts = |side, key: &Arc<dyn PhysicalExpr>| {
+            let statistics = self.statistics(side);
             let column = key.downcast_ref::<Column>();
             let column = column.and_then(|c| statistics.column_statistics.get(c.index()));
             column.is_some_and(|column| column.distinct_count.get_value().is_some())
-        })
+        };
+        let mut keys = source.on.iter();
+        keys.all(|(left, right)| counts(&source.left, left) && counts(&source.right, right))
     }
 
     /// Rows of a node, where joins of keys that nobody counted have as many as their longer side at least: DataFusion takes such keys for
     /// unique as long as no least and greatest ones say that there are fewer, and so the shorter side's rows for all that come out.
     pub(super) fn rows_about(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<f64> {
+        use JoinType::*;
         let known = |plan| self.rows(plan).rows().map(|rows| rows as f64);
         if let Some(Ok(source)) = join_source(plan) {
-            let (lefts, rights): (Vec<_>, Vec<_>) = source.on.iter().map(|(l, r)| (l, r)).unzip();
-            let counted =
-                self.counts_keys(&source.left, &lefts) && self.counts_keys(&source.right, &rights);
-            if counted {
+            if self.counts_keys(&source) {
                 return known(plan);
             }
-            let sides = || {
-                let left = self.rows_about(&source.left)?;
-                Some((left, self.rows_about(&source.right)?))
-            };
+            let (left, right) = (&source.left, &source.right);
             return match source.kind {
-                JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => {
-                    self.rows_about(&source.left)
-                }
-                JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => {
-                    self.rows_about(&source.right)
-                }
-                JoinType::Inner | JoinType::Left | JoinType::Right | JoinType::Full => {
-                    let (left, right) = sides()?;
-                    Some(known(plan).unwrap_or(0.0).max(left).max(right))
+                LeftSemi | LeftAnti | LeftMark => self.rows_about(left),
+                RightSemi | RightAnti | RightMark => self.rows_about(right),
+                Inner | Left | Right | Full => {
+                    let longer = self.rows_about(left)?.max(self.rows_about(right)?);
+                    Some(known(plan).map_or(longer, |rows| rows.max(longer)))
                 }
             };
         }

@@ -7,6 +7,7 @@ mod border;
 mod choose;
 mod condition;
 mod cost;
+mod decision;
 mod devices;
 mod explain;
 mod flows;
@@ -40,6 +41,7 @@ use self::aggregate::{AggregateSource, aggregate_source, join_aggregate_spec};
 use self::apart::apart;
 use self::choose::Taking;
 use self::cost::{Gpu, Host};
+use self::decision::Decision;
 use self::group::{GroupSource, group_above_join, group_source, group_spec};
 use self::join::{Refusal, join_spec};
 use self::known::Known;
@@ -55,24 +57,6 @@ use crate::exec::{
 use crate::options::{BowtieOptions, DeviceChoice, Offload};
 use crate::spec::{GroupSpec, JoinAggregateSpec, JoinSpec, Side, SideInput, Strategy};
 use crate::stream::Role;
-
-/// What was decided on one node of a plan.
-#[derive(Debug, Clone)]
-pub(crate) struct Decision {
-    /// DataFusion's node.
-    pub node: String,
-    /// Its condition, or its aggregates.
-    pub detail: String,
-    pub taken: bool,
-    /// When taken.
-    pub strategy: Option<String>,
-    pub left_rows: Option<u64>,
-    pub right_rows: Option<u64>,
-    /// What it costs, where that decides.
-    pub estimate: Option<placement::Estimate>,
-    /// Why it was declined, or what serves it.
-    pub reason: String,
-}
 
 /// Replaces joins and aggregations by device nodes.
 ///
@@ -172,9 +156,13 @@ impl BowtieRule {
         plan.apply(|node| {
             let off = Decline("bowtie.offload is 'off'".into());
             if let Some(source) = group_source(node) {
-                self.note(|| group_decision(node.name(), &source, Err(&off), None, &known, None));
+                self.note(|| {
+                    Decision::of_groups(node.name(), &source, Err(&off), None, &known, None)
+                });
             } else if let Some(source) = join_source(node) {
-                self.note(|| decision(node.name(), source.ok().as_ref(), Err(&off), &known, None));
+                self.note(|| {
+                    Decision::of_join(node.name(), source.ok().as_ref(), Err(&off), &known, None)
+                });
             }
             Ok(TreeNodeRecursion::Continue)
         })?;
@@ -204,7 +192,7 @@ impl BowtieRule {
             };
             let estimate = policy.estimate(&plan);
             self.note(|| {
-                group_decision(
+                Decision::of_groups(
                     plan.name(),
                     &source,
                     spec.as_ref(),
@@ -239,7 +227,7 @@ impl BowtieRule {
         match joined {
             Ok((source, spec)) => {
                 self.note(|| {
-                    decision(
+                    Decision::of_join(
                         plan.name(),
                         Some(&source),
                         Ok(&spec),
@@ -253,7 +241,7 @@ impl BowtieRule {
             Err(Refusal::Decline(decline)) => {
                 let source = join_source(&plan).and_then(Result::ok);
                 self.note(|| {
-                    decision(
+                    Decision::of_join(
                         plan.name(),
                         source.as_ref(),
                         Err(&decline),
@@ -285,7 +273,7 @@ impl BowtieRule {
             Ok((join_spec, spec)) => {
                 let estimate = policy.estimate(above.join);
                 self.note(|| {
-                    decision(
+                    Decision::of_join(
                         above.join.name(),
                         Some(&join),
                         Ok(&join_spec),
@@ -350,7 +338,7 @@ impl BowtieRule {
                 self.note(|| Decision {
                     detail: spec.aggregate_display.join(", "),
                     reason: "fused with the join below it: no pairs leave the device".into(),
-                    ..decision(
+                    ..Decision::of_join(
                         plan.name(),
                         Some(&join),
                         Ok(&spec.join),
@@ -360,7 +348,7 @@ impl BowtieRule {
                 });
                 let estimate = policy.estimate(source.join);
                 self.note(|| {
-                    decision(
+                    Decision::of_join(
                         source.join.name(),
                         Some(&join),
                         Ok(&spec.join),
@@ -416,66 +404,6 @@ impl PhysicalOptimizerRule for BowtieRule {
 
     fn schema_check(&self) -> bool {
         true
-    }
-}
-
-fn decision(
-    node: &str,
-    source: Option<&JoinSource>,
-    outcome: Result<&JoinSpec, &Decline>,
-    known: &Known,
-    estimate: Option<placement::Estimate>,
-) -> Decision {
-    let rows = source.map(|source| known.sides(source));
-    Decision {
-        node: node.to_string(),
-        detail: match outcome {
-            Ok(spec) => spec.display.to_string(),
-            Err(_) => source
-                .and_then(|s| s.filter.as_ref())
-                .map(ToString::to_string)
-                .unwrap_or_default(),
-        },
-        taken: outcome.is_ok(),
-        strategy: outcome.ok().map(|spec| spec.theta.strategy.to_string()),
-        left_rows: rows.and_then(|(left, _)| left.rows()),
-        right_rows: rows.and_then(|(_, right)| right.rows()),
-        estimate,
-        reason: match outcome {
-            Ok(spec) => spec.why(),
-            Err(decline) => decline.to_string(),
-        },
-    }
-}
-
-fn group_decision(
-    node: &str,
-    source: &GroupSource<'_>,
-    outcome: Result<&GroupSpec, &Decline>,
-    apart: Option<&Decline>,
-    known: &Known,
-    estimate: Option<placement::Estimate>,
-) -> Decision {
-    let names = source.bottom.aggr_expr().iter().map(|a| a.name());
-    Decision {
-        node: node.to_string(),
-        detail: names.collect::<Vec<_>>().join(", "),
-        taken: outcome.is_ok(),
-        strategy: outcome
-            .ok()
-            .and_then(GroupSpec::strategy)
-            .map(str::to_string),
-        left_rows: known.rows(source.bottom.input()).rows(),
-        right_rows: None,
-        estimate,
-        reason: match (outcome, apart) {
-            (Ok(_), None) => "groups and folds on the device".into(),
-            (Ok(_), Some(apart)) => {
-                format!("groups and folds on the device, above the join: {apart}")
-            }
-            (Err(decline), None) => decline.to_string(),
-            (Err(decline), Some(apart)) => format!("{apart}; {decline}"),
-        },
     }
 }
 

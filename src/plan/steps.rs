@@ -125,10 +125,7 @@ impl<'a> Steps<'a> {
         inputs: [usize; 2],
         (left, right): (f64, f64),
     ) -> f64 {
-        let keys = source.on.iter();
-        let (lefts, rights): (Vec<_>, Vec<_>) = keys.map(|(l, r)| (l, r)).unzip();
-        let counted = self.flows.0.counts_keys(&source.left, &lefts)
-            && self.flows.0.counts_keys(&source.right, &rights);
+        let counted = self.flows.0.counts_keys(source);
         if let (true, Some(known)) = (counted, self.flows.rows(plan)) {
             return known;
         }

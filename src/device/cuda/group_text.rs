@@ -229,3 +229,31 @@ impl Queue {
         bits.map(|bits| self.bits_and(bits, bits, rows)).transpose()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{Int32Array, StringArray};
+    use arrow::compute::cast;
+
+    use super::*;
+
+    #[test]
+    fn dictionaries_of_short_text_have_digits() {
+        use DataType::*;
+        let array = |longest: &str| -> ArrayRef {
+            Arc::new(StringArray::from(vec![Some(""), None, Some(longest)]))
+        };
+        let (short, long) = (array("1234567"), array("12345678"));
+        for data_type in [Utf8, LargeUtf8, Utf8View, Binary, LargeBinary, BinaryView] {
+            let [short, long] = [&short, &long].map(|values| cast(values, &data_type).unwrap());
+            assert!(has_digits(&short) && !has_digits(&long), "{data_type}");
+            // Of a slice its own values count.
+            assert!(has_digits(&long.slice(0, 2)), "{data_type}");
+            assert!(has_digits(&long.slice(0, 0)), "{data_type}");
+        }
+        let numbers: ArrayRef = Arc::new(Int32Array::from(vec![1]));
+        assert!(!has_digits(&numbers));
+    }
+}

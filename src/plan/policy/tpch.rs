@@ -4,12 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::RecordBatchReader;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{Statistics, project_schema};
+use datafusion::common::{ScalarValue, Statistics, project_schema};
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{Expr, TableType};
@@ -30,6 +30,8 @@ use super::tests::{H200, session, taken};
 struct Counted {
     schema: SchemaRef,
     rows: usize,
+    /// The values that each column has are below it.
+    below: Option<i64>,
 }
 
 #[async_trait]
@@ -58,6 +60,7 @@ impl TableProvider for Counted {
         );
         Ok(Arc::new(CountedExec {
             rows: self.rows,
+            below: self.below,
             properties: Arc::new(properties),
         }))
     }
@@ -66,6 +69,7 @@ impl TableProvider for Counted {
 #[derive(Debug)]
 struct CountedExec {
     rows: usize,
+    below: Option<i64>,
     properties: Arc<PlanProperties>,
 }
 
@@ -113,6 +117,12 @@ impl ExecutionPlan for CountedExec {
     ) -> Result<Arc<Statistics>> {
         let mut statistics = Statistics::new_unknown(&self.schema());
         statistics.num_rows = Precision::Exact(self.rows);
+        if let Some(below) = self.below {
+            for column in &mut statistics.column_statistics {
+                column.min_value = Precision::Exact(ScalarValue::Int64(Some(0)));
+                column.max_value = Precision::Exact(ScalarValue::Int64(Some(below - 1)));
+            }
+        }
         Ok(Arc::new(statistics))
     }
 }
@@ -121,7 +131,11 @@ fn tables() -> SessionContext {
     let context = session(H200);
     let scale = 0.01;
     let register = |name: &str, schema: SchemaRef, rows: usize| {
-        let table = Counted { schema, rows };
+        let table = Counted {
+            schema,
+            rows,
+            below: None,
+        };
         context.register_table(name, Arc::new(table)).unwrap();
     };
     macro_rules! tables {
@@ -156,6 +170,30 @@ async fn many_groups_stay_on_the_device() {
     let taken = taken(&tables(), include_str!("../../../tests/it/tpch/q02.sql")).await;
     let is = |name: &str| taken.iter().any(|other| other == name);
     assert!(is("AggregateExec") && !is("JoinAggregateExec"), "{taken:?}");
+}
+
+/// Keys that nobody counted, but whose ends say that there are few: what has far more pairs than rows makes none.
+#[tokio::test]
+async fn many_pairs_are_not_made() {
+    let fields = ["k", "v"].map(|name| Field::new(name, DataType::Int64, false));
+    let schema = Arc::new(Schema::new(fields.to_vec()));
+    for (below, fused) in [(Some(100), true), (Some(1 << 40), false), (None, false)] {
+        let context = session(H200);
+        for name in ["many", "others"] {
+            let table = Counted {
+                schema: Arc::clone(&schema),
+                rows: 1_000_000,
+                below,
+            };
+            context.register_table(name, Arc::new(table)).unwrap();
+        }
+        context.sql("SET bowtie.offload = 'force'").await.unwrap();
+        let sql = "SELECT many.k, COUNT(*), SUM(many.v) FROM many JOIN others ON many.k = others.k GROUP BY many.k";
+        let taken = taken(&context, sql).await;
+        let is = |name: &str| taken.iter().any(|other| other == name);
+        assert_eq!(is("JoinAggregateExec"), fused, "{below:?}: {taken:?}");
+        assert_eq!(is("AggregateExec"), !fused, "{below:?}: {taken:?}");
+    }
 }
 
 #[tokio::test]

@@ -4,17 +4,6 @@ use super::*;
 use crate::device::buffer::Paired;
 use crate::spec::{EquiStrategy, Materialization};
 
-fn upload(device: &dyn Device, arrays: &[ArrayRef]) -> Vec<Arc<Column>> {
-    arrays
-        .iter()
-        .map(|array| device.upload(from_ref(array)).unwrap())
-        .collect()
-}
-
-fn borrowed(columns: &[Arc<Column>]) -> Vec<&Column> {
-    columns.iter().map(AsRef::as_ref).collect()
-}
-
 /// Of each row of `other` how many rows of `base` match, and a sum that other rows would hardly have.
 fn matches(
     device: &dyn Device,

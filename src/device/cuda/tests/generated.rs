@@ -239,12 +239,8 @@ pub(super) fn same_filter(
         |array: &ArrayRef| array.null_count() == 0 && *array.data_type() != DataType::Boolean;
     let kept = |at: &usize| (turn.is_multiple_of(3) || moves(&arrays[*at])) && at % 5 != turn % 5;
     let kept: Vec<usize> = (0..arrays.len()).filter(kept).collect();
-    let here = arrays.iter().map(|a| host.upload(from_ref(a)).unwrap());
-    let here: Vec<_> = here.collect();
-    let there = arrays.iter().map(|a| gpu.upload(from_ref(a)).unwrap());
-    let there: Vec<_> = there.collect();
-    let here: Vec<&Column> = here.iter().map(AsRef::as_ref).collect();
-    let there: Vec<&Column> = there.iter().map(AsRef::as_ref).collect();
+    let (here, there) = (upload(host, &arrays), upload(gpu, &arrays));
+    let (here, there) = (borrowed(&here), borrowed(&there));
     let here_kept: Vec<&Column> = kept.iter().map(|at| here[*at]).collect();
     let there_kept: Vec<&Column> = kept.iter().map(|at| there[*at]).collect();
     let what = format!("{rows} rows of {kept:?}, {:#?}", program.instructions);

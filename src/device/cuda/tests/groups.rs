@@ -6,13 +6,6 @@ use super::*;
 use crate::device::GroupDomain;
 
 /// The columns on both devices.
-fn upload(device: &dyn Device, arrays: &[ArrayRef]) -> Vec<Arc<Column>> {
-    arrays
-        .iter()
-        .map(|array| device.upload(from_ref(array)).unwrap())
-        .collect()
-}
-
 fn group(device: &dyn Device, base: &[ArrayRef], null_equal: bool) -> (Buffer<u32>, GroupDomain) {
     let base = upload(device, base);
     let base: Vec<&Column> = base.iter().map(AsRef::as_ref).collect();

@@ -3,17 +3,6 @@
 use super::*;
 use crate::device::key_bits::KeyBits;
 
-fn upload(device: &dyn Device, arrays: &[ArrayRef]) -> Vec<Arc<Column>> {
-    let arrays = arrays.iter();
-    arrays
-        .map(|array| device.upload(from_ref(array)).unwrap())
-        .collect()
-}
-
-fn borrowed(columns: &[Arc<Column>]) -> Vec<&Column> {
-    columns.iter().map(AsRef::as_ref).collect()
-}
-
 /// Which rows of `probe` have a partner in `base`, found in parts that begin at `cuts`; the range is that of the side `ranged`.
 fn found(
     device: &dyn Device,

@@ -310,12 +310,8 @@ pub(super) fn same_outputs(
     program: &RowProgram,
 ) -> bool {
     let rows = arrays[0].len();
-    let here = arrays.iter().map(|a| host.upload(from_ref(a)).unwrap());
-    let here: Vec<_> = here.collect();
-    let there = arrays.iter().map(|a| gpu.upload(from_ref(a)).unwrap());
-    let there: Vec<_> = there.collect();
-    let here: Vec<&Column> = here.iter().map(AsRef::as_ref).collect();
-    let there: Vec<&Column> = there.iter().map(AsRef::as_ref).collect();
+    let (here, there) = (upload(host, arrays), upload(gpu, arrays));
+    let (here, there) = (borrowed(&here), borrowed(&there));
     let what = format!("{rows} rows, {:#?}", program.instructions);
     match (
         host.map(rows, program, &here),

@@ -115,6 +115,17 @@ impl Random {
     }
 }
 
+fn upload(device: &dyn Device, arrays: &[ArrayRef]) -> Vec<Arc<Column>> {
+    let arrays = arrays.iter();
+    arrays
+        .map(|array| device.upload(from_ref(array)).unwrap())
+        .collect()
+}
+
+fn borrowed(columns: &[Arc<Column>]) -> Vec<&Column> {
+    columns.iter().map(AsRef::as_ref).collect()
+}
+
 fn on_gpu(gpu: &CudaDevice, words: &[u32]) -> Buffer<u32> {
     let host = Buffer::host(words.to_vec(), gpu.twin.budget().lease(0, "test").unwrap());
     gpu.words_from_host(&host, "test").unwrap()
