@@ -2,21 +2,117 @@
 //!
 //! Every memory is allocated in whole vectors, so a unit that begins below the end may be loaded and stored whole.
 
-use super::layout::{Place, address};
-use super::register::{Register, Rows, bytes, is_signed};
+use super::layout::{Layout, Place, address};
+use super::register::{Register, Rows, bits, bytes, is_signed};
 use super::text::{Long, Predicate, Text, Word};
 use crate::spec::{Kind, RowKind};
 
-/// The bits of a column's or bitmap's rows.
-pub(super) fn load_bits(text: &mut Text, place: &Place, from: Long) -> Word {
+/// The registers that a thread's units of a column are loaded into.
+#[derive(Debug, Clone)]
+pub(super) enum Units {
+    /// A column of Booleans or a bitmap: of each unit the byte that it is in.
+    Bits(Vec<Word>),
+    /// Values of at most 32 bits: of each unit the words in which they lie side by side.
+    Words(Kind, Vec<Vec<Word>>),
+    /// Of each unit its words of 64 bits.
+    Longs(RowKind, Vec<Vec<Long>>),
+}
+
+impl Units {
+    pub(super) fn new(text: &mut Text, layout: Layout, kind: RowKind) -> Self {
+        let bytes = layout.unit * bytes(kind);
+        let words = |text: &mut Text| (0..bytes.div_ceil(4)).map(|_| text.new_word()).collect();
+        let longs = |text: &mut Text| (0..bytes / 8).map(|_| text.new_long()).collect();
+        let groups = 0..layout.groups;
+        match kind {
+            RowKind::Plain(Kind::Bool) => Self::Bits(groups.map(|_| text.new_word()).collect()),
+            RowKind::Plain(kind) if bits(kind) <= 32 => {
+                Self::Words(kind, groups.map(|_| words(text)).collect())
+            }
+            _ => Self::Longs(kind, groups.map(|_| longs(text)).collect()),
+        }
+    }
+
+    /// Loads them. Units are loaded where `wanted` has a predicate that holds, or all where there are none.
+    pub(super) fn load(
+        &self,
+        text: &mut Text,
+        place: &Place,
+        from: Long,
+        wanted: Option<&[Predicate]>,
+    ) {
+        for (group, at) in place.read.iter().enumerate() {
+            let guard = wanted.map_or(String::new(), |wanted| format!("@{} ", wanted[group]));
+            match self {
+                Self::Bits(units) => {
+                    let byte = text.word("shr.u32", &[at, &3]);
+                    let address = address(text, from, byte, 1);
+                    text.line(format_args!(
+                        "{guard}ld.global.nc.u8 {}, [{address}];",
+                        units[group]
+                    ));
+                }
+                Self::Words(kind, units) => {
+                    let address = address(text, from, *at, bits(*kind) / 8);
+                    let bytes = place.layout.unit * bits(*kind) / 8;
+                    let to = vector(&units[group]);
+                    text.line(match (bytes, units[group].len()) {
+                        (1 | 2, _) => {
+                            format!("{guard}ld.global.nc.u{} {to}, [{address}];", 8 * bytes)
+                        }
+                        (_, 1) => format!("{guard}ld.global.nc.u32 {to}, [{address}];"),
+                        (_, words) => {
+                            format!("{guard}ld.global.nc.v{words}.u32 {{{to}}}, [{address}];")
+                        }
+                    });
+                }
+                Self::Longs(kind, units) => {
+                    let address = address(text, from, *at, bytes(*kind));
+                    for (pair, at) in units[group].chunks(2).zip((0..).step_by(16)) {
+                        let to = vector(pair);
+                        text.line(match pair.len() {
+                            1 => format!("{guard}ld.global.nc.u64 {to}, [{address}+{at}];"),
+                            _ => format!("{guard}ld.global.nc.v2.u64 {{{to}}}, [{address}+{at}];"),
+                        });
+                    }
+                }
+            }
+        }
+    }
+
+    /// The value of each row, once they are loaded.
+    pub(super) fn rows(&self, text: &mut Text, place: &Place) -> Rows {
+        match self {
+            Self::Bits(units) => Rows::Bools(bits_of(text, place, units)),
+            Self::Words(kind, units) => {
+                let units = units.iter();
+                Rows::Words(
+                    units
+                        .flat_map(|unit| words_of(text, place.layout.unit, *kind, unit))
+                        .collect(),
+                )
+            }
+            Self::Longs(RowKind::Decimal, units) => {
+                let halves = units.as_slice().concat();
+                Rows::Decimals(halves.chunks(2).map(|half| [half[0], half[1]]).collect())
+            }
+            Self::Longs(_, units) => Rows::Longs(units.concat()),
+        }
+    }
+}
+
+fn vector(registers: &[impl ToString]) -> String {
+    let names: Vec<String> = registers.iter().map(ToString::to_string).collect();
+    names.join(", ")
+}
+
+/// A bit for each row.
+fn bits_of(text: &mut Text, place: &Place, bytes: &[Word]) -> Word {
     let unit = place.layout.unit;
     let mut bits = None;
-    for (group, at) in (0..).zip(&place.read) {
-        let byte = text.word("shr.u32", &[at, &3]);
-        let address = address(text, from, byte, 1);
-        let byte = text.word("ld.global.nc.u8", &[&format_args!("[{address}]")]);
+    for ((group, at), byte) in (0..).zip(&place.read).zip(bytes) {
         let within = text.word("and.b32", &[at, &7]);
-        let mask = text.word("shr.u32", &[&byte, &within]);
+        let mask = text.word("shr.u32", &[byte, &within]);
         let mask = text.word("and.b32", &[&mask, &((1u32 << unit) - 1)]);
         let mask = text.word("shl.b32", &[&mask, &(group * unit)]);
         bits = text.or(bits, Some(mask));
@@ -24,113 +120,19 @@ pub(super) fn load_bits(text: &mut Text, place: &Place, from: Long) -> Word {
     bits.unwrap_or_else(|| unreachable!("a thread has a group"))
 }
 
-/// A column without states. Units are loaded where `wanted` has a predicate that holds, or all where there are none.
-pub(super) fn load(
-    text: &mut Text,
-    place: &Place,
-    kind: RowKind,
-    from: Long,
-    wanted: Option<&[Predicate]>,
-) -> Register {
-    let rows = match kind {
-        RowKind::Plain(Kind::Bool) => Rows::Bools(load_bits(text, place, from)),
-        RowKind::Plain(kind) if bytes(RowKind::Plain(kind)) == 8 => {
-            Rows::Longs(load_longs(text, place, from, 1, wanted))
-        }
-        RowKind::Plain(kind) => Rows::Words(load_words(text, place, kind, from, wanted)),
-        RowKind::Decimal => {
-            let halves = load_longs(text, place, from, 2, wanted);
-            Rows::Decimals(halves.chunks(2).map(|half| [half[0], half[1]]).collect())
+/// A unit's values of at most 32 bits.
+fn words_of(text: &mut Text, unit: u32, kind: Kind, vector: &[Word]) -> Vec<Word> {
+    let width = bits(kind) / 8;
+    let value = |k: u32| {
+        let word = vector[(k * width / 4) as usize];
+        let shift = k * width % 4 * 8;
+        match is_signed(kind) {
+            _ if width == 4 => word,
+            true => text.word("bfe.s32", &[&word, &shift, &(8 * width)]),
+            false => text.word("bfe.u32", &[&word, &shift, &(8 * width)]),
         }
     };
-    Register {
-        kind,
-        rows,
-        null: None,
-        host: None,
-    }
-}
-
-fn guard(wanted: Option<&[Predicate]>, group: usize) -> String {
-    wanted.map_or(String::new(), |wanted| format!("@{} ", wanted[group]))
-}
-
-/// `of_row` words of 64 bits a row.
-fn load_longs(
-    text: &mut Text,
-    place: &Place,
-    from: Long,
-    of_row: u32,
-    wanted: Option<&[Predicate]>,
-) -> Vec<Long> {
-    let mut loaded = vec![];
-    for (group, at) in place.read.iter().enumerate() {
-        let guard = guard(wanted, group);
-        let address = address(text, from, *at, 8 * of_row);
-        let some: Vec<Long> = (0..place.layout.unit * of_row)
-            .map(|_| text.new_long())
-            .collect();
-        for (pair, at) in some.chunks(2).zip((0..).step_by(16)) {
-            match pair {
-                [one, other] => text.line(format_args!(
-                    "{guard}ld.global.nc.v2.u64 {{{one}, {other}}}, [{address}+{at}];"
-                )),
-                _ => text.line(format_args!(
-                    "{guard}ld.global.nc.u64 {}, [{address}+{at}];",
-                    pair[0]
-                )),
-            }
-        }
-        loaded.extend(some);
-    }
-    loaded
-}
-
-/// Values of at most 32 bits.
-fn load_words(
-    text: &mut Text,
-    place: &Place,
-    kind: Kind,
-    from: Long,
-    wanted: Option<&[Predicate]>,
-) -> Vec<Word> {
-    let (unit, width) = (place.layout.unit, bytes(RowKind::Plain(kind)));
-    let mut loaded = vec![];
-    for (group, at) in place.read.iter().enumerate() {
-        let guard = guard(wanted, group);
-        let address = address(text, from, *at, width);
-        let vector: Vec<Word> = (0..(unit * width).div_ceil(4))
-            .map(|_| text.new_word())
-            .collect();
-        let names: Vec<String> = vector.iter().map(Word::to_string).collect();
-        let names = names.join(", ");
-        match (unit * width, vector.len()) {
-            (narrow @ (1 | 2), _) => {
-                text.line(format_args!(
-                    "{guard}ld.global.nc.u{} {names}, [{address}];",
-                    8 * narrow
-                ));
-            }
-            (_, 1) => text.line(format_args!(
-                "{guard}ld.global.nc.u32 {names}, [{address}];"
-            )),
-            (_, words) => {
-                text.line(format_args!(
-                    "{guard}ld.global.nc.v{words}.u32 {{{names}}}, [{address}];"
-                ));
-            }
-        }
-        for k in 0..unit {
-            let word = vector[(k * width / 4) as usize];
-            let shift = k * width % 4 * 8;
-            loaded.push(match is_signed(kind) {
-                _ if width == 4 => word,
-                true => text.word("bfe.s32", &[&word, &shift, &(8 * width)]),
-                false => text.word("bfe.u32", &[&word, &shift, &(8 * width)]),
-            });
-        }
-    }
-    loaded
+    (0..unit).map(value).collect()
 }
 
 /// Where a thread's stores go: units that begin below the end.

@@ -8,6 +8,7 @@ use cudarc::nvrtc::Ptx;
 use parking_lot::Mutex;
 
 use super::super::driver::{failed, is_out_of_memory};
+use super::layout::Layout;
 use super::{Generated, KERNEL, Parameter};
 use crate::error::Result;
 use crate::spec::{RowInstruction, RowKind, RowProgram};
@@ -52,7 +53,9 @@ impl Key {
 pub(super) struct Kernel {
     pub function: CudaFunction,
     pub parameters: Vec<Parameter>,
-    pub tile: u32,
+    pub layout: Layout,
+    /// Blocks that run at once on a multiprocessor, of a kernel whose blocks take one tile after the other.
+    pub stay: Option<u32>,
     pub nullable: Vec<bool>,
     context: Arc<CudaContext>,
 }
@@ -176,16 +179,21 @@ fn compile(context: &Arc<CudaContext>, generated: Generated) -> Result<Kernel, D
     let Generated {
         text,
         parameters,
-        tile,
+        layout,
+        stays,
         nullable,
     } = generated;
     let function = context
         .load_module(Ptx::from_src(text))
         .and_then(|module| module.load_function(KERNEL))?;
+    let at_once =
+        || function.occupancy_max_active_blocks_per_multiprocessor(layout.threads, 0, None);
+    let stay = stays.then(at_once).transpose()?;
     Ok(Kernel {
         function,
         parameters,
-        tile,
+        layout,
+        stay: stay.map(|blocks| blocks.max(1)),
         nullable,
         context: Arc::clone(context),
     })

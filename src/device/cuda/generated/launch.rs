@@ -5,7 +5,6 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 
 use super::compiled::{Kernel, Key};
-use super::layout::THREADS;
 use super::select::{self, HEADER, Moved};
 use super::{Parameter, Shape, generate};
 use crate::device::buffer::Column;
@@ -148,8 +147,8 @@ impl CudaDevice {
             Err(error) if error.is_out_of_device_memory() => return Ok(None),
             room => room?,
         };
-        let tiles = rows.div_ceil(kernel.tile as usize);
-        let counts = queue.zeroed((HEADER + tiles) * 8, "counts of tiles")?;
+        let tiles = rows.div_ceil(kernel.layout.tile() as usize);
+        let counts = queue.zeroed(HEADER + tiles * 4, "counts of tiles")?;
         let given = Given {
             rows,
             columns: &values,
@@ -160,7 +159,7 @@ impl CudaDevice {
         };
         // SAFETY: columns have as many values as there are rows, in whole vectors, and there is room for as many; counts are zero.
         unsafe { self.launch_generated(&kernel, program, &given)? };
-        let mut header = [0; HEADER * 8];
+        let mut header = [0; 24];
         queue.read_few(&mut header, &counts, 0)?;
         let word = |at: usize| {
             header[at * 8..][..8]
@@ -219,7 +218,11 @@ impl CudaDevice {
             .iter()
             .map(|parameter| given.arg(*parameter, program));
         let args: Vec<Arg> = args.collect();
-        let grid = Grid::blocks_of(given.rows, kernel.tile as usize, THREADS);
+        let layout = kernel.layout;
+        let mut grid = Grid::blocks_of(given.rows, layout.tile() as usize, layout.threads);
+        if let Some(blocks) = kernel.stay {
+            grid.blocks = grid.blocks.min(blocks * self.queue.gpu.multiprocessors);
+        }
         // SAFETY: the caller's promise; the arguments are what the kernel was written for.
         unsafe { self.queue.launch_function(&kernel.function, grid, &args) }
     }

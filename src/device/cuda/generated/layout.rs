@@ -5,39 +5,30 @@
 
 use super::text::{Long, Text, Word};
 
-/// Threads of a block.
-pub(super) const THREADS: u32 = 256;
 const WARP: u32 = 32;
 
-/// Rows of a unit (1, 2 or 4), and units of a thread.
+/// Rows of a unit (1, 2 or 4), units of a thread, and threads of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Layout {
     pub unit: u32,
     pub groups: u32,
+    pub threads: u32,
 }
 
 impl Layout {
-    /// For values of so many bytes at most, none of which has more than 16, and so many bytes a row in registers: enough bytes on
+    /// Of a program whose values have so many bytes at most, none more than 16, and so many a row in registers: enough bytes on
     /// their way for each thread, few enough to stay in registers.
-    pub(super) fn of(widest: u32, bytes: u32) -> Self {
-        Self::with_rows(widest, if bytes <= 24 { 8 } else { 4 })
+    pub(super) fn of_program(widest: u32, bytes: u32) -> Self {
+        Self::new(widest, if bytes <= 24 { 8 } else { 4 }, 256)
     }
 
-    /// Of a filter, whose tiles wait for one another: the longer they are, the fewer there are.
-    pub(super) fn of_filter(widest: u32, bytes: u32) -> Self {
-        let rows = match bytes {
-            0..=12 => 16,
-            13..=24 => 8,
-            _ => 4,
-        };
-        Self::with_rows(widest, rows)
-    }
-
-    fn with_rows(widest: u32, rows: u32) -> Self {
-        let unit = (16 / widest).clamp(1, 4);
+    /// Of so many rows a thread: a power of 2.
+    pub(super) fn new(widest: u32, rows: u32, threads: u32) -> Self {
+        let unit = (16 / widest).clamp(1, 4).min(rows);
         Self {
             unit,
             groups: rows / unit,
+            threads,
         }
     }
 
@@ -48,7 +39,7 @@ impl Layout {
 
     /// Rows of a block.
     pub(super) fn tile(self) -> u32 {
-        self.rows() * THREADS
+        self.rows() * self.threads
     }
 }
 
@@ -68,29 +59,39 @@ pub(super) struct Place {
 impl Place {
     /// Of tile `tile`, of so many rows.
     pub(super) fn new(text: &mut Text, layout: Layout, tile: Word, rows: Word) -> Self {
-        let Layout { unit, groups } = layout;
         let thread = text.word("mov.u32", &[&"%tid.x"]);
-        let lane = text.word("and.b32", &[&thread, &(WARP - 1)]);
-        let warp = text.word("shr.u32", &[&thread, &5]);
-        let block = text.word("mul.lo.u32", &[&tile, &layout.tile()]);
-        let of_warp = text.word("mad.lo.u32", &[&warp, &(layout.rows() * WARP), &block]);
-        let of_lane = text.word("mad.lo.u32", &[&lane, &unit, &of_warp]);
-        let last = text.word("sub.u32", &[&rows, &1]);
-        let last = text.word("and.b32", &[&last, &!(unit - 1)]);
-        let mut place = Self {
+        let place = Self {
             layout,
             rows,
-            lane,
-            warp,
+            lane: text.word("and.b32", &[&thread, &(WARP - 1)]),
+            warp: text.word("shr.u32", &[&thread, &5]),
             first: vec![],
             read: vec![],
         };
+        place.in_tile(text, tile)
+    }
+
+    /// The same thread's in another tile.
+    pub(super) fn in_tile(&self, text: &mut Text, tile: Word) -> Self {
+        let layout = self.layout;
+        let Layout { unit, groups, .. } = layout;
+        let block = text.word("mul.lo.u32", &[&tile, &layout.tile()]);
+        let of_warp = [&self.warp as _, &(layout.rows() * WARP) as _, &block as _];
+        let of_warp = text.word("mad.lo.u32", &of_warp);
+        let of_lane = text.word("mad.lo.u32", &[&self.lane, &unit, &of_warp]);
+        let last = text.word("sub.u32", &[&self.rows, &1]);
+        let last = text.word("and.b32", &[&last, &!(unit - 1)]);
+        let (mut first, mut read) = (vec![], vec![]);
         for group in 0..groups {
-            let first = text.word("add.u32", &[&of_lane, &(group * unit * WARP)]);
-            place.first.push(first);
-            place.read.push(text.word("min.u32", &[&first, &last]));
+            let at = text.word("add.u32", &[&of_lane, &(group * unit * WARP)]);
+            first.push(at);
+            read.push(text.word("min.u32", &[&at, &last]));
         }
-        place
+        Self {
+            first,
+            read,
+            ..self.clone()
+        }
     }
 
     /// Which rows are not past the end.

@@ -2,7 +2,7 @@
 
 use super::arithmetic::{arithmetic, compare};
 use super::casts::{cast, negative};
-use super::columns::{Stores, load, load_bits};
+use super::columns::{Stores, Units};
 use super::decimals;
 use super::layout::Place;
 use super::masks::Mask;
@@ -17,17 +17,25 @@ pub(super) struct Machine<'a> {
     pub place: Place,
     shape: &'a Shape<'a>,
     parameters: Vec<Parameter>,
+    sources: Vec<Option<Source>>,
     columns: Vec<Option<Register>>,
     registers: Vec<Option<Register>>,
     /// Rows past the end are not.
-    inside: Word,
+    inside: Mask,
     /// Rows for the host that reach an output.
     pub left: Mask,
     /// Outputs that may have NULLs.
     pub nullable: Vec<bool>,
 }
 
-impl Machine<'_> {
+/// A column that a program loads: where its values are and, if it has NULLs, its bitmap; and what they are loaded into.
+struct Source {
+    kind: RowKind,
+    values: (Long, Units),
+    valid: Option<(Long, Units)>,
+}
+
+impl<'a> Machine<'a> {
     /// A parameter's value.
     pub(super) fn parameter(&mut self, parameter: Parameter) -> Long {
         let at = self.parameters.len();
@@ -41,61 +49,95 @@ impl Machine<'_> {
         self.text.long("cvta.to.global.u64", &[&pointer])
     }
 
+    pub(super) fn program(&self) -> &'a RowProgram {
+        self.shape.program
+    }
+
     pub(super) fn done(self) -> (Text, Vec<Parameter>) {
         (self.text, self.parameters)
     }
 }
 
 impl<'a> Machine<'a> {
-    /// With the columns that the program loads. `tile` makes the number of the block's tile; its parameters come first.
+    /// For the rows at `place`, whose columns are to be loaded. `parameters` are those of the text so far.
     pub(super) fn new(
         shape: &'a Shape<'a>,
-        layout: super::layout::Layout,
-        tile: impl FnOnce(&mut Text) -> Word,
+        text: Text,
+        place: Place,
         parameters: Vec<Parameter>,
     ) -> Option<Self> {
-        let mut text = Text::default();
-        let tile = tile(&mut text);
-        let rows = text.long("ld.param.u64", &[&"[p0]"]);
-        let rows = text.word("cvt.u32.u64", &[&rows]);
-        let place = Place::new(&mut text, layout, tile, rows);
-        let inside = place.inside(&mut text);
         let program = shape.program;
         let mut machine = Self {
             text,
             place,
             shape,
             parameters,
+            sources: vec![],
             columns: vec![None; shape.columns.len()],
             registers: vec![None; program.registers()],
-            inside,
+            inside: None,
             left: None,
             nullable: vec![false; program.outputs.len()],
         };
-        // All loads are on their way before anything waits for one.
-        for instruction in &program.instructions {
-            if instruction.op == RowOp::Load {
-                machine.load(instruction)?;
-            }
+        let loads = loads(program);
+        for (at, (kind, nullable)) in shape.columns.iter().enumerate() {
+            let source = match loads.contains(&at) {
+                true => Some(machine.source(at, *kind, *nullable)),
+                false => None,
+            };
+            machine.sources.push(source);
         }
-        Some(machine)
+        match loads.iter().all(|at| *at < shape.columns.len()) {
+            true => Some(machine),
+            false => None,
+        }
     }
 
-    fn load(&mut self, instruction: &RowInstruction) -> Option<()> {
-        let at = usize::from(instruction.column);
-        if self.columns.get(at)?.is_some() {
-            return Some(());
-        }
-        let (kind, nullable) = self.shape.columns[at];
+    fn source(&mut self, at: usize, kind: RowKind, nullable: bool) -> Source {
+        let layout = self.place.layout;
         let values = self.pointer(Parameter::Column(at));
-        let valid = nullable.then(|| self.pointer(Parameter::ColumnValidity(at)));
-        let mut register = load(&mut self.text, &self.place, kind, values, None);
-        if let Some(valid) = valid {
-            let valid = load_bits(&mut self.text, &self.place, valid);
-            register.null = Some(self.text.not(valid));
+        let values = (values, Units::new(&mut self.text, layout, kind));
+        let valid = nullable.then(|| {
+            let valid = self.pointer(Parameter::ColumnValidity(at));
+            let bits = RowKind::Plain(Kind::Bool);
+            (valid, Units::new(&mut self.text, layout, bits))
+        });
+        Source {
+            kind,
+            values,
+            valid,
         }
-        self.columns[at] = Some(register);
-        Some(())
+    }
+
+    /// Loads all columns of the rows at `place`: all loads are on their way before anything waits for one.
+    pub(super) fn load(&mut self, place: &Place) {
+        for source in self.sources.iter().flatten() {
+            for (from, units) in [&source.values].into_iter().chain(&source.valid) {
+                units.load(&mut self.text, place, *from, None);
+            }
+        }
+    }
+
+    /// The rows at `place`, whose columns were loaded, are those at hand.
+    pub(super) fn take(&mut self, place: Place) {
+        let text = &mut self.text;
+        self.inside = Some(place.inside(text));
+        for (column, source) in self.columns.iter_mut().zip(&self.sources) {
+            *column = source.as_ref().map(|source| Register {
+                kind: source.kind,
+                rows: source.values.1.rows(text, &place),
+                null: match source
+                    .valid
+                    .as_ref()
+                    .map(|(_, bits)| bits.rows(text, &place))
+                {
+                    Some(Rows::Bools(valid)) => Some(text.not(valid)),
+                    _ => None,
+                },
+                host: None,
+            });
+        }
+        self.place = place;
     }
 
     /// A column that the program loads too, without its states.
@@ -297,12 +339,12 @@ impl<'a> Machine<'a> {
             ..
         } = self;
         if let Rows::Bools(mask) = register.rows {
-            let mask = text.word("and.b32", &[&mask, inside]);
+            let mask = text.and(Some(mask), *inside)?;
             stores.bits(text, place, mask, values);
         }
         stores.values(text, place, &register, values);
         if let Some(valid) = valid {
-            let mask = text.without(Some(*inside), register.null)?;
+            let mask = text.without(*inside, register.null)?;
             stores.bits(text, place, mask, valid);
             self.nullable[output] = true;
         }
@@ -314,11 +356,11 @@ impl<'a> Machine<'a> {
         let register = self.register(instruction.a)?;
         self.leave(&register);
         let passing = register.is_true(&mut self.text);
-        self.text.and(passing, Some(self.inside))
+        self.text.and(passing, self.inside)
     }
 
     fn leave(&mut self, register: &Register) {
-        let left = self.text.and(register.host, Some(self.inside));
+        let left = self.text.and(register.host, self.inside);
         self.left = self.text.or(self.left, left);
     }
 }

@@ -5,7 +5,7 @@
 //! text.rs       registers and lines of PTX; masks.rs a bit for each row of a thread
 //! register.rs   a program's register: values, masks of states; columns.rs loads and stores
 //! machine.rs    the instructions; logic.rs arithmetic.rs casts.rs decimals.rs dates.rs    what they do to states and values
-//! select.rs     a predicate that keeps rows as it finds them
+//! select.rs     a predicate that keeps rows as it finds them; select/ its steps
 //! compiled.rs   programs compiled so far
 //! launch.rs     when a program is compiled, and its launch
 //! ```
@@ -34,7 +34,7 @@ pub(super) use compiled::Compiled;
 pub(super) use launch::ROWS_BEFORE_COMPILING;
 
 use columns::Stores;
-use layout::{Layout, THREADS};
+use layout::{Layout, Place};
 use machine::{Machine, widths};
 use text::Text;
 
@@ -67,12 +67,14 @@ pub(super) enum Parameter {
     Kept(usize),
 }
 
-/// A kernel's text and how it is launched: in blocks of [`THREADS`], one for each `tile` rows.
+/// A kernel's text and how it is launched.
 #[derive(Debug)]
 pub(super) struct Generated {
     pub text: String,
     pub parameters: Vec<Parameter>,
-    pub tile: u32,
+    layout: Layout,
+    /// Blocks take one tile after the other, so that there are as many as run at once; else each takes one.
+    stays: bool,
     /// Outputs that may have NULLs.
     pub nullable: Vec<bool>,
 }
@@ -83,9 +85,14 @@ const KERNEL: &str = "generated";
 /// A kernel that evaluates a program; `None` where it has an instruction that is the interpreter's, or very many.
 pub(super) fn generate(shape: &Shape<'_>) -> Option<Generated> {
     let (bytes, widest) = widths(shape)?;
-    let layout = Layout::of(widest, bytes);
-    let tile = |text: &mut Text| text.word("mov.u32", &[&"%ctaid.x"]);
-    let mut machine = Machine::new(shape, layout, tile, vec![Parameter::Rows])?;
+    let layout = Layout::of_program(widest, bytes);
+    let mut text = Text::default();
+    let tile = text.word("mov.u32", &[&"%ctaid.x"]);
+    let rows = text.rows();
+    let place = Place::new(&mut text, layout, tile, rows);
+    let mut machine = Machine::new(shape, text, place.clone(), vec![Parameter::Rows])?;
+    machine.load(&place);
+    machine.take(place);
     let stores = Stores::new(&mut machine.text, &machine.place);
     for (at, instruction) in shape.program.instructions.iter().enumerate() {
         match instruction.op {
@@ -106,9 +113,10 @@ pub(super) fn generate(shape: &Shape<'_>) -> Option<Generated> {
     let nullable = std::mem::take(&mut machine.nullable);
     let (text, parameters) = machine.done();
     Some(Generated {
-        text: text.module(KERNEL, parameters.len(), THREADS, 0),
+        text: text.module(KERNEL, parameters.len(), layout.threads, 0),
         parameters,
-        tile: layout.tile(),
+        layout,
+        stays: false,
         nullable,
     })
 }

@@ -115,6 +115,12 @@ impl Text {
         out
     }
 
+    /// How many rows there are: every kernel's first parameter.
+    pub(super) fn rows(&mut self) -> Word {
+        let rows = self.long("ld.param.u64", &[&"[p0]"]);
+        self.word("cvt.u32.u64", &[&rows])
+    }
+
     /// The module: one kernel of this name with so many parameters of 64 bits, `p0`, `p1`, …; with so many bytes of shared
     /// memory named `rows`.
     pub(super) fn module(

@@ -219,6 +219,81 @@ fn filters_keep_the_same_rows_in_one_pass() {
     assert!(decided > turns / 3, "{decided} filters decided");
 }
 
+/// `a < 0` of 32 bits.
+fn negative() -> RowProgram {
+    let int = RowKind::Plain(Kind::I32);
+    let step = |op, [out, a, b]: [u8; 3], kind: RowKind| RowInstruction {
+        op,
+        kind,
+        out,
+        a,
+        b,
+        c: 0,
+        column: 0,
+        constant: 0,
+        from: kind,
+    };
+    RowProgram {
+        instructions: vec![
+            step(RowOp::Load, [0, 0, 0], int),
+            step(RowOp::Constant, [1, 0, 0], int),
+            step(RowOp::Plain(Op::Lt), [2, 0, 1], int),
+            step(RowOp::Store, [0, 2, 0], RowKind::Plain(Kind::Bool)),
+        ],
+        columns: vec![RowSource::Column(0)],
+        outputs: vec![DataType::Boolean],
+    }
+}
+
+/// A column of random integers, of those that are below 0 here and there, or side by side.
+fn signed(random: &mut Random, rows: usize, share: u64, run: usize) -> ArrayRef {
+    let (mut negative, mut values) = (false, vec![]);
+    for row in 0..rows {
+        if row % run == 0 {
+            negative = random.below(1000) < share;
+        }
+        let value = (random.next() >> 33) as i32;
+        values.push(if negative { !value } else { value });
+    }
+    Arc::new(Int32Array::from(values))
+}
+
+/// Blocks take many tiles, whole ones and others, of which some keep no row and some all.
+#[test]
+fn filters_of_many_tiles_keep_the_same_rows() {
+    let Some((host, mut gpu)) = twins() else {
+        return;
+    };
+    gpu.rows_before_compiling = 0;
+    let mut random = Random(59);
+    let cases = [(500, 1), (10, 1), (990, 1), (500, 5000), (0, 1), (1000, 1)];
+    for rows in [2047, 2048, 2049, 6 << 20] {
+        for (share, run) in cases {
+            let key = signed(&mut random, rows, share, run);
+            let narrow: ArrayRef = Arc::new(Int16Array::from_iter_values(
+                (0..rows).map(|_| random.next() as i16),
+            ));
+            let word = signed(&mut random, rows, 500, 1);
+            let long: ArrayRef = Arc::new(Int64Array::from_iter_values(
+                (0..rows).map(|_| random.next() as i64),
+            ));
+            let arrays = [&key, &narrow, &word, &long];
+            let here = arrays.map(|array| host.upload(from_ref(array)).unwrap());
+            let there = arrays.map(|array| gpu.upload(from_ref(array)).unwrap());
+            let here: Vec<&Column> = here.iter().map(AsRef::as_ref).collect();
+            let there: Vec<&Column> = there.iter().map(AsRef::as_ref).collect();
+            for kept in [&[0][..], &[0, 2], &[1], &[2, 0, 3, 1], &[]] {
+                let here_kept: Vec<&Column> = kept.iter().map(|at| here[*at]).collect();
+                let there_kept: Vec<&Column> = kept.iter().map(|at| there[*at]).collect();
+                let there = gpu.select(rows, &negative(), &there[..1], &there_kept);
+                let here = host.select(rows, &negative(), &here[..1], &here_kept);
+                let what = format!("{rows} rows, {share} of 1000 in runs of {run}, {kept:?}");
+                same_rows(&gpu, here.unwrap(), there.unwrap(), &what);
+            }
+        }
+    }
+}
+
 /// Some columns' rows for which a random program is true; whether it was decided.
 pub(super) fn same_filter(
     host: &HostDevice,
