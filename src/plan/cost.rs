@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn aggregations_of_narrow_rows_are_near_even() {
+    fn aggregations_of_narrow_rows_gain_less_than_joins() {
         let of = |groups: f64| {
             let input = flow(1 << 26, 12);
             let work = Work::Group {
@@ -319,7 +319,7 @@ mod tests {
                 + H200.down(output);
             device / HOST.seconds(&work)
         };
-        assert!((0.7..1.3).contains(&of(16.0)), "{}", of(16.0));
+        assert!((0.45..0.8).contains(&of(16.0)), "{}", of(16.0));
         assert!(of((1 << 24) as f64) < of(16.0) * 2.0);
     }
 
