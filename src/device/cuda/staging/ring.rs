@@ -15,8 +15,9 @@ use crate::device::cuda::gpu::Gpu;
 use crate::error::{BowtieError, Result};
 
 const SLOTS: usize = 32;
-/// What one thread copies at a time.
+/// What one thread copies at a time at most, and of a short copy at least.
 const SLOT_BYTES: usize = 2 << 20;
+const LEAST_BYTES: usize = 256 << 10;
 /// Threads that fill the bus, with room to spare: of sixteen cores twelve copy 80 GB/s, where it carries 55.
 const MOST_COPIERS: usize = 12;
 
@@ -96,6 +97,13 @@ impl Ring {
         })
     }
 
+    /// Bytes of a piece of a copy of so many: each thread has some.
+    fn piece_bytes(&self, bytes: usize) -> usize {
+        (bytes / (2 * SLOTS))
+            .next_multiple_of(LEAST_BYTES)
+            .clamp(LEAST_BYTES, SLOT_BYTES)
+    }
+
     /// The ring in `place`, made at its first use.
     pub(super) fn of(place: &Mutex<Option<Arc<Self>>>, gpu: &Gpu, name: &str) -> Result<Arc<Self>> {
         let mut place = place.lock();
@@ -127,24 +135,28 @@ impl Ring {
 
     /// Copies `parts` to address `to` and on; they are on their way when this returns.
     pub(super) fn fill(&self, parts: &[&[u8]], to: u64) -> Result<()> {
-        let bytes: usize = parts.iter().map(|part| part.len()).sum();
+        let bytes = parts.iter().map(|part| part.len()).sum();
+        let piece = self.piece_bytes(bytes);
+        let rest = Rest {
+            parts,
+            begin: 0,
+            to,
+            piece,
+        };
         let up = Up {
             ring: self,
-            rest: Mutex::new(Rest {
-                parts,
-                begin: 0,
-                to,
-            }),
+            rest: Mutex::new(rest),
         };
-        self.settled(self.copiers.copy(&up, bytes > SLOT_BYTES))
+        self.settled(self.copiers.copy(&up, bytes > piece))
     }
 
     /// Copies from address `from` and on, and waits.
     pub(super) fn empty(&self, to: &mut [MaybeUninit<u8>], from: u64) -> Result<()> {
-        let several = to.len() > SLOT_BYTES;
+        let piece = self.piece_bytes(to.len());
+        let several = to.len() > piece;
         let down = Down {
             ring: self,
-            rest: Mutex::new((to.chunks_mut(SLOT_BYTES), from)),
+            rest: Mutex::new((to.chunks_mut(piece), from)),
         };
         self.settled(self.copiers.copy(&down, several))
     }
@@ -162,16 +174,18 @@ struct Rest<'a> {
     /// Of the first part.
     begin: usize,
     to: u64,
+    /// Bytes of a piece, no more than a slot's.
+    piece: usize,
 }
 
 impl<'a> Rest<'a> {
-    /// What fits a slot, how much it is and where it goes.
+    /// A piece, how long it is and where it goes.
     fn next(&mut self) -> (Vec<&'a [u8]>, usize, u64) {
         let (mut pieces, mut len, to) = (vec![], 0, self.to);
         while let Some(part) = self.parts.first()
-            && len < SLOT_BYTES
+            && len < self.piece
         {
-            let end = part.len().min(self.begin + SLOT_BYTES - len);
+            let end = part.len().min(self.begin + self.piece - len);
             pieces.push(&part[self.begin..end]);
             len += end - self.begin;
             self.begin = end;
@@ -244,5 +258,48 @@ impl Ring {
     fn abandon(&self, what: &str, error: DriverError) -> BowtieError {
         let _ = self.stream.synchronize();
         failed(what, error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_all_parts_in_order() {
+        let bytes: Vec<u8> = (0..1000u32).map(|i| i as u8).collect();
+        for lengths in [
+            vec![0, 1000],
+            vec![1; 1000],
+            vec![7, 0, 0, 93, 900, 0],
+            vec![],
+        ] {
+            let mut at = 0;
+            let parts: Vec<&[u8]> = lengths
+                .iter()
+                .map(|len| {
+                    at += len;
+                    &bytes[at - len..at]
+                })
+                .collect();
+            let mut rest = Rest {
+                parts: &parts,
+                begin: 0,
+                to: 5,
+                piece: 64,
+            };
+            let mut seen: Vec<u8> = vec![];
+            loop {
+                let (pieces, len, to) = rest.next();
+                if len == 0 {
+                    break;
+                }
+                assert_eq!(to, 5 + seen.len() as u64);
+                assert_eq!(len, pieces.concat().len());
+                seen.extend(pieces.concat());
+                assert!(len == 64 || seen.len() == at);
+            }
+            assert_eq!(seen, &bytes[..at]);
+        }
     }
 }
