@@ -156,9 +156,9 @@ impl CudaDevice {
         let mut grouped = None;
         let as_listed = match lying.groups {
             None => {
-                let listed = queue.as_listed(&lying, &ids)?;
-                let total = listed.n;
-                let ranks = queue.ranks(&listed, universe)?;
+                let listed = queue.as_listed(&lying, &ids, universe)?;
+                let total = listed.words.n;
+                let ranks = queue.ranks(&listed.words, universe)?;
                 let sets = queue.arrange(&lying, listed, &ranks)?;
                 (sets.entries == total).then_some((sets, ranks))
             }
@@ -172,14 +172,14 @@ impl CudaDevice {
                 drop(ids);
                 let mut universe = universe;
                 if let Some((groups, _)) = &lying.groups {
-                    let keys = queue.grouped_words(&distinct, groups, None)?;
+                    let keys = queue.grouped_words(&distinct.words, groups, None)?;
                     let (ids, of_groups) = self.groups(&[&keys], true)?;
                     universe = of_groups.groups() as usize;
-                    distinct.words = queue.renamed(&distinct, &ids)?;
+                    distinct.words = queue.renamed(&distinct.words, &ids, universe)?;
                     grouped = Some(of_groups);
                 }
                 self.go_on()?;
-                let ranks = queue.ranks(&distinct, universe)?;
+                let ranks = queue.ranks(&distinct.words, universe)?;
                 (queue.arrange(&lying, distinct, &ranks)?, ranks)
             }
         };
@@ -216,8 +216,8 @@ impl CudaDevice {
         self.go_on()?;
         let queue = &self.queue;
         if lying.groups.is_none() && !domain.searched_twice.load(Ordering::Relaxed) {
-            let listed = queue.as_listed(&lying, &known)?;
-            let total = listed.n;
+            let listed = queue.as_listed(&lying, &known, domain.ids.count())?;
+            let total = listed.words.n;
             let sets = queue.arrange(&lying, listed, &domain.ranks)?;
             if sets.entries == total {
                 return Ok(Some(sets));
@@ -235,11 +235,12 @@ impl CudaDevice {
         drop(ids);
         distinct.words = match (&lying.groups, &domain.grouped) {
             (Some((groups, _)), Some(of_groups)) => {
-                let keys = queue.grouped_words(&distinct, groups, Some(memory(&known)?))?;
+                let numbers = Some(memory(&known)?);
+                let keys = queue.grouped_words(&distinct.words, groups, numbers)?;
                 let ids = self.groups_in(of_groups, &[&keys])?;
-                queue.renamed(&distinct, &ids)?
+                queue.renamed(&distinct.words, &ids, of_groups.groups() as usize)?
             }
-            _ => queue.recode(&distinct, &known, None)?,
+            _ => queue.recode(&distinct.words, &known, domain.ids.count(), None)?,
         };
         self.go_on()?;
         queue.arrange(&lying, distinct, &domain.ranks).map(Some)

@@ -22,6 +22,7 @@ mod lists;
 mod lying;
 mod measure;
 mod order;
+mod packing;
 mod prefix;
 mod rarest;
 mod search;

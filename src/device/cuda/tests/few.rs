@@ -1,4 +1,4 @@
-//! Few rows through the kernels of equi-joins, groups, set joins, bits of keys, text and row programs: what
+//! Few rows through the kernels of equi-joins, groups, sorts, set joins, bits of keys, text and row programs: what
 //! `compute-sanitizer` can come to the end of, under which a launch takes a hundred times as long (CONTRIBUTING.md).
 
 use super::*;
@@ -59,6 +59,16 @@ fn groups() {
     group_text::check(ROWS, 7);
     group_text::check(ROWS, 12);
     group_verify::check(ROWS, 300, 13);
+}
+
+#[test]
+fn keys_alone() {
+    let Some((_, gpu)) = twins() else { return };
+    let mut random = Random(97);
+    // Over a tile, and a tile of one digit.
+    for kind in [0, 1, 5] {
+        keys::sorted_alone(&gpu, &mut random, 2 * ROWS, kind);
+    }
 }
 
 #[test]

@@ -216,6 +216,48 @@ pub(super) const ELEMENTS: [Elements; 6] = [
     elements(0, 3, 400, 30),
 ];
 
+/// Sets and elements whose numbers together have 32 bits, and just one more.
+#[test]
+fn words_of_32_bits_and_of_more() {
+    let Some((host, gpu)) = twins() else { return };
+    let mut random = Random(71);
+    let sets = (1 << 16) + 1;
+    for universe in [(1 << 15) - 1, 1 << 15, (1 << 15) + 1] {
+        // Every element stands somewhere. Side by side they are their own ids, five apart of many sets too, with gaps between them.
+        let dealt = |random: &mut Random, sets: usize, step: i32, duplicates: bool| {
+            let mut lists = vec![vec![]; sets];
+            for i in 0..sets.max(universe) {
+                lists[i % sets].push((i % universe) as i32 * step);
+            }
+            for list in lists.iter_mut().step_by(3) {
+                let more = random.below(universe as u64) as i32 * step;
+                if duplicates || !list.contains(&more) {
+                    list.push(more);
+                }
+            }
+            if duplicates {
+                let first = lists[0][0];
+                lists[0].push(first);
+            }
+            numbers(lists)
+        };
+        for (step, duplicates) in [(1, true), (5, false), (5, true)] {
+            let many = dealt(&mut random, sets, step, duplicates);
+            let few = dealt(&mut random, 300, step, duplicates);
+            for [indexed, searching] in [[&many, &few], [&few, &many]] {
+                let sides = Sides {
+                    indexed: Arc::clone(indexed),
+                    searching: Arc::clone(searching),
+                    groups: None,
+                };
+                let test = SetPredicate::Overlap(1).seen_from(Side::Left);
+                let by = [SetTechnique::Prefix, SetTechnique::InvertedIndex].map(Some);
+                compare(&host, &gpu, &sides, test, &by);
+            }
+        }
+    }
+}
+
 #[test]
 fn lists_without_duplicates() {
     let Some((host, gpu)) = twins() else { return };
