@@ -7,7 +7,7 @@
 //!  words of (position, rank), sorted ─► elements, offsets
 //! ```
 //!
-//! Without groups the first sort is left out as long as there are no duplicates: lists are taken for sets, and where the sorted words have a
+//! Without groups the first sort is left out as long as there are no duplicates: lists are taken for sets (`listed.rs`), and where one has a
 //! duplicate after all, or an element that the indexed side lacks, all is done again as above.
 
 use std::sync::Arc;
@@ -156,11 +156,10 @@ impl CudaDevice {
         let mut grouped = None;
         let as_listed = match lying.groups {
             None => {
-                let listed = queue.as_listed(&lying, &ids, universe)?;
-                let total = listed.words.n;
-                let ranks = queue.ranks(&listed.words, universe)?;
-                let sets = queue.arrange(&lying, listed, &ranks)?;
-                (sets.entries == total).then_some((sets, ranks))
+                let words = queue.words_of(&lying, &ids, universe)?;
+                let ranks = queue.ranks(&words, universe)?;
+                let sets = queue.arrange_listed(&lying, &ids, &ranks, || Ok(words))?;
+                sets.map(|sets| (sets, ranks))
             }
             Some(_) => None,
         };
@@ -216,11 +215,10 @@ impl CudaDevice {
         self.go_on()?;
         let queue = &self.queue;
         if lying.groups.is_none() && !domain.searched_twice.load(Ordering::Relaxed) {
-            let listed = queue.as_listed(&lying, &known, domain.ids.count())?;
-            let total = listed.words.n;
-            let sets = queue.arrange(&lying, listed, &domain.ranks)?;
-            if sets.entries == total {
-                return Ok(Some(sets));
+            let words = || queue.words_of(&lying, &known, domain.ids.count());
+            let sets = queue.arrange_listed(&lying, &known, &domain.ranks, words)?;
+            if sets.is_some() {
+                return Ok(sets);
             }
             // Nor will those that follow be, most likely.
             domain.searched_twice.store(true, Ordering::Relaxed);

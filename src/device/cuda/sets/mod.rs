@@ -18,6 +18,7 @@ mod encode;
 mod found;
 mod intersect;
 mod inverted;
+mod listed;
 mod lists;
 mod lying;
 mod measure;

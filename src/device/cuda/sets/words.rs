@@ -24,12 +24,17 @@ pub(super) struct Ranks {
     pub(super) frequencies: Memory,
 }
 
-/// Words of (set, id) without duplicates, and the order of sets by group and size.
+/// Words of (set, id) without duplicates, and the order of sets.
 pub(super) struct Distinct {
     pub(super) words: Words,
-    sizes: Memory,
+    pub(super) order: Order,
+}
+
+/// Sets by group and size.
+pub(super) struct Order {
+    pub(super) sizes: Memory,
     /// Sets in order, and the place of each in it.
-    order: Buffer<u32>,
+    pub(super) order: Buffer<u32>,
     places: Buffer<u32>,
     by_group: Option<ByGroup>,
 }
@@ -72,7 +77,7 @@ impl Queue {
     }
 
     /// Words of (set, id) as they stand in the lists; ids are below `universe`, or none.
-    fn words_of(
+    pub(super) fn words_of(
         self: &Arc<Self>,
         lying: &Lying,
         ids: &Buffer<u32>,
@@ -95,17 +100,6 @@ impl Queue {
         Ok(words)
     }
 
-    /// The lists as sets, in no order inside: such as they are, where they have no duplicates.
-    pub(super) fn as_listed(
-        self: &Arc<Self>,
-        lying: &Lying,
-        ids: &Buffer<u32>,
-        universe: usize,
-    ) -> Result<Distinct> {
-        let words = self.words_of(lying, ids, universe)?;
-        self.sets_in_order(lying, words, &lying.counts)
-    }
-
     pub(super) fn distinct(
         self: &Arc<Self>,
         lying: &Lying,
@@ -122,24 +116,19 @@ impl Queue {
         let args = [(&offsets).into(), (len as u32).into(), (&sizes).into()];
         // SAFETY: `offsets` holds one word more than `sizes`.
         unsafe { self.launch("set_encode_sizes", Shape::rows(len), &args)? };
-        self.sets_in_order(lying, words, &sizes)
+        let order = self.sets_in_order(lying, &sizes)?;
+        Ok(Distinct { words, order })
     }
 
     /// Sets of these sizes in order.
-    fn sets_in_order(
-        self: &Arc<Self>,
-        lying: &Lying,
-        words: Words,
-        sizes: &Memory,
-    ) -> Result<Distinct> {
+    pub(super) fn sets_in_order(self: &Arc<Self>, lying: &Lying, sizes: &Memory) -> Result<Order> {
         let len = lying.rows.len();
         let groups = lying
             .groups
             .as_ref()
             .map(|(ids, count)| (ids, *count as usize));
         let (order, by_group) = self.in_order(groups, sizes, len, lying.longest as usize)?;
-        Ok(Distinct {
-            words,
+        Ok(Order {
             sizes: self.gather_values(sizes, memory(&order)?, len, 4)?,
             places: self.scatter(&order, &self.sequence(0, len)?, len)?,
             order,
@@ -297,11 +286,11 @@ impl Queue {
         distinct: Distinct,
         ranks: &Ranks,
     ) -> Result<Sets> {
-        let len = lying.rows.len();
-        let places = memory(&distinct.places)?;
-        let words = self.recode(&distinct.words, &ranks.of, ranks.universe, Some(places))?;
-        drop(distinct.words);
-        let words = self.sorted_words(words, Packing::all)?;
+        let Distinct { words, order } = distinct;
+        let places = memory(&order.places)?;
+        let recoded = self.recode(&words, &ranks.of, ranks.universe, Some(places))?;
+        drop(words);
+        let words = self.sorted_words(recoded, Packing::all)?;
         let words = self.without_duplicates(words)?;
         let entries = words.n;
         let elements = self.alloc(entries * 4, "elements of sets")?;
@@ -310,15 +299,28 @@ impl Queue {
         let shape = Shape::rows(entries);
         // SAFETY: both hold so many words.
         unsafe { self.launch_with("set_encode_elements", shape, Some(&given), &args)? };
+        let offsets = self.upper_offsets(&words, lying.rows.len())?;
+        self.sets_of(lying, order, offsets, elements, entries)
+    }
 
-        let order = memory(&distinct.order)?;
-        let rows = self.gather_values(memory(&lying.rows)?, order, len, 4)?;
+    /// Sets in order, with their elements.
+    pub(super) fn sets_of(
+        self: &Arc<Self>,
+        lying: &Lying,
+        order: Order,
+        offsets: Memory,
+        elements: Memory,
+        entries: usize,
+    ) -> Result<Sets> {
+        let len = lying.rows.len();
+        let in_order = memory(&order.order)?;
+        let rows = self.gather_values(memory(&lying.rows)?, in_order, len, 4)?;
         Ok(Sets {
             rows: Buffer::cuda(rows, len),
-            by_group: distinct.by_group,
-            offsets: self.upper_offsets(&words, len)?,
+            by_group: order.by_group,
+            offsets,
             elements,
-            sizes: distinct.sizes,
+            sizes: order.sizes,
             len,
             entries,
         })

@@ -115,6 +115,9 @@ fn other_sets() {
             set_pairs::compare(&host, &gpu, &sides, predicate.seen_from(Side::Left), &every);
         }
     }
+    for universe in [257, 9_000] {
+        set_encodings::long_lists(&host, &gpu, &mut random, 16, universe);
+    }
     for universe in [4_000, 300_000] {
         set_encodings::parts_of_large_sets(&host, &gpu, &mut random, 5, universe, 900);
     }

@@ -2,7 +2,7 @@
 
 use super::set_pairs::{Sides, compare, every_technique, lists, numbers, predicates};
 use super::*;
-use crate::spec::{SetPredicate, SetTechnique, Side};
+use crate::spec::{SetMeasure, SetPredicate, SetTechnique, Side};
 
 /// Lists whose values are those of `values`, by random cuts, some of them NULL.
 fn list_of(random: &mut Random, values: &ArrayRef) -> ArrayRef {
@@ -254,6 +254,71 @@ fn words_of_32_bits_and_of_more() {
                 let by = [SetTechnique::Prefix, SetTechnique::InvertedIndex].map(Some);
                 compare(&host, &gpu, &sides, test, &by);
             }
+        }
+    }
+}
+
+/// Lists of so many values that a bit for each rank puts them in order, at the ends of words of bits and of blocks' shares; then with
+/// a duplicate, and with an element that the other side lacks.
+#[test]
+fn long_lists_of_few_elements() {
+    let Some((host, gpu)) = twins() else { return };
+    let mut random = Random(72);
+    for universe in [
+        159, 160, 161, 255, 256, 257, 8_191, 8_192, 8_193, 16_385, 70_001,
+    ] {
+        long_lists(&host, &gpu, &mut random, 40, universe);
+    }
+    // More sets than blocks.
+    long_lists(&host, &gpu, &mut random, 1_200, 160);
+}
+
+pub(super) fn long_lists(
+    host: &HostDevice,
+    gpu: &CudaDevice,
+    random: &mut Random,
+    sets: usize,
+    universe: usize,
+) {
+    // Windows of the elements, in no order: some have all of them, and some few or none.
+    let list = |random: &mut Random, i: usize| -> Vec<i32> {
+        let least = 128.max(universe / 64);
+        let length = match i % 8 {
+            0 => universe,
+            1 => i % 3,
+            _ => (2 * least + i % 77).min(universe),
+        };
+        let first = random.below(universe as u64) as usize;
+        let mut list: Vec<i32> = (0..length)
+            .map(|j| ((first + j) % universe) as i32)
+            .collect();
+        for at in (1..length).rev() {
+            list.swap(at, random.below(at as u64 + 1) as usize);
+        }
+        list
+    };
+    let indexed: Vec<_> = (0..sets).map(|i| list(random, i)).collect();
+    let searching: Vec<_> = (0..sets / 2).map(|i| list(random, i + 3)).collect();
+    let (mut duplicate, mut more) = (searching.clone(), searching.clone());
+    duplicate[0].push(searching[0][0]);
+    more[0].push(-1);
+    for (indexed, searching) in [
+        (&indexed, &searching),
+        (&indexed, &duplicate),
+        (&indexed, &more),
+        (&duplicate, &indexed),
+    ] {
+        let sides = Sides {
+            indexed: numbers(indexed.iter().cloned()),
+            searching: numbers(searching.iter().cloned()),
+            groups: None,
+        };
+        for predicate in [
+            SetPredicate::degree(SetMeasure::Jaccard, 0.5, false).unwrap(),
+            SetPredicate::Contains(Side::Left),
+        ] {
+            let by = [None, Some(SetTechnique::Intersect)];
+            compare(host, gpu, &sides, predicate.seen_from(Side::Left), &by);
         }
     }
 }
