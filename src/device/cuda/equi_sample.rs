@@ -10,7 +10,7 @@ use super::equi_keys::{EquiKeys, Keying, Width};
 use super::equi_pairs::Output;
 use super::queue::Arg;
 use crate::device::Device;
-use crate::device::buffer::{Buffer, Column};
+use crate::device::buffer::Column;
 use crate::error::Result;
 use crate::spec::Materialization;
 
@@ -45,9 +45,7 @@ impl CudaDevice {
         if samples == 0 || keys.rows == 0 {
             return Ok(None);
         }
-        let strided = (0..samples).map(|i| (i as u64 * rows as u64 / samples as u64) as u32);
-        let strided: Vec<u8> = strided.flat_map(u32::to_le_bytes).collect();
-        let strided = Buffer::<u32>::cuda(queue.send(&strided, "a sample")?, samples);
+        let strided = queue.strided(rows, samples)?;
         let columns = probe.iter().map(|column| self.gather(column, &strided));
         let columns: Vec<Column> = columns.collect::<Result<_>>()?;
         let sampled = self.equi_keys_in(keying, &columns.iter().collect::<Vec<_>>())?;
