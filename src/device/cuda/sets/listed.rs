@@ -24,7 +24,7 @@ const BITS_A_VALUE: usize = 128;
 
 /// Whether lists of so many values are put in order by a bit for each rank.
 fn are_few(universe: usize, values: usize, lists: usize) -> bool {
-    let mean = values / lists.max(1);
+    let mean = values.checked_div(lists).unwrap_or(0);
     mean >= LEAST_VALUES && universe <= MOST_RANKS.min(BITS_A_VALUE * mean)
 }
 
@@ -108,6 +108,7 @@ mod tests {
         assert!(!are_few(100, 127 * 50, 50));
         assert!(are_few(1 << 17, 1 << 20, 1));
         assert!(!are_few((1 << 17) + 1, 1 << 20, 1));
-        assert!(!are_few(0, 0, 0));
+        // All lists are NULL.
+        assert!(!are_few(1, 1_000, 0));
     }
 }

@@ -269,6 +269,27 @@ fn long_lists_of_few_elements() {
     ] {
         long_lists(&host, &gpu, &mut random, 40, universe);
     }
+    // Values, but no list.
+    let values = Int32Array::from_iter_values(0..1_000);
+    let field = Arc::new(Field::new_list_field(DataType::Int32, true));
+    let lengths = arrow::buffer::OffsetBuffer::from_lengths([500, 500]);
+    let nulls = NullBuffer::new_null(2);
+    let none: ArrayRef = Arc::new(ListArray::new(
+        field,
+        lengths,
+        Arc::new(values),
+        Some(nulls),
+    ));
+    let some = numbers([(0..1_000).collect(), vec![3]]);
+    for [indexed, searching] in [[&none, &some], [&some, &none]] {
+        let sides = Sides {
+            indexed: Arc::clone(indexed),
+            searching: Arc::clone(searching),
+            groups: None,
+        };
+        let test = SetPredicate::Overlap(1).seen_from(Side::Left);
+        compare(&host, &gpu, &sides, test, &[None]);
+    }
     // More sets than blocks.
     long_lists(&host, &gpu, &mut random, 1_200, 160);
 }
