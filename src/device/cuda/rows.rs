@@ -131,6 +131,13 @@ impl Queue {
         Ok(Buffer::cuda(out, len))
     }
 
+    /// So many row ids, evenly spread over `rows` > 0 rows.
+    pub(super) fn strided(self: &Arc<Self>, rows: usize, samples: usize) -> Result<Buffer<u32>> {
+        let ids = (0..samples).map(|i| (i as u64 * rows as u64 / samples as u64) as u32);
+        let ids: Vec<u8> = ids.flat_map(u32::to_le_bytes).collect();
+        Ok(Buffer::cuda(self.send(&ids, "a sample")?, samples))
+    }
+
     /// Both bitmaps' common bits; of `n` rows.
     pub(super) fn bits_and(self: &Arc<Self>, a: &Memory, b: &Memory, n: usize) -> Result<Memory> {
         let out = self.alloc(bitmap_bytes(n), "validity")?;
