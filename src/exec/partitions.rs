@@ -17,6 +17,8 @@ use crate::stream::{Evaluated, Evaluator};
 const TOGETHER: usize = 4;
 /// Sendings of each partition that may wait for the reader: few, as nobody has reserved their memory.
 const WAITING: usize = 2;
+/// Of all partitions together.
+const MOST_WAITING: usize = 64;
 
 /// The evaluated batches of all partitions of `input`, in any order; a task for each partition, which ends with the stream.
 pub(super) fn evaluated(
@@ -38,7 +40,7 @@ pub(super) fn evaluated(
         return Ok(partition(0)?.boxed());
     }
     // With less room than partitions need, all of them wait while the reader's thread is busy.
-    let (sender, receiver) = mpsc::channel(WAITING * partitions);
+    let (sender, receiver) = mpsc::channel((WAITING * partitions).min(MOST_WAITING));
     let mut tasks = JoinSet::new();
     for i in 0..partitions {
         let (mut batches, sender) = (partition(i)?, sender.clone());

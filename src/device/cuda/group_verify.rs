@@ -33,8 +33,10 @@ pub(super) struct ByNumbers {
     pub(super) groups: usize,
 }
 
-/// Rows that are tried first. Two of one group are most likely among them unless groups are as many as half their square.
+/// Rows that are tried first, in runs of neighbours, as rows of a group may lie together. Two of one group are most likely among them
+/// unless groups are as many as half their square.
 const SAMPLES: usize = 1 << 14;
+const RUN: usize = 32;
 
 /// Bytes of a value that one thread compares.
 const LONG: usize = 4096;
@@ -110,7 +112,7 @@ impl CudaDevice {
 
     /// Whether other keys follow from the numbers in a sample of `rows` > 0 rows.
     pub(super) fn may_follow(&self, keys: &[&Column], rows: usize) -> Result<bool> {
-        let sample = self.queue.strided(rows, SAMPLES)?;
+        let sample = self.queue.runs_of_rows(rows, (SAMPLES, RUN))?;
         let sampled = keys.iter().map(|column| self.gather(column, &sample));
         let sampled: Vec<Column> = sampled.collect::<Result<_>>()?;
         let sampled: Vec<&Column> = sampled.iter().collect();

@@ -131,9 +131,17 @@ impl Queue {
         Ok(Buffer::cuda(out, len))
     }
 
-    /// So many row ids, evenly spread over `rows` > 0 rows.
-    pub(super) fn strided(self: &Arc<Self>, rows: usize, samples: usize) -> Result<Buffer<u32>> {
-        let ids = (0..samples).map(|i| (i as u64 * rows as u64 / samples as u64) as u32);
+    /// So many row ids of `rows` > 0 rows, in runs of so many neighbours that are evenly spread; `run` divides `samples`.
+    pub(super) fn runs_of_rows(
+        self: &Arc<Self>,
+        rows: usize,
+        (samples, run): (usize, usize),
+    ) -> Result<Buffer<u32>> {
+        let runs = (samples / run) as u64;
+        let ids = (0..samples as u64).map(|i| {
+            let begin = i / run as u64 * rows as u64 / runs;
+            (begin + i % run as u64).min(rows as u64 - 1) as u32
+        });
         let ids: Vec<u8> = ids.flat_map(u32::to_le_bytes).collect();
         Ok(Buffer::cuda(self.send(&ids, "a sample")?, samples))
     }

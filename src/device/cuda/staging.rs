@@ -57,7 +57,7 @@ impl Queue {
                 Ok(memory)
             }
             Err(error) => {
-                let _ = ring.stream.synchronize();
+                ring.settle();
                 Err(error)
             }
         }

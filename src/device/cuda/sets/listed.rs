@@ -38,9 +38,14 @@ impl Queue {
         ranks: &Ranks,
         words: impl FnOnce() -> Result<Words>,
     ) -> Result<Option<Sets>> {
+        // A set has no more elements than there are.
+        if lying.longest as usize > ranks.universe {
+            return Ok(None);
+        }
         let order = self.sets_in_order(lying, &lying.counts)?;
         // Lists may share values, or leave some out: then the estimate is off, and no more.
         if are_few(ranks.universe, ids.len(), lying.rows.len()) {
+            drop(words);
             return self.arrange_by_bits(lying, ids, ranks, order);
         }
         let words = words()?;

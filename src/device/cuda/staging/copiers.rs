@@ -98,7 +98,7 @@ impl Copiers {
         }
         let helped = self.0.begin(pieces);
         let mut own = Ok(true);
-        while let Ok(true) = own {
+        while matches!(own, Ok(true)) && helped.goes_well() {
             own = copy_next(pieces);
         }
         match (helped.end(), own) {
@@ -190,6 +190,13 @@ struct Helped<'a> {
 }
 
 impl Helped<'_> {
+    /// Whether no helper has failed.
+    fn goes_well(&self) -> bool {
+        let mut state = self.shared.state.lock();
+        let copy = state.copy(self.number);
+        copy.is_none_or(|copy| copy.error.is_none())
+    }
+
     fn end(self) -> Option<BowtieError> {
         self.shared.end(self.number)
     }

@@ -128,7 +128,7 @@ impl Ring {
     /// Waits for what is under way, before slots or what they are copied to are given back.
     fn settled(&self, copied: Result<()>) -> Result<()> {
         if copied.is_err() {
-            let _ = self.stream.synchronize();
+            self.settle();
         }
         copied
     }
@@ -254,9 +254,17 @@ impl Pieces for Down<'_> {
 }
 
 impl Ring {
+    /// Waits until nothing of the ring is under way.
+    pub(super) fn settle(&self) {
+        // The first call may report the error of an earlier one instead of waiting.
+        if self.stream.synchronize().is_err() {
+            let _ = self.stream.synchronize();
+        }
+    }
+
     /// After a failure: nothing of the ring is under way any more when the slot is given back.
     fn abandon(&self, what: &str, error: DriverError) -> BowtieError {
-        let _ = self.stream.synchronize();
+        self.settle();
         failed(what, error)
     }
 }
