@@ -67,6 +67,24 @@ struct Counts {
 };
 Counts counts;
 
+/// Calls that are counted, to fail one of them: `EMULATED_GPU_REFUSE=n` refuses the n-th allocation and the next one, as who is refused asks
+/// once more; from the n-th launch, copy or event on, `EMULATED_GPU_FAIL=n` fails them all, as after a fault.
+u64 number_of(const char *name) {
+    const char *text = getenv(name);
+    return text ? strtoull(text, nullptr, 10) : 0;
+}
+bool refuses() {
+    static const u64 refused = number_of("EMULATED_GPU_REFUSE");
+    static std::atomic<u64> count{0};
+    u64 n = ++count;
+    return refused && (n == refused || n == refused + 1);
+}
+bool fails() {
+    static const u64 failed = number_of("EMULATED_GPU_FAIL");
+    static std::atomic<u64> count{0};
+    return failed && ++count >= failed;
+}
+
 void check_device(u64 at, u64 bytes, const char *what) {
     if (bytes && (!allocated(at, 1) || !allocated(at + bytes - 1, 1)))
         die(std::string(what) + " of " + std::to_string(bytes) + " bytes where nothing is allocated");
@@ -75,7 +93,7 @@ void check_device(u64 at, u64 bytes, const char *what) {
 thread_local void *current = nullptr;
 int context;
 
-enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_FOUND = 500, TOO_MANY = 701, NOT_SUPPORTED = 801 };
+enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 101, NOT_FOUND = 500, ILLEGAL_ADDRESS = 700 };
 
 using Lock = std::lock_guard<std::recursive_mutex>;
 
@@ -87,7 +105,7 @@ int cuInit(unsigned) { return SUCCESS; }
 int cuDriverGetVersion(int *v) { return *v = 13000, SUCCESS; }
 int cuDeviceGetCount(int *n) { return *n = 1, SUCCESS; }
 int cuDeviceGet(int *d, int ordinal) {
-    if (ordinal != 0) return 101;
+    if (ordinal != 0) return NO_DEVICE;
     return *d = 0, SUCCESS;
 }
 int cuDeviceGetName(char *name, int most, int) { return snprintf(name, most, "emulated GPU"), SUCCESS; }
@@ -146,6 +164,7 @@ int cuStreamDestroy_v2(void *s) {
     return SUCCESS;
 }
 int cuStreamSynchronize(void *s) {
+    if (fails()) return ILLEGAL_ADDRESS;
     Lock lock(everything);
     auto *stream = s ? (Stream *)s : &legacy;
     drain(stream, stream->given);
@@ -160,18 +179,21 @@ int cuEventDestroy_v2(void *e) {
     return SUCCESS;
 }
 int cuEventRecord(void *e, void *s) {
+    if (fails()) return ILLEGAL_ADDRESS;
     Lock lock(everything);
     auto *stream = s ? (Stream *)s : &legacy;
     *(Event *)e = {stream, stream->given};
     return SUCCESS;
 }
 int cuStreamWaitEvent(void *s, void *e, unsigned) {
+    if (fails()) return ILLEGAL_ADDRESS;
     Lock lock(everything);
     Event event = *(Event *)e;
     if (event.stream) give((Stream *)s, [event] { drain(event.stream, event.at); });
     return SUCCESS;
 }
 int cuEventSynchronize(void *e) {
+    if (fails()) return ILLEGAL_ADDRESS;
     Lock lock(everything);
     Event event = *(Event *)e;
     if (event.stream) drain(event.stream, event.at);
@@ -185,6 +207,7 @@ int cuMemPoolCreate(void **pool, const void *) { return *pool = &context, SUCCES
 int cuMemPoolDestroy(void *) { return SUCCESS; }
 int cuMemPoolSetAttribute(void *, int, void *) { return SUCCESS; }
 int cuMemAllocFromPoolAsync(u64 *at, size_t bytes, void *, void *) {
+    if (refuses()) return OUT_OF_MEMORY;
     Lock lock(everything);
     if (!(*at = allocate_global(bytes))) {
         // What is to be freed may still wait.
@@ -220,6 +243,7 @@ int cuMemFreeHost(void *at) {
 }
 
 int cuMemcpyHtoDAsync_v2(u64 to, const void *from, size_t bytes, void *s) {
+    if (fails()) return ILLEGAL_ADDRESS;
     Lock lock(everything);
     give((Stream *)s, [=] {
         check_device(to, bytes, "a copy up");
@@ -230,6 +254,7 @@ int cuMemcpyHtoDAsync_v2(u64 to, const void *from, size_t bytes, void *s) {
     return SUCCESS;
 }
 int cuMemcpyDtoHAsync_v2(void *to, u64 from, size_t bytes, void *s) {
+    if (fails()) return ILLEGAL_ADDRESS;
     Lock lock(everything);
     give((Stream *)s, [=] {
         check_device(from, bytes, "a copy down");
@@ -239,6 +264,7 @@ int cuMemcpyDtoHAsync_v2(void *to, u64 from, size_t bytes, void *s) {
     return SUCCESS;
 }
 int cuMemcpyDtoDAsync_v2(u64 to, u64 from, size_t bytes, void *s) {
+    if (fails()) return ILLEGAL_ADDRESS;
     Lock lock(everything);
     give((Stream *)s, [=] {
         check_device(from, bytes, "a copy from");
@@ -254,6 +280,7 @@ int cuMemcpyDtoH_v2(void *to, u64 from, size_t bytes) {
     return cuMemcpyDtoHAsync_v2(to, from, bytes, nullptr), cuStreamSynchronize(nullptr);
 }
 int cuMemsetD8Async(u64 to, unsigned char byte, size_t bytes, void *s) {
+    if (fails()) return ILLEGAL_ADDRESS;
     Lock lock(everything);
     give((Stream *)s, [=] {
         check_device(to, bytes, "clearing");
@@ -300,6 +327,7 @@ int cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, void *, in
 int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
                    void *s, void **arguments, void **) {
     auto *kernel = (Kernel *)f;
+    if (fails()) return ILLEGAL_ADDRESS;
     if (!gx || !gy || !gz || gy > 65535 || gz > 65535) return INVALID_VALUE;
     if (bx * by * bz > kernel->most_threads) return INVALID_VALUE;
     if (shared > kernel->most_dynamic || shared + kernel->shared_bytes > (227 << 10)) return INVALID_VALUE;
