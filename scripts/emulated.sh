@@ -4,7 +4,9 @@
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
-made="${CARGO_TARGET_DIR:-$root/target}/emulator"
+# It is compiled for the processor at hand, which another machine that has the same directory may not have.
+processor=$({ grep -m1 '^flags' /proc/cpuinfo 2>/dev/null || uname -m; } | cksum | cut -d' ' -f1)
+made="${CARGO_TARGET_DIR:-$root/target}/emulator/$processor"
 mkdir -p "$made"
 # A file that is newer than its object is compiled anew, and all are when a header is newer, or this script.
 headers=$(ls -t "$root"/tests/emulator/*.hpp "${BASH_SOURCE[0]}" | head -1)
@@ -16,7 +18,7 @@ for source in "$root"/tests/emulator/*.cpp; do
     fi
 done
 if [ ${#stale[@]} -gt 0 ]; then
-    # Rounding is changed by an instruction or two. `volatile` accesses of kernels are atomic here.
+    # An instruction rounds toward zero (-frounding-math).
     printf '%s\n' "${stale[@]}" | xargs -P "$(nproc)" -I{} sh -c \
         '"${CXX:-g++}" -std=c++20 -O3 -march=native -fPIC -frounding-math -Wall -Wextra -Werror -c "$1" -o "$2/$(basename "$1" .cpp).o"' _ {} "$made"
     "${CXX:-g++}" -shared -o "$made/libcuda.so.new" "$made"/*.o
