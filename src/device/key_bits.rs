@@ -7,7 +7,7 @@
 use arrow::datatypes::DataType;
 
 use super::Device;
-use super::buffer::Flags;
+use super::buffer::{Column, Flags};
 use crate::error::{BowtieError, Result};
 use crate::spec::EquiStrategy;
 
@@ -64,6 +64,39 @@ impl Extent {
     }
 }
 
+/// The part of a range that is added at each end where it is that of a sample.
+const MARGIN_SHARE: u64 = 64;
+/// Margins are multiples of so many bits: ascending keys that follow one another then share words as they would without.
+const ALIGNED: u64 = 32;
+
+impl Extent {
+    /// With room for values that a sample missed, none greater than `most`.
+    pub(super) fn with_margin(self, most: u64) -> Self {
+        if self.least > self.greatest {
+            return self;
+        }
+        let margin = (self.greatest - self.least) / MARGIN_SHARE;
+        let margin = margin.next_multiple_of(ALIGNED);
+        Self {
+            least: self.least.saturating_sub(margin),
+            greatest: self.greatest.saturating_add(margin).min(most),
+        }
+    }
+
+    fn holds(self, other: Self) -> bool {
+        let is_none = other.least > other.greatest;
+        is_none || (self.least <= other.least && other.greatest <= self.greatest)
+    }
+}
+
+/// To the range of some rows, if there are any so far, that of others.
+pub(crate) fn add(all: &mut Option<KeyRange>, range: KeyRange) {
+    *all = Some(match all.take() {
+        Some(others) => others.with(&range),
+        None => range,
+    });
+}
+
 /// Where the keys of some rows lie: the extent of each key column. Words are those of the device that made it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KeyRange(pub(super) Vec<Extent>);
@@ -73,6 +106,12 @@ impl KeyRange {
     pub(crate) fn with(self, other: &Self) -> Self {
         let both = self.0.into_iter().zip(&other.0);
         Self(both.map(|(a, b)| a.with(*b)).collect())
+    }
+
+    /// Whether all keys of other rows lie in it.
+    fn holds(&self, other: &Self) -> bool {
+        let both = self.0.iter().zip(&other.0);
+        both.into_iter().all(|(a, b)| a.holds(*b))
     }
 
     /// Whether so few keys lie in it that bits for them tell what `rows` rows have as soon as a table does, or are asked for.
@@ -135,6 +174,25 @@ impl Places {
     }
 }
 
+/// Called with key columns of some rows.
+pub(crate) type Take<'a> = &'a mut dyn FnMut(&[&Column]) -> Result<()>;
+
+/// Calls what it is given with key columns of some rows after the others'.
+pub(crate) type Each<'a> = &'a mut dyn FnMut(Take<'_>) -> Result<()>;
+
+/// What `of` says of all rows together.
+fn range_of(
+    each: Each<'_>,
+    of: &mut dyn FnMut(&[&Column]) -> Result<KeyRange>,
+) -> Result<Option<KeyRange>> {
+    let mut all = None;
+    each(&mut |keys| {
+        add(&mut all, of(keys)?);
+        Ok(())
+    })?;
+    Ok(all)
+}
+
 /// A bit for each key of a range.
 #[derive(Debug)]
 pub(crate) struct KeyBits {
@@ -159,6 +217,49 @@ impl KeyBits {
             Err(error) if error.is_out_of_device_memory() => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Bits of the keys that `each` hands over whenever it is called, set; `None` where they do not lie in a range that is narrow, or there is
+    /// no room.
+    ///
+    /// A sample may say the range, so that the pass which would find it is left out: where all keys lie is found while their bits are set.
+    pub(crate) fn of(
+        device: &dyn Device,
+        null_equal: bool,
+        is_narrow: &dyn Fn(&KeyRange) -> bool,
+        each: Each<'_>,
+    ) -> Result<Option<Self>> {
+        let new = |range: Option<&KeyRange>| match range.filter(|range| is_narrow(range)) {
+            Some(range) => Self::new(device, range, null_equal),
+            None => Ok(None),
+        };
+        let mut is_sample = false;
+        let mut range = range_of(each, &mut |keys| match device.likely_key_range(keys)? {
+            Some(likely) => {
+                is_sample = true;
+                Ok(likely)
+            }
+            None => device.key_range(keys),
+        })?;
+        if is_sample {
+            let all = match new(range.as_ref())? {
+                Some(bits) => {
+                    let all = range_of(each, &mut |keys| device.set_ranged_key_bits(&bits, keys))?;
+                    let missed = |all: &KeyRange| range.as_ref().is_none_or(|r| !r.holds(all));
+                    if !all.as_ref().is_some_and(missed) {
+                        return Ok(Some(bits));
+                    }
+                    all
+                }
+                None => range_of(each, &mut |keys| device.key_range(keys))?,
+            };
+            range = all;
+        }
+        let bits = new(range.as_ref())?;
+        if let Some(bits) = &bits {
+            each(&mut |keys| device.set_key_bits(bits, keys))?;
+        }
+        Ok(bits)
     }
 
     /// What each of so many key columns adds.
@@ -215,6 +316,39 @@ mod tests {
     fn ranges_grow() {
         let of_both = range(&[(5, 11), (u64::MAX, 0)]).with(&range(&[(2, 7), (3, 3)]));
         assert_eq!(of_both, range(&[(2, 11), (3, 3)]));
+    }
+
+    #[test]
+    fn samples_say_more_than_they_saw() {
+        let extent = |least, greatest| Extent { least, greatest };
+        let with_margin = |least, greatest| extent(least, greatest).with_margin(u32::MAX.into());
+        assert_eq!(with_margin(5, 5), extent(5, 5));
+        assert_eq!(
+            with_margin(1 << 20, 1 << 21),
+            extent((1 << 20) - (1 << 14), (1 << 21) + (1 << 14))
+        );
+        assert_eq!(with_margin(100, 100 + 64), extent(68, 196));
+        assert_eq!(with_margin(1, u32::MAX.into()), extent(0, u32::MAX.into()));
+        let whole = extent(1, u64::MAX - 1).with_margin(u64::MAX);
+        assert_eq!(whole, extent(0, u64::MAX));
+        assert_eq!(Extent::NONE.with_margin(u64::MAX), Extent::NONE);
+    }
+
+    #[test]
+    fn a_range_holds_what_lies_in_all_of_its_extents() {
+        let all = range(&[(5, 11), (2, 3)]);
+        for (others, holds) in [
+            ([(5, 11), (2, 3)], true),
+            ([(6, 7), (3, 3)], true),
+            ([(u64::MAX, 0), (u64::MAX, 0)], true),
+            ([(4, 7), (3, 3)], false),
+            ([(6, 12), (3, 3)], false),
+            ([(6, 7), (3, 4)], false),
+        ] {
+            assert_eq!(all.holds(&range(&others)), holds, "{others:?}");
+        }
+        let none = range(&[(u64::MAX, 0)]);
+        assert!(none.holds(&none) && !none.holds(&range(&[(0, 0)])));
     }
 
     #[test]
