@@ -270,8 +270,8 @@ mod tests {
                 };
                 let made = of_keys(&nullable[..columns], test);
                 let has = |parameter| made.parameters.contains(&parameter);
-                for at in 0..columns {
-                    let is_bool = kinds[at] == RowKind::Plain(Kind::Bool);
+                for (at, kind) in kinds[..columns].iter().enumerate() {
+                    let is_bool = *kind == RowKind::Plain(Kind::Bool);
                     assert_eq!(has(Parameter::Least(at)), !is_bool);
                     assert_eq!(has(Parameter::Digits(at)), !is_bool);
                     assert_eq!(has(Parameter::NullDigit(at)), null_equal);

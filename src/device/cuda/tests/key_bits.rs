@@ -209,7 +209,7 @@ pub(super) fn kept_by_every_type(
         let of = |side: &[ArrayRef]| -> Vec<ArrayRef> {
             columns.iter().map(|at| side[*at].clone()).collect()
         };
-        let null_equal = (turn + i) % 2 == 0;
+        let null_equal = (turn + i).is_multiple_of(2);
         let what = format!("{m} and {n} below {spread}: columns {columns:?} {null_equal}");
         same_kept(host, gpu, [&of(&base), &of(&probe)], null_equal, &what);
     }
