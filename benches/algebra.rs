@@ -1,5 +1,5 @@
 //! `cargo bench --bench algebra`: the operators of relational algebra beside JOIN on data that lies on the device, by the bytes of their
-//! inputs and outputs, each counted once, as [D] does.
+//! inputs and outputs, each counted once, as [D] does; and what crosses the border between the host and the device.
 //!
 //! ```text
 //! cargo bench --bench algebra                       sizes for a machine without a GPU
@@ -11,7 +11,7 @@
 
 mod support;
 
-use datafusion_bowtie::rates::{AlgebraRows, Operator};
+use datafusion_bowtie::rates::{AlgebraRows, BorderRows, Crossing, Operator};
 
 use support::Result;
 use support::arguments::Arguments;
@@ -65,5 +65,33 @@ fn run() -> Result<()> {
             }
         }
     }
+    border(&arguments, logs, &mut report)?;
     report.finish(&arguments.out)
+}
+
+/// Uploads and downloads of a column.
+fn border(arguments: &Arguments, logs: &[u32], report: &mut Sweeps) -> Result<()> {
+    for crossing in Crossing::ALL {
+        let name = crossing.to_string();
+        if !arguments.selects(&name) {
+            continue;
+        }
+        report.section(&format!("{name}: values of 4 bytes"), "rows");
+        for log in logs {
+            let rows = BorderRows::new(&arguments.device, crossing, 1 << log)?;
+            let rate = rows.measure(arguments.repeat)?;
+            report.add(Measured {
+                sweep: "border".to_string(),
+                at: format!("2^{log}"),
+                x: f64::from(1u32 << log),
+                way: name.clone(),
+                taken: rate.strategy,
+                ms: rate.ms,
+                input_rows: rate.rows,
+                output_rows: rate.rows,
+                least_bytes: rows.bytes(),
+            });
+        }
+    }
+    Ok(())
 }

@@ -1,11 +1,11 @@
-// Encoding of a side of sets and its inverted lists, between sorts of 64-bit words ([B] 4.1): words are set << 32 | element.
+// Encoding of a side of sets and its inverted lists, between sorts of words ([B] 4.1): words are of a set and an element.
 //
 // Encoding: words of raw element ids, sorted; set_encode_heads marks those that differ from the word before; rows_select and
-// set_encode_gather keep these; set_encode_offsets gives the sizes; set_encode_frequencies counts elements (of the sorted side);
+// rows_gather* keep these; set_encode_offsets gives the sizes; set_encode_frequencies counts elements (of the sorted side);
 // sorting element ids by frequency and rows_scatter32 give ranks, sorting sets by size gives places; set_encode_recode puts both
 // into the words. Sorted again, they are the sets in order, whose elements and offsets are taken off.
 #include "search.cuh"
-#include "set.cuh"
+#include "set_words.cuh"
 
 // Where the values of each of n lists begin, counted from the first list's, and how many they are.
 // Bound: 12 bytes a list. Launch: 256 threads, a block for each 1024 lists.
@@ -21,42 +21,42 @@ set_encode_spans(const u32* __restrict__ offsets, u32 first, u32 n, u32* __restr
 
 // Words of lists: entry e, the next element of set entry_sets[e], has the id of the value that stands as far behind starts[set]
 // as the entry behind entry_offsets[set].
-// Bound: 24 bytes an entry. Launch: 256 threads, a block for each 1024 entries.
+// Bound: 8 bytes an entry and a word. Launch: 256 threads, a block for each 1024 entries.
 extern "C" __global__ void __launch_bounds__(BLOCK)
 set_encode_entries(const u32* __restrict__ starts, const u32* __restrict__ ids, const u64* __restrict__ entry_offsets,
-                   const u32* __restrict__ entry_sets, u32 n, u64* __restrict__ words) {
-    each_row(
-        n,
-        [=](u32 e) {
-            const u32 set = entry_sets[e];
-            return u64(set) << 32 | ids[starts[set] + u32(e - entry_offsets[set])];
-        },
-        [=](u32 e, u64 word) { words[e] = word; });
+                   const u32* __restrict__ entry_sets, u32 n, const __grid_constant__ Words out) {
+    out.as_they_are([=](auto words) {
+        each_row(
+            n,
+            [=](u32 e) {
+                const u32 set = entry_sets[e];
+                return words.make(set, ids[starts[set] + u32(e - entry_offsets[set])]);
+            },
+            [=](u32 e, auto word) { words[e] = word; });
+    });
 }
 
 // Bit i: word i differs from the word before, and has an element (NONE stands for one that the sorted side lacks, or was NULL).
-// Bound: 8 bytes a word. Launch: 256 threads, a block for each 1024 words.
+// Bound: a word read. Launch: 256 threads, a block for each 1024 words.
 extern "C" __global__ void __launch_bounds__(BLOCK)
-set_encode_heads(const u64* __restrict__ words, u32 n, u32* __restrict__ bits) {
-    each_word(
-        n, [=](u32 i) { return (i == 0 || words[i - 1] != words[i]) && u32(words[i]) != NONE; },
-        [=](u32 w, u32 word) { bits[w] = word; });
+set_encode_heads(const __grid_constant__ Words sorted, u32 n, u32* __restrict__ bits) {
+    sorted.as_they_are([=](auto words) {
+        each_word(
+            n, [=](u32 i) { return (i == 0 || words[i - 1] != words[i]) && words.lower(words[i]) != NONE; },
+            [=](u32 w, u32 word) { bits[w] = word; });
+    });
 }
 
-// out[i] = words[rows[i]]. Bound: 20 bytes a row. Launch: 256 threads, a block for each 1024 rows.
-extern "C" __global__ void __launch_bounds__(BLOCK)
-set_encode_gather(const u64* __restrict__ words, const u32* __restrict__ rows, u32 n, u64* __restrict__ out) {
-    each_row(n, [=](u32 i) { return words[rows[i]]; }, [=](u32 i, u64 word) { out[i] = word; });
-}
-
-// Where the words of each of `sets` sets begin among n sorted ones: offsets[0 ..= sets].
+// Where the words of each of `sets` sets, or of whatever their upper numbers are, begin among n sorted ones: offsets[0 ..= sets].
 // Bound: the binary logarithm of n in reads that wait for one another, 4 bytes a set. Launch: 256 threads, a thread for each of
 // sets + 1.
 extern "C" __global__ void __launch_bounds__(BLOCK)
-set_encode_offsets(const u64* __restrict__ words, u32 n, u32 sets, u32* __restrict__ offsets) {
+set_encode_offsets(const __grid_constant__ Words sorted, u32 n, u32 sets, u32* __restrict__ offsets) {
     const u32 set = blockIdx.x * BLOCK + threadIdx.x;
     if (set <= sets) {
-        offsets[set] = partition_point(0, n, [&](u32 i) { return u32(words[i] >> 32) < set; });
+        sorted.as_they_are([=](auto words) {
+            offsets[set] = partition_point(0, n, [=](u32 i) { return words.upper(words[i]) < set; });
+        });
     }
 }
 
@@ -66,62 +66,76 @@ set_encode_sizes(const u32* __restrict__ offsets, u32 n, u32* __restrict__ sizes
     each_row(n, [=](u32 i) { return offsets[i + 1] - offsets[i]; }, [=](u32 i, u32 size) { sizes[i] = size; });
 }
 
-// out[i] = groups[i] << 32 | sizes[i], by which sets are ordered where there are groups. Bound: 16 bytes a set. Launch: 256
+// out[i]: groups[i] and sizes[i], by which sets are ordered where there are groups. Bound: 8 bytes and a word a set. Launch: 256
 // threads, a block for each 1024 sets.
 extern "C" __global__ void __launch_bounds__(BLOCK)
-set_encode_order(const u32* __restrict__ groups, const u32* __restrict__ sizes, u32 n, u64* __restrict__ out) {
-    each_row(n, [=](u32 i) { return u64(groups[i]) << 32 | sizes[i]; }, [=](u32 i, u64 word) { out[i] = word; });
+set_encode_order(const u32* __restrict__ groups, const u32* __restrict__ sizes, u32 n, const __grid_constant__ Words out) {
+    out.as_they_are([=](auto words) {
+        each_row(
+            n, [=](u32 i) { return words.make(groups[i], sizes[i]); }, [=](u32 i, auto word) { words[i] = word; });
+    });
 }
 
-// Adds up how many words have each element. Lanes with the same element add once: a frequent one would else be waited for.
-// Bound: 8 bytes a word and an atomic, about 90 G/s where elements are many. Launch: 256 threads, a block for each 1024 words;
-// frequencies are zeroed first.
-extern "C" __global__ void __launch_bounds__(BLOCK)
-set_encode_frequencies(const u64* __restrict__ words, u32 n, u32* frequencies) {
-    const u32 first = warp_first(blockIdx.x) + threadIdx.x % WARP;
-    u32 elements[ITEMS];
+// `take(load(i))` for the rows i below `n` of a tile, and take(NONE) past the end: by all lanes of a warp together.
+template <typename Load, typename Take>
+__device__ __forceinline__ void each_number(u32 tile, u32 n, Load load, Take take) {
+    const u32 first = warp_first(tile) + threadIdx.x % WARP;
+    u32 numbers[ITEMS];
 #pragma unroll
     for (u32 k = 0; k < ITEMS; k++) {
         const u32 i = first + k * WARP;
-        elements[k] = i < n ? u32(words[i]) : NONE;
+        numbers[k] = i < n ? load(i) : NONE;
     }
 #pragma unroll
     for (u32 k = 0; k < ITEMS; k++) {
-        const u32 same = __match_any_sync(ALL_LANES, elements[k]);
-        if (elements[k] != NONE && __ffs(same) - 1 == threadIdx.x % WARP) {
-            atomicAdd(&frequencies[elements[k]], u32(__popc(same)));
-        }
+        take(numbers[k]);
     }
+}
+
+// Counts a number, but NONE, in global memory. Lanes with the same number add once: a frequent one would else be waited for.
+__device__ __forceinline__ void count_together(u32* counts, u32 number) {
+    const u32 same = __match_any_sync(ALL_LANES, number);
+    if (number != NONE && __ffs(same) - 1 == threadIdx.x % WARP) {
+        atomicAdd(&counts[number], u32(__popc(same)));
+    }
+}
+
+// Adds up how many words have each element.
+// Bound: a word read and an atomic, about 90 G/s where elements are many. Launch: 256 threads, a block for each 1024 words;
+// frequencies are zeroed first.
+extern "C" __global__ void __launch_bounds__(BLOCK)
+set_encode_frequencies(const __grid_constant__ Words in, u32 n, u32* frequencies) {
+    in.as_they_are([=](auto words) {
+        each_number(
+            blockIdx.x, n, [=](u32 i) { return words.lower(words[i]); },
+            [=](u32 element) { count_together(frequencies, element); });
+    });
 }
 
 // Elements that a block counts in shared memory.
 constexpr u32 FEW_ELEMENTS = 12288;
 
 // The same of at most FEW_ELEMENTS elements, each block's added up first: few elements are waited for in global memory.
-// Bound: 8 bytes a word and an atomic in shared memory. Launch: 256 threads, a grid of any size (4 blocks a multiprocessor);
+// Bound: a word read and an atomic in shared memory. Launch: 256 threads, a grid of any size (4 blocks a multiprocessor);
 // frequencies are zeroed first.
 extern "C" __global__ void __launch_bounds__(BLOCK)
-set_encode_few_frequencies(const u64* __restrict__ words, u32 n, u32 universe, u32* frequencies) {
+set_encode_few_frequencies(const __grid_constant__ Words in, u32 n, u32 universe, u32* frequencies) {
     __shared__ u32 counts[FEW_ELEMENTS];
     for (u32 element = threadIdx.x; element < universe; element += BLOCK) {
         counts[element] = 0;
     }
     __syncthreads();
-    for (u32 tile = blockIdx.x; tile < (n + TILE - 1) / TILE; tile += gridDim.x) {
-        const u32 first = warp_first(tile) + threadIdx.x % WARP;
-        u32 elements[ITEMS];
-#pragma unroll
-        for (u32 k = 0; k < ITEMS; k++) {
-            const u32 i = first + k * WARP;
-            elements[k] = i < n ? u32(words[i]) : NONE;
+    in.as_they_are([&](auto words) {
+        for (u32 tile = blockIdx.x; tile < (n + TILE - 1) / TILE; tile += gridDim.x) {
+            each_number(
+                tile, n, [=](u32 i) { return words.lower(words[i]); },
+                [&](u32 element) {
+                    if (element != NONE) {
+                        atomicAdd(&counts[element], 1);
+                    }
+                });
         }
-#pragma unroll
-        for (u32 k = 0; k < ITEMS; k++) {
-            if (elements[k] != NONE) {
-                atomicAdd(&counts[elements[k]], 1);
-            }
-        }
-    }
+    });
     __syncthreads();
     for (u32 element = threadIdx.x; element < universe; element += BLOCK) {
         if (counts[element] != 0) {
@@ -132,19 +146,24 @@ set_encode_few_frequencies(const u64* __restrict__ words, u32 n, u32 universe, u
 
 // out[i]: set and element of words[i] by their new numbers. `places` may be null: sets then keep theirs. An element at or
 // beyond `universe` (NONE for instance) becomes NONE, as one whose rank is NONE does.
-// Bound: 16 bytes a word and two random reads. Launch: 256 threads, a block for each 1024 words.
+// Bound: two words and two random reads. Launch: 256 threads, a block for each 1024 words.
 extern "C" __global__ void __launch_bounds__(BLOCK)
-set_encode_recode(const u64* __restrict__ words, u32 n, const u32* __restrict__ ranks, u32 universe,
-                  const u32* __restrict__ places, u64* __restrict__ out) {
-    each_row(
-        n,
-        [=](u32 i) {
-            const u32 set = u32(words[i] >> 32);
-            const u32 element = u32(words[i]);
-            const u32 rank = element < universe ? ranks[element] : NONE;
-            return u64(places == nullptr ? set : places[set]) << 32 | rank;
-        },
-        [=](u32 i, u64 word) { out[i] = word; });
+set_encode_recode(const __grid_constant__ Words in, u32 n, const u32* __restrict__ ranks, u32 universe,
+                  const u32* __restrict__ places, const __grid_constant__ Words out) {
+    in.as_they_are([=](auto words) {
+        out.as_they_are([=](auto recoded) {
+            each_row(
+                n,
+                [=](u32 i) {
+                    const auto word = words[i];
+                    const u32 set = words.upper(word);
+                    const u32 element = words.lower(word);
+                    const u32 rank = element < universe ? ranks[element] : NONE;
+                    return recoded.make(places == nullptr ? set : places[set], rank);
+                },
+                [=](u32 i, auto word) { recoded[i] = word; });
+        });
+    });
 }
 
 // How many of n ascending frequencies are 0. Bound: the binary logarithm of n in reads that wait for one another. Launch: one thread.
@@ -163,73 +182,80 @@ set_encode_ranks(const u32* __restrict__ order, u32 n, u32 absent, u32* __restri
 
 // out[i]: the group of the set of words[i] and the element by its number in `numbers` (null: its own), group << 32 | number:
 // where only sets of one group match, elements of other groups are others.
-// Bound: 16 bytes a word and two random reads. Launch: 256 threads, a block for each 1024 words.
+// Bound: 8 bytes and a word, and two random reads. Launch: 256 threads, a block for each 1024 words.
 extern "C" __global__ void __launch_bounds__(BLOCK)
-set_encode_grouped(const u64* __restrict__ words, u32 n, const u32* __restrict__ groups, const u32* __restrict__ numbers,
+set_encode_grouped(const __grid_constant__ Words in, u32 n, const u32* __restrict__ groups, const u32* __restrict__ numbers,
                    u64* __restrict__ out) {
-    each_row(
-        n,
-        [=](u32 i) {
-            const u32 element = u32(words[i]);
-            return u64(groups[words[i] >> 32]) << 32 | (numbers == nullptr ? element : numbers[element]);
-        },
-        [=](u32 i, u64 word) { out[i] = word; });
+    in.as_they_are([=](auto words) {
+        each_row(
+            n,
+            [=](u32 i) {
+                const auto word = words[i];
+                const u32 element = words.lower(word);
+                return u64(groups[words.upper(word)]) << 32 | (numbers == nullptr ? element : numbers[element]);
+            },
+            [=](u32 i, u64 word) { out[i] = word; });
+    });
 }
 
-// out[i]: the set of words[i] with elements[i]. Bound: 20 bytes a word. Launch: 256 threads, a block for each 1024 words.
+// out[i]: the set of words[i] with elements[i]. Bound: 4 bytes and two words. Launch: 256 threads, a block for each 1024 words.
 extern "C" __global__ void __launch_bounds__(BLOCK)
-set_encode_renamed(const u64* __restrict__ words, const u32* __restrict__ elements, u32 n, u64* __restrict__ out) {
-    each_row(n, [=](u32 i) { return words[i] >> 32 << 32 | elements[i]; }, [=](u32 i, u64 word) { out[i] = word; });
+set_encode_renamed(const __grid_constant__ Words in, const u32* __restrict__ elements, u32 n, const __grid_constant__ Words out) {
+    in.as_they_are([=](auto words) {
+        out.as_they_are([=](auto renamed) {
+            each_row(
+                n, [=](u32 i) { return renamed.make(words.upper(words[i]), elements[i]); },
+                [=](u32 i, auto word) { renamed[i] = word; });
+        });
+    });
 }
 
-// out[i] = the element (low half) of words[i]. Bound: 12 bytes a word. Launch: 256 threads, a block for each 1024 words.
+// out[i] = the element of words[i]. Bound: 4 bytes and a word. Launch: 256 threads, a block for each 1024 words.
 extern "C" __global__ void __launch_bounds__(BLOCK)
-set_encode_elements(const u64* __restrict__ words, u32 n, u32* __restrict__ out) {
-    each_row(n, [=](u32 i) { return u32(words[i]); }, [=](u32 i, u32 element) { out[i] = element; });
+set_encode_elements(const __grid_constant__ Words in, u32 n, u32* __restrict__ out) {
+    in.as_they_are([=](auto words) {
+        each_row(n, [=](u32 i) { return words.lower(words[i]); }, [=](u32 i, u32 element) { out[i] = element; });
+    });
 }
 
 // How many sets have each size, sizes of `most` and above together: histogram[0 ..= most].
 // Bound: 4 bytes a set. Launch: 256 threads, a block for each 1024 sets; the histogram is zeroed first.
 extern "C" __global__ void __launch_bounds__(BLOCK)
 set_encode_size_histogram(const u32* __restrict__ sizes, u32 n, u32 most, u32* histogram) {
-    const u32 first = warp_first(blockIdx.x) + threadIdx.x % WARP;
-#pragma unroll
-    for (u32 k = 0; k < ITEMS; k++) {
-        const u32 i = first + k * WARP;
-        const u32 size = i < n ? min(sizes[i], most) : NONE;
-        const u32 same = __match_any_sync(ALL_LANES, size);
-        if (size != NONE && __ffs(same) - 1 == threadIdx.x % WARP) {
-            atomicAdd(&histogram[size], u32(__popc(same)));
-        }
-    }
+    each_number(
+        blockIdx.x, n, [=](u32 i) { return min(sizes[i], most); }, [=](u32 size) { count_together(histogram, size); });
 }
 
-// The words of inverted lists, element << 32 | set, of each set's first elements: entry e is element e - entry_offsets[set] of
-// set entry_sets[e]. They are in order of sets, so a stable sort by element alone makes the lists.
-// Bound: 16 bytes an entry and 12 bytes a set. Launch: 256 threads, a block for each 1024 entries.
+// The words of inverted lists, the element above the set, of each set's first elements: entry e is element e - entry_offsets[set]
+// of set entry_sets[e]. They are in order of sets, so a stable sort by element alone makes the lists.
+// Bound: 8 bytes and a word an entry, and 12 bytes a set. Launch: 256 threads, a block for each 1024 entries.
 extern "C" __global__ void __launch_bounds__(BLOCK)
 set_encode_list_words(const __grid_constant__ Sets sets, const u64* __restrict__ entry_offsets,
-                      const u32* __restrict__ entry_sets, u32 n, u64* __restrict__ words) {
-    each_row(
-        n,
-        [=](u32 e) {
-            const u32 set = entry_sets[e];
-            return u64(sets.of(set)[e - entry_offsets[set]]) << 32 | set;
-        },
-        [=](u32 e, u64 word) { words[e] = word; });
+                      const u32* __restrict__ entry_sets, u32 n, const __grid_constant__ Words out) {
+    out.as_they_are([&](auto words) {
+        each_row(
+            n,
+            [&](u32 e) {
+                const u32 set = entry_sets[e];
+                return words.make(sets.of(set)[e - entry_offsets[set]], set);
+            },
+            [=](u32 e, auto word) { words[e] = word; });
+    });
 }
 
 // Lists from sorted words: lists[i] is the set, places[i] where in it the element stands, `entries` being the entry numbers as
-// the sort moved them. `places` may be null.
-// Bound: 20 bytes an entry and a random read. Launch: 256 threads, a block for each 1024 entries.
+// the sort moved them. Both may be null.
+// Bound: a word and 4 bytes an entry, and 8 bytes and a random read for places. Launch: 256 threads, a block for each 1024 entries.
 extern "C" __global__ void __launch_bounds__(BLOCK)
-set_encode_lists(const u64* __restrict__ words, const u32* __restrict__ entries, u32 n,
+set_encode_lists(const __grid_constant__ Words sorted, const u32* __restrict__ entries, u32 n,
                  const u64* __restrict__ entry_offsets, u32* __restrict__ lists, u32* __restrict__ places) {
-    each_row(n, [=](u32 i) { return u32(words[i]); },
-             [=](u32 i, u32 set) {
-                 lists[i] = set;
-                 if (places != nullptr) {
-                     places[i] = u32(entries[i] - entry_offsets[set]);
-                 }
-             });
+    sorted.as_they_are([=](auto words) {
+        each_row(n, [=](u32 i) { return words.lower(words[i]); },
+                 [=](u32 i, u32 set) {
+                     lists[i] = set;
+                     if (places != nullptr) {
+                         places[i] = u32(entries[i] - entry_offsets[set]);
+                     }
+                 });
+    });
 }

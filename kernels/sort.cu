@@ -77,6 +77,21 @@ extern "C" __global__ void __launch_bounds__(ONESWEEP_THREADS, 2) sort_onesweep_
         keys_in, rows_in, first_row, n, keys_out, rows_out, starts, next_starts, first_bit, bits, lookback, next_tile);
 }
 
+// Keys alone: 16n bytes (u64) or 8n (u32), tiles as of pairs. Rows are neither read nor written.
+extern "C" __global__ void __launch_bounds__(ONESWEEP_THREADS, 2) sort_onesweep_u64_alone(
+    const u64* keys_in, const cub::NullType* rows_in, u32 first_row, u32 n, u64* keys_out, cub::NullType* rows_out,
+    const u32* starts, u32* next_starts, u32 first_bit, u32 bits, i32* lookback, i32* next_tile) {
+    onesweep(
+        keys_in, rows_in, first_row, n, keys_out, rows_out, starts, next_starts, first_bit, bits, lookback, next_tile);
+}
+
+extern "C" __global__ void __launch_bounds__(ONESWEEP_THREADS, 2) sort_onesweep_u32_alone(
+    const u32* keys_in, const cub::NullType* rows_in, u32 first_row, u32 n, u32* keys_out, cub::NullType* rows_out,
+    const u32* starts, u32* next_starts, u32 first_bit, u32 bits, i32* lookback, i32* next_tile) {
+    onesweep(
+        keys_in, rows_in, first_row, n, keys_out, rows_out, starts, next_starts, first_bit, bits, lookback, next_tile);
+}
+
 constexpr u32 SEGMENTS_THREADS = 256;
 constexpr u32 SEGMENTS_STEPS = 16;
 constexpr u32 SEGMENTS_TILE = SEGMENTS_THREADS * SEGMENTS_STEPS;

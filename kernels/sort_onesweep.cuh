@@ -13,10 +13,10 @@ constexpr u32 ONESWEEP_THREADS = 384;
 
 // CUB's tuning for Hopper: tiles of 23 (u32) or 15 (u64: half of 30) pairs a thread, which fit the 48 KiB of shared memory
 // that a block has on every card; digits of 8 bits. The policy's items are of 4 bytes: it halves them for 8. What goes
-// along with a key is a row id, if nothing else is said.
+// along with a key is a row id, if nothing else is said, and nothing where it is cub::NullType.
 template <class Key, class Value = u32>
 using OnesweepPolicy = cub::AgentRadixSortOnesweepPolicy<
-    ONESWEEP_THREADS, sizeof(Key) == 4 && sizeof(Value) == 4 ? 23 : 30, std::conditional_t<sizeof(Key) < sizeof(Value), Value, Key>, 1, cub::RADIX_RANK_MATCH_EARLY_COUNTS_ANY,
+    ONESWEEP_THREADS, sizeof(Key) == 4 && sizeof(Value) <= 4 ? 23 : 30, std::conditional_t<sizeof(Key) < sizeof(Value), Value, Key>, 1, cub::RADIX_RANK_MATCH_EARLY_COUNTS_ANY,
     cub::BLOCK_SCAN_RAKING_MEMOIZE, cub::RADIX_SORT_STORE_DIRECT, 8>;
 
 template <class Key, class Value = u32>
@@ -42,8 +42,8 @@ struct Onesweep : OnesweepAgent<Key, Value> {
         __device__ __forceinline__ void operator()(int (&counted)[1]) {
             count[0] = counted[0];
             pass.LookbackPartial(count);
-            // A tile of one digit is copied without ranking; the agent reads the rows there, so there must be some.
-            if (pass.d_values_in != nullptr) {
+            // A tile of one digit is copied without ranking; the agent reads the rows there, so there must be some, or none wanted.
+            if (Agent::KEYS_ONLY || pass.d_values_in != nullptr) {
                 pass.TryShortCircuit(keys, count);
             }
         }
@@ -106,8 +106,13 @@ struct Onesweep : OnesweepAgent<Key, Value> {
         this->UpdateBinsGlobal(count, digit_start);
         __syncthreads();
         this->ScatterKeysGlobal();
+        if constexpr (!Agent::KEYS_ONLY) {
+            move_rows(tile_begin, first_row, ranks);
+        }
+    }
 
-        // The rows go through the shared memory that holds the keys.
+    // The rows go through the shared memory that holds the keys.
+    __device__ __forceinline__ void move_rows(u32 tile_begin, u32 first_row, int (&ranks)[ITEMS]) {
         int digits[ITEMS];
         this->ComputeKeyDigits(digits);
         Value rows[ITEMS];

@@ -38,9 +38,36 @@ pub(crate) enum BowtieError {
 
 pub(crate) type Result<T, E = BowtieError> = std::result::Result<T, E>;
 
+/// A part may take more than the mean by this share of it.
+const PARTS_DIFFER_BY: u64 = 4;
+/// One part of so many of the limit is counted on, whatever is in use.
+const MOST_OF_THE_ROOM: u64 = 8;
+/// Of as many parts one that asks for too much is cut again.
+const MOST_PARTS: u64 = 64;
+
 impl BowtieError {
     pub(crate) fn is_out_of_device_memory(&self) -> bool {
         matches!(self, Self::OutOfDeviceMemory { .. })
+    }
+
+    /// Of how many parts one might fit beside what is in use, where what was asked for is more than there is altogether: no room that
+    /// others make would be enough.
+    pub(crate) fn parts_that_may_fit(&self) -> Option<u64> {
+        match self {
+            Self::OutOfDeviceMemory {
+                requested,
+                in_use,
+                limit,
+                ..
+            } if requested > limit => {
+                // Parts are not alike, so that of some more of them more fit at once.
+                let with_some_more = requested.saturating_add(requested / PARTS_DIFFER_BY);
+                // Some of what is in use is given back before they ask.
+                let room = limit.saturating_sub(*in_use).max(limit / MOST_OF_THE_ROOM);
+                Some(with_some_more.div_ceil(room.max(1)).min(MOST_PARTS))
+            }
+            _ => None,
+        }
     }
 
     /// DataFusion's memory pool refused. The caller may take what it can to files and try again.
@@ -127,5 +154,35 @@ impl Decline {
 impl fmt::Display for Decline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::BowtieError;
+
+    #[test]
+    fn parts_fit_where_they_differ_by_a_quarter() {
+        let beside = |in_use, requested, limit| {
+            let error = BowtieError::OutOfDeviceMemory {
+                what: "matches",
+                requested,
+                in_use,
+                limit,
+            };
+            error.parts_that_may_fit()
+        };
+        let parts = |requested, limit| beside(0, requested, limit);
+        assert_eq!(parts(100, 100), None);
+        assert_eq!(parts(101, 100), Some(2));
+        assert_eq!(parts(160, 100), Some(2));
+        assert_eq!(parts(164, 100), Some(3));
+        assert_eq!(parts(800, 100), Some(10));
+        assert_eq!(parts(3, 0), Some(3));
+        assert_eq!(parts(u64::MAX, 1), Some(64));
+        assert_eq!(beside(40, 400, 100), Some(9));
+        assert_eq!(beside(100, 400, 100), Some(42));
+        assert_eq!(beside(40, 100, 100), None);
+        assert_eq!(BowtieError::NeedsHost.parts_that_may_fit(), None);
     }
 }

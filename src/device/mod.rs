@@ -259,8 +259,7 @@ pub(crate) trait Device: Debug + Send + Sync {
     fn equi_search(&self, index: &EquiIndex, columns: &[&Column]) -> Result<(Sorted, Ranges)>;
 
     /// Prepares one side of an inner join whose pairs are put together at once, for payload columns of that side and as many
-    /// probes as come, of the first of which the keys are `probe`; `None` where pairs had better be found by [`Device::equi_index`]
-    /// first.
+    /// probes as come; `None` where pairs had better be found by [`Device::equi_index`] first.
     fn equi_build(
         &self,
         keys: &[&Column],
@@ -268,7 +267,6 @@ pub(crate) trait Device: Debug + Send + Sync {
         strategy: Option<EquiStrategy>,
         payload: &[&Column],
         materialization: Option<Materialization>,
-        probe: &[&Column],
     ) -> Result<Option<EquiBuild>>;
 
     /// All pairs of the rows of `build` with those of `keys` and `payload`. `build_payload` is what the build was prepared for.

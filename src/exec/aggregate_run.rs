@@ -266,7 +266,11 @@ impl AggregateRun {
                 Ok(())
             }
             Ok(Begun::Pairs(None)) => Ok(()),
-            Err(error) if error.is_out_of_device_memory() && self.matrix.put_back(&tile) => Ok(()),
+            Err(error)
+                if error.is_out_of_device_memory() && self.matrix.put_back(&tile, &error) =>
+            {
+                Ok(())
+            }
             Err(error) => Err(error),
         }
     }

@@ -88,14 +88,7 @@ impl AtOnce {
         let probe_keys = columns(probe, &keys[1])?;
         let prepare = |strategy| -> Result<Prepared> {
             let (null_equal, how) = (spec.theta.null_equal(), spec.theta.materialization);
-            let made = device.equi_build(
-                &build_keys,
-                null_equal,
-                strategy,
-                &of_build,
-                how,
-                &probe_keys,
-            );
+            let made = device.equi_build(&build_keys, null_equal, strategy, &of_build, how);
             Ok(match or_no_room(made)? {
                 Some(made) => {
                     metrics.indexed_by(made.strategy());

@@ -40,7 +40,8 @@ use crate::stream::Role;
 ///
 /// # Memory
 /// Left chunks and the right chunk at hand are reserved in DataFusion's memory pool; what is on the device is leased from
-/// `bowtie.device_memory`. A refused lease halves the tile, or the piece.
+/// `bowtie.device_memory`. A refused lease halves the tile, or the piece; where it asks for more than there is, the tile is cut
+/// at once.
 ///
 /// # Cancelling
 /// Work is done in short blocking steps, so a dropped stream stops at the next one and frees everything.

@@ -242,7 +242,9 @@ impl JoinRun {
                 self.state = State::Pairs(pairs);
                 Ok(vec![])
             }
-            Err(error) if error.is_out_of_device_memory() && self.matrix.put_back(&tile) => {
+            Err(error)
+                if error.is_out_of_device_memory() && self.matrix.put_back(&tile, &error) =>
+            {
                 Ok(vec![])
             }
             Err(error) => Err(error),

@@ -4,7 +4,7 @@
 //!               right chunk 1   right chunk 2   …          a tile is a rectangle of the matrix that fits the device:
 //! left chunk 1  ┌─────────────┬─────────────┐              one left chunk by one right chunk, unless a lease is
 //!               │    tile     │    tile     │              refused: then the longer side is halved, and again, until
-//! left chunk 2  ├─────────────┼─────────────┤              it fits ([T] 3.3.1)
+//! left chunk 2  ├─────────────┼─────────────┤              it fits ([T] 3.3.1); or its searching side is cut at once
 //!               │    tile     │    tile     │
 //!               └─────────────┴─────────────┘
 //! ```
@@ -434,7 +434,7 @@ impl Matrix {
                     }
                 }
                 Err(error) if error.is_out_of_device_memory() => {
-                    if !self.again(&tile) {
+                    if !self.again(&tile, &error) {
                         return Err(error);
                     }
                 }
@@ -444,14 +444,19 @@ impl Matrix {
         Ok(None)
     }
 
-    /// Puts a tile back, after a refused lease; false when there is nothing that would make it fit. Nothing of the tile may have
+    /// Puts a tile back, after `error`, a refused lease; false when there is nothing that would make it fit. Nothing of the tile may have
     /// come out yet.
-    pub(super) fn put_back(&mut self, searched: &SearchedTile) -> bool {
-        self.again(&searched.tile)
+    pub(super) fn put_back(&mut self, searched: &SearchedTile, error: &BowtieError) -> bool {
+        self.again(&searched.tile, error)
     }
 
-    /// A tile once more, whole where other rows can make room for it, otherwise in two halves.
-    fn again(&mut self, tile: &Tile) -> bool {
+    /// A tile once more: in parts where its search asks for more than there is, whole where other rows can make room for it, otherwise
+    /// in two halves.
+    fn again(&mut self, tile: &Tile, error: &BowtieError) -> bool {
+        let parts = error.parts_that_may_fit();
+        if parts.is_some_and(|parts| self.cut_search(tile, parts)) {
+            return true;
+        }
         if !self.make_room() {
             return self.halve(tile);
         }
@@ -459,20 +464,42 @@ impl Matrix {
         true
     }
 
-    fn halve(&mut self, tile: &Tile) -> bool {
-        let least = match self.spec.theta.strategy {
-            Strategy::Set(_) => LEAST_SETS,
-            _ => LEAST_ROWS,
-        };
-        let Some((first, second)) = tile.halves(least) else {
+    /// Cuts the searching side of a tile, whose index stays; false where there is none, or too few rows.
+    fn cut_search(&mut self, tile: &Tile, parts: u64) -> bool {
+        let searching = self.spec.theta.sorted.other();
+        let most = tile.rows(searching).len() / self.least_rows();
+        let parts = parts.min(most as u64) as usize;
+        if parts < 2 || !self.has_index() {
             return false;
-        };
-        let side = self.spec.theta.sorted;
-        let resident = match side {
+        }
+        self.tiles
+            .extend(tile.cut(searching, parts).into_iter().rev());
+        true
+    }
+
+    /// Whether the sorted side lies there with its index.
+    fn has_index(&self) -> bool {
+        let sorted = match self.spec.theta.sorted {
             Side::Left => &self.resident_left,
             Side::Right => &self.resident_right,
         };
-        let has_index = resident.as_ref().is_some_and(|r| r.index.is_some());
+        sorted.as_ref().is_some_and(|r| r.index.is_some())
+    }
+
+    /// A side of a tile with so many rows is not cut.
+    fn least_rows(&self) -> usize {
+        match self.spec.theta.strategy {
+            Strategy::Set(_) => LEAST_SETS,
+            _ => LEAST_ROWS,
+        }
+    }
+
+    fn halve(&mut self, tile: &Tile) -> bool {
+        let Some((first, second)) = tile.halves(self.least_rows()) else {
+            return false;
+        };
+        let side = self.spec.theta.sorted;
+        let has_index = self.has_index();
         self.resident_left = None;
         self.resident_right = None;
         // Where there was no room for the index, tiles of the same rows are cut likewise, so that the index of a half serves all of

@@ -15,8 +15,10 @@ use crate::stream::{Evaluated, Evaluator};
 
 /// Batches that a partition sends together, when it has them at hand: a task is woken once for all of them.
 const TOGETHER: usize = 4;
-/// Sendings that may wait for the reader: few, as nobody has reserved their memory.
-const WAITING: usize = 4;
+/// Sendings of each partition that may wait for the reader: few, as nobody has reserved their memory.
+const WAITING: usize = 2;
+/// Of all partitions together.
+const MOST_WAITING: usize = 64;
 
 /// The evaluated batches of all partitions of `input`, in any order; a task for each partition, which ends with the stream.
 pub(super) fn evaluated(
@@ -37,7 +39,8 @@ pub(super) fn evaluated(
     if partitions == 1 {
         return Ok(partition(0)?.boxed());
     }
-    let (sender, receiver) = mpsc::channel(WAITING);
+    // With less room than partitions need, all of them wait while the reader's thread is busy.
+    let (sender, receiver) = mpsc::channel((WAITING * partitions).min(MOST_WAITING));
     let mut tasks = JoinSet::new();
     for i in 0..partitions {
         let (mut batches, sender) = (partition(i)?, sender.clone());
@@ -57,6 +60,9 @@ pub(super) fn evaluated(
                 if sender.send(together).await.is_err() || failed {
                     return;
                 }
+                // A reader that this has woken is next on this very thread, where it would wait until a filter has found as many
+                // rows again; so it is let through.
+                tokio::task::yield_now().await;
             }
         });
     }

@@ -81,10 +81,10 @@ mod hash_aggregate {
 /// Cores beyond which nothing was measured, and memory may bound what they do.
 const MOST_CORES: usize = 32;
 
-/// From batches to columns on a GPU and back, in bytes a second (`docs/benchmarks.md`: 15.3 to 17.7 GB/s from the SQL text on,
-/// where the copies alone reach 18.0 to 20.7).
-const UP: f64 = 16e9;
-const DOWN: f64 = 16e9;
+/// From batches to columns on a GPU and back, in bytes a second (`docs/benchmarks.md`: 28 GB/s of a query's execution, where copies
+/// alone reach 42 to 50). What comes down goes on through one partition, and is spread anew for what DataFusion does with it.
+const UP: f64 = 28e9;
+const DOWN: f64 = 12e9;
 /// What one core stages.
 const UP_PER_CORE: f64 = 5e9;
 
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn aggregations_of_narrow_rows_are_near_even() {
+    fn aggregations_of_narrow_rows_gain_less_than_joins() {
         let of = |groups: f64| {
             let input = flow(1 << 26, 12);
             let work = Work::Group {
@@ -319,8 +319,8 @@ mod tests {
                 + H200.down(output);
             device / HOST.seconds(&work)
         };
-        assert!((0.7..1.3).contains(&of(16.0)), "{}", of(16.0));
-        assert!(of((1 << 24) as f64) < of(16.0) * 2.0);
+        assert!((0.45..0.8).contains(&of(16.0)), "{}", of(16.0));
+        assert!(of((1 << 24) as f64) < of(16.0) * 3.0);
     }
 
     #[test]

@@ -154,8 +154,7 @@ impl EquiSides {
             named => vec![named],
         };
         for way in ways {
-            let made =
-                device.equi_build(keys, false, way, of_build, materialization.0, &probe[..1])?;
+            let made = device.equi_build(keys, false, way, of_build, materialization.0)?;
             if let Some(made) = made
                 && let Paired::All(joined) =
                     device.equi_join(&made, of_build, &probe[..1], &probe)?

@@ -2,6 +2,7 @@
 //! nothing crosses the border. Not part of the public interface.
 
 mod algebra;
+mod border;
 mod equi;
 mod group;
 mod sets;
@@ -13,6 +14,7 @@ use arrow::array::{ArrayRef, Int32Array, Int64Array};
 use rayon::prelude::*;
 
 pub use algebra::{AlgebraRows, Operator};
+pub use border::{BorderRows, Crossing};
 pub use equi::{EquiCase, EquiSides};
 pub use group::{GroupCase, GroupRows};
 pub use sets::{SetCase, SetQuery, SetSides};

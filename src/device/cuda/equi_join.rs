@@ -4,13 +4,13 @@
 //! Columns of 4, 8 or 16 bytes without NULLs are carried, by partitioned joins through the partition (GFTR); of the others row
 //! numbers are, by which they are gathered at the end (GFUR).
 
+use super::CudaDevice;
 use super::equi_keys::{Keying, Width};
 use super::equi_pairs::{Output, Way, Ways, sources};
 use super::equi_part::{Depth, Partitioned, partition_bits};
 use super::equi_tables::{DirectTable, HashTable};
 use super::queue::{Arg, Memory};
 use super::values::{Values, width};
-use super::{CudaDevice, equi_sample};
 use crate::device::Device;
 use crate::device::buffer::{self, Buffer, Column, Joined, Paired};
 use crate::error::{BowtieError, Result};
@@ -58,24 +58,13 @@ impl CudaDevice {
         wanted: Option<EquiStrategy>,
         payload: &[&Column],
         materialization: Option<Materialization>,
-        probe: &[&Column],
     ) -> Result<Option<EquiBuild>> {
         let rows = base.first().map_or(0, |column| column.rows());
         if rows == 0 {
             return Ok(None);
         }
         let (keys, keying, addresses, strategy) = self.keys_for(base, null_equal, wanted)?;
-        let sorts = matches!(
-            strategy,
-            EquiStrategy::PartitionedHash | EquiStrategy::SortMerge
-        );
-        let materialization = match materialization {
-            Some(wanted) => wanted,
-            None if sorts && rows >= equi_sample::LEAST_ROWS => {
-                equi_sample::materialization(self.matching_share(&keys, &keying, probe)?)
-            }
-            None => Materialization::Gftr,
-        };
+        let materialization = materialization.unwrap_or(Materialization::Gftr);
         let ways = Ways::of(payload, None, materialization);
         let queue = &self.queue;
         let table = match strategy {

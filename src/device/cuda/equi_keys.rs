@@ -73,18 +73,6 @@ enum Valid<'a> {
     Made(Memory),
 }
 
-impl EquiKeys<'static> {
-    /// Keys of so many rows, any of which may match.
-    pub(super) fn made(words: Memory, width: Width, rows: usize) -> Self {
-        Self {
-            words: Words::Made(words),
-            valid: None,
-            width,
-            rows,
-        }
-    }
-}
-
 impl EquiKeys<'_> {
     pub(super) fn words(&self) -> Result<Part<'_>> {
         Ok(match &self.words {

@@ -1,6 +1,6 @@
 //! Groups by the numbers among the keys, where the other keys follow from them, as a customer's name does from the customer's number
 //! (`kernels/group_verify.cu`). That is not known but tried: every row's other keys are compared with those of its group's first row,
-//! and where one differs all keys are grouped by. So long text is neither packed nor sorted.
+//! and where one differs all keys are grouped by. So long text is neither packed nor sorted. Of many rows a sample is tried first.
 //!
 //! ```text
 //! numbers ─► ids, and the first row of each ─► are all other keys those of the first row? ─► groups
@@ -15,12 +15,13 @@ use super::CudaDevice;
 use super::group_choice::choose;
 use super::group_ids::{GroupKeys, KeyBits};
 use super::group_range::Number;
-use super::group_ways::{Folded, Members, Ways};
+use super::group_ways::{FEW_ROWS, Folded, Members, Ways};
 use super::key_column::KeyBytes;
 use super::queue::{Arg, Memory, Queue};
 use super::referring::Referring;
 use super::stored::Stored;
 use super::values::width;
+use crate::device::Device;
 use crate::device::buffer::Column;
 use crate::error::{BowtieError, Result};
 use crate::spec::GroupStrategy;
@@ -31,6 +32,11 @@ pub(super) struct ByNumbers {
     pub(super) ids: Memory,
     pub(super) groups: usize,
 }
+
+/// Rows that are tried first, in runs of neighbours, as rows of a group may lie together. Two of one group are most likely among them
+/// unless groups are as many as half their square.
+const SAMPLES: usize = 1 << 14;
+const RUN: usize = 32;
 
 /// Bytes of a value that one thread compares.
 const LONG: usize = 4096;
@@ -93,11 +99,24 @@ impl CudaDevice {
         if longest.into_iter().any(|longest| longest > LONG) {
             return Ok(None);
         }
-        match self.verified(&numbers, &others, rows) {
+        let tried = || match rows >= FEW_ROWS && !self.may_follow(keys, rows)? {
+            true => Ok(None),
+            false => self.verified(&numbers, &others, rows),
+        };
+        match tried() {
             // The other way may have room.
             Err(error) if error.is_out_of_device_memory() => Ok(None),
             verified => verified,
         }
+    }
+
+    /// Whether other keys follow from the numbers in a sample of `rows` > 0 rows.
+    pub(super) fn may_follow(&self, keys: &[&Column], rows: usize) -> Result<bool> {
+        let sample = self.queue.runs_of_rows(rows, (SAMPLES, RUN))?;
+        let sampled = keys.iter().map(|column| self.gather(column, &sample));
+        let sampled: Vec<Column> = sampled.collect::<Result<_>>()?;
+        let sampled: Vec<&Column> = sampled.iter().collect();
+        Ok(self.ids_by_numbers(&sampled, SAMPLES)?.is_some())
     }
 
     /// Groups by numbers, if `others` follow from these.

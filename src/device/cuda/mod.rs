@@ -40,7 +40,6 @@ mod equi_join;
 mod equi_keys;
 mod equi_pairs;
 mod equi_part;
-mod equi_sample;
 mod equi_tables;
 mod fold;
 mod generated;
@@ -407,10 +406,8 @@ impl Device for CudaDevice {
         strategy: Option<EquiStrategy>,
         payload: &[&Column],
         materialization: Option<Materialization>,
-        probe: &[&Column],
     ) -> Result<Option<buffer::EquiBuild>> {
-        let build =
-            self.prepare_build(keys, null_equal, strategy, payload, materialization, probe)?;
+        let build = self.prepare_build(keys, null_equal, strategy, payload, materialization)?;
         Ok(build.map(|build| buffer::EquiBuild::Cuda(Box::new(build))))
     }
 

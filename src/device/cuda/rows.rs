@@ -131,6 +131,21 @@ impl Queue {
         Ok(Buffer::cuda(out, len))
     }
 
+    /// So many row ids of `rows` > 0 rows, in runs of so many neighbours that are evenly spread; `run` divides `samples`.
+    pub(super) fn runs_of_rows(
+        self: &Arc<Self>,
+        rows: usize,
+        (samples, run): (usize, usize),
+    ) -> Result<Buffer<u32>> {
+        let runs = (samples / run) as u64;
+        let ids = (0..samples as u64).map(|i| {
+            let begin = i / run as u64 * rows as u64 / runs;
+            (begin + i % run as u64).min(rows as u64 - 1) as u32
+        });
+        let ids: Vec<u8> = ids.flat_map(u32::to_le_bytes).collect();
+        Ok(Buffer::cuda(self.send(&ids, "a sample")?, samples))
+    }
+
     /// Both bitmaps' common bits; of `n` rows.
     pub(super) fn bits_and(self: &Arc<Self>, a: &Memory, b: &Memory, n: usize) -> Result<Memory> {
         let out = self.alloc(bitmap_bytes(n), "validity")?;

@@ -33,7 +33,7 @@ pub(super) fn check_sortable(n: usize) -> Result<()> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KeyWidth {
     bytes: usize,
-    /// Of what goes along with a key: mostly a row id.
+    /// Of what goes along with a key: mostly a row id, or nothing.
     value_bytes: usize,
     histogram: &'static str,
     onesweep: &'static str,
@@ -62,6 +62,17 @@ pub(super) const NARROW_BESIDE_WORDS: KeyWidth = KeyWidth {
     histogram: "sort_histogram_u32",
     onesweep: "sort_onesweep_u32_u64",
     tile: 5760,
+};
+/// Keys of 64 bits, and of 32, with nothing beside them.
+pub(super) const WIDE_ALONE: KeyWidth = KeyWidth {
+    value_bytes: 0,
+    onesweep: "sort_onesweep_u64_alone",
+    ..WIDE
+};
+pub(super) const NARROW_ALONE: KeyWidth = KeyWidth {
+    value_bytes: 0,
+    onesweep: "sort_onesweep_u32_alone",
+    ..NARROW
 };
 const ONESWEEP_THREADS: u32 = 384;
 
@@ -195,7 +206,8 @@ impl Queue {
     }
 
     /// Keys, which differ in `varying` bits at most, and rows in the order of the keys; `None` when all keys are equal.
-    /// `rows`, or other values of the width's bytes, are 0, 1, … when not given.
+    /// `rows`, or other values of the width's bytes, are 0, 1, … when not given; where it has no bytes for them they are neither read
+    /// nor made.
     pub(super) fn sort_pairs(
         self: &Arc<Self>,
         width: KeyWidth,

@@ -309,7 +309,6 @@ impl Device for HostDevice {
         strategy: Option<EquiStrategy>,
         payload: &[&Column],
         materialization: Option<Materialization>,
-        _probe: &[&Column],
     ) -> Result<Option<buffer::EquiBuild>> {
         // Pairs that are made piece by piece stay in the cores' caches.
         if materialization != Some(Materialization::Gftr) {

@@ -13,6 +13,7 @@ use datafusion::prelude::SessionContext;
 use futures::StreamExt;
 
 use super::data::TECHNIQUES;
+use super::plans::text;
 use crate::answer::{answer, forced, plan_of, shown};
 use crate::session::{Tuning, session, session_in, set};
 
@@ -212,6 +213,16 @@ async fn a_limit_ends_what_matches_too_often() {
     );
     drop(answer);
     freed(&pool).await;
+}
+
+/// Where a search finds more than is listed at once its own side is cut, and the index stays.
+#[tokio::test(flavor = "multi_thread")]
+async fn too_many_matches_leave_the_index() {
+    let (ctx, _) = everything_matches(20_000);
+    set(&ctx, "bowtie.set_strategy", "inverted_index");
+    let sql = "SELECT a.id, b.id AS j FROM r a JOIN r b ON array_has_any(a.v, b.v) LIMIT 10";
+    let analyzed = text(&ctx, &format!("EXPLAIN ANALYZE {sql}")).await;
+    assert!(analyzed.contains("indexed_inverted_index=1,"), "{analyzed}");
 }
 
 /// A dropped stream ends the search.

@@ -7,7 +7,7 @@ use crate::answer::{answer, plan_of, shown};
 use crate::session::{session, set};
 use crate::tables::register;
 
-async fn text(ctx: &datafusion::prelude::SessionContext, sql: &str) -> String {
+pub(super) async fn text(ctx: &datafusion::prelude::SessionContext, sql: &str) -> String {
     let answer = answer(ctx, sql).await.unwrap();
     pretty_format_batches(&answer.batches).unwrap().to_string()
 }

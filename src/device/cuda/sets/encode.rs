@@ -7,7 +7,7 @@
 //!  words of (position, rank), sorted ─► elements, offsets
 //! ```
 //!
-//! Without groups the first sort is left out as long as there are no duplicates: lists are taken for sets, and where the sorted words have a
+//! Without groups the first sort is left out as long as there are no duplicates: lists are taken for sets (`listed.rs`), and where one has a
 //! duplicate after all, or an element that the indexed side lacks, all is done again as above.
 
 use std::sync::Arc;
@@ -156,11 +156,10 @@ impl CudaDevice {
         let mut grouped = None;
         let as_listed = match lying.groups {
             None => {
-                let listed = queue.as_listed(&lying, &ids)?;
-                let total = listed.n;
-                let ranks = queue.ranks(&listed, universe)?;
-                let sets = queue.arrange(&lying, listed, &ranks)?;
-                (sets.entries == total).then_some((sets, ranks))
+                let words = queue.words_of(&lying, &ids, universe)?;
+                let ranks = queue.ranks(&words, universe)?;
+                let sets = queue.arrange_listed(&lying, &ids, &ranks, || Ok(words))?;
+                sets.map(|sets| (sets, ranks))
             }
             Some(_) => None,
         };
@@ -172,14 +171,14 @@ impl CudaDevice {
                 drop(ids);
                 let mut universe = universe;
                 if let Some((groups, _)) = &lying.groups {
-                    let keys = queue.grouped_words(&distinct, groups, None)?;
+                    let keys = queue.grouped_words(&distinct.words, groups, None)?;
                     let (ids, of_groups) = self.groups(&[&keys], true)?;
                     universe = of_groups.groups() as usize;
-                    distinct.words = queue.renamed(&distinct, &ids)?;
+                    distinct.words = queue.renamed(&distinct.words, &ids, universe)?;
                     grouped = Some(of_groups);
                 }
                 self.go_on()?;
-                let ranks = queue.ranks(&distinct, universe)?;
+                let ranks = queue.ranks(&distinct.words, universe)?;
                 (queue.arrange(&lying, distinct, &ranks)?, ranks)
             }
         };
@@ -216,11 +215,10 @@ impl CudaDevice {
         self.go_on()?;
         let queue = &self.queue;
         if lying.groups.is_none() && !domain.searched_twice.load(Ordering::Relaxed) {
-            let listed = queue.as_listed(&lying, &known)?;
-            let total = listed.n;
-            let sets = queue.arrange(&lying, listed, &domain.ranks)?;
-            if sets.entries == total {
-                return Ok(Some(sets));
+            let words = || queue.words_of(&lying, &known, domain.ids.count());
+            let sets = queue.arrange_listed(&lying, &known, &domain.ranks, words)?;
+            if sets.is_some() {
+                return Ok(sets);
             }
             // Nor will those that follow be, most likely.
             domain.searched_twice.store(true, Ordering::Relaxed);
@@ -235,11 +233,12 @@ impl CudaDevice {
         drop(ids);
         distinct.words = match (&lying.groups, &domain.grouped) {
             (Some((groups, _)), Some(of_groups)) => {
-                let keys = queue.grouped_words(&distinct, groups, Some(memory(&known)?))?;
+                let numbers = Some(memory(&known)?);
+                let keys = queue.grouped_words(&distinct.words, groups, numbers)?;
                 let ids = self.groups_in(of_groups, &[&keys])?;
-                queue.renamed(&distinct, &ids)?
+                queue.renamed(&distinct.words, &ids, of_groups.groups() as usize)?
             }
-            _ => queue.recode(&distinct, &known, None)?,
+            _ => queue.recode(&distinct.words, &known, domain.ids.count(), None)?,
         };
         self.go_on()?;
         queue.arrange(&lying, distinct, &domain.ranks).map(Some)

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use super::encode::Sets;
-use super::words::bits_below;
-use crate::device::cuda::queue::{Given, Memory, Part, Queue, Shape};
+use super::packing::Packing;
+use crate::device::cuda::queue::{Given, Memory, Queue, Shape};
 use crate::device::cuda::rows::memory;
-use crate::device::cuda::sort::WIDE;
 use crate::error::Result;
 
 /// The lists of all elements, one after the other.
@@ -30,52 +29,46 @@ impl Queue {
         with_places: bool,
     ) -> Result<Lists> {
         let (of_entries, offsets, total) = self.entries(lengths, sets.len)?;
-        let words = self.alloc(total * 8, "inverted lists")?;
-        let structure = sets.structure();
+        let words = self.words(Packing::of(universe, sets.len), total)?;
+        let (structure, out) = (sets.structure(), words.structure());
         let args = [
             Given::Four(&structure),
             (&offsets).into(),
             (&of_entries).into(),
             (total as u32).into(),
-            (&words).into(),
+            Given::Two(&out),
         ];
-        // SAFETY: entries are the first elements of each set, at most as many as it has; `words` holds a word an entry.
+        // SAFETY: entries are the first elements of each set, at most as many as it has; there is a word for each entry.
         unsafe { self.launch_given("set_encode_list_words", Shape::rows(total), &args)? };
         drop(of_entries);
         // Entries are in the order of sets, which a sort by elements keeps.
-        let by_element = match total {
-            0 | 1 => None,
-            _ => {
-                let varying = bits_below(universe) << 32;
-                self.sort_pairs(WIDE, Part::from(&words), None, total, varying)?
+        let (words, entries) = match with_places {
+            true => {
+                let (words, entries) = self.sorted_beside_rows(words, Packing::upper)?;
+                let in_order = || self.sequence(0, total);
+                (words, Some(entries.map_or_else(in_order, Ok)?))
             }
-        };
-        let (words, entries) = match by_element {
-            Some(sorted) => sorted,
-            None => {
-                let in_order = self.sequence(0, total)?;
-                let all = memory(&in_order)?;
-                (words, self.gather_values(all, all, total, 4)?)
-            }
+            false => (self.sorted_words(words, Packing::upper)?, None),
         };
         let lists = self.alloc(total * 4, "inverted lists")?;
         let places = match with_places {
             true => Some(self.alloc(total * 4, "inverted lists")?),
             false => None,
         };
+        let given = words.structure();
         let args = [
-            (&words).into(),
-            (&entries).into(),
+            entries.as_ref().map(memory).transpose()?.into(),
             (total as u32).into(),
             (&offsets).into(),
             (&lists).into(),
             places.as_ref().into(),
         ];
-        // SAFETY: words and entries are one for each of the total, as are lists and places; entries are numbers of words in order
-        // of sets, whose offsets say where each set's begin.
-        unsafe { self.launch("set_encode_lists", Shape::rows(total), &args)? };
+        let shape = Shape::rows(total);
+        // SAFETY: words are one for each of the total, as are lists, and entries where places are wanted; entries are numbers of words
+        // in order of sets, whose offsets say where each set's begin.
+        unsafe { self.launch_with("set_encode_lists", shape, Some(&given), &args)? };
         Ok(Lists {
-            offsets: self.set_offsets(&words, total, universe)?,
+            offsets: self.upper_offsets(&words, universe)?,
             sets: lists,
             places,
         })

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::encode::Sets;
-use super::words::bits_below;
+use super::packing::{Packing, bits_below};
 use crate::device::buffer::Buffer;
-use crate::device::cuda::queue::{Memory, Part, Queue, Shape};
+use crate::device::cuda::queue::{Given, Memory, Queue, Shape};
 use crate::device::cuda::rows::memory;
-use crate::device::cuda::sort::{NARROW, WIDE};
+use crate::device::cuda::sort::NARROW;
 use crate::error::Result;
 
 /// The group of each set, and where the sets of each of so many groups begin, and the end.
@@ -38,40 +38,35 @@ impl Queue {
         n: usize,
         longest: usize,
     ) -> Result<(Buffer<u32>, Option<ByGroup>)> {
-        let order = |sorted: Option<Memory>| match sorted {
-            Some(order) => Ok(Buffer::cuda(order, n)),
+        let order = |sorted: Option<Buffer<u32>>| match sorted {
+            Some(order) => Ok(order),
             None => self.sequence(0, n),
         };
-        let of_sizes = bits_below(longest + 1);
         let Some((groups, count)) = groups else {
             let sorted = match n {
                 0 | 1 => None,
-                _ => self.sort_pairs(NARROW, sizes.into(), None, n, of_sizes)?,
+                _ => self.sort_pairs(NARROW, sizes.into(), None, n, bits_below(longest + 1))?,
             };
-            return Ok((order(sorted.map(|(_, order)| order))?, None));
+            return Ok((
+                order(sorted.map(|(_, order)| Buffer::cuda(order, n)))?,
+                None,
+            ));
         };
-        let words = self.alloc(n * 8, "sizes of sets")?;
+        let words = self.words(Packing::of(count, longest + 1), n)?;
+        let out = words.structure();
         let args = [
             groups.into(),
             sizes.into(),
             (n as u32).into(),
-            (&words).into(),
+            Given::Two(&out),
         ];
-        // SAFETY: each of n sets has a group and a size; `words` holds a word for each.
-        unsafe { self.launch("set_encode_order", Shape::rows(n), &args)? };
-        let varying = bits_below(count) << 32 | of_sizes;
-        let sorted = match n {
-            0 | 1 => None,
-            _ => self.sort_pairs(WIDE, Part::from(&words), None, n, varying)?,
-        };
-        let (words, sorted) = match sorted {
-            Some((words, order)) => (words, Some(order)),
-            None => (words, None),
-        };
+        // SAFETY: each of n sets has a group and a size, and a word.
+        unsafe { self.launch_given("set_encode_order", Shape::rows(n), &args)? };
+        let (words, sorted) = self.sorted_beside_rows(words, Packing::all)?;
         let order = order(sorted)?;
         let by_group = ByGroup {
             groups: self.gather_values(groups, memory(&order)?, n, 4)?,
-            segments: self.set_offsets(&words, n, count)?,
+            segments: self.upper_offsets(&words, count)?,
             count,
         };
         Ok((order, Some(by_group)))

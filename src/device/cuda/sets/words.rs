@@ -7,12 +7,13 @@ use arrow::datatypes::DataType;
 use super::encode::Sets;
 use super::lying::Lying;
 use super::order::ByGroup;
+use super::packing::{Packing, Words, bits_below};
 use crate::device::buffer::{Buffer, Column};
 use crate::device::cuda::queue::{Given, Memory, Queue, Shape};
 use crate::device::cuda::rows::memory;
 use crate::device::cuda::scan::EXCLUSIVE_U64;
-use crate::device::cuda::sort::{NARROW, WIDE, check_sortable};
-use crate::device::cuda::values::{Values, bitmap_bytes};
+use crate::device::cuda::sort::{NARROW, check_sortable};
+use crate::device::cuda::values::Values;
 use crate::error::Result;
 
 /// The ranks of ids by frequency, from 0 on without a gap; ids of no set have none.
@@ -23,20 +24,19 @@ pub(super) struct Ranks {
     pub(super) frequencies: Memory,
 }
 
-/// Words of (set, id) without duplicates, and the order of sets by group and size.
+/// Words of (set, id) without duplicates, and the order of sets.
 pub(super) struct Distinct {
-    pub(super) words: Memory,
-    pub(super) n: usize,
-    sizes: Memory,
-    /// Sets in order, and the place of each in it.
-    order: Buffer<u32>,
-    places: Buffer<u32>,
-    by_group: Option<ByGroup>,
+    pub(super) words: Words,
+    pub(super) order: Order,
 }
 
-/// The bits on which numbers below `count` differ.
-pub(super) fn bits_below(count: usize) -> u64 {
-    (count as u64).next_power_of_two() - 1
+/// Sets by group and size.
+pub(super) struct Order {
+    pub(super) sizes: Memory,
+    /// Sets in order, and the place of each in it.
+    pub(super) order: Buffer<u32>,
+    places: Buffer<u32>,
+    by_group: Option<ByGroup>,
 }
 
 /// Elements that a block of the kernel counts by itself.
@@ -45,15 +45,6 @@ const FEW_ELEMENTS: usize = 12_288;
 const SOME_WORDS: usize = 4;
 
 impl Queue {
-    /// Words in order, which differ in `varying` bits at most.
-    fn sorted_words(self: &Arc<Self>, words: Memory, n: usize, varying: u64) -> Result<Memory> {
-        if n < 2 {
-            return Ok(words);
-        }
-        let sorted = self.sort_pairs(WIDE, (&words).into(), None, n, varying)?;
-        Ok(sorted.map_or(words, |(sorted, _)| sorted))
-    }
-
     /// The entries of rows: the row of each by number, and the exclusive sums of `lengths`.
     pub(super) fn entries(
         self: &Arc<Self>,
@@ -85,31 +76,28 @@ impl Queue {
         Ok((of_entries, offsets, total))
     }
 
-    /// Words of (set, id) as they stand in the lists, and how many.
-    fn words_of(self: &Arc<Self>, lying: &Lying, ids: &Buffer<u32>) -> Result<(Memory, usize)> {
-        let (of_entries, offsets, total) = self.entries(&lying.counts, lying.rows.len())?;
-        let words = self.alloc(total * 8, "elements of sets")?;
+    /// Words of (set, id) as they stand in the lists; ids are below `universe`, or none.
+    pub(super) fn words_of(
+        self: &Arc<Self>,
+        lying: &Lying,
+        ids: &Buffer<u32>,
+        universe: usize,
+    ) -> Result<Words> {
+        let sets = lying.rows.len();
+        let (of_entries, offsets, total) = self.entries(&lying.counts, sets)?;
+        let words = self.words(Packing::of(sets, universe), total)?;
+        let given = words.structure();
         let args = [
             (&lying.starts).into(),
             memory(ids)?.into(),
             (&offsets).into(),
             (&of_entries).into(),
             (total as u32).into(),
-            (&words).into(),
+            Given::Two(&given),
         ];
-        // SAFETY: each entry is of a row, whose values' ids lie behind its start; `words` holds a word an entry.
-        unsafe { self.launch("set_encode_entries", Shape::rows(total), &args)? };
-        Ok((words, total))
-    }
-
-    /// The lists as sets, in no order inside: such as they are, where they have no duplicates.
-    pub(super) fn as_listed(
-        self: &Arc<Self>,
-        lying: &Lying,
-        ids: &Buffer<u32>,
-    ) -> Result<Distinct> {
-        let words = self.words_of(lying, ids)?;
-        self.sets_in_order(lying, words, &lying.counts)
+        // SAFETY: each entry is of a row, whose values' ids lie behind its start; there is a word for each entry.
+        unsafe { self.launch_given("set_encode_entries", Shape::rows(total), &args)? };
+        Ok(words)
     }
 
     pub(super) fn distinct(
@@ -119,35 +107,28 @@ impl Queue {
         universe: usize,
     ) -> Result<Distinct> {
         let len = lying.rows.len();
-        let (words, total) = self.words_of(lying, ids)?;
-        let varying = bits_below(universe) | bits_below(len) << 32;
-        let words = self.sorted_words(words, total, varying)?;
-        let (words, n) = self.without_duplicates(words, total)?;
+        let words = self.words_of(lying, ids, universe)?;
+        let words = self.sorted_words(words, Packing::all)?;
+        let words = self.without_duplicates(words)?;
 
-        let offsets = self.set_offsets(&words, n, len)?;
+        let offsets = self.upper_offsets(&words, len)?;
         let sizes = self.alloc(len * 4, "sizes of sets")?;
         let args = [(&offsets).into(), (len as u32).into(), (&sizes).into()];
         // SAFETY: `offsets` holds one word more than `sizes`.
         unsafe { self.launch("set_encode_sizes", Shape::rows(len), &args)? };
-        self.sets_in_order(lying, (words, n), &sizes)
+        let order = self.sets_in_order(lying, &sizes)?;
+        Ok(Distinct { words, order })
     }
 
     /// Sets of these sizes in order.
-    fn sets_in_order(
-        self: &Arc<Self>,
-        lying: &Lying,
-        (words, n): (Memory, usize),
-        sizes: &Memory,
-    ) -> Result<Distinct> {
+    pub(super) fn sets_in_order(self: &Arc<Self>, lying: &Lying, sizes: &Memory) -> Result<Order> {
         let len = lying.rows.len();
         let groups = lying
             .groups
             .as_ref()
             .map(|(ids, count)| (ids, *count as usize));
         let (order, by_group) = self.in_order(groups, sizes, len, lying.longest as usize)?;
-        Ok(Distinct {
-            words,
-            n,
+        Ok(Order {
             sizes: self.gather_values(sizes, memory(&order)?, len, 4)?,
             places: self.scatter(&order, &self.sequence(0, len)?, len)?,
             order,
@@ -155,60 +136,24 @@ impl Queue {
         })
     }
 
-    /// Sorted words that differ from the one before and have an element.
-    fn without_duplicates(self: &Arc<Self>, words: Memory, n: usize) -> Result<(Memory, usize)> {
-        if n == 0 {
-            return Ok((words, 0));
-        }
-        let heads = self.alloc(bitmap_bytes(n), "elements of sets")?;
-        let args = [(&words).into(), (n as u32).into(), (&heads).into()];
-        // SAFETY: `words` holds n words, `heads` n bits.
-        unsafe { self.launch("set_encode_heads", Shape::rows(n), &args)? };
-        let (offsets, kept) = self.select_offsets(&heads, n)?;
-        if kept == n {
-            return Ok((words, n));
-        }
-        let rows = self.select_at(&heads, n, &offsets, kept, None)?;
-        let out = self.gather_values(&words, memory(&rows)?, kept, 8)?;
-        Ok((out, kept))
-    }
-
-    /// Where the words of each set, or of each of whatever stands in their upper halves, begin, and the end.
-    pub(super) fn set_offsets(
-        self: &Arc<Self>,
-        words: &Memory,
-        n: usize,
-        sets: usize,
-    ) -> Result<Memory> {
-        let offsets = self.alloc((sets + 1) * 4, "elements of sets")?;
-        let args = [
-            words.into(),
-            (n as u32).into(),
-            (sets as u32).into(),
-            (&offsets).into(),
-        ];
-        // SAFETY: `words` holds n words, `offsets` one more than sets.
-        unsafe { self.launch("set_encode_offsets", Shape::each(sets + 1), &args)? };
-        Ok(offsets)
-    }
-
     /// (group, element) of each word, elements by their `numbers` where given, as a column.
     pub(super) fn grouped_words(
         self: &Arc<Self>,
-        distinct: &Distinct,
+        words: &Words,
         groups: &Memory,
         numbers: Option<&Memory>,
     ) -> Result<Column> {
-        let out = self.alloc(distinct.n * 8, "elements of sets")?;
+        let out = self.alloc(words.n * 8, "elements of sets")?;
+        let given = words.structure();
         let args = [
-            (&distinct.words).into(),
-            (distinct.n as u32).into(),
+            (words.n as u32).into(),
             groups.into(),
             numbers.into(),
             (&out).into(),
         ];
+        let shape = Shape::rows(words.n);
         // SAFETY: each of n words has a set, which has a group, and an element, which has a number; `out` holds n words.
-        unsafe { self.launch("set_encode_grouped", Shape::rows(distinct.n), &args)? };
+        unsafe { self.launch_with("set_encode_grouped", shape, Some(&given), &args)? };
         let values = Values {
             data_type: DataType::UInt64,
             values: out,
@@ -216,86 +161,91 @@ impl Queue {
             original: None,
             made: None,
         };
-        Ok(Column::cuda(values, distinct.n))
+        Ok(Column::cuda(values, words.n))
     }
 
-    /// The words with other elements, one for each.
+    /// The words with other elements, one for each, which are below `universe`, or none.
     pub(super) fn renamed(
         self: &Arc<Self>,
-        distinct: &Distinct,
+        words: &Words,
         elements: &Buffer<u32>,
-    ) -> Result<Memory> {
-        let out = self.alloc(distinct.n * 8, "elements of sets")?;
+        universe: usize,
+    ) -> Result<Words> {
+        let renamed = self.words(words.packing.with_lowers(universe), words.n)?;
+        let (given, out) = (words.structure(), renamed.structure());
         let args = [
-            (&distinct.words).into(),
+            Given::Two(&given),
             memory(elements)?.into(),
-            (distinct.n as u32).into(),
-            (&out).into(),
+            (words.n as u32).into(),
+            Given::Two(&out),
         ];
         // SAFETY: all hold n words.
-        unsafe { self.launch("set_encode_renamed", Shape::rows(distinct.n), &args)? };
-        Ok(out)
+        unsafe { self.launch_given("set_encode_renamed", Shape::rows(words.n), &args)? };
+        Ok(renamed)
     }
 
-    /// The words with elements by `ranks`, none where there is none, and sets by `places`.
+    /// The words with elements by `ranks`, none where there is none, and sets by `places`. Ranks are below `universe`.
     pub(super) fn recode(
         self: &Arc<Self>,
-        distinct: &Distinct,
+        words: &Words,
         ranks: &Buffer<u32>,
+        universe: usize,
         places: Option<&Memory>,
-    ) -> Result<Memory> {
-        let out = self.alloc(distinct.n * 8, "elements of sets")?;
+    ) -> Result<Words> {
+        let recoded = self.words(words.packing.with_lowers(universe), words.n)?;
+        let (given, out) = (words.structure(), recoded.structure());
         let args = [
-            (&distinct.words).into(),
-            (distinct.n as u32).into(),
+            Given::Two(&given),
+            (words.n as u32).into(),
             memory(ranks)?.into(),
             (ranks.len() as u32).into(),
             places.into(),
-            (&out).into(),
+            Given::Two(&out),
         ];
-        // SAFETY: `places` holds a word for each set of the words; of what has no rank none is read; both others hold n words.
-        unsafe { self.launch("set_encode_recode", Shape::rows(distinct.n), &args)? };
-        Ok(out)
+        // SAFETY: `places` holds a word for each set of the words; of what has no rank none is read; words and recoded are n.
+        unsafe { self.launch_given("set_encode_recode", Shape::rows(words.n), &args)? };
+        Ok(recoded)
     }
 
     /// How many sets have each element.
-    fn frequencies(self: &Arc<Self>, distinct: &Distinct, universe: usize) -> Result<Memory> {
+    fn frequencies(self: &Arc<Self>, words: &Words, universe: usize) -> Result<Memory> {
         let frequencies = self.zeroed(universe * 4, "elements of sets")?;
-        let words = (&distinct.words).into();
-        let n = (distinct.n as u32).into();
+        let given = Some(words.structure());
+        let (given, n) = (given.as_ref(), (words.n as u32).into());
         let blocks = 4 * self.gpu.multiprocessors;
         // A block adds each element at last, which should be few beside its words.
         let many = SOME_WORDS * universe * blocks as usize;
-        if (1..=FEW_ELEMENTS).contains(&universe) && distinct.n >= many {
-            let args = [words, n, (universe as u32).into(), (&frequencies).into()];
+        if (1..=FEW_ELEMENTS).contains(&universe) && words.n >= many {
+            let args = [n, (universe as u32).into(), (&frequencies).into()];
             let shape = Shape {
                 blocks,
-                ..Shape::rows(distinct.n)
+                ..Shape::rows(words.n)
             };
             // SAFETY: elements of n words are below the universe, of each of which `frequencies` holds a word, and a block too.
-            unsafe { self.launch("set_encode_few_frequencies", shape, &args)? };
+            unsafe { self.launch_with("set_encode_few_frequencies", shape, given, &args)? };
         } else {
-            let args = [words, n, (&frequencies).into()];
+            let args = [n, (&frequencies).into()];
+            let shape = Shape::rows(words.n);
             // SAFETY: elements of n words are below the universe, of each of which `frequencies` holds a word.
-            unsafe { self.launch("set_encode_frequencies", Shape::rows(distinct.n), &args)? };
+            unsafe { self.launch_with("set_encode_frequencies", shape, given, &args)? };
         }
         Ok(frequencies)
     }
 
     /// The rank of each element by the number of sets that have it.
-    pub(super) fn ranks(self: &Arc<Self>, distinct: &Distinct, universe: usize) -> Result<Ranks> {
-        if distinct.n == 0 {
+    pub(super) fn ranks(self: &Arc<Self>, words: &Words, universe: usize) -> Result<Ranks> {
+        if words.n == 0 {
             return Ok(Ranks {
                 of: self.sequence(0, 0)?,
                 universe: 0,
                 frequencies: self.zeroed(0, "elements of sets")?,
             });
         }
-        let frequencies = self.frequencies(distinct, universe)?;
+        let frequencies = self.frequencies(words, universe)?;
         let order = match universe {
             0 | 1 => None,
             _ => {
-                let varying = bits_below(distinct.n + 1);
+                let varying = bits_below(words.n + 1);
                 self.sort_pairs(NARROW, (&frequencies).into(), None, universe, varying)?
             }
         };
@@ -336,27 +286,41 @@ impl Queue {
         distinct: Distinct,
         ranks: &Ranks,
     ) -> Result<Sets> {
-        let len = lying.rows.len();
-        let words = self.recode(&distinct, &ranks.of, Some(memory(&distinct.places)?))?;
-        let n = distinct.n;
-        drop(distinct.words);
-        // One more than the universe stands for what has no rank.
-        let varying = bits_below(ranks.universe + 1) | bits_below(len) << 32;
-        let words = self.sorted_words(words, n, varying)?;
-        let (words, entries) = self.without_duplicates(words, n)?;
+        let Distinct { words, order } = distinct;
+        let places = memory(&order.places)?;
+        let recoded = self.recode(&words, &ranks.of, ranks.universe, Some(places))?;
+        drop(words);
+        let words = self.sorted_words(recoded, Packing::all)?;
+        let words = self.without_duplicates(words)?;
+        let entries = words.n;
         let elements = self.alloc(entries * 4, "elements of sets")?;
-        let args = [(&words).into(), (entries as u32).into(), (&elements).into()];
+        let given = words.structure();
+        let args = [(entries as u32).into(), (&elements).into()];
+        let shape = Shape::rows(entries);
         // SAFETY: both hold so many words.
-        unsafe { self.launch("set_encode_elements", Shape::rows(entries), &args)? };
+        unsafe { self.launch_with("set_encode_elements", shape, Some(&given), &args)? };
+        let offsets = self.upper_offsets(&words, lying.rows.len())?;
+        self.sets_of(lying, order, offsets, elements, entries)
+    }
 
-        let order = memory(&distinct.order)?;
-        let rows = self.gather_values(memory(&lying.rows)?, order, len, 4)?;
+    /// Sets in order, with their elements.
+    pub(super) fn sets_of(
+        self: &Arc<Self>,
+        lying: &Lying,
+        order: Order,
+        offsets: Memory,
+        elements: Memory,
+        entries: usize,
+    ) -> Result<Sets> {
+        let len = lying.rows.len();
+        let in_order = memory(&order.order)?;
+        let rows = self.gather_values(memory(&lying.rows)?, in_order, len, 4)?;
         Ok(Sets {
             rows: Buffer::cuda(rows, len),
-            by_group: distinct.by_group,
-            offsets: self.set_offsets(&words, entries, len)?,
+            by_group: order.by_group,
+            offsets,
             elements,
-            sizes: distinct.sizes,
+            sizes: order.sizes,
             len,
             entries,
         })

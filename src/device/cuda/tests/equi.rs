@@ -173,14 +173,7 @@ pub(super) fn joined(
     let [build, probe] = sides.map(|side| upload(device, side));
     let (build, probe) = (borrowed(&build), borrowed(&probe));
     let made = device
-        .equi_build(
-            &build[..1],
-            false,
-            Some(by),
-            &build,
-            Some(materialization),
-            &probe[..1],
-        )
+        .equi_build(&build[..1], false, Some(by), &build, Some(materialization))
         .unwrap()?;
     let mut again = None;
     // A build serves several probes.
@@ -262,61 +255,4 @@ fn pairs_put_together_are_the_twins() {
             }
         }
     }
-}
-
-/// A strided sample of the probe keys tells how many rows match, whatever the keys are made of.
-#[test]
-fn a_sample_tells_how_many_rows_match() {
-    let Some((_, gpu)) = twins() else { return };
-    let (n, m) = (60_001u64, 80_003u64);
-    // Keys of build rows are odd.
-    let build = |i: u64| 2 * i + 1;
-    for percent in [0, 3, 25, 60, 100] {
-        let probe = move |i: u64| {
-            let row = i.wrapping_mul(2_654_435_761) % n;
-            2 * row + u64::from(i * 7 % 100 < percent)
-        };
-        let ints = |rows: u64, of: &dyn Fn(u64) -> u64| -> ArrayRef {
-            Arc::new(
-                (0..rows)
-                    .map(|i| Some(of(i) as i32))
-                    .collect::<Int32Array>(),
-            )
-        };
-        let longs = |rows: u64, of: &dyn Fn(u64) -> u64| -> ArrayRef {
-            let word = |i| of(i).wrapping_mul(0x9E37_79B9_7F4A_7C15) as i64;
-            Arc::new((0..rows).map(|i| Some(word(i))).collect::<Int64Array>())
-        };
-        let texts = |rows: u64, of: &dyn Fn(u64) -> u64| -> ArrayRef {
-            let texts = (0..rows).map(|i| Some(format!("a key of text {}", of(i))));
-            Arc::new(texts.collect::<StringArray>())
-        };
-        for [base, other] in [
-            [ints(n, &build), ints(m, &probe)],
-            [longs(n, &build), longs(m, &probe)],
-            [texts(n, &build), texts(m, &probe)],
-        ] {
-            let (base, other) = (upload(&gpu, &[base]), upload(&gpu, &[other]));
-            let (keys, keying) = gpu.equi_keys(&borrowed(&base), false).unwrap();
-            let share = gpu.matching_share(&keys, &keying, &borrowed(&other));
-            let share = share.unwrap().unwrap();
-            assert!(
-                (share - percent as f64 / 100.0).abs() < 0.06,
-                "{percent}: {share}"
-            );
-        }
-    }
-    // Build rows that share keys.
-    let shared: ArrayRef = Arc::new((0..50_000).map(|i| Some(i % 10)).collect::<Int32Array>());
-    let sides = upload(&gpu, &[shared]);
-    let (keys, keying) = gpu.equi_keys(&borrowed(&sides), false).unwrap();
-    let share = gpu.matching_share(&keys, &keying, &borrowed(&sides));
-    assert_eq!(share.unwrap(), None);
-    // NULLs match nothing.
-    let odd = |i: i32| (i % 2 > 0).then_some(i);
-    let halves: ArrayRef = Arc::new((0..50_000).map(odd).collect::<Int32Array>());
-    let sides = upload(&gpu, &[halves]);
-    let (keys, keying) = gpu.equi_keys(&borrowed(&sides), false).unwrap();
-    let share = gpu.matching_share(&keys, &keying, &borrowed(&sides));
-    assert!((share.unwrap().unwrap() - 0.5).abs() < 0.06);
 }

@@ -1,4 +1,4 @@
-//! Few rows through the kernels of equi-joins, groups, set joins, bits of keys, text and row programs: what
+//! Few rows through the kernels of equi-joins, groups, sorts, set joins, bits of keys, text and row programs: what
 //! `compute-sanitizer` can come to the end of, under which a launch takes a hundred times as long (CONTRIBUTING.md).
 
 use super::*;
@@ -62,6 +62,16 @@ fn groups() {
 }
 
 #[test]
+fn keys_alone() {
+    let Some((_, gpu)) = twins() else { return };
+    let mut random = Random(97);
+    // Over a tile, and a tile of one digit.
+    for kind in [0, 1, 5] {
+        keys::sorted_alone(&gpu, &mut random, 2 * ROWS, kind);
+    }
+}
+
+#[test]
 fn sets() {
     let Some((host, gpu)) = twins() else { return };
     let mut random = Random(92);
@@ -104,6 +114,9 @@ fn other_sets() {
             let every = set_pairs::every_technique();
             set_pairs::compare(&host, &gpu, &sides, predicate.seen_from(Side::Left), &every);
         }
+    }
+    for universe in [257, 9_000] {
+        set_encodings::long_lists(&host, &gpu, &mut random, 16, universe);
     }
     for universe in [4_000, 300_000] {
         set_encodings::parts_of_large_sets(&host, &gpu, &mut random, 5, universe, 900);

@@ -43,13 +43,21 @@ fn customers(random: &mut Random, customers: usize, length: usize) -> Vec<ArrayR
     ]
 }
 
-fn by_numbers(gpu: &CudaDevice, n: usize, keys: &[&ArrayRef]) -> bool {
+/// Whether keys are grouped by the numbers among them, and whether a sample lets that be tried.
+fn tried_by_numbers(gpu: &CudaDevice, n: usize, keys: &[&ArrayRef]) -> (bool, bool) {
     let keys: Vec<_> = keys
         .iter()
         .map(|key| gpu.upload(from_ref(*key)).unwrap())
         .collect();
     let keys: Vec<&Column> = keys.iter().map(AsRef::as_ref).collect();
-    gpu.ids_by_numbers(&keys, n).unwrap().is_some()
+    let by_numbers = gpu.ids_by_numbers(&keys, n).unwrap().is_some();
+    (by_numbers, gpu.may_follow(&keys, n).unwrap())
+}
+
+fn by_numbers(gpu: &CudaDevice, n: usize, keys: &[&ArrayRef]) -> bool {
+    let (by_numbers, tried) = tried_by_numbers(gpu, n, keys);
+    assert!(tried || !by_numbers, "a sample of keys that follow");
+    by_numbers
 }
 
 /// So many rows of customers, of whom text is so long.
@@ -146,7 +154,10 @@ fn keys_that_do_not_follow() {
             let text = cast(&text, &data_type).unwrap();
             let keys = [&number, &text];
             let what = format!("{what}, {data_type}");
-            assert!(!by_numbers(&gpu, n, &keys), "{what}");
+            let (by_numbers, tried) = tried_by_numbers(&gpu, n, &keys);
+            assert!(!by_numbers, "{what}");
+            // A single row that differs is hardly in a sample, many are.
+            assert!(!tried || !what.starts_with("half"), "{what}");
             same_aggregates(&host, &gpu, n, &keys, &folds, &ALL, &what);
         }
     }

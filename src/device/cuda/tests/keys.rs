@@ -1,6 +1,90 @@
 //! Order keys and sorting.
 
+use super::super::sort::{KeyWidth, NARROW_ALONE, WIDE_ALONE};
 use super::*;
+
+/// The bytes of words of 64 bits, or of 32.
+fn bytes_of(words: &[u64], width: usize) -> Vec<u8> {
+    let words = words.iter().map(|word| word.to_le_bytes());
+    words.flat_map(|word| word[..width].to_vec()).collect()
+}
+
+/// Sorts `n` keys alone that differ in some bits.
+pub(super) fn sorted_alone(gpu: &CudaDevice, random: &mut Random, n: usize, kind: usize) {
+    let widths: [(KeyWidth, usize); 2] = [(WIDE_ALONE, 8), (NARROW_ALONE, 4)];
+    for (width, bytes) in widths {
+        let mut keys = random.words(n, kind);
+        if bytes == 4 {
+            // Of some kinds the upper halves alone differ.
+            keys = keys
+                .iter()
+                .map(|key| (key ^ key >> 32) as u32 as u64)
+                .collect();
+        }
+        for varying in [u64::MAX, 0x7F_FFFF_FFFF, 0xFFF0_FFF0, 1 << 20, 0] {
+            let varying = match bytes {
+                4 => varying & u64::from(u32::MAX),
+                _ => varying,
+            };
+            let keys: Vec<u64> = keys.iter().map(|key| key & varying).collect();
+            let unsorted = gpu.queue.send(&bytes_of(&keys, bytes), "test").unwrap();
+            let sorted = gpu
+                .queue
+                .sort_pairs(width, (&unsorted).into(), None, n, varying);
+            let sorted = sorted.unwrap().map_or(unsorted, |(sorted, _)| sorted);
+            let mut found = vec![0; n * bytes];
+            gpu.queue.read_few(&mut found, &sorted, 0).unwrap();
+            let mut expected = keys;
+            expected.sort_unstable();
+            assert!(
+                found == bytes_of(&expected, bytes),
+                "{n} keys of {bytes} bytes, kind {kind}, {varying:x}"
+            );
+        }
+    }
+}
+
+#[test]
+fn keys_alone_are_sorted() {
+    let Some((_, gpu)) = twins() else { return };
+    let mut random = Random(5);
+    // Around the tiles of both widths too.
+    let tiles = [5759, 5760, 5761, 8831, 8832, 8833, 17_665];
+    for n in SIZES.into_iter().chain(tiles) {
+        for kind in 0..6 {
+            sorted_alone(&gpu, &mut random, n, kind);
+        }
+    }
+}
+
+/// Keys that agree on the bits by which they are sorted stay as they stood.
+#[test]
+fn keys_alone_by_some_bits_are_stable() {
+    let Some((_, gpu)) = twins() else { return };
+    let mut random = Random(6);
+    for n in [2, 33, 9_000, 70_000] {
+        for (width, bytes, first) in [(WIDE_ALONE, 8, 40), (NARROW_ALONE, 4, 24)] {
+            let key = |i: u64, random: &mut Random| random.below(9) << first | i;
+            let keys: Vec<u64> = (0..n).map(|i| key(i, &mut random)).collect();
+            let unsorted = gpu.queue.send(&bytes_of(&keys, bytes), "test").unwrap();
+            let varying = 0xF << first;
+            let n = keys.len();
+            let sorted = gpu
+                .queue
+                .sort_pairs(width, (&unsorted).into(), None, n, varying);
+            let (sorted, _) = sorted.unwrap().unwrap();
+            let mut found = vec![0; n * bytes];
+            gpu.queue.read_few(&mut found, &sorted, 0).unwrap();
+            // By all bits, as the lower ones ascended.
+            let mut expected = keys;
+            expected.sort_unstable();
+            assert!(
+                found == bytes_of(&expected, bytes),
+                "{n} keys of {bytes} bytes"
+            );
+        }
+    }
+}
 
 #[test]
 fn order_keys_are_the_twins() {

@@ -2,7 +2,7 @@
 
 use super::set_pairs::{Sides, compare, every_technique, lists, numbers, predicates};
 use super::*;
-use crate::spec::{SetPredicate, SetTechnique, Side};
+use crate::spec::{SetMeasure, SetPredicate, SetTechnique, Side};
 
 /// Lists whose values are those of `values`, by random cuts, some of them NULL.
 fn list_of(random: &mut Random, values: &ArrayRef) -> ArrayRef {
@@ -215,6 +215,134 @@ pub(super) const ELEMENTS: [Elements; 6] = [
     elements(1 << 40, 1 << 35, 60, 9),
     elements(0, 3, 400, 30),
 ];
+
+/// Sets and elements whose numbers together have 32 bits, and just one more.
+#[test]
+fn words_of_32_bits_and_of_more() {
+    let Some((host, gpu)) = twins() else { return };
+    let mut random = Random(71);
+    let sets = (1 << 16) + 1;
+    for universe in [(1 << 15) - 1, 1 << 15, (1 << 15) + 1] {
+        // Every element stands somewhere. Side by side they are their own ids, five apart of many sets too, with gaps between them.
+        let dealt = |random: &mut Random, sets: usize, step: i32, duplicates: bool| {
+            let mut lists = vec![vec![]; sets];
+            for i in 0..sets.max(universe) {
+                lists[i % sets].push((i % universe) as i32 * step);
+            }
+            for list in lists.iter_mut().step_by(3) {
+                let more = random.below(universe as u64) as i32 * step;
+                if duplicates || !list.contains(&more) {
+                    list.push(more);
+                }
+            }
+            if duplicates {
+                let first = lists[0][0];
+                lists[0].push(first);
+            }
+            numbers(lists)
+        };
+        for (step, duplicates) in [(1, true), (5, false), (5, true)] {
+            let many = dealt(&mut random, sets, step, duplicates);
+            let few = dealt(&mut random, 300, step, duplicates);
+            for [indexed, searching] in [[&many, &few], [&few, &many]] {
+                let sides = Sides {
+                    indexed: Arc::clone(indexed),
+                    searching: Arc::clone(searching),
+                    groups: None,
+                };
+                let test = SetPredicate::Overlap(1).seen_from(Side::Left);
+                let by = [SetTechnique::Prefix, SetTechnique::InvertedIndex].map(Some);
+                compare(&host, &gpu, &sides, test, &by);
+            }
+        }
+    }
+}
+
+/// Lists of so many values that a bit for each rank puts them in order, at the ends of words of bits and of blocks' shares; then with
+/// a duplicate, and with an element that the other side lacks.
+#[test]
+fn long_lists_of_few_elements() {
+    let Some((host, gpu)) = twins() else { return };
+    let mut random = Random(72);
+    for universe in [
+        159, 160, 161, 255, 256, 257, 8_191, 8_192, 8_193, 16_385, 70_001,
+    ] {
+        long_lists(&host, &gpu, &mut random, 40, universe);
+    }
+    // Values, but no list.
+    let values = Int32Array::from_iter_values(0..1_000);
+    let field = Arc::new(Field::new_list_field(DataType::Int32, true));
+    let lengths = arrow::buffer::OffsetBuffer::from_lengths([500, 500]);
+    let nulls = NullBuffer::new_null(2);
+    let none: ArrayRef = Arc::new(ListArray::new(
+        field,
+        lengths,
+        Arc::new(values),
+        Some(nulls),
+    ));
+    let some = numbers([(0..1_000).collect(), vec![3]]);
+    for [indexed, searching] in [[&none, &some], [&some, &none]] {
+        let sides = Sides {
+            indexed: Arc::clone(indexed),
+            searching: Arc::clone(searching),
+            groups: None,
+        };
+        let test = SetPredicate::Overlap(1).seen_from(Side::Left);
+        compare(&host, &gpu, &sides, test, &[None]);
+    }
+    // More sets than blocks.
+    long_lists(&host, &gpu, &mut random, 1_200, 160);
+}
+
+pub(super) fn long_lists(
+    host: &HostDevice,
+    gpu: &CudaDevice,
+    random: &mut Random,
+    sets: usize,
+    universe: usize,
+) {
+    // Windows of the elements, in no order: some have all of them, and some few or none.
+    let list = |random: &mut Random, i: usize| -> Vec<i32> {
+        let least = 128.max(universe / 64);
+        let length = match i % 8 {
+            0 => universe,
+            1 => i % 3,
+            _ => (2 * least + i % 77).min(universe),
+        };
+        let first = random.below(universe as u64) as usize;
+        let mut list: Vec<i32> = (0..length)
+            .map(|j| ((first + j) % universe) as i32)
+            .collect();
+        for at in (1..length).rev() {
+            list.swap(at, random.below(at as u64 + 1) as usize);
+        }
+        list
+    };
+    let indexed: Vec<_> = (0..sets).map(|i| list(random, i)).collect();
+    let searching: Vec<_> = (0..sets / 2).map(|i| list(random, i + 3)).collect();
+    let (mut duplicate, mut more) = (searching.clone(), searching.clone());
+    duplicate[0].push(searching[0][0]);
+    more[0].push(-1);
+    for (indexed, searching) in [
+        (&indexed, &searching),
+        (&indexed, &duplicate),
+        (&indexed, &more),
+        (&duplicate, &indexed),
+    ] {
+        let sides = Sides {
+            indexed: numbers(indexed.iter().cloned()),
+            searching: numbers(searching.iter().cloned()),
+            groups: None,
+        };
+        for predicate in [
+            SetPredicate::degree(SetMeasure::Jaccard, 0.5, false).unwrap(),
+            SetPredicate::Contains(Side::Left),
+        ] {
+            let by = [None, Some(SetTechnique::Intersect)];
+            compare(host, gpu, &sides, predicate.seen_from(Side::Left), &by);
+        }
+    }
+}
 
 #[test]
 fn lists_without_duplicates() {

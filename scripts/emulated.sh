@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Runs a command on the emulated GPU of tests/emulator, such as `scripts/emulated.sh cargo test --lib cuda::tests::few`.
+# Needs a C++20 compiler, $CXX or g++.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+made="${CARGO_TARGET_DIR:-$root/target}/emulator"
+mkdir -p "$made"
+# A file that is newer than its object is compiled anew, and all are when a header is newer, or this script.
+headers=$(ls -t "$root"/tests/emulator/*.hpp "${BASH_SOURCE[0]}" | head -1)
+stale=()
+for source in "$root"/tests/emulator/*.cpp; do
+    object="$made/$(basename "$source" .cpp).o"
+    if [ ! -e "$object" ] || [ "$source" -nt "$object" ] || [ "$headers" -nt "$object" ]; then
+        stale+=("$source")
+    fi
+done
+if [ ${#stale[@]} -gt 0 ]; then
+    # Rounding is changed by an instruction or two. `volatile` accesses of kernels are atomic here.
+    printf '%s\n' "${stale[@]}" | xargs -P "$(nproc)" -I{} sh -c \
+        '"${CXX:-g++}" -std=c++20 -O3 -march=native -fPIC -frounding-math -Wall -Wextra -Werror -c "$1" -o "$2/$(basename "$1" .cpp).o"' _ {} "$made"
+    "${CXX:-g++}" -shared -o "$made/libcuda.so.new" "$made"/*.o
+    # Whoever has the old one keeps it.
+    mv "$made/libcuda.so.new" "$made/libcuda.so"
+fi
+
+export LD_LIBRARY_PATH="$made${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+export BOWTIE_REQUIRE_CUDA=1
+exec "$@"

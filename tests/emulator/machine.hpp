@@ -1,0 +1,25 @@
+// Executes kernels, a warp at a time, by rows of 32 lanes; checks every address.
+#pragma once
+#include "instruction.hpp"
+#include <cstring>
+
+struct Block;
+
+/// What instructions see: the registers of a warp, and where its memory is.
+struct Machine {
+    u64 *registers;
+    const u64 *constants;
+    const u8 *parameters;
+    u8 *shared;
+    u32 shared_bytes;
+    u8 *local;
+    u32 local_bytes;
+    const Kernel *kernel;
+    u32 block, warp;
+    const u64 *read(Row row) const { return row >= 0 ? registers + (size_t)row * 32 : constants + (size_t)~row * 32; }
+    u64 *write(Row row) { return registers + (size_t)row * 32; }
+    [[noreturn]] void fault(const Instruction &, const std::string &what) const;
+};
+
+/// Runs a kernel to its end.
+void run(const Kernel &, const u32 grid[3], const u32 block[3], u32 dynamic_shared, const u8 *parameters);
