@@ -66,36 +66,31 @@ template <class T, bool ALL> void match(Machine &m, const Instruction &i, u32 ma
     });
 }
 
-void mma_u8(Machine &m, const Instruction &i, u32 mask) {
+/// A product of 8 rows and 8 columns, each of four words, of which lanes of four have one: a sum of what words that meet make.
+template <class Meet> void mma_of_words(Machine &m, const Instruction &i, u32 mask) {
     if (mask != ~0u) m.fault(i, "mma of a part of a warp");
     const u64 *a = m.read(i.from[0]), *b = m.read(i.also);
-    i32 results[2][32];
+    u32 results[2][32];
     for (int l = 0; l < 32; l++)
         for (int e = 0; e < 2; e++) {
             int row = l >> 2, column = (l & 3) * 2 + e;
-            i32 sum = (i32)m.read(i.more[e])[l];
-            for (int k = 0; k < 16; k++)
-                sum +=
-                    (i32)((u32)a[row * 4 + k / 4] >> (k % 4 * 8) & 255) * (i32)((u32)b[column * 4 + k / 4] >> (k % 4 * 8) & 255);
+            u32 sum = (u32)m.read(i.more[e])[l];
+            for (int k = 0; k < 4; k++) sum += Meet::of((u32)a[row * 4 + k], (u32)b[column * 4 + k]);
             results[e][l] = sum;
         }
     for (int e = 0; e < 2; e++)
-        for (int l = 0; l < 32; l++) m.write(i.to[e])[l] = (u32)results[e][l];
+        for (int l = 0; l < 32; l++) m.write(i.to[e])[l] = results[e][l];
 }
-void mma_b1_xor(Machine &m, const Instruction &i, u32 mask) {
-    if (mask != ~0u) m.fault(i, "mma of a part of a warp");
-    const u64 *a = m.read(i.from[0]), *b = m.read(i.also);
-    i32 results[2][32];
-    for (int l = 0; l < 32; l++)
-        for (int e = 0; e < 2; e++) {
-            int row = l >> 2, column = (l & 3) * 2 + e;
-            i32 sum = (i32)m.read(i.more[e])[l];
-            for (int k = 0; k < 4; k++) sum += __builtin_popcount((u32)a[row * 4 + k] ^ (u32)b[column * 4 + k]);
-            results[e][l] = sum;
-        }
-    for (int e = 0; e < 2; e++)
-        for (int l = 0; l < 32; l++) m.write(i.to[e])[l] = (u32)results[e][l];
-}
+struct Bytes {
+    static u32 of(u32 a, u32 b) {
+        u32 sum = 0;
+        for (int k = 0; k < 32; k += 8) sum += (a >> k & 255) * (b >> k & 255);
+        return sum;
+    }
+};
+struct DifferingBits {
+    static u32 of(u32 a, u32 b) { return __builtin_popcount(a ^ b); }
+};
 void mma_b1_and(Machine &m, const Instruction &i, u32 mask) {
     if (mask != ~0u) m.fault(i, "mma of a part of a warp");
     i32 results[4][32];
@@ -131,8 +126,8 @@ Execute across(const Opcode &opcode, Instruction &) {
         return all ? (Execute)match<u32, true> : match<u32, false>;
     }
     if (op == "mma") {
-        if (opcode.has("m8n8k16") && opcode.has("u8")) return mma_u8;
-        if (opcode.has("m8n8k128") && opcode.has("xor")) return mma_b1_xor;
+        if (opcode.has("m8n8k16") && opcode.has("u8")) return mma_of_words<Bytes>;
+        if (opcode.has("m8n8k128") && opcode.has("xor")) return mma_of_words<DifferingBits>;
         if (opcode.has("m16n8k256") && opcode.has("and")) return mma_b1_and;
     }
     return nullptr;

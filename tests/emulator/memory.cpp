@@ -28,7 +28,7 @@ struct Memory {
         const char *mib = getenv("EMULATED_GPU_MIB");
         arena_begin = (u64)base;
         arena_shadow = shadow;
-        limit = (mib ? strtoull(mib, nullptr, 10) : 4096) << 20;
+        limit = (mib ? strtoull(mib, nullptr, 10) : 16384) << 20;
     }
 };
 Memory &memory() {

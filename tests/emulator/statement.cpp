@@ -3,6 +3,16 @@
 #include "opcode.hpp"
 #include <algorithm>
 
+static Space space_of(const Opcode &opcode) {
+    for (auto &[name, space] : {std::pair{"global", Space::Global},
+                                {"shared", Space::Shared},
+                                {"local", Space::Local},
+                                {"param", Space::Param},
+                                {"const", Space::Constant}})
+        if (opcode.has(name)) return space;
+    return Space::Generic;
+}
+
 void Compiler::statement(Lexer &lexer, std::string word, Labels &labels) {
     Instruction ins;
     ins.line = lexer.line;
@@ -83,12 +93,7 @@ void Compiler::statement(Lexer &lexer, std::string word, Labels &labels) {
         return end();
     }
     if (op == "ld" || op == "st" || op == "atom" || op == "red" || op == "ldu") {
-        for (auto &[name, space] : {std::pair{"global", Space::Global},
-                                    {"shared", Space::Shared},
-                                    {"local", Space::Local},
-                                    {"param", Space::Param},
-                                    {"const", Space::Constant}})
-            if (has(name)) ins.space = space;
+        ins.space = space_of(opcode);
         ins.bytes = width_of(type);
         ins.execute = executed(opcode, ins);
         if (!ins.execute) die("no " + word);
@@ -145,12 +150,7 @@ void Compiler::statement(Lexer &lexer, std::string word, Labels &labels) {
         return end();
     }
     if (op == "cvta") {
-        for (auto &[name, space] : {std::pair{"global", Space::Global},
-                                    {"shared", Space::Shared},
-                                    {"local", Space::Local},
-                                    {"param", Space::Param},
-                                    {"const", Space::Constant}})
-            if (has(name)) ins.space = space;
+        ins.space = space_of(opcode);
     }
     ins.execute = executed(opcode, ins);
     if (!ins.execute) die("no instruction " + word + " in " + kernel.name);
