@@ -23,6 +23,12 @@ const MOST_BITS: u64 = u32::MAX as u64 - 1;
 /// The share of the budget that they may take.
 const ROOM_SHARE: u64 = 8;
 
+/// The part of a range that is added at each end where it is that of a sample.
+const MARGIN_SHARE: u64 = 64;
+
+/// Margins are multiples of so many bits: ascending keys that follow one another then share words as they would without.
+const ALIGNED: u64 = 32;
+
 /// Whether values of a type are integers whose distances are addresses.
 pub(crate) fn are_addresses(data_type: &DataType) -> bool {
     use DataType::*;
@@ -62,14 +68,7 @@ impl Extent {
             greatest: self.greatest.max(other.greatest),
         }
     }
-}
 
-/// The part of a range that is added at each end where it is that of a sample.
-const MARGIN_SHARE: u64 = 64;
-/// Margins are multiples of so many bits: ascending keys that follow one another then share words as they would without.
-const ALIGNED: u64 = 32;
-
-impl Extent {
     /// With room for values that a sample missed, none greater than `most`.
     pub(super) fn with_margin(self, most: u64) -> Self {
         if self.least > self.greatest {
@@ -87,14 +86,6 @@ impl Extent {
         let is_none = other.least > other.greatest;
         is_none || (self.least <= other.least && other.greatest <= self.greatest)
     }
-}
-
-/// To the range of some rows, if there are any so far, that of others.
-pub(crate) fn add(all: &mut Option<KeyRange>, range: KeyRange) {
-    *all = Some(match all.take() {
-        Some(others) => others.with(&range),
-        None => range,
-    });
 }
 
 /// Where the keys of some rows lie: the extent of each key column. Words are those of the device that made it.
@@ -174,25 +165,6 @@ impl Places {
     }
 }
 
-/// Called with key columns of some rows.
-pub(crate) type Take<'a> = &'a mut dyn FnMut(&[&Column]) -> Result<()>;
-
-/// Calls what it is given with key columns of some rows after the others'.
-pub(crate) type Each<'a> = &'a mut dyn FnMut(Take<'_>) -> Result<()>;
-
-/// What `of` says of all rows together.
-fn range_of(
-    each: Each<'_>,
-    of: &mut dyn FnMut(&[&Column]) -> Result<KeyRange>,
-) -> Result<Option<KeyRange>> {
-    let mut all = None;
-    each(&mut |keys| {
-        add(&mut all, of(keys)?);
-        Ok(())
-    })?;
-    Ok(all)
-}
-
 /// A bit for each key of a range.
 #[derive(Debug)]
 pub(crate) struct KeyBits {
@@ -219,45 +191,37 @@ impl KeyBits {
         }
     }
 
-    /// Bits of the keys that `each` hands over whenever it is called, set; `None` where they do not lie in a range that is narrow, or there is
-    /// no room.
+    /// Bits of the keys of some rows, set; `None` where the keys do not lie in a range that is narrow, or there is no room.
     ///
-    /// A sample may say the range, so that the pass which would find it is left out: where all keys lie is found while their bits are set.
+    /// A sample may say the range, so that no pass has to find it: where all keys lie is found while their bits are set, and these are set
+    /// anew where the sample missed some.
     pub(crate) fn of(
         device: &dyn Device,
+        keys: &[&Column],
         null_equal: bool,
         is_narrow: &dyn Fn(&KeyRange) -> bool,
-        each: Each<'_>,
     ) -> Result<Option<Self>> {
-        let new = |range: Option<&KeyRange>| match range.filter(|range| is_narrow(range)) {
-            Some(range) => Self::new(device, range, null_equal),
-            None => Ok(None),
+        let new = |range: &KeyRange| match is_narrow(range) {
+            true => Self::new(device, range, null_equal),
+            false => Ok(None),
         };
-        let mut is_sample = false;
-        let mut range = range_of(each, &mut |keys| match device.likely_key_range(keys)? {
-            Some(likely) => {
-                is_sample = true;
-                Ok(likely)
+        let mut known = None;
+        if let Some(likely) = device.likely_key_range(keys)?
+            && let Some(bits) = new(&likely)?
+        {
+            let range = device.set_ranged_key_bits(&bits, keys)?;
+            if likely.holds(&range) {
+                return Ok(Some(bits));
             }
-            None => device.key_range(keys),
-        })?;
-        if is_sample {
-            let all = match new(range.as_ref())? {
-                Some(bits) => {
-                    let all = range_of(each, &mut |keys| device.set_ranged_key_bits(&bits, keys))?;
-                    let missed = |all: &KeyRange| range.as_ref().is_none_or(|r| !r.holds(all));
-                    if !all.as_ref().is_some_and(missed) {
-                        return Ok(Some(bits));
-                    }
-                    all
-                }
-                None => range_of(each, &mut |keys| device.key_range(keys))?,
-            };
-            range = all;
+            known = Some(range);
         }
-        let bits = new(range.as_ref())?;
+        let range = match known {
+            Some(range) => range,
+            None => device.key_range(keys)?,
+        };
+        let bits = new(&range)?;
         if let Some(bits) = &bits {
-            each(&mut |keys| device.set_key_bits(bits, keys))?;
+            device.set_key_bits(bits, keys)?;
         }
         Ok(bits)
     }

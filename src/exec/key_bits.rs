@@ -6,8 +6,8 @@
 //! ```
 //!
 //! The bits serve all left chunks, so there are no tiles: a chunk is looked at by itself, and only its keys are. Rows that lie on the device,
-//! and stay there, are kept as they are looked at; otherwise their flags are set first. In the second case the range of a single left chunk is
-//! guessed, if the device does that: whether it holds all keys is known once their bits are set.
+//! and stay there, are kept as they are looked at; otherwise their flags are set first. In the second case the range of a single left chunk that lies
+//! there may be a sample's ([`KeyBits::of`]).
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use datafusion::common::JoinType;
 use super::matrix::Matrix;
 use super::metrics::DeviceMetrics;
 use crate::column::DeviceBatch;
-use crate::device::key_bits::{self, are_addresses};
+use crate::device::key_bits::are_addresses;
 use crate::device::{Column, Device, Flags, KeyBits, KeyRange};
 use crate::error::Result;
 use crate::spec::{EquiStrategy, JoinSpec, Side, Strategy};
@@ -96,15 +96,23 @@ impl ByKeyBits {
     fn made(&self, matrix: &mut Matrix, device: &dyn Device) -> Result<Option<KeyBits>> {
         let rows = matrix.left().iter().map(|chunk| chunk.rows() as u64).sum();
         let is_narrow = |range: &KeyRange| range.is_narrow(self.null_equal, rows, self.strategy);
-        if self.side == Side::Right && matrix.left().len() == 1 {
-            // Its range may be guessed. Several chunks would be sent once more for that.
-            let bits = KeyBits::of(device, self.null_equal, &is_narrow, &mut |take| {
-                matrix.each_keys(Side::Left, 0, &self.left, &mut |_, keys| take(keys))
-            })?;
-            if bits.is_some() {
-                matrix.forget_left();
+        let resident = match (self.side, matrix.left()) {
+            (Side::Right, [_]) => matrix.whole_with_keys(Side::Left, 0, &self.left)?,
+            _ => None,
+        };
+        if let Some(batch) = resident {
+            let keys = columns(&batch, &self.left)?;
+            match KeyBits::of(device, &borrowed(&keys), self.null_equal, &is_narrow) {
+                // There may be room for parts.
+                Err(error) if error.is_out_of_device_memory() => {}
+                bits => {
+                    let bits = bits?;
+                    if bits.is_some() {
+                        matrix.forget_left();
+                    }
+                    return Ok(bits);
+                }
             }
-            return Ok(bits);
         }
         let Some(range) = self.range(matrix, device, &is_narrow)? else {
             return Ok(None);
@@ -131,7 +139,11 @@ impl ByKeyBits {
         let mut all: Option<KeyRange> = None;
         for chunk in 0..matrix.left().len() {
             matrix.each_keys(Side::Left, chunk, &self.left, &mut |_, keys| {
-                key_bits::add(&mut all, device.key_range(keys)?);
+                let range = device.key_range(keys)?;
+                all = Some(match all.take() {
+                    Some(others) => others.with(&range),
+                    None => range,
+                });
                 Ok(())
             })?;
             // Those that follow make it no narrower.
@@ -175,15 +187,9 @@ impl ByKeyBits {
         let Some(batch) = matrix.whole_with_keys(self.side, left_chunk, self.keys())? else {
             return Ok(None);
         };
-        let columns = |of: &[usize]| {
-            let columns = of.iter().map(|column| batch.column(*column).cloned());
-            columns.collect::<Result<Vec<_>>>()
-        };
-        let (keys, output) = (columns(self.keys())?, columns(output)?);
-        let key_columns: Vec<&Column> = keys.iter().map(AsRef::as_ref).collect();
-        let columns: Vec<&Column> = output.iter().map(AsRef::as_ref).collect();
+        let (keys, output) = (columns(&batch, self.keys())?, columns(&batch, output)?);
         let device = matrix.device.as_ref();
-        let kept = device.select_keys(bits, &key_columns, matched, &columns)?;
+        let kept = device.select_keys(bits, &borrowed(&keys), matched, &borrowed(&output))?;
         let (rows, columns) = match kept {
             Some((rows, kept)) => (rows, kept.into_iter().map(Arc::new).collect()),
             None => (batch.rows(), output),
@@ -199,4 +205,12 @@ impl ByKeyBits {
             Side::Right => &self.right,
         }
     }
+}
+
+fn columns(batch: &DeviceBatch, of: &[usize]) -> Result<Vec<Arc<Column>>> {
+    of.iter().map(|at| batch.column(*at).cloned()).collect()
+}
+
+fn borrowed(columns: &[Arc<Column>]) -> Vec<&Column> {
+    columns.iter().map(AsRef::as_ref).collect()
 }

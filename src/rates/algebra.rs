@@ -258,7 +258,7 @@ impl AlgebraRows {
         let (left, right) = ([self.left.as_ref()], [self.right.as_ref()]);
         let rows = self.left.rows();
         let is_narrow = |range: &KeyRange| range.is_narrow(true, rows as u64, None);
-        let bits = KeyBits::of(device, true, &is_narrow, &mut |take| take(&right))?;
+        let bits = KeyBits::of(device, &right, true, &is_narrow)?;
         let kept = match bits {
             Some(bits) => device.select_keys(&bits, &left, wanted, &left)?,
             None => {

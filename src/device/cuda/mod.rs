@@ -432,6 +432,7 @@ impl Device for CudaDevice {
     }
 
     fn likely_key_range(&self, columns: &[&Column]) -> Result<Option<KeyRange>> {
+        self.go_on()?;
         self.likely_range_of_keys(columns)
     }
 

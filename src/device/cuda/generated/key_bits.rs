@@ -1,7 +1,5 @@
 //! Filters by bits of keys (`device/key_bits.rs`): rows are tested and kept in one pass, of any columns that a kernel moves.
 
-use arrow::datatypes::DataType;
-
 use super::Parameter;
 use super::launch::Kept;
 use super::select::KeyTest;
@@ -56,6 +54,10 @@ impl CudaDevice {
             return Ok(None);
         };
         let digits = bits.digits(columns.len())?;
+        // Where there were no rows, a Boolean's digits have no bits.
+        if digits.iter().all(|digits| digits.values == 0) {
+            return Ok(None);
+        }
         let given = KeysGiven {
             test: KeyTest {
                 set,
@@ -111,6 +113,6 @@ pub(super) fn loads(kinds: &[(RowKind, bool)]) -> RowProgram {
     RowProgram {
         instructions: kinds.iter().enumerate().map(load).collect(),
         columns: (0..kinds.len()).map(RowSource::Column).collect(),
-        outputs: Vec::<DataType>::new(),
+        outputs: vec![],
     }
 }

@@ -141,14 +141,18 @@ pub(super) fn same_kept(
         |key: &&ArrayRef| key.null_count() == 0 && !matches!(key.data_type(), DataType::Boolean);
     let moved: Vec<ArrayRef> = sides[1].iter().filter(moves).cloned().collect();
     for kept in [
+        vec![],
         [vec![numbers.clone()], moved].concat(),
-        [&[numbers], sides[1]].concat(),
+        [from_ref(&numbers), sides[1]].concat(),
     ] {
         for set in [true, false] {
             let select = |device: &dyn Device| {
                 let [base, probe] = sides.map(|side| upload(device, side));
                 let (base, probe) = (borrowed(&base), borrowed(&probe));
                 let range = device.key_range(&base).unwrap();
+                if !range.is_narrow(null_equal, numbers.len() as u64, None) {
+                    return None;
+                }
                 let bits = KeyBits::new(device, &range, null_equal).unwrap()?;
                 let set_range = device.set_ranged_key_bits(&bits, &base).unwrap();
                 assert_eq!(range, set_range, "{what}: range");
@@ -185,6 +189,17 @@ fn rows_are_kept_by_their_keys() {
         .enumerate()
         {
             kept_by_every_type(&host, &gpu, &mut random, n, turn);
+        }
+        // Of no rows there are no keys.
+        let probe = side(&mut random, 100, 1, 90);
+        for at in [&[17][..], &[4], &[17, 4], &[17, 17]] {
+            let rows = at.iter().map(|at| probe[*at].clone());
+            let probe: Vec<ArrayRef> = rows.collect();
+            let base: Vec<ArrayRef> = probe.iter().map(|key| key.slice(0, 0)).collect();
+            for null_equal in [false, true] {
+                let what = format!("no rows: columns {at:?} {null_equal}");
+                same_kept(&host, &gpu, [&base, &probe], null_equal, &what);
+            }
         }
     }
 }
@@ -289,21 +304,22 @@ fn bits_of_a_sampled_range_hold_all_keys() {
         (array(with(1_500_001, i32::MAX), None), false),
         (array(vec![0; n], Some(NullBuffer::new_null(n))), true),
     ] {
-        let probe = [base.slice(n / 3, n / 3), array(with(5, i32::MAX), None)];
-        let probe = arrow::compute::concat(&[&probe[0], &probe[1]]).unwrap();
-        let kept = |device: &dyn Device| {
-            let keys = device.upload(from_ref(&base)).unwrap();
-            let narrow = |range: &KeyRange| range.is_narrow(true, n as u64, None);
-            let each = &mut |take: crate::device::key_bits::Take<'_>| take(&[&keys]);
-            let bits = KeyBits::of(device, true, &narrow, each).unwrap()?;
-            let probe = device.upload(from_ref(&probe)).unwrap();
-            let kept = device.select_keys(&bits, &[&probe], true, &[&probe]);
-            Some(kept.unwrap())
-        };
-        let (here, there) = (kept(&host), kept(&gpu));
-        assert_eq!((here.is_some(), there.is_some()), (is_narrow, is_narrow));
-        if let (Some(here), Some(there)) = (here, there) {
-            maps::same_rows(&gpu, here, there, "a sampled range");
+        for null_equal in [false, true] {
+            let probe = [base.slice(n / 3, n / 3), array(with(5, i32::MAX), None)];
+            let probe = arrow::compute::concat(&[&probe[0], &probe[1]]).unwrap();
+            let kept = |device: &dyn Device| {
+                let keys = device.upload(from_ref(&base)).unwrap();
+                let narrow = |range: &KeyRange| range.is_narrow(null_equal, n as u64, None);
+                let bits = KeyBits::of(device, &[&keys], null_equal, &narrow).unwrap()?;
+                let probe = device.upload(from_ref(&probe)).unwrap();
+                let kept = device.select_keys(&bits, &[&probe], true, &[&probe]);
+                Some(kept.unwrap())
+            };
+            let (here, there) = (kept(&host), kept(&gpu));
+            assert_eq!((here.is_some(), there.is_some()), (is_narrow, is_narrow));
+            if let (Some(here), Some(there)) = (here, there) {
+                maps::same_rows(&gpu, here, there, "a sampled range");
+            }
         }
     }
 }

@@ -64,7 +64,7 @@ fn kept(sides: [&[ArrayRef]; 2], null_equal: bool, set: bool) -> Vec<i64> {
     let device = device();
     let [keys, rows] = sides.map(|side| upload(&device, side));
     let keys = borrowed(&keys);
-    let bits = KeyBits::of(&device, null_equal, &|_| true, &mut |take| take(&keys));
+    let bits = KeyBits::of(&device, &keys, null_equal, &|_| true);
     let bits = bits.unwrap().unwrap();
     let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..sides[1][0].len() as i64));
     let columns = upload(&device, from_ref(&numbers));
@@ -97,25 +97,6 @@ fn check(left: &[ArrayRef], right: &[ArrayRef]) {
             }
         }
     }
-}
-
-/// Keys are handed over in parts; what is not narrow has no bits.
-#[test]
-fn bits_of_parts_hold_all_keys() {
-    let device = device();
-    let parts = [-7, 900, 133].map(|from| numbers(&DataType::Int32, 100, |i| from + i, 0));
-    let parts = parts.map(|part| upload(&device, &[part]));
-    let of = |is_narrow: &dyn Fn(&KeyRange) -> bool| {
-        let bits = KeyBits::of(&device, false, is_narrow, &mut |take| {
-            parts.iter().try_for_each(|part| take(&borrowed(part)))
-        });
-        bits.unwrap()
-    };
-    let bits = of(&|_| true).unwrap();
-    assert_eq!(bits.places.count, 900 + 100 + 7);
-    let set = (0..1007).filter(|at| bits.bits.on_host().is_set(*at));
-    assert_eq!(set.count(), 300);
-    assert!(of(&|_| false).is_none());
 }
 
 /// Numbers of several tasks as values of a type, every `nulls`-th of them NULL.
