@@ -20,7 +20,7 @@ use super::aggregate_run::AggregateRun;
 use super::ahead::Ahead;
 use super::group_output::GroupOutput;
 use super::input::{InputStream, inputs};
-use super::join::{fmt_join, fmt_join_tree, gather};
+use super::join::{fmt_join, fmt_join_tree, gather, needs_right_without_left};
 use super::metrics::DeviceMetrics;
 use super::spill::Spilling;
 use super::{DeviceChunk, DeviceExec, DeviceStream, blocking, device_only, exactly};
@@ -129,10 +129,13 @@ impl Driver {
         let groups = MemoryConsumer::new("BowtieJoinAggregate")
             .with_can_spill(self.spilling.is_some() && !self.spec.group_columns.is_empty())
             .register(pool);
+        let left = gather(self.left.take(), self.spilling.as_ref()).await?;
+        // Then the right side is not read, as in a hash join: an expression that fails there fails no query.
+        let needs_right = !left.is_empty() || needs_right_without_left(self.spec.join.kind);
         let mut run = AggregateRun::new(
             Arc::clone(&self.device),
             Arc::clone(&self.spec),
-            gather(self.left.take(), self.spilling.as_ref()).await?,
+            left,
             groups,
             self.spilling.clone(),
             metrics.clone(),
@@ -145,7 +148,10 @@ impl Driver {
             self.spilling,
             metrics.clone(),
         );
-        right.start();
+        match needs_right {
+            true => right.start(),
+            false => run.end_right(),
+        }
         run = blocking(&metrics, run, AggregateRun::preload).await?.0;
         while !run.is_done() {
             if run.wants_right() {

@@ -75,3 +75,25 @@ async fn a_difference_of_far_numbers() {
                  ON abs(CAST(l.x AS DECIMAL(30, 2)) - CAST(r.x AS DECIMAL(30, 2))) <= CAST(1 AS DECIMAL(3, 2))";
     assert_eq!(answer(&context, query).await, "2");
 }
+
+/// A fused aggregation reads no right side that an empty left one makes needless, and so meets no error there.
+#[tokio::test]
+async fn an_empty_left_side_of_a_fused_aggregation() {
+    let context = session("force").await;
+    let create = "CREATE TABLE e AS SELECT a FROM r WHERE a > 100";
+    run(&context, create).await.unwrap();
+    for (query, expected) in [
+        (
+            "SELECT count(*), sum(e.a) FROM e JOIN s ON e.a = 10 / (s.a - 1)",
+            "0 NULL",
+        ),
+        (
+            "SELECT e.a, count(s.b) FROM e LEFT JOIN s ON e.a = s.k AND 10 / (s.a - 1) > 2 GROUP BY e.a",
+            "",
+        ),
+    ] {
+        let explained = answer(&context, &format!("EXPLAIN {query}")).await;
+        assert!(explained.contains("BowtieJoinAggregateExec"), "{explained}");
+        assert_eq!(answer(&context, query).await, expected, "{query}");
+    }
+}
