@@ -1,38 +1,27 @@
 // Direct address: keys in a narrow range are group ids once the least of them is taken off, without a table. Several columns are
 // digits of one number, and a NULL is one more digit of its column.
-#include "tile.cuh"
+#include "units.cuh"
 
 template <typename T>
 __device__ __forceinline__ u64 key_of(T value, u64 sign) {
     return (u64)value ^ sign;
 }
 
+// Every so many tiles one, and the last one.
 template <typename T>
-__device__ __forceinline__ void extent(const T* values, const u32* valid, u32 n, u64 sign, u64* extent) {
-    u64 least = ~0ull;
-    u64 greatest = 0;
-    each_row_in_turn(
-        n, [=](u32 i) { return bit_at(valid, i) ? Placed<u64>{key_of(values[i], sign), 1} : Placed<u64>{0, 0}; },
-        [&](u32, Placed<u64> key) {
-            if (key.row != 0) {
-                least = min(least, key.value);
-                greatest = max(greatest, key.value);
-            }
-        });
-    for (u32 lanes = WARP / 2; lanes > 0; lanes /= 2) {
-        least = min(least, __shfl_xor_sync(ALL_LANES, least, lanes));
-        greatest = max(greatest, __shfl_xor_sync(ALL_LANES, greatest, lanes));
-    }
-    // Most warps find nothing new: without the look, thousands of atomics would queue at one address.
-    const volatile u64* const known = extent;
-    if (threadIdx.x % WARP == 0 && least <= greatest) {
-        if (least < known[0]) {
-            atomicMin(extent, least);
-        }
-        if (greatest > known[1]) {
-            atomicMax(extent + 1, greatest);
+__device__ __forceinline__ void extent(const T* values, const u32* valid, u32 n, u64 sign, u32 every, u64* extents) {
+    const u32 tiles = (n + UNIT_TILE - 1) / UNIT_TILE;
+    const u32 looked_at = (tiles - 1 + every - 1) / every + 1;
+    Extent<T> found;
+    for (u32 at = blockIdx.x; at < looked_at; at += gridDim.x) {
+        Units<T> units;
+        units.load(values, valid, n, min(at * every, tiles - 1));
+#pragma unroll
+        for (u32 k = 0; k < UNITS; k++) {
+            found.add(units.values[k], units.valid[k] & units.inside(k, n), sign);
         }
     }
+    found.join(extents);
 }
 
 // Id is u32, or u64 of keys that are packed only.
@@ -69,8 +58,9 @@ __device__ __forceinline__ void keys_of(const u32* kept, u32 n, u64 sign, u64 le
 }
 
 // group_range_extent*: extent[0] and extent[1] become the least and the greatest of the values that are valid (null: all), as
-// order keys: with `sign`, the sign bit of signed types and 0 of others, flipped. They are all ones and 0 before. Bound: the
-// values read once. Blocks of 256, a grid of any size (8 blocks a multiprocessor).
+// order keys: with `sign`, the sign bit of signed types and 0 of others, flipped. They are all ones and 0 before. With `every` above 1
+// those of a sample: of every so many tiles of 2048 rows one, and of the last. Bound: the values read once. Blocks of 256, a grid of
+// any size (8 blocks a multiprocessor).
 //
 // group_range_ids*: ids[i] = (key - least) * stride, the digit null_digit for NULLs; beside what ids[i] holds when `add` is not
 // 0. Every key is at least `least`, and all ids are below 2^32. Bound: a value read and 4 bytes written a row, 4 more read to
@@ -84,8 +74,8 @@ __device__ __forceinline__ void keys_of(const u32* kept, u32 n, u64 sign, u64 le
 #define RANGE(bits, T)                                                                                               \
     extern "C" __global__ void __launch_bounds__(BLOCK)                                                              \
         group_range_extent##bits(const T* __restrict__ values, const u32* __restrict__ valid, u32 n, u64 sign,       \
-                                 u64* extents) {                                                                     \
-        extent(values, valid, n, sign, extents);                                                                     \
+                                 u32 every, u64* extents) {                                                          \
+        extent(values, valid, n, sign, every, extents);                                                              \
     }                                                                                                                \
     extern "C" __global__ void __launch_bounds__(BLOCK)                                                              \
         group_range_ids##bits(const T* __restrict__ values, const u32* __restrict__ valid, u32 n, u64 sign,          \

@@ -1,7 +1,7 @@
 // Key bits: whether a side has a key, by direct address. The bit of a key is its distance from the least one; several columns are
 // digits of one number, and where NULLs are equal a NULL is one more digit of its column. 2^28 keys have 32 MB of bits, which lie in
 // the cache of a large card: a table of positions would not.
-#include "tile.cuh"
+#include "units.cuh"
 
 // "No bit": the key lies outside of the range, or is a NULL that equals nothing.
 constexpr u32 NO_PLACE = 0xFFFFFFFFu;
@@ -19,12 +19,15 @@ struct Digits {
     // The digit of a NULL, or NO_PLACE.
     u32 null_digit;
 
-    // Keys are read once and had better leave the cache to the bits.
-    __device__ __forceinline__ u32 at(u32 i) const {
-        const u64 distance = ((u64)__ldcs(values + i) ^ sign) - least;
+    // In so few bits as values have, too, a key below the least one is as far away as one above the greatest.
+    __device__ __forceinline__ u32 of(T value, bool is_valid) const {
+        const WordOf<T> distance = ((WordOf<T>)value ^ (WordOf<T>)sign) - (WordOf<T>)least;
         const u32 digit = distance < count ? (u32)distance : NO_PLACE;
-        return bit_at(valid, i) ? digit : null_digit;
+        return is_valid ? digit : null_digit;
     }
+
+    // Keys are read once and had better leave the cache to the bits.
+    __device__ __forceinline__ u32 at(u32 i) const { return of(__ldcs(values + i), bit_at(valid, i)); }
 };
 
 // Where the word of a bit lies; any word for no place.
@@ -36,18 +39,51 @@ __device__ __forceinline__ bool is_set(u32 word, u32 place) {
     return place != NO_PLACE && (word >> (place % WARP) & 1u) != 0;
 }
 
-// Sets each lane's bit of word `at`, if it has one. Keys in order have neighbouring bits: those of one word go together.
-__device__ __forceinline__ void set_bit(u32* bits, u32 at, u32 bit) {
-    int same;
-    __match_all_sync(ALL_LANES, at, &same);
-    if (same) {
-        for (u32 lanes = WARP / 2; lanes > 0; lanes /= 2) {
-            bit |= __shfl_xor_sync(ALL_LANES, bit, lanes);
+// Sets each lane's bits of word `at`, if it has any. Keys in order have neighbouring bits: lanes side by side that have the same word
+// set it together.
+__device__ __forceinline__ void set_word(u32* bits, u32 at, u32 set) {
+    const u32 lane = threadIdx.x % WARP;
+    const u32 before = __shfl_up_sync(ALL_LANES, at, 1);
+    const u32 firsts = __ballot_sync(ALL_LANES, lane == 0 || before != at);
+    if (firsts != ALL_LANES) {
+        const u32 later = firsts & (ALL_LANES - 1) << lane;
+        const u32 end = later == 0 ? WARP : __ffs(later) - 1;
+#pragma unroll
+        for (u32 lanes = 1; lanes < WARP; lanes *= 2) {
+            const u32 others = __shfl_down_sync(ALL_LANES, set, lanes);
+            set |= lane + lanes < end ? others : 0;
         }
-        bit = threadIdx.x % WARP == 0 ? bit : 0;
     }
-    if (bit != 0) {
-        atomicOr(bits + at, bit);
+    if ((firsts >> lane & 1u) != 0 && set != 0) {
+        atomicOr(bits + at, set);
+    }
+}
+
+// Sets the bits of a unit's places of which `left` has a bit.
+__device__ __forceinline__ void set_places(u32* bits, const u32 (&places)[UNIT], u32 left) {
+    const u32 apart = (places[0] ^ places[1]) | (places[0] ^ places[2]) | (places[0] ^ places[3]);
+    if (__all_sync(ALL_LANES, left == ALL_OF_UNIT && apart < WARP)) {
+        u32 set = 0;
+#pragma unroll
+        for (u32 l = 0; l < UNIT; l++) {
+            set |= 1u << (places[l] % WARP);
+        }
+        set_word(bits, places[0] / WARP, set);
+        return;
+    }
+    while (__any_sync(ALL_LANES, left != 0)) {
+        // The word of the lane's first place that is left, and all that it has there.
+        u32 at = NO_PLACE;
+        u32 set = 0;
+#pragma unroll
+        for (u32 l = 0; l < UNIT; l++) {
+            if ((left >> l & 1u) != 0 && (at == NO_PLACE || at == places[l] / WARP)) {
+                at = places[l] / WARP;
+                set |= 1u << (places[l] % WARP);
+                left &= ~(1u << l);
+            }
+        }
+        set_word(bits, at, set);
     }
 }
 
@@ -58,35 +94,59 @@ constexpr u32 LOOK_EVERY = 4;
 constexpr u32 KNOWN_SHARE = 16;
 
 template <typename T>
-__device__ __forceinline__ void set_bits(Digits<T> keys, u32 n, u32* bits) {
+__device__ __forceinline__ void set_bits(Digits<T> keys, u32 n, u32* bits, u64* extents) {
+    const u32 tiles = (n + UNIT_TILE - 1) / UNIT_TILE;
+    Extent<T> extent;
     u32 fresh = 0;
     u32 turn = 0;
-    for (u32 tile = blockIdx.x; tile < (n + TILE - 1) / TILE; tile += gridDim.x, turn++) {
+    Units<T> next;
+    if (blockIdx.x < tiles) {
+        next.load(keys.values, keys.valid, n, blockIdx.x);
+    }
+    for (u32 tile = blockIdx.x; tile < tiles; tile += gridDim.x, turn++) {
         const bool look = fresh < FRESH_TILES || turn % LOOK_EVERY == 0;
-        const u32 first = warp_first(tile) + threadIdx.x % WARP;
-        u32 places[ITEMS];
-        u32 words[ITEMS];
-#pragma unroll
-        for (u32 k = 0; k < ITEMS; k++) {
-            const u32 i = first + k * WARP;
-            const u32 place = keys.at(min(i, n - 1));
-            places[k] = i < n ? place : NO_PLACE;
+        const Units<T> units = next;
+        if (tile + gridDim.x < tiles) {
+            next.load(keys.values, keys.valid, n, tile + gridDim.x);
         }
 #pragma unroll
-        for (u32 k = 0; k < ITEMS; k++) {
-            // From the second-level cache: what a block keeps in the first one would be out of date.
-            words[k] = look ? __ldcg(bits + word_of(places[k])) : 0;
-        }
+        for (u32 k = 0; k < UNITS; k++) {
+            const u32 inside = units.inside(k, n);
+            if (extents != nullptr) {
+                extent.add(units.values[k], units.valid[k] & inside, keys.sign);
+            }
+            u32 places[UNIT];
+            u32 placed = 0;
+            u32 known = 0;
 #pragma unroll
-        for (u32 k = 0; k < ITEMS; k++) {
-            const bool is_new = places[k] != NO_PLACE && !is_set(words[k], places[k]);
-            set_bit(bits, word_of(places[k]), is_new ? 1u << (places[k] % WARP) : 0);
+            for (u32 l = 0; l < UNIT; l++) {
+                places[l] = keys.of(units.values[k][l], (units.valid[k] >> l & 1u) != 0);
+                placed |= (places[l] != NO_PLACE) << l;
+            }
+            placed &= inside;
+            if (look) {
+                u32 words[UNIT];
+#pragma unroll
+                for (u32 l = 0; l < UNIT; l++) {
+                    // From the second-level cache: what a block keeps in the first one would be out of date.
+                    words[l] = __ldcg(bits + word_of(places[l]));
+                }
+#pragma unroll
+                for (u32 l = 0; l < UNIT; l++) {
+                    known |= (u32)is_set(words[l], places[l]) << l;
+                }
+                known &= placed;
+                if (k == 0) {
+                    const u32 of_known = __popc(__ballot_sync(ALL_LANES, (known & 1u) != 0));
+                    const u32 of_all = __popc(__ballot_sync(ALL_LANES, (placed & 1u) != 0));
+                    fresh = of_known * KNOWN_SHARE < of_all ? fresh + 1 : 0;
+                }
+            }
+            set_places(bits, places, placed & ~known);
         }
-        if (look) {
-            const u32 known = __popc(__ballot_sync(ALL_LANES, is_set(words[0], places[0])));
-            const u32 placed = __popc(__ballot_sync(ALL_LANES, places[0] != NO_PLACE));
-            fresh = known * KNOWN_SHARE < placed ? fresh + 1 : 0;
-        }
+    }
+    if (extents != nullptr) {
+        extent.join(extents);
     }
 }
 
@@ -109,8 +169,9 @@ __device__ __forceinline__ u32 with_digit(u32 digit, u32 stride, u32 place) {
 // All of them take keys of so many bits a value and their valid bits (null: all valid), `sign`, the least key, how many values there
 // are from it to the greatest (fewer than 2^32 - 1), and the digit of a NULL, NO_PLACE where it equals nothing.
 //
-// key_bits_set*: sets the bit of each key. Bound: the keys read once, and for each a sector of 32 bytes of the second-level cache
-// looked at, an atomic there, or both. Blocks of 256, a grid of any size (8 blocks a multiprocessor).
+// key_bits_set*: sets the bit of each key; `extents`, where they are not null, become where all keys lie, as group_range_extent* find it.
+// Bound: the keys read once, and for each a sector of 32 bytes of the second-level cache looked at, an atomic there, or both; of
+// ascending keys an atomic a word. Blocks of 256, a grid of any size (as many as run at once).
 //
 // key_bits_test*: bit i of `flags` becomes the bit of key i; bits past the end become 0. Bound: the keys read once, a sector of the
 // second-level cache for each, and a bit written. Blocks of 256, a block takes 1024 rows.
@@ -120,8 +181,8 @@ __device__ __forceinline__ u32 with_digit(u32 digit, u32 stride, u32 place) {
 #define KEY_BITS(width, T)                                                                                             \
     extern "C" __global__ void __launch_bounds__(BLOCK)                                                                \
         key_bits_set##width(const T* __restrict__ values, const u32* __restrict__ valid, u32 n, u64 sign, u64 least,   \
-                            u32 count, u32 null_digit, u32* bits) {                                                    \
-        set_bits(Digits<T>{values, valid, sign, least, count, null_digit}, n, bits);                                   \
+                            u32 count, u32 null_digit, u32* bits, u64* extents) {                                      \
+        set_bits(Digits<T>{values, valid, sign, least, count, null_digit}, n, bits, extents);                          \
     }                                                                                                                  \
     extern "C" __global__ void __launch_bounds__(BLOCK)                                                                \
         key_bits_test##width(const T* __restrict__ values, const u32* __restrict__ valid, u32 n, u64 sign, u64 least,  \

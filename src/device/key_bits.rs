@@ -7,7 +7,7 @@
 use arrow::datatypes::DataType;
 
 use super::Device;
-use super::buffer::Flags;
+use super::buffer::{Column, Flags};
 use crate::error::{BowtieError, Result};
 use crate::spec::EquiStrategy;
 
@@ -22,6 +22,12 @@ const MOST_BITS: u64 = u32::MAX as u64 - 1;
 
 /// The share of the budget that they may take.
 const ROOM_SHARE: u64 = 8;
+
+/// The part of a range that is added at each end where it is that of a sample.
+const MARGIN_SHARE: u64 = 64;
+
+/// Margins are multiples of so many bits: ascending keys that follow one another then share words as they would without.
+const ALIGNED: u64 = 32;
 
 /// Whether values of a type are integers whose distances are addresses.
 pub(crate) fn are_addresses(data_type: &DataType) -> bool {
@@ -62,6 +68,24 @@ impl Extent {
             greatest: self.greatest.max(other.greatest),
         }
     }
+
+    /// With room for values that a sample missed, none greater than `most`.
+    pub(super) fn with_margin(self, most: u64) -> Self {
+        if self.least > self.greatest {
+            return self;
+        }
+        let margin = (self.greatest - self.least) / MARGIN_SHARE;
+        let margin = margin.next_multiple_of(ALIGNED);
+        Self {
+            least: self.least.saturating_sub(margin),
+            greatest: self.greatest.saturating_add(margin).min(most),
+        }
+    }
+
+    fn holds(self, other: Self) -> bool {
+        let is_none = other.least > other.greatest;
+        is_none || (self.least <= other.least && other.greatest <= self.greatest)
+    }
 }
 
 /// Where the keys of some rows lie: the extent of each key column. Words are those of the device that made it.
@@ -73,6 +97,12 @@ impl KeyRange {
     pub(crate) fn with(self, other: &Self) -> Self {
         let both = self.0.into_iter().zip(&other.0);
         Self(both.map(|(a, b)| a.with(*b)).collect())
+    }
+
+    /// Whether all keys of other rows lie in it.
+    fn holds(&self, other: &Self) -> bool {
+        let both = self.0.iter().zip(&other.0);
+        both.into_iter().all(|(a, b)| a.holds(*b))
     }
 
     /// Whether so few keys lie in it that bits for them tell what `rows` rows have as soon as a table does, or are asked for.
@@ -161,6 +191,41 @@ impl KeyBits {
         }
     }
 
+    /// Bits of the keys of some rows, set; `None` where the keys do not lie in a range that is narrow, or there is no room.
+    ///
+    /// A sample may say the range, so that no pass has to find it: where all keys lie is found while their bits are set, and these are set
+    /// anew where the sample missed some.
+    pub(crate) fn of(
+        device: &dyn Device,
+        keys: &[&Column],
+        null_equal: bool,
+        is_narrow: &dyn Fn(&KeyRange) -> bool,
+    ) -> Result<Option<Self>> {
+        let new = |range: &KeyRange| match is_narrow(range) {
+            true => Self::new(device, range, null_equal),
+            false => Ok(None),
+        };
+        let mut known = None;
+        if let Some(likely) = device.likely_key_range(keys)?
+            && let Some(bits) = new(&likely)?
+        {
+            let range = device.set_ranged_key_bits(&bits, keys)?;
+            if likely.holds(&range) {
+                return Ok(Some(bits));
+            }
+            known = Some(range);
+        }
+        let range = match known {
+            Some(range) => range,
+            None => device.key_range(keys)?,
+        };
+        let bits = new(&range)?;
+        if let Some(bits) = &bits {
+            device.set_key_bits(bits, keys)?;
+        }
+        Ok(bits)
+    }
+
     /// What each of so many key columns adds.
     pub(super) fn digits(&self, columns: usize) -> Result<&[Digits]> {
         match columns == self.places.digits.len() {
@@ -215,6 +280,39 @@ mod tests {
     fn ranges_grow() {
         let of_both = range(&[(5, 11), (u64::MAX, 0)]).with(&range(&[(2, 7), (3, 3)]));
         assert_eq!(of_both, range(&[(2, 11), (3, 3)]));
+    }
+
+    #[test]
+    fn samples_say_more_than_they_saw() {
+        let extent = |least, greatest| Extent { least, greatest };
+        let with_margin = |least, greatest| extent(least, greatest).with_margin(u32::MAX.into());
+        assert_eq!(with_margin(5, 5), extent(5, 5));
+        assert_eq!(
+            with_margin(1 << 20, 1 << 21),
+            extent((1 << 20) - (1 << 14), (1 << 21) + (1 << 14))
+        );
+        assert_eq!(with_margin(100, 100 + 64), extent(68, 196));
+        assert_eq!(with_margin(1, u32::MAX.into()), extent(0, u32::MAX.into()));
+        let whole = extent(1, u64::MAX - 1).with_margin(u64::MAX);
+        assert_eq!(whole, extent(0, u64::MAX));
+        assert_eq!(Extent::NONE.with_margin(u64::MAX), Extent::NONE);
+    }
+
+    #[test]
+    fn a_range_holds_what_lies_in_all_of_its_extents() {
+        let all = range(&[(5, 11), (2, 3)]);
+        for (others, holds) in [
+            ([(5, 11), (2, 3)], true),
+            ([(6, 7), (3, 3)], true),
+            ([(u64::MAX, 0), (u64::MAX, 0)], true),
+            ([(4, 7), (3, 3)], false),
+            ([(6, 12), (3, 3)], false),
+            ([(6, 7), (3, 4)], false),
+        ] {
+            assert_eq!(all.holds(&range(&others)), holds, "{others:?}");
+        }
+        let none = range(&[(u64::MAX, 0)]);
+        assert!(none.holds(&none) && !none.holds(&range(&[(0, 0)])));
     }
 
     #[test]

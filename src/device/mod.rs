@@ -286,6 +286,18 @@ pub(crate) trait Device: Debug + Send + Sync {
     /// Sets the bit of every row's key that lies in the range of the bits; a NULL among its columns only where NULLs are equal.
     fn set_key_bits(&self, bits: &KeyBits, columns: &[&Column]) -> Result<()>;
 
+    /// Where the keys of rows lie as far as a sample of them says, with some room at both ends; `None` where all of them are looked
+    /// at as soon.
+    fn likely_key_range(&self, _columns: &[&Column]) -> Result<Option<KeyRange>> {
+        Ok(None)
+    }
+
+    /// What [`Device::set_key_bits`] and [`Device::key_range`] do.
+    fn set_ranged_key_bits(&self, bits: &KeyBits, columns: &[&Column]) -> Result<KeyRange> {
+        self.set_key_bits(bits, columns)?;
+        self.key_range(columns)
+    }
+
     /// Sets the flag of every row `first + i` whose key's bit is set, of flags of which none but these was set before. `first` is a
     /// multiple of 64, and so is the number of rows, unless they are the last.
     fn flag_keys(
@@ -295,6 +307,17 @@ pub(crate) trait Device: Debug + Send + Sync {
         flags: &Flags,
         first: usize,
     ) -> Result<()>;
+
+    /// The rows whose key's bit is `set`, of the columns `kept`: what [`Device::flag_keys`] and [`Device::keep`] make.
+    fn select_keys(
+        &self,
+        bits: &KeyBits,
+        columns: &[&Column],
+        set: bool,
+        kept: &[&Column],
+    ) -> Result<Option<(usize, Vec<Column>)>> {
+        select_keys_by_flags(self, bits, columns, set, kept)
+    }
 
     // ---- set joins (\[B\] chapters 4 to 6) ------------------------------------------------------------------------
 
@@ -481,4 +504,19 @@ fn select_by_flags<D: Device + ?Sized>(
             "a predicate of several columns".into(),
         )),
     }
+}
+
+/// The keys of all rows are tested first.
+fn select_keys_by_flags<D: Device + ?Sized>(
+    device: &D,
+    bits: &KeyBits,
+    columns: &[&Column],
+    set: bool,
+    kept: &[&Column],
+) -> Result<Option<(usize, Vec<Column>)>> {
+    let rows = columns.first().map_or(0, |column| column.rows());
+    let flags = device.flags(rows)?;
+    device.flag_keys(bits, columns, &flags, 0)?;
+    let flags = device.flag_column(&flags, 0, rows, set)?;
+    device.keep(&flags, kept)
 }

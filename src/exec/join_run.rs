@@ -207,9 +207,8 @@ impl JoinRun {
 
     fn next_tile(&mut self) -> Result<Vec<DeviceChunk>> {
         if let Some(by_bits) = &mut self.by_bits {
-            let flags = self.right_flags.as_ref();
-            match by_bits.meet(&mut self.matrix, flags, &self.metrics)? {
-                true => return Ok(self.end_tiles()),
+            match by_bits.meet(&mut self.matrix, &self.metrics)? {
+                true => return self.emit_right_by_bits(),
                 false => self.by_bits = None,
             }
         }

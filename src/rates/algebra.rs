@@ -7,7 +7,7 @@ use arrow::datatypes::DataType;
 
 use super::{Rate, numbers, permuted, scattered, timed};
 use crate::device::open::Devices;
-use crate::device::{Column, Device, Flags, KeyBits, Matches};
+use crate::device::{Column, Device, Flags, KeyBits, KeyRange, Matches};
 use crate::error::{BowtieError, Result};
 use crate::options::DeviceChoice;
 use crate::spec::{Kind, Op, RowInstruction, RowKind, RowOp, RowProgram, RowSource};
@@ -25,9 +25,9 @@ pub enum Operator {
     UnionAll,
     /// The values of a column, of which each stands there twice.
     Distinct,
-    /// A left semi join of columns without duplicates; half of the left one's values are in the right one.
+    /// A semi join of columns without duplicates; half of the left one's values are in the right one.
     Intersect,
-    /// A left anti join of the same.
+    /// An anti join of the same.
     Except,
 }
 
@@ -252,25 +252,22 @@ impl AlgebraRows {
         Ok(device.gather(&self.left, &pairs.searching)?.rows())
     }
 
-    /// The left values that the right side has, or those that it does not.
+    /// The left values that the right side has, or those that it does not: as a semi or anti join whose built side is the right one.
     fn found(&self, wanted: bool) -> Result<usize> {
         let device = self.device.as_ref();
+        let (left, right) = ([self.left.as_ref()], [self.right.as_ref()]);
         let rows = self.left.rows();
-        let flags = device.flags(rows)?;
-        let range = device.key_range(&[&self.left])?;
-        let bits = match range.is_narrow(true, rows as u64, None) {
-            true => KeyBits::new(device, &range, true)?,
-            false => None,
-        };
-        match bits {
-            Some(bits) => {
-                device.set_key_bits(&bits, &[&self.right])?;
-                device.flag_keys(&bits, &[&self.left], &flags, 0)?;
+        let is_narrow = |range: &KeyRange| range.is_narrow(true, rows as u64, None);
+        let bits = KeyBits::of(device, &right, true, &is_narrow)?;
+        let kept = match bits {
+            Some(bits) => device.select_keys(&bits, &left, wanted, &left)?,
+            None => {
+                let flags = device.flags(rows)?;
+                self.flag_matched(&flags)?;
+                let flags = device.flag_column(&flags, 0, rows, wanted)?;
+                device.keep(&flags, &left)?
             }
-            None => self.flag_matched(&flags)?,
-        }
-        let flags = device.flag_column(&flags, 0, rows, wanted)?;
-        let kept = device.keep(&flags, &[&self.left])?;
+        };
         Ok(kept.map_or(rows, |(rows, _)| rows))
     }
 

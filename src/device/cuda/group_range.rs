@@ -74,6 +74,14 @@ const NARROW: usize = 1 << 12;
 /// So often a sample sees each key, at least, where its range is taken for that of all: of uniform keys both ends with a
 /// probability of 96 %.
 const SAMPLES_PER_KEY: usize = 4;
+/// Rows that a block of `group_range_extent*` looks at at once.
+const EXTENT_TILE: usize = 2048;
+/// Such tiles that a sample has: about one for each multiprocessor of a large card.
+const SAMPLED_TILES: usize = 128;
+/// The sample is this part of all rows, at most: else these are looked at as soon.
+const LEAST_SHARE: usize = 4;
+/// Two words.
+const EXTENT_BYTES: usize = 16;
 /// The widest, whatever the rows: results have a place for each id.
 const WIDEST: usize = 1 << 27;
 
@@ -122,6 +130,12 @@ impl<'a> Number<'a> {
             _ => return None,
         };
         Some(Self { values, sign })
+    }
+
+    /// The greatest word that a value may have, in the order of the values.
+    pub(super) fn greatest(self) -> u64 {
+        let bytes = width(&self.values.data_type).unwrap_or(8).clamp(1, 8);
+        u64::MAX >> (64 - 8 * bytes)
     }
 
     /// Whether its words are equal where its values are.
@@ -327,9 +341,30 @@ impl Queue {
         numbers: &[Number<'_>],
         rows: usize,
     ) -> Result<Vec<Extent>> {
-        const BYTES: usize = 16;
-        let unknown = [Extent::NONE.least, Extent::NONE.greatest].map(u64::to_le_bytes);
-        let extents = self.send(&unknown.concat().repeat(numbers.len()), "key ranges")?;
+        self.extents_of(numbers, rows, 1)
+    }
+
+    /// The same of a sample, in which the first and the last rows are; `None` where all rows are no more than a few samples.
+    pub(super) fn sampled_extents(
+        self: &Arc<Self>,
+        numbers: &[Number<'_>],
+        rows: usize,
+    ) -> Result<Option<Vec<Extent>>> {
+        let every = rows / EXTENT_TILE / SAMPLED_TILES;
+        match every >= LEAST_SHARE {
+            true => self.extents_of(numbers, rows, every).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    /// Of every so many tiles one, and of the last.
+    fn extents_of(
+        self: &Arc<Self>,
+        numbers: &[Number<'_>],
+        rows: usize,
+        every: usize,
+    ) -> Result<Vec<Extent>> {
+        let extents = self.no_extents(numbers.len())?;
         for (i, number) in numbers.iter().enumerate() {
             let Some(sign) = number.sign else { continue };
             let kernel = number.kernel([
@@ -343,24 +378,39 @@ impl Queue {
                 number.values.valid.as_ref().into(),
                 (rows as u32).into(),
                 sign.into(),
-                extents.part(i * BYTES).into(),
+                (every as u32).into(),
+                extents.part(i * EXTENT_BYTES).into(),
             ];
-            // SAFETY: a column holds as many values of the kernel's width as there are rows, and as many bits; its extent is two
-            // words.
-            unsafe { self.launch(kernel, self.strips(rows.div_ceil(4)), &args)? };
+            let shape = self.at_once(kernel, rows.div_ceil(every), EXTENT_TILE)?;
+            // SAFETY: a column holds as many values of the kernel's width as there are rows, in whole vectors, and as many bits; its
+            // extent is two words.
+            unsafe { self.launch(kernel, shape, &args)? };
         }
-        let mut bytes = vec![0; numbers.len() * BYTES];
-        self.read_few(&mut bytes, &extents, 0)?;
-        let word = |at: usize| {
-            let word = bytes[at..][..8].try_into();
-            u64::from_le_bytes(word.unwrap_or_default())
-        };
-        let extents = numbers.iter().enumerate().map(|(i, number)| {
-            let (least, greatest) = match number.sign {
-                None => (0, 1),
-                Some(_) => (word(i * BYTES), word(i * BYTES + 8)),
-            };
-            Extent { least, greatest }
+        let found = self.read_extents(&extents, numbers.len())?;
+        let extents = numbers.iter().zip(found);
+        let extents = extents.map(|(number, found)| match number.sign {
+            None => Extent {
+                least: 0,
+                greatest: 1,
+            },
+            Some(_) => found,
+        });
+        Ok(extents.collect())
+    }
+
+    /// Room for so many extents, of no value so far.
+    pub(super) fn no_extents(self: &Arc<Self>, extents: usize) -> Result<Memory> {
+        let unknown = [Extent::NONE.least, Extent::NONE.greatest].map(u64::to_le_bytes);
+        self.send(&unknown.concat().repeat(extents), "key ranges")
+    }
+
+    pub(super) fn read_extents(&self, memory: &Memory, extents: usize) -> Result<Vec<Extent>> {
+        let mut bytes = vec![0; extents * EXTENT_BYTES];
+        self.read_few(&mut bytes, memory, 0)?;
+        let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap_or_default());
+        let extents = bytes.chunks_exact(EXTENT_BYTES).map(|both| Extent {
+            least: word(&both[..8]),
+            greatest: word(&both[8..]),
         });
         Ok(extents.collect())
     }

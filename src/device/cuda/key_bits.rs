@@ -13,6 +13,9 @@ use crate::error::{BowtieError, Result};
 /// "No bit", as the kernels have it.
 const NO_PLACE: u32 = u32::MAX;
 
+/// Rows that a block of `key_bits_set*` takes at once.
+const SET_TILE: usize = 2048;
+
 /// A key column where kernels read it.
 #[derive(Debug)]
 enum Key<'a> {
@@ -59,13 +62,39 @@ impl CudaDevice {
         self.queue.extents(&numbers, rows).map(KeyRange)
     }
 
-    pub(super) fn set_bits_of_keys(&self, bits: &KeyBits, columns: &[&Column]) -> Result<()> {
+    /// Of one column of numbers; the places of several have no ends of their own.
+    pub(super) fn likely_range_of_keys(&self, columns: &[&Column]) -> Result<Option<KeyRange>> {
+        let [column] = columns else { return Ok(None) };
+        let number = Number::of(column).filter(|number| number.sign.is_some());
+        let Some(number) = number else {
+            return Ok(None);
+        };
+        let extents = self.queue.sampled_extents(&[number], column.rows())?;
+        let Some([extent]) = extents.as_deref() else {
+            return Ok(None);
+        };
+        let likely = extent.with_margin(number.greatest());
+        Ok(Some(KeyRange(vec![likely])))
+    }
+
+    /// With where the keys lie if that is `asked` for, and they are the numbers of one column.
+    pub(super) fn set_bits_of_keys(
+        &self,
+        bits: &KeyBits,
+        columns: &[&Column],
+        asked: bool,
+    ) -> Result<Option<KeyRange>> {
         let rows = columns.first().map_or(0, |column| column.rows());
         if rows == 0 {
-            return Ok(());
+            return Ok(None);
         }
+        let queue = &self.queue;
         let keys = self.keys(columns)?;
-        let keys = self.queue.keys(bits, &keys, rows)?;
+        let keys = queue.keys(bits, &keys, rows)?;
+        let extents = match (asked, &keys) {
+            (true, Keys::Values(..)) => Some(queue.no_extents(1)?),
+            _ => None,
+        };
         let kernel = keys.kernel([
             "key_bits_set8",
             "key_bits_set16",
@@ -74,10 +103,13 @@ impl CudaDevice {
         ])?;
         let mut args = keys.args(rows);
         args.push(flag_words(&bits.bits)?.into());
-        let shape = self.queue.strips(rows.div_ceil(4));
-        // SAFETY: keys hold as many values of the kernel's width as there are rows, and as many valid bits; places are below the
-        // number of bits.
-        unsafe { self.queue.launch(kernel, shape, &args) }
+        args.push(extents.as_ref().into());
+        let shape = queue.at_once(kernel, rows, SET_TILE)?;
+        // SAFETY: keys hold as many values of the kernel's width as there are rows, in whole vectors, and as many valid bits; places are
+        // below the number of bits; an extent is two words.
+        unsafe { queue.launch(kernel, shape, &args)? };
+        let found = extents.map(|extents| queue.read_extents(&extents, 1));
+        Ok(found.transpose()?.map(KeyRange))
     }
 
     pub(super) fn flag_keys_found(

@@ -121,7 +121,7 @@ use super::buffer::{
 };
 use super::host::{HostDevice, kept};
 use super::key_bits::{KeyBits, KeyRange};
-use super::{Bound, Device, Matches, Payload, select_by_flags};
+use super::{Bound, Device, Matches, Payload, select_by_flags, select_keys_by_flags};
 use crate::error::{BowtieError, Result};
 use crate::spec::{
     Comparison, EquiStrategy, Fold, GroupStrategy, Materialization, RowProgram, SetTechnique,
@@ -428,7 +428,18 @@ impl Device for CudaDevice {
 
     fn set_key_bits(&self, bits: &KeyBits, columns: &[&Column]) -> Result<()> {
         self.go_on()?;
-        self.set_bits_of_keys(bits, columns)
+        self.set_bits_of_keys(bits, columns, false).map(|_| ())
+    }
+
+    fn likely_key_range(&self, columns: &[&Column]) -> Result<Option<KeyRange>> {
+        self.go_on()?;
+        self.likely_range_of_keys(columns)
+    }
+
+    fn set_ranged_key_bits(&self, bits: &KeyBits, columns: &[&Column]) -> Result<KeyRange> {
+        self.go_on()?;
+        self.set_bits_of_keys(bits, columns, true)?
+            .map_or_else(|| self.key_range(columns), Ok)
     }
 
     fn flag_keys(
@@ -440,6 +451,20 @@ impl Device for CudaDevice {
     ) -> Result<()> {
         self.go_on()?;
         self.flag_keys_found(bits, columns, flags, first)
+    }
+
+    fn select_keys(
+        &self,
+        bits: &KeyBits,
+        columns: &[&Column],
+        set: bool,
+        kept: &[&Column],
+    ) -> Result<Option<(usize, Vec<Column>)>> {
+        self.go_on()?;
+        match self.select_keys_generated(bits, columns, set, kept)? {
+            Some(selected) => Ok(selected),
+            None => select_keys_by_flags(self, bits, columns, set, kept),
+        }
     }
 
     fn set_index(

@@ -490,6 +490,24 @@ impl Queue {
         shape
     }
 
+    /// As many blocks of 256 threads of a kernel as run at once, at least so many items each: for kernels that take a grid of any
+    /// size, and have so much on their way that more would only queue behind.
+    pub(super) fn at_once(
+        &self,
+        kernel: &'static str,
+        items: usize,
+        per_block: usize,
+    ) -> Result<Shape> {
+        let mut shape = Shape::blocks_of(items, per_block, 256);
+        self.bind()?;
+        let function = self.gpu.kernel(kernel)?;
+        let blocks = function
+            .occupancy_max_active_blocks_per_multiprocessor(shape.threads, 0, None)
+            .map_err(|e| failed(&format!("asking for blocks of {kernel}"), e))?;
+        shape.blocks = shape.blocks.min(blocks.max(1) * self.gpu.multiprocessors);
+        Ok(shape)
+    }
+
     /// What is launched from now on is done after what `event` marks.
     pub(super) fn after(&self, event: &CudaEvent) -> Result<()> {
         self.stream

@@ -12,6 +12,7 @@ use crate::device::{Buffer, Column, Flags, Need, Payload};
 use crate::error::{BowtieError, Result};
 use crate::exec::DeviceChunk;
 use crate::exec::input::InputChunk;
+use crate::exec::key_bits::ByKeyBits;
 use crate::spec::{Output, Side};
 
 impl JoinRun {
@@ -19,13 +20,28 @@ impl JoinRun {
         let (made, next) = self.side_rows(Side::Right, 0, next)?;
         self.state = match next {
             Some(next) => State::RightEnd { next },
-            None => {
-                self.right_flags = None;
-                self.matrix.take_right();
-                State::NextRight
-            }
+            None => self.end_right_chunk(),
         };
         Ok(made)
+    }
+
+    fn end_right_chunk(&mut self) -> State {
+        self.right_flags = None;
+        self.matrix.take_right();
+        State::NextRight
+    }
+
+    /// The right chunk at hand met all left rows by bits of keys.
+    pub(super) fn emit_right_by_bits(&mut self) -> Result<Vec<DeviceChunk>> {
+        let (Some(by_bits), Some(flags)) = (&self.by_bits, &self.right_flags) else {
+            return Ok(self.end_tiles());
+        };
+        if let Some(made) = self.kept_by_bits(by_bits, 0)? {
+            self.state = self.end_right_chunk();
+            return Ok(made);
+        }
+        by_bits.flag(&mut self.matrix, 0, flags)?;
+        Ok(self.end_tiles())
     }
 
     pub(super) fn emit_left_end(&mut self, chunk: usize, next: usize) -> Result<Vec<DeviceChunk>> {
@@ -37,7 +53,15 @@ impl JoinRun {
         if let Some(by_bits) = &self.by_bits
             && self.flagged_left == chunk
         {
-            by_bits.flag_left(&mut self.matrix, chunk, flags)?;
+            if let Some(made) = self.kept_by_bits(by_bits, chunk)? {
+                self.flagged_left += 1;
+                self.state = State::LeftEnd {
+                    chunk: chunk + 1,
+                    next: 0,
+                };
+                return Ok(made);
+            }
+            by_bits.flag(&mut self.matrix, chunk, flags)?;
             self.flagged_left += 1;
         }
         let (made, next) = self.side_rows(Side::Left, chunk, next)?;
@@ -85,6 +109,38 @@ impl JoinRun {
         Ok((made, (next < rows).then_some(next)))
     }
 
+    /// The rows of a semi or anti join's chunk together, kept as their keys' bits are looked at, where they lie on the device and stay
+    /// there; `None` where flags are needed.
+    fn kept_by_bits(
+        &self,
+        by_bits: &ByKeyBits,
+        left_chunk: usize,
+    ) -> Result<Option<Vec<DeviceChunk>>> {
+        use JoinType::*;
+        let matched = match self.spec.kind {
+            LeftSemi | RightSemi => true,
+            LeftAnti | RightAnti => false,
+            _ => return Ok(None),
+        };
+        if !self.comes_at_once() {
+            return Ok(None);
+        }
+        let output = self.spec.output.iter().map(|column| match column {
+            Output::Column(side, column) if *side == by_bits.side() => Some(*column),
+            _ => None,
+        });
+        let Some(output) = output.collect::<Option<Vec<_>>>() else {
+            return Ok(None);
+        };
+        let _timer = self.metrics.output_time.timer();
+        at_once(by_bits.keep(&self.matrix, left_chunk, matched, &output))
+    }
+
+    /// Whether rows of a chunk come out together, if they lie on the device.
+    fn comes_at_once(&self) -> bool {
+        self.spec.stays && !self.spec.emits_pairs() && !self.right_keys.any
+    }
+
     /// The rows of a semi, anti or mark join's chunk together, where they lie on the device and stay there;
     /// `None` where they come out piece by piece.
     fn side_at_once(
@@ -93,22 +149,14 @@ impl JoinRun {
         left_chunk: usize,
         flags: &Flags,
     ) -> Result<Option<Vec<DeviceChunk>>> {
-        let plain = self.spec.stays && !self.spec.emits_pairs() && !self.right_keys.any;
-        if !plain {
+        if !self.comes_at_once() {
             return Ok(None);
         }
         let Some(batch) = self.matrix.whole(side, left_chunk) else {
             return Ok(None);
         };
         let _timer = self.metrics.output_time.timer();
-        match self.flagged(&batch, flags) {
-            Ok(flagged) => {
-                let rows = Some(flagged).filter(|flagged| flagged.rows() > 0);
-                Ok(Some(rows.map(DeviceChunk::Resident).into_iter().collect()))
-            }
-            Err(error) if error.is_out_of_device_memory() => Ok(None),
-            Err(error) => Err(error),
-        }
+        at_once(self.flagged(&batch, flags).map(Some))
     }
 
     /// What comes out of all rows of a chunk by their flags.
@@ -222,5 +270,18 @@ impl JoinRun {
             .uploaded_bytes
             .add(payload.take_uploaded() as usize);
         Ok(Some(DeviceBatch::new(rows.len(), columns)))
+    }
+}
+
+/// Rows that came out together; `None` where there was no room for them, or they do not.
+fn at_once(made: Result<Option<DeviceBatch>>) -> Result<Option<Vec<DeviceChunk>>> {
+    match made {
+        Ok(Some(batch)) => Ok(Some(match batch.rows() {
+            0 => vec![],
+            _ => vec![DeviceChunk::Resident(batch)],
+        })),
+        Ok(None) => Ok(None),
+        Err(error) if error.is_out_of_device_memory() => Ok(None),
+        Err(error) => Err(error),
     }
 }

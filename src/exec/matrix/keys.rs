@@ -33,12 +33,7 @@ impl Matrix {
         };
         self.make_way(worked_on)?;
         self.unload_but(worked_on);
-        let chunk = self.chunk(side, left_chunk)?;
-        // DataFusion's own join evaluates the keys on every row too, and fails on the same one.
-        let mut failures = chunk.failures().iter();
-        if let Some((_, error)) = failures.find(|(column, _)| keys.contains(column)) {
-            return Err(BowtieError::DataFusion(Arc::clone(error)));
-        }
+        let chunk = self.chunk_of_keys(side, left_chunk, keys)?;
         let all = 0..chunk.rows();
         let mut parts = vec![all];
         while let Some(part) = parts.pop() {
@@ -89,11 +84,34 @@ impl Matrix {
         take(rows.start, &columns.collect::<Result<Vec<_>>>()?)
     }
 
+    /// All rows of a chunk as they lie on the device, with the columns that come out, and with its `keys`, which are looked at at once.
+    pub(in crate::exec) fn whole_with_keys(
+        &self,
+        side: Side,
+        left_chunk: usize,
+        keys: &[usize],
+    ) -> Result<Option<DeviceBatch>> {
+        self.chunk_of_keys(side, left_chunk, keys)?;
+        let whole = self.whole(side, left_chunk);
+        Ok(whole.filter(|batch| keys.iter().all(|key| batch.column(*key).is_ok())))
+    }
+
     /// All rows of a chunk as they lie on the device, with the columns that come out.
     pub(in crate::exec) fn whole(&self, side: Side, left_chunk: usize) -> Option<DeviceBatch> {
         let rows = 0..self.chunk(side, left_chunk).ok()?.rows();
         self.resident(side, left_chunk, &rows)
             .filter(DeviceBatch::lies_on_device)
+    }
+
+    /// A chunk whose `keys` were evaluated on every row.
+    fn chunk_of_keys(&self, side: Side, left_chunk: usize, keys: &[usize]) -> Result<&InputChunk> {
+        let chunk = self.chunk(side, left_chunk)?;
+        // DataFusion's own join evaluates the keys on every row too, and fails on the same one.
+        let mut failures = chunk.failures().iter();
+        match failures.find(|(column, _)| keys.contains(column)) {
+            Some((_, error)) => Err(BowtieError::DataFusion(Arc::clone(error))),
+            None => Ok(chunk),
+        }
     }
 
     fn resident(&self, side: Side, left_chunk: usize, rows: &Range<usize>) -> Option<DeviceBatch> {

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 
 use super::super::driver::{failed, is_out_of_memory};
 use super::layout::Layout;
+use super::select::Selection;
 use super::{Generated, KERNEL, Parameter};
 use crate::error::Result;
 use crate::spec::{RowInstruction, RowKind, RowProgram};
@@ -20,20 +21,20 @@ const KEPT: usize = 64;
 /// Programs without a kernel whose rows are counted.
 const SEEN: usize = 1024;
 
-/// What tells kernels apart: a program without its constants, which columns have NULLs, and of a filter what it moves.
+/// What tells kernels apart: a program without its constants, which columns have NULLs, and of a filter what it keeps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Key {
     instructions: Vec<RowInstruction>,
     outputs: Vec<DataType>,
     columns: Vec<(RowKind, bool)>,
-    moved: Option<Vec<super::select::Moved>>,
+    selection: Option<Selection>,
 }
 
 impl Key {
     pub(super) fn new(
         program: &RowProgram,
         columns: &[(RowKind, bool)],
-        moved: Option<&[super::select::Moved]>,
+        selection: Option<&Selection>,
     ) -> Self {
         let constants_apart = |instruction: &RowInstruction| RowInstruction {
             constant: 0,
@@ -43,7 +44,7 @@ impl Key {
             instructions: program.instructions.iter().map(constants_apart).collect(),
             outputs: program.outputs.clone(),
             columns: columns.to_vec(),
-            moved: moved.map(<[_]>::to_vec),
+            selection: selection.cloned(),
         }
     }
 }
@@ -210,7 +211,7 @@ mod tests {
             instructions: vec![],
             outputs: vec![],
             columns: vec![(RowKind::Decimal, false); rows],
-            moved: None,
+            selection: None,
         };
         for i in 0..SEEN + 100 {
             compiled.entry(key(i));

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 
 use super::compiled::{Kernel, Key};
-use super::select::{self, HEADER, Moved};
+use super::key_bits::KeysGiven;
+use super::select::{self, HEADER, Moved, Selection};
 use super::{Parameter, Shape, generate};
 use crate::device::buffer::Column;
 use crate::device::cuda::CudaDevice;
@@ -25,7 +26,7 @@ pub(in crate::device::cuda) const ROWS_BEFORE_COMPILING: u64 = 1 << 22;
 const ROOM_TO_SPARE: usize = 4;
 
 /// How many rows are kept, and their columns; `None` if all are.
-type Kept = Option<(usize, Vec<Column>)>;
+pub(super) type Kept = Option<(usize, Vec<Column>)>;
 
 /// What the parameters of a kernel stand for.
 #[derive(Default)]
@@ -35,6 +36,7 @@ struct Given<'a> {
     outputs: &'a [(Memory, Option<Memory>)],
     moved: &'a [&'a Values],
     kept: &'a [Memory],
+    keys: Option<&'a KeysGiven<'a>>,
     /// The flag, or the counts.
     left: Option<&'a Memory>,
 }
@@ -54,6 +56,11 @@ impl Given<'_> {
             Parameter::Left | Parameter::Counts => self.left.into(),
             Parameter::Moved(at) => (&self.moved[at].values).into(),
             Parameter::Kept(at) => (&self.kept[at]).into(),
+            Parameter::Bits
+            | Parameter::Least(_)
+            | Parameter::Digits(_)
+            | Parameter::NullDigit(_)
+            | Parameter::Stride(_) => self.keys.map_or(0u64.into(), |keys| keys.arg(parameter)),
         }
     }
 }
@@ -121,10 +128,25 @@ impl CudaDevice {
         columns: &[&Column],
         kept: &[&Column],
     ) -> Result<Option<Kept>> {
-        let queue = &self.queue;
         let values: Option<Vec<&Values>> = columns.iter().map(|column| column.on_cuda()).collect();
+        let Some(values) = values else {
+            return Ok(None);
+        };
+        let kinds = kinds(&values)?;
+        self.kept_in_one_pass(rows, (program, None), (columns, &values, &kinds), kept)
+    }
+
+    /// The rows for which a program is true, or the keys that it loads have bits that say so. Of columns their values and kinds.
+    pub(super) fn kept_in_one_pass(
+        &self,
+        rows: usize,
+        (program, keys): (&RowProgram, Option<&KeysGiven<'_>>),
+        (columns, values, kinds): (&[&Column], &[&Values], &[(RowKind, bool)]),
+        kept: &[&Column],
+    ) -> Result<Option<Kept>> {
+        let queue = &self.queue;
         let moving: Option<Vec<&Values>> = kept.iter().map(|column| moving(column)).collect();
-        let (Some(values), Some(moving), 1..) = (values, moving, rows) else {
+        let (Some(moving), 1..) = (moving, rows) else {
             return Ok(None);
         };
         let moved = kept.iter().zip(&moving).map(|(column, values)| Moved {
@@ -133,14 +155,16 @@ impl CudaDevice {
                 .iter()
                 .position(|loaded| std::ptr::eq(*loaded, *column)),
         });
-        let moved: Vec<Moved> = moved.collect();
-        let kinds = kinds(&values)?;
-        let Some(kernel) = self.compiled(rows, program, &kinds, Some(&moved))? else {
+        let selection = Selection {
+            moved: moved.collect(),
+            keys: keys.map(|keys| keys.test),
+        };
+        let Some(kernel) = self.compiled(rows, program, kinds, Some(&selection))? else {
             return Ok(None);
         };
         // As many rows as there are may be kept.
+        let moved = selection.moved.iter();
         let room = moved
-            .iter()
             .map(|moved| queue.alloc(rows * moved.bytes as usize, "kept rows"))
             .collect::<Result<Vec<_>>>();
         let room = match room {
@@ -151,13 +175,15 @@ impl CudaDevice {
         let counts = queue.zeroed(HEADER + tiles * 4, "counts of tiles")?;
         let given = Given {
             rows,
-            columns: &values,
+            columns: values,
             moved: &moving,
             kept: &room,
             left: Some(&counts),
+            keys,
             ..Given::default()
         };
-        // SAFETY: columns have as many values as there are rows, in whole vectors, and there is room for as many; counts are zero.
+        // SAFETY: columns have as many values as there are rows, in whole vectors, and there is room for as many; counts are zero. There
+        // is a bit for each place that digits make.
         unsafe { self.launch_generated(&kernel, program, &given)? };
         let mut header = [0; 24];
         queue.read_few(&mut header, &counts, 0)?;
@@ -174,7 +200,7 @@ impl CudaDevice {
         if selected == rows {
             return Ok(Some(None));
         }
-        let made = room.into_iter().zip(&moving).zip(&moved);
+        let made = room.into_iter().zip(&moving).zip(&selection.moved);
         let made = made.map(|((memory, values), moved)| {
             let memory = self.trimmed(memory, selected, rows, moved.bytes as usize)?;
             self.column(values.data_type.clone(), memory, None, selected)
@@ -188,19 +214,19 @@ impl CudaDevice {
         rows: usize,
         program: &RowProgram,
         columns: &[(RowKind, bool)],
-        moved: Option<&[Moved]>,
+        selection: Option<&Selection>,
     ) -> Result<Option<Arc<Kernel>>> {
         if rows == 0 || rows > MOST_ROWS {
             return Ok(None);
         }
         let gpu = &self.queue.gpu;
-        let key = Key::new(program, columns, moved);
+        let key = Key::new(program, columns, selection);
         let asked = (rows, self.rows_before_compiling);
         gpu.compiled.kernel(&gpu.context, key, asked, || {
             let shape = Shape { program, columns };
-            match moved {
+            match selection {
                 None => generate(&shape),
-                Some(moved) => select::generate(&shape, moved),
+                Some(selection) => select::generate(&shape, selection),
             }
         })
     }

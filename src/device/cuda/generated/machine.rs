@@ -359,6 +359,11 @@ impl<'a> Machine<'a> {
         self.text.and(passing, self.inside)
     }
 
+    /// Those of some rows that are not past the end.
+    pub(super) fn inside(&mut self, rows: Word) -> Option<Word> {
+        self.text.and(Some(rows), self.inside)
+    }
+
     fn leave(&mut self, register: &Register) {
         let left = self.text.and(register.host, self.inside);
         self.left = self.text.or(self.left, left);

@@ -7,7 +7,7 @@
 //! machine.rs    the instructions; logic.rs arithmetic.rs casts.rs decimals.rs dates.rs    what they do to states and values
 //! select.rs     a predicate that keeps rows as it finds them; select/ its steps
 //! compiled.rs   programs compiled so far
-//! launch.rs     when a program is compiled, and its launch
+//! launch.rs     when a program is compiled, and its launch; key_bits.rs a filter by bits of keys
 //! ```
 //!
 //! What the interpreter (`kernels/map.cu`) decides by looking at an instruction and at states, row by row, is decided here while
@@ -21,6 +21,7 @@ mod columns;
 mod compiled;
 mod dates;
 mod decimals;
+mod key_bits;
 mod launch;
 mod layout;
 mod logic;
@@ -65,6 +66,13 @@ pub(super) enum Parameter {
     Counts,
     Moved(usize),
     Kept(usize),
+    /// Of `select/bits.rs`: the bits, and of each key column the least value, how many there are from it to the greatest, the digit of a
+    /// NULL and what digits are multiplied by.
+    Bits,
+    Least(usize),
+    Digits(usize),
+    NullDigit(usize),
+    Stride(usize),
 }
 
 /// A kernel's text and how it is launched.

@@ -3,8 +3,9 @@
 //! Blocks stay, and each takes one tile of rows after the other. In a turn it has to do with three of them:
 //!
 //! ```text
-//! 1  the tile at hand: the predicate of its columns, which were loaded a turn before; its rows that pass are counted and the
-//!    count is published; the other columns' units that have such rows are loaded                   places.rs, look_back.rs
+//! 1  the tile at hand: the predicate of its columns, which were loaded a turn before, or the bits of its keys (bits.rs); its rows
+//!    that pass are counted and the count is published; the other columns' units that have such rows are loaded
+//!                                                                                                 places.rs, look_back.rs
 //! 2  its rows that are in registers are put side by side in shared memory                                       staging.rs
 //! 3  the next tile: the predicate's columns are loaded                                                            tiles.rs
 //! 4  the tile before: counts published since the block's last one are added up, and its rows are written to their
@@ -17,11 +18,13 @@
 //! counts before it (one-pass prefix sums: Merrill & Garland 2016), but as a block knows the rows up to its own last tile, none says how
 //! many there are up to it, and none waits for another one's sum.
 
+mod bits;
 mod look_back;
 mod places;
 mod staging;
 mod tiles;
 
+pub(super) use bits::KeyTest;
 pub(super) use tiles::HEADER;
 
 use look_back::Known;
@@ -58,13 +61,23 @@ impl Moved {
     }
 }
 
+/// Which rows are kept, and what of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Selection {
+    pub moved: Vec<Moved>,
+    /// The columns that the program loads are keys, and their bits decide; else the program's only output does.
+    pub keys: Option<KeyTest>,
+}
+
 /// Bytes of a row at most, in registers and in shared memory.
 const MOST_BYTES: u32 = 64;
 
-/// A kernel that keeps the rows for which the only output of a program is true; `None` where it is for `kernels/map.cu` and
+/// A kernel that keeps the rows of a selection; `None` where it is for `kernels/map.cu` or `kernels/key_bits.cu`, and
 /// `kernels/rows_select.cuh`. Its counts are zeroed: [`HEADER`] bytes, and 4 for each tile.
-pub(super) fn generate(shape: &Shape<'_>, moved: &[Moved]) -> Option<Generated> {
+pub(super) fn generate(shape: &Shape<'_>, selection: &Selection) -> Option<Generated> {
+    let Selection { moved, keys } = selection;
     let (loaded, widest) = widths(shape)?;
+    let loaded = loaded + keys.map_or(0, |_| bits::BYTES);
     let loads = loads(shape.program);
     let is_loaded = |moved: &Moved| moved.loaded.is_some_and(|at| loads.contains(&at));
     let others = moved.iter().filter(|moved| !is_loaded(moved));
@@ -89,7 +102,10 @@ pub(super) fn generate(shape: &Shape<'_>, moved: &[Moved]) -> Option<Generated> 
     tiles.turn(&mut machine.text);
     let place = first.in_tile(&mut machine.text, tiles.tile);
     machine.take(place);
-    let passing = passing(&mut machine)?;
+    let passing = match keys {
+        Some(keys) => of_keys(&mut machine, *keys)?,
+        None => of_program(&mut machine)?,
+    };
     let places = Places::new(&mut machine, &tiles, passing);
     let next = tiles.next(&mut machine.text);
     look_back::publish(&mut machine, &tiles, places.rows);
@@ -116,8 +132,18 @@ pub(super) fn generate(shape: &Shape<'_>, moved: &[Moved]) -> Option<Generated> 
     })
 }
 
-/// The rows of the tile at hand that pass.
-fn passing(machine: &mut Machine<'_>) -> Option<Word> {
+/// The rows of the tile at hand that pass by the bits of their keys.
+fn of_keys(machine: &mut Machine<'_>, keys: KeyTest) -> Option<Word> {
+    let columns = machine.program().columns.len();
+    let passing = keys.passing(machine, columns)?;
+    match machine.text.is_too_long() {
+        true => None,
+        false => machine.inside(passing),
+    }
+}
+
+/// The rows of the tile at hand that pass by the program.
+fn of_program(machine: &mut Machine<'_>) -> Option<Word> {
     let mut passing = None;
     for (at, instruction) in machine.program().instructions.iter().enumerate() {
         match instruction.op {
@@ -169,22 +195,24 @@ fn columns(machine: &mut Machine<'_>, passing: Word, moved: &[Moved]) -> Vec<Col
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::cuda::generated::key_bits::loads as loads_of;
     use crate::spec::{Op, RowInstruction, RowProgram, RowSource};
     use arrow::datatypes::DataType;
 
+    const INT: RowKind = RowKind::Plain(Kind::I32);
+
     #[test]
     fn a_row_that_is_moved_has_so_many_bytes_however_often_a_column_is() {
-        let int = RowKind::Plain(Kind::I32);
         let step = |op, [out, a, b]: [u8; 3]| RowInstruction {
             op,
-            kind: int,
+            kind: INT,
             out,
             a,
             b,
             c: 0,
             column: 0,
             constant: 0,
-            from: int,
+            from: INT,
         };
         let program = RowProgram {
             instructions: vec![
@@ -199,10 +227,10 @@ mod tests {
         let made = |times: usize, loaded| {
             let shape = Shape {
                 program: &program,
-                columns: &[(int, false)],
+                columns: &[(INT, false)],
             };
-            let moved = Moved { bytes: 4, loaded };
-            generate(&shape, &vec![moved; times])
+            let moved = vec![Moved { bytes: 4, loaded }; times];
+            generate(&shape, &Selection { moved, keys: None })
         };
         for loaded in [Some(0), None] {
             for times in 0..=15 {
@@ -213,5 +241,66 @@ mod tests {
             }
             assert!(made(17, loaded).is_none());
         }
+    }
+
+    /// The kernel of some key columns, the first of which is moved, and a column of 8 bytes.
+    fn of_keys(columns: &[(RowKind, bool)], test: KeyTest) -> Generated {
+        let program = loads_of(columns);
+        let shape = Shape {
+            program: &program,
+            columns,
+        };
+        let moved = [(4, Some(0)), (8, None)].map(|(bytes, loaded)| Moved { bytes, loaded });
+        let selection = Selection {
+            moved: moved.to_vec(),
+            keys: Some(test),
+        };
+        generate(&shape, &selection).unwrap()
+    }
+
+    #[test]
+    fn keys_of_several_columns_are_digits_of_a_place() {
+        let kinds = [Kind::I32, Kind::Bool, Kind::U8, Kind::I64].map(RowKind::Plain);
+        let nullable = kinds.map(|kind| (kind, true));
+        for null_equal in [false, true] {
+            for columns in 1..=kinds.len() {
+                let test = KeyTest {
+                    set: true,
+                    null_equal,
+                };
+                let made = of_keys(&nullable[..columns], test);
+                let has = |parameter| made.parameters.contains(&parameter);
+                for (at, kind) in kinds[..columns].iter().enumerate() {
+                    let is_bool = *kind == RowKind::Plain(Kind::Bool);
+                    assert_eq!(has(Parameter::Least(at)), !is_bool);
+                    assert_eq!(has(Parameter::Digits(at)), !is_bool);
+                    assert_eq!(has(Parameter::NullDigit(at)), null_equal);
+                    assert_eq!(has(Parameter::Stride(at)), at > 0);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_key_of_one_column_takes_eight_rows_a_thread() {
+        let test = |set| KeyTest {
+            set,
+            null_equal: true,
+        };
+        let made = |set| {
+            let (program, columns) = (loads_of(&[(INT, false)]), [(INT, false)]);
+            let shape = Shape {
+                program: &program,
+                columns: &columns,
+            };
+            let moved = vec![Moved {
+                bytes: 4,
+                loaded: Some(0),
+            }];
+            let keys = Some(test(set));
+            generate(&shape, &Selection { moved, keys }).unwrap()
+        };
+        assert_eq!(made(true).layout.rows(), 8);
+        assert_ne!(made(true).text, made(false).text);
     }
 }

@@ -131,8 +131,15 @@ fn other_sets() {
 
 #[test]
 fn bits_of_keys() {
-    let Some((host, gpu)) = twins() else { return };
-    key_bits::every_type(&host, &gpu, &mut Random(94), 1_500, 2, 900);
+    let Some((host, mut gpu)) = twins() else {
+        return;
+    };
+    let mut random = Random(94);
+    key_bits::every_type(&host, &gpu, &mut random, 1_500, 2, 900);
+    gpu.rows_before_compiling = 0;
+    for turn in 0..2 {
+        key_bits::kept_by_every_type(&host, &gpu, &mut random, ROWS, turn);
+    }
 }
 
 #[test]

@@ -59,12 +59,41 @@ fn expected(sides: [&[ArrayRef]; 2], null_equal: bool) -> Vec<bool> {
         .collect()
 }
 
+/// Numbers of those of the second side's rows that have a partner in the first, or of those that have none.
+fn kept(sides: [&[ArrayRef]; 2], null_equal: bool, set: bool) -> Vec<i64> {
+    let device = device();
+    let [keys, rows] = sides.map(|side| upload(&device, side));
+    let keys = borrowed(&keys);
+    let bits = KeyBits::of(&device, &keys, null_equal, &|_| true);
+    let bits = bits.unwrap().unwrap();
+    let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..sides[1][0].len() as i64));
+    let columns = upload(&device, from_ref(&numbers));
+    let kept = device
+        .select_keys(&bits, &borrowed(&rows), set, &borrowed(&columns))
+        .unwrap();
+    let numbers = match &kept {
+        Some((rows, columns)) => {
+            assert_eq!((columns.len(), columns[0].rows()), (1, *rows));
+            columns[0].on_host()
+        }
+        None => &numbers,
+    };
+    let numbers = numbers.as_primitive::<arrow::datatypes::Int64Type>();
+    numbers.values().to_vec()
+}
+
 fn check(left: &[ArrayRef], right: &[ArrayRef]) {
     for null_equal in [false, true] {
         for sides in [[left, right], [right, left]] {
+            let expected = expected(sides, null_equal);
             for ranged in [0, 1] {
                 let found = found(sides, ranged, null_equal).unwrap();
-                assert_eq!(found, expected(sides, null_equal), "{ranged} {null_equal}");
+                assert_eq!(found, expected, "{ranged} {null_equal}");
+            }
+            for set in [false, true] {
+                let rows = (0..).zip(&expected).filter(|(_, found)| **found == set);
+                let rows: Vec<i64> = rows.map(|(row, _)| row).collect();
+                assert_eq!(kept(sides, null_equal, set), rows, "{null_equal} {set}");
             }
         }
     }
