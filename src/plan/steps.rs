@@ -265,6 +265,7 @@ impl<'a> Steps<'a> {
             groups,
             aggregates,
             text_keys,
+            twice: !std::ptr::eq(source.top, source.bottom),
         };
         if let Some(spec) = &grouped {
             let flow = self.flows.of(below, &spec.input, rows, columns_of(spec));
