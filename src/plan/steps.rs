@@ -252,7 +252,8 @@ impl<'a> Steps<'a> {
             }
             return Some(self.passing(plan, vec![input]));
         };
-        let groups = self.groups(plan, &source, rows);
+        let known = self.known_groups(plan, &source, rows);
+        let groups = known.unwrap_or((rows / ROWS_OF_A_GROUP).max(1.0));
         let aggregates = source.bottom.aggr_expr().len();
         let mut ways = vec![];
         let (mut finish, mut stay) = (self.gpu.finish(groups, aggregates), f64::INFINITY);
@@ -265,7 +266,9 @@ impl<'a> Steps<'a> {
             groups,
             aggregates,
             text_keys,
-            twice: !std::ptr::eq(source.top, source.bottom),
+            // Of few rows, groups that nobody counted may be few too.
+            twice: !std::ptr::eq(source.top, source.bottom)
+                && (known.is_some() || rows >= MANY_ROWS),
         };
         if let Some(spec) = &grouped {
             let flow = self.flows.of(below, &spec.input, rows, columns_of(spec));
@@ -377,16 +380,14 @@ impl<'a> Steps<'a> {
         stays.then_some(Joined::Above(step))
     }
 
-    /// Groups that come out.
-    fn groups(&self, plan: &Plan, source: &GroupSource<'_>, rows: f64) -> f64 {
+    /// Groups that come out, where the plan knows it.
+    fn known_groups(&self, plan: &Plan, source: &GroupSource<'_>, rows: f64) -> Option<f64> {
         if source.bottom.group_expr().is_true_no_grouping() {
-            return 1.0;
+            return Some(1.0);
         }
         let of = self.flows.rows(source.bottom.input());
-        match self.flows.rows(plan) {
-            Some(groups) if of.is_some_and(|of| groups < of) => groups.min(rows),
-            _ => (rows / ROWS_OF_A_GROUP).max(1.0),
-        }
+        let groups = self.flows.rows(plan)?;
+        of.is_some_and(|of| groups < of).then(|| groups.min(rows))
     }
 
     fn passing(&self, plan: &Plan, inputs: Vec<usize>) -> Step {
