@@ -40,8 +40,8 @@ pub(crate) type Result<T, E = BowtieError> = std::result::Result<T, E>;
 
 /// A part may take more than the mean by this share of it.
 const PARTS_DIFFER_BY: u64 = 4;
-/// One part of so many of the limit is counted on, whatever is in use.
-const MOST_OF_THE_ROOM: u64 = 8;
+/// Whatever is in use, one part of so many of the limit is counted on.
+const LEAST_ROOM_SHARE: u64 = 8;
 /// Of as many parts one that asks for too much is cut again.
 const MOST_PARTS: u64 = 64;
 
@@ -63,7 +63,7 @@ impl BowtieError {
                 // Parts are not alike, so that of some more of them more fit at once.
                 let with_some_more = requested.saturating_add(requested / PARTS_DIFFER_BY);
                 // Some of what is in use is given back before they ask.
-                let room = limit.saturating_sub(*in_use).max(limit / MOST_OF_THE_ROOM);
+                let room = limit.saturating_sub(*in_use).max(limit / LEAST_ROOM_SHARE);
                 Some(with_some_more.div_ceil(room.max(1)).min(MOST_PARTS))
             }
             _ => None,

@@ -10,7 +10,6 @@
 #include <functional>
 #include <mutex>
 #include <set>
-#include <sys/mman.h>
 
 namespace {
 

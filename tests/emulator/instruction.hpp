@@ -93,12 +93,10 @@ struct Kernel {
     /// Most dynamic shared memory that was allowed.
     u32 most_dynamic = 48 << 10;
     u32 most_threads = 1024;
-    std::string family;
 };
 
 struct Module {
     std::string text;
-    std::string name;
     std::map<std::string, std::unique_ptr<Kernel>> kernels;
     /// Where each function's text begins: at `.entry` or `.func`.
     std::map<std::string, size_t> functions;
