@@ -340,6 +340,28 @@ mod tests {
         assert!(of((1 << 24) as f64) < of(16.0) * 3.0);
     }
 
+    /// TPC-H Q17 at scale factor 10: all of it takes DataFusion some 500 ms, most of them this aggregation.
+    #[test]
+    fn groups_are_made_once_a_partition() {
+        let made = HOST.groups_of_partitions(60e6, 2e6);
+        assert!((26e6..28e6).contains(&made), "{made}");
+        // Few are in all partitions, and no partition has more groups than rows.
+        assert_eq!(HOST.groups_of_partitions(60e6, 4.0).round(), 64.0);
+        assert!(HOST.groups_of_partitions(1e6, 1e6) <= 1e6);
+        assert_eq!(HOST.groups_of_partitions(0.0, 0.0), 0.0);
+        let seconds = |twice| {
+            HOST.seconds(&Work::Group {
+                input: flow(60_000_000, 24),
+                groups: 2e6,
+                aggregates: 1,
+                text_keys: 0,
+                twice,
+            })
+        };
+        assert!((0.35..0.55).contains(&seconds(true)));
+        assert!(seconds(false) < seconds(true) / 3.0);
+    }
+
     #[test]
     fn a_left_side_larger_than_the_device_goes_up_again_and_again() {
         let small = Gpu { memory: 256 << 20 };
