@@ -76,7 +76,8 @@ fn border(arguments: &Arguments, logs: &[u32], report: &mut Sweeps) -> Result<()
         if !arguments.selects(&name) {
             continue;
         }
-        report.section(&format!("{name}: values of 4 bytes"), "rows");
+        let width = crossing.width();
+        report.section(&format!("{name}: values of {width} bytes"), "rows");
         for log in logs {
             let rows = BorderRows::new(&arguments.device, crossing, 1 << log)?;
             let rate = rows.measure(arguments.repeat)?;

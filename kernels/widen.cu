@@ -2,7 +2,7 @@
 #include "common.cuh"
 #include "tile.cuh"
 
-// `out[i] = wide(values[i])`. Bound: bytes, one value read and 8 written a row. Blocks of 256, a block takes 1024 rows.
+// `out[i] = wide(values[i])`. Bound: bytes, one value read and 8 or 16 written a row. Blocks of 256, a block takes 1024 rows.
 #define WIDEN(name, From, To, wide)                                                                           \
     extern "C" __global__ void __launch_bounds__(BLOCK)                                                       \
         widen_##name(const From* __restrict__ values, To* __restrict__ out, u32 n) {                          \
@@ -12,6 +12,12 @@
 template <typename From>
 __device__ __forceinline__ i64 to_integer(From value) {
     return (i64)value;
+}
+
+// Bytes of the sign before those of the value.
+template <typename From>
+__device__ __forceinline__ i128 to_decimal(From value) {
+    return (i128)value;
 }
 
 // Rounded to the nearest, to even ones half way.
@@ -35,6 +41,8 @@ WIDEN(i32_i64, i32, i64, to_integer)
 WIDEN(u8_i64, u8, i64, to_integer)
 WIDEN(u16_i64, u16, i64, to_integer)
 WIDEN(u32_i64, u32, i64, to_integer)
+WIDEN(i32_i128, i32, i128, to_decimal)
+WIDEN(i64_i128, i64, i128, to_decimal)
 WIDEN(i8_f64, i8, f64, to_float)
 WIDEN(i16_f64, i16, f64, to_float)
 WIDEN(i32_f64, i32, f64, to_float)

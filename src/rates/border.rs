@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::ArrayRef;
+use arrow::array::{ArrayRef, Decimal128Array};
 
 use super::{Rate, numbers, scattered, timed};
 use crate::device::Device;
@@ -18,13 +18,32 @@ pub enum Crossing {
     Up,
     /// From batches of 8192 rows, as tables in memory have them.
     UpOfBatches,
+    /// The same of small values of 8 bytes.
+    UpOfWords,
+    /// The same of small decimals, of 16 bytes.
+    UpOfDecimals,
     /// Into memory that nobody has touched before.
     Down,
 }
 
 impl Crossing {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Up, Self::UpOfBatches, Self::Down];
+    pub const ALL: [Self; 5] = [
+        Self::Up,
+        Self::UpOfBatches,
+        Self::UpOfWords,
+        Self::UpOfDecimals,
+        Self::Down,
+    ];
+
+    /// Bytes of a value.
+    pub fn width(self) -> usize {
+        match self {
+            Self::Up | Self::UpOfBatches | Self::Down => 4,
+            Self::UpOfWords => 8,
+            Self::UpOfDecimals => 16,
+        }
+    }
 }
 
 impl fmt::Display for Crossing {
@@ -32,12 +51,14 @@ impl fmt::Display for Crossing {
         f.write_str(match self {
             Self::Up => "upload",
             Self::UpOfBatches => "upload of batches",
+            Self::UpOfWords => "upload of small words",
+            Self::UpOfDecimals => "upload of small decimals",
             Self::Down => "download",
         })
     }
 }
 
-/// A column of values of 4 bytes that look random.
+/// A column of values of no more than 31 bits that look random.
 #[derive(Debug)]
 pub struct BorderRows {
     device: Arc<dyn Device>,
@@ -59,13 +80,22 @@ impl BorderRows {
         let batches = |rows_of: usize| {
             let rows_from = |from: usize| {
                 let rows = rows_of.min(rows - from);
-                numbers(rows, 4, |i| scattered(from as u64 + i))
+                let small = |i| scattered(from as u64 + i) >> 33;
+                match crossing.width() {
+                    16 => {
+                        let values = (0..rows as u64).map(|i| i128::from(small(i)));
+                        Arc::new(Decimal128Array::from_iter_values(values)) as ArrayRef
+                    }
+                    width => numbers(rows, width, small),
+                }
             };
             (0..rows).step_by(rows_of).map(rows_from).collect()
         };
         let parts = match crossing {
             Crossing::Up => batches(rows.max(1)),
-            Crossing::UpOfBatches => batches(BATCH_ROWS),
+            Crossing::UpOfBatches | Crossing::UpOfWords | Crossing::UpOfDecimals => {
+                batches(BATCH_ROWS)
+            }
             Crossing::Down => vec![],
         };
         Ok(Self {
@@ -76,9 +106,9 @@ impl BorderRows {
         })
     }
 
-    /// Bytes that cross.
+    /// Bytes of all values; fewer may cross.
     pub fn bytes(&self) -> usize {
-        4 * self.rows
+        self.crossing.width() * self.rows
     }
 
     /// Crosses so many times.
@@ -88,7 +118,7 @@ impl BorderRows {
     pub fn measure(&self, runs: usize) -> datafusion::error::Result<Rate> {
         let device = self.device.as_ref();
         let (ms, rows) = match self.crossing {
-            Crossing::Up | Crossing::UpOfBatches => {
+            Crossing::Up | Crossing::UpOfBatches | Crossing::UpOfWords | Crossing::UpOfDecimals => {
                 timed(device, runs, || Ok(device.upload(&self.parts)?.rows()))?
             }
             Crossing::Down => {

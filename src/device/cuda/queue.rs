@@ -38,7 +38,7 @@ pub(crate) struct Memory {
 enum Arriving {
     /// A copy into it, which the event marks.
     Copied(CudaEvent),
-    /// A kernel that reads values of another type, which are on their way themselves.
+    /// A kernel that reads narrower values, which are on their way themselves.
     Widened {
         narrow: Memory,
         kernel: &'static str,
@@ -63,7 +63,7 @@ impl Memory {
     /// So many rows of `narrow`, which was sent, will be in it as `kernel` (family `widen`) makes them.
     ///
     /// # Safety
-    /// `narrow` holds `rows` values of the width that the kernel reads, and this has room for as many of 8 bytes.
+    /// `narrow` holds `rows` values of the width that the kernel reads, and this has room for as many as wide as it writes.
     pub(super) unsafe fn sent_as(&self, narrow: Memory, kernel: &'static str, rows: usize) {
         *self.arriving.lock() = Some(Box::new(Arriving::Widened {
             narrow,

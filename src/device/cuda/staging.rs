@@ -11,6 +11,7 @@
 //! ```
 
 mod copiers;
+mod narrowing;
 mod ring;
 
 use std::mem::MaybeUninit;
@@ -22,6 +23,7 @@ use super::driver::failed;
 use super::queue::{Memory, Queue};
 use crate::error::{BowtieError, Result};
 
+pub(super) use narrowing::Narrowing;
 pub(super) use ring::Ring;
 
 /// Below it the driver's own way is quicker.
@@ -45,16 +47,27 @@ impl Queue {
         parts: &[&[u8]],
         what: &'static str,
     ) -> Result<Memory> {
-        let bytes = parts.iter().map(|part| part.len()).sum();
+        let sent = self.send_narrowed(parts, Narrowing::None, what)?;
+        sent.ok_or_else(|| BowtieError::Internal("whole values did not fit".into()))
+    }
+
+    /// The same of values made narrower; `None` where one does not fit.
+    pub(super) fn send_narrowed(
+        self: &Arc<Self>,
+        parts: &[&[u8]],
+        narrowing: Narrowing,
+        what: &'static str,
+    ) -> Result<Option<Memory>> {
+        let bytes = parts.iter().map(|part| part.len()).sum::<usize>() / narrowing.times();
         let ring = Ring::of(&self.gpu.up, &self.gpu, "bowtie-up")?;
         // Allocated in the order of the copies, which so wait for no kernel.
         let memory = self.alloc_on(&ring.stream, bytes, what)?;
         // After a failure nothing is under way when the memory is dropped.
-        ring.fill(parts, memory.pointer())?;
+        let fits = ring.fill(parts, narrowing, memory.pointer())?;
         match self.gpu.mark(&ring.stream) {
             Ok(copied) => {
                 memory.sent(copied);
-                Ok(memory)
+                Ok(fits.then_some(memory))
             }
             Err(error) => {
                 ring.settle();

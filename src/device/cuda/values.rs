@@ -143,7 +143,7 @@ impl Queue {
                     .map(|part| bytes_of_values(part, width))
                     .collect::<Result<_>>()?;
                 match data_type == wanted {
-                    true => self.send_ahead(&bytes, "columns")?,
+                    true => self.send_values(&bytes, rows, width)?,
                     false => self.send_widened(&bytes, rows, data_type, wanted)?,
                 }
             }

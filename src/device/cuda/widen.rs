@@ -1,11 +1,12 @@
-//! Narrow columns that are wanted wide (`kernels/widen.cu`): they are sent as they are, and cast on the GPU, where memory is
-//! faster than the host's by two orders of magnitude.
+//! Columns that cross the bus narrower than they are wanted (`kernels/widen.cu`), and become wide on the GPU, where memory is faster
+//! than the host's by two orders of magnitude: narrow ones that are cast, and wide ones of small values.
 
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 
 use super::queue::{Memory, Queue};
+use super::staging::Narrowing;
 use crate::error::{BowtieError, Result};
 
 /// The kernel that casts a type to a wider one; `None` where a value might fail or become NULL, or nothing would be gained.
@@ -31,6 +32,9 @@ pub(super) fn kernel(from: &DataType, to: &DataType) -> Option<&'static str> {
     })
 }
 
+/// Narrow values that are there beside the wide ones take no more than such a share of the memory that is left.
+const ROOM_SHARE: u64 = 16;
+
 impl Queue {
     /// `rows` values of type `from`, which lie in `parts` one after the other, on their way as values of type `to`.
     pub(super) fn send_widened(
@@ -47,5 +51,26 @@ impl Queue {
         // SAFETY: the kernel is that of the two types, of which the second has 8 bytes; `parts` hold `rows` values of the first.
         unsafe { wide.sent_as(narrow, kernel, rows) };
         Ok(wide)
+    }
+
+    /// `rows` values of `width` bytes, which lie in `parts` one after the other, on their way: as their lowest bytes where these say
+    /// all.
+    pub(super) fn send_values(
+        self: &Arc<Self>,
+        parts: &[&[u8]],
+        rows: usize,
+        width: usize,
+    ) -> Result<Memory> {
+        let narrowing = Narrowing::of(parts, width);
+        if let Some(kernel) = narrowing.widens()
+            && (rows * width / narrowing.times()) as u64 <= self.budget.room() / ROOM_SHARE
+            && let Some(narrow) = self.send_narrowed(parts, narrowing, "columns")?
+        {
+            let wide = self.alloc(rows * width, "columns")?;
+            // SAFETY: the kernel reads values as `narrowing` has made `rows` of them, and writes them as wide as they were.
+            unsafe { wide.sent_as(narrow, kernel, rows) };
+            return Ok(wide);
+        }
+        self.send_ahead(parts, "columns")
     }
 }

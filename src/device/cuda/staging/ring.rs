@@ -3,13 +3,14 @@
 use std::mem::MaybeUninit;
 use std::slice::ChunksMut;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::available_parallelism;
 
 use cudarc::driver::{CudaEvent, CudaStream, DriverError, result, sys};
 use parking_lot::Mutex;
 
 use super::copiers::{Copiers, Pieces};
+use super::narrowing::Narrowing;
 use crate::device::cuda::driver::failed;
 use crate::device::cuda::gpu::Gpu;
 use crate::error::{BowtieError, Result};
@@ -133,21 +134,27 @@ impl Ring {
         copied
     }
 
-    /// Copies `parts` to address `to` and on; they are on their way when this returns.
-    pub(super) fn fill(&self, parts: &[&[u8]], to: u64) -> Result<()> {
-        let bytes = parts.iter().map(|part| part.len()).sum();
-        let piece = self.piece_bytes(bytes);
+    /// Copies `parts`, made narrower, to address `to` and on; they are on their way when this returns. False where a value does not
+    /// fit: then the rest was not copied.
+    pub(super) fn fill(&self, parts: &[&[u8]], narrowing: Narrowing, to: u64) -> Result<bool> {
+        let times = narrowing.times();
+        let bytes = parts.iter().map(|part| part.len()).sum::<usize>();
+        let piece = self.piece_bytes(bytes / times) * times;
         let rest = Rest {
             parts,
             begin: 0,
             to,
             piece,
+            times,
         };
         let up = Up {
             ring: self,
             rest: Mutex::new(rest),
+            narrowing,
+            fits: AtomicBool::new(true),
         };
-        self.settled(self.copiers.copy(&up, bytes > piece))
+        self.settled(self.copiers.copy(&up, bytes > piece))?;
+        Ok(up.fits.into_inner())
     }
 
     /// Copies from address `from` and on, and waits.
@@ -166,6 +173,9 @@ impl Ring {
 struct Up<'a> {
     ring: &'a Ring,
     rest: Mutex<Rest<'a>>,
+    narrowing: Narrowing,
+    /// No value was too wide so far.
+    fits: AtomicBool,
 }
 
 /// What is left to be copied.
@@ -174,8 +184,10 @@ struct Rest<'a> {
     /// Of the first part.
     begin: usize,
     to: u64,
-    /// Bytes of a piece, no more than a slot's.
+    /// Bytes of a piece, which fit into a slot.
     piece: usize,
+    /// So many of them become one.
+    times: usize,
 }
 
 impl<'a> Rest<'a> {
@@ -194,7 +206,7 @@ impl<'a> Rest<'a> {
                 self.begin = 0;
             }
         }
-        self.to += len as u64;
+        self.to += (len / self.times) as u64;
         (pieces, len, to)
     }
 }
@@ -202,16 +214,20 @@ impl<'a> Rest<'a> {
 impl Pieces for Up<'_> {
     fn copy_next(&self) -> Result<bool> {
         let (pieces, len, to) = self.rest.lock().next();
-        if len == 0 {
+        if len == 0 || !self.fits.load(Ordering::Relaxed) {
             return Ok(false);
         }
         self.ring.bind()?;
+        let times = self.narrowing.times();
         let mut slot = self.ring.next_slot().lock();
-        let pinned = &mut slot.free()?[..len];
+        let pinned = &mut slot.free()?[..len / times];
         let mut room = &mut *pinned;
         for piece in pieces {
-            let (target, behind) = room.split_at_mut(piece.len());
-            target.copy_from_slice(piece);
+            let (target, behind) = room.split_at_mut(piece.len() / times);
+            if !self.narrowing.narrow(piece, target) {
+                self.fits.store(false, Ordering::Relaxed);
+                return Ok(false);
+            }
             room = behind;
         }
         let stream = &self.ring.stream;
@@ -295,6 +311,7 @@ mod tests {
                 begin: 0,
                 to: 5,
                 piece: 64,
+                times: 1,
             };
             let mut seen: Vec<u8> = vec![];
             loop {

@@ -93,6 +93,41 @@ fn narrow_columns_are_cast_on_the_gpu_as_on_the_host() {
     assert_eq!(casts, (SIZES.len() + 1) * 18);
 }
 
+#[test]
+fn wide_columns_of_small_values_are_what_was_sent() {
+    let Some((_, gpu)) = twins() else { return };
+    let mut random = Random(11);
+    // Long enough to be sent as their lowest bytes, where nothing is too wide for these, or for the sample alone.
+    let n = 131_072 + 77;
+    for (least, too_wide) in [
+        (1i128 << 31, None),
+        (1 << 31, Some(n / 2 + 3)),
+        (1 << 63, None),
+        (1 << 63, Some(n - 2)),
+    ] {
+        let signed = |random: &mut Random| (random.below(u64::MAX) as i128 - (1 << 63)) >> 1;
+        let mut values: Vec<i128> = (0..n).map(|_| signed(&mut random) % least).collect();
+        values[..4].copy_from_slice(&[least - 1, -least, 0, -1]);
+        if let Some(row) = too_wide {
+            values[row] = least;
+        }
+        let nulls = random.nulls(n, 2);
+        let words = values.iter().map(|value| *value as i64).collect();
+        let columns: [ArrayRef; 2] = [
+            Arc::new(Decimal128Array::new(values.into(), nulls.clone())),
+            Arc::new(Int64Array::new(words, nulls)),
+        ];
+        for column in columns {
+            let parts = [column.slice(0, n / 3), column.slice(n / 3, n - n / 3)];
+            let there = gpu.upload_ahead(&parts, column.data_type()).unwrap();
+            gpu.receive(&there).unwrap();
+            assert_eq!(&gpu.download(&there).unwrap(), &column);
+            // One that is never received.
+            drop(gpu.upload_ahead(&parts, column.data_type()).unwrap());
+        }
+    }
+}
+
 /// Values of 8 bytes as words, where they are not NULL.
 fn bits_of(array: &ArrayRef) -> Vec<Option<u64>> {
     let data = array.to_data();
