@@ -101,7 +101,8 @@ pub(super) fn is_view(data_type: &DataType) -> bool {
 }
 
 /// Views lie on the GPU as values of so many bytes.
-const VIEW: DataType = DataType::FixedSizeBinary(16);
+const VIEW: DataType = DataType::FixedSizeBinary(VIEW_BYTES as i32);
+const VIEW_BYTES: usize = 16;
 
 /// The views of an array, and the bytes that they refer to.
 fn views(array: &ArrayRef) -> (&ScalarBuffer<u128>, &[Bytes]) {
@@ -282,7 +283,8 @@ impl Queue {
         };
         let words = Values {
             data_type: VIEW,
-            values: self.send_ahead(&bytes, "columns")?,
+            // Of texts of up to four bytes no more than the first eight go: their length and the text.
+            values: self.send_values(&bytes, rows, VIEW_BYTES)?,
             valid: self.send_validity(parts, rows)?,
             original: Some(parts.to_vec()),
             made: None,

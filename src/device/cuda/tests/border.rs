@@ -113,7 +113,15 @@ fn wide_columns_of_small_values_are_what_was_sent() {
         }
         let nulls = random.nulls(n, 2);
         let words = values.iter().map(|value| *value as i64).collect();
-        let columns: [ArrayRef; 2] = [
+        let texts = values.iter().map(|value| {
+            let text = (value % 1000).unsigned_abs().to_string();
+            match *value == least {
+                true => format!("{text} is too long for a view of eight bytes"),
+                false => text,
+            }
+        });
+        let columns: [ArrayRef; 3] = [
+            Arc::new(StringViewArray::from_iter_values(texts)),
             Arc::new(Decimal128Array::new(values.into(), nulls.clone())),
             Arc::new(Int64Array::new(words, nulls)),
         ];
