@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::group_range::{Digits, DirectKeys, Number};
+use super::group_range::{Digits, DirectKeys};
+use super::numbers::Number;
 use super::queue::{Arg, Memory, Queue, Shape};
 use super::rows::memory;
 use super::values::{Values, bitmap_bytes, width};

@@ -2,16 +2,14 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::DataType;
-
 use super::group_ids::{Ids, KeyBits};
 use super::group_profile::SAMPLES;
+use super::numbers::Number;
 use super::queue::{Arg, Memory, Queue, Shape};
-use super::stored::Stored;
-use super::values::{Values, width};
+use super::values::Values;
 use crate::device::buffer::Column;
 use crate::device::key_bits::Extent;
-use crate::error::{BowtieError, Result};
+use crate::error::Result;
 
 /// Ids without a table. Not every id has rows.
 #[derive(Debug)]
@@ -74,14 +72,6 @@ const NARROW: usize = 1 << 12;
 /// So often a sample sees each key, at least, where its range is taken for that of all: of uniform keys both ends with a
 /// probability of 96 %.
 const SAMPLES_PER_KEY: usize = 4;
-/// Rows that a block of `group_range_extent*` looks at at once.
-const EXTENT_TILE: usize = 2048;
-/// Such tiles that a sample has: about one for each multiprocessor of a large card.
-const SAMPLED_TILES: usize = 128;
-/// The sample is this part of all rows, at most: else these are looked at as soon.
-const LEAST_SHARE: usize = 4;
-/// Two words.
-const EXTENT_BYTES: usize = 16;
 /// The widest, whatever the rows: results have a place for each id.
 const WIDEST: usize = 1 << 27;
 
@@ -100,69 +90,6 @@ impl ForEach {
         match self {
             Self::Accumulators => accumulators,
             Self::Bit => (32 * accumulators).min(u64::from(u32::MAX) - 1),
-        }
-    }
-}
-
-/// Values that are numbers to the kernels.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Number<'a> {
-    pub(super) values: &'a Values,
-    /// Of signed types the sign bit; `None` for Booleans.
-    pub(super) sign: Option<u64>,
-}
-
-impl<'a> Number<'a> {
-    pub(super) fn of(column: &'a Column) -> Option<Self> {
-        let Some(Stored::Fixed(values)) = column.stored() else {
-            return None;
-        };
-        use DataType::*;
-        let sign = match &values.data_type {
-            Boolean => None,
-            UInt8 | UInt16 | UInt32 | UInt64 => Some(0),
-            Int8 => Some(1 << 7),
-            Int16 => Some(1 << 15),
-            Int32 | Date32 | Time32(_) | Decimal32(..) => Some(1 << 31),
-            Int64 | Date64 | Time64(_) | Timestamp(..) | Duration(_) | Decimal64(..) => {
-                Some(1 << 63)
-            }
-            _ => return None,
-        };
-        Some(Self { values, sign })
-    }
-
-    /// The greatest word that a value may have, in the order of the values.
-    pub(super) fn greatest(self) -> u64 {
-        let bytes = width(&self.values.data_type).unwrap_or(8).clamp(1, 8);
-        u64::MAX >> (64 - 8 * bytes)
-    }
-
-    /// Whether its words are equal where its values are.
-    fn is_plain(self) -> bool {
-        let bytes = width(&self.values.data_type);
-        matches!(bytes, Some(4 | 8)) && self.values.valid.is_none()
-    }
-
-    /// Whether values are ids once the least of them is taken off.
-    fn is_id(self) -> bool {
-        let bytes = width(&self.values.data_type);
-        bytes == Some(4) && self.values.valid.is_none() && self.sign.is_some()
-    }
-
-    /// The least value, as it is: differences wrap, so signs do not matter.
-    fn first_id(self, digits: &Digits) -> u32 {
-        (digits.least ^ self.sign.unwrap_or_default()) as u32
-    }
-
-    /// That for values of 1, 2, 4 or 8 bytes.
-    pub(super) fn kernel(self, of: [&'static str; 4]) -> Result<&'static str> {
-        match width(&self.values.data_type) {
-            Some(1) => Ok(of[0]),
-            Some(2) => Ok(of[1]),
-            Some(4) => Ok(of[2]),
-            Some(8) => Ok(of[3]),
-            _ => Err(BowtieError::Internal("a number of no width".into())),
         }
     }
 }
@@ -221,7 +148,7 @@ impl Queue {
         {
             return Ok(DirectIds {
                 words: Words::Values(&number.values.values),
-                first: number.first_id(digits),
+                first: number.value_of(digits.least),
                 range,
                 of,
             });
@@ -297,7 +224,7 @@ impl Queue {
         }
         let guess = DirectIds {
             words: Words::Made(sample.values),
-            first: number.first_id(&digits),
+            first: number.value_of(digits.least),
             range: digits.values as usize,
             of: DirectKeys(vec![(number, digits)]),
         };
@@ -333,86 +260,6 @@ impl Queue {
             nullable: number.values.valid.is_some(),
         });
         Ok(digits.collect())
-    }
-
-    /// The least and the greatest of the values that are not NULL, of `rows` > 0 rows.
-    pub(super) fn extents(
-        self: &Arc<Self>,
-        numbers: &[Number<'_>],
-        rows: usize,
-    ) -> Result<Vec<Extent>> {
-        self.extents_of(numbers, rows, 1)
-    }
-
-    /// The same of a sample, in which the first and the last rows are; `None` where all rows are no more than a few samples.
-    pub(super) fn sampled_extents(
-        self: &Arc<Self>,
-        numbers: &[Number<'_>],
-        rows: usize,
-    ) -> Result<Option<Vec<Extent>>> {
-        let every = rows / EXTENT_TILE / SAMPLED_TILES;
-        match every >= LEAST_SHARE {
-            true => self.extents_of(numbers, rows, every).map(Some),
-            false => Ok(None),
-        }
-    }
-
-    /// Of every so many tiles one, and of the last.
-    fn extents_of(
-        self: &Arc<Self>,
-        numbers: &[Number<'_>],
-        rows: usize,
-        every: usize,
-    ) -> Result<Vec<Extent>> {
-        let extents = self.no_extents(numbers.len())?;
-        for (i, number) in numbers.iter().enumerate() {
-            let Some(sign) = number.sign else { continue };
-            let kernel = number.kernel([
-                "group_range_extent8",
-                "group_range_extent16",
-                "group_range_extent32",
-                "group_range_extent64",
-            ])?;
-            let args = [
-                (&number.values.values).into(),
-                number.values.valid.as_ref().into(),
-                (rows as u32).into(),
-                sign.into(),
-                (every as u32).into(),
-                extents.part(i * EXTENT_BYTES).into(),
-            ];
-            let shape = self.at_once(kernel, rows.div_ceil(every), EXTENT_TILE)?;
-            // SAFETY: a column holds as many values of the kernel's width as there are rows, in whole vectors, and as many bits; its
-            // extent is two words.
-            unsafe { self.launch(kernel, shape, &args)? };
-        }
-        let found = self.read_extents(&extents, numbers.len())?;
-        let extents = numbers.iter().zip(found);
-        let extents = extents.map(|(number, found)| match number.sign {
-            None => Extent {
-                least: 0,
-                greatest: 1,
-            },
-            Some(_) => found,
-        });
-        Ok(extents.collect())
-    }
-
-    /// Room for so many extents, of no value so far.
-    pub(super) fn no_extents(self: &Arc<Self>, extents: usize) -> Result<Memory> {
-        let unknown = [Extent::NONE.least, Extent::NONE.greatest].map(u64::to_le_bytes);
-        self.send(&unknown.concat().repeat(extents), "key ranges")
-    }
-
-    pub(super) fn read_extents(&self, memory: &Memory, extents: usize) -> Result<Vec<Extent>> {
-        let mut bytes = vec![0; extents * EXTENT_BYTES];
-        self.read_few(&mut bytes, memory, 0)?;
-        let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap_or_default());
-        let extents = bytes.chunks_exact(EXTENT_BYTES).map(|both| Extent {
-            least: word(&both[..8]),
-            greatest: word(&both[8..]),
-        });
-        Ok(extents.collect())
     }
 
     /// Adds a column's digits, times a stride, to what other columns gave.

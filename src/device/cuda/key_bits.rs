@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::CudaDevice;
 use super::flag_words;
-use super::group_range::Number;
+use super::numbers::Number;
 use super::queue::{Arg, Memory, Queue, Shape};
 use crate::device::buffer::{Column, Flags};
 use crate::device::key_bits::{Digits, Extent, KeyBits, KeyRange};

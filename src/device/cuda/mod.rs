@@ -68,6 +68,7 @@ mod late;
 mod launches;
 mod lost;
 mod map;
+mod numbers;
 mod product;
 mod program;
 mod queue;

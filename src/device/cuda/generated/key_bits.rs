@@ -6,7 +6,7 @@ use super::select::KeyTest;
 use crate::device::buffer::Column;
 use crate::device::cuda::CudaDevice;
 use crate::device::cuda::flag_words;
-use crate::device::cuda::group_range::Number;
+use crate::device::cuda::numbers::Number;
 use crate::device::cuda::queue::{Arg, Memory};
 use crate::device::cuda::values::{Values, width};
 use crate::device::key_bits::{Digits, KeyBits};

@@ -2,7 +2,7 @@
 
 use crate::device::buffer::{Buffer, Column, GroupDomain};
 use crate::device::cuda::CudaDevice;
-use crate::device::cuda::group_range::Number;
+use crate::device::cuda::numbers::Number;
 use crate::device::cuda::sort::check_sortable;
 use crate::device::key_bits::{KeyRange, Places};
 use crate::error::{BowtieError, Result};
