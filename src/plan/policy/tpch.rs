@@ -172,6 +172,19 @@ async fn many_groups_stay_on_the_device() {
     assert!(is("AggregateExec") && !is("JoinAggregateExec"), "{taken:?}");
 }
 
+/// Groups that each partition would make again: the aggregation below the joins is the device's, as are the joins and what sums their
+/// rows.
+#[tokio::test]
+async fn groups_of_all_partitions_are_the_devices() {
+    let taken = taken(&tables(), include_str!("../../../tests/it/tpch/q17.sql")).await;
+    let times = |name: &str| taken.iter().filter(|other| *other == name).count();
+    assert_eq!(
+        (times("AggregateExec"), times("JoinExec")),
+        (2, 2),
+        "{taken:?}"
+    );
+}
+
 /// Keys that nobody counted, but whose ends say that there are few: what has far more pairs than rows makes none.
 #[tokio::test]
 async fn many_pairs_are_not_made() {

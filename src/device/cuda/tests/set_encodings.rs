@@ -323,11 +323,17 @@ pub(super) fn long_lists(
     let (mut duplicate, mut more) = (searching.clone(), searching.clone());
     duplicate[0].push(searching[0][0]);
     more[0].push(-1);
+    // A list of more values than there are elements, which no set has.
+    let mut longer = searching.clone();
+    longer[5].push(searching[5][0]);
+    assert!(longer[5].len() > universe);
     for (indexed, searching) in [
         (&indexed, &searching),
         (&indexed, &duplicate),
         (&indexed, &more),
         (&duplicate, &indexed),
+        (&indexed, &longer),
+        (&longer, &indexed),
     ] {
         let sides = Sides {
             indexed: numbers(indexed.iter().cloned()),
