@@ -254,7 +254,8 @@ impl Queue {
         let all: Vec<_> = parts.iter().map(views).collect();
         let bytes: Vec<&[u8]> = all
             .iter()
-            .map(|(views, _)| views.inner().as_slice())
+            // A buffer may be longer than its views.
+            .map(|(views, _)| &views.inner().as_slice()[..views.len() * VIEW_BYTES])
             .collect();
         let mut buffers: Vec<Bytes> = vec![];
         let (mut firsts, mut before) = (vec![], vec![]);
