@@ -186,6 +186,40 @@ async fn huge_sets() {
     }
 }
 
+/// A thousand sets of a million elements that lie anywhere: neighbours share all but a thousand, and each further one a thousand fewer.
+#[tokio::test]
+#[ignore = "takes 12 GB, and minutes without a GPU"]
+async fn a_thousand_sets_of_a_million() {
+    const SETS: i64 = 1_000;
+    const ELEMENTS: i64 = 1_000_000;
+    let ctx = session();
+    set(&ctx, "bowtie.offload", "force");
+    // Odd, so that no two numbers of 31 bits become one.
+    let anywhere = |x: i64| (x as i32).wrapping_mul(0x2545_f491) & i32::MAX;
+    let step = ELEMENTS / SETS;
+    register(
+        &ctx,
+        "r",
+        lists(0..SETS, |i| {
+            (i * step..i * step + ELEMENTS).map(anywhere).collect()
+        }),
+    );
+    // Sets at most so far apart, in both directions.
+    let within = |apart: i64| SETS + 2 * (1..=apart).map(|d| SETS - d).sum::<i64>();
+    for (condition, expected) in [
+        ("array_overlap(a.v, b.v) >= 900000", within(100)),
+        // 889,000 of 1,111,000, where 888,000 of 1,112,000 are too few.
+        ("array_jaccard(a.v, b.v) >= 0.8", within(111)),
+        ("array_has_all(b.v, a.v)", within(0)),
+        ("array_has_any(b.v, a.v)", within(SETS - 1)),
+    ] {
+        let from = Instant::now();
+        let sql = format!("SELECT count(*) FROM r a JOIN r b ON {condition}");
+        assert_eq!(number(&ctx, &sql).await, expected, "{condition}");
+        println!("{condition}: {:?}", from.elapsed());
+    }
+}
+
 fn everything_matches(rows: i64) -> (SessionContext, Arc<dyn MemoryPool>) {
     let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(1 << 30));
     let ctx = session_in(Arc::clone(&pool));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::sys::CUresult;
+use cudarc::driver::sys::{CUfunction_attribute_enum, CUresult};
 use cudarc::driver::{CudaContext, CudaFunction, DriverError};
 use cudarc::nvrtc::Ptx;
 use parking_lot::Mutex;
@@ -49,14 +49,21 @@ impl Key {
     }
 }
 
+/// Blocks that run at once on a multiprocessor, and the bytes of shared memory of each.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stay {
+    pub blocks: u32,
+    pub shared: u32,
+}
+
 /// A kernel that can be launched.
 #[derive(Debug)]
 pub(super) struct Kernel {
     pub function: CudaFunction,
     pub parameters: Vec<Parameter>,
     pub layout: Layout,
-    /// Blocks that run at once on a multiprocessor, of a kernel whose blocks take one tile after the other.
-    pub stay: Option<u32>,
+    /// Of a kernel whose blocks take one tile after the other.
+    pub stay: Option<Stay>,
     pub nullable: Vec<bool>,
     context: Arc<CudaContext>,
 }
@@ -187,14 +194,28 @@ fn compile(context: &Arc<CudaContext>, generated: Generated) -> Result<Kernel, D
     let function = context
         .load_module(Ptx::from_src(text))
         .and_then(|module| module.load_function(KERNEL))?;
-    let at_once =
-        || function.occupancy_max_active_blocks_per_multiprocessor(layout.threads, 0, None);
-    let stay = stays.then(at_once).transpose()?;
+    let stay = match stays {
+        None => None,
+        Some(shared) => {
+            let most = CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+            function.set_attribute(most, shared as i32)?;
+            let shared_bytes = shared as usize;
+            let blocks = function.occupancy_max_active_blocks_per_multiprocessor(
+                layout.threads,
+                shared_bytes,
+                None,
+            )?;
+            Some(Stay {
+                blocks: blocks.max(1),
+                shared,
+            })
+        }
+    };
     Ok(Kernel {
         function,
         parameters,
         layout,
-        stay: stay.map(|blocks| blocks.max(1)),
+        stay,
         nullable,
         context: Arc::clone(context),
     })

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 
-use super::compiled::{Kernel, Key};
+use super::compiled::{Kernel, Key, Stay};
 use super::key_bits::KeysGiven;
 use super::select::{self, HEADER, Moved, Selection};
 use super::{Parameter, Shape, generate};
@@ -226,7 +226,7 @@ impl CudaDevice {
             let shape = Shape { program, columns };
             match selection {
                 None => generate(&shape),
-                Some(selection) => select::generate(&shape, selection),
+                Some(selection) => select::generate(&shape, selection, gpu.shared_bytes),
             }
         })
     }
@@ -246,8 +246,9 @@ impl CudaDevice {
         let args: Vec<Arg> = args.collect();
         let layout = kernel.layout;
         let mut grid = Grid::blocks_of(given.rows, layout.tile() as usize, layout.threads);
-        if let Some(blocks) = kernel.stay {
+        if let Some(Stay { blocks, shared }) = kernel.stay {
             grid.blocks = grid.blocks.min(blocks * self.queue.gpu.multiprocessors);
+            grid.shared = shared;
         }
         // SAFETY: the caller's promise; the arguments are what the kernel was written for.
         unsafe { self.queue.launch_function(&kernel.function, grid, &args) }

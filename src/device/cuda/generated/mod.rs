@@ -81,8 +81,9 @@ pub(super) struct Generated {
     pub text: String,
     pub parameters: Vec<Parameter>,
     layout: Layout,
-    /// Blocks take one tile after the other, so that there are as many as run at once; else each takes one.
-    stays: bool,
+    /// Blocks take one tile after the other, so that there are as many as run at once, each with so many bytes of shared memory; else
+    /// each takes one, and no shared memory.
+    stays: Option<u32>,
     /// Outputs that may have NULLs.
     pub nullable: Vec<bool>,
 }
@@ -121,10 +122,10 @@ pub(super) fn generate(shape: &Shape<'_>) -> Option<Generated> {
     let nullable = std::mem::take(&mut machine.nullable);
     let (text, parameters) = machine.done();
     Some(Generated {
-        text: text.module(KERNEL, parameters.len(), layout.threads, 0),
+        text: text.module(KERNEL, parameters.len(), layout.threads),
         parameters,
         layout,
-        stays: false,
+        stays: None,
         nullable,
     })
 }

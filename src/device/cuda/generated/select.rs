@@ -73,8 +73,9 @@ pub(super) struct Selection {
 const MOST_BYTES: u32 = 64;
 
 /// A kernel that keeps the rows of a selection; `None` where it is for `kernels/map.cu` or `kernels/key_bits.cu`, and
-/// `kernels/rows_select.cuh`. Its counts are zeroed: [`HEADER`] bytes, and 4 for each tile.
-pub(super) fn generate(shape: &Shape<'_>, selection: &Selection) -> Option<Generated> {
+/// `kernels/rows_select.cuh`. Its counts are zeroed: [`HEADER`] bytes, and 4 for each tile. A block may have so many bytes of shared
+/// memory.
+pub(super) fn generate(shape: &Shape<'_>, selection: &Selection, shared: u32) -> Option<Generated> {
     let Selection { moved, keys } = selection;
     let (loaded, widest) = widths(shape)?;
     let loaded = loaded + keys.map_or(0, |_| bits::BYTES);
@@ -88,7 +89,7 @@ pub(super) fn generate(shape: &Shape<'_>, selection: &Selection) -> Option<Gener
         return None;
     }
     let widest = moved.iter().map(|moved| moved.bytes).fold(widest, u32::max);
-    let layout = tiles::layout(widest, all, row);
+    let layout = tiles::layout(widest, all, row, shared);
 
     let mut text = Text::default();
     let rows = text.rows();
@@ -122,12 +123,13 @@ pub(super) fn generate(shape: &Shape<'_>, selection: &Selection) -> Option<Gener
     stage(&mut machine, &tiles, &places, &others);
     tiles.advance(&mut machine.text, next, places.rows);
 
+    let shared = tiles.shared();
     let (text, parameters) = machine.done();
     Some(Generated {
-        text: text.module(KERNEL, parameters.len(), layout.threads, tiles.shared()),
+        text: text.module(KERNEL, parameters.len(), layout.threads),
         parameters,
         layout,
-        stays: true,
+        stays: Some(shared),
         nullable: vec![],
     })
 }
@@ -199,6 +201,8 @@ mod tests {
     use crate::spec::{Op, RowInstruction, RowProgram, RowSource};
     use arrow::datatypes::DataType;
 
+    /// Shared memory of a block.
+    const SHARED: u32 = 227 << 10;
     const INT: RowKind = RowKind::Plain(Kind::I32);
 
     #[test]
@@ -230,14 +234,14 @@ mod tests {
                 columns: &[(INT, false)],
             };
             let moved = vec![Moved { bytes: 4, loaded }; times];
-            generate(&shape, &Selection { moved, keys: None })
+            generate(&shape, &Selection { moved, keys: None }, SHARED)
         };
         for loaded in [Some(0), None] {
             for times in 0..=15 {
                 let made = made(times, loaded).unwrap();
                 let kept = |parameter: &&Parameter| matches!(parameter, Parameter::Kept(_));
                 assert_eq!(made.parameters.iter().filter(kept).count(), times);
-                assert!(made.stays);
+                assert!(made.stays.is_some());
             }
             assert!(made(17, loaded).is_none());
         }
@@ -255,7 +259,7 @@ mod tests {
             moved: moved.to_vec(),
             keys: Some(test),
         };
-        generate(&shape, &selection).unwrap()
+        generate(&shape, &selection, SHARED).unwrap()
     }
 
     #[test]
@@ -282,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_of_one_column_takes_eight_rows_a_thread() {
+    fn a_key_of_one_column_takes_sixteen_rows_a_thread() {
         let test = |set| KeyTest {
             set,
             null_equal: true,
@@ -298,9 +302,9 @@ mod tests {
                 loaded: Some(0),
             }];
             let keys = Some(test(set));
-            generate(&shape, &Selection { moved, keys }).unwrap()
+            generate(&shape, &Selection { moved, keys }, SHARED).unwrap()
         };
-        assert_eq!(made(true).layout.rows(), 8);
+        assert_eq!(made(true).layout.rows(), 16);
         assert_ne!(made(true).text, made(false).text);
     }
 }

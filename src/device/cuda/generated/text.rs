@@ -121,25 +121,15 @@ impl Text {
         self.word("cvt.u32.u64", &[&rows])
     }
 
-    /// The module: one kernel of this name with so many parameters of 64 bits, `p0`, `p1`, …; with so many bytes of shared
-    /// memory named `rows`.
-    pub(super) fn module(
-        self,
-        kernel: &str,
-        parameters: usize,
-        threads: u32,
-        shared: u32,
-    ) -> String {
+    /// The module: one kernel of this name with so many parameters of 64 bits, `p0`, `p1`, …; what shared memory it is launched
+    /// with is named `rows`.
+    pub(super) fn module(self, kernel: &str, parameters: usize, threads: u32) -> String {
         let parameters: Vec<String> = (0..parameters)
             .map(|p| format!("\t.param .u64 p{p}"))
             .collect();
-        let shared = match shared {
-            0 => String::new(),
-            bytes => format!("\t.shared .align 16 .b8 rows[{bytes}];\n"),
-        };
         format!(
-            ".version 8.3\n.target sm_75\n.address_size 64\n\n.visible .entry {kernel}(\n{}\n)\n.maxntid {threads}, 1, 1\n{{\n\
-             \t.reg .b32 %r<{}>;\n\t.reg .b64 %d<{}>;\n\t.reg .pred %p<{}>;\n{shared}{}\tret;\n}}\n",
+            ".version 8.3\n.target sm_75\n.address_size 64\n\n.extern .shared .align 16 .b8 rows[];\n\n.visible .entry {kernel}(\n{}\n)\n.maxntid {threads}, 1, 1\n{{\n\
+             \t.reg .b32 %r<{}>;\n\t.reg .b64 %d<{}>;\n\t.reg .pred %p<{}>;\n{}\tret;\n}}\n",
             parameters.join(",\n"),
             self.words + 1,
             self.longs + 1,

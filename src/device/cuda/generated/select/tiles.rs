@@ -14,24 +14,32 @@ use super::super::text::{Long, Predicate, Text, Word};
 pub(in super::super) const HEADER: usize = 128;
 
 /// Threads of a block.
-const THREADS: u32 = 256;
+const THREADS: u32 = 512;
 /// Bytes of values that a thread holds, where that is more than a row: they are on their way while the tile before is written.
-const BYTES: u32 = 96;
-/// Shared memory that every card has for a block.
-const SHARED: u32 = 48 << 10;
+const BYTES: u32 = 128;
+/// Bytes of a tile's rows: two blocks of such halves run at once on a multiprocessor, and that their threads have 64 registers is worth
+/// more than a third one.
+const TILE: u32 = 32 << 10;
 /// Of a half: how many rows of each warp pass, which tile the next one is, and how many rows are kept before the tile before; then rows.
-pub(super) const SCRATCH: u32 = 64;
-const NEXT: u32 = 32;
-pub(super) const BEFORE: u32 = 36;
+pub(super) const SCRATCH: u32 = NEXT + 32;
+const NEXT: u32 = THREADS / 32 * 4;
+pub(super) const BEFORE: u32 = NEXT + 4;
 
 /// No tile.
 const NONE: u32 = u32::MAX;
 
-/// Of values of so many bytes at most, so many bytes a row in registers, and so many that are moved.
-pub(super) fn layout(widest: u32, bytes: u32, moved: u32) -> Layout {
-    let fits = |rows: &u32| rows * bytes <= BYTES && SCRATCH + rows * THREADS * moved <= SHARED / 2;
-    let rows = [16, 8, 4, 2].into_iter().find(fits).unwrap_or(1);
-    Layout::new(widest, rows, THREADS)
+/// Of values of so many bytes at most, so many bytes a row in registers, and so many that are moved, where a block may have so many
+/// bytes of shared memory.
+pub(super) fn layout(widest: u32, bytes: u32, moved: u32, shared: u32) -> Layout {
+    let tile = TILE.min(shared / 2 - SCRATCH);
+    let fits = |(rows, threads): &(u32, u32)| {
+        (*rows == 1 || rows * bytes <= BYTES) && rows * threads * moved <= tile
+    };
+    let rows = [16, 8, 4, 2, 1].map(|rows| (rows, THREADS));
+    let fitting = rows.into_iter().find(fits);
+    // A block of so few threads fits every card: a row has at most 64 bytes.
+    let (rows, threads) = fitting.unwrap_or((1, THREADS / 2));
+    Layout::new(widest, rows, threads)
 }
 
 /// A block's tiles.
@@ -161,13 +169,16 @@ mod tests {
 
     #[test]
     fn two_tiles_of_any_rows_are_in_shared_memory() {
-        for bytes in 1..=64 {
+        for (shared, bytes) in [48, 64, 99, 227]
+            .into_iter()
+            .flat_map(|shared| (1..=64).map(move |bytes| (shared << 10, bytes)))
+        {
             for widest in [1, 2, 4, 8, 16].into_iter().filter(|w| *w <= bytes) {
                 for moved in 0..=bytes {
-                    let layout = layout(widest, bytes, moved);
+                    let layout = layout(widest, bytes, moved, shared);
                     let tile = layout.tile();
                     let what = format!("{bytes} bytes, {moved} moved: {layout:?}");
-                    assert!(2 * (SCRATCH + tile * moved) <= SHARED, "{what}");
+                    assert!(2 * (SCRATCH + tile * moved) <= shared, "{what}");
                     // `all` is found by a shift, and columns begin at whole vectors.
                     assert!(tile.is_power_of_two() && tile >= 16, "{what}");
                     assert!(layout.unit * widest <= 16, "{what}");
@@ -178,6 +189,9 @@ mod tests {
                 }
             }
         }
-        assert_eq!(layout(4, 8, 8), Layout::new(4, 8, THREADS));
+        // 1,024 threads on a multiprocessor, which has 64 Ki registers.
+        const { assert!(2 * 2 * (SCRATCH + TILE) <= 227 << 10) };
+        assert_eq!(layout(4, 8, 8, 227 << 10), Layout::new(4, 8, THREADS));
+        assert_eq!(layout(4, 8, 8, 64 << 10), Layout::new(4, 4, THREADS));
     }
 }
