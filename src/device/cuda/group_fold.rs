@@ -69,6 +69,16 @@ impl CudaDevice {
         folds: &[(Fold, Option<&Column>)],
         strategy: Option<GroupStrategy>,
     ) -> Result<Option<Aggregated>> {
+        if let ([key], [], None) = (keys, folds, strategy)
+            && let Some(distinct) = self.distinct_of_ascending(key)?
+        {
+            return Ok(Some(Aggregated {
+                groups: distinct.rows(),
+                keys: vec![distinct],
+                states: vec![],
+                strategy: Some(GroupStrategy::Sort),
+            }));
+        }
         let mut sources = Vec::with_capacity(folds.len());
         for (fold, values) in folds {
             match self.source(*fold, *values)? {

@@ -1,7 +1,7 @@
 //! Filters by bits of keys (`device/key_bits.rs`): rows are tested and kept in one pass, of any columns that a kernel moves.
 
 use super::Parameter;
-use super::launch::Kept;
+use super::launch::{Deciding, Kept};
 use super::select::KeyTest;
 use crate::device::buffer::Column;
 use crate::device::cuda::CudaDevice;
@@ -75,12 +75,17 @@ impl CudaDevice {
         };
         let program = loads(&kinds);
         let columns = (columns, &values[..], &kinds[..]);
-        self.kept_in_one_pass(first.rows(), (&program, Some(&given)), columns, kept)
+        self.kept_in_one_pass(
+            first.rows(),
+            (&program, Deciding::Bits(&given)),
+            columns,
+            kept,
+        )
     }
 }
 
 /// What a key's values are to a program.
-fn kind(number: &Number<'_>) -> Option<RowKind> {
+pub(super) fn kind(number: &Number<'_>) -> Option<RowKind> {
     let is_signed = number.sign != Some(0);
     let kind = match (width(&number.values.data_type)?, is_signed) {
         _ if number.sign.is_none() => Kind::Bool,

@@ -6,7 +6,7 @@ use arrow::datatypes::DataType;
 
 use super::compiled::{Kernel, Key, Stay};
 use super::key_bits::KeysGiven;
-use super::select::{self, HEADER, Moved, Selection};
+use super::select::{self, HEADER, Moved, Selection, Test};
 use super::{Parameter, Shape, generate};
 use crate::device::buffer::Column;
 use crate::device::cuda::CudaDevice;
@@ -28,6 +28,15 @@ const ROOM_TO_SPARE: usize = 4;
 /// How many rows are kept, and their columns; `None` if all are.
 pub(super) type Kept = Option<(usize, Vec<Column>)>;
 
+/// What decides about rows.
+#[derive(Clone, Copy, Default)]
+pub(super) enum Deciding<'a> {
+    #[default]
+    Program,
+    Bits(&'a KeysGiven<'a>),
+    Run,
+}
+
 /// What the parameters of a kernel stand for.
 #[derive(Default)]
 struct Given<'a> {
@@ -36,7 +45,7 @@ struct Given<'a> {
     outputs: &'a [(Memory, Option<Memory>)],
     moved: &'a [&'a Values],
     kept: &'a [Memory],
-    keys: Option<&'a KeysGiven<'a>>,
+    test: Deciding<'a>,
     /// The flag, or the counts.
     left: Option<&'a Memory>,
 }
@@ -60,7 +69,10 @@ impl Given<'_> {
             | Parameter::Least(_)
             | Parameter::Digits(_)
             | Parameter::NullDigit(_)
-            | Parameter::Stride(_) => self.keys.map_or(0u64.into(), |keys| keys.arg(parameter)),
+            | Parameter::Stride(_) => match self.test {
+                Deciding::Bits(keys) => keys.arg(parameter),
+                Deciding::Program | Deciding::Run => 0u64.into(),
+            },
         }
     }
 }
@@ -133,14 +145,15 @@ impl CudaDevice {
             return Ok(None);
         };
         let kinds = kinds(&values)?;
-        self.kept_in_one_pass(rows, (program, None), (columns, &values, &kinds), kept)
+        let deciding = (program, Deciding::Program);
+        self.kept_in_one_pass(rows, deciding, (columns, &values, &kinds), kept)
     }
 
-    /// The rows for which a program is true, or the keys that it loads have bits that say so. Of columns their values and kinds.
+    /// The rows for which a program is true, or what it loads decides. Of columns their values and kinds.
     pub(super) fn kept_in_one_pass(
         &self,
         rows: usize,
-        (program, keys): (&RowProgram, Option<&KeysGiven<'_>>),
+        (program, test): (&RowProgram, Deciding<'_>),
         (columns, values, kinds): (&[&Column], &[&Values], &[(RowKind, bool)]),
         kept: &[&Column],
     ) -> Result<Option<Kept>> {
@@ -157,7 +170,11 @@ impl CudaDevice {
         });
         let selection = Selection {
             moved: moved.collect(),
-            keys: keys.map(|keys| keys.test),
+            test: match test {
+                Deciding::Program => Test::Program,
+                Deciding::Bits(keys) => Test::Bits(keys.test),
+                Deciding::Run => Test::Run,
+            },
         };
         let Some(kernel) = self.compiled(rows, program, kinds, Some(&selection))? else {
             return Ok(None);
@@ -179,7 +196,7 @@ impl CudaDevice {
             moved: &moving,
             kept: &room,
             left: Some(&counts),
-            keys,
+            test,
             ..Given::default()
         };
         // SAFETY: columns have as many values as there are rows, in whole vectors, and there is room for as many; counts are zero. There
@@ -194,8 +211,10 @@ impl CudaDevice {
                 .fold(0, |w, b| w << 8 | usize::from(*b))
         };
         let (selected, left) = (word(1), word(2));
-        if left != 0 {
-            return Err(BowtieError::NeedsHost);
+        match (left, test) {
+            (0, _) => {}
+            (_, Deciding::Run) => return Ok(None),
+            _ => return Err(BowtieError::NeedsHost),
         }
         if selected == rows {
             return Ok(Some(None));

@@ -141,6 +141,11 @@ impl<'a> Machine<'a> {
     }
 
     /// A column that the program loads too, without its states.
+    /// What a column is of.
+    pub(super) fn kind(&self, column: usize) -> Option<RowKind> {
+        Some(self.shape.columns.get(column)?.0)
+    }
+
     pub(super) fn loaded(&self, column: usize) -> Option<&Register> {
         self.columns.get(column)?.as_ref()
     }
@@ -365,7 +370,12 @@ impl<'a> Machine<'a> {
     }
 
     fn leave(&mut self, register: &Register) {
-        let left = self.text.and(register.host, self.inside);
+        self.leave_rows(register.host);
+    }
+
+    /// Rows that reach an output, or decide about it, and are not for this kernel.
+    pub(super) fn leave_rows(&mut self, rows: Mask) {
+        let left = self.text.and(rows, self.inside);
         self.left = self.text.or(self.left, left);
     }
 }

@@ -7,7 +7,8 @@
 //! machine.rs    the instructions; logic.rs arithmetic.rs casts.rs decimals.rs dates.rs    what they do to states and values
 //! select.rs     a predicate that keeps rows as it finds them; select/ its steps
 //! compiled.rs   programs compiled so far
-//! launch.rs     when a program is compiled, and its launch; key_bits.rs a filter by bits of keys
+//! launch.rs     when a program is compiled, and its launch; key_bits.rs a filter by bits of keys;
+//!               ascending.rs distinct values by runs
 //! ```
 //!
 //! What the interpreter (`kernels/map.cu`) decides by looking at an instruction and at states, row by row, is decided here while
@@ -16,6 +17,7 @@
 //! that would be compiled for seconds are the interpreter's alone.
 
 mod arithmetic;
+mod ascending;
 mod casts;
 mod columns;
 mod compiled;

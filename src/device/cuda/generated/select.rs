@@ -3,8 +3,8 @@
 //! Blocks stay, and each takes one tile of rows after the other. In a turn it has to do with three of them:
 //!
 //! ```text
-//! 1  the tile at hand: the predicate of its columns, which were loaded a turn before, or the bits of its keys (bits.rs); its rows
-//!    that pass are counted and the count is published; the other columns' units that have such rows are loaded
+//! 1  the tile at hand: the predicate of its columns, which were loaded a turn before, the bits of its keys (bits.rs), or runs (runs.rs);
+//!    its rows that pass are counted and the count is published; the other columns' units that have such rows are loaded
 //!                                                                                                 places.rs, look_back.rs
 //! 2  its rows that are in registers are put side by side in shared memory                                       staging.rs
 //! 3  the next tile: the predicate's columns are loaded                                                            tiles.rs
@@ -21,6 +21,7 @@
 mod bits;
 mod look_back;
 mod places;
+mod runs;
 mod staging;
 mod tiles;
 
@@ -29,6 +30,7 @@ pub(super) use tiles::HEADER;
 
 use look_back::Known;
 use places::Places;
+use runs::Runs;
 use staging::{Column, Values, stage, write};
 use tiles::Tiles;
 
@@ -65,8 +67,18 @@ impl Moved {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Selection {
     pub moved: Vec<Moved>,
-    /// The columns that the program loads are keys, and their bits decide; else the program's only output does.
-    pub keys: Option<KeyTest>,
+    pub test: Test,
+}
+
+/// What decides about a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Test {
+    /// The program's only output.
+    Program,
+    /// The bit of its key, of the columns that the program loads.
+    Bits(KeyTest),
+    /// Whether the only column that the program loads is another one than before. Where it is less the kernel has no answer.
+    Run,
 }
 
 /// Bytes of a row at most, in registers and in shared memory.
@@ -76,9 +88,13 @@ const MOST_BYTES: u32 = 64;
 /// `kernels/rows_select.cuh`. Its counts are zeroed: [`HEADER`] bytes, and 4 for each tile. A block may have so many bytes of shared
 /// memory.
 pub(super) fn generate(shape: &Shape<'_>, selection: &Selection, shared: u32) -> Option<Generated> {
-    let Selection { moved, keys } = selection;
+    let Selection { moved, test } = selection;
     let (loaded, widest) = widths(shape)?;
-    let loaded = loaded + keys.map_or(0, |_| bits::BYTES);
+    let loaded = loaded
+        + match test {
+            Test::Bits(_) => bits::BYTES,
+            Test::Program | Test::Run => 0,
+        };
     let loads = loads(shape.program);
     let is_loaded = |moved: &Moved| moved.loaded.is_some_and(|at| loads.contains(&at));
     let others = moved.iter().filter(|moved| !is_loaded(moved));
@@ -99,13 +115,21 @@ pub(super) fn generate(shape: &Shape<'_>, selection: &Selection, shared: u32) ->
     let parameters = vec![Parameter::Rows, Parameter::Counts];
     let mut machine = Machine::new(shape, text, first.clone(), parameters)?;
     machine.load(&first);
+    let runs = match test {
+        Test::Run => Some(Runs::new(&mut machine)?),
+        Test::Program | Test::Bits(_) => None,
+    };
+    if let Some(runs) = &runs {
+        runs.load(&mut machine.text, &first);
+    }
 
     tiles.turn(&mut machine.text);
     let place = first.in_tile(&mut machine.text, tiles.tile);
     machine.take(place);
-    let passing = match keys {
-        Some(keys) => of_keys(&mut machine, *keys)?,
-        None => of_program(&mut machine)?,
+    let passing = match (test, &runs) {
+        (_, Some(runs)) => of_runs(&mut machine, runs)?,
+        (Test::Bits(keys), None) => of_keys(&mut machine, *keys)?,
+        (_, None) => of_program(&mut machine)?,
     };
     let places = Places::new(&mut machine, &tiles, passing);
     let next = tiles.next(&mut machine.text);
@@ -115,6 +139,9 @@ pub(super) fn generate(shape: &Shape<'_>, selection: &Selection, shared: u32) ->
     stage(&mut machine, &tiles, &places, &own);
     let place = first.in_tile(&mut machine.text, next);
     machine.load(&place);
+    if let Some(runs) = &runs {
+        runs.load(&mut machine.text, &place);
+    }
     tiles.write(&mut machine.text);
     let before = known.rows_before(&mut machine, &tiles);
     write(&mut machine, &tiles, before, &own);
@@ -142,6 +169,13 @@ fn of_keys(machine: &mut Machine<'_>, keys: KeyTest) -> Option<Word> {
         true => None,
         false => machine.inside(passing),
     }
+}
+
+/// The rows of the tile at hand that begin runs; those that descend are left.
+fn of_runs(machine: &mut Machine<'_>, runs: &Runs) -> Option<Word> {
+    let (begins, descends) = runs.passing(machine)?;
+    machine.leave_rows(descends);
+    machine.inside(begins)
 }
 
 /// The rows of the tile at hand that pass by the program.
@@ -234,7 +268,14 @@ mod tests {
                 columns: &[(INT, false)],
             };
             let moved = vec![Moved { bytes: 4, loaded }; times];
-            generate(&shape, &Selection { moved, keys: None }, SHARED)
+            generate(
+                &shape,
+                &Selection {
+                    moved,
+                    test: Test::Program,
+                },
+                SHARED,
+            )
         };
         for loaded in [Some(0), None] {
             for times in 0..=15 {
@@ -257,7 +298,7 @@ mod tests {
         let moved = [(4, Some(0)), (8, None)].map(|(bytes, loaded)| Moved { bytes, loaded });
         let selection = Selection {
             moved: moved.to_vec(),
-            keys: Some(test),
+            test: Test::Bits(test),
         };
         generate(&shape, &selection, SHARED).unwrap()
     }
@@ -301,8 +342,8 @@ mod tests {
                 bytes: 4,
                 loaded: Some(0),
             }];
-            let keys = Some(test(set));
-            generate(&shape, &Selection { moved, keys }, SHARED).unwrap()
+            let test = Test::Bits(test(set));
+            generate(&shape, &Selection { moved, test }, SHARED).unwrap()
         };
         assert_eq!(made(true).layout.rows(), 16);
         assert_ne!(made(true).text, made(false).text);

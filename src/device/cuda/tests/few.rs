@@ -143,6 +143,11 @@ fn bits_of_keys() {
 }
 
 #[test]
+fn distinct_values_by_runs() {
+    ascending::check(&[1, 130, ROWS], &[0, 2], &[2, 700]);
+}
+
+#[test]
 fn texts() {
     let Some((host, gpu)) = twins() else { return };
     let mut random = Random(95);

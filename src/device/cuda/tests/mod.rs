@@ -2,6 +2,7 @@
 //! BOWTIE_REQUIRE_CUDA is set.
 
 mod aggregates;
+mod ascending;
 mod border;
 mod direct;
 mod equi;
