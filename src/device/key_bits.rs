@@ -99,6 +99,11 @@ impl KeyRange {
         Self(both.map(|(a, b)| a.with(*b)).collect())
     }
 
+    /// Whether it is that of no key.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.iter().all(|extent| extent.least > extent.greatest)
+    }
+
     /// Whether all keys of other rows lie in it.
     fn holds(&self, other: &Self) -> bool {
         let both = self.0.iter().zip(&other.0);
@@ -127,6 +132,19 @@ pub(super) struct Digits {
     /// The digit of a NULL, where NULLs are equal.
     pub null: Option<u32>,
     pub stride: u32,
+}
+
+impl Digits {
+    /// Of the values that have digits.
+    fn extent(&self) -> Extent {
+        match self.values {
+            0 => Extent::NONE,
+            values => Extent {
+                least: self.least,
+                greatest: self.least + u64::from(values - 1),
+            },
+        }
+    }
 }
 
 /// Where the bits of keys lie.
@@ -193,8 +211,8 @@ impl KeyBits {
 
     /// Bits of the keys of some rows, set; `None` where the keys do not lie in a range that is narrow, or there is no room.
     ///
-    /// A sample may say the range, so that no pass has to find it: where all keys lie is found while their bits are set, and these are set
-    /// anew where the sample missed some.
+    /// A sample may say the range, so that no pass has to find it: keys outside are found while the bits of the others are set, and all are
+    /// set anew where there are some.
     pub(crate) fn of(
         device: &dyn Device,
         keys: &[&Column],
@@ -209,11 +227,11 @@ impl KeyBits {
         if let Some(likely) = device.likely_key_range(keys)?
             && let Some(bits) = new(&likely)?
         {
-            let range = device.set_ranged_key_bits(&bits, keys)?;
-            if likely.holds(&range) {
+            let outside = device.set_key_bits_inside(&bits, keys)?;
+            if outside.is_empty() {
                 return Ok(Some(bits));
             }
-            known = Some(range);
+            known = Some(likely.with(&outside));
         }
         let range = match known {
             Some(range) => range,
@@ -224,6 +242,15 @@ impl KeyBits {
             device.set_key_bits(bits, keys)?;
         }
         Ok(bits)
+    }
+
+    /// A range of keys, but that of none where all of them have bits.
+    pub(super) fn unless_held(&self, range: KeyRange) -> KeyRange {
+        let extents = self.places.digits.iter().map(Digits::extent);
+        match KeyRange(extents.collect()).holds(&range) {
+            true => KeyRange(vec![Extent::NONE; range.0.len()]),
+            false => range,
+        }
     }
 
     /// What each of so many key columns adds.

@@ -292,10 +292,10 @@ pub(crate) trait Device: Debug + Send + Sync {
         Ok(None)
     }
 
-    /// What [`Device::set_key_bits`] and [`Device::key_range`] do.
-    fn set_ranged_key_bits(&self, bits: &KeyBits, columns: &[&Column]) -> Result<KeyRange> {
+    /// What [`Device::set_key_bits`] does; and where those keys lie that have no bit, if not more of them.
+    fn set_key_bits_inside(&self, bits: &KeyBits, columns: &[&Column]) -> Result<KeyRange> {
         self.set_key_bits(bits, columns)?;
-        self.key_range(columns)
+        Ok(bits.unless_held(self.key_range(columns)?))
     }
 
     /// Sets the flag of every row `first + i` whose key's bit is set, of flags of which none but these was set before. `first` is a

@@ -77,7 +77,7 @@ impl CudaDevice {
         Ok(Some(KeyRange(vec![likely])))
     }
 
-    /// With where the keys lie if that is `asked` for, and they are the numbers of one column.
+    /// With where the keys without a bit lie, if that is `asked` for and they are the numbers of one column.
     pub(super) fn set_bits_of_keys(
         &self,
         bits: &KeyBits,

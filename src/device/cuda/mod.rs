@@ -437,10 +437,12 @@ impl Device for CudaDevice {
         self.likely_range_of_keys(columns)
     }
 
-    fn set_ranged_key_bits(&self, bits: &KeyBits, columns: &[&Column]) -> Result<KeyRange> {
+    fn set_key_bits_inside(&self, bits: &KeyBits, columns: &[&Column]) -> Result<KeyRange> {
         self.go_on()?;
-        self.set_bits_of_keys(bits, columns, true)?
-            .map_or_else(|| self.key_range(columns), Ok)
+        match self.set_bits_of_keys(bits, columns, true)? {
+            Some(outside) => Ok(outside),
+            None => Ok(bits.unless_held(self.key_range(columns)?)),
+        }
     }
 
     fn flag_keys(

@@ -140,6 +140,7 @@ fn bits_of_keys() {
     for turn in 0..2 {
         key_bits::kept_by_every_type(&host, &gpu, &mut random, ROWS, turn);
     }
+    key_bits::outside(&host, &gpu, &mut random, ROWS);
 }
 
 #[test]

@@ -128,7 +128,7 @@ fn side(random: &mut Random, rows: usize, kind: usize, spread: u64) -> Vec<Array
 }
 
 /// Both devices keep the same of the second side's rows by the bits of the first one's keys: a column of row numbers, those keys that can be
-/// moved, and all of them. Where keys lie is the same, too, whether it is asked for alone or as bits are set.
+/// moved, and all of them.
 pub(super) fn same_kept(
     host: &HostDevice,
     gpu: &CudaDevice,
@@ -154,8 +154,8 @@ pub(super) fn same_kept(
                     return None;
                 }
                 let bits = KeyBits::new(device, &range, null_equal).unwrap()?;
-                let set_range = device.set_ranged_key_bits(&bits, &base).unwrap();
-                assert_eq!(range, set_range, "{what}: range");
+                let outside = device.set_key_bits_inside(&bits, &base).unwrap();
+                assert!(outside.is_empty(), "{what}: outside");
                 // A key column that is kept is the same column.
                 let others = upload(device, &kept);
                 let columns = kept.iter().zip(&others).map(|(array, other)| {
@@ -336,5 +336,58 @@ fn every_key_is_set() {
         let sides = [from_ref(&base), from_ref(&probe)];
         let here = found(&host, sides, 1, false, &[0]);
         assert_eq!(here, found(&gpu, sides, 1, false, &[0]), "kind {kind}");
+    }
+}
+
+/// Bits for the keys of a part of the range: those outside have none, and where they lie is said. In order, in no order, each key
+/// several times.
+pub(super) fn outside(host: &HostDevice, gpu: &CudaDevice, random: &mut Random, rows: usize) {
+    for (turn, order) in (0..6).zip([1, 7, 40].repeat(2)) {
+        let nulls = random.nulls(rows, if turn < 3 { 0 } else { 5 });
+        let number = |random: &mut Random, i: usize| match order {
+            7 => random.below(rows as u64) as i64,
+            _ => (i * order / 8) as i64,
+        };
+        let numbers: Vec<i64> = (0..rows).map(|i| number(random, i)).collect();
+        let greatest = numbers.iter().max().copied().unwrap_or(0);
+        let inside = [greatest / 4, greatest / 2];
+        let valid = |i: usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(i));
+        let is_outside = |i: &usize| valid(*i) && !(inside[0]..=inside[1]).contains(&numbers[*i]);
+        let others: Vec<i64> = (0..rows).filter(is_outside).map(|i| numbers[i]).collect();
+        let of = |numbers: &[i64], nulls: Option<NullBuffer>| -> [ArrayRef; 2] {
+            let narrow = numbers.iter().map(|n| *n as i32).collect::<Vec<_>>();
+            let wide = numbers.iter().map(|n| *n - 1000).collect::<Vec<_>>();
+            [
+                Arc::new(Int32Array::new(narrow.into(), nulls.clone())),
+                Arc::new(Int64Array::new(wide.into(), nulls)),
+            ]
+        };
+        let columns = of(&numbers, nulls.clone());
+        for ((keys, part), others) in columns.iter().zip(of(&inside, None)).zip(of(&others, None)) {
+            let what = format!("{rows} rows, turn {turn}, {}", keys.data_type());
+            let kept = |device: &dyn Device| {
+                let [keys, part, others] =
+                    [keys, &part, &others].map(|array| device.upload(from_ref(array)).unwrap());
+                let range = device.key_range(&[&part]).unwrap();
+                let bits = KeyBits::new(device, &range, false).unwrap().unwrap();
+                let outside = device.set_key_bits_inside(&bits, &[&keys]).unwrap();
+                // The host's may be of more keys.
+                if device.name() != "host" {
+                    let expected = device.key_range(&[&others]).unwrap();
+                    assert_eq!(outside, expected, "{what}");
+                }
+                device.select_keys(&bits, &[&keys], true, &[&keys]).unwrap()
+            };
+            maps::same_rows(gpu, kept(host), kept(gpu), &what);
+        }
+    }
+}
+
+#[test]
+fn keys_outside_of_a_range_are_found() {
+    let Some((host, gpu)) = twins() else { return };
+    let mut random = Random(47);
+    for rows in [1, 5, 127, 128, 129, 2047, 2049, 70_000] {
+        outside(&host, &gpu, &mut random, rows);
     }
 }
