@@ -40,59 +40,51 @@ __device__ __forceinline__ bool is_set(u32 word, u32 place) {
 }
 
 // Sets each lane's bits of word `at`, if it has any. Keys in order have neighbouring bits: lanes side by side that have the same word
-// set it together, in no more steps than the most of them need.
+// set it together.
 __device__ __forceinline__ void set_word(u32* bits, u32 at, u32 set) {
     const u32 lane = threadIdx.x % WARP;
     const u32 before = __shfl_up_sync(ALL_LANES, at, 1);
-    // Lanes that have something for the word of the lane before, and how many follow this one with its word.
-    const u32 later = __ballot_sync(ALL_LANES, lane != 0 && set != 0 && before == at);
-    const u32 following = __ffs(~(later >> 1 >> lane)) - 1;
-    u32 chains = later;
-    for (u32 lanes = 1; chains != 0; lanes *= 2) {
-        const u32 others = __shfl_down_sync(ALL_LANES, set, lanes);
-        set |= lanes <= following ? others : 0;
-        // Where so many lanes in a row have the word of the lane before, as the next step is for.
-        chains &= chains >> lanes;
+    const u32 firsts = __ballot_sync(ALL_LANES, lane == 0 || set == 0 || before != at);
+    if (firsts != ALL_LANES) {
+        const u32 later = firsts & (ALL_LANES - 1) << lane;
+        const u32 end = later == 0 ? WARP : __ffs(later) - 1;
+#pragma unroll
+        for (u32 lanes = 1; lanes < WARP; lanes *= 2) {
+            const u32 others = __shfl_down_sync(ALL_LANES, set, lanes);
+            set |= lane + lanes < end ? others : 0;
+        }
     }
-    if ((later >> lane & 1u) == 0 && set != 0) {
+    if ((firsts >> lane & 1u) != 0 && set != 0) {
         atomicOr(bits + at, set);
     }
 }
 
-// Takes, of a unit's places of which `left` has a bit, the first one and all that have their bits in its word: which word, or
-// NO_PLACE, and which bits.
-__device__ __forceinline__ u32 take_word(const u32 (&places)[UNIT], u32& left, u32& set) {
-    u32 at = NO_PLACE;
-    set = 0;
-#pragma unroll
-    for (u32 l = 0; l < UNIT; l++) {
-        if ((left >> l & 1u) != 0 && (at == NO_PLACE || at == places[l] / WARP)) {
-            at = places[l] / WARP;
-            set |= 1u << (places[l] % WARP);
-            left &= ~(1u << l);
-        }
-    }
-    return at;
-}
-
-// Sets the bits of a unit's places of which `left` has a bit. A unit of keys in order has two words at most, as a rule, and the
-// second one is the first one of the lane after, which sets its bits, too.
+// Sets the bits of a unit's places of which `left` has a bit.
 __device__ __forceinline__ void set_places(u32* bits, const u32 (&places)[UNIT], u32 left) {
-    const u32 lane = threadIdx.x % WARP;
-    do {
-        u32 set, more;
-        const u32 at = take_word(places, left, set);
-        const u32 next = take_word(places, left, more);
-        const u32 word_given = __shfl_up_sync(ALL_LANES, next, 1);
-        const u32 given = __shfl_up_sync(ALL_LANES, more, 1);
-        const bool takes = lane != 0 && given != 0 && word_given == at;
-        const u32 taken = __ballot_sync(ALL_LANES, takes);
-        set_word(bits, at, takes ? set | given : set);
-        more = (taken >> 1 >> lane & 1u) != 0 ? 0 : more;
-        if (__any_sync(ALL_LANES, more != 0)) {
-            set_word(bits, next, more);
+    const u32 apart = (places[0] ^ places[1]) | (places[0] ^ places[2]) | (places[0] ^ places[3]);
+    if (__all_sync(ALL_LANES, left == ALL_OF_UNIT && apart < WARP)) {
+        u32 set = 0;
+#pragma unroll
+        for (u32 l = 0; l < UNIT; l++) {
+            set |= 1u << (places[l] % WARP);
         }
-    } while (__any_sync(ALL_LANES, left != 0));
+        set_word(bits, places[0] / WARP, set);
+        return;
+    }
+    while (__any_sync(ALL_LANES, left != 0)) {
+        // The word of the lane's first place that is left, and all that it has there.
+        u32 at = NO_PLACE;
+        u32 set = 0;
+#pragma unroll
+        for (u32 l = 0; l < UNIT; l++) {
+            if ((left >> l & 1u) != 0 && (at == NO_PLACE || at == places[l] / WARP)) {
+                at = places[l] / WARP;
+                set |= 1u << (places[l] % WARP);
+                left &= ~(1u << l);
+            }
+        }
+        set_word(bits, at, set);
+    }
 }
 
 // A tile is looked at before its bits are set: where keys come again and again, most are set after a while, and atomics would queue
