@@ -3,13 +3,13 @@
 
 use std::sync::OnceLock;
 
-use arrow::array::{Array, ArrayRef, make_array};
+use arrow::array::{Array, ArrayRef, AsArray, make_array};
 use arrow::buffer::{BooleanBuffer, ScalarBuffer};
-use arrow::datatypes::{ArrowNativeType, DataType};
+use arrow::datatypes::{ArrowNativeType, DataType, UInt32Type};
 
 use super::budget::Lease;
 use super::{cuda, host};
-use crate::error::Result;
+use crate::error::{BowtieError, Result};
 use crate::spec::{EquiStrategy, GroupStrategy, SetTechnique};
 
 pub(crate) use super::host::SetTally;
@@ -188,6 +188,23 @@ impl Column {
             Some(cuda::Stored::Fixed(values)) => Some(values),
             _ => None,
         }
+    }
+
+    /// Its values, of 32 bits without a sign and without NULLs, as numbers of rows.
+    pub(crate) fn into_row_numbers(self) -> Result<Buffer<u32>> {
+        let Self { rows, storage, .. } = self;
+        match storage {
+            ColumnStorage::Host(array, lease) => {
+                let numbers = array.as_primitive_opt::<UInt32Type>();
+                let numbers = numbers.map(|numbers| numbers.values().clone());
+                numbers.map(|numbers| Buffer::host_shared(numbers, lease))
+            }
+            ColumnStorage::Cuda(stored) => {
+                let numbers = stored.into_row_numbers();
+                numbers.map(|numbers| Buffer::cuda(numbers, rows))
+            }
+        }
+        .ok_or_else(|| BowtieError::Internal("row numbers of another type".into()))
     }
 
     /// The same words under another type of their width.

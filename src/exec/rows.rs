@@ -1,6 +1,7 @@
 //! What filters and projections have in common: they take the rows of a device node piece by piece, and evaluate expressions on them.
 
 use std::ops::Range;
+use std::slice::from_ref;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
@@ -154,17 +155,26 @@ pub(super) fn evaluate(
             device.map(batch.rows(), &of.program, &columns)
         }
     };
-    let outputs: Vec<Arc<Column>> = match outputs {
+    let outputs = match outputs {
         Err(BowtieError::NeedsHost) => return on_host(device, of, batch),
-        made => made?.into_iter().map(Arc::new).collect(),
+        made => made?,
+    };
+    let mut outputs: Vec<Option<Column>> = outputs.into_iter().map(Some).collect();
+    let mut output = |at: usize| {
+        let output = outputs.get_mut(at).and_then(Option::take);
+        output.ok_or_else(|| BowtieError::Internal(format!("output {at} is not there")))
     };
     let made = of.made.iter().map(|made| {
-        Ok(match made {
-            MadeBy::Program(i) => Arc::clone(&outputs[*i]),
-            MadeBy::Slice { column, slice } => {
-                Arc::new(device.slice_text(batch.column(*column)?, *slice)?)
+        let column = match made {
+            MadeBy::Program(at) => output(*at)?,
+            MadeBy::Choice { output: at, values } => {
+                let numbers = output(*at)?.into_row_numbers()?;
+                let values = device.upload(from_ref(values))?;
+                device.gather(&values, &numbers)?
             }
-        })
+            MadeBy::Slice { column, slice } => device.slice_text(batch.column(*column)?, *slice)?,
+        };
+        Ok(Arc::new(column))
     });
     made.collect()
 }

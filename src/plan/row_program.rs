@@ -45,12 +45,22 @@ pub(super) fn compile(expressions: &[Expr], input: &SchemaRef) -> Option<RowExpr
             made.push(slice);
             continue;
         }
-        let value = compiler.value(expr)?;
+        let output = outputs.len();
+        let (expr, data_type) = match compiler.chosen(expr, &data_type) {
+            Some((number, values)) => {
+                made.push(MadeBy::Choice { output, values });
+                (number, DataType::UInt32)
+            }
+            None => {
+                made.push(MadeBy::Program(output));
+                (Arc::clone(expr), data_type)
+            }
+        };
+        let value = compiler.value(&expr)?;
         let kind = RowKind::of(&data_type)?;
         let store = compiler.emit(RowOp::Store, kind, [value, value, 0])?;
-        store.column = u16::try_from(outputs.len()).ok()?;
+        store.column = u16::try_from(output).ok()?;
         compiler.free = 0;
-        made.push(MadeBy::Program(outputs.len()));
         outputs.push(data_type);
     }
     Some(RowExpressions {
@@ -439,6 +449,7 @@ fn ten_to(power: i8) -> Option<i128> {
     Some(10i128.pow(power.into()))
 }
 
+mod chosen;
 mod functions;
 mod tested;
 pub(super) use self::functions::is_of;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arrow::array::ArrayRef;
 use arrow::datatypes::SchemaRef;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr_common::physical_expr::fmt_sql;
@@ -20,10 +21,12 @@ pub(crate) struct RowExpressions {
 }
 
 /// What makes the column of an expression.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) enum MadeBy {
     /// An output of the program.
     Program(usize),
+    /// One of some values, of which an output says the number.
+    Choice { output: usize, values: ArrayRef },
     /// Characters of a column of text.
     Slice { column: usize, slice: TextSlice },
 }

@@ -13,7 +13,7 @@ use crate::session::{Tuning, session, set};
 use crate::tables::{mixed_table, register};
 
 /// Joins, filters, projections and unions above joins and aggregations. `m` is a decimal, `d` a date.
-const QUERIES: [&str; 36] = [
+const QUERIES: [&str; 38] = [
     // Joins of joins.
     "SELECT r.id, s.a, u.b FROM r JOIN s ON r.g = s.g AND r.a > s.a JOIN u ON s.b = u.b AND u.lo < r.hi",
     "SELECT r.id, s.id, u.t FROM r LEFT JOIN s ON r.a = s.a LEFT JOIN u ON s.b = u.b",
@@ -74,6 +74,11 @@ const QUERIES: [&str; 36] = [
      GROUP BY x.v",
     "SELECT u.id, y.n FROM u JOIN (SELECT g, min(t) AS t, count(*) AS n FROM r GROUP BY g, b) AS y ON u.g = y.g \
      WHERE ends_with(y.t, '0') = contains(y.t, 'c')",
+    "SELECT x.k, count(*), sum(x.a) FROM (SELECT CASE WHEN r.a > 20 THEN 'high, and much more of it' WHEN r.b IS NULL THEN NULL \
+     WHEN s.t = 'b1' THEN '' ELSE 'low' END AS k, s.a FROM r JOIN s ON r.g = s.g) AS x GROUP BY x.k",
+    "SELECT u.id, x.k, x.l FROM u JOIN (SELECT r.g, CASE s.b WHEN 1 THEN 'one' WHEN 2 THEN 'two' END AS k, \
+     CASE WHEN s.m > r.m THEN arrow_cast('more than that by far', 'Utf8View') ELSE arrow_cast('less', 'Utf8View') END AS l FROM r LEFT JOIN s ON r.a = s.a) AS x ON u.g = x.g \
+     WHERE x.k IS DISTINCT FROM 'two'",
 ];
 
 /// `r`, `s` and `u` with a decimal `m` and a date `d` beside their columns.
@@ -252,6 +257,8 @@ async fn nodes_between_borders() {
         (33, vec!["BowtieFilterExec", "BowtieProjectionExec"], 2),
         (34, vec!["BowtieProjectionExec", "BowtieAggregateExec"], 2),
         (35, vec!["BowtieFilterExec", "BowtieAggregateExec"], 2),
+        (36, vec!["BowtieProjectionExec", "BowtieAggregateExec"], 2),
+        (37, vec!["BowtieFilterExec", "BowtieProjectionExec"], 3),
     ] {
         let plan = forced(&ctx, QUERIES[query], &Tuning::PLAIN).await.unwrap();
         let plan = plan.plan;

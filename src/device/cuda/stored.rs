@@ -5,6 +5,7 @@ use arrow::datatypes::DataType;
 
 use super::CudaDevice;
 use super::late::Late;
+use super::queue::Memory;
 use super::referring::{self, Referring};
 use super::text::{self, Text};
 use super::values::{self, Values};
@@ -49,6 +50,14 @@ impl Stored {
             Self::Text(text) => text.bytes(),
             Self::Referring(referring) => referring.words.bytes(),
             Self::Late(_) => 0,
+        }
+    }
+
+    /// Words of 32 bits without a sign.
+    pub(in crate::device) fn into_row_numbers(self) -> Option<Memory> {
+        match self {
+            Self::Fixed(values) if values.data_type == DataType::UInt32 => Some(values.values),
+            _ => None,
         }
     }
 

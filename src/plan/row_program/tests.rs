@@ -23,7 +23,7 @@ use crate::device::budget::Budget;
 use crate::device::host::HostDevice;
 use crate::device::{Column as DeviceColumn, Device};
 use crate::error::BowtieError;
-use crate::spec::{MadeBy, RowSource};
+use crate::spec::{MadeBy, RowKind, RowSource};
 
 type Expr = Arc<dyn PhysicalExpr>;
 
@@ -407,6 +407,31 @@ impl Generator<'_> {
     }
 }
 
+impl Generator<'_> {
+    /// Of constants, of which some are NULL and some too long for a view.
+    fn case_of_text(&mut self, below: usize) -> Expr {
+        let data_type = self.one_of(&[DataType::Utf8, DataType::LargeUtf8, DataType::Utf8View]);
+        let text = |rng: &mut StdRng| -> Expr {
+            let text = match rng.random_range(0..5) {
+                0 => None,
+                1 => Some("a constant that no view holds"),
+                2 => Some(""),
+                _ => Some(*["low", "high", "größer"].choose(rng).unwrap()),
+            };
+            let value = ScalarValue::Utf8(text.map(str::to_string));
+            lit(value.cast_to(&data_type).unwrap())
+        };
+        let base = self.rng.random_bool(0.3).then(|| self.one_of(&TYPES));
+        let when = base.clone().unwrap_or(DataType::Boolean);
+        let branches = (0..self.rng.random_range(1..5))
+            .map(|_| (self.any(&when, below), text(self.rng)))
+            .collect();
+        let base = base.map(|base| self.any(&base, below));
+        let otherwise = self.rng.random_bool(0.7).then(|| text(self.rng));
+        Arc::new(CaseExpr::try_new(base, branches, otherwise).unwrap())
+    }
+}
+
 fn function(of: Arc<ScalarUDF>, arguments: Vec<Expr>, schema: &Schema) -> Expr {
     let options = Arc::new(ConfigOptions::default());
     Arc::new(ScalarFunctionExpr::try_new(of, arguments, schema, options).unwrap())
@@ -434,8 +459,15 @@ fn made(
         Err(BowtieError::NeedsHost) => return Some(None),
         outputs => outputs.unwrap(),
     };
+    let mut outputs: Vec<Option<DeviceColumn>> = outputs.into_iter().map(Some).collect();
     let made = compiled.made.iter().map(|made| match made {
-        MadeBy::Program(i) => device.download(&outputs[*i]).unwrap(),
+        MadeBy::Program(i) => device.download(outputs[*i].as_ref().unwrap()).unwrap(),
+        MadeBy::Choice { output, values } => {
+            let numbers = outputs[*output].take().unwrap().into_row_numbers().unwrap();
+            let values = device.upload(&[Arc::clone(values)]).unwrap();
+            let chosen = device.gather(&values, &numbers).unwrap();
+            device.download(&chosen).unwrap()
+        }
         MadeBy::Slice { column, slice } => {
             let sliced = device.slice_text(&up(column), *slice).unwrap();
             device.download(&sliced).unwrap()
@@ -447,7 +479,7 @@ fn made(
 #[test]
 fn programs_say_what_expressions_say() {
     let device = HostDevice::new(Budget::new(u64::MAX)).unwrap();
-    let (mut compiled, mut decided) = (0, 0);
+    let (mut compiled, mut decided, mut of_text) = (0, 0, 0);
     let turns = 4000;
     for seed in 0..turns {
         let rng = &mut StdRng::seed_from_u64(seed);
@@ -459,14 +491,20 @@ fn programs_say_what_expressions_say() {
         };
         let expressions: Vec<Expr> = (0..1 + seed % 2)
             .map(|_| {
+                if generator.rng.random_bool(0.1) {
+                    return generator.case_of_text(3);
+                }
                 let data_type = generator.one_of(&TYPES);
                 generator.any(&data_type, 4)
             })
             .collect();
+        let is_text =
+            |expr: &Expr| RowKind::of(&expr.data_type(&batch.schema()).unwrap()).is_none();
         let Some(made) = made(&device, &expressions, &batch) else {
             continue;
         };
         compiled += 1;
+        of_text += u64::from(expressions.iter().any(is_text));
         let Some(made) = made else {
             continue;
         };
@@ -479,6 +517,7 @@ fn programs_say_what_expressions_say() {
     }
     assert!(compiled > turns / 3, "{compiled} of {turns} compile");
     assert!(decided > turns / 6, "{decided} of {turns} are decided");
+    assert!(of_text > turns / 40, "{of_text} of {turns} make text");
 }
 
 /// Every day of 800 years, and the far ones at which the host takes over.
