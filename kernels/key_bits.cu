@@ -40,7 +40,7 @@ __device__ __forceinline__ bool is_set(u32 word, u32 place) {
 }
 
 // Sets each lane's bits of word `at`, if it has any. Keys in order have neighbouring bits: lanes side by side that have the same word
-// set it together.
+// set it together; a lane without bits stays apart, as those whose units have no second word would make one long run.
 __device__ __forceinline__ void set_word(u32* bits, u32 at, u32 set) {
     const u32 lane = threadIdx.x % WARP;
     const u32 before = __shfl_up_sync(ALL_LANES, at, 1);

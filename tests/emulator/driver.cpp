@@ -120,7 +120,7 @@ int cuDeviceGetAttribute(int *value, int attribute, int) {
     case 38: *value = number("EMULATED_GPU_L2_MIB", 50) << 20; break;
     case 75: *value = 9; break;
     case 76: *value = 0; break;
-    case 97: *value = 227 << 10; break;
+    case 97: *value = number("EMULATED_GPU_SHARED_KIB", 227) << 10; break;
     case 115: *value = 1; break;
     default: *value = 0;
     }
@@ -329,7 +329,9 @@ int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, 
     if (fails()) return ILLEGAL_ADDRESS;
     if (!gx || !gy || !gz || gy > 65535 || gz > 65535) return INVALID_VALUE;
     if (bx * by * bz > kernel->most_threads) return INVALID_VALUE;
-    if (shared > kernel->most_dynamic || shared + kernel->shared_bytes > (227 << 10)) return INVALID_VALUE;
+    int most_shared = 0;
+    cuDeviceGetAttribute(&most_shared, 97, 0);
+    if (shared > kernel->most_dynamic || shared + kernel->shared_bytes > (u32)most_shared) return INVALID_VALUE;
     if (kernel->shared_bytes > (48 << 10)) return INVALID_VALUE;
     std::vector<u8> parameters(kernel->parameter_bytes + 16);
     for (size_t p = 0; p < kernel->parameters.size(); p++)

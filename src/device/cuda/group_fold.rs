@@ -69,6 +69,7 @@ impl CudaDevice {
         folds: &[(Fold, Option<&Column>)],
         strategy: Option<GroupStrategy>,
     ) -> Result<Option<Aggregated>> {
+        // Of a column in order nothing need be known of ranges or groups: they are sorted already.
         if let ([key], [], None) = (keys, folds, strategy)
             && let Some(distinct) = self.distinct_of_ascending(key)?
         {

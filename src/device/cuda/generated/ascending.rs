@@ -8,10 +8,11 @@ use super::launch::Deciding;
 use crate::device::buffer::Column;
 use crate::device::cuda::CudaDevice;
 use crate::device::cuda::numbers::Number;
-use crate::device::cuda::values::{Values, width};
+use crate::device::cuda::values::width;
 use crate::error::Result;
 
-/// Values that the host looks at before a kernel is made: so many in no order hardly ascend.
+/// Where the host looks at values before a kernel is made, and at how many: what is in order in parts alone is hardly so over all.
+const PARTS: usize = 4;
 const LOOKED_AT: usize = 64;
 
 impl CudaDevice {
@@ -34,7 +35,7 @@ impl CudaDevice {
         ) else {
             return Ok(None);
         };
-        if !self.ascends_at_first(number, rows, bytes)? {
+        if !self.ascends_here_and_there(number, rows, bytes)? {
             return Ok(None);
         }
         let kinds = [(kind, false)];
@@ -42,35 +43,37 @@ impl CudaDevice {
         let columns = [column];
         let of = (&columns[..], &[values][..], &kinds[..]);
         let kept = self.kept_in_one_pass(rows, (&program, Deciding::Run), of, &columns)?;
-        let Some(kept) = kept else {
-            return Ok(None);
-        };
-        if let Some((_, columns)) = kept {
-            return Ok(columns.into_iter().next());
-        }
-        // Every row has a value of its own.
-        let all = (&values.values).into();
-        let all = self.queue.copy_of(all, rows * bytes, "group keys")?;
-        let all = Values {
-            data_type: values.data_type.clone(),
-            values: all,
-            valid: None,
-            original: None,
-            made: Some(self.queue.mark()?),
-        };
-        Ok(Some(Column::cuda(all, rows)))
+        Ok(kept
+            .flatten()
+            .and_then(|(_, columns)| columns.into_iter().next()))
     }
 
-    fn ascends_at_first(&self, number: Number<'_>, rows: usize, bytes: usize) -> Result<bool> {
-        let mut first = vec![0; LOOKED_AT.min(rows) * bytes];
-        self.queue.read_few(&mut first, &number.values.values, 0)?;
-        let words = first.chunks_exact(bytes).map(|value| {
-            let word = value
-                .iter()
-                .rev()
-                .fold(0, |word, byte| word << 8 | u64::from(*byte));
-            word ^ number.sign.unwrap_or_default()
-        });
-        Ok(words.is_sorted())
+    /// Whether some of the values that follow one another here and there do not descend.
+    fn ascends_here_and_there(
+        &self,
+        number: Number<'_>,
+        rows: usize,
+        bytes: usize,
+    ) -> Result<bool> {
+        let looked_at = LOOKED_AT.min(rows / PARTS);
+        let mut values = vec![0; looked_at * bytes];
+        let mut before = 0;
+        for part in 0..PARTS {
+            let from = (rows - looked_at) / (PARTS - 1) * part;
+            self.queue
+                .read_few(&mut values, &number.values.values, from * bytes)?;
+            for value in values.chunks_exact(bytes) {
+                let word = value
+                    .iter()
+                    .rev()
+                    .fold(0, |word, byte| word << 8 | u64::from(*byte));
+                let word = word ^ number.sign.unwrap_or_default();
+                if word < before {
+                    return Ok(false);
+                }
+                before = word;
+            }
+        }
+        Ok(true)
     }
 }

@@ -68,6 +68,13 @@ pub(super) struct Kernel {
     context: Arc<CudaContext>,
 }
 
+impl Kernel {
+    /// Whether a multiprocessor has something to do while a block waits for others.
+    fn is_spread(&self) -> bool {
+        self.stay.is_none_or(|stay| stay.blocks > 1)
+    }
+}
+
 impl Drop for Kernel {
     fn drop(&mut self) {
         // Its module is unloaded with it, and it may be running. An error is seen by the next who waits.
@@ -90,14 +97,14 @@ struct Entry {
 pub(in crate::device::cuda) struct Compiled(Mutex<Vec<Arc<Entry>>>);
 
 impl Compiled {
-    /// The kernel of a program that is asked for `rows` rows; `None` until it was asked for `after` rows in all, where `generate`
-    /// makes none, and where there is no room or no compiler.
+    /// The kernel of a program that is asked for `rows` rows, the first one `generated` of which several blocks run at once, or the last;
+    /// `None` until it was asked for `after` rows in all, where none is generated, and where there is no room or no compiler.
     pub(super) fn kernel(
         &self,
         context: &Arc<CudaContext>,
         key: Key,
         (rows, after): (usize, u64),
-        generate: impl FnOnce() -> Option<Generated>,
+        generated: &mut dyn Iterator<Item = Generated>,
     ) -> Result<Option<Arc<Kernel>>> {
         let entry = self.entry(key);
         {
@@ -112,16 +119,19 @@ impl Compiled {
         if let Some(kernel) = kernel.as_ref() {
             return Ok(kernel.clone());
         }
-        let made = match generate() {
-            None => None,
-            Some(generated) => match compile(context, generated) {
-                Ok(made) => Some(Arc::new(made)),
+        let mut made = None;
+        for generated in generated {
+            match compile(context, generated) {
+                Ok(compiled) => made = Some(Arc::new(compiled)),
                 // Another time there may be room.
                 Err(e) if is_out_of_memory(e) => return Ok(None),
-                Err(e) if compiles_nothing(e) => None,
+                Err(e) if compiles_nothing(e) => break,
                 Err(e) => return Err(failed("compiling a program", e)),
-            },
-        };
+            }
+            if made.as_ref().is_some_and(|made| made.is_spread()) {
+                break;
+            }
+        }
         let made = kernel.insert(made).clone();
         drop(kernel);
         self.make_room();

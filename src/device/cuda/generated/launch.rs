@@ -1,12 +1,13 @@
 //! Launches programs as kernels of their own, where they have been asked for enough rows to pay for being compiled.
 
+use std::iter;
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 
 use super::compiled::{Kernel, Key, Stay};
 use super::key_bits::KeysGiven;
-use super::select::{self, HEADER, Moved, Selection, Test};
+use super::select::{self, HEADER, Moved, Selection, Test, sizes};
 use super::{Parameter, Shape, generate};
 use crate::device::buffer::Column;
 use crate::device::cuda::CudaDevice;
@@ -216,7 +217,8 @@ impl CudaDevice {
             (_, Deciding::Run) => return Ok(None),
             _ => return Err(BowtieError::NeedsHost),
         }
-        if selected == rows {
+        // Who asks for runs has no column of them yet.
+        if selected == rows && !matches!(test, Deciding::Run) {
             return Ok(Some(None));
         }
         let made = room.into_iter().zip(&moving).zip(&selection.moved);
@@ -241,13 +243,14 @@ impl CudaDevice {
         let gpu = &self.queue.gpu;
         let key = Key::new(program, columns, selection);
         let asked = (rows, self.rows_before_compiling);
-        gpu.compiled.kernel(&gpu.context, key, asked, || {
-            let shape = Shape { program, columns };
-            match selection {
-                None => generate(&shape),
-                Some(selection) => select::generate(&shape, selection, gpu.shared_bytes),
-            }
-        })
+        let shape = Shape { program, columns };
+        let Some(selection) = selection else {
+            let mut made = iter::once_with(|| generate(&shape)).flatten();
+            return gpu.compiled.kernel(&gpu.context, key, asked, &mut made);
+        };
+        let sizes = sizes(gpu.shared_bytes).iter();
+        let mut made = sizes.filter_map(|size| select::generate(&shape, selection, *size));
+        gpu.compiled.kernel(&gpu.context, key, asked, &mut made)
     }
 
     /// # Safety

@@ -140,12 +140,12 @@ impl<'a> Machine<'a> {
         self.place = place;
     }
 
-    /// A column that the program loads too, without its states.
     /// What a column is of.
     pub(super) fn kind(&self, column: usize) -> Option<RowKind> {
         Some(self.shape.columns.get(column)?.0)
     }
 
+    /// A column that the program loads too, without its states.
     pub(super) fn loaded(&self, column: usize) -> Option<&Register> {
         self.columns.get(column)?.as_ref()
     }

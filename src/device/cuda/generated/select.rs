@@ -26,7 +26,7 @@ mod staging;
 mod tiles;
 
 pub(super) use bits::KeyTest;
-pub(super) use tiles::HEADER;
+pub(super) use tiles::{HEADER, Size, sizes};
 
 use look_back::Known;
 use places::Places;
@@ -85,9 +85,8 @@ pub(super) enum Test {
 const MOST_BYTES: u32 = 64;
 
 /// A kernel that keeps the rows of a selection; `None` where it is for `kernels/map.cu` or `kernels/key_bits.cu`, and
-/// `kernels/rows_select.cuh`. Its counts are zeroed: [`HEADER`] bytes, and 4 for each tile. A block may have so many bytes of shared
-/// memory.
-pub(super) fn generate(shape: &Shape<'_>, selection: &Selection, shared: u32) -> Option<Generated> {
+/// `kernels/rows_select.cuh`. Its counts are zeroed: [`HEADER`] bytes, and 4 for each tile.
+pub(super) fn generate(shape: &Shape<'_>, selection: &Selection, size: Size) -> Option<Generated> {
     let Selection { moved, test } = selection;
     let (loaded, widest) = widths(shape)?;
     let loaded = loaded
@@ -105,7 +104,7 @@ pub(super) fn generate(shape: &Shape<'_>, selection: &Selection, shared: u32) ->
         return None;
     }
     let widest = moved.iter().map(|moved| moved.bytes).fold(widest, u32::max);
-    let layout = tiles::layout(widest, all, row, shared);
+    let layout = tiles::layout(size, widest, all, row);
 
     let mut text = Text::default();
     let rows = text.rows();
@@ -235,8 +234,6 @@ mod tests {
     use crate::spec::{Op, RowInstruction, RowProgram, RowSource};
     use arrow::datatypes::DataType;
 
-    /// Shared memory of a block.
-    const SHARED: u32 = 227 << 10;
     const INT: RowKind = RowKind::Plain(Kind::I32);
 
     #[test]
@@ -274,7 +271,7 @@ mod tests {
                     moved,
                     test: Test::Program,
                 },
-                SHARED,
+                sizes(227 << 10)[0],
             )
         };
         for loaded in [Some(0), None] {
@@ -300,7 +297,7 @@ mod tests {
             moved: moved.to_vec(),
             test: Test::Bits(test),
         };
-        generate(&shape, &selection, SHARED).unwrap()
+        generate(&shape, &selection, sizes(227 << 10)[0]).unwrap()
     }
 
     #[test]
@@ -327,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_of_one_column_takes_sixteen_rows_a_thread() {
+    fn a_key_of_one_column_takes_eight_rows_a_thread() {
         let test = |set| KeyTest {
             set,
             null_equal: true,
@@ -343,9 +340,9 @@ mod tests {
                 loaded: Some(0),
             }];
             let test = Test::Bits(test(set));
-            generate(&shape, &Selection { moved, test }, SHARED).unwrap()
+            generate(&shape, &Selection { moved, test }, sizes(227 << 10)[0]).unwrap()
         };
-        assert_eq!(made(true).layout.rows(), 16);
+        assert_eq!(made(true).layout.rows(), 8);
         assert_ne!(made(true).text, made(false).text);
     }
 }

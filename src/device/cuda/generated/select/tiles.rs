@@ -13,33 +13,51 @@ use super::super::text::{Long, Predicate, Text, Word};
 /// row is for the host; the rest of the line, which all blocks write to, is of nobody.
 pub(in super::super) const HEADER: usize = 128;
 
-/// Threads of a block.
-const THREADS: u32 = 512;
-/// Bytes of values that a thread holds, where that is more than a row: they are on their way while the tile before is written.
-const BYTES: u32 = 128;
-/// Bytes of a tile's rows: two blocks of such halves run at once on a multiprocessor, and that their threads have 64 registers is worth
-/// more than a third one.
-const TILE: u32 = 32 << 10;
+/// How large a block is, and its tiles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) struct Size {
+    threads: u32,
+    /// Bytes of values that a thread holds, where that is more than a row: they are on their way while the tile before is written.
+    bytes: u32,
+    /// Bytes of a tile's rows in shared memory.
+    tile: u32,
+}
+
+/// Two such blocks run at once on a multiprocessor, if 64 registers suffice a thread: that is worth more than a third one.
+const LARGE: Size = Size {
+    threads: 512,
+    bytes: 128,
+    tile: 32 << 10,
+};
+
+/// For any card, for programs that need more registers, and for those that would be too long of as many rows.
+const SMALL: Size = Size {
+    threads: 256,
+    bytes: 96,
+    tile: 16 << 10,
+};
+
+/// The sizes to try, the best one first, where a block may have so many bytes of shared memory, and a multiprocessor has hardly more.
+pub(in super::super) fn sizes(shared: u32) -> &'static [Size] {
+    match shared >= 2 * 2 * (SCRATCH + LARGE.tile) {
+        true => &[LARGE, SMALL],
+        false => &[SMALL],
+    }
+}
+
 /// Of a half: how many rows of each warp pass, which tile the next one is, and how many rows are kept before the tile before; then rows.
 pub(super) const SCRATCH: u32 = NEXT + 32;
-const NEXT: u32 = THREADS / 32 * 4;
+const NEXT: u32 = LARGE.threads / 32 * 4;
 pub(super) const BEFORE: u32 = NEXT + 4;
 
 /// No tile.
 const NONE: u32 = u32::MAX;
 
-/// Of values of so many bytes at most, so many bytes a row in registers, and so many that are moved, where a block may have so many
-/// bytes of shared memory.
-pub(super) fn layout(widest: u32, bytes: u32, moved: u32, shared: u32) -> Layout {
-    let tile = TILE.min(shared / 2 - SCRATCH);
-    let fits = |(rows, threads): &(u32, u32)| {
-        (*rows == 1 || rows * bytes <= BYTES) && rows * threads * moved <= tile
-    };
-    let rows = [16, 8, 4, 2, 1].map(|rows| (rows, THREADS));
-    let fitting = rows.into_iter().find(fits);
-    // A block of so few threads fits every card: a row has at most 64 bytes.
-    let (rows, threads) = fitting.unwrap_or((1, THREADS / 2));
-    Layout::new(widest, rows, threads)
+/// Of values of so many bytes at most, so many bytes a row in registers, and so many that are moved.
+pub(super) fn layout(size: Size, widest: u32, bytes: u32, moved: u32) -> Layout {
+    let fits = |rows: &u32| rows * bytes <= size.bytes && rows * size.threads * moved <= size.tile;
+    let rows = [16, 8, 4, 2].into_iter().find(fits).unwrap_or(1);
+    Layout::new(widest, rows, size.threads)
 }
 
 /// A block's tiles.
@@ -169,29 +187,30 @@ mod tests {
 
     #[test]
     fn two_tiles_of_any_rows_are_in_shared_memory() {
-        for (shared, bytes) in [48, 64, 99, 227]
-            .into_iter()
-            .flat_map(|shared| (1..=64).map(move |bytes| (shared << 10, bytes)))
+        for (shared, sizes) in
+            [48, 64, 99, 163, 227].map(|shared| (shared << 10, sizes(shared << 10)))
         {
-            for widest in [1, 2, 4, 8, 16].into_iter().filter(|w| *w <= bytes) {
-                for moved in 0..=bytes {
-                    let layout = layout(widest, bytes, moved, shared);
-                    let tile = layout.tile();
-                    let what = format!("{bytes} bytes, {moved} moved: {layout:?}");
-                    assert!(2 * (SCRATCH + tile * moved) <= shared, "{what}");
-                    // `all` is found by a shift, and columns begin at whole vectors.
-                    assert!(tile.is_power_of_two() && tile >= 16, "{what}");
-                    assert!(layout.unit * widest <= 16, "{what}");
-                    assert!(
-                        layout.unit * layout.groups * bytes <= BYTES.max(bytes),
-                        "{what}"
-                    );
+            assert_eq!(sizes.last(), Some(&SMALL));
+            for (size, bytes) in sizes
+                .iter()
+                .flat_map(|size| (1..=64).map(move |bytes| (*size, bytes)))
+            {
+                for widest in [1, 2, 4, 8, 16].into_iter().filter(|w| *w <= bytes) {
+                    for moved in 0..=bytes {
+                        let layout = layout(size, widest, bytes, moved);
+                        let tile = layout.tile();
+                        let what = format!("{bytes} bytes, {moved} moved: {layout:?}");
+                        assert!(2 * (SCRATCH + tile * moved) <= shared, "{what}");
+                        // `all` is found by a shift, and columns begin at whole vectors.
+                        assert!(tile.is_power_of_two() && tile >= 16, "{what}");
+                        assert!(layout.unit * widest <= 16, "{what}");
+                        let held = layout.unit * layout.groups * bytes;
+                        assert!(held <= size.bytes.max(bytes), "{what}");
+                    }
                 }
             }
         }
-        // 1,024 threads on a multiprocessor, which has 64 Ki registers.
-        const { assert!(2 * 2 * (SCRATCH + TILE) <= 227 << 10) };
-        assert_eq!(layout(4, 8, 8, 227 << 10), Layout::new(4, 8, THREADS));
-        assert_eq!(layout(4, 8, 8, 64 << 10), Layout::new(4, 4, THREADS));
+        assert_eq!(layout(LARGE, 4, 8, 8), Layout::new(4, 8, 512));
+        assert_eq!(layout(SMALL, 4, 8, 8), Layout::new(4, 8, 256));
     }
 }
