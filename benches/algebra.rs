@@ -1,4 +1,4 @@
-//! `cargo bench --bench algebra`: the operators of relational algebra beside JOIN on data that lies on the device, by the bytes of their
+//! `cargo bench --bench algebra`: the operators of relational algebra on data that lies on the device, by the bytes of their
 //! inputs and outputs, each counted once, as [D] does; and what crosses the border between the host and the device.
 //!
 //! ```text
@@ -11,11 +11,11 @@
 
 mod support;
 
-use datafusion_bowtie::rates::{AlgebraRows, BorderRows, Crossing, Operator};
+use datafusion_bowtie::rates::{AlgebraRows, BorderRows, Crossing, EquiCase, EquiSides, Operator};
 
 use support::Result;
 use support::arguments::Arguments;
-use support::sweep::{Measured, Sweeps};
+use support::sweep::{AUTO, Measured, Sweeps};
 
 #[tokio::main]
 async fn main() {
@@ -65,8 +65,51 @@ fn run() -> Result<()> {
             }
         }
     }
+    joins(&arguments, logs, &mut report);
     border(&arguments, logs, &mut report)?;
     report.finish(&arguments.out)
+}
+
+/// Inner joins of a key and a value with half as many rows of unique keys and a value.
+fn joins(arguments: &Arguments, logs: &[u32], report: &mut Sweeps) {
+    for ascending in [false, true] {
+        let name = if ascending { "join, ascending" } else { "join" };
+        if !arguments.selects(name) {
+            continue;
+        }
+        report.section(&format!("{name}: keys and values of 4 bytes"), "rows");
+        for log in logs {
+            let at = format!("2^{log}");
+            let case = EquiCase {
+                build_rows: 1 << (log - 1),
+                probe_rows: 1 << log,
+                build_columns: 1,
+                probe_columns: 1,
+                key_bytes: 4,
+                payload_bytes: 4,
+                match_ratio: 1.0,
+                zipf: 0.0,
+                duplicates: 1,
+                ascending,
+            };
+            let measured = EquiSides::new(&arguments.device, case)
+                .and_then(|sides| sides.measure(AUTO, AUTO, arguments.repeat));
+            match measured {
+                Ok(rate) => report.add(Measured {
+                    sweep: "operators".to_string(),
+                    at,
+                    x: f64::from(1u32 << log),
+                    way: name.to_string(),
+                    taken: rate.strategy,
+                    ms: rate.ms,
+                    input_rows: case.input_rows(),
+                    output_rows: rate.rows,
+                    least_bytes: case.least_bytes(rate.rows),
+                }),
+                Err(error) => report.missing(&at, name, &error.to_string()),
+            }
+        }
+    }
 }
 
 /// Uploads and downloads of a column.

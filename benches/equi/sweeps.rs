@@ -52,6 +52,7 @@ fn sweeps(large: bool) -> Vec<Sweep> {
         match_ratio: 1.0,
         zipf: 0.0,
         duplicates: 1,
+        ascending: false,
     };
     let sweep = |name, parameter, points: Vec<(String, f64, EquiCase)>| Sweep {
         name,
@@ -138,6 +139,58 @@ fn sweeps(large: bool) -> Vec<Sweep> {
                 .to_vec(),
         ),
     ];
+    let sorted = EquiCase {
+        build_rows: if large { 1 << 27 } else { base.build_rows },
+        probe_rows: if large { 1 << 28 } else { base.probe_rows },
+        build_columns: 1,
+        probe_columns: 1,
+        ascending: true,
+        ..base
+    };
+    let of_sorted = [
+        ("1+1", sorted),
+        (
+            "2+2",
+            EquiCase {
+                build_columns: 2,
+                probe_columns: 2,
+                ..sorted
+            },
+        ),
+        (
+            "8 bytes",
+            EquiCase {
+                key_bytes: 8,
+                payload_bytes: 8,
+                ..sorted
+            },
+        ),
+        (
+            "50 %",
+            EquiCase {
+                match_ratio: 0.5,
+                ..sorted
+            },
+        ),
+        (
+            "3 %",
+            EquiCase {
+                match_ratio: 0.03,
+                ..sorted
+            },
+        ),
+    ];
+    let of_sorted = of_sorted.into_iter().enumerate();
+    all.push(Sweep {
+        what: format!("ascending: {}", describe(&sorted)),
+        ..sweep(
+            "ascending",
+            "columns, or what else differs",
+            of_sorted
+                .map(|(x, (at, case))| (at.to_string(), x as f64 + 1.0, case))
+                .collect(),
+        )
+    });
     if large {
         let anchor = |build: u32, probe: u32, columns: usize| {
             let case = EquiCase {

@@ -4,6 +4,7 @@
 //! is the executable specification of every other one. Nothing here knows SQL: keys are order-preserving words, rows are
 //! `u32` ids inside a chunk (so a chunk has fewer than 2^32 - 1 rows), pair counts are `u64`.
 
+mod ascending;
 pub(crate) mod budget;
 pub(crate) mod buffer;
 pub(crate) mod cuda;
@@ -22,10 +23,12 @@ use arrow::array::ArrayRef;
 use arrow::buffer::ScalarBuffer;
 use arrow::datatypes::DataType;
 
+pub(crate) use ascending::Ascending;
 pub(crate) use budget::{Budget, Lease};
 pub(crate) use buffer::{
-    Aggregated, Buffer, Column, EquiBuild, EquiIndex, Flags, GroupDomain, KeyDomain, Keys, Paired,
-    Pairs, Ranges, SetCounting, SetCounts, SetIndex, SetMatches, SetTally, Sorted, ZonedKeys,
+    Aggregated, Buffer, Column, EquiBuild, EquiIndex, Flags, GroupDomain, Joined, KeyDomain, Keys,
+    Paired, Pairs, Ranges, SetCounting, SetCounts, SetIndex, SetMatches, SetTally, Sorted,
+    ZonedKeys,
 };
 
 pub(crate) use key_bits::{KeyBits, KeyRange};
@@ -277,6 +280,31 @@ pub(crate) trait Device: Debug + Send + Sync {
         keys: &[&Column],
         payload: &[&Column],
     ) -> Result<Paired>;
+
+    // ---- joins of sides that ascend (\[D\]) ----------------------------------------------------------------------------
+
+    /// All pairs of two sides whose keys ascend as they lie there, those of the build side without repeats. `None` where they do not, which
+    /// is not known before, or where the device has no better way for such sides.
+    fn merge_join(
+        &self,
+        _keys: Ascending<'_>,
+        _materialization: Option<Materialization>,
+        _build_payload: &[&Column],
+        _payload: &[&Column],
+    ) -> Result<Option<Joined>> {
+        Ok(None)
+    }
+
+    /// The probe rows that have a build row, or those that have none, of the columns `kept`: as [`Device::keep`] says it. `None` as above;
+    /// build keys may have repeats.
+    fn merge_keep(
+        &self,
+        _keys: Ascending<'_>,
+        _matched: bool,
+        _kept: &[&Column],
+    ) -> Result<Option<Option<(usize, Vec<Column>)>>> {
+        Ok(None)
+    }
 
     // ---- existence by direct address ---------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ use datafusion::common::JoinType;
 
 use super::metrics::DeviceMetrics;
 use crate::column::DeviceBatch;
-use crate::device::{Column, Device, EquiBuild, Paired};
+use crate::device::{Ascending, Column, Device, EquiBuild, Joined, Paired};
 use crate::error::{BowtieError, Result};
 use crate::spec::{EquiStrategy, JoinSpec, Output, Side, Strategy};
 
@@ -33,6 +33,8 @@ pub(super) enum Prepared {
     #[default]
     NotYet,
     For(Arc<EquiBuild>),
+    /// It was walked over together with the last probe: both were in the order of their keys.
+    Walked,
     /// Its pairs are found first, and put together piece by piece.
     Not,
 }
@@ -97,7 +99,22 @@ impl AtOnce {
                 None => Prepared::Not,
             })
         };
-        if let Prepared::NotYet = prepared {
+        if let Prepared::NotYet | Prepared::Walked = prepared {
+            let known = matches!(prepared, Prepared::Walked);
+            let merged = self.merged(
+                device,
+                spec,
+                known,
+                [&build_keys, &probe_keys],
+                [&of_build, &of_probe],
+            )?;
+            if let Some(joined) = merged {
+                if !known {
+                    metrics.indexed_by("merge");
+                }
+                *prepared = Prepared::Walked;
+                return Ok(Some(self.put_out(joined)));
+            }
             *prepared = prepare(self.strategy)?;
         }
         let joined = loop {
@@ -112,13 +129,43 @@ impl AtOnce {
                 _ => Prepared::Not,
             };
         };
+        Ok(Some(self.put_out(joined)))
+    }
+
+    /// All pairs by one walk over two sides in the order of their keys; `None` where they are not, or another strategy is asked for.
+    fn merged(
+        &self,
+        device: &dyn Device,
+        spec: &JoinSpec,
+        known: bool,
+        keys: [&[&Column]; 2],
+        payload: [&[&Column]; 2],
+    ) -> Result<Option<Joined>> {
+        let (None | Some(EquiStrategy::SortMerge), [[build], [probe]]) = (self.strategy, keys)
+        else {
+            return Ok(None);
+        };
+        let keys = Ascending {
+            build,
+            probe,
+            known,
+        };
+        let how = spec.theta.materialization;
+        let [build, probe] = payload;
+        match device.merge_join(keys, how, build, probe) {
+            Err(BowtieError::OutOfDeviceMemory { .. }) => Ok(None),
+            merged => merged,
+        }
+    }
+
+    fn put_out(&self, joined: Joined) -> DeviceBatch {
         let of_build: Vec<Arc<Column>> = joined.build.into_iter().map(Arc::new).collect();
         let of_probe: Vec<Arc<Column>> = joined.probe.into_iter().map(Arc::new).collect();
         let output = self.output.iter().map(|place| match place {
             Place::Build(at) => Some(Arc::clone(&of_build[*at])),
             Place::Probe(at) => Some(Arc::clone(&of_probe[*at])),
         });
-        Ok(Some(DeviceBatch::new(joined.rows, output.collect())))
+        DeviceBatch::new(joined.rows, output.collect())
     }
 }
 

@@ -12,6 +12,7 @@ use super::at_once::AtOnce;
 use super::input::InputChunk;
 use super::key_bits::ByKeyBits;
 use super::matrix::{Matrix, NeededColumns, SearchedTile, TileStep};
+use super::merged::ByMerge;
 use super::metrics::DeviceMetrics;
 use super::pieces::PieceSize;
 use super::runs::Runs;
@@ -69,6 +70,8 @@ pub(super) struct JoinRun {
     matrix: Matrix,
     /// Where all of its pairs may be put together as they are found.
     at_once: Option<AtOnce>,
+    /// Where one walk over both sides may tell which rows match, if they are in the order of their keys.
+    by_merge: Option<ByMerge>,
     /// Where a bit for each key may tell which rows match.
     by_bits: Option<ByKeyBits>,
     /// Left chunks whose rows were flagged by it at the end.
@@ -112,6 +115,7 @@ impl JoinRun {
             size,
             matrix,
             at_once: AtOnce::of(&spec),
+            by_merge: ByMerge::of(&spec),
             by_bits: ByKeyBits::of(&spec),
             flagged_left: 0,
             spec,
@@ -206,6 +210,9 @@ impl JoinRun {
     }
 
     fn next_tile(&mut self) -> Result<Vec<DeviceChunk>> {
+        if let Some(made) = self.emit_right_by_merge()? {
+            return Ok(made);
+        }
         if let Some(by_bits) = &mut self.by_bits {
             match by_bits.meet(&mut self.matrix, &self.metrics)? {
                 true => return self.emit_right_by_bits(),

@@ -51,6 +51,7 @@ mod join;
 mod join_run;
 mod key_bits;
 mod matrix;
+mod merged;
 mod metrics;
 mod ordered_rows;
 mod partial_states;

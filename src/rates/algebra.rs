@@ -7,7 +7,7 @@ use arrow::datatypes::DataType;
 
 use super::{Rate, numbers, permuted, scattered, timed};
 use crate::device::open::Devices;
-use crate::device::{Column, Device, Flags, KeyBits, KeyRange, Matches};
+use crate::device::{Ascending, Column, Device, Flags, KeyBits, KeyRange, Matches};
 use crate::error::{BowtieError, Result};
 use crate::options::DeviceChoice;
 use crate::spec::{Kind, Op, RowInstruction, RowKind, RowOp, RowProgram, RowSource};
@@ -257,6 +257,14 @@ impl AlgebraRows {
         let device = self.device.as_ref();
         let (left, right) = ([self.left.as_ref()], [self.right.as_ref()]);
         let rows = self.left.rows();
+        let keys = Ascending {
+            build: right[0],
+            probe: left[0],
+            known: false,
+        };
+        if let Some(kept) = device.merge_keep(keys, wanted, &left)? {
+            return Ok(kept.map_or(rows, |(rows, _)| rows));
+        }
         let is_narrow = |range: &KeyRange| range.is_narrow(true, rows as u64, None);
         let bits = KeyBits::of(device, &right, true, &is_narrow)?;
         let kept = match bits {

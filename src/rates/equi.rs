@@ -6,12 +6,13 @@ use rayon::prelude::*;
 
 use super::{Rate, Zipf, fraction, numbers, permuted, scattered, timed};
 use crate::device::open::Devices;
-use crate::device::{Column, Device, Paired};
+use crate::device::{Ascending, Column, Device, Paired};
 use crate::error::{BowtieError, Result};
 use crate::options::{DeviceChoice, JoinStrategy, MaterializationChoice};
 use crate::spec::EquiStrategy;
 
-/// An equi-join of \[W\]'s sweeps (section 5): unique build keys in random order, of which a share is looked for.
+/// An equi-join of \[W\]'s sweeps (section 5): unique build keys in random order, of which a share is looked for; or of \[D\]'s sorted
+/// relations.
 #[derive(Debug, Clone, Copy)]
 pub struct EquiCase {
     /// Rows of the build side, a power of two.
@@ -32,6 +33,8 @@ pub struct EquiCase {
     pub zipf: f64,
     /// Build rows of each key.
     pub duplicates: usize,
+    /// Both sides are in the order of their keys; then these are not skewed.
+    pub ascending: bool,
 }
 
 /// Columns on a device, to be joined again and again.
@@ -46,12 +49,25 @@ pub struct EquiSides {
 
 impl EquiCase {
     fn build_key(&self, i: u64) -> u64 {
-        permuted(i, self.build_rows as u64) / self.duplicates.max(1) as u64
+        let duplicates = self.duplicates.max(1) as u64;
+        match self.ascending {
+            true => i / duplicates * 2,
+            false => permuted(i, self.build_rows as u64) / duplicates,
+        }
+    }
+
+    fn matches(&self, i: u64) -> bool {
+        fraction(i ^ 0x5555_5555) < self.match_ratio
     }
 
     fn probe_key(&self, i: u64) -> u64 {
         let keys = (self.build_rows / self.duplicates.max(1)) as u64;
-        if fraction(i ^ 0x5555_5555) >= self.match_ratio {
+        if self.ascending {
+            // Keys without a partner lie between the build side's.
+            let number = i * keys / self.probe_rows as u64;
+            return number * 2 + u64::from(!self.matches(number));
+        }
+        if !self.matches(i) {
             return keys + scattered(i) % keys;
         }
         match self.zipf {
@@ -94,12 +110,13 @@ impl EquiSides {
                 .map(|column| device.upload(std::slice::from_ref(&column)))
                 .collect::<Result<Vec<_>>>()
         };
-        let matched =
-            |i: usize| case.probe_key(i as u64) < (case.build_rows / case.duplicates.max(1)) as u64;
-        let matched = (0..case.probe_rows)
-            .into_par_iter()
-            .filter(|i| matched(*i))
-            .count();
+        let keys = (case.build_rows / case.duplicates.max(1)) as u64;
+        let matched = (0..case.probe_rows as u64).into_par_iter();
+        let matched = matched.filter(|i| match case.ascending {
+            true => case.probe_key(*i).is_multiple_of(2),
+            false => case.probe_key(*i) < keys,
+        });
+        let matched = matched.count();
         Ok(Self {
             build: side(case.build_rows, case.build_columns, &|i| case.build_key(i))?,
             probe: side(case.probe_rows, case.probe_columns, &|i| case.probe_key(i))?,
@@ -148,6 +165,17 @@ impl EquiSides {
         let build: Vec<&Column> = self.build.iter().map(AsRef::as_ref).collect();
         let probe: Vec<&Column> = self.probe.iter().map(AsRef::as_ref).collect();
         let (keys, of_build) = build.split_at(1);
+        if let JoinStrategy(None | Some(EquiStrategy::SortMerge)) = strategy {
+            let keys = Ascending {
+                build: build[0],
+                probe: probe[0],
+                known: false,
+            };
+            let joined = device.merge_join(keys, materialization.0, of_build, &probe)?;
+            if let Some(joined) = joined {
+                return Ok((joined.rows, "merge".to_string()));
+            }
+        }
         // As nodes do: where build rows share keys, by sort-merge if nobody says otherwise.
         let ways = match strategy.0 {
             None => vec![None, Some(EquiStrategy::SortMerge)],
@@ -211,6 +239,7 @@ mod tests {
             match_ratio: 0.4,
             zipf: 0.0,
             duplicates: 1,
+            ascending: false,
         };
         for case in [
             case,
@@ -223,6 +252,10 @@ mod tests {
                 duplicates: 4,
                 zipf: 0.5,
                 match_ratio: 1.0,
+                ..case
+            },
+            EquiCase {
+                ascending: true,
                 ..case
             },
         ] {

@@ -11,6 +11,7 @@ mod statistics;
 mod tables;
 mod text;
 
+mod ascending;
 mod cancel;
 mod chains;
 mod differential;

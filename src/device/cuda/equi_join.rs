@@ -117,7 +117,8 @@ impl CudaDevice {
         };
         let ways = Ways::of(payload, key, build.materialization);
         let put_together = |output, rows| {
-            self.put_together(build, build_payload, &ways, payload, output, rows)
+            let (build, probe) = ((&build.ways, build_payload), (&ways, payload));
+            self.put_together(build, probe, output, rows)
                 .map(Paired::All)
         };
         if keys.rows == 0 {
@@ -132,7 +133,13 @@ impl CudaDevice {
                 None => Ok(Paired::TooMany),
             };
         }
-        let output = queue.room_for_pairs(&build.ways, build_payload, &ways, payload, &keys)?;
+        let output = queue.room_for_pairs(
+            &build.ways,
+            build_payload,
+            &ways,
+            payload,
+            (keys.rows, keys.width),
+        )?;
         match &build.table {
             Table::Direct(table) => {
                 let kernel = match keys.width {
@@ -177,12 +184,10 @@ impl CudaDevice {
     }
 
     /// The payload's columns from what a join of so many rows wrote; from nothing of none.
-    fn put_together(
+    pub(super) fn put_together(
         &self,
-        build: &EquiBuild,
-        build_payload: &[&Column],
-        ways: &Ways,
-        payload: &[&Column],
+        (build_ways, build_payload): (&Ways, &[&Column]),
+        (ways, payload): (&Ways, &[&Column]),
         output: Option<Output>,
         rows: usize,
     ) -> Result<Joined> {
@@ -205,7 +210,7 @@ impl CudaDevice {
         let probe_columns = std::mem::take(&mut output.probe);
         Ok(Joined {
             rows,
-            build: self.columns_of(&build.ways, build_payload, build_columns, &mut keys, rows)?,
+            build: self.columns_of(build_ways, build_payload, build_columns, &mut keys, rows)?,
             probe: self.columns_of(ways, payload, probe_columns, &mut keys, rows)?,
         })
     }

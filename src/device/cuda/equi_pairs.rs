@@ -112,7 +112,7 @@ pub(super) fn sources<'a>(ways: &Ways, payload: &[&'a Column]) -> Sources<'a> {
     sources
 }
 
-fn descriptors(sources: &Sources<'_>, out: &[Memory]) -> Vec<Descriptor> {
+pub(super) fn descriptors(sources: &Sources<'_>, out: &[Memory]) -> Vec<Descriptor> {
     let written = sources.iter().zip(out);
     written
         .map(|((values, bytes), out)| {
@@ -172,16 +172,15 @@ impl Queue {
             .map(Some)
     }
 
-    /// Room for a pair for each probe row: build keys are unique.
+    /// Room for a pair for each of so many probe rows, with keys of a width: build keys are unique.
     pub(super) fn room_for_pairs(
         self: &Arc<Self>,
         build: &Ways,
         build_payload: &[&Column],
         ways: &Ways,
         payload: &[&Column],
-        keys: &EquiKeys<'_>,
+        (room, width): (usize, Width),
     ) -> Result<Output> {
-        let room = keys.rows;
         let columns = |ways: &Ways, payload: &[&Column]| -> Result<Vec<Memory>> {
             sources(ways, payload)
                 .iter()
@@ -190,7 +189,7 @@ impl Queue {
         };
         Ok(Output {
             keys: match ways.writes_key() {
-                true => Some(self.alloc(room * keys.width.bytes(), "output columns")?),
+                true => Some(self.alloc(room * width.bytes(), "output columns")?),
                 false => None,
             },
             build: columns(build, build_payload)?,

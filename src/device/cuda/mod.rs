@@ -68,6 +68,7 @@ mod late;
 mod launches;
 mod lost;
 mod map;
+mod merge;
 mod numbers;
 mod product;
 mod program;
@@ -117,12 +118,12 @@ pub(crate) use zones::ZonedKeys;
 
 use super::budget::Budget;
 use super::buffer::{
-    self, Aggregated, Buffer, Column, EquiIndex, Flags, GroupDomain, KeyDomain, Keys, Paired,
-    Pairs, Ranges, SetCounting, SetCounts, SetMatches, Sorted,
+    self, Aggregated, Buffer, Column, EquiIndex, Flags, GroupDomain, Joined, KeyDomain, Keys,
+    Paired, Pairs, Ranges, SetCounting, SetCounts, SetMatches, Sorted,
 };
 use super::host::{HostDevice, kept};
 use super::key_bits::{KeyBits, KeyRange};
-use super::{Bound, Device, Matches, Payload, select_by_flags, select_keys_by_flags};
+use super::{Ascending, Bound, Device, Matches, Payload, select_by_flags, select_keys_by_flags};
 use crate::error::{BowtieError, Result};
 use crate::spec::{
     Comparison, EquiStrategy, Fold, GroupStrategy, Materialization, RowProgram, SetTechnique,
@@ -146,6 +147,8 @@ pub(crate) struct CudaDevice {
     cancelled: Arc<AtomicBool>,
     /// Of programs over rows.
     rows_before_compiling: u64,
+    /// Of both sides of a join, where it is worth looking whether they ascend.
+    least_merged_rows: usize,
 }
 
 impl CudaDevice {
@@ -166,6 +169,7 @@ impl CudaDevice {
             twin: HostDevice::new(Budget::new(u64::MAX))?,
             cancelled: Arc::default(),
             rows_before_compiling: generated::ROWS_BEFORE_COMPILING,
+            least_merged_rows: merge::LEAST_MERGED_ROWS,
         })
     }
 }
@@ -186,6 +190,7 @@ impl Device for CudaDevice {
             twin: self.twin.cancelled_by(Arc::clone(&cancelled)),
             cancelled,
             rows_before_compiling: self.rows_before_compiling,
+            least_merged_rows: self.least_merged_rows,
         }))
     }
 
@@ -421,6 +426,27 @@ impl Device for CudaDevice {
     ) -> Result<Paired> {
         self.go_on()?;
         self.join_at_once(build.on_cuda()?, build_payload, keys, payload)
+    }
+
+    fn merge_join(
+        &self,
+        keys: Ascending<'_>,
+        materialization: Option<Materialization>,
+        build_payload: &[&Column],
+        payload: &[&Column],
+    ) -> Result<Option<Joined>> {
+        self.go_on()?;
+        self.merged_pairs(keys, materialization, build_payload, payload)
+    }
+
+    fn merge_keep(
+        &self,
+        keys: Ascending<'_>,
+        matched: bool,
+        kept: &[&Column],
+    ) -> Result<Option<Option<(usize, Vec<Column>)>>> {
+        self.go_on()?;
+        self.merged_rows(keys, matched, kept)
     }
 
     fn key_range(&self, columns: &[&Column]) -> Result<KeyRange> {

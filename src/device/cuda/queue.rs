@@ -129,6 +129,17 @@ pub(super) struct Part<'a> {
     from: usize,
 }
 
+impl Part<'_> {
+    /// What begins so many bytes later.
+    pub(super) fn after(self, bytes: usize) -> Self {
+        debug_assert!(self.from + bytes <= self.memory.bytes);
+        Self {
+            from: self.from + bytes,
+            ..self
+        }
+    }
+}
+
 impl<'a> From<&'a Memory> for Part<'a> {
     fn from(memory: &'a Memory) -> Self {
         Self { memory, from: 0 }

@@ -31,6 +31,22 @@ impl JoinRun {
         State::NextRight
     }
 
+    /// What comes out of the right chunk at hand, if it and the left side are in the order of their keys.
+    pub(super) fn emit_right_by_merge(&mut self) -> Result<Option<Vec<DeviceChunk>>> {
+        if !self.comes_at_once() {
+            return Ok(None);
+        }
+        let Some(by_merge) = &mut self.by_merge else {
+            return Ok(None);
+        };
+        let made = at_once(by_merge.keep(&self.matrix, &self.metrics))?;
+        match made {
+            Some(_) => self.state = self.end_right_chunk(),
+            None => self.by_merge = None,
+        }
+        Ok(made)
+    }
+
     /// The right chunk at hand met all left rows by bits of keys.
     pub(super) fn emit_right_by_bits(&mut self) -> Result<Vec<DeviceChunk>> {
         let (Some(by_bits), Some(flags)) = (&self.by_bits, &self.right_flags) else {

@@ -45,6 +45,12 @@ fn equi_joins() {
 }
 
 #[test]
+fn sides_that_ascend() {
+    merge::check(&[(1, 1), (700, 1_900), (ROWS, ROWS)], 1);
+    merge::check(&[(1_300, 900)], 6);
+}
+
+#[test]
 fn groups() {
     for (kind, groups, skew) in [
         (0, 16, 1),

@@ -16,6 +16,7 @@ mod key_bits;
 mod keys;
 mod maps;
 mod matches;
+mod merge;
 mod programs;
 mod set_encodings;
 mod set_pairs;

@@ -207,6 +207,7 @@ fn tiles_in_several_launches_count_the_same_and_can_be_cancelled() {
     let cancelled = Arc::new(AtomicBool::new(false));
     let handle = CudaDevice {
         rows_before_compiling: gpu.rows_before_compiling,
+        least_merged_rows: gpu.least_merged_rows,
         name: gpu.name.clone(),
         queue: Arc::clone(&gpu.queue),
         twin: host.clone(),

@@ -230,6 +230,7 @@ fn a_walk_in_several_launches_counts_the_same_and_can_be_cancelled() {
     let cancelled = Arc::new(AtomicBool::new(false));
     let handle = CudaDevice {
         rows_before_compiling: gpu.rows_before_compiling,
+        least_merged_rows: gpu.least_merged_rows,
         name: gpu.name.clone(),
         queue: Arc::clone(&gpu.queue),
         twin: host.clone(),

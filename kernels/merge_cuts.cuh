@@ -1,0 +1,94 @@
+// Where two sides whose keys ascend are cut into tiles, and whether it looks as if they did.
+#pragma once
+
+#include "merge_tile.cuh"
+#include "search.cuh"
+
+// Tiles whose cuts a block finds.
+constexpr u32 CUTS = 64;
+
+// Whether a build row is among the first `step` rows of both sides: it comes before the probe rows that are greater.
+template <class Key>
+__device__ __forceinline__ bool is_before(const Key* build, const Key* probe, u32 step, u32 row) {
+    return build[row] < probe[step - 1 - row];
+}
+
+template <class Key>
+__device__ __forceinline__ void merge_cuts(const Key* build, u32 n, const Key* probe, u32 m, u32 tiles, u32* cuts) {
+    __shared__ u32 ends[2];
+    const auto step_of = [&](u64 tile) { return u32(min(tile * TILE_ROWS<Key>, u64(n) + m)); };
+    const u32 first = step_of(u64(blockIdx.x) * CUTS);
+    const u32 last = step_of(u64(blockIdx.x + 1) * CUTS);
+    {
+        const u32 step = threadIdx.x < WARP ? first : last;
+        const u32 cut = warp_partition_point(step > m ? step - m : 0, min(step, n),
+                                             [&](u32 row) { return is_before(build, probe, step, row); });
+        if (threadIdx.x % WARP == 0) {
+            ends[threadIdx.x / WARP] = cut;
+        }
+    }
+    __syncthreads();
+    const u32 tile = blockIdx.x * CUTS + threadIdx.x;
+    if (tile > tiles) {
+        return;
+    }
+    const u32 step = step_of(tile);
+    const auto holds = [&](u32 row) { return is_before(build, probe, step, row); };
+    // Between those of the block, which keys that do not ascend may have brought in disorder.
+    const u32 least = min(ends[0], ends[1]);
+    const u32 most = ends[1];
+    const u32 probe_least = first - ends[0];
+    const u32 probe_most = last - ends[1];
+    u32 from = max(least, step > probe_most ? step - probe_most : 0);
+    u32 to = min(most, step > probe_least ? step - probe_least : 0);
+    if (from < to) {
+        // Where it is if both sides go on alike, or not far from there.
+        const u32 guess = min(max(least + u32(u64(most - least) * threadIdx.x / CUTS), from), to - 1);
+        u32 stride = 8;
+        if (holds(guess)) {
+            from = guess + 1;
+            while (to - from > stride && holds(from + stride)) {
+                from += stride + 1;
+                stride *= 4;
+            }
+            to = to - from > stride ? from + stride : to;
+        } else {
+            to = guess;
+            while (to - from > stride && !holds(to - stride)) {
+                to -= stride;
+                stride *= 4;
+            }
+            from = to - from > stride ? to - stride : from;
+        }
+    }
+    cuts[tile] = min(partition_point(from, to, holds), n);
+}
+
+// Whether keys fall among 64 of each of 4 parts, or from part to part; thread by thread.
+template <class Key>
+__device__ __forceinline__ bool falls_here(const Key* keys, u32 rows) {
+    constexpr u32 PARTS = 4;
+    constexpr u32 LOOKED_AT = BLOCK / PARTS;
+    if (rows <= BLOCK) {
+        return threadIdx.x > 0 && threadIdx.x < rows && keys[threadIdx.x - 1] > keys[threadIdx.x];
+    }
+    const u32 part = threadIdx.x / LOOKED_AT;
+    const u32 distance = (rows - LOOKED_AT) / (PARTS - 1);
+    const u32 at = part * distance + threadIdx.x % LOOKED_AT;
+    if (threadIdx.x % LOOKED_AT > 0) {
+        return keys[at - 1] > keys[at];
+    }
+    return part > 0 && keys[at - distance + LOOKED_AT - 1] > keys[at];
+}
+
+template <class Key>
+__device__ __forceinline__ void merge_look(const Key* build, u32 n, const Key* probe, u32 m, u32* status, u32* range) {
+    if (falls_here(build, n) || falls_here(probe, m)) {
+        *status = NOT_ASCENDING;
+    }
+    const u32 warp = threadIdx.x / WARP;
+    if (range != nullptr && warp < 2) {
+        const Key end = probe[warp == 0 ? 0 : m - 1];
+        range[warp] = warp_partition_point(0, n, [&](u32 row) { return warp == 0 ? build[row] < end : build[row] <= end; });
+    }
+}
