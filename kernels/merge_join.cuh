@@ -121,8 +121,8 @@ __device__ __forceinline__ void merge_join(const Side<Key>& build_side, const Si
     const u32 steps = min(TILE_ROWS<Key>, build_side.rows + probe_side.rows - step);
     const u32 build_begin = cuts[blockIdx.x];
     const u32 build_end = cuts[blockIdx.x + 1];
-    // What others found ends this one too.
-    const bool is_over = *static_cast<volatile u32*>(status) != 0;
+    // What others found ends this one too, if it is seen.
+    const bool is_over = *status != 0;
     const u32 probe_begin = step - build_begin;
     const u32 probe_end = step + steps - build_end;
     if (is_over || build_end < build_begin || probe_end < probe_begin) {
@@ -143,10 +143,10 @@ __device__ __forceinline__ void merge_join(const Side<Key>& build_side, const Si
         const u32 number = threadIdx.x + u * BLOCK;
         const bool of_build = number < begin_of_probe;
         const u32 at = of_build ? number : number - begin_of_probe;
-        const Key* const keys = of_build ? build.keys : probe.keys;
+        const Key* const keys = (of_build ? build.keys : probe.keys) + at * KEYS;
         if (at < (of_build ? build.units : probe.units)) {
-            units[u] = *reinterpret_cast<const Unit<Key>*>(keys + at * KEYS);
-            before[u] = (of_build ? build.first : probe.first) + at > 0 ? keys[i32(at * KEYS) - 1] : 0;
+            units[u] = *reinterpret_cast<const Unit<Key>*>(keys);
+            before[u] = (of_build ? build.first : probe.first) + at > 0 ? keys[-1] : 0;
         }
     }
     // Where keys of both sides may be equal.

@@ -128,6 +128,10 @@ impl CudaDevice {
             let Some(probe) = queue.partition_side(&keys, &ways, payload, Depth::Whole)? else {
                 return put_together(None, 0);
             };
+            let (of_build, of_probe) = ((&build.ways, build_payload), (&ways, payload));
+            if let Some((output, rows)) = queue.unique_pairs((side, &probe), of_build, of_probe)? {
+                return put_together(Some(output), rows);
+            }
             return match queue.merge_join(side, &probe)? {
                 Some((output, rows)) => put_together(Some(output), rows),
                 None => Ok(Paired::TooMany),

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use super::CudaDevice;
 use super::equi_keys::Width;
 use super::equi_pairs::{Output, Sources, Ways, descriptors, sources};
+use super::equi_part::Partitioned;
 use super::numbers::Number;
 use super::queue::{Arg, Memory, Part, Queue, Shape};
 use super::values::width;
@@ -35,7 +36,7 @@ const CUTS: usize = 64;
 const FOUND: u32 = 0x8000;
 
 /// Two sides that seem to ascend, as kernels take them.
-struct Sides<'a> {
+pub(super) struct Sides<'a> {
     /// The build rows from `offset` on that may match.
     build: Part<'a>,
     offset: usize,
@@ -74,7 +75,20 @@ const KEEP: Kernels = [
     "merge64_keep_u64",
 ];
 
-impl Sides<'_> {
+impl<'a> Sides<'a> {
+    /// Of mixed keys that were sorted.
+    pub(super) fn sorted(build: &'a Partitioned, probe: &'a Partitioned) -> Self {
+        Self {
+            build: (&build.keys).into(),
+            offset: 0,
+            build_rows: build.rows,
+            probe: (&probe.keys).into(),
+            probe_rows: probe.rows,
+            width: build.width,
+            is_signed: false,
+        }
+    }
+
     fn kernel(&self, of: Kernels) -> &'static str {
         match (self.width, self.is_signed) {
             (Width::Four, true) => of[0],
@@ -99,6 +113,11 @@ impl Sides<'_> {
         TILE_UNITS * 16 / self.width.bytes()
     }
 
+    /// Steps over both sides, up to a tile's end, are numbers of 32 bits.
+    pub(super) fn are_long(&self) -> bool {
+        self.build_rows + self.probe_rows + self.tile() > u32::MAX as usize
+    }
+
     fn tiles(&self) -> usize {
         (self.build_rows + self.probe_rows).div_ceil(self.tile())
     }
@@ -109,6 +128,14 @@ impl Sides<'_> {
             ..Shape::blocks_of(self.tiles(), 1, 256)
         }
     }
+}
+
+/// The columns that went with keys.
+fn carried(side: &Partitioned) -> Sources<'_> {
+    let columns = side.columns.iter();
+    columns
+        .map(|column| (Some(column.into()), column.bytes() / side.rows))
+        .collect()
 }
 
 impl CudaDevice {
@@ -202,9 +229,7 @@ impl CudaDevice {
             width,
             is_signed: sign != 0,
         };
-        // Steps over both sides are numbers of 32 bits.
-        let is_long = rows + sides.tile() > u32::MAX as usize;
-        if has_nulls || is_long || *of != probe.values.data_type {
+        if has_nulls || sides.are_long() || *of != probe.values.data_type {
             return Ok(None);
         }
         if keys.known {
@@ -229,10 +254,30 @@ impl Queue {
         let mut words = [0; 12];
         self.read_few(&mut words, &found, 0)?;
         let word = |at: usize| {
-            let bytes = words[at * 4..][..4].iter().rev();
-            bytes.fold(0, |word, byte| word << 8 | usize::from(*byte))
+            let bytes = words[at * 4..][..4].try_into();
+            u32::from_le_bytes(bytes.unwrap_or_default()) as usize
         };
         Ok((word(0) == 0).then(|| (word(1), word(2))))
+    }
+
+    /// The pairs of two sides that were sorted, where build keys are unique, and there is room for one a probe row.
+    pub(super) fn unique_pairs(
+        self: &Arc<Self>,
+        (build, probe): (&Partitioned, &Partitioned),
+        (build_ways, build_payload): (&Ways, &[&Column]),
+        (ways, payload): (&Ways, &[&Column]),
+    ) -> Result<Option<(Output, usize)>> {
+        let sides = Sides::sorted(build, probe);
+        if sides.are_long() {
+            return Ok(None);
+        }
+        let room = (probe.rows, probe.width);
+        let output = match self.room_for_pairs(build_ways, build_payload, ways, payload, room) {
+            Err(error) if error.is_out_of_device_memory() => return Ok(None),
+            output => output?,
+        };
+        let rows = self.walk_to_join(&sides, (&carried(build), &carried(probe)), &output)?;
+        Ok(rows.map(|rows| (output, rows)))
     }
 
     /// Looks at a few hundred keys of both sides.
@@ -247,7 +292,7 @@ impl Queue {
     }
 
     /// The number of pairs; `None` where keys do not ascend.
-    fn walk_to_join(
+    pub(super) fn walk_to_join(
         self: &Arc<Self>,
         sides: &Sides<'_>,
         (build, probe): (&Sources<'_>, &Sources<'_>),
@@ -323,10 +368,7 @@ impl Queue {
         let mut state = [0; 12];
         self.read_few(&mut state, &output.state, 0)?;
         let (rows, status) = state.split_at(8);
-        let number = |bytes: &[u8]| {
-            let bytes = bytes.iter().rev();
-            bytes.fold(0, |word, byte| word << 8 | u64::from(*byte))
-        };
-        Ok((number(status) == 0).then_some(number(rows) as usize))
+        let rows = u64::from_le_bytes(rows.try_into().unwrap_or_default());
+        Ok((status == [0; 4]).then_some(rows as usize))
     }
 }
