@@ -1,8 +1,8 @@
 // Joins of two sides whose keys ascend, as they lie there: neither a table nor a sort, one walk over both ([D] reads sorted relations
 // alone; merge path: Green, McColl & Bader 2012).
 //
-//   merge*_look_*    do both ascend here and there? which build rows may have a key of the probe side?
-//   merge*_cuts_*    where both are cut, so that tiles have as many rows of both together, whatever the keys
+//   merge*_range_*   which build rows may have a key of the probe side
+//   merge*_cuts_*    do both ascend here and there? where are they cut, so that tiles have as many rows of both, whatever the keys?
 //   merge*_join_*    the pairs of a tile, with all their columns, where build keys are unique
 //   merge*_keep_*    its probe rows that have a build row, or those that have none
 //
@@ -12,30 +12,30 @@
 #include "merge_cuts.cuh"
 #include "merge_join.cuh"
 
-// *status = NOT_ASCENDING where the keys of a side fall somewhere among a few hundred that are looked at; and where range is not null, the
-// build rows range[0] .. range[1] have all keys from the first to the last of the probe side, if both ascend. Bound: nothing. Launch: a
-// block of 256; n and m are above 0.
-#define MERGE_LOOK(WIDTH, name, Key)                                                                                            \
-    extern "C" __global__ void __launch_bounds__(BLOCK) merge##WIDTH##_look_##name(                                             \
-        const Key* __restrict__ build, u32 n, const Key* __restrict__ probe, u32 m, u32* status, u32* range) {                  \
-        merge_look(build, n, probe, m, status, range);                                                                          \
+// range[0] .. range[1] are the build rows that have all keys from the first to the last of the probe side, if both ascend. Bound: nothing.
+// Launch: a block of 64; m is above 0.
+#define MERGE_RANGE(WIDTH, name, Key)                                                                                           \
+    extern "C" __global__ void __launch_bounds__(CUTS) merge##WIDTH##_range_##name(                                             \
+        const Key* __restrict__ build, u32 n, const Key* __restrict__ probe, u32 m, u32* __restrict__ range) {                  \
+        merge_range(build, n, probe, m, range);                                                                                 \
     }
 
 // cuts[t] = how many build rows come before tile t of TILE_ROWS rows of both sides, and before the end of all for t = tiles. Keys that
-// do not ascend give cuts of no use, all of them at most n. Bound: nothing. Launch: blocks of 64, a thread for each of tiles + 1 cuts;
-// n + m and a tile are below 2^32.
+// do not ascend give cuts of no use, all of them at most n. *status = NOT_ASCENDING where keys of a side fall somewhere among a few hundred
+// that are looked at. Bound: nothing. Launch: blocks of 64, a thread for each of tiles + 1 cuts, and one block more; n + m and a tile are
+// below 2^32; *status is zeroed first.
 #define MERGE_CUTS(WIDTH, name, Key)                                                                                            \
     extern "C" __global__ void __launch_bounds__(CUTS) merge##WIDTH##_cuts_##name(                                              \
-        const Key* __restrict__ build, u32 n, const Key* __restrict__ probe, u32 m, u32 tiles, u32* __restrict__ cuts) {        \
-        merge_cuts(build, n, probe, m, tiles, cuts);                                                                            \
+        const Key* __restrict__ build, u32 n, const Key* __restrict__ probe, u32 m, u32 tiles, u32* __restrict__ cuts, u32* status) {\
+        merge_cuts(build, n, probe, m, tiles, cuts, status);                                                                    \
     }
 
 // Writes for each pair of rows with one key, in no order, the key (where out_keys is not null) and the values of both sides' columns, of
 // which those without values are row numbers, the build side's from `offset` on; *written pairs. *status: NOT_ASCENDING and NO_ROOM say
 // that the results are of no use.
-// Bound: keys, columns and results once. Launch: a block of 256 for each tile, with TILE_SHARED bytes of dynamic shared memory and 4 for each key in
-// a block's units; *written is
-// zeroed first, *status before merge_look. Keys begin at a multiple of 16 bytes, and may be read up to the next one at their end.
+// Bound: keys, columns and results once. Launch: a block of 256 for each tile, with TILE_SHARED bytes of dynamic shared memory, and 4 for
+// each key in a block's units; *written is zeroed first, *status before the cuts. Keys begin at a multiple of 16 bytes, and may be read up to
+// the next one at their end.
 #define MERGE_JOIN(WIDTH, name, Key)                                                                                            \
     extern "C" __global__ void __launch_bounds__(BLOCK, 5) merge##WIDTH##_join_##name(                                          \
         const Key* __restrict__ build, u32 n, const Key* __restrict__ probe, u32 m, const u32* __restrict__ cuts,               \
@@ -57,7 +57,7 @@
     }
 
 #define MERGE_ALL(WIDTH, name, Key) \
-    MERGE_LOOK(WIDTH, name, Key)    \
+    MERGE_RANGE(WIDTH, name, Key)   \
     MERGE_CUTS(WIDTH, name, Key)    \
     MERGE_JOIN(WIDTH, name, Key)    \
     MERGE_KEEP(WIDTH, name, Key)

@@ -13,9 +13,32 @@ __device__ __forceinline__ bool is_before(const Key* build, const Key* probe, u3
     return build[row] < probe[step - 1 - row];
 }
 
+// Whether keys fall among 64 of each of 4 parts, or from part to part; thread by thread.
 template <class Key>
-__device__ __forceinline__ void merge_cuts(const Key* build, u32 n, const Key* probe, u32 m, u32 tiles, u32* cuts) {
+__device__ __forceinline__ bool falls_here(const Key* keys, u32 rows) {
+    constexpr u32 PARTS = 4;
+    const u32 distance = rows > PARTS * CUTS ? (rows - CUTS) / (PARTS - 1) : CUTS;
+    bool fell = false;
+#pragma unroll
+    for (u32 part = 0; part < PARTS; part++) {
+        const u32 at = part * distance + threadIdx.x;
+        const u32 before = threadIdx.x > 0 ? at - 1 : at - distance + CUTS - 1;
+        if (at > 0 && at < rows) {
+            fell |= keys[before] > keys[at];
+        }
+    }
+    return fell;
+}
+
+template <class Key>
+__device__ __forceinline__ void merge_cuts(const Key* build, u32 n, const Key* probe, u32 m, u32 tiles, u32* cuts, u32* status) {
     __shared__ u32 ends[2];
+    if (blockIdx.x == gridDim.x - 1) {
+        if (falls_here(build, n) || falls_here(probe, m)) {
+            *status = NOT_ASCENDING;
+        }
+        return;
+    }
     const auto step_of = [&](u64 tile) { return u32(min(tile * TILE_ROWS<Key>, u64(n) + m)); };
     const u32 first = step_of(u64(blockIdx.x) * CUTS);
     const u32 last = step_of(u64(blockIdx.x + 1) * CUTS);
@@ -64,31 +87,10 @@ __device__ __forceinline__ void merge_cuts(const Key* build, u32 n, const Key* p
     cuts[tile] = min(partition_point(from, to, holds), n);
 }
 
-// Whether keys fall among 64 of each of 4 parts, or from part to part; thread by thread.
+// The build rows from range[0] to range[1] have all keys from the first to the last of the probe side.
 template <class Key>
-__device__ __forceinline__ bool falls_here(const Key* keys, u32 rows) {
-    constexpr u32 PARTS = 4;
-    constexpr u32 LOOKED_AT = BLOCK / PARTS;
-    if (rows <= BLOCK) {
-        return threadIdx.x > 0 && threadIdx.x < rows && keys[threadIdx.x - 1] > keys[threadIdx.x];
-    }
-    const u32 part = threadIdx.x / LOOKED_AT;
-    const u32 distance = (rows - LOOKED_AT) / (PARTS - 1);
-    const u32 at = part * distance + threadIdx.x % LOOKED_AT;
-    if (threadIdx.x % LOOKED_AT > 0) {
-        return keys[at - 1] > keys[at];
-    }
-    return part > 0 && keys[at - distance + LOOKED_AT - 1] > keys[at];
-}
-
-template <class Key>
-__device__ __forceinline__ void merge_look(const Key* build, u32 n, const Key* probe, u32 m, u32* status, u32* range) {
-    if (falls_here(build, n) || falls_here(probe, m)) {
-        *status = NOT_ASCENDING;
-    }
+__device__ __forceinline__ void merge_range(const Key* build, u32 n, const Key* probe, u32 m, u32* range) {
     const u32 warp = threadIdx.x / WARP;
-    if (range != nullptr && warp < 2) {
-        const Key end = probe[warp == 0 ? 0 : m - 1];
-        range[warp] = warp_partition_point(0, n, [&](u32 row) { return warp == 0 ? build[row] < end : build[row] <= end; });
-    }
+    const Key end = probe[warp == 0 ? 0 : m - 1];
+    range[warp] = warp_partition_point(0, n, [&](u32 row) { return warp == 0 ? build[row] < end : build[row] <= end; });
 }

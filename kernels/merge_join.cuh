@@ -242,7 +242,12 @@ __device__ __forceinline__ void merge_join(const Side<Key>& build_side, const Si
             here[c] = 0;
         }
         if (threadIdx.x + u * BLOCK >= begin_of_probe && number < probe.units) {
-            if (is_wide && !apart) {
+            if (apart) {
+#pragma unroll
+                for (u32 c = 0; c < KEYS; c++) {
+                    here[c] = without;
+                }
+            } else if (is_wide) {
                 u32 row = partition_point(0, build_rows, [&](u32 row) { return sorted[row] < units[u].keys[0]; });
 #pragma unroll
                 for (u32 c = 0; c < KEYS; c++) {
@@ -251,7 +256,7 @@ __device__ __forceinline__ void merge_join(const Side<Key>& build_side, const Si
                     }
                     here[c] = (row < build_rows && sorted[row] == units[u].keys[c] ? row | FOUND : 0) ^ without;
                 }
-            } else if (number < probe_full && !apart && has_words(units[u])) {
+            } else if (number < probe_full && has_words(units[u])) {
 #pragma unroll
                 for (u32 c = 0; c < KEYS; c++) {
                     here[c] = load_word(u32(units[u].keys[c]) * 2 + words) ^ without;
@@ -260,7 +265,7 @@ __device__ __forceinline__ void merge_join(const Side<Key>& build_side, const Si
 #pragma unroll
                 for (u32 c = 0; c < KEYS; c++) {
                     here[c] = without;
-                    if (number * KEYS + c < probe.rows && !apart && has_word(units[u].keys[c])) {
+                    if (number * KEYS + c < probe.rows && has_word(units[u].keys[c])) {
                         here[c] ^= load_word(u32(units[u].keys[c]) * 2 + words);
                     }
                 }
@@ -286,7 +291,9 @@ __device__ __forceinline__ void merge_join(const Side<Key>& build_side, const Si
         }
     }
 
-    // The warp lists its rows: of the probe side below those of the build side, both from the first unit on.
+    // The warp lists its rows: of the probe side below those of the build side, both from the first unit on. Or their keys, where these are
+    // all that is wanted.
+    const bool keys_alone = !UNIQUE && sizeof(Key) == 4 && results.probe_count == 0;
     u32* const list = reinterpret_cast<u32*>(shared + TILE_SHARED) + warp * (UNITS * WARP * KEYS);
     const u32 sums = bytes_up_to(mine);
     u32 count = 0;
@@ -301,7 +308,7 @@ __device__ __forceinline__ void merge_join(const Side<Key>& build_side, const Si
             for (u32 c = 0; c < KEYS; c++) {
                 const u32 one = found[(u * KEYS + c) / 2] >> (c % 2) * 16;
                 if ((one & FOUND) != 0) {
-                    list[place] = (row + c) | (one & (FOUND - 1)) << 16;
+                    list[place] = keys_alone ? u32(units[u].keys[c]) : (row + c) | (one & (FOUND - 1)) << 16;
                     place++;
                 }
             }
@@ -333,6 +340,10 @@ __device__ __forceinline__ void merge_join(const Side<Key>& build_side, const Si
     }
     const u64 to = base + earlier;
     const auto of_probe = [](u32 entry) { return entry & 0xFFFF; };
+    if (keys_alone) {
+        write_listed(results.keys + to, list, count, [](u32 key) { return Key(key); });
+        return;
+    }
     if (results.keys != nullptr) {
         write_listed(results.keys + to, list, count, [&](u32 entry) { return probe.keys[of_probe(entry)]; });
     }

@@ -15,7 +15,7 @@ use super::equi_keys::Width;
 use super::equi_pairs::{Output, Sources, Ways, descriptors, sources};
 use super::equi_part::Partitioned;
 use super::numbers::Number;
-use super::queue::{Arg, Memory, Part, Queue, Shape};
+use super::queue::{Arg, Part, Queue, Shape};
 use super::values::width;
 use crate::device::Ascending;
 use crate::device::buffer::{Column, Joined};
@@ -50,11 +50,11 @@ pub(super) struct Sides<'a> {
 /// Kernels for keys of 4 bytes with and without a sign, and of 8 bytes.
 type Kernels = [&'static str; 4];
 
-const LOOK: Kernels = [
-    "merge32_look_i32",
-    "merge32_look_u32",
-    "merge64_look_i64",
-    "merge64_look_u64",
+const RANGE: Kernels = [
+    "merge32_range_i32",
+    "merge32_range_u32",
+    "merge64_range_i64",
+    "merge64_range_u64",
 ];
 const CUT: Kernels = [
     "merge32_cuts_i32",
@@ -233,9 +233,7 @@ impl CudaDevice {
             return Ok(None);
         }
         if keys.known {
-            let Some((first, end)) = self.queue.matching(&sides)? else {
-                return Ok(None);
-            };
+            let (first, end) = self.queue.matching(&sides)?;
             // From the unit on that the first of them is in.
             sides.offset = first * width.bytes() / 16 * 16 / width.bytes();
             sides.build_rows = end.max(sides.offset) - sides.offset;
@@ -246,18 +244,21 @@ impl CudaDevice {
 }
 
 impl Queue {
-    /// Where the build rows lie that may match, if a few hundred keys of both sides ascend.
-    fn matching(self: &Arc<Self>, sides: &Sides<'_>) -> Result<Option<(usize, usize)>> {
-        let found = self.zeroed(12, "a look at keys")?;
-        // SAFETY: there are three words, of zeros.
-        unsafe { self.look(sides, [(&found).into(), found.word(1)])? };
-        let mut words = [0; 12];
+    /// Where the build rows lie that may match, if both sides ascend.
+    fn matching(self: &Arc<Self>, sides: &Sides<'_>) -> Result<(usize, usize)> {
+        let found = self.alloc(8, "a range of keys")?;
+        let mut args = sides.args();
+        args.push((&found).into());
+        let shape = Shape::blocks_of(1, 1, CUTS as u32);
+        // SAFETY: both sides have as many keys of the kernel's width as rows, at least one; two words are written.
+        unsafe { self.launch(sides.kernel(RANGE), shape, &args)? };
+        let mut words = [0; 8];
         self.read_few(&mut words, &found, 0)?;
         let word = |at: usize| {
             let bytes = words[at * 4..][..4].try_into();
             u32::from_le_bytes(bytes.unwrap_or_default()) as usize
         };
-        Ok((word(0) == 0).then(|| (word(1), word(2))))
+        Ok((word(0), word(1)))
     }
 
     /// The pairs of two sides that were sorted, where build keys are unique, and there is room for one a probe row.
@@ -278,17 +279,6 @@ impl Queue {
         };
         let rows = self.walk_to_join(&sides, (&carried(build), &carried(probe)), &output)?;
         Ok(rows.map(|rows| (output, rows)))
-    }
-
-    /// Looks at a few hundred keys of both sides.
-    ///
-    /// # Safety
-    /// The status is a word of zero, the range is two words or nothing.
-    unsafe fn look(&self, sides: &Sides<'_>, status_and_range: [Arg; 2]) -> Result<()> {
-        let mut args = sides.args();
-        args.extend(status_and_range);
-        // SAFETY: both sides have as many keys of the kernel's width as rows, at least one. The caller promises the rest.
-        unsafe { self.launch(sides.kernel(LOOK), Shape::blocks_of(1, 1, 256), &args) }
     }
 
     /// The number of pairs; `None` where keys do not ascend.
@@ -342,16 +332,18 @@ impl Queue {
         given: &[Arg],
         output: &Output,
     ) -> Result<Option<usize>> {
-        if sides.build_rows > 0 {
-            // SAFETY: what is written to the state was zero.
-            unsafe { self.look(sides, [output.state.word(2), Arg::from(None::<&Memory>)])? };
-        }
         let tiles = sides.tiles();
         let cuts = self.alloc((tiles + 1) * 4, "cuts of tiles")?;
         let mut args = sides.args();
-        args.extend([Arg::from(tiles as u32), (&cuts).into()]);
-        let shape = Shape::blocks_of(tiles + 1, CUTS, CUTS as u32);
-        // SAFETY: both sides have as many keys of the kernel's width as rows, and there is a word for each cut.
+        args.extend([
+            Arg::from(tiles as u32),
+            (&cuts).into(),
+            output.state.word(2),
+        ]);
+        let blocks = (tiles + 1).div_ceil(CUTS) + 1;
+        let shape = Shape::blocks_of(blocks, 1, CUTS as u32);
+        // SAFETY: both sides have as many keys of the kernel's width as rows, and there is a word for each cut; what is written to the
+        // state was zero.
         unsafe { self.launch(sides.kernel(CUT), shape, &args)? };
         let mut args = sides.args();
         args.push((&cuts).into());
