@@ -445,6 +445,9 @@ impl EquiBuild {
     }
 }
 
+/// Rows that are kept: how many, and their columns; `None` if all are.
+pub(crate) type Kept = Option<(usize, Vec<Column>)>;
+
 /// Pairs of an equi-join, put together: a column for each of the payload's, in any order of rows.
 #[derive(Debug)]
 pub(crate) struct Joined {

@@ -26,8 +26,8 @@ use arrow::datatypes::DataType;
 pub(crate) use ascending::Ascending;
 pub(crate) use budget::{Budget, Lease};
 pub(crate) use buffer::{
-    Aggregated, Buffer, Column, EquiBuild, EquiIndex, Flags, GroupDomain, Joined, KeyDomain, Keys,
-    Paired, Pairs, Ranges, SetCounting, SetCounts, SetIndex, SetMatches, SetTally, Sorted,
+    Aggregated, Buffer, Column, EquiBuild, EquiIndex, Flags, GroupDomain, Joined, Kept, KeyDomain,
+    Keys, Paired, Pairs, Ranges, SetCounting, SetCounts, SetIndex, SetMatches, SetTally, Sorted,
     ZonedKeys,
 };
 
@@ -302,7 +302,7 @@ pub(crate) trait Device: Debug + Send + Sync {
         _keys: Ascending<'_>,
         _matched: bool,
         _kept: &[&Column],
-    ) -> Result<Option<Option<(usize, Vec<Column>)>>> {
+    ) -> Result<Option<Kept>> {
         Ok(None)
     }
 

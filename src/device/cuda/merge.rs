@@ -18,7 +18,7 @@ use super::numbers::Number;
 use super::queue::{Arg, Part, Queue, Shape};
 use super::values::width;
 use crate::device::Ascending;
-use crate::device::buffer::{Column, Joined};
+use crate::device::buffer::{Column, Joined, Kept};
 use crate::error::Result;
 use crate::spec::Materialization;
 
@@ -180,7 +180,7 @@ impl CudaDevice {
         keys: Ascending<'_>,
         matched: bool,
         kept: &[&Column],
-    ) -> Result<Option<Option<(usize, Vec<Column>)>>> {
+    ) -> Result<Option<Kept>> {
         let queue = &self.queue;
         let Some(sides) = self.merged_sides(keys)? else {
             return Ok(None);

@@ -118,7 +118,7 @@ pub(crate) use zones::ZonedKeys;
 
 use super::budget::Budget;
 use super::buffer::{
-    self, Aggregated, Buffer, Column, EquiIndex, Flags, GroupDomain, Joined, KeyDomain, Keys,
+    self, Aggregated, Buffer, Column, EquiIndex, Flags, GroupDomain, Joined, Kept, KeyDomain, Keys,
     Paired, Pairs, Ranges, SetCounting, SetCounts, SetMatches, Sorted,
 };
 use super::host::{HostDevice, kept};
@@ -444,7 +444,7 @@ impl Device for CudaDevice {
         keys: Ascending<'_>,
         matched: bool,
         kept: &[&Column],
-    ) -> Result<Option<Option<(usize, Vec<Column>)>>> {
+    ) -> Result<Option<Kept>> {
         self.go_on()?;
         self.merged_rows(keys, matched, kept)
     }

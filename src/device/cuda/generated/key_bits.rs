@@ -1,9 +1,9 @@
 //! Filters by bits of keys (`device/key_bits.rs`): rows are tested and kept in one pass, of any columns that a kernel moves.
 
 use super::Parameter;
-use super::launch::{Deciding, Kept};
+use super::launch::Deciding;
 use super::select::KeyTest;
-use crate::device::buffer::Column;
+use crate::device::buffer::{Column, Kept};
 use crate::device::cuda::CudaDevice;
 use crate::device::cuda::flag_words;
 use crate::device::cuda::numbers::Number;

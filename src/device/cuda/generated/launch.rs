@@ -9,7 +9,7 @@ use super::compiled::{Kernel, Key, Stay};
 use super::key_bits::KeysGiven;
 use super::select::{self, HEADER, Moved, Selection, Test, sizes};
 use super::{Parameter, Shape, generate};
-use crate::device::buffer::Column;
+use crate::device::buffer::{Column, Kept};
 use crate::device::cuda::CudaDevice;
 use crate::device::cuda::map::kind_of;
 use crate::device::cuda::queue::{Arg, Memory, Shape as Grid};
@@ -25,9 +25,6 @@ pub(in crate::device::cuda) const ROWS_BEFORE_COMPILING: u64 = 1 << 22;
 
 /// A filter's rows are copied to memory of their size if they are fewer than all by so many times.
 const ROOM_TO_SPARE: usize = 4;
-
-/// How many rows are kept, and their columns; `None` if all are.
-pub(super) type Kept = Option<(usize, Vec<Column>)>;
 
 /// What decides about rows.
 #[derive(Clone, Copy, Default)]
