@@ -121,12 +121,10 @@ __device__ __forceinline__ void merge_join(const Side<Key>& build_side, const Si
     const u32 steps = min(TILE_ROWS<Key>, build_side.rows + probe_side.rows - step);
     const u32 build_begin = cuts[blockIdx.x];
     const u32 build_end = cuts[blockIdx.x + 1];
-    // What others found ends this one too, if it is seen.
-    const bool is_over = *status != 0;
     const u32 probe_begin = step - build_begin;
     const u32 probe_end = step + steps - build_end;
-    if (is_over || build_end < build_begin || probe_end < probe_begin) {
-        if (threadIdx.x == 0 && !is_over) {
+    if (build_end < build_begin || probe_end < probe_begin) {
+        if (threadIdx.x == 0) {
             atomicOr(status, NOT_ASCENDING);
         }
         return;
@@ -183,6 +181,8 @@ __device__ __forceinline__ void merge_join(const Side<Key>& build_side, const Si
                     ((!begins && falls<false>(before[u], units[u].keys[0])) || falls_within<false>(units[u]));
         }
     }
+    // What others found ends this block too: all of it at once, as not every warp sees it at the same time.
+    fell |= *status != 0;
     if (__syncthreads_or(fell)) {
         if (threadIdx.x == 0) {
             atomicOr(status, NOT_ASCENDING);
