@@ -293,7 +293,7 @@ __device__ __forceinline__ void merge_join(const Side<Key>& build_side, const Si
 
     // The warp lists its rows: of the probe side below those of the build side, both from the first unit on. Or their keys, where these are
     // all that is wanted.
-    const bool keys_alone = !UNIQUE && sizeof(Key) == 4 && results.probe_count == 0;
+    const bool keys_alone = !UNIQUE && sizeof(Key) == 4 && results.probe_count == 0 && results.keys != nullptr;
     u32* const list = reinterpret_cast<u32*>(shared + TILE_SHARED) + warp * (UNITS * WARP * KEYS);
     const u32 sums = bytes_up_to(mine);
     u32 count = 0;

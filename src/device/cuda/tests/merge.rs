@@ -134,6 +134,24 @@ impl Sides {
             probe: &probe[0],
             known,
         };
+        for columns in [&probe[..0], &probe[..1]] {
+            let kept = gpu.merge_keep(keys, matched, &borrowed(columns)).unwrap();
+            let wanted = self.matches.iter();
+            let wanted = wanted
+                .filter(|matches| matches.is_empty() != matched)
+                .count();
+            if let Some(Some((rows, made))) = kept {
+                assert_eq!((rows, made.len()), (wanted, columns.len()), "{what}");
+                if let Some(made) = made.first() {
+                    let keys = gpu.download(made).unwrap();
+                    let all = arrow::compute::sort(&keys, None).unwrap();
+                    let rows = self.matches.iter().enumerate();
+                    let rows = rows.filter(|(_, matches)| matches.is_empty() != matched);
+                    let rows: Int32Array = rows.map(|(row, _)| row as i32).collect();
+                    assert_eq!(&all, &take(&self.probe[0], &rows, None).unwrap(), "{what}");
+                }
+            }
+        }
         let Some(kept) = gpu.merge_keep(keys, matched, &borrowed(&probe)).unwrap() else {
             return false;
         };
