@@ -34,3 +34,10 @@ __device__ __forceinline__ bool holds(u32 op, u64 left, u64 right) {
         default: return left != right;
     }
 }
+
+// What lies there now. A volatile access, since compilers may take repeated loads by __ldcv for one: they made loops
+// that wait for a number end without it.
+template <typename Word>
+__device__ __forceinline__ Word look_now(const Word* at) {
+    return *static_cast<const volatile Word*>(at);
+}

@@ -87,7 +87,16 @@ __device__ __forceinline__ void accumulate(const Accumulators& accumulators, u32
     }
     for (u32 a = 0; a < accumulators.count; a++) {
         const Accumulator& of = accumulators.of[a];
-        update(of, partials_of(of, places).words, places, accumulators.capacity, rows, group_of);
+        u32* const words = partials_of(of, places).words;
+        const Rows these = valid_rows(of, rows);
+        if (!reads_words(of.update)) {
+            update_rows<true>(of, words, places, accumulators.capacity, these);
+            continue;
+        }
+        u64 word[ROWS];
+        read_values<true>(of.values, of.kind, these, word);
+        bool unused;
+        update_words<true>(of, words, places, these, word, group_of, unused);
     }
 }
 

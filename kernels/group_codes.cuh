@@ -99,16 +99,18 @@ struct Rows {
     __device__ __forceinline__ u32 shared_place(u32 k) const { return min(place[k], waste); }
 };
 
-template <typename T>
+// AGAIN: what is read may stay in the second-level cache, which otherwise is for something else.
+template <bool AGAIN, typename T>
 __device__ __forceinline__ void read_as(const void* values, const Rows& rows, u64 (&word)[ROWS]) {
     const T* at = static_cast<const T*>(values) + rows.first;
 #pragma unroll
     for (u32 k = 0; k < ROWS; k++) {
-        word[k] = rows.somewhere(k) ? (u64)__ldg(at + k * WARP) : 0;
+        word[k] = !rows.somewhere(k) ? 0 : AGAIN ? (u64)__ldg(at + k * WARP) : (u64)__ldcs(at + k * WARP);
     }
 }
 
 // The values of the rows that are accumulated somewhere, signed ones with their sign extended, floats as their bits.
+template <bool AGAIN>
 __device__ __forceinline__ void read_values(const void* values, u32 kind, const Rows& rows, u64 (&word)[ROWS]) {
     switch (kind) {
         case BIT:
@@ -117,14 +119,14 @@ __device__ __forceinline__ void read_values(const void* values, u32 kind, const 
                 word[k] = rows.somewhere(k) && bit_at(static_cast<const u32*>(values), rows.row(k));
             }
             return;
-        case U8: return read_as<u8>(values, rows, word);
-        case I8: return read_as<i8>(values, rows, word);
-        case U16: return read_as<u16>(values, rows, word);
-        case I16: return read_as<i16>(values, rows, word);
-        case I32: return read_as<i32>(values, rows, word);
+        case U8: return read_as<AGAIN, u8>(values, rows, word);
+        case I8: return read_as<AGAIN, i8>(values, rows, word);
+        case U16: return read_as<AGAIN, u16>(values, rows, word);
+        case I16: return read_as<AGAIN, i16>(values, rows, word);
+        case I32: return read_as<AGAIN, i32>(values, rows, word);
         case U32:
-        case F32: return read_as<u32>(values, rows, word);
-        default: return read_as<u64>(values, rows, word);
+        case F32: return read_as<AGAIN, u32>(values, rows, word);
+        default: return read_as<AGAIN, u64>(values, rows, word);
     }
 }
 

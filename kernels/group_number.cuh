@@ -26,13 +26,6 @@ constexpr u32 UNNUMBERED = 0xFFFFFFFFu;
 constexpr u32 PENDING = 0xFFFFFFFEu;
 constexpr u32 OVER = 0xFFFFFFFDu;
 
-// What lies there now. A volatile access, since compilers may take repeated loads by __ldcv for one: they made loops
-// that wait for a number end without it.
-template <typename Word>
-__device__ __forceinline__ Word look_now(const Word* at) {
-    return *static_cast<const volatile Word*>(at);
-}
-
 __device__ __forceinline__ bool is_full(const Directory& directory) {
     return look_now(directory.state + FULL) != 0;
 }

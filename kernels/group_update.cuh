@@ -50,12 +50,14 @@ __device__ __forceinline__ void add_halves(u32* low, u32* high, const Rows& rows
 }
 
 // `shared(k, place)` for each row, with a place of waste for those that have none, and `global(k, group)` for each row that is
-// accumulated there.
-template <typename Shared, typename Global>
+// accumulated there. SHARED: some may be accumulated in shared memory.
+template <bool SHARED, typename Shared, typename Global>
 __device__ __forceinline__ void each_place(const Rows& rows, Shared shared, Global global) {
+    if (SHARED) {
 #pragma unroll
-    for (u32 k = 0; k < ROWS; k++) {
-        shared(k, rows.shared_place(k));
+        for (u32 k = 0; k < ROWS; k++) {
+            shared(k, rows.shared_place(k));
+        }
     }
     if (rows.outside) {
 #pragma unroll
@@ -110,11 +112,11 @@ __device__ __forceinline__ void greatest(u64* at, u64 word) {
     }
 }
 
-// Adds the rows of a thread to one accumulator. `words` are its words in shared memory; `group_of(place)` is the group of a place
-// there. Bound: the values read once; an atomic a row, two for sums whose upper words change.
-template <typename GroupOf>
-__device__ __forceinline__ void update(const Accumulator& of, u32* words, u32 places, u64 capacity, const Rows& all,
-                                       GroupOf group_of) {
+// Numbers from 1 to this, fewer of them than 2^32, do not add up to a multiple of 2^64.
+constexpr u64 SMALL = 1ull << 32;
+
+// The rows whose value counts.
+__device__ __forceinline__ Rows valid_rows(const Accumulator& of, const Rows& all) {
     Rows rows = all;
     if (of.valid != nullptr) {
 #pragma unroll
@@ -124,16 +126,36 @@ __device__ __forceinline__ void update(const Accumulator& of, u32* words, u32 pl
             }
         }
     }
+    return rows;
+}
+
+// Whether an accumulator is of words: update_words adds them, and update_rows what others are of.
+__device__ __forceinline__ bool reads_words(u32 update) {
+    switch (update) {
+        case COUNT:
+        case FIRST_ROW:
+        case LAST_ROW:
+        case ARG_MIN:
+        case ARG_MAX:
+        case SUM128:
+        case SUM256: return false;
+        default: return true;
+    }
+}
+
+// Adds the rows of a thread to one accumulator. `words` are its words in shared memory, where some rows are accumulated if SHARED.
+// Bound: an atomic a row; values of more than a word read once.
+template <bool SHARED>
+__device__ __forceinline__ void update_rows(const Accumulator& of, u32* words, u32 places, u64 capacity, const Rows& rows) {
     u64* const out = static_cast<u64*>(of.out);
     u32* const rows_out = static_cast<u32*>(of.out);
-    u64* const pairs = reinterpret_cast<u64*>(words);
     switch (of.update) {
         case COUNT:
-            return each_place(
+            return each_place<SHARED>(
                 rows, [&](u32, u32 p) { atomicAdd(words + p, 1u); }, [&](u32, u32 group) { atomicAdd(out + group, 1ull); });
         case FIRST_ROW:
             // Rows ascend, so but for the first ones of a group a look is enough; what it sees is never too low.
-            return each_place(
+            return each_place<SHARED>(
                 rows,
                 [&](u32 k, u32 p) {
                     if (words[p] > rows.row(k)) {
@@ -146,7 +168,7 @@ __device__ __forceinline__ void update(const Accumulator& of, u32* words, u32 pl
                     }
                 });
         case LAST_ROW:
-            return each_place(
+            return each_place<SHARED>(
                 rows, [&](u32 k, u32 p) { atomicMax(words + p, rows.row(k)); },
                 [&](u32 k, u32 group) { atomicMax(rows_out + group, rows.row(k)); });
         case ARG_MIN:
@@ -161,18 +183,31 @@ __device__ __forceinline__ void update(const Accumulator& of, u32* words, u32 pl
             return;
         case SUM128: return add_wide<2>(of, words, places, capacity, rows);
         case SUM256: return add_wide<4>(of, words, places, capacity, rows);
-        default: break;
+        default: return;
     }
+}
 
-    u64 word[ROWS];
-    read_values(of.values, of.kind, rows, word);
+// The same of a word for each row. `group_of(place)` is the group of a place in shared memory. Unless SHARED, `may_be_0` becomes true where a
+// SUM of these rows and others may be 0. Bound: an atomic a row, two for sums whose upper words change.
+template <bool SHARED, typename GroupOf>
+__device__ __forceinline__ void update_words(const Accumulator& of, u32* words, u32 places, const Rows& rows, u64 (&word)[ROWS],
+                                             GroupOf group_of, bool& may_be_0) {
+    u64* const out = static_cast<u64*>(of.out);
+    u64* const pairs = reinterpret_cast<u64*>(words);
     switch (of.update) {
         case SUM:
-            add_halves(words, words + places, rows, word);
-            return each_place(
+            if (SHARED) {
+                add_halves(words, words + places, rows, word);
+            } else {
+#pragma unroll
+                for (u32 k = 0; k < ROWS; k++) {
+                    may_be_0 |= rows.somewhere(k) && word[k] - 1 >= SMALL;
+                }
+            }
+            return each_place<SHARED>(
                 rows, [](u32, u32) {}, [&](u32 k, u32 group) { atomicAdd(out + group, word[k]); });
         case AND:
-            return each_place(
+            return each_place<SHARED>(
                 rows,
                 [&](u32 k, u32 p) {
                     atomicAnd(words + p, (u32)word[k]);
@@ -180,7 +215,7 @@ __device__ __forceinline__ void update(const Accumulator& of, u32* words, u32 pl
                 },
                 [&](u32 k, u32 group) { atomicAnd(out + group, word[k]); });
         case OR:
-            return each_place(
+            return each_place<SHARED>(
                 rows,
                 [&](u32 k, u32 p) {
                     atomicOr(words + p, (u32)word[k]);
@@ -188,7 +223,7 @@ __device__ __forceinline__ void update(const Accumulator& of, u32* words, u32 pl
                 },
                 [&](u32 k, u32 group) { atomicOr(out + group, word[k]); });
         case XOR:
-            return each_place(
+            return each_place<SHARED>(
                 rows,
                 [&](u32 k, u32 p) {
                     atomicXor(words + p, (u32)word[k]);
@@ -201,10 +236,10 @@ __device__ __forceinline__ void update(const Accumulator& of, u32* words, u32 pl
             for (u32 k = 0; k < ROWS; k++) {
                 word[k] = order_key(of.kind, word[k]);
             }
-            return of.update == MIN ? each_place(
+            return of.update == MIN ? each_place<SHARED>(
                                           rows, [&](u32 k, u32 p) { atomicMin(pairs + p, word[k]); },
                                           [&](u32 k, u32 group) { least(out + group, word[k]); })
-                                    : each_place(
+                                    : each_place<SHARED>(
                                           rows, [&](u32 k, u32 p) { atomicMax(pairs + p, word[k]); },
                                           [&](u32 k, u32 group) { greatest(out + group, word[k]); });
         default: break;
@@ -223,7 +258,7 @@ __device__ __forceinline__ void update(const Accumulator& of, u32* words, u32 pl
             value[k] *= of.update == SQUARED_DEVIATION ? value[k] : 1.0;
         }
     }
-    each_place(
+    each_place<SHARED>(
         rows, [&](u32 k, u32 p) { atomicAdd(reinterpret_cast<f64*>(pairs + p), value[k]); },
         [&](u32 k, u32 group) { atomicAdd(reinterpret_cast<f64*>(out + group), value[k]); });
 }

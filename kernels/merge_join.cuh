@@ -198,7 +198,7 @@ __device__ __forceinline__ void merge_join(const Side<Key>& build_side, const Si
     Key* const sorted = reinterpret_cast<Key*>(shared);
     const u32 build_rows = min(build.units * KEYS, build.rows);
     // Rows that share a key write the same.
-    const auto word_of = [](u32 row) { return UNIQUE ? row | FOUND : FOUND; };
+    const auto word_of = [](u32 row) { return UNIQUE ? row | FOUND : 1; };
     const auto has_word = [&](Key key) { return key >= least && key <= greatest; };
     const auto has_words = [&](const Unit<Key>& unit) { return unit.keys[0] >= least && unit.keys[KEYS - 1] <= greatest; };
     if (is_wide) {
@@ -230,9 +230,10 @@ __device__ __forceinline__ void merge_join(const Side<Key>& build_side, const Si
     }
     __syncthreads();
 
-    // What each probe key found, two of them a word; FOUND says that it comes out. And how many do of each unit, a byte each.
-    u32 found[UNITS * KEYS / 2];
+    // Which probe keys come out, a bit each; how many of each unit, a byte each; and which build rows they found, two of them a word.
+    u32 out = 0;
     u32 mine = 0;
+    u32 found[UNITS * KEYS / 2];
 #pragma unroll
     for (u32 u = 0; u < UNITS; u++) {
         const u32 number = threadIdx.x + u * BLOCK - begin_of_probe;
@@ -242,52 +243,50 @@ __device__ __forceinline__ void merge_join(const Side<Key>& build_side, const Si
             here[c] = 0;
         }
         if (threadIdx.x + u * BLOCK >= begin_of_probe && number < probe.units) {
-            if (apart) {
-#pragma unroll
-                for (u32 c = 0; c < KEYS; c++) {
-                    here[c] = without;
-                }
-            } else if (is_wide) {
+            if (is_wide && !apart) {
                 u32 row = partition_point(0, build_rows, [&](u32 row) { return sorted[row] < units[u].keys[0]; });
 #pragma unroll
                 for (u32 c = 0; c < KEYS; c++) {
                     while (row < build_rows && sorted[row] < units[u].keys[c]) {
                         row++;
                     }
-                    here[c] = (row < build_rows && sorted[row] == units[u].keys[c] ? row | FOUND : 0) ^ without;
+                    here[c] = row < build_rows && sorted[row] == units[u].keys[c] ? word_of(row) : 0;
                 }
-            } else if (number < probe_full && has_words(units[u])) {
+            } else if (!apart && number < probe_full && has_words(units[u])) {
 #pragma unroll
                 for (u32 c = 0; c < KEYS; c++) {
-                    here[c] = load_word(u32(units[u].keys[c]) * 2 + words) ^ without;
+                    here[c] = load_word(u32(units[u].keys[c]) * 2 + words);
                 }
-            } else {
+            } else if (!apart) {
 #pragma unroll
                 for (u32 c = 0; c < KEYS; c++) {
-                    here[c] = without;
                     if (number * KEYS + c < probe.rows && has_word(units[u].keys[c])) {
-                        here[c] ^= load_word(u32(units[u].keys[c]) * 2 + words);
+                        here[c] = load_word(u32(units[u].keys[c]) * 2 + words);
                     }
                 }
             }
+            u32 those = 0;
+#pragma unroll
+            for (u32 c = 0; c < KEYS; c++) {
+                those |= (UNIQUE ? here[c] / FOUND : here[c]) << c;
+            }
+            those ^= without != 0 ? (1u << KEYS) - 1 : 0;
             // A unit may have rows of the tiles before and after this one.
             const i32 row = i32(number * KEYS) - i32(probe_begin - probe.first);
             if (row < 0 || row + i32(KEYS) > i32(probe_end - probe_begin)) {
 #pragma unroll
                 for (u32 c = 0; c < KEYS; c++) {
-                    here[c] = u32(row + i32(c)) < probe_end - probe_begin ? here[c] : 0;
+                    those &= u32(row + i32(c)) < probe_end - probe_begin ? ~0u : ~(1u << c);
                 }
             }
-            u32 sum = 0;
-#pragma unroll
-            for (u32 c = 0; c < KEYS; c++) {
-                sum += here[c] / FOUND;
-            }
-            mine |= sum << u * 8;
+            mine |= u32(__popc(those)) << u * 8;
+            out |= those << u * KEYS;
         }
+        if (UNIQUE) {
 #pragma unroll
-        for (u32 c = 0; c < KEYS; c += 2) {
-            found[(u * KEYS + c) / 2] = here[c] | here[c + 1] << 16;
+            for (u32 c = 0; c < KEYS; c += 2) {
+                found[(u * KEYS + c) / 2] = here[c] | here[c + 1] << 16;
+            }
         }
     }
 
@@ -306,9 +305,9 @@ __device__ __forceinline__ void merge_join(const Side<Key>& build_side, const Si
             const u32 row = (threadIdx.x + u * BLOCK - begin_of_probe) * KEYS;
 #pragma unroll
             for (u32 c = 0; c < KEYS; c++) {
-                const u32 one = found[(u * KEYS + c) / 2] >> (c % 2) * 16;
-                if ((one & FOUND) != 0) {
-                    list[place] = keys_alone ? u32(units[u].keys[c]) : (row + c) | (one & (FOUND - 1)) << 16;
+                if ((out & 1u << (u * KEYS + c)) != 0) {
+                    const u32 build_row = UNIQUE ? found[(u * KEYS + c) / 2] >> (c % 2) * 16 & (FOUND - 1) : 0;
+                    list[place] = keys_alone ? u32(units[u].keys[c]) : (row + c) | build_row << 16;
                     place++;
                 }
             }

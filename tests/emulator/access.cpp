@@ -71,6 +71,21 @@ template <class T> void store(Machine &m, const Instruction &i, u32 mask) {
         for (u32 k = 0; k < n; k++) __atomic_store_n((T *)at + k, (T)m.read(i.more[k])[l], __ATOMIC_RELAXED);
     });
 }
+void copy(Machine &m, const Instruction &i, u32 mask) {
+    const u64 *shared = m.read(i.from[0]), *global = m.read(i.from[1]), *read = m.read(i.from[2]);
+    Instruction at = i;
+    lanes(mask, [&](int l) {
+        at.space = Space::Shared;
+        u8 *to = place(m, at, shared[l], i.bytes);
+        memset(to, 0, i.bytes);
+        u32 bytes = std::min<u32>((u32)read[l], i.bytes);
+        if (bytes == 0) return;
+        if (global[l] % i.bytes) m.fault(i, "a copy of global memory, not aligned");
+        at.space = Space::Global;
+        // What is read may end within a word.
+        for (u32 k = 0; k < bytes; k++) to[k] = *place(m, at, global[l] + k, 1);
+    });
+}
 template <class T, class Op> void atomic(Machine &m, const Instruction &i, u32 mask) {
     const u64 *address = m.read(i.from[0]), *b = m.read(i.from[1]);
     u64 *d = i.to[0] == NONE ? nullptr : m.write(i.to[0]);
@@ -164,6 +179,7 @@ Execute access(const Opcode &opcode, Instruction &) {
         case 4: return store<u32>;
         default: return store<u64>;
         }
+    if (op == "cp" && opcode.has("async")) return copy;
     if (op == "atom" || op == "red")
         for (auto &word : {"add", "min", "max", "and", "or", "xor", "exch", "cas", "inc"})
             if (opcode.has(word)) return atomic_by(word, opcode.type);

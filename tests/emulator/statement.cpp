@@ -67,6 +67,25 @@ void Compiler::statement(Lexer &lexer, std::string word, Labels &labels) {
         while (lexer.next() != ";") {}
         return;
     }
+    if (op == "cp") {
+        // cp.async [shared], [global], bytes, bytes that are read: done at once, so there is nothing to wait for.
+        if (has("wait_all") || has("commit_group")) return end(), (void)kernel.code.pop_back();
+        ins.execute = executed(opcode, ins);
+        if (!ins.execute || !has("shared") || !has("global")) die("no " + word);
+        address(lexer, ins);
+        if (ins.offset != 0) die("an offset of " + word);
+        comma();
+        Row shared = ins.from[0];
+        address(lexer, ins);
+        if (ins.offset != 0) die("an offset of " + word);
+        comma();
+        ins.from[1] = ins.from[0];
+        ins.from[0] = shared;
+        ins.bytes = std::stoi(lexer.next());
+        comma();
+        ins.from[2] = operand(lexer.next());
+        return end();
+    }
     if (op == "call") return call(lexer);
     if (op == "bar" || op == "barrier") {
         if (has("warp")) {

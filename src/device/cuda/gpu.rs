@@ -95,7 +95,10 @@ static OPENED: Mutex<Option<HashMap<u32, Arc<Gpu>>>> = Mutex::new(None);
 
 /// Whether the kernels of a family may ask for all the shared memory that a block can have.
 fn takes_most_shared_memory(family: &str) -> bool {
-    matches!(family, "group_dense" | "group_table" | "equi")
+    matches!(
+        family,
+        "group_dense" | "group_spread" | "group_table" | "equi"
+    )
 }
 
 impl Gpu {

@@ -1,5 +1,5 @@
-//! Accumulators of groups, and the kernels that add rows to them: by dense ids (`kernels/group_dense.cu`), by keys
-//! (`kernels/group_table.cu`), or in the order of groups (`kernels/group_sorted.cu`).
+//! Accumulators of groups, and the kernels that add rows to them: by dense ids (`kernels/group_dense.cu`, or `kernels/group_global.cu` where
+//! none is in shared memory), by keys (`kernels/group_table.cu`), or in the order of groups (`kernels/group_sorted.cu`).
 
 use std::sync::Arc;
 
@@ -148,7 +148,7 @@ pub(super) struct Wanted<'a> {
     pub(super) values: Option<&'a Memory>,
     /// Bits of the rows that count; all, if there are none.
     pub(super) valid: Option<&'a Memory>,
-    /// By group, of deviations; `group_dense` alone reads them.
+    /// By group, of deviations.
     pub(super) centers: Option<&'a Memory>,
 }
 
@@ -195,6 +195,59 @@ impl Added {
         Ok(word != [0; 4])
     }
 }
+
+/// What launches of `group_global` find, each of at most [`MOST_ACCUMULATORS`].
+#[derive(Debug, Default)]
+pub(super) struct AddedInGlobal(Vec<Memory>);
+
+impl AddedInGlobal {
+    /// Launches for the accumulators after these.
+    pub(super) fn extend(&mut self, others: Self) {
+        self.0.extend(others.0);
+    }
+
+    /// Waits for the kernels.
+    pub(super) fn found(&self, queue: &Queue) -> Result<Found> {
+        let mut found = Found {
+            left_out: false,
+            unsure: vec![],
+        };
+        for launch in &self.0 {
+            let mut bytes = [0; FOUND_WORDS * 4];
+            queue.read_few(&mut bytes, launch, 0)?;
+            let (beyond, unsure) = bytes.split_at(4);
+            found.left_out |= beyond != [0; 4];
+            let unsure = unsure.try_into().unwrap_or([0xFF; 4]);
+            found.unsure.push(u32::from_le_bytes(unsure));
+        }
+        Ok(found)
+    }
+}
+
+/// What was found while rows were added.
+#[derive(Debug)]
+pub(super) struct Found {
+    /// Whether some rows were left out, as their ids are of no group: then results are of no use.
+    pub(super) left_out: bool,
+    /// A bit for each accumulator of a launch.
+    unsure: Vec<u32>,
+}
+
+impl Found {
+    /// Whether this accumulator is a sum that is not 0 where it has rows.
+    pub(super) fn tells(&self, accumulator: usize) -> bool {
+        let launch = self.unsure.get(accumulator / MOST_ACCUMULATORS);
+        launch.is_some_and(|unsure| unsure >> (accumulator % MOST_ACCUMULATORS) & 1 == 0)
+    }
+}
+
+/// Words that a launch of `group_global` writes: whether an id was beyond the groups, and which results may be 0 though they have rows.
+const FOUND_WORDS: usize = 2;
+/// With those that its blocks look at.
+const ALL_FOUND_WORDS: usize = 64 * 32;
+
+/// Rows that a block of `group_global` takes.
+const GLOBAL_ROWS: usize = 1024;
 
 /// Words of a launch of `group_dense`: what each of at most so many teams has claimed; and whether an id was beyond the groups.
 const CLAIM_WORDS: usize = BEYOND + 1;
@@ -294,6 +347,38 @@ impl Queue {
             unsafe { self.launch_given("group_dense", shape, &args)? };
         }
         Ok(Added { inside, claims })
+    }
+
+    /// The same in global memory alone, for rows of which no group has many, or whose groups come together.
+    pub(super) fn accumulate_in_global(
+        self: &Arc<Self>,
+        ids: Ids<'_>,
+        rows: usize,
+        groups: usize,
+        all: &[Wanted<'_>],
+        outs: &[Memory],
+    ) -> Result<AddedInGlobal> {
+        let parts = all
+            .chunks(MOST_ACCUMULATORS)
+            .zip(outs.chunks(MOST_ACCUMULATORS));
+        let launches = parts.map(|(all, outs)| {
+            let given = structure(all, outs, groups);
+            let found = self.zeroed(ALL_FOUND_WORDS * 4, "aggregates")?;
+            let args = [
+                ids.words.into(),
+                ids.first.into(),
+                (groups as u32).into(),
+                (rows as u32).into(),
+                (&found).into(),
+                Given::Accumulators(&given),
+            ];
+            let shape = Shape::blocks_of(rows, GLOBAL_ROWS, 256);
+            // SAFETY: `ids` holds a word a row, of which there is one at least, as many values and bits every column of an accumulator;
+            // each result has room for `groups`, and holds its neutral element; centers are as many; what is found is clear.
+            unsafe { self.launch_given("group_global", shape, &args)? };
+            Ok(found)
+        });
+        launches.collect::<Result<_>>().map(AddedInGlobal)
     }
 
     /// Adds rows to the groups of their keys, which the directory numbers; at most [`MOST_ACCUMULATORS`]. The results have room

@@ -45,7 +45,7 @@ pub(super) struct Choice {
 }
 
 /// Beyond so many ids by direct address parts are faster: 54 and 17 G rows/s at 2^22 and 2^24 groups, and parts' 44 and 32.
-const MOST_IDS_AT_ONCE: usize = 1 << 22;
+const MOST_IDS_AT_ONCE: usize = 5 << 20;
 /// The same of other keys: 29 and 11, and parts' 20.
 const MOST_GROUPS_AT_ONCE: usize = 1 << 21;
 /// Groups up to which keys in shared memory beat ids in global memory: 75 to 86 at 2^14.

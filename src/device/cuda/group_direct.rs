@@ -9,8 +9,9 @@
 use super::group_accumulators::{Tells, Update, Wanted};
 use super::group_choice::choose;
 use super::group_ids::{GroupKeys, Ids, KeyBits};
-use super::group_range::{DirectIds, DirectKeys};
+use super::group_range::{DirectIds, DirectKeys, ForEach};
 use super::group_ways::{FEW_ROWS, Folded, Members, Results, Ways};
+use super::queue::Memory;
 use super::rows::memory;
 use super::values::bitmap_bytes;
 use crate::device::buffer::{Buffer, Column};
@@ -52,7 +53,7 @@ impl Ways<'_> {
         };
         let folded = match strategy {
             GroupStrategy::HashShared => direct_ways.by_ids(ids, range, true)?,
-            GroupStrategy::HashGlobal => direct_ways.by_ids(ids, range, false)?,
+            GroupStrategy::HashGlobal => direct_ways.by_ids_in_global(ids, range)?,
             GroupStrategy::Partition => direct_ways.by_parts_of_ids(ids, range)?,
             GroupStrategy::Sort | GroupStrategy::SortDictionary => {
                 direct_ways.by_sorted_ids(ids.words, range, GroupStrategy::Sort)?
@@ -62,42 +63,79 @@ impl Ways<'_> {
         direct_ways.of_ids(folded, direct.into_keys(), kept)
     }
 
-    /// The ids of the keys of a sample, added in shared memory as if they were all; `None` where they are not, or something else is
+    /// By the ids of the keys of a sample, and some more at both ends, as if they were all; `None` where they are not, or something else is
     /// better. That saves a pass over the keys.
-    pub(super) fn by_guess<'k>(&self, keys: &[&'k Column]) -> Result<Option<Results<'k>>> {
-        if self.rows < FEW_ROWS {
+    pub(super) fn by_guess<'k>(
+        &self,
+        keys: &[&'k Column],
+        strategy: Option<GroupStrategy>,
+    ) -> Result<Option<Results<'k>>> {
+        let is_hash = matches!(
+            strategy,
+            None | Some(GroupStrategy::HashShared | GroupStrategy::HashGlobal)
+        );
+        if self.rows < FEW_ROWS || !(is_hash || strategy == Some(GroupStrategy::Partition)) {
             return Ok(None);
         }
         let queue = self.queue;
-        let Some((guess, words)) = queue.guessed_ids(keys, self.rows)? else {
+        let widest = match self.all.len() {
+            // Which ids there are is said by bits.
+            1 => 0,
+            _ => ForEach::Accumulators.widest(self.rows),
+        };
+        let Some((guess, words)) = queue.guessed_ids(keys, self.rows, widest)? else {
             return Ok(None);
         };
         let ways = self.without_rows();
         let range = guess.range;
-        if !ways.needs_no_look(range) {
-            let profile = queue.profile_of_sampled_ids(guess.ids(), range, self.rows)?;
-            let keys = GroupKeys::Plain(words, KeyBits::B32);
-            let choice = choose(&ways.seen(&keys, &profile, Some(range)));
-            if !choice.direct || choice.strategy != GroupStrategy::HashShared {
-                return Ok(None);
+        let strategy = match strategy {
+            Some(strategy) => strategy,
+            None if ways.needs_no_look(range) => GroupStrategy::HashShared,
+            None => {
+                let keys = GroupKeys::Plain(words, KeyBits::B32);
+                let profile = match range <= FEW_IDS {
+                    true => queue.profile_of_sampled_ids(guess.ids(), range, self.rows)?,
+                    false => queue.profile(&keys, self.rows)?,
+                };
+                let choice = choose(&ways.seen(&keys, &profile, Some(range)));
+                if !choice.direct {
+                    return Ok(None);
+                }
+                choice.strategy
             }
-        }
+        };
         let ids = Ids {
             words,
             ..guess.ids()
         };
-        let outs = queue.outs(ways.all, range)?;
-        let added = queue.accumulate_dense(ids, self.rows, range, ways.all, &outs, true)?;
-        if !added.inside || added.left_out(queue)? {
+        let folded = match strategy {
+            GroupStrategy::HashShared => {
+                if !ways.have_places(range) {
+                    return Ok(None);
+                }
+                let outs = queue.outs(ways.all, range)?;
+                let added = queue.accumulate_dense(ids, self.rows, range, ways.all, &outs, true)?;
+                if added.left_out(queue)? {
+                    return Ok(None);
+                }
+                Folded {
+                    outs,
+                    groups: range,
+                    capacity: range,
+                    parts: None,
+                    added: None,
+                    strategy: Some(GroupStrategy::HashShared),
+                }
+            }
+            GroupStrategy::HashGlobal => ways.by_ids_in_global(ids, range)?,
+            GroupStrategy::Partition => ways.by_parts_of_ids(ids, range)?,
+            GroupStrategy::Sort | GroupStrategy::SortDictionary => return Ok(None),
+        };
+        if let Some(added) = &folded.added
+            && added.found(queue)?.left_out
+        {
             return Ok(None);
         }
-        let folded = Folded {
-            outs,
-            groups: range,
-            capacity: range,
-            parts: None,
-            strategy: Some(GroupStrategy::HashShared),
-        };
         let kept = ways.kept(&folded, ids)?;
         Ok(Some(ways.of_ids(folded, guess.into_keys(), kept)?))
     }
@@ -144,14 +182,43 @@ impl Ways<'_> {
             true => queue.bits_of_groups(out, range)?,
             false => queue.nonzero_bits(out, range)?,
         };
-        let mut kept = queue.select(&some, range, None)?;
-        if kept.len() < range && !surely(of) {
-            // In parts neighbours have bits that lie together.
-            let words = folded.parts.as_ref().unwrap_or(ids.words);
-            queue.set_present(Ids { words, ..ids }, self.rows, &some)?;
-            kept = queue.select(&some, range, None)?;
+        let (mut offsets, mut kept) = queue.select_offsets(&some, range)?;
+        let tells = || match &folded.added {
+            Some(added) => Ok(added.found(queue)?.tells(at)),
+            None => Ok::<_, BowtieError>(false),
+        };
+        if kept < range && !surely(of) && !tells()? {
+            self.set_present(&folded.parts, ids, (&some, range))?;
+            (offsets, kept) = queue.select_offsets(&some, range)?;
         }
-        Ok((kept.len() < range).then_some(kept))
+        match kept < range {
+            true => queue
+                .select_at(&some, range, &offsets, kept, None)
+                .map(Some),
+            false => Ok(None),
+        }
+    }
+
+    /// Sets the bits of ids that have rows. In parts neighbours have bits that lie together.
+    fn set_present(
+        &self,
+        parts: &Option<(Memory, Option<u32>)>,
+        ids: Ids<'_>,
+        (bits, range): (&Memory, usize),
+    ) -> Result<()> {
+        let queue = self.queue;
+        let ids = match parts {
+            Some((words, _)) => Ids { words, ..ids },
+            None => ids,
+        };
+        if let Some((_, Some(first_bit))) = parts
+            && queue
+                .set_present_by_parts(ids, *first_bit, self.rows, (bits, range))?
+                .is_some()
+        {
+            return Ok(());
+        }
+        queue.set_present(ids, self.rows, bits)
     }
 
     /// The results of the ids that have rows.
@@ -181,6 +248,7 @@ impl Ways<'_> {
                 groups,
                 capacity: groups,
                 parts: None,
+                added: None,
                 strategy: folded.strategy,
             };
         }

@@ -1,4 +1,5 @@
-//! [`Order`]: rows in another order than their own, and the columns that go along: by parts (`kernels/group_part.cu`) or sorted
+//! [`Order`]: rows in another order than their own, and the columns that go along: by parts (`kernels/group_spread.cu` where rows of a part may
+//! be in any order, or else `kernels/group_part.cu`) or sorted
 //! (`kernels/sort.cu`). Values that are transformed together with their keys need no gather afterwards (\[W\] 4.1, GFTR).
 
 use std::sync::Arc;
@@ -28,8 +29,10 @@ pub(super) type FoldColumns<'f> = dyn FnMut(&[Wanted<'_>], &[Memory]) -> Result<
 /// How values come there.
 #[derive(Debug)]
 enum Movement<'a> {
-    /// They are there.
+    /// They are there, row by row.
     None,
+    /// They are there, in no order within the parts that ids have from this bit on.
+    Spread(u32),
     Gathered,
     /// Together with the keys, those of 4 and 8 bytes.
     ToParts(Parting<'a>),
@@ -50,12 +53,26 @@ struct Parting<'a> {
     starts: Memory,
 }
 
+/// Ids go to fewer, which makes longer runs: the second-level cache holds the results of several parts of 2^20 groups.
+const SPREAD_PARTS: usize = 96;
+/// Rows that a block of `group_spread` takes, and its shared memory: a value, a key and a place for each.
+const SPREAD_ROWS: usize = 8192;
+const SPREAD_SHARED: u32 = SPREAD_ROWS as u32 * (8 + 4 + 2);
+
 const PARTS: usize = 256;
 const PART_BITS: u32 = PARTS.ilog2();
 /// The bits of a hash that make neighbours in a directory.
 const FIRST_HASH_BIT: u32 = u32::BITS - PART_BITS;
 
 impl Order<'_> {
+    /// The bit from which on ids say the part, of parts in which rows are in no order.
+    pub(super) fn spread_bit(&self) -> Option<u32> {
+        match self.movement {
+            Movement::Spread(first_bit) => Some(first_bit),
+            _ => None,
+        }
+    }
+
     /// Folds columns in this order: `fold` is given accumulators whose columns are, and results that are theirs. Results that
     /// are rows of `groups` groups then are the rows' own.
     pub(super) fn fold(
@@ -68,6 +85,9 @@ impl Order<'_> {
     ) -> Result<()> {
         if let Movement::None = self.movement {
             return fold(all, outs);
+        }
+        if let Movement::Spread(_) = self.movement {
+            return fold(&self.here(&self.there, all), outs);
         }
         let parts = all
             .chunks(MOST_ACCUMULATORS)
@@ -82,16 +102,7 @@ impl Order<'_> {
                     }
                 }
             }
-            let here: Vec<Wanted<'_>> = all
-                .iter()
-                .map(|of| Wanted {
-                    values: of.values.and_then(|column| self.of(&columns, column)),
-                    valid: of.valid.and_then(|column| self.of(&columns, column)),
-                    centers: of.centers,
-                    ..*of
-                })
-                .collect();
-            fold(&here, outs)?;
+            fold(&self.here(&columns, all), outs)?;
             for (of, out) in all.iter().zip(outs) {
                 if of.update.is_row() {
                     let args = [self.rows()?.into(), out.into(), (groups as u32).into()];
@@ -106,6 +117,16 @@ impl Order<'_> {
     fn rows(&self) -> Result<&Memory> {
         let rows = self.rows.as_ref();
         memory(rows.ok_or_else(|| BowtieError::Internal("rows of no order".into()))?)
+    }
+
+    /// The accumulators of columns that were moved.
+    fn here<'c>(&'c self, columns: &'c [(u64, Memory)], all: &[Wanted<'c>]) -> Vec<Wanted<'c>> {
+        let of = |of: &Wanted<'c>| Wanted {
+            values: of.values.and_then(|column| self.of(columns, column)),
+            valid: of.valid.and_then(|column| self.of(columns, column)),
+            ..*of
+        };
+        all.iter().map(of).collect()
     }
 
     /// A column that was moved.
@@ -144,14 +165,25 @@ fn reads<'a>(of: &Wanted<'a>) -> impl Iterator<Item = (&'a Memory, usize)> + use
     values.into_iter().chain(of.valid.map(|valid| (valid, 0)))
 }
 
-/// A column that moves together with the keys, if all columns do and nothing needs row ids.
-fn first_of_movable<'a>(all: &[Wanted<'a>]) -> Option<(&'a Memory, usize)> {
+/// Whether all columns can move together with the keys, and nothing needs row ids.
+fn are_movable(all: &[Wanted<'_>]) -> bool {
     let movable = |(_, width): (&Memory, usize)| matches!(width, 4 | 8);
-    let needs_no_rows = |of: &Wanted<'a>| !of.update.is_row() && reads(of).all(movable);
-    match all.iter().all(needs_no_rows) {
-        true => all.iter().flat_map(reads).next(),
-        false => None,
+    let needs_no_rows = |of: &Wanted<'_>| !of.update.is_row() && reads(of).all(movable);
+    all.iter().all(needs_no_rows)
+}
+
+/// Columns of accumulators, each once.
+fn columns_of<'a>(all: &[Wanted<'a>]) -> Vec<(&'a Memory, usize)> {
+    let mut columns: Vec<(&Memory, usize)> = vec![];
+    for (column, width) in all.iter().flat_map(reads) {
+        if columns
+            .iter()
+            .all(|(known, _)| known.pointer() != column.pointer())
+        {
+            columns.push((column, width));
+        }
     }
+    columns
 }
 
 impl Queue {
@@ -173,9 +205,69 @@ impl Queue {
         n: usize,
         all: &[Wanted<'_>],
     ) -> Result<(Memory, Order<'a>)> {
+        if self.can_spread(n) && all.len() <= MOST_ACCUMULATORS && are_movable(all) {
+            let last = groups.saturating_sub(1);
+            let first_bit = (0..usize::BITS).find(|bit| last >> bit < SPREAD_PARTS);
+            return self.spread(ids, first_bit.unwrap_or(0), n, &columns_of(all));
+        }
         let bits = usize::BITS - groups.saturating_sub(1).leading_zeros();
         let digits = [0, ids.first, bits.saturating_sub(PART_BITS)];
         self.parts((ids.words.into(), KeyBits::B32), digits, n, all)
+    }
+
+    /// Whether the GPU copies to shared memory without registers, and has room for a tile; steps over the rows are numbers of 32 bits.
+    fn can_spread(&self, n: usize) -> bool {
+        self.gpu.capability >= (8, 0) && self.gpu.shared_bytes >= SPREAD_SHARED && n < 1 << 31
+    }
+
+    /// Rows with these columns in the parts of their ids, which differ above `first_bit`, in any order within a part.
+    fn spread<'a>(
+        self: &Arc<Self>,
+        ids: Ids<'_>,
+        first_bit: u32,
+        n: usize,
+        columns: &[(&Memory, usize)],
+    ) -> Result<(Memory, Order<'a>)> {
+        let digits = [0, ids.first, first_bit].map(Arg::from);
+        let starts = self.part_starts((ids.words.into(), KeyBits::B32), &digits, n)?;
+        let keys = self.alloc(n * 4, "parts")?;
+        let moved = columns.iter().map(|(column, width)| {
+            let there = self.alloc(n * width, "parts")?;
+            Ok((column.pointer(), there))
+        });
+        let there: Vec<(u64, Memory)> = moved.collect::<Result<_>>()?;
+        let described = columns.iter().zip(&there);
+        let described = described.map(|((column, width), (_, there))| {
+            [column.pointer(), there.pointer(), *width as u64]
+        });
+        let described = match columns.is_empty() {
+            true => None,
+            false => Some(self.descriptors(&described.collect::<Vec<_>>())?),
+        };
+        let args = [
+            ids.words.into(),
+            (n as u32).into(),
+            digits[1],
+            digits[2],
+            (&keys).into(),
+            described.as_ref().into(),
+            (columns.len() as u32).into(),
+            (&starts).into(),
+        ];
+        let shape = Shape {
+            shared: SPREAD_SHARED,
+            ..Shape::blocks_of(n, SPREAD_ROWS, 512)
+        };
+        // SAFETY: in and out hold n keys and values of the columns' widths and do not overlap; memory begins at multiples of 16 bytes;
+        // `starts` says where the parts of these keys begin.
+        unsafe { self.launch("group_spread", shape, &args)? };
+        let order = Order {
+            rows: None,
+            there,
+            movement: Movement::Spread(first_bit),
+            n,
+        };
+        Ok((keys, order))
     }
 
     fn parts<'a>(
@@ -187,17 +279,7 @@ impl Queue {
     ) -> Result<(Memory, Order<'a>)> {
         check_sortable(n)?;
         let digits = digits.map(Arg::from);
-        // One word more counts the blocks that are done.
-        let starts = self.zeroed((PARTS + 1) * 4, "parts")?;
-        let kernel = match bits {
-            KeyBits::B32 => "group_part_starts_u32",
-            KeyBits::B64 => "group_part_starts_u64",
-        };
-        let mut args: Vec<Arg> = vec![keys.into(), (n as u32).into()];
-        args.extend(digits);
-        args.extend([(&starts).into(), starts.word(PARTS)]);
-        // SAFETY: there are n keys of the kernel's width; `starts` holds a word for each part and the count of blocks, all zero.
-        unsafe { self.launch(kernel, self.strips(n.div_ceil(4)), &args)? };
+        let starts = self.part_starts((keys, bits), &digits, n)?;
         let parting = Parting {
             keys,
             bits,
@@ -210,7 +292,8 @@ impl Queue {
             movement: Movement::None,
             n,
         };
-        let keys = match first_of_movable(all) {
+        let movable = are_movable(all).then(|| all.iter().flat_map(reads).next());
+        let keys = match movable.flatten() {
             Some((column, width)) => {
                 let (keys, there) = self.to_parts(&parting, column, width, n)?;
                 order.there.push((column.pointer(), there));
@@ -225,6 +308,60 @@ impl Queue {
         };
         order.movement = Movement::ToParts(parting);
         Ok((keys, order))
+    }
+
+    /// Sets the bits of the ids, less the first, that some row has, among those of `range` ids, where rows lie in parts from this bit on. Without
+    /// an answer if a block has no room for a part's bits.
+    pub(super) fn set_present_by_parts(
+        self: &Arc<Self>,
+        ids: Ids<'_>,
+        first_bit: u32,
+        rows: usize,
+        (bits, range): (&Memory, usize),
+    ) -> Result<Option<()>> {
+        let shared = 1u64 << first_bit >> 3;
+        if first_bit < 5 || shared > u64::from(self.gpu.shared_bytes) {
+            return Ok(None);
+        }
+        let args = [
+            ids.words.into(),
+            (rows as u32).into(),
+            ids.first.into(),
+            first_bit.into(),
+            bits.into(),
+            (range.div_ceil(32) as u32).into(),
+        ];
+        let shape = Shape {
+            blocks: self.gpu.multiprocessors as u32,
+            slices: 1,
+            threads: 1024,
+            shared: shared as u32,
+        };
+        // SAFETY: there is a word a row, each an id of the range once the first is taken off, and by ascending parts; a bit for each
+        // id of the range, in whole words; and the shared memory is that of a part's bits.
+        unsafe { self.launch("group_spread_present", shape, &args)? };
+        Ok(Some(()))
+    }
+
+    /// Where the parts of n keys begin.
+    fn part_starts(
+        self: &Arc<Self>,
+        (keys, bits): (Part<'_>, KeyBits),
+        digits: &[Arg; 3],
+        n: usize,
+    ) -> Result<Memory> {
+        // One word more counts the blocks that are done.
+        let starts = self.zeroed((PARTS + 1) * 4, "parts")?;
+        let kernel = match bits {
+            KeyBits::B32 => "group_part_starts_u32",
+            KeyBits::B64 => "group_part_starts_u64",
+        };
+        let mut args: Vec<Arg> = vec![keys.into(), (n as u32).into()];
+        args.extend(digits);
+        args.extend([(&starts).into(), starts.word(PARTS)]);
+        // SAFETY: there are n keys of the kernel's width; `starts` holds a word for each part and the count of blocks, all zero.
+        unsafe { self.launch(kernel, self.strips(n.div_ceil(4)), &args)? };
+        Ok(starts)
     }
 
     /// Moves n keys and a column of 4 or 8 bytes to their parts.

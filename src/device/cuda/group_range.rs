@@ -69,7 +69,7 @@ impl<'a> DirectIds<'a> {
 const RANGE_PER_ROW: usize = 2;
 /// A range that is always narrow.
 const NARROW: usize = 1 << 12;
-/// So often a sample sees each key, at least, where its range is taken for that of all: of uniform keys both ends with a
+/// So often a sample sees each key, at least, where its range is taken for that of all as it is: of uniform keys both ends with a
 /// probability of 96 %.
 const SAMPLES_PER_KEY: usize = 4;
 /// The widest, whatever the rows: results have a place for each id.
@@ -107,6 +107,21 @@ impl Digits {
     /// How many there are.
     pub(super) fn digits(&self) -> u64 {
         self.values.saturating_add(u64::from(self.nullable))
+    }
+
+    /// Of a sample of values of 32 bits: with those around it that all values may have. Of uniform ones an end is beyond them with a
+    /// probability of e^-16.
+    fn wider(self) -> Self {
+        const LEAST: u64 = 16;
+        const GREATEST: u64 = u32::MAX as u64;
+        let margin = (self.values * 16 / SAMPLES as u64).max(LEAST);
+        let least = self.least.saturating_sub(margin);
+        let greatest = (self.least + self.values - 1 + margin).min(GREATEST);
+        Self {
+            least,
+            values: greatest - least + 1,
+            ..self
+        }
     }
 }
 
@@ -195,12 +210,13 @@ impl Queue {
         Ok(Some((self.numbers_of(of, rows, bits)?, bits)))
     }
 
-    /// Ids by direct address, of a key of 32 bits whose sampled values lie in a very narrow range: as if all did. The words are the sample, and
-    /// all rows' are the second.
+    /// Ids by direct address, of a key of 32 bits: as if all values were in the range of those of a sample, or a little outside of it where
+    /// that is wide; `None` where it is neither very narrow nor up to `widest`. The words are the sample, and all rows' are the second.
     pub(super) fn guessed_ids<'a>(
         self: &Arc<Self>,
         keys: &[&'a Column],
         rows: usize,
+        widest: u64,
     ) -> Result<Option<(DirectIds<'a>, &'a Memory)>> {
         let [key] = keys else { return Ok(None) };
         let Some(number) = Number::of(key).filter(|number| number.is_id()) else {
@@ -218,9 +234,12 @@ impl Queue {
             values: &sample,
             ..number
         };
-        let digits = self.digits(&[sampled], SAMPLES)?[0];
+        let mut digits = self.digits(&[sampled], SAMPLES)?[0];
         if digits.values > (SAMPLES / SAMPLES_PER_KEY) as u64 {
-            return Ok(None);
+            digits = digits.wider();
+            if digits.values > widest {
+                return Ok(None);
+            }
         }
         let guess = DirectIds {
             words: Words::Made(sample.values),
@@ -244,8 +263,10 @@ impl Queue {
             (rows as u32).into(),
             bits.into(),
         ];
+        // Rows as they come: the bits of neighbouring rows of a part then lie in the first-level cache.
+        let shape = Shape::rows(rows);
         // SAFETY: there is a word a row, each an id that has a bit once the first is taken off.
-        unsafe { self.launch("group_range_present", self.strips(rows.div_ceil(4)), &args) }
+        unsafe { self.launch("group_range_present", shape, &args) }
     }
 
     fn digits(self: &Arc<Self>, numbers: &[Number<'_>], rows: usize) -> Result<Vec<Digits>> {

@@ -10,14 +10,14 @@
 //! ```
 //!
 //! `group_dense` and `group_table` have accumulators in shared memory (hash_shared) or, but for hot keys, in global memory alone
-//! (hash_global; partition). Keys of several words are partitioned by their ids, and sorted by all their words, the last first.
+//! (hash_global; partition); `group_global` has no hot keys (ids by direct address, and in parts). Keys of several words are partitioned by their ids, and sorted by all their words, the last first.
 //! Numbers of several columns are one word where their ranges allow. Short text comes as numbers (`group_text.rs`).
 
 use std::iter;
 use std::sync::Arc;
 
 use super::CudaDevice;
-use super::group_accumulators::{MOST_ACCUMULATORS, Update, Wanted, shared_words};
+use super::group_accumulators::{AddedInGlobal, MOST_ACCUMULATORS, Update, Wanted, shared_words};
 use super::group_choice::{SKEWED, Seen, choose};
 use super::group_ids::{Directory, GroupKeys, Ids, KeyBits, with_room};
 use super::group_places::{Places, Slots};
@@ -62,8 +62,10 @@ pub(super) struct Folded {
     pub(super) outs: Vec<Memory>,
     pub(super) groups: usize,
     pub(super) capacity: usize,
-    /// The words of ids in parts, if they were put in such.
-    pub(super) parts: Option<Memory>,
+    /// The words of ids in parts, if they were put in such; and the bit from which on ids say theirs, if rows of one are in no order.
+    pub(super) parts: Option<(Memory, Option<u32>)>,
+    /// What was found on the way, in global memory.
+    pub(super) added: Option<AddedInGlobal>,
     pub(super) strategy: Option<GroupStrategy>,
 }
 
@@ -130,9 +132,7 @@ impl CudaDevice {
                 ..results
             });
         }
-        if matches!(strategy, None | Some(GroupStrategy::HashShared))
-            && let Some(results) = ways.by_guess(keys)?
-        {
+        if let Some(results) = ways.by_guess(keys, strategy)? {
             return Ok(results);
         }
         let digits = match strategy {
@@ -245,6 +245,11 @@ impl Ways<'_> {
         all_hot || (places.groups() >= range && self.rows <= FEW_ROWS)
     }
 
+    /// Whether most of so many ids have places in shared memory.
+    pub(super) fn have_places(&self, range: usize) -> bool {
+        Places::of(range, shared_words(self.all), self.shared_bytes()).holds(range)
+    }
+
     /// By a strategy, or the one that suits the keys at hand.
     fn by_words(&self, keys: &GroupKeys<'_>, strategy: Option<GroupStrategy>) -> Result<Folded> {
         let profile = self.queue.profile(keys, self.rows)?;
@@ -315,10 +320,27 @@ impl Ways<'_> {
             groups,
             capacity: groups,
             parts: None,
+            added: None,
             strategy: Some(match shared && inside {
                 true => GroupStrategy::HashShared,
                 false => GroupStrategy::HashGlobal,
             }),
+        })
+    }
+
+    /// In global memory alone, where no id has many rows.
+    pub(super) fn by_ids_in_global(&self, ids: Ids<'_>, groups: usize) -> Result<Folded> {
+        let outs = self.queue.outs(self.all, groups)?;
+        let added = self
+            .queue
+            .accumulate_in_global(ids, self.rows, groups, self.all, &outs)?;
+        Ok(Folded {
+            outs,
+            groups,
+            capacity: groups,
+            parts: None,
+            added: Some(added),
+            strategy: Some(GroupStrategy::HashGlobal),
         })
     }
 
@@ -340,6 +362,7 @@ impl Ways<'_> {
             groups,
             capacity,
             parts: None,
+            added: None,
             strategy: Some(GroupStrategy::HashGlobal),
         })
     }
@@ -366,6 +389,7 @@ impl Ways<'_> {
             groups,
             capacity,
             parts: None,
+            added: None,
             strategy: Some(GroupStrategy::Partition),
         })
     }
@@ -393,16 +417,20 @@ impl Ways<'_> {
             ..ids
         };
         let outs = self.queue.outs(self.all, groups)?;
+        let mut added = AddedInGlobal::default();
         order.fold(self.queue, groups, self.all, &outs, &mut |all, outs| {
-            self.queue
-                .accumulate_dense(there, self.rows, groups, all, outs, false)
-                .map(|_| ())
+            let launches = self
+                .queue
+                .accumulate_in_global(there, self.rows, groups, all, outs)?;
+            added.extend(launches);
+            Ok(())
         })?;
         Ok(Folded {
             outs,
             groups,
             capacity: groups,
-            parts: Some(words),
+            parts: Some((words, order.spread_bit())),
+            added: Some(added),
             strategy: Some(GroupStrategy::Partition),
         })
     }
@@ -425,6 +453,7 @@ impl Ways<'_> {
             groups,
             capacity: groups,
             parts: None,
+            added: None,
             strategy: Some(strategy),
         })
     }
@@ -448,6 +477,7 @@ impl Ways<'_> {
             groups,
             capacity: groups,
             parts: None,
+            added: None,
             strategy: Some(GroupStrategy::Sort),
         })
     }

@@ -32,8 +32,6 @@ const TILE_SHARED: usize = TILE_UNITS * 16 + 128;
 const LISTED_UNITS: usize = 4 * 256;
 /// Tiles whose cuts a block finds.
 const CUTS: usize = 64;
-/// The bit of a build row that was found (`kernels/merge_join.cuh`).
-const FOUND: u32 = 0x8000;
 
 /// Two sides that seem to ascend, as kernels take them.
 pub(super) struct Sides<'a> {
@@ -313,9 +311,8 @@ impl Queue {
             true => None,
             false => Some(self.descriptors(&descriptors(probe, &output.probe))?),
         };
-        let without = if matched { 0 } else { FOUND };
         let given = [
-            without.into(),
+            u32::from(!matched).into(),
             columns.as_ref().into(),
             (probe.len() as u32).into(),
         ];
