@@ -4,12 +4,31 @@
 
 // Rows that a block takes.
 constexpr u32 GLOBAL_ROWS = BLOCK * ROWS;
-// What a launch finds: found[BEYOND] != 0: an id is of no group; bit a of found[UNSURE]: result a may be 0 where it has rows. Blocks look at
-// copies of these words: the part of the cache that has the words they all look at would have a third more to do than the others.
+// What blocks find: word BEYOND is not 0 where an id is of no group; bit a of UNSURE: result a may be 0 where it has rows; GREATEST is the
+// greatest group of some row, and FROM_LAST how far the least one is from the last of all. Each block has one of many copies of these words,
+// which are put together in the end: the part of the cache that has words which all blocks look at would have a third more to do than others.
 constexpr u32 BEYOND = 0;
 constexpr u32 UNSURE = 1;
+constexpr u32 GREATEST = 2;
+constexpr u32 FROM_LAST = 3;
+struct Known {
+    u32 beyond, unsure, greatest, from_last;
+};
 constexpr u32 COPIES = 64;
 constexpr u32 COPY_WORDS = 32;
+
+// Raises a word to the greatest that some lane has, if that is greater than what was known.
+__device__ __forceinline__ void raise(u32* at, u32 known, u32 word) {
+    if (!__any_sync(ALL_LANES, word > known)) {
+        return;
+    }
+    for (u32 distance = WARP / 2; distance > 0; distance /= 2) {
+        word = max(word, __shfl_xor_sync(ALL_LANES, word, distance));
+    }
+    if (threadIdx.x % WARP == 0) {
+        atomicMax(at, word);
+    }
+}
 
 // Adds the rows by `ids[i] - first_id`. Those of which that is not below `groups` are left out; once there are some, the results are of no
 // use, and the rest is left.
@@ -19,7 +38,8 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 4)
     group_global(const u32* __restrict__ ids, u32 first_id, u32 groups, u32 n, u32* found,
                  const __grid_constant__ Accumulators accumulators) {
     u32* const copy = found + blockIdx.x % COPIES * COPY_WORDS;
-    const bool is_over = __any_sync(ALL_LANES, look_now(copy + BEYOND) != 0);
+    const uint4 words = __ldcg(reinterpret_cast<const uint4*>(copy));
+    const Known known{words.x, words.y, words.z, words.w};
     Rows rows;
     rows.first = blockIdx.x * GLOBAL_ROWS + threadIdx.x / WARP * WARP_ROWS + threadIdx.x % WARP;
     u32 id[ROWS];
@@ -34,18 +54,26 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 4)
     if (reads_words(accumulators.of[0].update)) {
         read_values<false>(accumulators.of[0].values, accumulators.of[0].kind, all, word);
     }
-    if (is_over) {
+    if (__any_sync(ALL_LANES, known.beyond != 0)) {
         return;
     }
     bool beyond = false;
+    u32 greatest = 0;
+    u32 from_last = 0;
     rows.outside = false;
 #pragma unroll
     for (u32 k = 0; k < ROWS; k++) {
         const u32 group = id[k] - first_id;
         beyond |= rows.somewhere(k) && group >= groups;
         rows.place[k] = rows.somewhere(k) && group < groups ? group | IN_GLOBAL : NOWHERE;
-        rows.outside |= rows.somewhere(k);
+        if (rows.somewhere(k)) {
+            rows.outside = true;
+            greatest = max(greatest, group);
+            from_last = max(from_last, groups - 1 - group);
+        }
     }
+    raise(copy + GREATEST, known.greatest, greatest);
+    raise(copy + FROM_LAST, known.from_last, from_last);
     if (__any_sync(ALL_LANES, beyond)) {
         for (u32 i = threadIdx.x % WARP; i < COPIES; i += WARP) {
             atomicOr(found + i * COPY_WORDS + BEYOND, 1u);
@@ -66,8 +94,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 4)
         }
         unsure |= (u32)may_be_0 << a;
     }
-    if (unsure != 0 && (unsure & ~look_now(copy + UNSURE)) != 0) {
+    if ((unsure & ~known.unsure) != 0) {
         atomicOr(copy + UNSURE, unsure);
-        atomicOr(found + UNSURE, unsure);
     }
 }

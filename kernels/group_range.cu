@@ -49,11 +49,16 @@ __device__ __forceinline__ void ids_of_bits(const u32* bits, const u32* valid, u
         [=](u32 i, Id id) { ids[i] = id; });
 }
 
+// The digit of a column that an id has. Of a single column it is the id, and the division would take longer than memory does.
+__device__ __forceinline__ u32 digit_of(u32 id, u32 stride, u32 digits) {
+    return stride == 1 && id < digits ? id : id / stride % digits;
+}
+
 // `key(i)` of the groups i, or of the groups kept[i]: the digit of a column, as values. NULLs are the digit `values`.
 template <typename T>
 __device__ __forceinline__ void keys_of(const u32* kept, u32 n, u64 sign, u64 least, u32 values, u32 stride, u32 digits, T* out) {
     each_row(
-        n, [=](u32 i) { return (kept == nullptr ? i : kept[i]) / stride % digits; },
+        n, [=](u32 i) { return digit_of(kept == nullptr ? i : kept[i], stride, digits); },
         [=](u32 i, u32 digit) { out[i] = digit < values ? (T)((least + digit) ^ sign) : (T)0; });
 }
 
@@ -117,7 +122,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
         n,
         [=](u32 i) {
             const u32 id = kept == nullptr ? i : kept[i];
-            return (id / stride % digits == digit) != (invert != 0);
+            return (digit_of(id, stride, digits) == digit) != (invert != 0);
         },
         [=](u32 w, u32 word) { out[w] = word; });
 }

@@ -3,14 +3,11 @@
 // For compute_80.
 #include "async_copy.cuh"
 #include "equi_columns.cuh"
-#include "search.cuh"
-#include "tile.cuh"
+#include "group_spread.cuh"
 
 constexpr u32 SPREAD_THREADS = 512;
 constexpr u32 SPREAD_ITEMS = 16;
 constexpr u32 SPREAD_ROWS = SPREAD_THREADS * SPREAD_ITEMS;
-// Most parts: 48 or more of them have ids, unless these are few.
-constexpr u32 PARTS = 96;
 constexpr u32 LANE_PARTS = PARTS / WARP;
 
 // A tile: the values of a column as they lie in memory, its keys by part, and where in the tile each of these was.
@@ -55,13 +52,6 @@ __device__ __forceinline__ void write_column(const SpreadTile& tile, void* colum
         }
     }
 }
-
-// The part of an id is that less its lowest bits. What lies behind the last part is in the last.
-struct Parts {
-    u32 first_key, first_bit;
-
-    __device__ __forceinline__ u32 operator()(u32 key) const { return min((key - first_key) >> first_bit, PARTS - 1); }
-};
 
 // Bound: keys and columns read and written once; a shared-memory atomic a row. Fewer parts make longer runs: those of 64 are written at 3.5
 // TB/s on an H200 that copies at 4.2, those of 256 at 2.8.
@@ -159,54 +149,5 @@ extern "C" __global__ void __launch_bounds__(SPREAD_THREADS, 2)
         } else {
             write_column<u64>(tile, columns[c].out, rows, to);
         }
-    }
-}
-
-constexpr u32 PRESENT_THREADS = 1024;
-constexpr u32 PRESENT_ITEMS = 8;
-
-// Sets the bit of every id that a row has, where rows lie in such parts: a part's bits are looked at in shared memory.
-// Bound: 4 bytes read a row, and a part's bits for every block that has rows of it. Launch: blocks of 1024, as many as fit at once, with
-// dynamic shared memory of a part's bits; first_bit is 5 at least; no id is behind the bits, which are in `words`.
-extern "C" __global__ void __launch_bounds__(PRESENT_THREADS, 1)
-    group_spread_present(const u32* __restrict__ ids, u32 n, u32 first_key, u32 first_bit, u32* bits, u32 words) {
-    u32* const here = reinterpret_cast<u32*>(spread_shared);
-    const Parts part_of{first_key, first_bit};
-    const u32 end = u64(n) * (blockIdx.x + 1) / gridDim.x;
-    u32 row = u64(n) * blockIdx.x / gridDim.x;
-    while (row < end) {
-        const u32 part = part_of(ids[row]);
-        const u32 part_end = partition_point(row, end, [&](u32 i) { return part_of(ids[i]) == part; });
-        u32* const there = bits + (part << (first_bit - 5));
-        const u32 count = min(1u << (first_bit - 5), words - (part << (first_bit - 5)));
-        for (u32 w = threadIdx.x; w < count; w += PRESENT_THREADS) {
-            here[w] = there[w];
-        }
-        __syncthreads();
-        const u32 first_id = first_key + (part << first_bit);
-        for (u32 i = row + threadIdx.x; i < part_end; i += PRESENT_ITEMS * PRESENT_THREADS) {
-            u32 id[PRESENT_ITEMS];
-#pragma unroll
-            for (u32 k = 0; k < PRESENT_ITEMS; k++) {
-                id[k] = __ldcs(ids + min(i + k * PRESENT_THREADS, part_end - 1)) - first_id;
-            }
-#pragma unroll
-            for (u32 k = 0; k < PRESENT_ITEMS; k++) {
-                const u32 bit = 1u << id[k] % WARP;
-                // Out of date or not: bits are only ever set.
-                if ((here[id[k] / WARP] & bit) == 0) {
-                    atomicOr(here + id[k] / WARP, bit);
-                }
-            }
-        }
-        __syncthreads();
-        for (u32 w = threadIdx.x; w < count; w += PRESENT_THREADS) {
-            const u32 word = here[w];
-            if ((word & ~there[w]) != 0) {
-                atomicOr(there + w, word);
-            }
-        }
-        __syncthreads();
-        row = part_end;
     }
 }

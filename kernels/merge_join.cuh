@@ -247,8 +247,12 @@ __device__ __forceinline__ void merge_join(const Side<Key>& build_side, const Si
                 u32 row = partition_point(0, build_rows, [&](u32 row) { return sorted[row] < units[u].keys[0]; });
 #pragma unroll
                 for (u32 c = 0; c < KEYS; c++) {
-                    while (row < build_rows && sorted[row] < units[u].keys[c]) {
+                    // Probe keys may lie far apart.
+                    for (u32 steps = 0; steps < 4 && row < build_rows && sorted[row] < units[u].keys[c]; steps++) {
                         row++;
+                    }
+                    if (row < build_rows && sorted[row] < units[u].keys[c]) {
+                        row = partition_point(row, build_rows, [&](u32 row) { return sorted[row] < units[u].keys[c]; });
                     }
                     here[c] = row < build_rows && sorted[row] == units[u].keys[c] ? word_of(row) : 0;
                 }

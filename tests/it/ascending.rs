@@ -45,11 +45,16 @@ fn tables() -> SessionContext {
     register(&ctx, "null", &table(FEW, null));
     let moved = |row| Some(if row == 121_234 { 3 } else { row * 2 });
     register(&ctx, "moved", &table(FEW, moved));
+    // Of which a first chunk ascends.
+    let null = |row| (row != 190_000).then_some(row * 2);
+    register(&ctx, "late_null", &table(MANY, null));
+    let moved = |row| Some(if row == 191_234 { 3 } else { row * 2 });
+    register(&ctx, "late_moved", &table(MANY, moved));
     register(&ctx, "ten", &table(10, |row| Some(row * 100)));
     ctx
 }
 
-const QUERIES: [&str; 9] = [
+const QUERIES: [&str; 13] = [
     "SELECT l.k, l.v, r.t, r.k AS s FROM once AS l JOIN often AS r ON l.k = r.k",
     "SELECT l.v, r.v AS w FROM often AS l JOIN once AS r ON l.k = r.k",
     "SELECT l.v, r.t FROM far AS l JOIN often AS r ON l.k = r.k",
@@ -59,6 +64,10 @@ const QUERIES: [&str; 9] = [
     "SELECT count(*), sum(x.v) FROM (SELECT r.v, r.k FROM often AS l RIGHT SEMI JOIN once AS r ON l.k = r.k) AS x JOIN ten ON x.v = ten.k",
     "SELECT x.t, count(*) FROM (SELECT r.v, r.t FROM once AS l RIGHT ANTI JOIN often AS r ON l.k = r.k) AS x GROUP BY x.t",
     "SELECT x.t, count(*) FROM (SELECT r.v, r.t FROM moved AS l RIGHT ANTI JOIN once AS r ON l.k = r.k) AS x GROUP BY x.t",
+    "SELECT l.v, r.t FROM once AS l JOIN late_null AS r ON l.k = r.k",
+    "SELECT l.v, r.t FROM once AS l JOIN late_moved AS r ON l.k = r.k",
+    "SELECT x.t, count(*) FROM (SELECT r.v, r.t FROM once AS l RIGHT ANTI JOIN late_null AS r ON l.k = r.k) AS x GROUP BY x.t",
+    "SELECT x.t, count(*) FROM (SELECT r.v, r.t FROM once AS l RIGHT SEMI JOIN late_moved AS r ON l.k = r.k) AS x GROUP BY x.t",
 ];
 
 #[tokio::test]
@@ -91,7 +100,7 @@ async fn sides_are_walked_over() {
     let ctx = tables();
     Tuning::PLAIN.apply(&ctx);
     set(&ctx, "bowtie.offload", "force");
-    for (query, walks) in QUERIES.iter().zip([1, 1, 1, 0, 0, 1, 0, 1, 0]) {
+    for (query, walks) in QUERIES.iter().zip([1, 1, 1, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0]) {
         let analyzed = answer(&ctx, &format!("EXPLAIN ANALYZE {query}")).await;
         let analyzed = analyzed.unwrap().batches;
         let text = arrow::util::pretty::pretty_format_batches(&analyzed).unwrap();

@@ -4,6 +4,8 @@
 //! Columns of 4, 8 or 16 bytes without NULLs are carried, by partitioned joins through the partition (GFTR); of the others row
 //! numbers are, by which they are gathered at the end (GFUR).
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use super::CudaDevice;
 use super::equi_keys::{Keying, Width};
 use super::equi_pairs::{Output, Way, Ways, sources};
@@ -23,6 +25,8 @@ pub(crate) struct EquiBuild {
     table: Table,
     ways: Ways,
     materialization: Materialization,
+    /// A walk over sorted sides found build keys with repeats, or no room.
+    repeats: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -97,6 +101,7 @@ impl CudaDevice {
             table,
             ways,
             materialization,
+            repeats: AtomicBool::new(false),
         }))
     }
 
@@ -128,9 +133,19 @@ impl CudaDevice {
             let Some(probe) = queue.partition_side(&keys, &ways, payload, Depth::Whole)? else {
                 return put_together(None, 0);
             };
-            let (of_build, of_probe) = ((&build.ways, build_payload), (&ways, payload));
-            if let Some((output, rows)) = queue.unique_pairs((side, &probe), of_build, of_probe)? {
-                return put_together(Some(output), rows);
+            // Room for as many pairs as probe rows may be too much, where the pairs themselves are not.
+            if !build.repeats.load(Ordering::Relaxed) {
+                let (of_build, of_probe) = ((&build.ways, build_payload), (&ways, payload));
+                let pairs = queue.unique_pairs((side, &probe), of_build, of_probe);
+                let joined = pairs.and_then(|pairs| match pairs {
+                    Some((output, rows)) => put_together(Some(output), rows).map(Some),
+                    None => Ok(None),
+                });
+                match joined {
+                    Ok(Some(joined)) => return Ok(joined),
+                    Err(error) if !error.is_out_of_device_memory() => return Err(error),
+                    _ => build.repeats.store(true, Ordering::Relaxed),
+                }
             }
             return match queue.merge_join(side, &probe)? {
                 Some((output, rows)) => put_together(Some(output), rows),

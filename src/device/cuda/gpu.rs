@@ -97,7 +97,7 @@ static OPENED: Mutex<Option<HashMap<u32, Arc<Gpu>>>> = Mutex::new(None);
 fn takes_most_shared_memory(family: &str) -> bool {
     matches!(
         family,
-        "group_dense" | "group_spread" | "group_table" | "equi"
+        "group_dense" | "group_present" | "group_spread" | "group_table" | "equi"
     )
 }
 

@@ -197,13 +197,22 @@ impl Added {
 }
 
 /// What launches of `group_global` find, each of at most [`MOST_ACCUMULATORS`].
-#[derive(Debug, Default)]
-pub(super) struct AddedInGlobal(Vec<Memory>);
+#[derive(Debug)]
+pub(super) struct AddedInGlobal {
+    launches: Vec<Memory>,
+    groups: usize,
+}
 
 impl AddedInGlobal {
+    /// Of no launch yet.
+    pub(super) fn new(groups: usize) -> Self {
+        let launches = vec![];
+        Self { launches, groups }
+    }
+
     /// Launches for the accumulators after these.
     pub(super) fn extend(&mut self, others: Self) {
-        self.0.extend(others.0);
+        self.launches.extend(others.launches);
     }
 
     /// Waits for the kernels.
@@ -211,15 +220,27 @@ impl AddedInGlobal {
         let mut found = Found {
             left_out: false,
             unsure: vec![],
+            span: 0,
         };
-        for launch in &self.0 {
-            let mut bytes = [0; FOUND_WORDS * 4];
+        let (mut greatest, mut from_last) = (0, 0);
+        for launch in &self.launches {
+            let mut bytes = [0; COPIES * COPY_BYTES];
             queue.read_few(&mut bytes, launch, 0)?;
-            let (beyond, unsure) = bytes.split_at(4);
-            found.left_out |= beyond != [0; 4];
-            let unsure = unsure.try_into().unwrap_or([0xFF; 4]);
-            found.unsure.push(u32::from_le_bytes(unsure));
+            let mut unsure = 0;
+            for copy in bytes.chunks_exact(COPY_BYTES) {
+                let word = |at: usize| {
+                    let word = copy[at * 4..][..4].try_into();
+                    u32::from_le_bytes(word.unwrap_or_default())
+                };
+                found.left_out |= word(0) != 0;
+                unsure |= word(1);
+                greatest = word(2).max(greatest);
+                from_last = word(3).max(from_last);
+            }
+            found.unsure.push(unsure);
         }
+        let end = greatest as usize + 1 + from_last as usize;
+        found.span = end.saturating_sub(self.groups - 1);
         Ok(found)
     }
 }
@@ -231,6 +252,8 @@ pub(super) struct Found {
     pub(super) left_out: bool,
     /// A bit for each accumulator of a launch.
     unsure: Vec<u32>,
+    /// From the first group that has rows to the last.
+    pub(super) span: usize,
 }
 
 impl Found {
@@ -241,10 +264,10 @@ impl Found {
     }
 }
 
-/// Words that a launch of `group_global` writes: whether an id was beyond the groups, and which results may be 0 though they have rows.
-const FOUND_WORDS: usize = 2;
-/// With those that its blocks look at.
-const ALL_FOUND_WORDS: usize = 64 * 32;
+/// Copies of what blocks of `group_global` find: whether an id was beyond the groups, which results may be 0 though they have rows, the
+/// greatest group of a row, and how far the least one is from the last of all.
+const COPIES: usize = 64;
+const COPY_BYTES: usize = 128;
 
 /// Rows that a block of `group_global` takes.
 const GLOBAL_ROWS: usize = 1024;
@@ -363,7 +386,7 @@ impl Queue {
             .zip(outs.chunks(MOST_ACCUMULATORS));
         let launches = parts.map(|(all, outs)| {
             let given = structure(all, outs, groups);
-            let found = self.zeroed(ALL_FOUND_WORDS * 4, "aggregates")?;
+            let found = self.zeroed(COPIES * COPY_BYTES, "aggregates")?;
             let args = [
                 ids.words.into(),
                 ids.first.into(),
@@ -378,7 +401,8 @@ impl Queue {
             unsafe { self.launch_given("group_global", shape, &args)? };
             Ok(found)
         });
-        launches.collect::<Result<_>>().map(AddedInGlobal)
+        let launches = launches.collect::<Result<_>>()?;
+        Ok(AddedInGlobal { launches, groups })
     }
 
     /// Adds rows to the groups of their keys, which the directory numbers; at most [`MOST_ACCUMULATORS`]. The results have room

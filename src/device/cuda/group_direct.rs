@@ -21,6 +21,13 @@ use crate::spec::GroupStrategy;
 /// Ids of which a sample is counted one by one, by direct address.
 const FEW_IDS: usize = 1 << 21;
 
+/// Ids that have rows, and their bits among all ids, with how many are before each of `rows_select_*`'s blocks.
+struct KeptIds {
+    ids: Buffer<u32>,
+    bits: Memory,
+    offsets: Memory,
+}
+
 /// Whether the results of an accumulator tell groups of some rows from those of none.
 fn tells(of: &Wanted<'_>) -> bool {
     of.valid.is_none() && of.update.tells() != Tells::Nothing
@@ -109,10 +116,11 @@ impl Ways<'_> {
             ..guess.ids()
         };
         let folded = match strategy {
+            // A pass that finds ids without rows would take as long as one that finds the range.
+            GroupStrategy::HashShared if !ways.have_places(range) || guess.is_wider => {
+                return Ok(None);
+            }
             GroupStrategy::HashShared => {
-                if !ways.have_places(range) {
-                    return Ok(None);
-                }
                 let outs = queue.outs(ways.all, range)?;
                 let added = queue.accumulate_dense(ids, self.rows, range, ways.all, &outs, true)?;
                 if added.left_out(queue)? {
@@ -170,7 +178,7 @@ impl Ways<'_> {
     }
 
     /// The ids that have rows; `None` if all do.
-    fn kept(&self, folded: &Folded, ids: Ids<'_>) -> Result<Option<Buffer<u32>>> {
+    fn kept(&self, folded: &Folded, ids: Ids<'_>) -> Result<Option<KeptIds>> {
         let (queue, range) = (self.queue, folded.groups);
         let surely = |of: &Wanted<'_>| tells(of) && of.update.tells() == Tells::Surely;
         let at = self.all.iter().position(surely);
@@ -183,42 +191,30 @@ impl Ways<'_> {
             false => queue.nonzero_bits(out, range)?,
         };
         let (mut offsets, mut kept) = queue.select_offsets(&some, range)?;
-        let tells = || match &folded.added {
-            Some(added) => Ok(added.found(queue)?.tells(at)),
-            None => Ok::<_, BowtieError>(false),
-        };
-        if kept < range && !surely(of) && !tells()? {
-            self.set_present(&folded.parts, ids, (&some, range))?;
-            (offsets, kept) = queue.select_offsets(&some, range)?;
+        if kept < range && !surely(of) {
+            let found = folded.added.as_ref().map(|added| added.found(queue));
+            let all_known = match found.transpose()? {
+                Some(found) => found.tells(at) || found.span == kept,
+                None => false,
+            };
+            if !all_known {
+                let (ids, parts_from) = match &folded.parts {
+                    Some((words, parts_from)) => (Ids { words, ..ids }, *parts_from),
+                    None => (ids, None),
+                };
+                queue.set_other_present(ids, parts_from, self.rows, (&some, range))?;
+                (offsets, kept) = queue.select_offsets(&some, range)?;
+            }
         }
-        match kept < range {
-            true => queue
-                .select_at(&some, range, &offsets, kept, None)
-                .map(Some),
-            false => Ok(None),
+        if kept == range {
+            return Ok(None);
         }
-    }
-
-    /// Sets the bits of ids that have rows. In parts neighbours have bits that lie together.
-    fn set_present(
-        &self,
-        parts: &Option<(Memory, Option<u32>)>,
-        ids: Ids<'_>,
-        (bits, range): (&Memory, usize),
-    ) -> Result<()> {
-        let queue = self.queue;
-        let ids = match parts {
-            Some((words, _)) => Ids { words, ..ids },
-            None => ids,
-        };
-        if let Some((_, Some(first_bit))) = parts
-            && queue
-                .set_present_by_parts(ids, *first_bit, self.rows, (bits, range))?
-                .is_some()
-        {
-            return Ok(());
-        }
-        queue.set_present(ids, self.rows, bits)
+        let ids = queue.select_at(&some, range, &offsets, kept, None)?;
+        Ok(Some(KeptIds {
+            ids,
+            bits: some,
+            offsets,
+        }))
     }
 
     /// The results of the ids that have rows.
@@ -226,16 +222,21 @@ impl Ways<'_> {
         &self,
         mut folded: Folded,
         keys: DirectKeys<'k>,
-        kept: Option<Buffer<u32>>,
+        kept: Option<KeptIds>,
     ) -> Result<Results<'k>> {
         let queue = self.queue;
         let capacity = folded.capacity;
         if let Some(kept) = &kept {
-            let groups = kept.len();
-            let kept = memory(kept)?;
+            let groups = kept.ids.len();
+            let KeptIds { bits, offsets, .. } = kept;
+            let kept = memory(&kept.ids)?;
             let outs = self.all.iter().zip(&folded.outs).map(|(of, out)| {
                 let bytes = of.update.bytes();
                 let word = bytes.min(8);
+                if word == bytes {
+                    let selected = (offsets, groups);
+                    return queue.select_values(bits, capacity, selected, out, word);
+                }
                 let here = queue.alloc(groups * bytes, "aggregates")?;
                 for j in 0..bytes / word {
                     let (from, to) = (out.part(j * capacity * word), here.part(j * groups * word));
@@ -254,7 +255,7 @@ impl Ways<'_> {
         }
         match self.all.first().map(|of| of.update) {
             Some(Update::FirstRow) => Ok(folded.with_rows()),
-            _ => Ok(folded.with(Members::Ids(keys, kept))),
+            _ => Ok(folded.with(Members::Ids(keys, kept.map(|kept| kept.ids)))),
         }
     }
 }

@@ -310,39 +310,6 @@ impl Queue {
         Ok((keys, order))
     }
 
-    /// Sets the bits of the ids, less the first, that some row has, among those of `range` ids, where rows lie in parts from this bit on. Without
-    /// an answer if a block has no room for a part's bits.
-    pub(super) fn set_present_by_parts(
-        self: &Arc<Self>,
-        ids: Ids<'_>,
-        first_bit: u32,
-        rows: usize,
-        (bits, range): (&Memory, usize),
-    ) -> Result<Option<()>> {
-        let shared = 1u64 << first_bit >> 3;
-        if first_bit < 5 || shared > u64::from(self.gpu.shared_bytes) {
-            return Ok(None);
-        }
-        let args = [
-            ids.words.into(),
-            (rows as u32).into(),
-            ids.first.into(),
-            first_bit.into(),
-            bits.into(),
-            (range.div_ceil(32) as u32).into(),
-        ];
-        let shape = Shape {
-            blocks: self.gpu.multiprocessors as u32,
-            slices: 1,
-            threads: 1024,
-            shared: shared as u32,
-        };
-        // SAFETY: there is a word a row, each an id of the range once the first is taken off, and by ascending parts; a bit for each
-        // id of the range, in whole words; and the shared memory is that of a part's bits.
-        unsafe { self.launch("group_spread_present", shape, &args)? };
-        Ok(Some(()))
-    }
-
     /// Where the parts of n keys begin.
     fn part_starts(
         self: &Arc<Self>,

@@ -18,6 +18,8 @@ pub(super) struct DirectIds<'a> {
     first: u32,
     /// Ids are below this.
     pub(super) range: usize,
+    /// Whether there are ids at both ends that no key of a sample had.
+    pub(super) is_wider: bool,
     of: DirectKeys<'a>,
 }
 
@@ -165,6 +167,7 @@ impl Queue {
                 words: Words::Values(&number.values.values),
                 first: number.value_of(digits.least),
                 range,
+                is_wider: false,
                 of,
             });
         }
@@ -172,6 +175,7 @@ impl Queue {
             words: Words::Made(self.numbers_of(&of, rows, KeyBits::B32)?),
             first: 0,
             range,
+            is_wider: false,
             of,
         })
     }
@@ -235,7 +239,8 @@ impl Queue {
             ..number
         };
         let mut digits = self.digits(&[sampled], SAMPLES)?[0];
-        if digits.values > (SAMPLES / SAMPLES_PER_KEY) as u64 {
+        let is_wider = digits.values > (SAMPLES / SAMPLES_PER_KEY) as u64;
+        if is_wider {
             digits = digits.wider();
             if digits.values > widest {
                 return Ok(None);
@@ -245,6 +250,7 @@ impl Queue {
             words: Words::Made(sample.values),
             first: number.value_of(digits.least),
             range: digits.values as usize,
+            is_wider,
             of: DirectKeys(vec![(number, digits)]),
         };
         Ok(Some((guess, &values.values)))
@@ -267,6 +273,45 @@ impl Queue {
         let shape = Shape::rows(rows);
         // SAFETY: there is a word a row, each an id that has a bit once the first is taken off.
         unsafe { self.launch("group_range_present", shape, &args) }
+    }
+
+    /// Sets the bits of the ids, less the first, that some row has, among those of `range` ids, where most are set already. Rows may lie in
+    /// parts that ids have from a bit on.
+    pub(super) fn set_other_present(
+        self: &Arc<Self>,
+        ids: Ids<'_>,
+        parts_from: Option<u32>,
+        rows: usize,
+        (bits, range): (&Memory, usize),
+    ) -> Result<()> {
+        if rows >= 1 << 31 {
+            return self.set_present(ids, rows, bits);
+        }
+        let first_bit = parts_from.unwrap_or(31).max(5);
+        let words = range.div_ceil(32);
+        // The greatest power of two that there is room for, and that is of use.
+        let room = 1usize << (self.gpu.shared_bytes / 4).ilog2();
+        let fold = room
+            .min(words.next_power_of_two())
+            .min(1 << (first_bit - 5));
+        let args = [
+            ids.words.into(),
+            (rows as u32).into(),
+            ids.first.into(),
+            first_bit.into(),
+            (fold as u32).into(),
+            bits.into(),
+            (words as u32).into(),
+        ];
+        let shape = Shape {
+            blocks: self.gpu.multiprocessors as u32,
+            slices: 1,
+            threads: 1024,
+            shared: fold as u32 * 4,
+        };
+        // SAFETY: there is a word a row, each an id of the range once the first is taken off, and by ascending parts if there are such;
+        // a bit for each id of the range, in whole words; and the shared memory is that of the folded bits.
+        unsafe { self.launch("group_present", shape, &args) }
     }
 
     fn digits(self: &Arc<Self>, numbers: &[Number<'_>], rows: usize) -> Result<Vec<Digits>> {

@@ -417,7 +417,7 @@ impl Ways<'_> {
             ..ids
         };
         let outs = self.queue.outs(self.all, groups)?;
-        let mut added = AddedInGlobal::default();
+        let mut added = AddedInGlobal::new(groups);
         order.fold(self.queue, groups, self.all, &outs, &mut |all, outs| {
             let launches = self
                 .queue

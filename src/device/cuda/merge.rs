@@ -1,11 +1,11 @@
 //! Joins of two sides whose keys ascend (`kernels/merge.cuh`): no side is sorted, hashed or partitioned, each is read once.
 //!
 //! ```text
-//! a few keys of both ─► do they ascend? build rows that may match ─► cuts ─► a tile of both a block ─► pairs, or rows that are kept
+//! build rows that may match ─► cuts, and a look at a few keys: do they ascend? ─► a tile of both a block ─► pairs, or rows that are kept
 //! ```
 //!
 //! Tables are often in the order of a key: of a time, or of what they are clustered by; and \[D\]'s operators read sorted relations alone.
-//! A kernel looks at a few hundred keys before anything else is done. The one that joins finds out on the way whether all keys ascend, and
+//! The kernel that cuts looks at a few hundred keys. The one that joins finds out on the way whether all keys ascend, and
 //! whether build keys are unique; where they are not, what it wrote is dropped, and a strategy for keys in no order goes on.
 
 use std::sync::Arc;
@@ -202,7 +202,7 @@ impl CudaDevice {
     fn merged_sides<'a>(&self, keys: Ascending<'a>) -> Result<Option<Sides<'a>>> {
         let (build_rows, probe_rows) = (keys.build.rows(), keys.probe.rows());
         let rows = build_rows + probe_rows;
-        if build_rows.min(probe_rows) == 0 || rows < self.least_merged_rows {
+        if build_rows.min(probe_rows) == 0 || (rows < self.least_merged_rows && !keys.known) {
             return Ok(None);
         }
         let (Some(build), Some(probe)) = (Number::of(keys.build), Number::of(keys.probe)) else {
@@ -271,10 +271,7 @@ impl Queue {
             return Ok(None);
         }
         let room = (probe.rows, probe.width);
-        let output = match self.room_for_pairs(build_ways, build_payload, ways, payload, room) {
-            Err(error) if error.is_out_of_device_memory() => return Ok(None),
-            output => output?,
-        };
+        let output = self.room_for_pairs(build_ways, build_payload, ways, payload, room)?;
         let rows = self.walk_to_join(&sides, (&carried(build), &carried(probe)), &output)?;
         Ok(rows.map(|rows| (output, rows)))
     }

@@ -134,25 +134,31 @@ impl Sides {
             probe: &probe[0],
             known,
         };
+        let wanted = self.matches.iter();
+        let wanted = wanted
+            .filter(|matches| matches.is_empty() != matched)
+            .count();
+        let answered = gpu.merge_keep(keys, matched, &borrowed(&probe)).unwrap();
         for columns in [&probe[..0], &probe[..1]] {
             let kept = gpu.merge_keep(keys, matched, &borrowed(columns)).unwrap();
-            let wanted = self.matches.iter();
-            let wanted = wanted
-                .filter(|matches| matches.is_empty() != matched)
-                .count();
-            if let Some(Some((rows, made))) = kept {
-                assert_eq!((rows, made.len()), (wanted, columns.len()), "{what}");
-                if let Some(made) = made.first() {
-                    let keys = gpu.download(made).unwrap();
-                    let all = arrow::compute::sort(&keys, None).unwrap();
-                    let rows = self.matches.iter().enumerate();
-                    let rows = rows.filter(|(_, matches)| matches.is_empty() != matched);
-                    let rows: Int32Array = rows.map(|(row, _)| row as i32).collect();
-                    assert_eq!(&all, &take(&self.probe[0], &rows, None).unwrap(), "{what}");
+            assert_eq!(kept.is_some(), answered.is_some(), "{what}");
+            match kept {
+                Some(Some((rows, made))) => {
+                    assert_eq!((rows, made.len()), (wanted, columns.len()), "{what}");
+                    if let Some(made) = made.first() {
+                        let keys = gpu.download(made).unwrap();
+                        let all = arrow::compute::sort(&keys, None).unwrap();
+                        let rows = self.matches.iter().enumerate();
+                        let rows = rows.filter(|(_, matches)| matches.is_empty() != matched);
+                        let rows: Int32Array = rows.map(|(row, _)| row as i32).collect();
+                        assert_eq!(&all, &take(&self.probe[0], &rows, None).unwrap(), "{what}");
+                    }
                 }
+                Some(None) => assert_eq!(wanted, self.matches.len(), "{what}"),
+                None => {}
             }
         }
-        let Some(kept) = gpu.merge_keep(keys, matched, &borrowed(&probe)).unwrap() else {
+        let Some(kept) = answered else {
             return false;
         };
         let rows = self.matches.iter().enumerate();
@@ -241,6 +247,11 @@ pub(super) fn check(sizes: &[(usize, usize)], all_kinds: usize) {
                         sides.join(&gpu, false, Materialization::Gftr).is_none(),
                         "{what}"
                     );
+                    // Known is that build keys ascend.
+                    if !of_build {
+                        let found = sides.join(&gpu, true, Materialization::Gftr);
+                        assert!(found.is_none(), "{what}, known");
+                    }
                     assert!(!sides.check_rows(&gpu, false, false, &what), "{what}");
                 }
             }
@@ -255,15 +266,71 @@ fn sides_that_ascend() {
         (1, 5000),
         (5000, 1),
         (3, 7),
+        // Around a tile of keys of 4 bytes and of 8, and around 64 of them.
         (3951, 1),
         (1975, 1977),
+        (1976, 1977),
+        (975, 1000),
+        (976, 1001),
         (2000, 100_000),
         (100_000, 900),
         (65_537, 130_000),
         (300_001, 500_003),
     ];
-    check(&sizes[..7], KINDS);
-    check(&sizes[7..], 1);
+    check(&sizes[..10], KINDS);
+    check(&sizes[10..], 1);
+}
+
+/// Keys at both ends of their types, in one tile and in several.
+#[test]
+fn keys_at_both_ends() {
+    let Some((_, mut gpu)) = twins() else { return };
+    gpu.least_merged_rows = 0;
+    for rows in [1, 700, 6000] {
+        for kind in 0..4 {
+            let last = if kind < 2 {
+                u64::from(u32::MAX)
+            } else {
+                u64::MAX
+            };
+            let low = 0..rows;
+            let high = last - rows + 1..=last;
+            let build: Vec<u64> = low.clone().chain([last / 2]).chain(high.clone()).collect();
+            let probe = low.flat_map(|n| [n, n]).step_by(3);
+            let probe = probe.chain([last / 2 - 1, last / 2]);
+            let probe: Vec<u64> = probe.chain(high.filter(|n| n % 3 != 1)).collect();
+            let of = |numbers: &[u64], salt| {
+                let numbers = numbers.iter().copied();
+                let keys: ArrayRef = match kind {
+                    0 => Arc::new(Int32Array::from_iter_values(
+                        numbers.map(|n| n as i32 ^ i32::MIN),
+                    )),
+                    1 => Arc::new(UInt32Array::from_iter_values(numbers.map(|n| n as u32))),
+                    2 => Arc::new(Int64Array::from_iter_values(
+                        numbers.map(|n| n as i64 ^ i64::MIN),
+                    )),
+                    _ => Arc::new(UInt64Array::from_iter_values(numbers)),
+                };
+                payload(&keys, salt)
+            };
+            let matches = probe.iter().map(|number| {
+                let first = build.partition_point(|other| other < number);
+                first..build.partition_point(|other| other <= number)
+            });
+            let sides = Sides {
+                build: of(&build, 3),
+                probe: of(&probe, 5),
+                matches: matches.collect(),
+            };
+            let what = format!("{rows} rows at both ends, type {kind}");
+            for known in [false, true] {
+                sides.check_pairs(&gpu, known, Materialization::Gftr, &what);
+                for matched in [false, true] {
+                    assert!(sides.check_rows(&gpu, known, matched, &what), "{what}");
+                }
+            }
+        }
+    }
 }
 
 #[test]
@@ -273,7 +340,7 @@ fn sides_in_no_order() {
     let mut random = Random(112);
     for rows in [2, 64, 300, 5000, 200_000] {
         for kind in 0..KINDS {
-            // The host looks at none of those that fall, at some of them, or all fall.
+            // A kernel looks at none of those that fall, at some of them, or all fall.
             for way in 0..4 {
                 let mut build: Vec<u64> = (10..rows as u64 + 10).collect();
                 let probe = build.clone();
