@@ -10,7 +10,7 @@ use super::group_accumulators::{Tells, Update, Wanted};
 use super::group_choice::choose;
 use super::group_ids::{GroupKeys, Ids, KeyBits};
 use super::group_range::{DirectIds, DirectKeys, ForEach};
-use super::group_ways::{FEW_ROWS, Folded, Members, Results, Ways};
+use super::group_ways::{FEW_IN_GLOBAL, FEW_IN_PARTS, FEW_ROWS, Folded, Members, Results, Ways};
 use super::queue::Memory;
 use super::rows::memory;
 use super::values::bitmap_bytes;
@@ -135,9 +135,12 @@ impl Ways<'_> {
                     strategy: Some(GroupStrategy::HashShared),
                 }
             }
-            GroupStrategy::HashGlobal => ways.by_ids_in_global(ids, range)?,
-            GroupStrategy::Partition => ways.by_parts_of_ids(ids, range)?,
-            GroupStrategy::Sort | GroupStrategy::SortDictionary => return Ok(None),
+            // Fewer ids are added by a kernel whose look for others is not asked.
+            GroupStrategy::HashGlobal if range > FEW_IN_GLOBAL => {
+                ways.by_ids_in_global(ids, range)?
+            }
+            GroupStrategy::Partition if range > FEW_IN_PARTS => ways.by_parts_of_ids(ids, range)?,
+            _ => return Ok(None),
         };
         if let Some(added) = &folded.added
             && added.found(queue)?.left_out

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::group_accumulators::{MOST_ACCUMULATORS, Wanted};
 use super::group_ids::{Ids, KeyBits};
+use super::group_ways::FEW_IN_PARTS;
 use super::queue::{Arg, Memory, Part, Queue, Shape};
 use super::rows::memory;
 use super::sort::{NARROW, NARROW_BESIDE_WORDS, check_sortable, passes};
@@ -205,7 +206,8 @@ impl Queue {
         n: usize,
         all: &[Wanted<'_>],
     ) -> Result<(Memory, Order<'a>)> {
-        if self.can_spread(n) && all.len() <= MOST_ACCUMULATORS && are_movable(all) {
+        let is_spread = groups > FEW_IN_PARTS && self.can_spread(n);
+        if is_spread && all.len() <= MOST_ACCUMULATORS && are_movable(all) {
             let last = groups.saturating_sub(1);
             let first_bit = (0..usize::BITS).find(|bit| last >> bit < SPREAD_PARTS);
             return self.spread(ids, first_bit.unwrap_or(0), n, &columns_of(all));

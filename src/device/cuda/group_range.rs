@@ -304,7 +304,7 @@ impl Queue {
             (words as u32).into(),
         ];
         let shape = Shape {
-            blocks: self.gpu.multiprocessors as u32,
+            blocks: self.gpu.multiprocessors,
             slices: 1,
             threads: 1024,
             shared: fold as u32 * 4,

@@ -34,6 +34,10 @@ use crate::spec::GroupStrategy;
 /// Rows of which a look at a sample would take longer than what it might save.
 pub(super) const FEW_ROWS: usize = 1 << 22;
 
+/// Ids of which so many rows fall on each that those in flight together wait for one another; of parts, for those that come one after the other.
+pub(super) const FEW_IN_GLOBAL: usize = 1 << 12;
+pub(super) const FEW_IN_PARTS: usize = 1 << 20;
+
 /// Results by group.
 #[derive(Debug)]
 pub(super) struct Results<'a> {
@@ -330,6 +334,9 @@ impl Ways<'_> {
 
     /// In global memory alone, where no id has many rows.
     pub(super) fn by_ids_in_global(&self, ids: Ids<'_>, groups: usize) -> Result<Folded> {
+        if groups <= FEW_IN_GLOBAL {
+            return self.by_ids(ids, groups, false);
+        }
         let outs = self.queue.outs(self.all, groups)?;
         let added = self
             .queue
@@ -419,10 +426,12 @@ impl Ways<'_> {
         let outs = self.queue.outs(self.all, groups)?;
         let mut added = AddedInGlobal::new(groups);
         order.fold(self.queue, groups, self.all, &outs, &mut |all, outs| {
-            let launches = self
-                .queue
-                .accumulate_in_global(there, self.rows, groups, all, outs)?;
-            added.extend(launches);
+            let (queue, rows) = (self.queue, self.rows);
+            if groups > FEW_IN_PARTS {
+                added.extend(queue.accumulate_in_global(there, rows, groups, all, outs)?);
+            } else {
+                queue.accumulate_dense(there, rows, groups, all, outs, false)?;
+            }
             Ok(())
         })?;
         Ok(Folded {
@@ -430,7 +439,7 @@ impl Ways<'_> {
             groups,
             capacity: groups,
             parts: Some((words, order.spread_bit())),
-            added: Some(added),
+            added: (groups > FEW_IN_PARTS).then_some(added),
             strategy: Some(GroupStrategy::Partition),
         })
     }

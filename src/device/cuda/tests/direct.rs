@@ -190,3 +190,25 @@ fn parts_without_row_ids() {
         }
     }
 }
+
+/// So many ids that rows of a part come in any order, and that results lie in global memory alone.
+#[test]
+fn parts_in_no_order() {
+    let Some((host, gpu)) = twins() else { return };
+    let n = 540_011;
+    let mut random = Random(15);
+    let values = values(n, &mut random);
+    let ints: ArrayRef = Arc::new(UInt32Array::from_iter_values((0..n).map(|i| i as u32)));
+    let key: ArrayRef = Arc::new(Int32Array::from_iter_values(
+        (0..n).map(|_| random.below(1_070_000) as i32 - 3),
+    ));
+    for folds in [
+        vec![(Fold::Sum, Some(&values[0]))],
+        vec![(Fold::Sum, Some(&values[4]))],
+        vec![(Fold::Sum, Some(&values[5])), (Fold::Or, Some(&ints))],
+        vec![(Fold::Sum, Some(&values[2])), (Fold::Count, None)],
+        vec![(Fold::Count, None)],
+    ] {
+        same_aggregates(&host, &gpu, n, &[&key], &folds, &ALL[2..4], "wide");
+    }
+}
