@@ -77,11 +77,14 @@ fn compile(root: &Path, out: &Path, family: &str, archs: &str) -> String {
     let mut command = Command::new(&nvcc);
     command.args(["-std=c++17", "-O3", "-fatbin", "-o"]);
     command.arg(out.join(&name)).arg(&source);
+    let least = least_arch(&source);
     for arch in archs.split(',') {
         let number = arch.trim().trim_start_matches("sm_");
-        command.arg(format!("-gencode=arch=compute_{number},code=sm_{number}"));
+        // A family that older cards do not know is never loaded there.
+        if generation(number) >= generation(&least) {
+            command.arg(format!("-gencode=arch=compute_{number},code=sm_{number}"));
+        }
     }
-    let least = least_arch(&source);
     command.arg(format!("-gencode=arch={least},code={least}"));
     let status = command.status().unwrap_or_else(|e| {
         panic!("BOWTIE_CUDA_ARCHS is set, but {nvcc} does not start ({e}): set NVCC to its path")
@@ -99,4 +102,11 @@ fn least_arch(source: &Path) -> String {
     text.lines()
         .find_map(|line| line.strip_prefix("// For compute_")?.strip_suffix('.'))
         .map_or(LEAST_ARCH.into(), |number| format!("compute_{number}"))
+}
+
+/// The number of an architecture such as `compute_90` or `100f`.
+fn generation(arch: &str) -> u32 {
+    let digits = arch.trim_start_matches("compute_");
+    let end = digits.find(|c: char| !c.is_ascii_digit());
+    digits[..end.unwrap_or(digits.len())].parse().unwrap_or(0)
 }

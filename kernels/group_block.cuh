@@ -33,7 +33,8 @@ __device__ __forceinline__ u32* clear_places(const Accumulators& accumulators, u
     return words + all;
 }
 
-__device__ __forceinline__ Partials partials_of(const Accumulator& of, u32 places) {
+template <bool HALVES = true>
+__device__ __forceinline__ Partials<HALVES> partials_of(const Accumulator& of, u32 places) {
     return {reinterpret_cast<u32*>(group_shared) + of.words_before * places, places};
 }
 
@@ -90,13 +91,13 @@ __device__ __forceinline__ void accumulate(const Accumulators& accumulators, u32
         u32* const words = partials_of(of, places).words;
         const Rows these = valid_rows(of, rows);
         if (!reads_words(of.update)) {
-            update_rows<true>(of, words, places, accumulators.capacity, these);
+            update_rows<InBlock>(of, words, places, accumulators.capacity, these);
             continue;
         }
         u64 word[ROWS];
         read_values<true>(of.values, of.kind, these, word);
         bool unused;
-        update_words<true>(of, words, places, these, word, group_of, unused);
+        update_words<InBlock>(of, words, places, these, word, group_of, unused);
     }
 }
 
@@ -109,9 +110,10 @@ __device__ __forceinline__ void flush_hot(const Accumulators& accumulators, u32 
 }
 
 // Hands a plain key's place over, by a thread.
+template <bool HALVES = true>
 __device__ __forceinline__ void flush_plain(const Accumulators& accumulators, u32 places, u32 place, u32 group) {
     for (u32 a = 0; a < accumulators.count; a++) {
         const Accumulator& of = accumulators.of[a];
-        merge_place(of, partials_of(of, places), accumulators.capacity, group, place);
+        merge_place(of, partials_of<HALVES>(of, places), accumulators.capacity, group, place);
     }
 }

@@ -3,20 +3,26 @@
 
 #include "group_update.cuh"
 
-// An accumulator's arrays in shared memory.
+// An accumulator's arrays in shared memory. HALVES: sums are words of 32 bits (Where::HALVES).
+template <bool HALVES>
 struct Partials {
     u32* words;
     u32 places;
+
+    __device__ __forceinline__ u64 halves(u32 place) const { return words[place] | (u64)words[places + place] << 32; }
 
     __device__ __forceinline__ u64 word(u32 update, u32 place) const {
         switch (update) {
             case COUNT:
             case FIRST_ROW:
             case LAST_ROW: return words[place];
-            case SUM:
             case AND:
             case OR:
-            case XOR: return words[place] | (u64)words[places + place] << 32;
+            case XOR: return halves(place);
+            case SUM:
+                if (HALVES) {
+                    return halves(place);
+                }
             default: return reinterpret_cast<const u64*>(words)[place];
         }
     }
@@ -58,20 +64,25 @@ __device__ __forceinline__ void merge_word(const Accumulator& of, u32 group, u64
     }
 }
 
-template <u32 WORDS64>
-__device__ __forceinline__ void merge_wide(const Accumulator& of, const Partials& partials, u64 capacity, u32 group,
+template <u32 WORDS64, bool HALVES>
+__device__ __forceinline__ void merge_wide(const Accumulator& of, const Partials<HALVES>& partials, u64 capacity, u32 group,
                                            u32 place) {
     u64 number[WORDS64];
 #pragma unroll
     for (u32 j = 0; j < WORDS64; j++) {
-        const u32* low = partials.words + 2 * j * partials.places + place;
-        number[j] = low[0] | (u64)low[partials.places] << 32;
+        if (HALVES) {
+            const u32* low = partials.words + 2 * j * partials.places + place;
+            number[j] = low[0] | (u64)low[partials.places] << 32;
+        } else {
+            number[j] = reinterpret_cast<const u64*>(partials.words)[j * partials.places + place];
+        }
     }
     add_words(static_cast<u64*>(of.out) + group, capacity, number);
 }
 
 // One place's share of a group.
-__device__ __forceinline__ void merge_place(const Accumulator& of, const Partials& partials, u64 capacity, u32 group,
+template <bool HALVES>
+__device__ __forceinline__ void merge_place(const Accumulator& of, const Partials<HALVES>& partials, u64 capacity, u32 group,
                                             u32 place) {
     if (is_plain(of.update)) {
         merge_word(of, group, partials.word(of.update, place));
@@ -85,7 +96,8 @@ __device__ __forceinline__ void merge_place(const Accumulator& of, const Partial
 }
 
 // The shares of a group that a warp's lanes hold in 32 places from `first` on; by the whole warp.
-__device__ __forceinline__ void merge_copies(const Accumulator& of, const Partials& partials, u64 capacity, u32 group,
+template <bool HALVES>
+__device__ __forceinline__ void merge_copies(const Accumulator& of, const Partials<HALVES>& partials, u64 capacity, u32 group,
                                              u32 first) {
     const u32 lane = threadIdx.x % WARP;
     if (!is_plain(of.update)) {

@@ -1,34 +1,10 @@
 // Grouped aggregation by dense ids whose accumulators lie in global memory, all of them: rows are added as they come, so that the second-level
 // cache holds what neighbouring rows of a part (group_spread, group_part) are added to.
+#include "group_found.cuh"
 #include "group_update.cuh"
 
 // Rows that a block takes.
 constexpr u32 GLOBAL_ROWS = BLOCK * ROWS;
-// What blocks find: word BEYOND is not 0 where an id is of no group; bit a of UNSURE: result a may be 0 where it has rows; GREATEST is the
-// greatest group of some row, and FROM_LAST how far the least one is from the last of all. Each block has one of many copies of these words,
-// which are put together in the end: the part of the cache that has words which all blocks look at would have a third more to do than others.
-constexpr u32 BEYOND = 0;
-constexpr u32 UNSURE = 1;
-constexpr u32 GREATEST = 2;
-constexpr u32 FROM_LAST = 3;
-struct Known {
-    u32 beyond, unsure, greatest, from_last;
-};
-constexpr u32 COPIES = 64;
-constexpr u32 COPY_WORDS = 32;
-
-// Raises a word to the greatest that some lane has, if that is greater than what was known.
-__device__ __forceinline__ void raise(u32* at, u32 known, u32 word) {
-    if (!__any_sync(ALL_LANES, word > known)) {
-        return;
-    }
-    for (u32 distance = WARP / 2; distance > 0; distance /= 2) {
-        word = max(word, __shfl_xor_sync(ALL_LANES, word, distance));
-    }
-    if (threadIdx.x % WARP == 0) {
-        atomicMax(at, word);
-    }
-}
 
 // Adds the rows by `ids[i] - first_id`. Those of which that is not below `groups` are left out; once there are some, the results are of no
 // use, and the rest is left.
@@ -37,7 +13,7 @@ __device__ __forceinline__ void raise(u32* at, u32 known, u32 word) {
 extern "C" __global__ void __launch_bounds__(BLOCK, 4)
     group_global(const u32* __restrict__ ids, u32 first_id, u32 groups, u32 n, u32* found,
                  const __grid_constant__ Accumulators accumulators) {
-    u32* const copy = found + blockIdx.x % COPIES * COPY_WORDS;
+    u32* const copy = found_by_block(found);
     const uint4 words = __ldcg(reinterpret_cast<const uint4*>(copy));
     const Known known{words.x, words.y, words.z, words.w};
     Rows rows;
@@ -75,9 +51,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 4)
     raise(copy + GREATEST, known.greatest, greatest);
     raise(copy + FROM_LAST, known.from_last, from_last);
     if (__any_sync(ALL_LANES, beyond)) {
-        for (u32 i = threadIdx.x % WARP; i < COPIES; i += WARP) {
-            atomicOr(found + i * COPY_WORDS + BEYOND, 1u);
-        }
+        found_beyond(found);
     }
     u32 unsure = 0;
     for (u32 a = 0; a < accumulators.count; a++) {
@@ -88,9 +62,9 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 4)
             if (a > 0) {
                 read_values<false>(of.values, of.kind, all, word);
             }
-            update_words<false>(of, nullptr, 0, these, word, [](u32 place) { return place; }, may_be_0);
+            update_words<InGlobal>(of, nullptr, 0, these, word, [](u32 place) { return place; }, may_be_0);
         } else {
-            update_rows<false>(of, nullptr, 0, accumulators.capacity, these);
+            update_rows<InGlobal>(of, nullptr, 0, accumulators.capacity, these);
         }
         unsure |= (u32)may_be_0 << a;
     }

@@ -1,5 +1,5 @@
 // Rows to where their part begins, so that those of neighbouring groups come together ([W] 4.2, PGB with the values transformed
-// along: GFTR). What follows, group_table by hashed keys or group_dense by narrow ones, then works on a part of the directory
+// along: GFTR). What follows, group_table by hashed keys, group_dense or group_global by ids, then works on a part of the directory
 // and of the results at a time that fits the second-level cache. A pass moves keys and one column; more columns are more
 // passes over the same keys, whose rows all come in the same order.
 #include "group_part.cuh"

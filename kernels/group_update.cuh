@@ -1,10 +1,37 @@
 // Adding rows to accumulators: in shared memory, whose arrays are by place, and in global memory, whose arrays are by group.
+// What has the places is a type: InGlobal, where none has, InBlock, or InCluster (group_cluster.cuh).
 //
-// Shared memory has fast atomics of 32 bits alone. So a sum is words of 32 bits that hand on their carries: each addition that
-// wraps a word hands on its own, so that their order does not matter. Words of one place lie an array apart, for the banks' sake.
+// A block's own shared memory has fast atomics of 32 bits alone. So a sum is words of 32 bits that hand on their carries: each addition that
+// wraps a word hands on its own, so that their order does not matter. Words of one place lie an array apart, for the banks' sake. Of other
+// blocks' shared memory an addition of 64 bits takes no longer than one of 32: there sums are words of 64. (No other operation: what the
+// compiler makes of an atomicXor of 64 bits by a generic address falls back to a load and a store where that is another block's, on an H200.)
 #pragma once
 
 #include "group_arg.cuh"
+
+// No row has a place in shared memory.
+struct InGlobal {
+    static constexpr bool SHARED = false;
+    static constexpr bool WASTE = false;
+    static constexpr bool HALVES = false;
+
+    template <typename T>
+    static __device__ __forceinline__ T* at(T* array, u32 place) {
+        return array + place;
+    }
+};
+
+// Places are the block's own. Rows without one are added to a place of waste.
+struct InBlock {
+    static constexpr bool SHARED = true;
+    static constexpr bool WASTE = true;
+    static constexpr bool HALVES = true;
+
+    template <typename T>
+    static __device__ __forceinline__ T* at(T* array, u32 place) {
+        return array + place;
+    }
+};
 
 // Adds a number to words that lie `apart` from one another. Bound: an atomic for each word that the number and its carries
 // touch: one for most numbers that fit a word, negative ones as well.
@@ -26,39 +53,40 @@ __device__ __forceinline__ void add_words(Word* at, u64 apart, const Word (&numb
     }
 }
 
-// Adds words of 64 bits in shared memory. All lower halves go out before the first carry is waited for.
-__device__ __forceinline__ void add_halves(u32* low, u32* high, const Rows& rows, const u64 (&word)[ROWS]) {
-    u32 old[ROWS];
-#pragma unroll
-    for (u32 k = 0; k < ROWS; k++) {
-        old[k] = atomicAdd(low + rows.shared_place(k), (u32)word[k]);
-    }
-    u32 upper[ROWS];
-    u32 any = 0;
-#pragma unroll
-    for (u32 k = 0; k < ROWS; k++) {
-        upper[k] = (u32)(word[k] >> 32) + (old[k] + (u32)word[k] < old[k]);
-        any |= upper[k];
-    }
-    // Small numbers seldom have anything to add here, negative ones included.
-    if (any != 0) {
+// `step(k, place)` for each row in shared memory, with a place of waste, if there is one, for those that have none.
+template <typename Where, typename Step>
+__device__ __forceinline__ void each_shared(const Rows& rows, Step step) {
+    if (Where::SHARED) {
 #pragma unroll
         for (u32 k = 0; k < ROWS; k++) {
-            atomicAdd(high + rows.shared_place(k), upper[k]);
+            if (Where::WASTE || rows.place[k] < IN_GLOBAL) {
+                step(k, Where::WASTE ? rows.shared_place(k) : rows.place[k]);
+            }
         }
     }
 }
 
-// `shared(k, place)` for each row, with a place of waste for those that have none, and `global(k, group)` for each row that is
-// accumulated there. SHARED: some may be accumulated in shared memory.
-template <bool SHARED, typename Shared, typename Global>
-__device__ __forceinline__ void each_place(const Rows& rows, Shared shared, Global global) {
-    if (SHARED) {
-#pragma unroll
-        for (u32 k = 0; k < ROWS; k++) {
-            shared(k, rows.shared_place(k));
-        }
+// Adds words of 64 bits in shared memory. All lower halves go out before the first carry is waited for.
+template <typename Where>
+__device__ __forceinline__ void add_halves(u32* low, u32* high, const Rows& rows, const u64 (&word)[ROWS]) {
+    u32 old[ROWS];
+    each_shared<Where>(rows, [&](u32 k, u32 p) { old[k] = atomicAdd(Where::at(low, p), (u32)word[k]); });
+    u32 upper[ROWS];
+    u32 any = 0;
+    each_shared<Where>(rows, [&](u32 k, u32) {
+        upper[k] = (u32)(word[k] >> 32) + (old[k] + (u32)word[k] < old[k]);
+        any |= upper[k];
+    });
+    // Small numbers seldom have anything to add here, negative ones included.
+    if (any != 0) {
+        each_shared<Where>(rows, [&](u32 k, u32 p) { atomicAdd(Where::at(high, p), upper[k]); });
     }
+}
+
+// `shared(k, place)` for each row in shared memory, and `global(k, group)` for each one that is accumulated in global memory.
+template <typename Where, typename Shared, typename Global>
+__device__ __forceinline__ void each_place(const Rows& rows, Shared shared, Global global) {
+    each_shared<Where>(rows, shared);
     if (rows.outside) {
 #pragma unroll
         for (u32 k = 0; k < ROWS; k++) {
@@ -70,7 +98,7 @@ __device__ __forceinline__ void each_place(const Rows& rows, Shared shared, Glob
 }
 
 // A sum of WORDS64 words of 64 bits, of values that are as wide.
-template <u32 WORDS64>
+template <typename Where, u32 WORDS64>
 __device__ __forceinline__ void add_wide(const Accumulator& of, u32* words, u32 places, u64 capacity, const Rows& rows) {
 #pragma unroll
     for (u32 k = 0; k < ROWS; k++) {
@@ -85,14 +113,16 @@ __device__ __forceinline__ void add_wide(const Accumulator& of, u32* words, u32 
             number[2 * j] = pair.x;
             number[2 * j + 1] = pair.y;
         }
-        if (rows.place[k] < IN_GLOBAL) {
+        if (rows.place[k] < IN_GLOBAL && !Where::HALVES) {
+            add_words(Where::at(reinterpret_cast<u64*>(words), rows.place[k]), places, number);
+        } else if (rows.place[k] < IN_GLOBAL) {
             u32 halves[2 * WORDS64];
 #pragma unroll
             for (u32 j = 0; j < WORDS64; j++) {
                 halves[2 * j] = (u32)number[j];
                 halves[2 * j + 1] = (u32)(number[j] >> 32);
             }
-            add_words(words + rows.place[k], places, halves);
+            add_words(Where::at(words, rows.place[k]), places, halves);
         } else {
             add_words(static_cast<u64*>(of.out) + (rows.place[k] - IN_GLOBAL), capacity, number);
         }
@@ -143,23 +173,24 @@ __device__ __forceinline__ bool reads_words(u32 update) {
     }
 }
 
-// Adds the rows of a thread to one accumulator. `words` are its words in shared memory, where some rows are accumulated if SHARED.
+// Adds the rows of a thread to one accumulator. `words` are its words in shared memory, if it has any.
 // Bound: an atomic a row; values of more than a word read once.
-template <bool SHARED>
+template <typename Where>
 __device__ __forceinline__ void update_rows(const Accumulator& of, u32* words, u32 places, u64 capacity, const Rows& rows) {
     u64* const out = static_cast<u64*>(of.out);
     u32* const rows_out = static_cast<u32*>(of.out);
     switch (of.update) {
         case COUNT:
-            return each_place<SHARED>(
-                rows, [&](u32, u32 p) { atomicAdd(words + p, 1u); }, [&](u32, u32 group) { atomicAdd(out + group, 1ull); });
+            return each_place<Where>(
+                rows, [&](u32, u32 p) { atomicAdd(Where::at(words, p), 1u); }, [&](u32, u32 group) { atomicAdd(out + group, 1ull); });
         case FIRST_ROW:
             // Rows ascend, so but for the first ones of a group a look is enough; what it sees is never too low.
-            return each_place<SHARED>(
+            return each_place<Where>(
                 rows,
                 [&](u32 k, u32 p) {
-                    if (words[p] > rows.row(k)) {
-                        atomicMin(words + p, rows.row(k));
+                    u32* const at = Where::at(words, p);
+                    if (*at > rows.row(k)) {
+                        atomicMin(at, rows.row(k));
                     }
                 },
                 [&](u32 k, u32 group) {
@@ -168,8 +199,8 @@ __device__ __forceinline__ void update_rows(const Accumulator& of, u32* words, u
                     }
                 });
         case LAST_ROW:
-            return each_place<SHARED>(
-                rows, [&](u32 k, u32 p) { atomicMax(words + p, rows.row(k)); },
+            return each_place<Where>(
+                rows, [&](u32 k, u32 p) { atomicMax(Where::at(words, p), rows.row(k)); },
                 [&](u32 k, u32 group) { atomicMax(rows_out + group, rows.row(k)); });
         case ARG_MIN:
         case ARG_MAX:
@@ -177,57 +208,58 @@ __device__ __forceinline__ void update_rows(const Accumulator& of, u32* words, u
             for (u32 k = 0; k < ROWS; k++) {
                 if (rows.somewhere(k)) {
                     const bool shared = rows.place[k] < IN_GLOBAL;
-                    keep_better(shared ? words + rows.place[k] : rows_out + (rows.place[k] - IN_GLOBAL), of, rows.row(k));
+                    keep_better(shared ? Where::at(words, rows.place[k]) : rows_out + (rows.place[k] - IN_GLOBAL), of, rows.row(k));
                 }
             }
             return;
-        case SUM128: return add_wide<2>(of, words, places, capacity, rows);
-        case SUM256: return add_wide<4>(of, words, places, capacity, rows);
+        case SUM128: return add_wide<Where, 2>(of, words, places, capacity, rows);
+        case SUM256: return add_wide<Where, 4>(of, words, places, capacity, rows);
         default: return;
     }
 }
 
-// The same of a word for each row. `group_of(place)` is the group of a place in shared memory. Unless SHARED, `may_be_0` becomes true where a
-// SUM of these rows and others may be 0. Bound: an atomic a row, two for sums whose upper words change.
-template <bool SHARED, typename GroupOf>
+// The same of a word for each row. `group_of(place)` is the group of a place in shared memory. Unless Where::HALVES, `may_be_0` becomes
+// true where a SUM of these rows and others may be 0. Bound: an atomic a row, two for sums whose upper words change.
+template <typename Where, typename GroupOf>
 __device__ __forceinline__ void update_words(const Accumulator& of, u32* words, u32 places, const Rows& rows, u64 (&word)[ROWS],
                                              GroupOf group_of, bool& may_be_0) {
     u64* const out = static_cast<u64*>(of.out);
     u64* const pairs = reinterpret_cast<u64*>(words);
     switch (of.update) {
         case SUM:
-            if (SHARED) {
-                add_halves(words, words + places, rows, word);
+            if (Where::HALVES) {
+                add_halves<Where>(words, words + places, rows, word);
             } else {
+                each_shared<Where>(rows, [&](u32 k, u32 p) { atomicAdd(Where::at(pairs, p), word[k]); });
 #pragma unroll
                 for (u32 k = 0; k < ROWS; k++) {
                     may_be_0 |= rows.somewhere(k) && word[k] - 1 >= SMALL;
                 }
             }
-            return each_place<SHARED>(
+            return each_place<Where>(
                 rows, [](u32, u32) {}, [&](u32 k, u32 group) { atomicAdd(out + group, word[k]); });
         case AND:
-            return each_place<SHARED>(
+            return each_place<Where>(
                 rows,
                 [&](u32 k, u32 p) {
-                    atomicAnd(words + p, (u32)word[k]);
-                    atomicAnd(words + places + p, (u32)(word[k] >> 32));
+                    atomicAnd(Where::at(words, p), (u32)word[k]);
+                    atomicAnd(Where::at(words + places, p), (u32)(word[k] >> 32));
                 },
                 [&](u32 k, u32 group) { atomicAnd(out + group, word[k]); });
         case OR:
-            return each_place<SHARED>(
+            return each_place<Where>(
                 rows,
                 [&](u32 k, u32 p) {
-                    atomicOr(words + p, (u32)word[k]);
-                    atomicOr(words + places + p, (u32)(word[k] >> 32));
+                    atomicOr(Where::at(words, p), (u32)word[k]);
+                    atomicOr(Where::at(words + places, p), (u32)(word[k] >> 32));
                 },
                 [&](u32 k, u32 group) { atomicOr(out + group, word[k]); });
         case XOR:
-            return each_place<SHARED>(
+            return each_place<Where>(
                 rows,
                 [&](u32 k, u32 p) {
-                    atomicXor(words + p, (u32)word[k]);
-                    atomicXor(words + places + p, (u32)(word[k] >> 32));
+                    atomicXor(Where::at(words, p), (u32)word[k]);
+                    atomicXor(Where::at(words + places, p), (u32)(word[k] >> 32));
                 },
                 [&](u32 k, u32 group) { atomicXor(out + group, word[k]); });
         case MIN:
@@ -236,11 +268,11 @@ __device__ __forceinline__ void update_words(const Accumulator& of, u32* words, 
             for (u32 k = 0; k < ROWS; k++) {
                 word[k] = order_key(of.kind, word[k]);
             }
-            return of.update == MIN ? each_place<SHARED>(
-                                          rows, [&](u32 k, u32 p) { atomicMin(pairs + p, word[k]); },
+            return of.update == MIN ? each_place<Where>(
+                                          rows, [&](u32 k, u32 p) { atomicMin(Where::at(pairs, p), word[k]); },
                                           [&](u32 k, u32 group) { least(out + group, word[k]); })
-                                    : each_place<SHARED>(
-                                          rows, [&](u32 k, u32 p) { atomicMax(pairs + p, word[k]); },
+                                    : each_place<Where>(
+                                          rows, [&](u32 k, u32 p) { atomicMax(Where::at(pairs, p), word[k]); },
                                           [&](u32 k, u32 group) { greatest(out + group, word[k]); });
         default: break;
     }
@@ -258,7 +290,7 @@ __device__ __forceinline__ void update_words(const Accumulator& of, u32* words, 
             value[k] *= of.update == SQUARED_DEVIATION ? value[k] : 1.0;
         }
     }
-    each_place<SHARED>(
-        rows, [&](u32 k, u32 p) { atomicAdd(reinterpret_cast<f64*>(pairs + p), value[k]); },
+    each_place<Where>(
+        rows, [&](u32 k, u32 p) { atomicAdd(reinterpret_cast<f64*>(Where::at(pairs, p)), value[k]); },
         [&](u32 k, u32 group) { atomicAdd(reinterpret_cast<f64*>(out + group), value[k]); });
 }

@@ -26,7 +26,8 @@ __attribute__((noinline)) u8 *place_elsewhere(Machine &m, const Instruction &i, 
         return (u8 *)at;
     default:
         if (i.space == Space::Generic) {
-            if (at - (u64)m.shared < m.shared_bytes && at - (u64)m.shared + bytes <= m.shared_bytes) return (u8 *)at;
+            for (u8 *there : m.cluster->shared)
+                if (there && at - (u64)there < m.shared_bytes && at - (u64)there + bytes <= m.shared_bytes) return (u8 *)at;
             if (at >= (u64)m.local && at + bytes <= (u64)m.local + (u64)m.local_bytes * 32) return (u8 *)at;
             if (at >= (u64)m.parameters && at + bytes <= (u64)m.parameters + m.kernel->parameter_bytes) return (u8 *)at;
         }
@@ -77,14 +78,32 @@ void copy(Machine &m, const Instruction &i, u32 mask) {
     lanes(mask, [&](int l) {
         at.space = Space::Shared;
         u8 *to = place(m, at, shared[l], i.bytes);
-        memset(to, 0, i.bytes);
-        u32 bytes = std::min<u32>((u32)read[l], i.bytes);
+        // What nobody has waited for is not there yet.
+        memset(to, 0xcd, i.bytes);
+        m.copies.push_back({l, to, i.bytes, {}});
+        u8 *content = m.copies.back().content;
+        u32 bytes = (u32)read[l];
+        if (bytes > i.bytes) m.fault(i, "a copy that reads more than it writes");
         if (bytes == 0) return;
         if (global[l] % i.bytes) m.fault(i, "a copy of global memory, not aligned");
         at.space = Space::Global;
         // What is read may end within a word.
-        for (u32 k = 0; k < bytes; k++) to[k] = *place(m, at, global[l] + k, 1);
+        for (u32 k = 0; k < bytes; k++) content[k] = *place(m, at, global[l] + k, 1);
     });
+}
+void wait_for_copies(Machine &m, const Instruction &, u32 mask) {
+    std::erase_if(m.copies, [&](auto &copy) {
+        if (!(mask >> copy.lane & 1)) return false;
+        memcpy(copy.to, copy.content, copy.bytes);
+        return true;
+    });
+}
+/// Whether a generic address is of another block's shared memory.
+bool of_another_block(const Machine &m, const Instruction &i, u64 address) {
+    if (i.space != Space::Generic) return false;
+    for (u8 *there : m.cluster->shared)
+        if (there && there != m.shared && address + i.offset - (u64)there < m.shared_bytes) return true;
+    return false;
 }
 template <class T, class Op> void atomic(Machine &m, const Instruction &i, u32 mask) {
     const u64 *address = m.read(i.from[0]), *b = m.read(i.from[1]);
@@ -92,6 +111,8 @@ template <class T, class Op> void atomic(Machine &m, const Instruction &i, u32 m
     using Bits = std::conditional_t<sizeof(T) == 8, u64, u32>;
     lanes(mask, [&](int l) {
         Bits *at = (Bits *)place(m, i, address[l], sizeof(T));
+        if (sizeof(T) == 8 && !std::is_same_v<Op, Add> && of_another_block(m, i, address[l]))
+            m.fault(i, "no atomic of 64 bits but additions has another block's shared memory, by a generic address");
         T with = get<T>(b[l]);
         Bits before = __atomic_load_n(at, __ATOMIC_RELAXED);
         while (!__atomic_compare_exchange_n(at, &before, (Bits)put<T>(Op::of(get<T>(before), with)), true, __ATOMIC_SEQ_CST,
@@ -179,6 +200,7 @@ Execute access(const Opcode &opcode, Instruction &) {
         case 4: return store<u32>;
         default: return store<u64>;
         }
+    if (op == "cp" && opcode.has("wait_all")) return wait_for_copies;
     if (op == "cp" && opcode.has("async")) return copy;
     if (op == "atom" || op == "red")
         for (auto &word : {"add", "min", "max", "and", "or", "xor", "exch", "cas", "inc"})

@@ -323,12 +323,45 @@ int cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, void *, in
     return *blocks = 2, SUCCESS;
 }
 
-int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
-                   void *s, void **arguments, void **) {
+/// As the driver lays it out.
+struct LaunchAttribute {
+    int id;
+    char padding[4];
+    union {
+        char bytes[64];
+        u32 cluster[3];
+    } value;
+};
+struct LaunchConfig {
+    u32 grid[3], block[3], shared;
+    void *stream;
+    const LaunchAttribute *attributes;
+    u32 count;
+    /// 0: not one of a row of blocks.
+    u32 blocks_of_cluster() const {
+        for (u32 i = 0; i < count; i++) {
+            const u32 *of = attributes[i].value.cluster;
+            if (attributes[i].id == 4) return of[1] == 1 && of[2] == 1 ? of[0] : 0;
+        }
+        return 1;
+    }
+};
+// Cards have as many blocks that may be a cluster.
+constexpr u32 MOST_OF_CLUSTER = 16;
+int cuOccupancyMaxActiveClusters(int *clusters, void *f, const LaunchConfig *config) {
+    u32 blocks = config->blocks_of_cluster();
+    if (!blocks || blocks > MOST_OF_CLUSTER || config->shared > ((Kernel *)f)->most_dynamic) return INVALID_VALUE;
+    return *clusters = std::max(1u, 4 / blocks), SUCCESS;
+}
+int cuLaunchKernelEx(const LaunchConfig *config, void *f, void **arguments, void **) {
     auto *kernel = (Kernel *)f;
     if (fails()) return ILLEGAL_ADDRESS;
+    u32 gx = config->grid[0], gy = config->grid[1], gz = config->grid[2];
+    u32 bx = config->block[0], by = config->block[1], bz = config->block[2];
+    u32 shared = config->shared, blocks_of_cluster = config->blocks_of_cluster();
     if (!gx || !gy || !gz || gy > 65535 || gz > 65535) return INVALID_VALUE;
     if (bx * by * bz > kernel->most_threads) return INVALID_VALUE;
+    if (!blocks_of_cluster || blocks_of_cluster > MOST_OF_CLUSTER || gx % blocks_of_cluster) return INVALID_VALUE;
     int most_shared = 0;
     cuDeviceGetAttribute(&most_shared, 97, 0);
     if (shared > kernel->most_dynamic || shared + kernel->shared_bytes > (u32)most_shared) return INVALID_VALUE;
@@ -337,15 +370,20 @@ int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, 
     for (size_t p = 0; p < kernel->parameters.size(); p++)
         memcpy(parameters.data() + kernel->parameters[p].offset, arguments[p], kernel->parameters[p].bytes);
     Lock lock(everything);
-    give((Stream *)s, [=, parameters = std::move(parameters)] {
+    give((Stream *)config->stream, [=, parameters = std::move(parameters)] {
         u32 grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
         auto begun = std::chrono::steady_clock::now();
-        run(*kernel, grid, block, shared, parameters.data());
+        run(*kernel, grid, block, blocks_of_cluster, shared, parameters.data());
         auto &count = counts.kernels[kernel->name];
         count.first++;
         count.second += std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
     });
     return SUCCESS;
+}
+int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
+                   void *s, void **arguments, void **extra) {
+    LaunchConfig config{{gx, gy, gz}, {bx, by, bz}, shared, s, nullptr, 0};
+    return cuLaunchKernelEx(&config, f, arguments, extra);
 }
 int cuLaunchHostFunc(void *s, void (*f)(void *), void *with) {
     Lock lock(everything);

@@ -33,9 +33,11 @@ enum class Kind : u8 {
     Sleep,
     /// Waits for the lanes of a mask, which is its operand `mask`.
     Warp,
-    /// Waits for all threads of the block.
+    /// Waits for all threads of the block, or of its cluster (variant ALL_OF_CLUSTER).
     Block,
 };
+
+constexpr u8 ALL_OF_CLUSTER = 4;
 
 enum class Space : u8 { Generic, Global, Shared, Local, Param, Constant };
 
@@ -134,6 +136,8 @@ enum Special : Row {
     NSMID,
     CLOCK,
     DYNAMIC_SHARED,
+    CLUSTER_RANK,
+    CLUSTER_BLOCKS,
     CARRY,
     LOCAL_BASE,
     SPECIAL_ROWS

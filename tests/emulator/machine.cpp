@@ -31,7 +31,8 @@ struct Warp {
 struct Block {
     std::vector<Warp> warps;
     std::vector<u8> shared, local;
-    u32 threads = 0;
+    std::shared_ptr<Cluster> cluster;
+    u32 rank = 0, threads = 0;
     u32 waiting = 0, alive = 0;
 };
 
@@ -40,13 +41,13 @@ namespace {
 struct Run {
     const Kernel &kernel;
     u32 grid[3], threads[3];
-    u32 dynamic;
+    u32 blocks_of_cluster, dynamic;
     const u8 *parameters;
     std::minstd_rand random;
     u64 idle = 0;
     bool slept = false;
 
-    void start(Block &block, u64 number) {
+    void start(Block &block, u64 number, std::shared_ptr<Cluster> cluster) {
         u32 count = threads[0] * threads[1] * threads[2];
         u32 warps = (count + 31) / 32;
         block.threads = block.alive = count;
@@ -55,6 +56,10 @@ struct Run {
         // What nobody wrote is no zero.
         block.shared.assign(shared_bytes + 128, 0xcd);
         u8 *shared = (u8 *)(((u64)block.shared.data() + 127) / 128 * 128);
+        block.rank = cluster->blocks.size();
+        cluster->blocks.push_back(&block);
+        cluster->shared.push_back(shared);
+        block.cluster = cluster;
         u32 local_bytes = (kernel.local_bytes + 15) / 16 * 16;
         block.local.resize((size_t)local_bytes * warps * 32 + 16);
         u8 *local = (u8 *)(((u64)block.local.data() + 15) / 16 * 16);
@@ -77,6 +82,8 @@ struct Run {
             m.local_bytes = local_bytes;
             m.kernel = &kernel;
             m.block = number;
+            m.cluster = cluster.get();
+            m.copies.clear();
             m.warp = w;
             for (u32 l = 0; l < 32; l++) {
                 u32 t = w * 32 + l;
@@ -104,6 +111,8 @@ struct Run {
                 set(NSMID, 3);
                 set(CLOCK, 0);
                 set(DYNAMIC_SHARED, dynamic);
+                set(CLUSTER_RANK, block.rank);
+                set(CLUSTER_BLOCKS, blocks_of_cluster);
                 set(LOCAL_BASE, (u64)(m.local + (size_t)local_bytes * l));
             }
         }
@@ -292,7 +301,7 @@ struct Run {
                     break;
                 }
                 case Kind::Block:
-                    if (i.variant) {
+                    if (i.variant && i.variant != ALL_OF_CLUSTER) {
                         // What each thread brings is kept in the row of the result until all are there.
                         const u64 *a = m.read(i.from[0]);
                         u64 *d = m.write(i.to[0]);
@@ -336,7 +345,7 @@ struct Run {
                 const Instruction &i = kernel.code[group.at];
                 if (at && at->variant != i.variant) warp.machine.fault(i, "threads of a block wait at different barriers");
                 at = &i;
-                if (i.variant)
+                if (i.variant && i.variant != ALL_OF_CLUSTER)
                     for (int l = 0; l < 32; l++)
                         if (group.mask >> l & 1) {
                             u64 v = warp.machine.read(i.to[0])[l];
@@ -353,7 +362,7 @@ struct Run {
                     continue;
                 }
                 const Instruction &i = kernel.code[group.at];
-                if (i.variant)
+                if (i.variant && i.variant != ALL_OF_CLUSTER)
                     for (int l = 0; l < 32; l++)
                         if (group.mask >> l & 1) warp.machine.write(i.to[0])[l] = i.variant == 1 ? all : any;
                 add(warp, group.at + 1, group.mask);
@@ -361,6 +370,23 @@ struct Run {
             warp.at_barrier = 0;
         }
         block.waiting = 0;
+    }
+
+    /// Whether all threads of a block that are alive have come to a barrier of its cluster.
+    bool waits_for_cluster(const Block &block) {
+        if (block.waiting < block.alive) return false;
+        for (auto &warp : block.warps)
+            for (auto &group : warp.groups)
+                if (group.mask & warp.at_barrier) return kernel.code[group.at].variant == ALL_OF_CLUSTER;
+        return false;
+    }
+
+    /// A block has come to a barrier of its cluster; who has ended is not waited for.
+    void come(Block &block) {
+        for (u32 rank = 0; rank < blocks_of_cluster; rank++)
+            if (block.cluster->shared[rank] && !waits_for_cluster(*block.cluster->blocks[rank])) return;
+        for (u32 rank = 0; rank < blocks_of_cluster; rank++)
+            if (block.cluster->shared[rank]) release(*block.cluster->blocks[rank]);
     }
 
     [[noreturn]] void stuck(Block &block) {
@@ -384,15 +410,18 @@ struct Run {
         u64 next = 0;
         while (next < count || !blocks.empty()) {
             while (next < count && blocks.size() < resident) {
-                std::unique_ptr<Block> block;
-                if (spare.empty())
-                    block = std::make_unique<Block>();
-                else {
-                    block = std::move(spare.back());
-                    spare.pop_back();
+                auto cluster = std::make_shared<Cluster>();
+                for (u32 rank = 0; rank < blocks_of_cluster; rank++) {
+                    std::unique_ptr<Block> block;
+                    if (spare.empty())
+                        block = std::make_unique<Block>();
+                    else {
+                        block = std::move(spare.back());
+                        spare.pop_back();
+                    }
+                    start(*block, next++, cluster);
+                    blocks.push_back(std::move(block));
                 }
-                start(*block, next++);
-                blocks.push_back(std::move(block));
             }
             for (size_t b = 0; b < blocks.size();) {
                 Block &block = *blocks[b];
@@ -408,7 +437,12 @@ struct Run {
                         if (warp.alive & ~warp.at_barrier) some |= go(block, warp, 100 + random() % 2000);
                     }
                     went |= some;
-                    if (block.alive && block.waiting == block.alive) {
+                    if (block.alive && waits_for_cluster(block)) {
+                        // Others of it are still to come, or all go on.
+                        come(block);
+                        went = true;
+                        if (block.waiting) break;
+                    } else if (block.alive && block.waiting == block.alive) {
                         release(block);
                         went = true;
                     } else if (!some) {
@@ -416,6 +450,8 @@ struct Run {
                     }
                 }
                 if (!block.alive) {
+                    block.cluster->shared[block.rank] = nullptr;
+                    block.cluster = nullptr;
                     spare.push_back(std::move(blocks[b]));
                     blocks[b] = std::move(blocks.back());
                     blocks.pop_back();
@@ -430,9 +466,10 @@ struct Run {
 
 } // namespace
 
-void run(const Kernel &kernel, const u32 grid[3], const u32 threads[3], u32 dynamic, const u8 *parameters) {
+void run(const Kernel &kernel, const u32 grid[3], const u32 threads[3], u32 blocks_of_cluster, u32 dynamic,
+         const u8 *parameters) {
     static const u32 seed = getenv("EMULATED_GPU_SEED") ? atoi(getenv("EMULATED_GPU_SEED")) : 1;
-    Run run{kernel,     {grid[0], grid[1], grid[2]}, {threads[0], threads[1], threads[2]}, dynamic,
-            parameters, std::minstd_rand(seed)};
+    Run run{kernel,  {grid[0], grid[1], grid[2]}, {threads[0], threads[1], threads[2]}, blocks_of_cluster,
+            dynamic, parameters,                  std::minstd_rand(seed)};
     run.all();
 }

@@ -132,6 +132,20 @@ void from_generic(Machine &m, const Instruction &i, u32 mask) {
     lanes(mask, [&](int l) { d[l] = a[l] - base; });
 }
 
+/// What another block of the cluster has where this one has it.
+void to_rank(Machine &m, const Instruction &i, u32 mask) {
+    const u64 *a = m.read(i.from[0]), *rank = m.read(i.from[1]);
+    u64 *d = m.write(i.to[0]);
+    lanes(mask, [&](int l) {
+        u64 at = a[l] - (u64)m.shared;
+        if (at > m.shared_bytes) m.fault(i, "an address that is not of shared memory");
+        if (rank[l] >= m.cluster->shared.size()) m.fault(i, "a block that is not of the cluster");
+        u8 *there = m.cluster->shared[rank[l]];
+        if (!there) m.fault(i, "a block that has ended");
+        d[l] = (u64)there + at;
+    });
+}
+
 } // namespace
 
 Execute movement(const Opcode &opcode, Instruction &ins) {
@@ -141,6 +155,7 @@ Execute movement(const Opcode &opcode, Instruction &ins) {
     if (op == "offset") return move_offset;
     if (op == "parameter") return move_parameter;
     if (op == "selp") return select;
+    if (op == "mapa") return opcode.type == Ty::U64 && opcode.words.size() == 2 ? to_rank : nullptr;
     if (op == "cvta") return opcode.has("to") ? from_generic : to_generic;
     if (op == "mov") switch (width_of(opcode.type)) {
         case 1: return opcode.type == Ty::Pred ? (Execute)move<u64> : move<u8>;

@@ -28,6 +28,8 @@ static Row special(const std::string &name) {
         {"%clock64", CLOCK},
         {"%globaltimer", CLOCK},
         {"%dynamic_smem_size", DYNAMIC_SHARED},
+        {"%cluster_ctarank", CLUSTER_RANK},
+        {"%cluster_nctarank", CLUSTER_BLOCKS},
     };
     auto found = names.find(name);
     return found == names.end() ? NONE : found->second;

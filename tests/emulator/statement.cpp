@@ -68,9 +68,9 @@ void Compiler::statement(Lexer &lexer, std::string word, Labels &labels) {
         return;
     }
     if (op == "cp") {
-        // cp.async [shared], [global], bytes, bytes that are read: done at once, so there is nothing to wait for.
-        if (has("wait_all") || has("commit_group")) return end(), (void)kernel.code.pop_back();
+        // cp.async [shared], [global], bytes, bytes that are read.
         ins.execute = executed(opcode, ins);
+        if (has("wait_all")) return end();
         if (!ins.execute || !has("shared") || !has("global")) die("no " + word);
         address(lexer, ins);
         if (ins.offset != 0) die("an offset of " + word);
@@ -95,6 +95,12 @@ void Compiler::statement(Lexer &lexer, std::string word, Labels &labels) {
             return end();
         }
         ins.kind = Kind::Block;
+        if (has("cluster")) {
+            // Who has arrived waits, so that arrivals need not be counted.
+            if (has("arrive")) return end(), (void)kernel.code.pop_back();
+            ins.variant = ALL_OF_CLUSTER;
+            return end();
+        }
         if (has("red")) {
             ins.variant = has("or") ? 2 : has("and") ? 1 : 3;
             ins.to[0] = operand(lexer.next());

@@ -25,8 +25,8 @@ pub(crate) struct EquiBuild {
     table: Table,
     ways: Ways,
     materialization: Materialization,
-    /// A walk over sorted sides found build keys with repeats, or no room.
-    repeats: AtomicBool,
+    /// A walk over sorted sides found build keys with repeats, or they are too long for one: the next one would be in vain, too.
+    in_vain: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -101,7 +101,7 @@ impl CudaDevice {
             table,
             ways,
             materialization,
-            repeats: AtomicBool::new(false),
+            in_vain: AtomicBool::new(false),
         }))
     }
 
@@ -134,7 +134,7 @@ impl CudaDevice {
                 return put_together(None, 0);
             };
             // Room for as many pairs as probe rows may be too much, where the pairs themselves are not.
-            if !build.repeats.load(Ordering::Relaxed) {
+            if !build.in_vain.load(Ordering::Relaxed) {
                 let (of_build, of_probe) = ((&build.ways, build_payload), (&ways, payload));
                 let pairs = queue.unique_pairs((side, &probe), of_build, of_probe);
                 let joined = pairs.and_then(|pairs| match pairs {
@@ -144,7 +144,9 @@ impl CudaDevice {
                 match joined {
                     Ok(Some(joined)) => return Ok(joined),
                     Err(error) if !error.is_out_of_device_memory() => return Err(error),
-                    _ => build.repeats.store(true, Ordering::Relaxed),
+                    Ok(None) => build.in_vain.store(true, Ordering::Relaxed),
+                    // No room this time.
+                    Err(_) => {}
                 }
             }
             return match queue.merge_join(side, &probe)? {

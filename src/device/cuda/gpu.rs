@@ -97,7 +97,7 @@ static OPENED: Mutex<Option<HashMap<u32, Arc<Gpu>>>> = Mutex::new(None);
 fn takes_most_shared_memory(family: &str) -> bool {
     matches!(
         family,
-        "group_dense" | "group_present" | "group_spread" | "group_table" | "equi"
+        "group_cluster" | "group_dense" | "group_present" | "group_spread" | "group_table" | "equi"
     )
 }
 
@@ -221,8 +221,8 @@ impl Gpu {
             .module(family)?
             .load_function(name)
             .map_err(|e| failed(&format!("finding kernel {name}"), e))?;
+        use CUfunction_attribute_enum::*;
         if takes_most_shared_memory(family) {
-            use CUfunction_attribute_enum::*;
             let prepared = kernel
                 .get_attribute(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)
                 .and_then(|taken| {
@@ -230,6 +230,12 @@ impl Gpu {
                     kernel.set_attribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, most)
                 });
             prepared.map_err(|e| failed(&format!("preparing kernel {name}"), e))?;
+        }
+        if family == "group_cluster" {
+            // Clusters of 16 blocks run on some cards alone, and are asked for before they are launched.
+            kernel
+                .set_attribute(CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1)
+                .map_err(|e| failed(&format!("preparing kernel {name}"), e))?;
         }
         self.kernels.write().insert(name, kernel.clone());
         Ok(kernel)

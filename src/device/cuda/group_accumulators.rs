@@ -1,5 +1,5 @@
 //! Accumulators of groups, and the kernels that add rows to them: by dense ids (`kernels/group_dense.cu`, or `kernels/group_global.cu` where
-//! none is in shared memory), by keys (`kernels/group_table.cu`), or in the order of groups (`kernels/group_sorted.cu`).
+//! none is in shared memory; `group_clusters.rs` where clusters have some), by keys (`kernels/group_table.cu`), or in the order of groups (`kernels/group_sorted.cu`).
 
 use std::sync::Arc;
 
@@ -54,6 +54,14 @@ impl Update {
             Self::Sum256 => 32,
             _ => 8,
         }
+    }
+
+    /// Whether it adds floats.
+    pub(super) fn is_of_floats(self) -> bool {
+        matches!(
+            self,
+            Self::SumF64 | Self::Deviation | Self::SquaredDeviation
+        )
     }
 
     /// Whether its result is a row id.
@@ -196,7 +204,7 @@ impl Added {
     }
 }
 
-/// What launches of `group_global` find, each of at most [`MOST_ACCUMULATORS`].
+/// What launches of `group_global` and `group_cluster` find, each of at most [`MOST_ACCUMULATORS`].
 #[derive(Debug)]
 pub(super) struct AddedInGlobal {
     launches: Vec<Memory>,
@@ -208,6 +216,20 @@ impl AddedInGlobal {
     pub(super) fn new(groups: usize) -> Self {
         let launches = vec![];
         Self { launches, groups }
+    }
+
+    /// Launches a kernel for the accumulators after these, that puts what it finds there.
+    pub(super) fn launch(
+        &mut self,
+        queue: &Arc<Queue>,
+        (all, outs): (&[Wanted<'_>], &[Memory]),
+        launch: impl FnOnce(&Memory, Given<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let given = structure(all, outs, self.groups);
+        let found = queue.zeroed(COPIES * COPY_BYTES, "aggregates")?;
+        launch(&found, Given::Accumulators(&given))?;
+        self.launches.push(found);
+        Ok(())
     }
 
     /// Launches for the accumulators after these.
@@ -264,7 +286,7 @@ impl Found {
     }
 }
 
-/// Copies of what blocks of `group_global` find: whether an id was beyond the groups, which results may be 0 though they have rows, the
+/// Copies of what blocks find: whether an id was beyond the groups, which results may be 0 though they have rows, the
 /// greatest group of a row, and how far the least one is from the last of all.
 const COPIES: usize = 64;
 const COPY_BYTES: usize = 128;
@@ -381,28 +403,27 @@ impl Queue {
         all: &[Wanted<'_>],
         outs: &[Memory],
     ) -> Result<AddedInGlobal> {
+        let mut added = AddedInGlobal::new(groups);
         let parts = all
             .chunks(MOST_ACCUMULATORS)
             .zip(outs.chunks(MOST_ACCUMULATORS));
-        let launches = parts.map(|(all, outs)| {
-            let given = structure(all, outs, groups);
-            let found = self.zeroed(COPIES * COPY_BYTES, "aggregates")?;
-            let args = [
-                ids.words.into(),
-                ids.first.into(),
-                (groups as u32).into(),
-                (rows as u32).into(),
-                (&found).into(),
-                Given::Accumulators(&given),
-            ];
-            let shape = Shape::blocks_of(rows, GLOBAL_ROWS, 256);
-            // SAFETY: `ids` holds a word a row, of which there is one at least, as many values and bits every column of an accumulator;
-            // each result has room for `groups`, and holds its neutral element; centers are as many; what is found is clear.
-            unsafe { self.launch_given("group_global", shape, &args)? };
-            Ok(found)
-        });
-        let launches = launches.collect::<Result<_>>()?;
-        Ok(AddedInGlobal { launches, groups })
+        for of_launch in parts {
+            added.launch(self, of_launch, |found, accumulators| {
+                let args = [
+                    ids.words.into(),
+                    ids.first.into(),
+                    (groups as u32).into(),
+                    (rows as u32).into(),
+                    found.into(),
+                    accumulators,
+                ];
+                let shape = Shape::blocks_of(rows, GLOBAL_ROWS, 256);
+                // SAFETY: `ids` holds a word a row, of which there is one at least, as many values and bits every column of an accumulator;
+                // each result has room for `groups`, and holds its neutral element; centers are as many; what is found is clear.
+                unsafe { self.launch_given("group_global", shape, &args) }
+            })?;
+        }
+        Ok(added)
     }
 
     /// Adds rows to the groups of their keys, which the directory numbers; at most [`MOST_ACCUMULATORS`]. The results have room

@@ -2,19 +2,21 @@
 //!
 //! One SUM of 64 bits by keys of 32, G rows/s at 2^28 uniform rows on an H200:
 //!
-//! | groups | ids by direct address: shared, global | parts of ids | keys: shared, global | parts of keys |
+//! | groups | ids by direct address: shared, clusters, global | parts of ids | keys: shared, global | parts of keys |
 //! |---|---|---|---|---|
 //! | 2^4 | 294 | | 220 | |
 //! | 2^12 | 297 | | 164 | |
 //! | 2^14 | 296 | | 75 | |
-//! | 2^16 | 156 (two teams) | | 51 | |
-//! | 2^20 | 86 | | 42 | |
-//! | 2^24 | about 16 | 45 | 11 | 18 |
-//! | 2^26 | 16 | 43 | 8 | 13 |
+//! | 2^16 | 126 (two teams), 156, 82 | | 51 | |
+//! | 2^18 | –, 114, 84 | | | |
+//! | 2^20 | –, 113, 82 | | 42 | |
+//! | 2^22 | –, 81, 66 | | | |
+//! | 2^24 | –, –, 20 | 45 | 11 | 18 |
+//! | 2^26 | –, –, 14 | 40 | 8 | 13 |
 //!
 //! Figure 21 asks, in this order: must it be sorted; do the groups fit shared memory (HGB); are keys skewed (sort), or not (PGB).
 //! No fold here must be sorted: those of DataFusion that must are declined. And between shared memory and parts there is global
-//! memory, which holds its own as long as the second-level cache does. Where keys are skewed, and nearly all rows are of keys that a
+//! memory, which holds its own as long as the second-level cache does, and beside which clusters of blocks have a share of the ids (`group_clusters.rs`). Where keys are skewed, and nearly all rows are of keys that a
 //! sample shows, the slots in shared memory take them: 82 G rows/s of 2^16 keys by Zipf's distribution of exponent 1.5. Where many
 //! rows are of others too, some frequent key finds its slot taken, and its rows wait for one another in global memory: 4 to 15 G
 //! rows/s at exponent 1.25. The sort of ids (SGB-DE) takes 20 whatever the keys.
@@ -44,7 +46,7 @@ pub(super) struct Choice {
     pub(super) direct: bool,
 }
 
-/// Beyond so many ids by direct address parts are faster: 54 and 17 G rows/s at 2^22 and 2^24 groups, and parts' 44 and 32.
+/// Beyond so many ids by direct address parts are faster: 81 and 20 G rows/s at 2^22 and 2^24 groups, and parts' 45 at 2^24.
 const MOST_IDS_AT_ONCE: usize = 5 << 20;
 /// The same of other keys: 29 and 11, and parts' 20.
 const MOST_GROUPS_AT_ONCE: usize = 1 << 21;

@@ -59,7 +59,10 @@ impl Ways<'_> {
             }
         };
         let folded = match strategy {
-            GroupStrategy::HashShared => direct_ways.by_ids(ids, range, true)?,
+            GroupStrategy::HashShared => match direct_ways.by_ids_in_teams(ids, range)? {
+                Some(folded) => folded,
+                None => direct_ways.by_ids(ids, range, true)?,
+            },
             GroupStrategy::HashGlobal => direct_ways.by_ids_in_global(ids, range)?,
             GroupStrategy::Partition => direct_ways.by_parts_of_ids(ids, range)?,
             GroupStrategy::Sort | GroupStrategy::SortDictionary => {
@@ -115,7 +118,12 @@ impl Ways<'_> {
             words,
             ..guess.ids()
         };
+        let in_teams = match strategy {
+            GroupStrategy::HashShared => ways.by_ids_in_teams(ids, range)?,
+            _ => None,
+        };
         let folded = match strategy {
+            _ if let Some(folded) = in_teams => folded,
             // A pass that finds ids without rows would take as long as one that finds the range.
             GroupStrategy::HashShared if !ways.have_places(range) || guess.is_wider => {
                 return Ok(None);
@@ -166,6 +174,14 @@ impl Ways<'_> {
             capacity: groups,
             strategy: Some(GroupStrategy::HashGlobal),
         })
+    }
+
+    /// In shared memory by clusters, where one block has no room for all ids.
+    fn by_ids_in_teams(&self, ids: Ids<'_>, range: usize) -> Result<Option<Folded>> {
+        match self.need_teams(range) {
+            true => self.by_ids_in_clusters(ids, range, GroupStrategy::HashShared),
+            false => Ok(None),
+        }
     }
 
     /// Without the accumulator of first rows, which stands first, if ids say keys and another one tells groups from ids without rows.

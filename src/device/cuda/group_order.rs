@@ -59,6 +59,8 @@ const SPREAD_PARTS: usize = 96;
 /// Rows that a block of `group_spread` takes, and its shared memory: a value, a key and a place for each.
 const SPREAD_ROWS: usize = 8192;
 const SPREAD_SHARED: u32 = SPREAD_ROWS as u32 * (8 + 4 + 2);
+/// Beside it the kernel has two words a part.
+const SPREAD_COUNTS: u32 = 8 * SPREAD_PARTS as u32;
 
 const PARTS: usize = 256;
 const PART_BITS: u32 = PARTS.ilog2();
@@ -219,7 +221,9 @@ impl Queue {
 
     /// Whether the GPU copies to shared memory without registers, and has room for a tile; steps over the rows are numbers of 32 bits.
     fn can_spread(&self, n: usize) -> bool {
-        self.gpu.capability >= (8, 0) && self.gpu.shared_bytes >= SPREAD_SHARED && n < 1 << 31
+        self.gpu.capability >= (8, 0)
+            && self.gpu.shared_bytes >= SPREAD_SHARED + SPREAD_COUNTS
+            && n < 1 << 31
     }
 
     /// Rows with these columns in the parts of their ids, which differ above `first_bit`, in any order within a part.

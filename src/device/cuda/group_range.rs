@@ -269,7 +269,7 @@ impl Queue {
             (rows as u32).into(),
             bits.into(),
         ];
-        // Rows as they come: the bits of neighbouring rows of a part then lie in the first-level cache.
+        // Rows as they come: the bits of neighbours that are of neighbouring ids then lie in the first-level cache.
         let shape = Shape::rows(rows);
         // SAFETY: there is a word a row, each an id that has a bit once the first is taken off.
         unsafe { self.launch("group_range_present", shape, &args) }

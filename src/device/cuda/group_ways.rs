@@ -249,6 +249,11 @@ impl Ways<'_> {
         all_hot || (places.groups() >= range && self.rows <= FEW_ROWS)
     }
 
+    /// Whether so many ids have places in the shared memory of some blocks, but not in that of one.
+    pub(super) fn need_teams(&self, range: usize) -> bool {
+        Places::of(range, shared_words(self.all), self.shared_bytes()).teams > 1
+    }
+
     /// Whether most of so many ids have places in shared memory.
     pub(super) fn have_places(&self, range: usize) -> bool {
         Places::of(range, shared_words(self.all), self.shared_bytes()).holds(range)
@@ -332,10 +337,38 @@ impl Ways<'_> {
         })
     }
 
-    /// In global memory alone, where no id has many rows.
+    /// In the shared memory of clusters and in global memory; `None` where clusters gain nothing.
+    pub(super) fn by_ids_in_clusters(
+        &self,
+        ids: Ids<'_>,
+        groups: usize,
+        strategy: GroupStrategy,
+    ) -> Result<Option<Folded>> {
+        let (queue, rows) = (self.queue, self.rows);
+        let Some(clusters) = queue.clusters(rows, groups, self.all)? else {
+            return Ok(None);
+        };
+        let outs = queue.outs(self.all, groups)?;
+        let added = queue.accumulate_in_clusters(clusters, ids, rows, groups, self.all, &outs)?;
+        Ok(Some(Folded {
+            outs,
+            groups,
+            capacity: groups,
+            parts: None,
+            added: Some(added),
+            strategy: Some(strategy),
+        }))
+    }
+
+    /// In global memory, where no id has many rows, and for those that have no place in a block's shared memory in clusters' too.
     pub(super) fn by_ids_in_global(&self, ids: Ids<'_>, groups: usize) -> Result<Folded> {
         if groups <= FEW_IN_GLOBAL {
             return self.by_ids(ids, groups, false);
+        }
+        if !self.have_places(groups)
+            && let Some(folded) = self.by_ids_in_clusters(ids, groups, GroupStrategy::HashGlobal)?
+        {
+            return Ok(folded);
         }
         let outs = self.queue.outs(self.all, groups)?;
         let added = self

@@ -31,6 +31,7 @@
 
 #![allow(unsafe_code)]
 
+mod clusters;
 mod concat;
 mod count;
 mod driver;
@@ -46,6 +47,7 @@ mod generated;
 mod gpu;
 mod group_accumulators;
 mod group_choice;
+mod group_clusters;
 mod group_direct;
 mod group_fold;
 mod group_ids;

@@ -1,5 +1,6 @@
 //! [`Queue`]: one stream of work on a GPU, and the memory that is used on it.
 
+use std::ffi::c_void;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -243,6 +244,22 @@ pub(super) enum Given<'a> {
 impl<T: Into<Arg>> From<T> for Given<'_> {
     fn from(word: T) -> Self {
         Self::Word(word.into())
+    }
+}
+
+impl Given<'_> {
+    /// Where it lies.
+    pub(super) fn address(&self) -> *mut c_void {
+        let at: *const c_void = match self {
+            // A kernel that takes 32 bits reads the lower half: all hosts with NVIDIA GPUs are little-endian.
+            Given::Word(word) => (&raw const word.0).cast(),
+            Given::Two(words) => (&raw const **words).cast(),
+            Given::Three(words) => (&raw const **words).cast(),
+            Given::Four(words) => (&raw const **words).cast(),
+            Given::Join(words) => (&raw const **words).cast(),
+            Given::Accumulators(words) => (&raw const **words).cast(),
+        };
+        at.cast_mut()
     }
 }
 

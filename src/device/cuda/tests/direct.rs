@@ -2,7 +2,7 @@
 
 use super::aggregates::{ALL, same_aggregates};
 use super::*;
-use crate::spec::Fold;
+use crate::spec::{Fold, GroupStrategy};
 
 /// Values of which many groups have none but zeros, in sums too.
 fn values(n: usize, random: &mut Random) -> Vec<ArrayRef> {
@@ -210,5 +210,75 @@ fn parts_in_no_order() {
         vec![(Fold::Count, None)],
     ] {
         same_aggregates(&host, &gpu, n, &[&key], &folds, &ALL[2..4], "wide");
+    }
+}
+
+/// Rows that clusters of blocks add, with accumulators of so many words that few ids have places: ids of which one block has most, and of
+/// which all have few; with a heavy key, and keys that no sample sees.
+#[test]
+fn clusters_of_few_places() {
+    let Some((host, gpu)) = twins() else { return };
+    let mut random = Random(16);
+    for (n, ids, kind, strategy) in [
+        (340_011, 1_500, 0, GroupStrategy::HashShared),
+        (200_003, 6_000, 1, GroupStrategy::HashGlobal),
+        (340_001, 30_000, 2, GroupStrategy::HashGlobal),
+    ] {
+        let values = values(n, &mut random);
+        let words = random.words(n, 0).into_iter();
+        let widest: ArrayRef = Arc::new(Decimal256Array::from_iter_values(words.map(|word| {
+            arrow::datatypes::i256::from_parts(u128::from(word) << 64, i128::from(word as i64))
+        })));
+        let key: ArrayRef = Arc::new(Int32Array::from_iter_values((0..n).map(|i| match kind {
+            1 if i % 3 == 0 => 1_717,
+            2 if i == n / 2 => 40_000,
+            _ => random.below(ids) as i32 - 700,
+        })));
+        let most = [
+            (Fold::Sum, Some(&widest)),
+            (Fold::Sum, Some(&widest)),
+            (Fold::Sum, Some(&widest)),
+            (Fold::Sum, Some(&widest)),
+            (Fold::Sum, Some(&values[1])),
+            (Fold::Sum, Some(&values[0])),
+            (Fold::Sum, Some(&values[3])),
+            (Fold::Sum, Some(&values[5])),
+            (Fold::And, Some(&values[4])),
+            (Fold::Or, Some(&values[0])),
+            (Fold::Xor, Some(&values[3])),
+            (Fold::Min, Some(&values[0])),
+            (Fold::Max, Some(&widest)),
+            (Fold::Count, None),
+        ];
+        let wide = [(Fold::And, Some(&values[4])); 16].into_iter();
+        let wide: Vec<_> = wide.chain([(Fold::Sum, Some(&widest)); 9]).collect();
+        for folds in [&most[..], &most[..9], &wide] {
+            let what = format!("{ids} ids, {strategy}");
+            same_aggregates(&host, &gpu, n, &[&key], folds, &[Some(strategy)], &what);
+        }
+    }
+}
+
+/// The same of a sum or two of many rows, which a GPU's clusters have many places for: with gaps, and with a key that no sample sees.
+#[test]
+fn clusters_of_many_places() {
+    let Some((host, gpu)) = twins() else { return };
+    let mut random = Random(17);
+    let n = (12 << 20) + 77;
+    let values = values(n, &mut random);
+    let one = vec![(Fold::Sum, Some(&values[0]))];
+    let two = vec![(Fold::Sum, Some(&values[4])), (Fold::Count, None)];
+    for (ids, kind, folds, strategies) in [
+        (50_000, 0, &one, &ALL[..2]),
+        (200_000, 2, &two, &ALL[2..3]),
+        (1 << 20, 1, &one, &ALL[..1]),
+    ] {
+        let key: ArrayRef = Arc::new(Int32Array::from_iter_values((0..n).map(|i| match kind {
+            1 => random.below(ids / 2) as i32 * 2 - 5,
+            2 if i == n / 3 => -60_000,
+            _ => random.below(ids) as i32 - 700,
+        })));
+        let what = format!("{ids} ids, {kind}");
+        same_aggregates(&host, &gpu, n, &[&key], folds, strategies, &what);
     }
 }
