@@ -15,4 +15,5 @@
 #include "equi_merge.cuh"
 #include "equi_part.cuh"
 #include "equi_part_join.cuh"
+#include "equi_sample.cuh"
 #include "equi_table.cuh"

@@ -50,16 +50,29 @@ __device__ __forceinline__ void ids_of_bits(const u32* bits, const u32* valid, u
 }
 
 // The digit of a column that an id has. Of a single column it is the id, and the division would take longer than memory does.
-__device__ __forceinline__ u32 digit_of(u32 id, u32 stride, u32 digits) {
+template <typename Id>
+__device__ __forceinline__ Id digit_of(Id id, Id stride, Id digits) {
     return stride == 1 && id < digits ? id : id / stride % digits;
 }
 
-// `key(i)` of the groups i, or of the groups kept[i]: the digit of a column, as values. NULLs are the digit `values`.
-template <typename T>
-__device__ __forceinline__ void keys_of(const u32* kept, u32 n, u64 sign, u64 least, u32 values, u32 stride, u32 digits, T* out) {
+// Of the groups whose numbers are 0, 1, …, or numbers[0], numbers[1], …, the digit of a column, as values. NULLs are the digit `values`.
+template <typename T, typename Id>
+__device__ __forceinline__ void keys_of(const Id* numbers, u32 n, u64 sign, u64 least, Id values, Id stride, Id digits, T* out) {
     each_row(
-        n, [=](u32 i) { return digit_of(kept == nullptr ? i : kept[i], stride, digits); },
-        [=](u32 i, u32 digit) { out[i] = digit < values ? (T)((least + digit) ^ sign) : (T)0; });
+        n, [=](u32 i) { return digit_of(numbers == nullptr ? (Id)i : numbers[i], stride, digits); },
+        [=](u32 i, Id digit) { out[i] = digit < values ? (T)((least + digit) ^ sign) : (T)0; });
+}
+
+// Of the same groups the bits of those whose digit is `digit`, inverted or not.
+template <typename Id>
+__device__ __forceinline__ void digit_bits(const Id* numbers, u32 n, Id digit, Id stride, Id digits, u32 invert, u32* out) {
+    each_word(
+        n,
+        [=](u32 i) {
+            const Id number = numbers == nullptr ? (Id)i : numbers[i];
+            return (digit_of(number, stride, digits) == digit) != (invert != 0);
+        },
+        [=](u32 w, u32 word) { out[w] = word; });
 }
 
 // group_range_extent*: extent[0] and extent[1] become the least and the greatest of the values that are valid (null: all), as
@@ -73,9 +86,11 @@ __device__ __forceinline__ void keys_of(const u32* kept, u32 n, u64 sign, u64 le
 //
 // group_range_words*: the same as words of 64 bits, of columns that are digits of so long a number. Bound: 8 bytes a row instead of 4.
 //
-// group_range_keys*: the way back. out[i] becomes the value whose digit, of so many `digits`, the id of group i has, or kept[i] if
-// `kept` is not null; 0 for the digit `values` of NULLs. Bound: 4 bytes read of those kept, a value written a group. Launch as
-// group_range_ids*.
+// group_range_keys*: the way back. out[i] becomes the value whose digit, of so many `digits`, the number of group i has, that is i, or
+// numbers[i] if `numbers` is not null; 0 for the digit `values` of NULLs. Bound: 4 bytes read, if there are numbers, and a value written a
+// group. Launch as group_range_ids*.
+//
+// group_range_long_keys*: the same of words of 64 bits.
 #define RANGE(bits, T)                                                                                               \
     extern "C" __global__ void __launch_bounds__(BLOCK)                                                              \
         group_range_extent##bits(const T* __restrict__ values, const u32* __restrict__ valid, u32 n, u64 sign,       \
@@ -93,9 +108,14 @@ __device__ __forceinline__ void keys_of(const u32* kept, u32 n, u64 sign, u64 le
         ids_of(values, valid, n, sign, least, null_digit, stride, add, words);                                       \
     }                                                                                                                \
     extern "C" __global__ void __launch_bounds__(BLOCK)                                                              \
-        group_range_keys##bits(const u32* __restrict__ kept, u32 n, u64 sign, u64 least, u32 values, u32 stride,     \
+        group_range_keys##bits(const u32* __restrict__ numbers, u32 n, u64 sign, u64 least, u32 values, u32 stride,  \
                                u32 digits, T* __restrict__ out) {                                                    \
-        keys_of(kept, n, sign, least, values, stride, digits, out);                                                  \
+        keys_of(numbers, n, sign, least, values, stride, digits, out);                                               \
+    }                                                                                                                \
+    extern "C" __global__ void __launch_bounds__(BLOCK)                                                              \
+        group_range_long_keys##bits(const u64* __restrict__ numbers, u32 n, u64 sign, u64 least, u64 values,         \
+                                    u64 stride, u64 digits, T* __restrict__ out) {                                   \
+        keys_of(numbers, n, sign, least, values, stride, digits, out);                                               \
     }
 
 RANGE(8, u8)
@@ -115,16 +135,15 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     ids_of_bits(bits, valid, n, null_digit, stride, add, words);
 }
 
-// The bits whose digit is `digit`, as groups or kept groups have it: of values that are true, or of NULLs, inverted or not.
+// The bits of groups whose digit is `digit`: of values that are true, or of NULLs, inverted or not.
 extern "C" __global__ void __launch_bounds__(BLOCK)
-    group_range_bits(const u32* __restrict__ kept, u32 n, u32 digit, u32 stride, u32 digits, u32 invert, u32* __restrict__ out) {
-    each_word(
-        n,
-        [=](u32 i) {
-            const u32 id = kept == nullptr ? i : kept[i];
-            return (digit_of(id, stride, digits) == digit) != (invert != 0);
-        },
-        [=](u32 w, u32 word) { out[w] = word; });
+    group_range_bits(const u32* __restrict__ numbers, u32 n, u32 digit, u32 stride, u32 digits, u32 invert, u32* __restrict__ out) {
+    digit_bits(numbers, n, digit, stride, digits, invert, out);
+}
+extern "C" __global__ void __launch_bounds__(BLOCK)
+    group_range_long_bits(const u64* __restrict__ numbers, u32 n, u64 digit, u64 stride, u64 digits, u32 invert,
+                          u32* __restrict__ out) {
+    digit_bits(numbers, n, digit, stride, digits, invert, out);
 }
 
 // Sets the bit of every id that a row has: ids[i] - first_id, below the number of bits. Bound: 4 bytes read a row and a look at its

@@ -93,6 +93,13 @@ pub(crate) struct Matches<'a> {
     pub program: Option<BoundProgram<'a>>,
 }
 
+/// What a build side of an equi-join is joined with first.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FirstProbe<'a> {
+    pub keys: &'a [&'a Column],
+    pub payload: &'a [&'a Column],
+}
+
 /// One device as an operator sees it: its memory, its primitives, and a budget that every allocation is leased from.
 pub(crate) trait Device: Debug + Send + Sync {
     /// As shown in EXPLAIN, such as `host`.
@@ -262,7 +269,7 @@ pub(crate) trait Device: Debug + Send + Sync {
     fn equi_search(&self, index: &EquiIndex, columns: &[&Column]) -> Result<(Sorted, Ranges)>;
 
     /// Prepares one side of an inner join whose pairs are put together at once, for payload columns of that side and as many
-    /// probes as come; `None` where pairs had better be found by [`Device::equi_index`] first.
+    /// probes as come, of which a choice may look at the first; `None` where pairs had better be found by [`Device::equi_index`] first.
     fn equi_build(
         &self,
         keys: &[&Column],
@@ -270,6 +277,7 @@ pub(crate) trait Device: Debug + Send + Sync {
         strategy: Option<EquiStrategy>,
         payload: &[&Column],
         materialization: Option<Materialization>,
+        first: Option<FirstProbe<'_>>,
     ) -> Result<Option<EquiBuild>>;
 
     /// All pairs of the rows of `build` with those of `keys` and `payload`. `build_payload` is what the build was prepared for.

@@ -6,7 +6,7 @@ use datafusion::common::JoinType;
 
 use super::metrics::DeviceMetrics;
 use crate::column::DeviceBatch;
-use crate::device::{Ascending, Column, Device, EquiBuild, Joined, Paired};
+use crate::device::{Ascending, Column, Device, EquiBuild, FirstProbe, Joined, Paired};
 use crate::error::{BowtieError, Result};
 use crate::spec::{EquiStrategy, JoinSpec, Output, Side, Strategy};
 
@@ -90,7 +90,18 @@ impl AtOnce {
         let probe_keys = columns(probe, &keys[1])?;
         let prepare = |strategy| -> Result<Prepared> {
             let (null_equal, how) = (spec.theta.null_equal(), spec.theta.materialization);
-            let made = device.equi_build(&build_keys, null_equal, strategy, &of_build, how);
+            let first = FirstProbe {
+                keys: &probe_keys,
+                payload: &of_probe,
+            };
+            let made = device.equi_build(
+                &build_keys,
+                null_equal,
+                strategy,
+                &of_build,
+                how,
+                Some(first),
+            );
             Ok(match or_no_room(made)? {
                 Some(made) => {
                     metrics.indexed_by(made.strategy());

@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use super::{Rate, Zipf, fraction, numbers, permuted, scattered, timed};
 use crate::device::open::Devices;
-use crate::device::{Ascending, Column, Device, Paired};
+use crate::device::{Ascending, Column, Device, FirstProbe, Paired};
 use crate::error::{BowtieError, Result};
 use crate::options::{DeviceChoice, JoinStrategy, MaterializationChoice};
 use crate::spec::EquiStrategy;
@@ -182,7 +182,12 @@ impl EquiSides {
             named => vec![named],
         };
         for way in ways {
-            let made = device.equi_build(keys, false, way, of_build, materialization.0)?;
+            let first = FirstProbe {
+                keys: &probe[..1],
+                payload: &probe,
+            };
+            let made =
+                device.equi_build(keys, false, way, of_build, materialization.0, Some(first))?;
             if let Some(made) = made
                 && let Paired::All(joined) =
                     device.equi_join(&made, of_build, &probe[..1], &probe)?

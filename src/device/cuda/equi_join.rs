@@ -7,14 +7,15 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::CudaDevice;
-use super::equi_keys::{Keying, Width};
+use super::equi_choice::{materialization, share_keys};
+use super::equi_keys::{EquiKeys, Keying, Width};
 use super::equi_pairs::{Output, Way, Ways, sources};
 use super::equi_part::{Depth, Partitioned, partition_bits};
 use super::equi_tables::{DirectTable, HashTable};
 use super::queue::{Arg, Memory};
 use super::values::{Values, width};
-use crate::device::Device;
 use crate::device::buffer::{self, Buffer, Column, Joined, Paired};
+use crate::device::{Device, FirstProbe};
 use crate::error::{BowtieError, Result};
 use crate::spec::{EquiStrategy, Materialization};
 
@@ -62,13 +63,19 @@ impl CudaDevice {
         wanted: Option<EquiStrategy>,
         payload: &[&Column],
         materialization: Option<Materialization>,
+        first: Option<FirstProbe<'_>>,
     ) -> Result<Option<EquiBuild>> {
         let rows = base.first().map_or(0, |column| column.rows());
         if rows == 0 {
             return Ok(None);
         }
         let (keys, keying, addresses, strategy) = self.keys_for(base, null_equal, wanted)?;
-        let materialization = materialization.unwrap_or(Materialization::Gftr);
+        let (strategy, materialization) = match (strategy, first) {
+            (EquiStrategy::PartitionedHash, Some(first)) => {
+                self.by_sample((&keys, &keying, payload), first, (wanted, materialization))?
+            }
+            _ => (strategy, materialization.unwrap_or(Materialization::Gftr)),
+        };
         let ways = Ways::of(payload, None, materialization);
         let queue = &self.queue;
         let table = match strategy {
@@ -103,6 +110,43 @@ impl CudaDevice {
             materialization,
             in_vain: AtomicBool::new(false),
         }))
+    }
+
+    /// How partitioned sides are joined, as far as nobody says it.
+    fn by_sample(
+        &self,
+        (keys, keying, payload): (&EquiKeys<'_>, &Keying, &[&Column]),
+        first: FirstProbe<'_>,
+        wanted: (Option<EquiStrategy>, Option<Materialization>),
+    ) -> Result<(EquiStrategy, Materialization)> {
+        let by_default = (
+            EquiStrategy::PartitionedHash,
+            wanted.1.unwrap_or(Materialization::Gftr),
+        );
+        if let (Some(_), Some(_)) = wanted {
+            return Ok(by_default);
+        }
+        let (Keying::Values(_), [key]) = (keying, first.keys) else {
+            return Ok(by_default);
+        };
+        let probe = self.equi_keys_in(keying, first.keys)?;
+        let Some(sampled) = self.queue.sample_keys(keys, &probe)? else {
+            return Ok(by_default);
+        };
+        if wanted.0.is_none() && share_keys(sampled) {
+            return Ok((EquiStrategy::SortMerge, by_default.1));
+        }
+        let carried = |payload, key, rows| {
+            Ways::of(payload, key, Materialization::Gftr).payload(payload, rows)
+        };
+        match (wanted.1, sampled.matches) {
+            (None, Some(matches)) => {
+                let build = carried(payload, None, keys.rows);
+                let probe = carried(first.payload, Some(*key), probe.rows);
+                Ok((by_default.0, materialization(build, probe, matches)))
+            }
+            _ => Ok(by_default),
+        }
     }
 
     /// All pairs, unless build keys turn out not to be unique.

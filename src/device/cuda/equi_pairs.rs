@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::equi_choice::Payload;
 use super::equi_keys::{EquiKeys, Width};
 use super::equi_part::{
     CAPACITY, Carried, Depth, Descriptor, JOIN_THREADS, MOST_BITS, Partitioned, SLOTS,
@@ -64,6 +65,17 @@ impl Ways {
 
     pub(super) fn writes_key(&self) -> bool {
         self.ways.contains(&Way::Key)
+    }
+
+    /// What goes along with so many rows.
+    pub(super) fn payload(&self, payload: &[&Column], rows: usize) -> Payload {
+        let carried = self.carried(payload);
+        Payload {
+            rows,
+            bytes: carried.iter().map(|(_, bytes)| bytes).sum(),
+            columns: carried.len(),
+            with_rows: self.needs_rows(),
+        }
     }
 
     /// The columns that the join carries.

@@ -40,6 +40,11 @@ pub(super) struct Seen {
     pub(super) slots: usize,
 }
 
+/// Whether some key has many rows, but not it alone and others of many: then slots are taken by keys that come before some frequent one.
+pub(super) fn are_slots_taken(largest: f64, unseen: f64) -> bool {
+    largest >= SKEWED && unseen > FEW_UNSEEN
+}
+
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Choice {
     pub(super) strategy: GroupStrategy,
@@ -80,7 +85,9 @@ pub(super) fn choose(seen: &Seen) -> Choice {
         },
         _ => Choice {
             strategy: match seen.groups <= seen.slots.max(seen.places) {
-                _ if skewed && seen.unseen > FEW_UNSEEN => SortDictionary,
+                _ if are_slots_taken(seen.largest, seen.unseen) && seen.groups > seen.places => {
+                    SortDictionary
+                }
                 true => HashShared,
                 false if skewed || seen.groups <= MOST_GROUPS_AT_ONCE => HashGlobal,
                 false => Partition,

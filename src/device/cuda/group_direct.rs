@@ -28,6 +28,13 @@ struct KeptIds {
     offsets: Memory,
 }
 
+/// Ids as numbers that say keys.
+fn numbers(ids: Buffer<u32>) -> Result<(Memory, KeyBits)> {
+    let ids = ids.into_cuda();
+    let ids = ids.ok_or_else(|| BowtieError::Internal("the host's ids of a GPU's rows".into()))?;
+    Ok((ids, KeyBits::B32))
+}
+
 /// Whether the results of an accumulator tell groups of some rows from those of none.
 fn tells(of: &Wanted<'_>) -> bool {
     of.valid.is_none() && of.update.tells() != Tells::Nothing
@@ -53,7 +60,8 @@ impl Ways<'_> {
                 };
                 let choice = choose(&direct_ways.seen(&keys, &profile, Some(range)));
                 if !choice.direct {
-                    return Ok(self.by_keys(&keys, &profile, choice.strategy)?.with_rows());
+                    let folded = self.by_keys(&keys, &profile, choice.strategy)?;
+                    return Ok(folded.with_words(|words| direct.members(words)));
                 }
                 choice.strategy
             }
@@ -134,14 +142,7 @@ impl Ways<'_> {
                 if added.left_out(queue)? {
                     return Ok(None);
                 }
-                Folded {
-                    outs,
-                    groups: range,
-                    capacity: range,
-                    parts: None,
-                    added: None,
-                    strategy: Some(GroupStrategy::HashShared),
-                }
+                Folded::of(outs, range).by(GroupStrategy::HashShared)
             }
             // Fewer ids are added by a kernel whose look for others is not asked.
             GroupStrategy::HashGlobal if range > FEW_IN_GLOBAL => {
@@ -167,6 +168,7 @@ impl Ways<'_> {
         let kept = queue.select(&some, range, None)?;
         let groups = kept.len();
         let kept = (groups < range).then_some(kept);
+        let kept = kept.map(numbers).transpose()?;
         Ok(Results {
             outs: vec![],
             members: Members::Ids(direct.into_keys(), kept),
@@ -264,17 +266,16 @@ impl Ways<'_> {
                 Ok(here)
             });
             folded = Folded {
-                outs: outs.collect::<Result<_>>()?,
-                groups,
-                capacity: groups,
-                parts: None,
-                added: None,
                 strategy: folded.strategy,
+                ..Folded::of(outs.collect::<Result<_>>()?, groups)
             };
         }
         match self.all.first().map(|of| of.update) {
             Some(Update::FirstRow) => Ok(folded.with_rows()),
-            _ => Ok(folded.with(Members::Ids(keys, kept.map(|kept| kept.ids)))),
+            _ => {
+                let ids = kept.map(|kept| numbers(kept.ids)).transpose()?;
+                Ok(folded.with(Members::Ids(keys, ids)))
+            }
         }
     }
 }

@@ -169,7 +169,8 @@ impl CudaDevice {
                 let keys = keys.iter().map(|key| self.gather(key, &firsts));
                 keys.collect::<Result<_>>()?
             }
-            Members::Ids(of, kept) => self.queue.direct_keys(&of, kept.as_ref(), groups)?,
+            Members::Ids(of, numbers) => self.queue.direct_keys(&of, numbers.as_ref(), groups)?,
+            Members::Values(of, values) => vec![self.queue.found_keys(of, values, groups)?],
         };
         Ok(Some(Aggregated {
             groups,

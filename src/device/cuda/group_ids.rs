@@ -75,6 +75,14 @@ impl<'a> GroupKeys<'a> {
             _ => 16,
         }
     }
+
+    /// Of what a directory knows of a group: its key's word, or a row.
+    fn member_bytes(&self) -> usize {
+        match self.word() {
+            Some((_, bits)) => bits.bytes(),
+            None => 4,
+        }
+    }
 }
 
 /// A table that has no room for all groups is given up soon, and one for so many times as many is made.
@@ -102,11 +110,16 @@ impl Directory {
         let what = "group table";
         Ok(Self {
             entries: queue.filled((slots + 1) * keys.entry_bytes(), 0xFF, what)?,
-            members: queue.alloc(limit * 8, what)?,
+            members: queue.alloc(limit * keys.member_bytes(), what)?,
             state: queue.zeroed(STATE_WORDS * 4, what)?,
             slots,
             limit,
         })
+    }
+
+    /// By group its key's word; of keys of several words a row that has it.
+    pub(super) fn into_members(self) -> Memory {
+        self.members
     }
 
     pub(super) fn structure(&self) -> Structure<4> {
@@ -157,11 +170,22 @@ impl Queue {
         rows: usize,
         limit: usize,
     ) -> Result<(Memory, usize)> {
+        let (ids, groups, _) = self.hashed_groups(keys, rows, limit)?;
+        Ok((ids, groups))
+    }
+
+    /// The same, and what is known of each group: its key's word; of keys of several words a row that has it.
+    pub(super) fn hashed_groups(
+        self: &Arc<Self>,
+        keys: &GroupKeys<'_>,
+        rows: usize,
+        limit: usize,
+    ) -> Result<(Memory, usize, Memory)> {
         let ids = self.alloc(rows * 4, "group ids")?;
-        let groups = with_room(rows, limit, |limit| {
+        let (groups, members) = with_room(rows, limit, |limit| {
             self.number_groups(keys, rows, limit, &ids)
         })?;
-        Ok((ids, groups))
+        Ok((ids, groups, members))
     }
 
     /// `None` when there are more groups than `limit`.
@@ -171,7 +195,7 @@ impl Queue {
         rows: usize,
         limit: usize,
         ids: &Memory,
-    ) -> Result<Option<usize>> {
+    ) -> Result<Option<(usize, Memory)>> {
         let directory = Directory::new(self, keys, limit)?;
         let structure = directory.structure();
         let all: Option<&Memory> = None;
@@ -195,6 +219,7 @@ impl Queue {
         // SAFETY: there are so many keys or tuples, of so many bits or words; the directory has entries of their width, all set, one
         // more than slots, room for the keys of `limit` groups, and a clear state; `ids` holds a word a row.
         unsafe { self.launch_given(kernel, self.strips(rows.div_ceil(4)), &args)? };
-        directory.groups(self)
+        let groups = directory.groups(self)?;
+        Ok(groups.map(|groups| (groups, directory.into_members())))
     }
 }

@@ -86,7 +86,7 @@ impl Order<'_> {
         outs: &[Memory],
         fold: &mut FoldColumns<'_>,
     ) -> Result<()> {
-        if let Movement::None = self.movement {
+        if matches!(self.movement, Movement::None) || all.is_empty() {
             return fold(all, outs);
         }
         if let Movement::Spread(_) = self.movement {

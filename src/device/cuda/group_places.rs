@@ -20,10 +20,15 @@ const HOT: usize = 64;
 const FEW_HOT: usize = 8;
 const LANES: usize = 32;
 
+/// Places that there is room for, but those of waste; as if of a word each where nothing is accumulated.
+fn places(words: usize, bytes: usize) -> usize {
+    (bytes / 4 / words.max(1)).saturating_sub(LANES)
+}
+
 impl Places {
     /// For accumulators of so many words together in `bytes` of shared memory.
     pub(super) fn of(groups: usize, words: usize, bytes: usize) -> Self {
-        let places = (bytes / 4 / words).saturating_sub(LANES);
+        let places = places(words, bytes);
         let even = |n: usize| n.next_multiple_of(2);
         if groups * LANES <= places {
             return Self {
@@ -57,7 +62,7 @@ impl Places {
 
     /// Where all others are in global memory: the hot places are for keys of many rows.
     pub(super) fn global(words: usize, bytes: usize) -> Self {
-        let places = (bytes / 4 / words).saturating_sub(LANES);
+        let places = places(words, bytes);
         Self {
             hot: HOT.min(places / 2 / LANES),
             plain: 0,
@@ -67,7 +72,7 @@ impl Places {
 
     /// Most groups of which four in five have places.
     pub(super) fn most(words: usize, bytes: usize) -> usize {
-        let places = (bytes / 4 / words).saturating_sub(LANES);
+        let places = places(words, bytes);
         let hot = FEW_HOT.min(places / 2 / LANES);
         MOST_TEAMS * (hot + (places - hot * LANES) / 2 * 2) * 5 / 4
     }
@@ -99,8 +104,9 @@ pub(super) struct Slots {
 /// Slots a group where there is room for them: keys that find the few of their window taken go to global memory. On an H200 one
 /// sum of 2^12 groups takes 164 G rows/s with four.
 const SLOTS_PER_GROUP: usize = 4;
-/// Hot slots cost 5 % where no key has many rows: fewer groups than these have them all the same.
-const FEW_GROUPS: usize = 64;
+/// Of so few groups rows of a warp often have the same, and wait for one another: most have hot slots, two for each group. Beyond, hot
+/// slots cost 5 % where no key has many rows.
+const FEW_GROUPS: usize = 256;
 
 impl Slots {
     /// For so many groups, with accumulators of so many words together and keys of `key` bytes, in `bytes` of shared memory.
@@ -111,8 +117,14 @@ impl Slots {
         (words, key): (usize, usize),
         bytes: usize,
     ) -> Self {
-        let hot = match skewed || groups <= FEW_GROUPS {
-            true => Self::global((words, key), bytes).hot,
+        let hot = match groups <= FEW_GROUPS {
+            // Two thirds of the shared memory for them.
+            true => Self::hot(
+                (2 * groups).next_power_of_two().max(HOT),
+                (words, key),
+                bytes / 3 * 2,
+            ),
+            false if skewed => Self::global((words, key), bytes).hot,
             false => 0,
         };
         let left = bytes.saturating_sub(Self { hot, plain: 0 }.bytes(words, key));
@@ -125,12 +137,23 @@ impl Slots {
     }
 
     /// Without plain slots.
-    pub(super) fn global((words, key): (usize, usize), bytes: usize) -> Self {
-        let mut slots = Self { hot: HOT, plain: 0 };
-        while slots.hot > 0 && 2 * slots.bytes(words, key) > bytes {
+    pub(super) fn global(widths: (usize, usize), bytes: usize) -> Self {
+        Self {
+            hot: Self::hot(HOT, widths, bytes / 2),
+            plain: 0,
+        }
+    }
+
+    /// So many hot slots, or as many as there is room for.
+    fn hot(most: usize, (words, key): (usize, usize), bytes: usize) -> usize {
+        let mut slots = Self {
+            hot: most,
+            plain: 0,
+        };
+        while slots.hot > 0 && slots.bytes(words, key) > bytes {
             slots.hot /= 2;
         }
-        slots
+        slots.hot
     }
 
     /// Without any: where rows of a key come together anyway.
@@ -153,7 +176,7 @@ mod tests {
     #[test]
     fn groups_have_places_while_there_are_some() {
         let bytes = 227 << 10;
-        for words in [1, 3, 8, 40, 128] {
+        for words in [0, 1, 3, 8, 40, 128] {
             for groups in [
                 1,
                 2,
@@ -187,7 +210,7 @@ mod tests {
     #[test]
     fn slots_fit() {
         for bytes in [64 << 10, 227 << 10] {
-            for words in [1, 3, 8, 40, 128] {
+            for words in [0, 1, 3, 8, 40, 128] {
                 for key in [4, 8] {
                     for groups in [1, 64, 65, 4096, 20_000, 1 << 24] {
                         for skewed in [false, true] {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::group_ids::{Ids, KeyBits};
 use super::group_profile::SAMPLES;
+use super::group_ways::Members;
 use super::numbers::Number;
 use super::queue::{Arg, Memory, Queue, Shape};
 use super::values::Values;
@@ -36,7 +37,7 @@ impl DirectKeys<'_> {
     /// Whether the values of one column are keys as they are.
     pub(super) fn is_plain(&self) -> bool {
         match &self.0[..] {
-            [(number, _)] => number.is_plain(),
+            [(number, _)] => number.plain().is_some(),
             _ => false,
         }
     }
@@ -50,6 +51,14 @@ enum Words<'a> {
 }
 
 impl<'a> DirectIds<'a> {
+    /// The members of groups of which these are the words.
+    pub(super) fn members(self, words: Memory) -> Members<'a> {
+        match (&self.words, &self.of.0[..]) {
+            (Words::Values(_), [(number, _)]) => Members::Values(*number, words),
+            _ => Members::Ids(self.of, Some((words, KeyBits::B32))),
+        }
+    }
+
     /// The keys, without the rows' ids.
     pub(super) fn into_keys(self) -> DirectKeys<'a> {
         self.of

@@ -11,23 +11,24 @@
 //!
 //! `group_dense` and `group_table` have accumulators in shared memory (hash_shared) or, but for hot keys, in global memory alone
 //! (hash_global; partition); `group_global` has no hot keys (ids by direct address, and in parts). Keys of several words are partitioned by their ids, and sorted by all their words, the last first.
-//! Numbers of several columns are one word where their ranges allow. Short text comes as numbers (`group_text.rs`).
+//! Numbers of several columns are one word where their ranges allow. Short text comes as numbers (`group_text.rs`). Who is in a group is said by its
+//! id by direct address, by its key's word where a directory has numbered it, and else by its first row.
 
 use std::iter;
 use std::sync::Arc;
 
 use super::CudaDevice;
 use super::group_accumulators::{AddedInGlobal, MOST_ACCUMULATORS, Update, Wanted, shared_words};
-use super::group_choice::{SKEWED, Seen, choose};
+use super::group_choice::{SKEWED, Seen, are_slots_taken, choose};
 use super::group_ids::{Directory, GroupKeys, Ids, KeyBits, with_room};
 use super::group_places::{Places, Slots};
 use super::group_profile::Profile;
 use super::group_range::{DirectKeys, ForEach};
 use super::group_text::KeyNumbers;
 use super::key_words::{KeyValues, Layout};
+use super::numbers::Number;
 use super::queue::{Memory, Part, Queue};
 use super::tuples::Significance;
-use crate::device::buffer::Buffer;
 use crate::error::{BowtieError, Result};
 use crate::spec::GroupStrategy;
 
@@ -55,8 +56,10 @@ pub(super) struct Results<'a> {
 pub(super) enum Members<'a> {
     /// The first row of each.
     Rows(Memory),
-    /// Rows with the keys of all ids, or of these.
-    Ids(DirectKeys<'a>, Option<Buffer<u32>>),
+    /// Rows with the keys of all ids, or of these numbers.
+    Ids(DirectKeys<'a>, Option<(Memory, KeyBits)>),
+    /// Rows with these values of a key that is a number.
+    Values(Number<'a>, Memory),
 }
 
 /// What was folded by group.
@@ -70,14 +73,39 @@ pub(super) struct Folded {
     pub(super) parts: Option<(Memory, Option<u32>)>,
     /// What was found on the way, in global memory.
     pub(super) added: Option<AddedInGlobal>,
+    /// By group its key's word, where a directory knows it: then no accumulator finds first rows.
+    pub(super) words: Option<Memory>,
     pub(super) strategy: Option<GroupStrategy>,
 }
 
 impl Folded {
+    pub(super) fn of(outs: Vec<Memory>, groups: usize) -> Self {
+        Self {
+            outs,
+            groups,
+            capacity: groups,
+            parts: None,
+            added: None,
+            words: None,
+            strategy: None,
+        }
+    }
+
     /// Of accumulators the first of which finds the first row of each group.
     pub(super) fn with_rows<'a>(mut self) -> Results<'a> {
         let firsts = self.outs.remove(0);
         self.with(Members::Rows(firsts))
+    }
+
+    /// Of keys whose words, if they are known, say who is in each group.
+    pub(super) fn with_words<'a>(
+        mut self,
+        members: impl FnOnce(Memory) -> Members<'a>,
+    ) -> Results<'a> {
+        match self.words.take() {
+            Some(words) => self.with(members(words)),
+            None => self.with_rows(),
+        }
     }
 
     pub(super) fn with(self, members: Members<'_>) -> Results<'_> {
@@ -90,7 +118,7 @@ impl Folded {
         }
     }
 
-    fn by(self, strategy: GroupStrategy) -> Self {
+    pub(super) fn by(self, strategy: GroupStrategy) -> Self {
         Self {
             strategy: Some(strategy),
             ..self
@@ -163,12 +191,20 @@ impl CudaDevice {
             None => None,
         };
         if strategy != Some(GroupStrategy::Sort)
+            && let [key] = keys
+            && let Some((number, bits)) = Number::of(key).and_then(Number::plain)
+        {
+            return Ok(ways
+                .by_words(&GroupKeys::Plain(&number.values.values, bits), strategy)?
+                .with_words(|values| Members::Values(number, values)));
+        }
+        if strategy != Some(GroupStrategy::Sort)
             && let Some(of) = digits
             && let Some((word, bits)) = queue.packed(&of, rows)?
         {
             return Ok(ways
                 .by_words(&GroupKeys::Plain(&word, bits), strategy)?
-                .with_rows());
+                .with_words(|words| Members::Ids(of, Some((words, bits)))));
         }
         if strategy != Some(GroupStrategy::Sort)
             && let Some(of) = self.ids_by_numbers(keys, rows)?
@@ -182,6 +218,10 @@ impl CudaDevice {
             return Ok(ways.by_sorted_tuples(&layout, &columns)?.with_rows());
         }
         let keys = GroupKeys::of(queue, &columns, rows)?;
+        let ways = Ways {
+            ids_say_keys: false,
+            ..ways
+        };
         Ok(ways.by_words(&keys, strategy)?.with_rows())
     }
 
@@ -262,18 +302,51 @@ impl Ways<'_> {
     /// By a strategy, or the one that suits the keys at hand.
     fn by_words(&self, keys: &GroupKeys<'_>, strategy: Option<GroupStrategy>) -> Result<Folded> {
         let profile = self.queue.profile(keys, self.rows)?;
-        let strategy =
-            strategy.unwrap_or_else(|| choose(&self.seen(keys, &profile, None)).strategy);
-        self.by_keys(keys, &profile, strategy)
+        let ways = self.by_directory();
+        let choose = || match choose(&ways.seen(keys, &profile, None)).strategy {
+            // No rows wait for one another where nothing is added.
+            GroupStrategy::SortDictionary if ways.all.is_empty() => GroupStrategy::HashGlobal,
+            chosen => chosen,
+        };
+        self.by_keys(keys, &profile, strategy.unwrap_or_else(choose))
     }
 
+    /// Without the accumulator of first rows, which stands first, if words of keys say these.
+    pub(super) fn by_directory(&self) -> Self {
+        match self.ids_say_keys {
+            true => Self {
+                all: &self.all[1..],
+                ..*self
+            },
+            false => Self { ..*self },
+        }
+    }
+
+    /// By keys that a directory numbers. Words of groups are known where those of rows say keys.
     pub(super) fn by_keys(
         &self,
         keys: &GroupKeys<'_>,
         profile: &Profile,
         strategy: GroupStrategy,
     ) -> Result<Folded> {
-        let numbered = || self.queue.hashed_ids(keys, self.rows, profile.limit);
+        if self.ids_say_keys {
+            return self
+                .by_directory()
+                .by_numbered_keys(keys, profile, strategy);
+        }
+        let folded = self.by_numbered_keys(keys, profile, strategy)?;
+        Ok(Folded {
+            words: None,
+            ..folded
+        })
+    }
+
+    fn by_numbered_keys(
+        &self,
+        keys: &GroupKeys<'_>,
+        profile: &Profile,
+        strategy: GroupStrategy,
+    ) -> Result<Folded> {
         match (strategy, self.word(keys)) {
             (GroupStrategy::HashShared, Some(word)) if self.seldom_outside(word, profile) => {
                 let skewed = profile.largest >= SKEWED;
@@ -290,20 +363,24 @@ impl Ways<'_> {
                 let slots = Slots::global(widths, self.shared_bytes());
                 self.by_table(keys, word, profile.limit, &slots)
             }
-            (GroupStrategy::HashShared | GroupStrategy::HashGlobal, _) => {
-                let (ids, groups) = numbered()?;
-                self.by_ids((&ids).into(), groups, strategy == GroupStrategy::HashShared)
-            }
             (GroupStrategy::Partition, Some(word)) => {
                 self.by_parts_of_keys(keys, word, profile.limit)
             }
-            (GroupStrategy::Partition, None) => {
-                let (ids, groups) = numbered()?;
-                self.by_parts_of_ids((&ids).into(), groups)
-            }
-            (GroupStrategy::Sort | GroupStrategy::SortDictionary, _) => {
-                let (ids, groups) = numbered()?;
-                self.by_sorted_ids(&ids, groups, GroupStrategy::SortDictionary)
+            _ => {
+                let (ids, groups, words) =
+                    self.queue.hashed_groups(keys, self.rows, profile.limit)?;
+                let folded = match strategy {
+                    GroupStrategy::HashShared => self.by_ids((&ids).into(), groups, true)?,
+                    GroupStrategy::HashGlobal => self.by_ids((&ids).into(), groups, false)?,
+                    GroupStrategy::Partition => self.by_parts_of_ids((&ids).into(), groups)?,
+                    GroupStrategy::Sort | GroupStrategy::SortDictionary => {
+                        self.by_sorted_ids(&ids, groups, GroupStrategy::SortDictionary)?
+                    }
+                };
+                Ok(Folded {
+                    words: Some(words),
+                    ..folded
+                })
             }
         }
     }
@@ -313,8 +390,9 @@ impl Ways<'_> {
     fn seldom_outside(&self, (_, bits): (Part<'_>, KeyBits), profile: &Profile) -> bool {
         let words = shared_words(self.all);
         let bytes = self.shared_bytes();
-        profile.groups <= Slots::most((words, bits.bytes()), bytes)
-            || profile.groups > Places::most(words, bytes)
+        let holds_all = profile.groups <= Slots::most((words, bits.bytes()), bytes)
+            && !are_slots_taken(profile.largest, profile.unseen);
+        holds_all || profile.groups > Places::most(words, bytes)
     }
 
     /// `shared`: in shared memory, if there is room.
@@ -324,17 +402,10 @@ impl Ways<'_> {
             .queue
             .accumulate_dense(ids, self.rows, groups, self.all, &outs, shared)?
             .inside;
-        Ok(Folded {
-            outs,
-            groups,
-            capacity: groups,
-            parts: None,
-            added: None,
-            strategy: Some(match shared && inside {
-                true => GroupStrategy::HashShared,
-                false => GroupStrategy::HashGlobal,
-            }),
-        })
+        Ok(Folded::of(outs, groups).by(match shared && inside {
+            true => GroupStrategy::HashShared,
+            false => GroupStrategy::HashGlobal,
+        }))
     }
 
     /// In the shared memory of clusters and in global memory; `None` where clusters gain nothing.
@@ -351,12 +422,8 @@ impl Ways<'_> {
         let outs = queue.outs(self.all, groups)?;
         let added = queue.accumulate_in_clusters(clusters, ids, rows, groups, self.all, &outs)?;
         Ok(Some(Folded {
-            outs,
-            groups,
-            capacity: groups,
-            parts: None,
             added: Some(added),
-            strategy: Some(strategy),
+            ..Folded::of(outs, groups).by(strategy)
         }))
     }
 
@@ -375,12 +442,8 @@ impl Ways<'_> {
             .queue
             .accumulate_in_global(ids, self.rows, groups, self.all, &outs)?;
         Ok(Folded {
-            outs,
-            groups,
-            capacity: groups,
-            parts: None,
             added: Some(added),
-            strategy: Some(GroupStrategy::HashGlobal),
+            ..Folded::of(outs, groups).by(GroupStrategy::HashGlobal)
         })
     }
 
@@ -396,15 +459,9 @@ impl Ways<'_> {
             self.queue
                 .accumulate_table(word, self.rows, table, self.all, outs, slots)
         };
-        let (outs, groups, capacity) = self.with_directory(keys, limit, fold)?;
-        Ok(Folded {
-            outs,
-            groups,
-            capacity,
-            parts: None,
-            added: None,
-            strategy: Some(GroupStrategy::HashGlobal),
-        })
+        Ok(self
+            .with_directory(keys, limit, fold)?
+            .by(GroupStrategy::HashGlobal))
     }
 
     fn by_parts_of_keys(
@@ -423,30 +480,28 @@ impl Ways<'_> {
                     .accumulate_table(word, self.rows, table, all, outs, &Slots::NONE)
             })
         };
-        let (outs, groups, capacity) = self.with_directory(keys, limit, fold)?;
-        Ok(Folded {
-            outs,
-            groups,
-            capacity,
-            parts: None,
-            added: None,
-            strategy: Some(GroupStrategy::Partition),
-        })
+        Ok(self
+            .with_directory(keys, limit, fold)?
+            .by(GroupStrategy::Partition))
     }
 
-    /// Results by the numbers of a directory, how many there are and for how many there is room.
+    /// Results by the numbers of a directory.
     fn with_directory(
         &self,
         keys: &GroupKeys<'_>,
         limit: usize,
         fold: &mut FoldKeys<'_>,
-    ) -> Result<(Vec<Memory>, usize, usize)> {
+    ) -> Result<Folded> {
         with_room(self.rows, limit, |limit| {
             let directory = Directory::new(self.queue, keys, limit)?;
             let outs = self.queue.outs(self.all, limit)?;
             fold(&directory, limit, &outs)?;
             let groups = directory.groups(self.queue)?;
-            Ok(groups.map(|groups| (outs, groups, limit)))
+            Ok(groups.map(|groups| Folded {
+                capacity: limit,
+                words: Some(directory.into_members()),
+                ..Folded::of(outs, groups)
+            }))
         })
     }
 
@@ -468,12 +523,9 @@ impl Ways<'_> {
             Ok(())
         })?;
         Ok(Folded {
-            outs,
-            groups,
-            capacity: groups,
             parts: Some((words, order.spread_bit())),
             added: (groups > FEW_IN_PARTS).then_some(added),
-            strategy: Some(GroupStrategy::Partition),
+            ..Folded::of(outs, groups).by(GroupStrategy::Partition)
         })
     }
 
@@ -490,14 +542,7 @@ impl Ways<'_> {
             self.queue
                 .accumulate_sorted(sorted, self.rows, groups, all, outs)
         })?;
-        Ok(Folded {
-            outs,
-            groups,
-            capacity: groups,
-            parts: None,
-            added: None,
-            strategy: Some(strategy),
-        })
+        Ok(Folded::of(outs, groups).by(strategy))
     }
 
     fn by_sorted_tuples(&self, layout: &Layout, columns: &[KeyValues<'_>]) -> Result<Folded> {
@@ -514,13 +559,6 @@ impl Ways<'_> {
         order.fold(queue, groups, self.all, &outs, &mut |all, outs| {
             queue.accumulate_sorted(&sorted, self.rows, groups, all, outs)
         })?;
-        Ok(Folded {
-            outs,
-            groups,
-            capacity: groups,
-            parts: None,
-            added: None,
-            strategy: Some(GroupStrategy::Sort),
-        })
+        Ok(Folded::of(outs, groups).by(GroupStrategy::Sort))
     }
 }

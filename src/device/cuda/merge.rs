@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Tables are often in the order of a key: of a time, or of what they are clustered by; and \[D\]'s operators read sorted relations alone.
-//! The kernel that cuts looks at a few hundred keys. The one that joins finds out on the way whether all keys ascend, and
+//! The kernel that cuts looks at a few hundred keys first. The one that joins finds out on the way whether all keys ascend, and
 //! whether build keys are unique; where they are not, what it wrote is dropped, and a strategy for keys in no order goes on.
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::equi_keys::Width;
 use super::equi_pairs::{Output, Sources, Ways, descriptors, sources};
 use super::equi_part::Partitioned;
 use super::numbers::Number;
-use super::queue::{Arg, Part, Queue, Shape};
+use super::queue::{Arg, Memory, Part, Queue, Shape};
 use super::values::width;
 use crate::device::Ascending;
 use crate::device::buffer::{Column, Joined, Kept};
@@ -236,6 +236,8 @@ impl CudaDevice {
             sides.offset = first * width.bytes() / 16 * 16 / width.bytes();
             sides.build_rows = end.max(sides.offset) - sides.offset;
             sides.build = sides.build.after(sides.offset * width.bytes());
+        } else if !self.queue.seem_to_ascend(&sides)? {
+            return Ok(None);
         }
         Ok(Some(sides))
     }
@@ -257,6 +259,19 @@ impl Queue {
             u32::from_le_bytes(bytes.unwrap_or_default()) as usize
         };
         Ok((word(0), word(1)))
+    }
+
+    /// Whether a few hundred keys ascend: sides in no order then cost nothing but that look.
+    fn seem_to_ascend(self: &Arc<Self>, sides: &Sides<'_>) -> Result<bool> {
+        let status = self.zeroed(4, "a look at keys")?;
+        let cuts: Option<&Memory> = None;
+        let mut args = sides.args();
+        args.extend([Arg::from(0u32), cuts.into(), (&status).into()]);
+        // The last block looks, those before it cut.
+        let shape = Shape::blocks_of(1, 1, CUTS as u32);
+        // SAFETY: both sides have as many keys of the kernel's width as rows; one block writes no cuts; the status is zero.
+        unsafe { self.launch(sides.kernel(CUT), shape, &args)? };
+        Ok(self.read_word32(&status, 0)? == 0)
     }
 
     /// The pairs of two sides that were sorted, where build keys are unique, and there is room for one a probe row.

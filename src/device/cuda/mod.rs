@@ -16,7 +16,7 @@
 //! product.rs   columns of a product of two inputs
 //! launches.rs  candidates tested in launches that a cancelled query ends after
 //! tuples.rs    rows as tuples of words, sorted and found: key_column.rs, key_words.rs groups.rs by equality, ranks.rs by order
-//! equi_keys.rs equi.rs equi_tables.rs equi_part.rs equi_join.rs equi_pairs.rs equi_choice.rs    equi-joins: keys, indexes, partitions, pairs put together
+//! equi_keys.rs equi.rs equi_tables.rs equi_part.rs equi_join.rs equi_pairs.rs equi_sample.rs equi_choice.rs    equi-joins: keys, indexes, partitions, pairs put together
 //! key_bits.rs  a bit for each key, where only existence is asked
 //! sets/        set joins: lists as sets of numbers, techniques, lists of matches
 //! group_fold.rs group_ways.rs    aggregates over groups: columns to accumulators and back; each strategy, of which group_choice.rs
@@ -41,6 +41,7 @@ mod equi_join;
 mod equi_keys;
 mod equi_pairs;
 mod equi_part;
+mod equi_sample;
 mod equi_tables;
 mod fold;
 mod generated;
@@ -125,7 +126,9 @@ use super::buffer::{
 };
 use super::host::{HostDevice, kept};
 use super::key_bits::{KeyBits, KeyRange};
-use super::{Ascending, Bound, Device, Matches, Payload, select_by_flags, select_keys_by_flags};
+use super::{
+    Ascending, Bound, Device, FirstProbe, Matches, Payload, select_by_flags, select_keys_by_flags,
+};
 use crate::error::{BowtieError, Result};
 use crate::spec::{
     Comparison, EquiStrategy, Fold, GroupStrategy, Materialization, RowProgram, SetTechnique,
@@ -414,8 +417,10 @@ impl Device for CudaDevice {
         strategy: Option<EquiStrategy>,
         payload: &[&Column],
         materialization: Option<Materialization>,
+        first: Option<FirstProbe<'_>>,
     ) -> Result<Option<buffer::EquiBuild>> {
-        let build = self.prepare_build(keys, null_equal, strategy, payload, materialization)?;
+        let build =
+            self.prepare_build(keys, null_equal, strategy, payload, materialization, first)?;
         Ok(build.map(|build| buffer::EquiBuild::Cuda(Box::new(build))))
     }
 

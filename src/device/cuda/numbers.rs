@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 
+use super::group_ids::KeyBits;
 use super::queue::{Memory, Queue};
 use super::stored::Stored;
 use super::values::{Values, width};
@@ -54,10 +55,14 @@ impl<'a> Number<'a> {
         u64::MAX >> (64 - 8 * bytes)
     }
 
-    /// Whether its words are equal where its values are.
-    pub(super) fn is_plain(self) -> bool {
-        let bytes = width(&self.values.data_type);
-        matches!(bytes, Some(4 | 8)) && self.values.valid.is_none()
+    /// With the bits of its words, if these are equal where its values are.
+    pub(super) fn plain(self) -> Option<(Self, KeyBits)> {
+        let bits = match width(&self.values.data_type)? {
+            4 => KeyBits::B32,
+            8 => KeyBits::B64,
+            _ => return None,
+        };
+        self.values.valid.is_none().then_some((self, bits))
     }
 
     /// Whether values are ids once the least of them is taken off.

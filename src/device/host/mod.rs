@@ -50,7 +50,7 @@ use super::buffer::{
     Ranges, SetCounting, SetCounts, SetMatches, Sorted,
 };
 use super::key_bits::{KeyBits, KeyRange};
-use super::{Bound, Device, Matches, Payload};
+use super::{Bound, Device, FirstProbe, Matches, Payload};
 use crate::error::{BowtieError, Result};
 use crate::spec::{
     Comparison, EquiStrategy, Fold, GroupStrategy, Materialization, RowProgram, SetTechnique,
@@ -309,6 +309,7 @@ impl Device for HostDevice {
         strategy: Option<EquiStrategy>,
         payload: &[&Column],
         materialization: Option<Materialization>,
+        _first: Option<FirstProbe<'_>>,
     ) -> Result<Option<buffer::EquiBuild>> {
         // Pairs that are made piece by piece stay in the cores' caches.
         if materialization != Some(Materialization::Gftr) {

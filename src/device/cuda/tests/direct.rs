@@ -157,7 +157,11 @@ fn distinct_keys_by_bits() {
             for keys in [vec![&longs], vec![&ints], vec![&some], vec![&some, &flags]] {
                 let types: Vec<_> = keys.iter().map(|key| key.data_type()).collect();
                 let what = format!("{n} rows of {types:?} below {spread}");
-                same_aggregates(&host, &gpu, n, &keys, &[], &ALL[..1], &what);
+                let by = match spread == 1 << 40 && n < 100_000 {
+                    true => &ALL[..],
+                    false => &ALL[..1],
+                };
+                same_aggregates(&host, &gpu, n, &keys, &[], by, &what);
             }
         }
     }

@@ -58,8 +58,10 @@ fn groups() {
         (1, 300, 3),
         (3, 3_000, 0),
         (6, 9, 1),
+        (7, 300, 1),
+        (8, 300, 1),
     ] {
-        strategies::check(ROWS, groups, skew, kind, kind, kind + 1);
+        strategies::check(ROWS, groups, skew, kind, kind % 7, kind % 7 + 1);
     }
     group_text::check(ROWS, 1);
     group_text::check(ROWS, 7);

@@ -67,11 +67,41 @@ fn keys(random: &mut Random, numbers: &[u64], kind: usize) -> Vec<ArrayRef> {
                 random.nulls(n, 2),
             )),
         ],
+        // Packed into a word of 64 bits.
+        7 => vec![
+            Arc::new(Int32Array::new(
+                numbers
+                    .iter()
+                    .map(|k| (*k as u32).wrapping_mul(odd as u32) as i32)
+                    .collect(),
+                random.nulls(n, 2),
+            )),
+            Arc::new(BooleanArray::new(
+                BooleanBuffer::collect_bool(n, |i| numbers[i] & 1 == 0),
+                random.nulls(n, 2),
+            )),
+            Arc::new(Int8Array::from_iter_values(
+                numbers.iter().map(|k| (*k % 5) as i8 - 2),
+            )),
+        ],
+        // Packed into one of 32.
+        8 => vec![
+            Arc::new(UInt16Array::from_iter_values(
+                numbers.iter().map(|k| (*k as u16).wrapping_mul(odd as u16)),
+            )),
+            Arc::new(Int16Array::new(
+                numbers
+                    .iter()
+                    .map(|k| (*k / 7 % 3) as i16 * 9_000)
+                    .collect(),
+                random.nulls(n, 2),
+            )),
+        ],
         _ => vec![Arc::new(Int64Array::new_null(n))],
     }
 }
 
-const KEY_KINDS: usize = 8;
+const KEY_KINDS: usize = 10;
 
 /// Values of each way to fold them. Floats are small integers, which add up in any order.
 fn values(random: &mut Random, n: usize) -> Vec<(ArrayRef, Vec<Fold>)> {
@@ -187,7 +217,7 @@ fn many_groups_by_every_strategy() {
 #[test]
 fn skew_by_every_strategy() {
     for skew in 0..4 {
-        for kind in [0, 1, 2, 4, 6] {
+        for kind in [0, 1, 2, 4, 6, 7] {
             check(400_003, 100_000, skew, kind, skew, skew + 2);
         }
     }
