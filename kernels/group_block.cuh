@@ -11,8 +11,10 @@
 #include "group_directory.cuh"
 #include "group_flush.cuh"
 
-// Rows that a warp claims at once.
+// Rows that a warp claims at once; and in parts, of which all warps together then look at no more than the second-level cache holds the
+// groups of.
 constexpr u32 CLAIM_ROWS = 2048;
+constexpr u32 CLAIM_ROWS_IN_PARTS = 512;
 
 constexpr u32 GROUP_THREADS = 1024;
 
@@ -41,9 +43,9 @@ __device__ __forceinline__ Partials<HALVES> partials_of(const Accumulator& of, u
 // `step(row, end)` for each 128 rows that a warp takes; `row` is the lane's first, `end` where the rows end. Rows are dealt out
 // as warps come for them: a block that skew slows down gets fewer. `full` may be null; once it is set, the rest is left.
 template <typename Step>
-__device__ __forceinline__ void each_claim(u32* claims, const u32* full, u32 n, Step step) {
+__device__ __forceinline__ void each_claim(u32* claims, const u32* full, u32 n, Step step, u32 claim_rows = CLAIM_ROWS) {
     const u32 lane = threadIdx.x % WARP;
-    const u32 parts = (n + CLAIM_ROWS - 1) / CLAIM_ROWS;
+    const u32 parts = (n + claim_rows - 1) / claim_rows;
     u32 next = lane == 0 ? atomicAdd(claims, 1u) : 0;
     while (true) {
         const u32 part = __shfl_sync(ALL_LANES, next, 0);
@@ -55,8 +57,8 @@ __device__ __forceinline__ void each_claim(u32* claims, const u32* full, u32 n, 
             next = atomicAdd(claims, 1u);
             next = full != nullptr && look_now(full) != 0 ? NOWHERE : next;
         }
-        const u32 end = min(n, (part + 1) * CLAIM_ROWS);
-        for (u32 first = part * CLAIM_ROWS; first < end; first += WARP_ROWS) {
+        const u32 end = min(n, (part + 1) * claim_rows);
+        for (u32 first = part * claim_rows; first < end; first += WARP_ROWS) {
             step(first + lane, end);
         }
     }

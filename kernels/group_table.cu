@@ -21,7 +21,9 @@ __device__ __forceinline__ void aggregate(const typename Slots::Key* keys, const
     }
     __syncthreads();
     const u32 team = blockIdx.x % teams;
-    each_claim(directory.state + CLAIMS + team, directory.state + FULL, n, [&](u32 row, u32 end) {
+    // Rows of keys in parts, which come together, have no slots.
+    const u32 claim_rows = shape.hot_slots + shape.plain_slots == 0 ? CLAIM_ROWS_IN_PARTS : CLAIM_ROWS;
+    const auto add = [&](u32 row, u32 end) {
         Key key[ROWS];
         u32 hash[ROWS];
         Rows rows;
@@ -52,7 +54,8 @@ __device__ __forceinline__ void aggregate(const typename Slots::Key* keys, const
         table.find_places(key, hash, rows.place);
         table.find_elsewhere(key, hash, rows.place);
         accumulate(accumulators, shape.places(), rows, [](u32) { return 0u; });
-    });
+    };
+    each_claim(directory.state + CLAIMS + team, directory.state + FULL, n, add, claim_rows);
     __syncthreads();
     table.flush(accumulators);
 }

@@ -15,6 +15,18 @@ __device__ __forceinline__ T value_at(const T* values, u32 row, T none) {
     return row == NO_ROW ? none : value;
 }
 
+// Words that come as an argument.
+struct GivenWords {
+    u64 words[64];
+};
+
+// `out[i] = given.words[i]`. One block, of a thread a word.
+extern "C" __global__ void __launch_bounds__(64) rows_given(const __grid_constant__ GivenWords given, u64* out, u32 n) {
+    if (threadIdx.x < n) {
+        out[threadIdx.x] = given.words[threadIdx.x];
+    }
+}
+
 // `out[i] = values[rows[i]]`, zero for no row. Bound: 4 bytes of row id read, one value read at random and one written a
 // row. Blocks of 256, a block takes 1024 rows; there is at least one value.
 #define GATHER(bits, T)                                                                                        \

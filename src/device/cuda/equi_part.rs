@@ -107,9 +107,8 @@ impl Pass {
 impl Queue {
     /// Descriptors of columns where kernels read them; of none a place all the same.
     pub(super) fn descriptors(self: &Arc<Self>, of: &[Descriptor]) -> Result<Memory> {
-        let words = of.iter().flatten();
-        let bytes: Vec<u8> = words.flat_map(|word| word.to_le_bytes()).collect();
-        self.send(&bytes, "column descriptors")
+        let words: Vec<u64> = of.iter().flatten().copied().collect();
+        self.give(&words, "column descriptors")
     }
 
     /// Partitions `n` > 0 keys, and columns with them.

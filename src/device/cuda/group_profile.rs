@@ -160,7 +160,7 @@ impl Queue {
         groups: usize,
         rows: usize,
     ) -> Result<Profile> {
-        let found = self.send(&(groups as u32).to_le_bytes(), "a sample")?;
+        let found = self.give(&[groups as u64], "a sample")?;
         let profile = self.zeroed(PROFILE_WORDS * 4, "a sample")?;
         let heavy = self.alloc(MOST_HEAVY * 4, "a sample")?;
         let args = [

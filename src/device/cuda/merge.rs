@@ -149,6 +149,8 @@ impl CudaDevice {
         let Some(sides) = self.merged_sides(keys)? else {
             return Ok(None);
         };
+        // The GPU looks while the host makes ready.
+        let look = queue.look(&sides, keys.known)?;
         let how = materialization.unwrap_or(Materialization::Gftr);
         let build_ways = Ways::of(build_payload, None, how);
         let ways = Ways::of(payload, Some(keys.probe), how);
@@ -162,6 +164,9 @@ impl CudaDevice {
         });
         let of_build: Sources<'_> = of_build.collect();
         let of_probe = sources(&ways, payload);
+        if !queue.ascend(look.as_ref())? {
+            return Ok(None);
+        }
         let pairs = queue.walk_to_join(&sides, (&of_build, &of_probe), &output)?;
         let Some(pairs) = pairs else {
             return Ok(None);
@@ -183,10 +188,14 @@ impl CudaDevice {
         let Some(sides) = self.merged_sides(keys)? else {
             return Ok(None);
         };
+        let look = queue.look(&sides, keys.known)?;
         let ways = Ways::of(kept, Some(keys.probe), Materialization::Gftr);
         let none = Ways::of(&[], None, Materialization::Gftr);
         let room = (sides.probe_rows, sides.width);
         let output = queue.room_for_pairs(&none, &[], &ways, kept, room)?;
+        if !queue.ascend(look.as_ref())? {
+            return Ok(None);
+        }
         let rows = queue.walk_to_keep(&sides, matched, &sources(&ways, kept), &output)?;
         let Some(rows) = rows else {
             return Ok(None);
@@ -236,8 +245,6 @@ impl CudaDevice {
             sides.offset = first * width.bytes() / 16 * 16 / width.bytes();
             sides.build_rows = end.max(sides.offset) - sides.offset;
             sides.build = sides.build.after(sides.offset * width.bytes());
-        } else if !self.queue.seem_to_ascend(&sides)? {
-            return Ok(None);
         }
         Ok(Some(sides))
     }
@@ -261,8 +268,11 @@ impl Queue {
         Ok((word(0), word(1)))
     }
 
-    /// Whether a few hundred keys ascend: sides in no order then cost nothing but that look.
-    fn seem_to_ascend(self: &Arc<Self>, sides: &Sides<'_>) -> Result<bool> {
+    /// Looks whether a few hundred keys ascend, unless that is known: sides in no order then cost nothing but this look.
+    fn look(self: &Arc<Self>, sides: &Sides<'_>, known: bool) -> Result<Option<Memory>> {
+        if known {
+            return Ok(None);
+        }
         let status = self.zeroed(4, "a look at keys")?;
         let cuts: Option<&Memory> = None;
         let mut args = sides.args();
@@ -271,7 +281,15 @@ impl Queue {
         let shape = Shape::blocks_of(1, 1, CUTS as u32);
         // SAFETY: both sides have as many keys of the kernel's width as rows; one block writes no cuts; the status is zero.
         unsafe { self.launch(sides.kernel(CUT), shape, &args)? };
-        Ok(self.read_word32(&status, 0)? == 0)
+        Ok(Some(status))
+    }
+
+    /// What the look saw.
+    fn ascend(&self, look: Option<&Memory>) -> Result<bool> {
+        match look {
+            Some(status) => Ok(self.read_word32(status, 0)? == 0),
+            None => Ok(true),
+        }
     }
 
     /// The pairs of two sides that were sorted, where build keys are unique, and there is room for one a probe row.

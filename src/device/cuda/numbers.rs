@@ -154,8 +154,8 @@ impl Queue {
 
     /// Room for so many extents, of no value so far.
     pub(super) fn no_extents(self: &Arc<Self>, extents: usize) -> Result<Memory> {
-        let unknown = [Extent::NONE.least, Extent::NONE.greatest].map(u64::to_le_bytes);
-        self.send(&unknown.concat().repeat(extents), "key ranges")
+        let unknown = [Extent::NONE.least, Extent::NONE.greatest];
+        self.give(&unknown.repeat(extents), "key ranges")
     }
 
     pub(super) fn read_extents(&self, memory: &Memory, extents: usize) -> Result<Vec<Extent>> {

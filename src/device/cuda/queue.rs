@@ -229,8 +229,11 @@ pub(super) struct Structure<const WORDS: usize>(pub [Arg; WORDS]);
 // SAFETY: words alone, without padding.
 unsafe impl<const WORDS: usize> DeviceRepr for Structure<WORDS> {}
 
-/// An argument: a word, or a structure of so many words, a join of `kernels/set_verify.cuh` or accumulators of
-/// `kernels/group_codes.cuh`.
+/// Words of memory that comes as an argument (`rows_given`).
+pub(super) const GIVEN_WORDS: usize = 64;
+
+/// An argument: a word, or a structure of so many words, a join of `kernels/set_verify.cuh`, accumulators of
+/// `kernels/group_codes.cuh`, or words that a kernel copies.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Given<'a> {
     Word(Arg),
@@ -238,6 +241,7 @@ pub(super) enum Given<'a> {
     Three(&'a Structure<3>),
     Four(&'a Structure<4>),
     Join(&'a Structure<17>),
+    Words(&'a Structure<GIVEN_WORDS>),
     Accumulators(&'a Structure<98>),
 }
 
@@ -257,6 +261,7 @@ impl Given<'_> {
             Given::Three(words) => (&raw const **words).cast(),
             Given::Four(words) => (&raw const **words).cast(),
             Given::Join(words) => (&raw const **words).cast(),
+            Given::Words(words) => (&raw const **words).cast(),
             Given::Accumulators(words) => (&raw const **words).cast(),
         };
         at.cast_mut()
@@ -481,6 +486,7 @@ impl Queue {
                 Given::Three(words) => launch.arg(*words),
                 Given::Four(words) => launch.arg(*words),
                 Given::Join(words) => launch.arg(*words),
+                Given::Words(words) => launch.arg(*words),
                 Given::Accumulators(words) => launch.arg(*words),
             };
         }

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use cudarc::driver::{CudaEvent, result};
 
 use super::driver::failed;
-use super::queue::{Memory, Queue};
+use super::queue::{Arg, GIVEN_WORDS, Given, Memory, Queue, Shape, Structure};
 use crate::error::{BowtieError, Result};
 
 pub(super) use narrowing::Narrowing;
@@ -74,6 +74,30 @@ impl Queue {
                 Err(error)
             }
         }
+    }
+
+    /// Copies words into memory of their own, for kernels of this queue alone: few come as a kernel's argument, which is not waited
+    /// for as a copy from ordinary memory must be.
+    pub(super) fn give(self: &Arc<Self>, words: &[u64], what: &'static str) -> Result<Memory> {
+        let mut given = [Arg::from(0u64); GIVEN_WORDS];
+        if words.is_empty() || words.len() > given.len() {
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            return self.send(&bytes, what);
+        }
+        for (given, word) in given.iter_mut().zip(words) {
+            *given = (*word).into();
+        }
+        let given = Structure(given);
+        let memory = self.alloc(words.len() * 8, what)?;
+        let args = [
+            Given::Words(&given),
+            (&memory).into(),
+            (words.len() as u32).into(),
+        ];
+        let shape = Shape::blocks_of(1, 1, GIVEN_WORDS as u32);
+        // SAFETY: so many words are given, and the memory has room for them.
+        unsafe { self.launch_given("rows_given", shape, &args)? };
+        Ok(memory)
     }
 
     fn send_small(self: &Arc<Self>, from: &[u8], what: &'static str) -> Result<Memory> {
