@@ -2,7 +2,8 @@
 // alone; merge path: Green, McColl & Bader 2012).
 //
 //   merge*_range_*   which build rows may have a key of the probe side
-//   merge*_cuts_*    do both ascend here and there? where are they cut, so that tiles have as many rows of both, whatever the keys?
+//   merge*_look_*    do both ascend here and there?
+//   merge*_cuts_*    where are they cut, so that tiles have as many rows of both, whatever the keys?
 //   merge*_join_*    the pairs of a tile, with all their columns, where build keys are unique
 //   merge*_keep_*    its probe rows that have a build row, or those that have none
 //
@@ -20,21 +21,28 @@
         merge_range(build, n, probe, m, range);                                                                                 \
     }
 
+// *status = NOT_ASCENDING where keys of a side fall somewhere among a few hundred that are looked at. Bound: nothing. Launch: a block of
+// 64; *status is zeroed first.
+#define MERGE_LOOK(WIDTH, name, Key)                                                                                            \
+    extern "C" __global__ void __launch_bounds__(CUTS) merge##WIDTH##_look_##name(                                              \
+        const Key* __restrict__ build, u32 n, const Key* __restrict__ probe, u32 m, u32* status) {                              \
+        merge_look(build, n, probe, m, status);                                                                                 \
+    }
+
 // cuts[t] = how many build rows come before tile t of TILE_ROWS rows of both sides, and before the end of all for t = tiles. Keys that
-// do not ascend give cuts of no use, all of them at most n. *status = NOT_ASCENDING where keys of a side fall somewhere among a few hundred
-// that are looked at. Bound: nothing. Launch: blocks of 64, a thread for each of tiles + 1 cuts, and one block more; n + m and a tile are
-// below 2^32; *status is zeroed first.
+// do not ascend give cuts of no use, all of them at most n. Bound: nothing. Launch: blocks of 64, a thread for each of tiles + 1 cuts;
+// n + m and a tile are below 2^32.
 #define MERGE_CUTS(WIDTH, name, Key)                                                                                            \
     extern "C" __global__ void __launch_bounds__(CUTS) merge##WIDTH##_cuts_##name(                                              \
-        const Key* __restrict__ build, u32 n, const Key* __restrict__ probe, u32 m, u32 tiles, u32* __restrict__ cuts, u32* status) {\
-        merge_cuts(build, n, probe, m, tiles, cuts, status);                                                                    \
+        const Key* __restrict__ build, u32 n, const Key* __restrict__ probe, u32 m, u32 tiles, u32* __restrict__ cuts) {        \
+        merge_cuts(build, n, probe, m, tiles, cuts);                                                                            \
     }
 
 // Writes for each pair of rows with one key, in no order, the key (where out_keys is not null) and the values of both sides' columns, of
 // which those without values are row numbers, the build side's from `offset` on; *written pairs. *status: NOT_ASCENDING and NO_ROOM say
 // that the results are of no use.
 // Bound: keys, columns and results once. Launch: a block of 256 for each tile, with TILE_SHARED bytes of dynamic shared memory, and 4 for
-// each key in a block's units; *written is zeroed first, *status before the cuts. Keys begin at a multiple of 16 bytes, and may be read up to
+// each key in a block's units; *written and *status are zeroed first. Keys begin at a multiple of 16 bytes, and may be read up to
 // the next one at their end.
 #define MERGE_JOIN(WIDTH, name, Key)                                                                                            \
     extern "C" __global__ void __launch_bounds__(BLOCK, 5) merge##WIDTH##_join_##name(                                          \
@@ -58,6 +66,7 @@
 
 #define MERGE_ALL(WIDTH, name, Key) \
     MERGE_RANGE(WIDTH, name, Key)   \
+    MERGE_LOOK(WIDTH, name, Key)    \
     MERGE_CUTS(WIDTH, name, Key)    \
     MERGE_JOIN(WIDTH, name, Key)    \
     MERGE_KEEP(WIDTH, name, Key)

@@ -31,14 +31,15 @@ __device__ __forceinline__ bool falls_here(const Key* keys, u32 rows) {
 }
 
 template <class Key>
-__device__ __forceinline__ void merge_cuts(const Key* build, u32 n, const Key* probe, u32 m, u32 tiles, u32* cuts, u32* status) {
-    __shared__ u32 ends[2];
-    if (blockIdx.x == gridDim.x - 1) {
-        if (falls_here(build, n) || falls_here(probe, m)) {
-            *status = NOT_ASCENDING;
-        }
-        return;
+__device__ __forceinline__ void merge_look(const Key* build, u32 n, const Key* probe, u32 m, u32* status) {
+    if (falls_here(build, n) || falls_here(probe, m)) {
+        *status = NOT_ASCENDING;
     }
+}
+
+template <class Key>
+__device__ __forceinline__ void merge_cuts(const Key* build, u32 n, const Key* probe, u32 m, u32 tiles, u32* cuts) {
+    __shared__ u32 ends[2];
     const auto step_of = [&](u64 tile) { return u32(min(tile * TILE_ROWS<Key>, u64(n) + m)); };
     const u32 first = step_of(u64(blockIdx.x) * CUTS);
     const u32 last = step_of(u64(blockIdx.x + 1) * CUTS);

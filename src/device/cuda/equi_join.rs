@@ -70,12 +70,15 @@ impl CudaDevice {
             return Ok(None);
         }
         let (keys, keying, addresses, strategy) = self.keys_for(base, null_equal, wanted)?;
-        let (strategy, materialization) = match (strategy, first) {
+        let (sampled, materialization) = match (strategy, first) {
             (EquiStrategy::PartitionedHash, Some(first)) => {
                 self.by_sample((&keys, &keying, payload), first, (wanted, materialization))?
             }
             _ => (strategy, materialization.unwrap_or(Materialization::Gftr)),
         };
+        // Only where build rows share keys does a sample say so.
+        let in_vain = sampled == EquiStrategy::SortMerge && strategy != sampled;
+        let strategy = sampled;
         let ways = Ways::of(payload, None, materialization);
         let queue = &self.queue;
         let table = match strategy {
@@ -108,7 +111,7 @@ impl CudaDevice {
             table,
             ways,
             materialization,
-            in_vain: AtomicBool::new(false),
+            in_vain: AtomicBool::new(in_vain),
         }))
     }
 
@@ -130,8 +133,12 @@ impl CudaDevice {
             return Ok(by_default);
         };
         let probe = self.equi_keys_in(keying, first.keys)?;
-        let Some(sampled) = self.queue.sample_keys(keys, &probe)? else {
-            return Ok(by_default);
+        let sampled = match self.queue.sample_keys(keys, &probe) {
+            Ok(Some(sampled)) => sampled,
+            Ok(None) => return Ok(by_default),
+            // It is a choice between ways that are all right.
+            Err(error) if error.is_out_of_device_memory() => return Ok(by_default),
+            Err(error) => return Err(error),
         };
         if wanted.0.is_none() && share_keys(sampled) {
             return Ok((EquiStrategy::SortMerge, by_default.1));

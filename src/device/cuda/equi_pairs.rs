@@ -15,6 +15,9 @@ use crate::device::buffer::{Buffer, Column, Sorted};
 use crate::error::Result;
 use crate::spec::Materialization;
 
+/// Bytes that are worth a copy of those that are left.
+const LEAST_FREED: usize = 64 << 10;
+
 /// How a payload column comes to a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
@@ -360,9 +363,9 @@ impl Queue {
         Ok(Some((output, rows)))
     }
 
-    /// The first `bytes` of a memory, in one of their own where that frees more than half of it.
+    /// The first `bytes` of a memory, in one of their own where that frees much, and more than half of it.
     pub(super) fn shrunk(self: &Arc<Self>, memory: Memory, bytes: usize) -> Result<Memory> {
-        match bytes < memory.bytes() / 2 {
+        match bytes < memory.bytes() / 2 && memory.bytes() - bytes > LEAST_FREED {
             true => self.copy_of((&memory).into(), bytes, "output columns"),
             false => Ok(memory),
         }

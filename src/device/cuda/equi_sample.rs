@@ -9,8 +9,8 @@ use crate::error::Result;
 
 /// Bits of the sampled keys, as a power of two.
 const LOG_BITS: u32 = 22;
-/// Build rows that are read, at least and at most a 16th, and of these those that are sampled, as a power of two: of so many bits one
-/// in 128 is set.
+/// Build rows that are read, or one tile in 16 of them if that is more; and those of them that are sampled, as a power of two: of so
+/// many bits one in 128 is set (one in 32 of 2^31 rows, as the mask has no more bits).
 const BUILD_ROWS: usize = 1 << 21;
 const MOST_SKIPPED: usize = 16;
 const LOG_SAMPLED: u32 = 15;

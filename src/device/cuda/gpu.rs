@@ -12,7 +12,7 @@ use parking_lot::{Mutex, RwLock};
 
 use super::driver::{LEAST_CAPABILITY, count, failed};
 use super::generated::Compiled;
-use super::staging::Ring;
+use super::staging::{Ring, Words};
 use crate::error::{BowtieError, Result};
 
 include!(concat!(env!("OUT_DIR"), "/kernel_families.rs"));
@@ -38,6 +38,7 @@ pub(super) struct Gpu {
     pub(super) compiled: Compiled,
     pub(super) up: Mutex<Option<Arc<Ring>>>,
     pub(super) down: Mutex<Option<Arc<Ring>>>,
+    pub(super) notes: Words,
 }
 
 /// The share of the card's memory that the pool keeps for later queries: one part of so many.
@@ -166,6 +167,7 @@ impl Gpu {
             compiled: Compiled::default(),
             up: Mutex::new(None),
             down: Mutex::new(None),
+            notes: Words::default(),
         })
     }
 

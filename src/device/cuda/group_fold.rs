@@ -239,9 +239,14 @@ impl CudaDevice {
             }
             (_, None) => return Err(BowtieError::Internal("a fold of nothing".into())),
         };
+        let bytes = match width(&data_type).unwrap_or_default() {
+            0 => bitmap_bytes(groups),
+            width => groups * width,
+        };
         let values = Values {
             data_type,
-            values,
+            // There was room for as many groups as there might have been.
+            values: queue.shrunk(values, bytes)?,
             valid,
             original: None,
             made: Some(queue.mark()?),

@@ -35,6 +35,9 @@ impl Queue {
         values: Memory,
         groups: usize,
     ) -> Result<Column> {
+        // There was room for as many groups as there might have been.
+        let bytes = width(&of.values.data_type).unwrap_or_default() * groups;
+        let values = self.shrunk(values, bytes)?;
         self.made_column(of, values, None, groups)
     }
 

@@ -73,7 +73,7 @@ pub(super) struct Folded {
     pub(super) parts: Option<(Memory, Option<u32>)>,
     /// What was found on the way, in global memory.
     pub(super) added: Option<AddedInGlobal>,
-    /// By group its key's word, where a directory knows it: then no accumulator finds first rows.
+    /// By group its key's word, where a directory knows it and no accumulator finds first rows: `by_keys` drops them otherwise.
     pub(super) words: Option<Memory>,
     pub(super) strategy: Option<GroupStrategy>,
 }

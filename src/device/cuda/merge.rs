@@ -1,11 +1,11 @@
 //! Joins of two sides whose keys ascend (`kernels/merge.cuh`): no side is sorted, hashed or partitioned, each is read once.
 //!
 //! ```text
-//! build rows that may match ─► cuts, and a look at a few keys: do they ascend? ─► a tile of both a block ─► pairs, or rows that are kept
+//! build rows that may match ─► a look at a few keys: do they ascend? ─► cuts ─► a tile of both a block ─► pairs, or rows that are kept
 //! ```
 //!
 //! Tables are often in the order of a key: of a time, or of what they are clustered by; and \[D\]'s operators read sorted relations alone.
-//! The kernel that cuts looks at a few hundred keys first. The one that joins finds out on the way whether all keys ascend, and
+//! A kernel looks at a few hundred keys first, and what it saw is read while cuts are found. The one that joins finds out on the way whether all keys ascend, and
 //! whether build keys are unique; where they are not, what it wrote is dropped, and a strategy for keys in no order goes on.
 
 use std::sync::Arc;
@@ -16,6 +16,7 @@ use super::equi_pairs::{Output, Sources, Ways, descriptors, sources};
 use super::equi_part::Partitioned;
 use super::numbers::Number;
 use super::queue::{Arg, Memory, Part, Queue, Shape};
+use super::staging::Note;
 use super::values::width;
 use crate::device::Ascending;
 use crate::device::buffer::{Column, Joined, Kept};
@@ -53,6 +54,12 @@ const RANGE: Kernels = [
     "merge32_range_u32",
     "merge64_range_i64",
     "merge64_range_u64",
+];
+const LOOK: Kernels = [
+    "merge32_look_i32",
+    "merge32_look_u32",
+    "merge64_look_i64",
+    "merge64_look_u64",
 ];
 const CUT: Kernels = [
     "merge32_cuts_i32",
@@ -136,6 +143,11 @@ fn carried(side: &Partitioned) -> Sources<'_> {
         .collect()
 }
 
+/// What a look saw, read as soon as it is over: while cuts are found the host makes ready for the rest.
+fn seem_to_ascend(look: Option<Note>) -> Result<bool> {
+    look.map_or(Ok(true), |look| Ok(look.read()? == 0))
+}
+
 impl CudaDevice {
     /// All pairs of two sides whose keys ascend, those of the build side without repeats; `None` where they do not.
     pub(super) fn merged_pairs(
@@ -149,8 +161,11 @@ impl CudaDevice {
         let Some(sides) = self.merged_sides(keys)? else {
             return Ok(None);
         };
-        // The GPU looks while the host makes ready.
         let look = queue.look(&sides, keys.known)?;
+        let cuts = queue.cuts(&sides)?;
+        if !seem_to_ascend(look)? {
+            return Ok(None);
+        }
         let how = materialization.unwrap_or(Materialization::Gftr);
         let build_ways = Ways::of(build_payload, None, how);
         let ways = Ways::of(payload, Some(keys.probe), how);
@@ -164,10 +179,7 @@ impl CudaDevice {
         });
         let of_build: Sources<'_> = of_build.collect();
         let of_probe = sources(&ways, payload);
-        if !queue.ascend(look.as_ref())? {
-            return Ok(None);
-        }
-        let pairs = queue.walk_to_join(&sides, (&of_build, &of_probe), &output)?;
+        let pairs = queue.walk_to_join(&sides, &cuts, (&of_build, &of_probe), &output)?;
         let Some(pairs) = pairs else {
             return Ok(None);
         };
@@ -189,14 +201,15 @@ impl CudaDevice {
             return Ok(None);
         };
         let look = queue.look(&sides, keys.known)?;
+        let cuts = queue.cuts(&sides)?;
+        if !seem_to_ascend(look)? {
+            return Ok(None);
+        }
         let ways = Ways::of(kept, Some(keys.probe), Materialization::Gftr);
         let none = Ways::of(&[], None, Materialization::Gftr);
         let room = (sides.probe_rows, sides.width);
         let output = queue.room_for_pairs(&none, &[], &ways, kept, room)?;
-        if !queue.ascend(look.as_ref())? {
-            return Ok(None);
-        }
-        let rows = queue.walk_to_keep(&sides, matched, &sources(&ways, kept), &output)?;
+        let rows = queue.walk_to_keep(&sides, &cuts, matched, &sources(&ways, kept), &output)?;
         let Some(rows) = rows else {
             return Ok(None);
         };
@@ -268,28 +281,31 @@ impl Queue {
         Ok((word(0), word(1)))
     }
 
-    /// Looks whether a few hundred keys ascend, unless that is known: sides in no order then cost nothing but this look.
-    fn look(self: &Arc<Self>, sides: &Sides<'_>, known: bool) -> Result<Option<Memory>> {
+    /// Looks whether a few hundred keys ascend, unless that is known: sides in no order then cost little more than this look.
+    fn look(&self, sides: &Sides<'_>, known: bool) -> Result<Option<Note>> {
         if known {
             return Ok(None);
         }
-        let status = self.zeroed(4, "a look at keys")?;
-        let cuts: Option<&Memory> = None;
-        let mut args = sides.args();
-        args.extend([Arg::from(0u32), cuts.into(), (&status).into()]);
-        // The last block looks, those before it cut.
         let shape = Shape::blocks_of(1, 1, CUTS as u32);
-        // SAFETY: both sides have as many keys of the kernel's width as rows; one block writes no cuts; the status is zero.
-        unsafe { self.launch(sides.kernel(CUT), shape, &args)? };
-        Ok(Some(status))
+        let look = self.note(|seen| {
+            let mut args = sides.args();
+            args.push(seen);
+            // SAFETY: both sides have as many keys of the kernel's width as rows; a word is written, or none.
+            unsafe { self.launch(sides.kernel(LOOK), shape, &args) }
+        });
+        look.map(Some)
     }
 
-    /// What the look saw.
-    fn ascend(&self, look: Option<&Memory>) -> Result<bool> {
-        match look {
-            Some(status) => Ok(self.read_word32(status, 0)? == 0),
-            None => Ok(true),
-        }
+    /// How many build rows come before each tile, and before the end of all.
+    fn cuts(self: &Arc<Self>, sides: &Sides<'_>) -> Result<Memory> {
+        let tiles = sides.tiles();
+        let cuts = self.alloc((tiles + 1) * 4, "cuts of tiles")?;
+        let mut args = sides.args();
+        args.extend([Arg::from(tiles as u32), (&cuts).into()]);
+        let shape = Shape::blocks_of((tiles + 1).div_ceil(CUTS), 1, CUTS as u32);
+        // SAFETY: both sides have as many keys of the kernel's width as rows, and there is a word for each cut.
+        unsafe { self.launch(sides.kernel(CUT), shape, &args)? };
+        Ok(cuts)
     }
 
     /// The pairs of two sides that were sorted, where build keys are unique, and there is room for one a probe row.
@@ -305,14 +321,17 @@ impl Queue {
         }
         let room = (probe.rows, probe.width);
         let output = self.room_for_pairs(build_ways, build_payload, ways, payload, room)?;
-        let rows = self.walk_to_join(&sides, (&carried(build), &carried(probe)), &output)?;
+        let cuts = self.cuts(&sides)?;
+        let columns = (&carried(build), &carried(probe));
+        let rows = self.walk_to_join(&sides, &cuts, columns, &output)?;
         Ok(rows.map(|rows| (output, rows)))
     }
 
     /// The number of pairs; `None` where keys do not ascend.
-    pub(super) fn walk_to_join(
+    fn walk_to_join(
         self: &Arc<Self>,
         sides: &Sides<'_>,
+        cuts: &Memory,
         (build, probe): (&Sources<'_>, &Sources<'_>),
         output: &Output,
     ) -> Result<Option<usize>> {
@@ -326,13 +345,14 @@ impl Queue {
             (sides.offset as u32).into(),
         ];
         // SAFETY: columns have as many rows as their side's keys, from the same row on.
-        unsafe { self.walk(JOIN, sides, &given, output) }
+        unsafe { self.walk(JOIN, sides, cuts, &given, output) }
     }
 
     /// The same for probe rows by themselves.
     fn walk_to_keep(
         self: &Arc<Self>,
         sides: &Sides<'_>,
+        cuts: &Memory,
         matched: bool,
         probe: &Sources<'_>,
         output: &Output,
@@ -347,7 +367,7 @@ impl Queue {
             (probe.len() as u32).into(),
         ];
         // SAFETY: columns have as many rows as the probe side's keys.
-        unsafe { self.walk(KEEP, sides, &given, output) }
+        unsafe { self.walk(KEEP, sides, cuts, &given, output) }
     }
 
     /// # Safety
@@ -356,24 +376,12 @@ impl Queue {
         self: &Arc<Self>,
         kernels: Kernels,
         sides: &Sides<'_>,
+        cuts: &Memory,
         given: &[Arg],
         output: &Output,
     ) -> Result<Option<usize>> {
-        let tiles = sides.tiles();
-        let cuts = self.alloc((tiles + 1) * 4, "cuts of tiles")?;
         let mut args = sides.args();
-        args.extend([
-            Arg::from(tiles as u32),
-            (&cuts).into(),
-            output.state.word(2),
-        ]);
-        let blocks = (tiles + 1).div_ceil(CUTS) + 1;
-        let shape = Shape::blocks_of(blocks, 1, CUTS as u32);
-        // SAFETY: both sides have as many keys of the kernel's width as rows, and there is a word for each cut; what is written to the
-        // state was zero.
-        unsafe { self.launch(sides.kernel(CUT), shape, &args)? };
-        let mut args = sides.args();
-        args.push((&cuts).into());
+        args.push(cuts.into());
         args.extend(given);
         args.extend([
             output.keys.as_ref().into(),

@@ -12,6 +12,7 @@
 
 mod copiers;
 mod narrowing;
+mod note;
 mod ring;
 
 use std::mem::MaybeUninit;
@@ -24,6 +25,7 @@ use super::queue::{Arg, GIVEN_WORDS, Given, Memory, Queue, Shape, Structure};
 use crate::error::{BowtieError, Result};
 
 pub(super) use narrowing::Narrowing;
+pub(super) use note::{Note, Words};
 pub(super) use ring::Ring;
 
 /// Below it the driver's own way is quicker.
