@@ -108,5 +108,8 @@ fn least_arch(source: &Path) -> String {
 fn generation(arch: &str) -> u32 {
     let digits = arch.trim_start_matches("compute_");
     let end = digits.find(|c: char| !c.is_ascii_digit());
-    digits[..end.unwrap_or(digits.len())].parse().unwrap_or(0)
+    let number = digits[..end.unwrap_or(digits.len())].parse();
+    number.unwrap_or_else(|_| {
+        panic!("BOWTIE_CUDA_ARCHS names {arch:?}: it is a list such as `80,90` or `sm_90`")
+    })
 }

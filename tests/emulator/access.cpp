@@ -26,6 +26,7 @@ __attribute__((noinline)) u8 *place_elsewhere(Machine &m, const Instruction &i, 
         return (u8 *)at;
     default:
         if (i.space == Space::Generic) {
+            if (at % bytes) m.fault(i, "an address that is not aligned");
             for (u8 *there : m.cluster->shared)
                 if (there && at - (u64)there < m.shared_bytes && at - (u64)there + bytes <= m.shared_bytes) return (u8 *)at;
             if (at >= (u64)m.local && at + bytes <= (u64)m.local + (u64)m.local_bytes * 32) return (u8 *)at;

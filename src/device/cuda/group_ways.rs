@@ -273,6 +273,7 @@ impl Ways<'_> {
             largest: profile.largest,
             unseen: profile.unseen,
             range,
+            whole: Places::most_whole(words, self.shared_bytes()),
             places: Places::most(words, self.shared_bytes()),
             slots: match self.word(keys) {
                 Some((_, bits)) => Slots::most((words, bits.bytes()), self.shared_bytes()),
@@ -289,9 +290,10 @@ impl Ways<'_> {
         all_hot || (places.groups() >= range && self.rows <= FEW_ROWS)
     }
 
-    /// Whether so many ids have places in the shared memory of some blocks, but not in that of one.
-    pub(super) fn need_teams(&self, range: usize) -> bool {
-        Places::of(range, shared_words(self.all), self.shared_bytes()).teams > 1
+    /// Whether so many ids have places in the shared memory of two blocks, but for some of them.
+    pub(super) fn leave_some_out(&self, range: usize) -> bool {
+        let places = Places::of(range, shared_words(self.all), self.shared_bytes());
+        places.teams > 1 && places.groups() < range
     }
 
     /// Whether most of so many ids have places in shared memory.
