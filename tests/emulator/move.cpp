@@ -138,7 +138,7 @@ void to_rank(Machine &m, const Instruction &i, u32 mask) {
     u64 *d = m.write(i.to[0]);
     lanes(mask, [&](int l) {
         u64 at = a[l] - (u64)m.shared;
-        if (at > m.shared_bytes) m.fault(i, "an address that is not of shared memory");
+        if (at >= m.shared_bytes) m.fault(i, "an address that is not of shared memory");
         if (rank[l] >= m.cluster->shared.size()) m.fault(i, "a block that is not of the cluster");
         u8 *there = m.cluster->shared[rank[l]];
         if (!there) m.fault(i, "a block that has ended");
