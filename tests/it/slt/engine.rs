@@ -13,9 +13,11 @@ use datafusion::prelude::SessionContext;
 use datafusion_bowtie::BowtieSessionExt;
 use datafusion_sqllogictest::{
     DFColumnType, DFOutput, DFSqlLogicTestError, TestContext, convert_batches,
-    convert_schema_to_types,
+    convert_schema_to_types, is_spark_path,
 };
 use sqllogictest::DBOutput;
+
+use super::tpch_data;
 
 /// What the executed plans were like.
 #[derive(Debug, Clone, Default)]
@@ -31,7 +33,7 @@ pub(super) struct Plans {
 }
 
 impl Plans {
-    /// Takes note of a plan; whether a join of DataFusion is in it.
+    /// Takes note of a plan; whether a join or an aggregation of DataFusion is in it.
     fn note(&mut self, logical: &LogicalPlan, physical: &Arc<dyn ExecutionPlan>) -> bool {
         let mut is_left = false;
         let text = displayable(physical.as_ref()).indent(false).to_string();
@@ -40,7 +42,7 @@ impl Plans {
         self.last_is_unordered = offloaded && !is_ordered(logical);
         for line in text.lines().map(str::trim_start) {
             let node = line.split(':').next().unwrap_or_default();
-            if !node.contains("Join") {
+            if !node.contains("Join") && !node.contains("Aggregate") {
                 continue;
             }
             self.count(node);
@@ -78,6 +80,8 @@ pub(super) struct Engine {
     _upstream: TestContext,
     root: PathBuf,
     scratch: PathBuf,
+    /// Whether values are shown as the files of Spark's functions expect them.
+    is_spark: bool,
     plans: Arc<Mutex<Plans>>,
 }
 
@@ -98,6 +102,13 @@ impl Engine {
             .unwrap()
             .build();
         let context = SessionContext::new_with_state(state);
+        // A session's functions by name and by alias become a new session's in any order, so that one may take the name of another.
+        for (name, function) in upstream.session_ctx().state().scalar_functions() {
+            let is_taken = context.state().scalar_functions().get(name) != Some(function);
+            if is_taken && function.name() == name {
+                context.register_udf(function.as_ref().clone());
+            }
+        }
         for set in [
             format!("SET bowtie.offload = '{offload}'"),
             format!("SET bowtie.device = '{}'", crate::session::device()),
@@ -109,6 +120,7 @@ impl Engine {
             _upstream: upstream,
             root: root.to_path_buf(),
             scratch: scratch.to_path_buf(),
+            is_spark: is_spark_path(Path::new(file)),
             plans,
         }
     }
@@ -132,6 +144,11 @@ impl Engine {
     /// `sql` with upstream's relative paths made absolute. What it writes goes to a folder of ours.
     fn with_paths(&self, sql: &str) -> String {
         let root = self.root.display();
+        const TPCH: &str = "'test_files/tpch/data/";
+        let sql = match sql.contains(TPCH) {
+            true => &sql.replace(TPCH, &format!("'{}/", tpch_data::folder().display())),
+            false => sql,
+        };
         sql.replace(
             "'test_files/scratch/",
             &format!("'{}/", self.scratch.display()),
@@ -160,7 +177,7 @@ impl sqllogictest::AsyncDB for Engine {
         let schema = plan.schema();
         let stream = execute_stream(plan, task)?;
         let types = convert_schema_to_types(stream.schema().fields());
-        let rows = convert_batches(&schema, collect(stream).await?, false)?;
+        let rows = convert_batches(&schema, collect(stream).await?, self.is_spark)?;
         Ok(match rows.is_empty() && types.is_empty() {
             true => DBOutput::StatementComplete(0),
             false => DBOutput::Rows { types, rows },

@@ -205,15 +205,17 @@ fn reason_to_skip(
     missing.reason_to_skip(root, sql)
 }
 
-/// Tables whose data file is not there.
+/// Tables and views whose data file is not there, each with the folder that it would be in.
 #[derive(Debug, Default)]
-struct MissingTables(BTreeMap<String, &'static str>);
+struct MissingTables {
+    tables: BTreeMap<String, &'static str>,
+    /// Those that are there without some of their rows, and may be dropped.
+    incomplete: BTreeSet<String>,
+}
 
 impl MissingTables {
     fn reason_to_skip(&mut self, root: &Path, sql: &str) -> Option<String> {
-        let data = DATA
-            .iter()
-            .find(|data| sql.contains(&format!("'{data}'")) && !root.join(data).exists());
+        let texts = || sql.split('\'').skip(1).step_by(2);
         // Names are looked for outside of string literals.
         let words: Vec<String> = sql
             .split('\'')
@@ -222,26 +224,45 @@ impl MissingTables {
             .filter(|word| !word.is_empty())
             .map(str::to_ascii_lowercase)
             .collect();
-        // CREATE [UNBOUNDED] [EXTERNAL] TABLE [IF NOT EXISTS] name …
-        let created = words
+        // CREATE [UNBOUNDED] [EXTERNAL] TABLE [IF NOT EXISTS] name …, INSERT INTO name …
+        let (creates, before) = match words.first().map(String::as_str) {
+            Some("create") => (true, &["table", "view"][..]),
+            Some("insert") => (false, &["into", "overwrite"][..]),
+            _ => (false, &[][..]),
+        };
+        let name = words
             .iter()
-            .skip_while(|word| *word != "table")
+            .skip_while(|word| !before.contains(&word.as_str()))
             .skip(1)
-            .find(|word| !["if", "not", "exists"].contains(&word.as_str()))
-            .filter(|_| words[0] == "create");
-        match (data, created) {
-            (Some(data), created) => {
-                if let Some(name) = created {
-                    self.0.insert(name.clone(), data);
-                }
-                return Some(format!("needs {data}"));
-            }
-            (None, Some(name)) => {
-                self.0.remove(name);
-            }
-            (None, None) => {}
+            .find(|word| !["if", "not", "exists", "into"].contains(&word.as_str()));
+        if words.first().is_some_and(|word| word == "drop")
+            && let Some(dropped) = words.iter().find(|word| self.incomplete.remove(*word))
+        {
+            self.tables.remove(dropped);
+            return None;
         }
-        let data = words.iter().find_map(|word| self.0.get(word))?;
-        Some(format!("needs {data}"))
+        let of_before = words
+            .iter()
+            .filter(|word| !creates || Some(*word) != name)
+            .find_map(|word| self.tables.get(word));
+        let lacking = DATA
+            .iter()
+            .find(|data| texts().any(|text| text.starts_with(**data) && !root.join(text).exists()))
+            .or(of_before)
+            .copied();
+        match (lacking, name) {
+            (Some(folder), Some(name)) => {
+                let is_new = self.tables.insert(name.clone(), folder).is_none();
+                if !creates && is_new {
+                    self.incomplete.insert(name.clone());
+                }
+            }
+            (None, Some(name)) if creates => {
+                self.tables.remove(name);
+                self.incomplete.remove(name);
+            }
+            _ => {}
+        }
+        lacking.map(|folder| format!("needs a file of {folder}"))
     }
 }
