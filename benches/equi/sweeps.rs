@@ -126,7 +126,7 @@ fn sweeps(large: bool) -> Vec<Sweep> {
         sweep(
             "duplicates",
             "rows a key",
-            [1, 4, 16, 256, 1 << 14]
+            [1, 4, 16, 256, 1 << 14, 1 << 20]
                 .map(|duplicates| {
                     let case = EquiCase {
                         duplicates,

@@ -34,7 +34,7 @@ fn sweeps(large: bool) -> Vec<Sweep> {
         dense: false,
     };
     let logs: &[u32] = match large {
-        true => &[2, 4, 8, 12, 14, 16, 18, 20, 22, 24, 26],
+        true => &[0, 2, 4, 8, 12, 14, 16, 18, 20, 22, 24, 26],
         false => &[4, 8, 12, 16, 18],
     };
     let of_groups = |dense: bool| {

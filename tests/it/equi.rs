@@ -155,6 +155,41 @@ async fn skew_and_size() {
     }
 }
 
+/// A million rows of one key, or without one, on either side, and on both where nothing comes of them.
+#[tokio::test]
+async fn a_million_rows_of_one_key() {
+    const ROWS: i64 = 1_000_000;
+    let ctx = session();
+    for (name, rows, which) in [("same", ROWS, 2), ("none", ROWS, 4), ("few", 12, 1)] {
+        register(&ctx, name, &side(rows, which, 1));
+    }
+    for (n, condition) in [
+        "same r JOIN few s ON r.k = s.k - 0",
+        "few r JOIN same s ON r.k + 1 = s.k",
+        "same r FULL JOIN few s ON r.k + 2 = s.k",
+        "none r FULL JOIN few s ON r.k = s.k",
+        "few r LEFT JOIN none s ON r.k = s.k",
+        "same r JOIN none s ON r.k = s.k",
+        "none r LEFT SEMI JOIN none s ON r.k = s.k",
+        "same r LEFT ANTI JOIN few s ON r.k = s.k",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let columns = match condition.contains("SEMI") || condition.contains("ANTI") {
+            true => "r.k, r.x",
+            false => "r.k, r.x, s.k AS l, s.x AS y",
+        };
+        let sql = format!("SELECT {columns} FROM {condition}");
+        let stock = stock(&ctx, &sql).await.unwrap();
+        for way in 0..STRATEGIES.len() {
+            turn(&ctx, n + 4 * way);
+            let used = &["BowtieJoinExec"];
+            check(&ctx, &sql, &Tuning::PLAIN, &stock, used).await;
+        }
+    }
+}
+
 /// What is forced is shown, and used.
 #[tokio::test]
 async fn a_forced_strategy_is_shown_and_used() {

@@ -17,7 +17,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRu
 use crate::answer::{forced, same_rows, similar_rows, stock};
 use crate::differential::kinds::KINDS;
 use crate::domains::domain;
-use crate::session::{Tuning, session};
+use crate::session::{Tuning, session, set};
 use crate::tables::register;
 
 /// Types of the columns that a case may have.
@@ -55,6 +55,8 @@ struct Case {
     conjuncts: Vec<Conjunct>,
     kind: usize,
     strategy: &'static str,
+    /// `bowtie.join_strategy` and `bowtie.materialization`.
+    equi: (&'static str, &'static str),
     tuning: usize,
     /// Aggregate instead of the join's rows.
     aggregate: Option<usize>,
@@ -79,7 +81,7 @@ enum Conjunct {
 }
 
 fn operator() -> impl Strategy<Value = &'static str> {
-    prop::sample::select(vec!["<", "<=", ">", ">=", "<", ">", "=", "<>"])
+    prop::sample::select(vec!["<", "<=", ">", ">=", "=", "=", "=", "<>"])
 }
 
 fn conjunct() -> impl Strategy<Value = Conjunct> {
@@ -110,17 +112,28 @@ fn case() -> impl Strategy<Value = Case> {
         prop::collection::vec(conjunct(), 1..4),
         0..KINDS.len(),
         prop::sample::select(vec!["auto", "auto", "range", "dominance", "tiles"]),
+        (
+            prop::sample::select(vec![
+                "auto",
+                "direct",
+                "hash",
+                "partitioned_hash",
+                "sort_merge",
+            ]),
+            prop::sample::select(vec!["auto", "gfur", "gftr"]),
+        ),
         0..Tuning::COUNT,
         prop::option::weighted(0.3, 0..AGGREGATES.len()),
     )
         .prop_map(
-            |(types, left, right, conjuncts, kind, strategy, tuning, aggregate)| Case {
+            |(types, left, right, conjuncts, kind, strategy, equi, tuning, aggregate)| Case {
                 types,
                 left,
                 right,
                 conjuncts,
                 kind,
                 strategy,
+                equi,
                 tuning,
                 aggregate,
             },
@@ -208,6 +221,8 @@ impl Case {
             Err(_) => return Ok(false),
         };
         let tuning = Tuning::nth(self.tuning).with_strategy(self.strategy);
+        set(&ctx, "bowtie.join_strategy", self.equi.0);
+        set(&ctx, "bowtie.materialization", self.equi.1);
         let given = match forced(&ctx, &sql, &tuning).await {
             Ok(given) => given,
             Err(error) if error.to_string().contains("bowtie.theta_strategy = ") => {
@@ -219,7 +234,10 @@ impl Case {
             None => same_rows(&stock, &given),
             Some(_) => similar_rows(&stock, &given),
         };
-        same.map_err(|difference| format!("{sql}\n{tuning:?}\n{}\n{difference}", given.plan))?;
+        same.map_err(|difference| {
+            let equi = self.equi;
+            format!("{sql}\n{tuning:?}, {equi:?}\n{}\n{difference}", given.plan)
+        })?;
         Ok(given.plan.contains("Bowtie"))
     }
 }

@@ -26,7 +26,8 @@ pub(crate) struct EquiBuild {
     table: Table,
     ways: Ways,
     materialization: Materialization,
-    /// A walk over sorted sides found build keys with repeats, or they are too long for one: the next one would be in vain, too.
+    /// A walk over sorted sides found build keys with repeats, a sample says that there are, or sides are too long for one: the next one
+    /// would be in vain, too.
     in_vain: AtomicBool,
 }
 
@@ -76,7 +77,7 @@ impl CudaDevice {
             }
             _ => (strategy, materialization.unwrap_or(Materialization::Gftr)),
         };
-        // Only where build rows share keys does a sample say so.
+        // A sample says sort-merge only where build rows are likely to share keys.
         let in_vain = sampled == EquiStrategy::SortMerge && strategy != sampled;
         let strategy = sampled;
         let ways = Ways::of(payload, None, materialization);

@@ -363,11 +363,15 @@ impl Queue {
         Ok(Some((output, rows)))
     }
 
-    /// The first `bytes` of a memory, in one of their own where that frees much, and more than half of it.
+    /// The first `bytes` of a memory, in one of their own where that frees much, and more than half of it, and where there is room for
+    /// both.
     pub(super) fn shrunk(self: &Arc<Self>, memory: Memory, bytes: usize) -> Result<Memory> {
-        match bytes < memory.bytes() / 2 && memory.bytes() - bytes > LEAST_FREED {
-            true => self.copy_of((&memory).into(), bytes, "output columns"),
-            false => Ok(memory),
+        if bytes >= memory.bytes() / 2 || memory.bytes() - bytes <= LEAST_FREED {
+            return Ok(memory);
+        }
+        match self.copy_of((&memory).into(), bytes, "output columns") {
+            Err(error) if error.is_out_of_device_memory() => Ok(memory),
+            copied => copied,
         }
     }
 }

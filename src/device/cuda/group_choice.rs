@@ -57,9 +57,9 @@ pub(super) struct Choice {
 
 /// Beyond so many ids by direct address parts are faster: 81 and 20 G rows/s at 2^22 and 2^24 groups, and parts' 45 at 2^24.
 const MOST_IDS_AT_ONCE: usize = 5 << 20;
-/// The same of other keys: 29 and 11, and parts' 20.
+/// The same of other keys: 42 at 2^20, and 11 at 2^24 beside parts' 27.
 const MOST_GROUPS_AT_ONCE: usize = 1 << 21;
-/// Groups up to which keys in shared memory beat ids in global memory: 75 to 86 at 2^14.
+/// Groups up to which keys in shared memory beat ids in global memory by far: 93 beside 82 to 86 at 2^14.
 const FEW_AMONG_IDS: usize = 1 << 13;
 /// A key of so many rows makes parts wait for its atomics, of which one address takes two in a nanosecond at most. With Zipf's
 /// distribution of exponent 1, where \[W\] begins to call keys skewed, the first of 2^24 keys has 0.058 of the rows.
@@ -78,8 +78,11 @@ pub(super) fn choose(seen: &Seen) -> Choice {
     use GroupStrategy::*;
     let skewed = seen.largest >= SKEWED;
     let few = seen.groups <= seen.slots.min(FEW_AMONG_IDS);
-    // Whether no id is waited for in global memory, if it has its place there.
-    let even = seen.largest < WAITED_FOR;
+    // Whether no id is waited for in global memory, if it has its place there. Parts of keys have no slots for heavy ones either.
+    let even = match seen.groups <= MOST_GROUPS_AT_ONCE {
+        true => seen.largest < WAITED_FOR,
+        false => !skewed,
+    };
     match seen.range {
         Some(range)
             if (range <= seen.whole && seen.largest < HEAVY) || (range <= seen.places && even) =>
@@ -162,6 +165,8 @@ mod tests {
         assert_eq!(chosen(1 << 24, Some(1 << 24), 0.0), (Partition, true));
         assert_eq!(chosen(1 << 20, Some(1 << 20), 0.02), (HashGlobal, true));
         assert!(!chosen(1 << 20, Some(1 << 20), 0.04).1);
+        // Keys would wait no less.
+        assert_eq!(chosen(1 << 24, Some(1 << 24), 0.04), (Partition, true));
     }
 
     #[test]
