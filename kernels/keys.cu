@@ -49,12 +49,20 @@ __device__ __forceinline__ u64 signed_word(T value) {
     return (u64)(i64)value ^ SIGN;
 }
 
-// IEEE 754 total order of the bits of a float of type `T`'s width, but -0.0 is 0.0: DataFusion compares floats so.
+// The sign bit of a type.
+template <typename T>
+constexpr T SIGN_OF = (T)((T)1 << (8 * sizeof(T) - 1));
+
+// IEEE 754 total order of the bits of a float of type `T`'s width.
+template <typename T>
+__device__ __forceinline__ u64 total_word(T bits) {
+    return (T)((bits & SIGN_OF<T>) == 0 ? bits | SIGN_OF<T> : ~bits);
+}
+
+// The same, but -0.0 is 0.0: DataFusion compares floats so.
 template <typename T>
 __device__ __forceinline__ u64 float_word(T bits) {
-    constexpr T sign = (T)((T)1 << (8 * sizeof(T) - 1));
-    const T value = bits == sign ? (T)0 : bits;
-    return (T)((value & sign) == 0 ? value | sign : ~value);
+    return total_word(bits == SIGN_OF<T> ? (T)0 : bits);
 }
 
 // Keys of one type. Bound: bytes, one value read and 8 written a row. Blocks of 256, a block takes 2048 rows.
@@ -75,6 +83,10 @@ KEYS(unsigned64, u64, v)
 KEYS(float16, u16, float_word(v))
 KEYS(float32, u32, float_word(v))
 KEYS(float64, u64, float_word(v))
+// Of extremes, where zeros differ.
+KEYS(total16, u16, total_word(v))
+KEYS(total32, u32, total_word(v))
+KEYS(total64, u64, total_word(v))
 // An interval of days (low half) and milliseconds (high half), days first in the order.
 KEYS(day_time, u64, (v << 32 | v >> 32) ^ (SIGN | 1ull << 31))
 

@@ -6,10 +6,11 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, ListArray, UInt32Array};
+use arrow::array::{Array, ArrayRef, ListArray, UInt32Array, make_array};
 use arrow::buffer::OffsetBuffer;
 use arrow::compute::{cast, take};
 use arrow::datatypes::DataType;
+use datafusion::error::Result as DataFusionResult;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 
 use super::group_run::of_its_own;
@@ -96,7 +97,11 @@ impl DistinctValues {
             *at += 1;
         }
         let values = take(&self.values, &UInt32Array::from(order), None)?;
-        let values = cast(&values, field.data_type())?;
+        let values = match field.data_type().is_floating() {
+            // Floats are told apart by their bits.
+            true => same_bits(&values, field.data_type())?,
+            false => cast(&values, field.data_type())?,
+        };
         let offsets = OffsetBuffer::new(ends.into());
         Ok(Arc::new(ListArray::try_new(
             Arc::clone(field),
@@ -105,4 +110,10 @@ impl DistinctValues {
             None,
         )?))
     }
+}
+
+/// The same bits as values of another type of the same width.
+pub(crate) fn same_bits(values: &ArrayRef, data_type: &DataType) -> DataFusionResult<ArrayRef> {
+    let of_type = values.to_data().into_builder().data_type(data_type.clone());
+    Ok(make_array(of_type.build()?))
 }

@@ -153,7 +153,7 @@ fn output_schema(spec: &JoinSpec) -> Result<SchemaRef> {
         .collect::<Result<Vec<Arc<Field>>>>()?;
     Ok(Arc::new(Schema::new_with_metadata(
         fields,
-        joined.metadata().clone(),
+        spec.metadata.clone(),
     )))
 }
 

@@ -82,6 +82,7 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 
 pub(crate) use aggregate::BowtieJoinAggregateExec;
+pub(crate) use distinct::same_bits;
 pub(crate) use download::BowtieDownloadExec;
 pub(crate) use filter::BowtieFilterExec;
 pub(crate) use group::BowtieAggregateExec;

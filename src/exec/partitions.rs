@@ -36,8 +36,10 @@ pub(super) fn evaluated(
         }))
     };
     let partitions = input.output_partitioning().partition_count();
-    if partitions == 1 {
-        return Ok(partition(0)?.boxed());
+    match partitions {
+        0 => return Ok(stream::empty().boxed()),
+        1 => return Ok(partition(0)?.boxed()),
+        _ => {}
     }
     // With less room than partitions need, all of them wait while the reader's thread is busy.
     let (sender, receiver) = mpsc::channel((WAITING * partitions).min(MOST_WAITING));

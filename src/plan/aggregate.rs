@@ -31,7 +31,8 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 
-use super::condition::is_orderable;
+use super::condition::{has_lambda, is_orderable};
+use super::float_bits::FloatBits;
 use super::group::{GroupSource, group_source};
 use super::join::Refusal;
 use super::text;
@@ -238,6 +239,9 @@ impl AggregateSource<'_> {
         if is_volatile(&expr) {
             return Err(Decline(format!("{shown} is volatile")).into());
         }
+        if has_lambda(&expr) {
+            return Err(Decline(format!("{shown} has a lambda over the rows of the join")).into());
+        }
         let mut sides = vec![];
         for column in collect_columns(&expr) {
             match join.output.get(column.index()) {
@@ -441,6 +445,7 @@ pub(super) fn cannot_fail(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool
     } else {
         expr.is::<Column>()
             || expr.is::<Literal>()
+            || expr.is::<FloatBits>()
             || expr.is::<CaseExpr>()
             || expr.is::<IsNullExpr>()
             || expr.is::<IsNotNullExpr>()
@@ -467,7 +472,7 @@ fn is_null_of_nulls(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> DataFusion
 }
 
 /// Whether every value of type `from` has one of type `to`.
-fn is_widening(from: &DataType, to: &DataType) -> bool {
+pub(super) fn is_widening(from: &DataType, to: &DataType) -> bool {
     use DataType::*;
     match to {
         Float64 => from.is_integer() || from.is_floating() || from.is_decimal(),
@@ -481,11 +486,19 @@ fn is_widening(from: &DataType, to: &DataType) -> bool {
                 Int32 | UInt32 => (10, 0),
                 Int64 => (19, 0),
                 UInt64 => (20, 0),
-                Decimal128(digits, scale) => (whole(*digits, *scale), *scale),
+                Decimal32(digits, scale) | Decimal64(digits, scale) | Decimal128(digits, scale) => {
+                    (whole(*digits, *scale), *scale)
+                }
                 _ => return false,
             };
             behind <= *scale && of_from <= whole(*digits, *scale)
         }
+        Decimal64(_, scale) | Decimal256(_, scale) => match from {
+            Decimal32(_, s) | Decimal64(_, s) | Decimal128(_, s) | Decimal256(_, s) => {
+                from.primitive_width() < to.primitive_width() && s == scale
+            }
+            _ => from == to,
+        },
         _ => from == to,
     }
 }

@@ -294,6 +294,7 @@ mod tests {
                 projection: None,
                 fetch: None,
                 tests_all_pairs: false,
+                metadata: Default::default(),
                 null_aware: false,
             };
             sets_pay(taking, &source, rows).is_ok()

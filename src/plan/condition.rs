@@ -11,7 +11,7 @@ use datafusion::common::JoinSide;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result;
 use datafusion::logical_expr::Operator;
-use datafusion::physical_expr::expressions::{BinaryExpr, Column};
+use datafusion::physical_expr::expressions::{BinaryExpr, Column, LambdaVariable};
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, conjunction, split_conjunction};
 use datafusion::physical_expr_common::physical_expr::fmt_sql;
@@ -242,8 +242,11 @@ pub(super) fn comparison_of(op: Operator) -> Option<Comparison> {
     })
 }
 
-/// The one side whose columns `expr` reads; `None` when it reads none or both.
+/// The one side whose columns `expr` reads; `None` when it reads none or both, or has to stay over the filter's columns.
 pub(super) fn side_of(filter: &JoinFilter, expr: &Arc<dyn PhysicalExpr>) -> Option<Side> {
+    if has_lambda(expr) {
+        return None;
+    }
     let mut sides = collect_columns(expr)
         .into_iter()
         .map(|column| filter.column_indices()[column.index()].side)
@@ -268,6 +271,12 @@ pub(super) fn on_side(
     map_columns(expr, |column| {
         Column::new(column.name(), filter.column_indices()[column.index()].index)
     })
+}
+
+/// Whether there is a lambda in it. The variables of a lambda are numbered behind the columns of the input that it was planned for, so it
+/// means something else over another one.
+pub(super) fn has_lambda(expr: &Arc<dyn PhysicalExpr>) -> bool {
+    expr.is::<LambdaVariable>() || expr.children().into_iter().any(has_lambda)
 }
 
 /// `expr` with the index of every column `by` higher.
@@ -331,5 +340,21 @@ pub(super) fn is_orderable(data_type: &DataType) -> bool {
         }
         Decimal32(..) | Decimal64(..) | Decimal128(..) | Decimal256(..) => true,
         other => other.is_integer() || other.is_floating(),
+    }
+}
+
+/// Whether rows are told apart by a column of this type: one that has order keys, or a nested one of such. Inside of nested values
+/// DataFusion compares floats bit by bit, as Arrow's row format does.
+pub(super) fn is_groupable(data_type: &DataType) -> bool {
+    use DataType::*;
+    match data_type {
+        List(of)
+        | LargeList(of)
+        | ListView(of)
+        | LargeListView(of)
+        | FixedSizeList(of, _)
+        | Map(of, _) => is_groupable(of.data_type()),
+        Struct(fields) => fields.iter().all(|field| is_groupable(field.data_type())),
+        other => is_orderable(other),
     }
 }

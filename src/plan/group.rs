@@ -7,20 +7,23 @@ use arrow::datatypes::DataType;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
-use datafusion::physical_expr::expressions::{CaseExpr, Literal, binary, is_not_null, lit};
+use datafusion::physical_expr::expressions::{
+    CaseExpr, CastExpr, Literal, binary, is_not_null, lit,
+};
 use datafusion::physical_expr_common::physical_expr::{fmt_sql, is_volatile};
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use super::aggregate::{
-    AggregateSource, cannot_fail, function_of, one_if_there, sums_in_own_words,
+    AggregateSource, cannot_fail, function_of, is_widening, one_if_there, sums_in_own_words,
 };
 use super::choose::Taking;
-use super::condition::is_orderable;
+use super::condition::{is_groupable, is_orderable};
+use super::float_bits::FloatBits;
 use super::group_order::first_or_last;
 use super::join::Refusal;
 use crate::error::Decline;
-use crate::options::BowtieOptions;
+use crate::options::{BowtieOptions, Offload};
 use crate::spec::{
     AggregateFunction, GroupAggregate, GroupSpec, GroupState, GroupingSet, JoinSpec, Output,
     SideInput,
@@ -122,8 +125,14 @@ fn spec_of(
             Decline("its input is unbounded: bowtie groups finite inputs only".into()).into(),
         );
     }
-    if source.top.limit_options().is_some() || source.bottom.limit_options().is_some() {
-        return Err(Decline("the aggregation carries a limit".into()).into());
+    // It is a hint, as the limit above decides.
+    let is_limited =
+        source.top.limit_options().is_some() || source.bottom.limit_options().is_some();
+    if is_limited && options.offload != Offload::Force {
+        return Err(Decline(
+            "the aggregation carries a limit, where DataFusion's ends early".into(),
+        )
+        .into());
     }
     let group_by = source.bottom.group_expr();
     if group_by.has_grouping_set() && group_by.expr().len() > MOST_KEYS_OF_SETS {
@@ -135,7 +144,7 @@ fn spec_of(
     let (mut keys, mut group_display) = (vec![], vec![]);
     for (expression, name) in group_by.expr() {
         let data_type = expression.data_type(&input.schema())?;
-        if !is_orderable(&data_type) {
+        if !is_groupable(&data_type) {
             return Err(Decline(format!(
                 "it groups by {name} of type {data_type}, which bowtie cannot group"
             ))
@@ -232,6 +241,12 @@ fn group_aggregate(
         [expression, _] if function == Percentile => Arc::clone(expression),
         // Rows count of which no argument is NULL.
         [first, rest @ ..] if function == Count && !distinct => {
+            // AND does not ask all of them on every row, but DataFusion does.
+            for expression in rest {
+                if !cannot_fail(expression, &schema) {
+                    find(expression)?;
+                }
+            }
             let mut all = is_not_null(Arc::clone(first))?;
             for expression in rest {
                 let this = is_not_null(Arc::clone(expression))?;
@@ -243,17 +258,18 @@ fn group_aggregate(
         _ => return Err(Decline(format!("{name} has not exactly one argument")).into()),
     };
     let is_star = function == Count
+        && !distinct
         && expression
             .downcast_ref::<Literal>()
             .is_some_and(|l| !l.value().is_null());
     let data_type = expression.data_type(&schema)?;
-    let folds = (is_star && !distinct)
+    let folds = is_star
         || match function {
-            _ if distinct => tells_apart(&data_type) && lists_its_values(aggregate, &data_type)?,
+            _ if distinct => lists_its_values(aggregate, plain(&data_type))?,
             Median | Percentile => lists_its_values(aggregate, &data_type)?,
             First | Last => false,
             Count => true,
-            Sum | Avg => sums_in_own_words(aggregate, &data_type)?,
+            Sum | Avg => sum_type(aggregate, &data_type)?.is_some(),
             Min | Max => is_orderable(&data_type),
             Variance => data_type == DataType::Float64,
             BoolAnd | BoolOr => data_type == DataType::Boolean,
@@ -266,12 +282,22 @@ fn group_aggregate(
         })
         .into());
     }
+    let expression = match function {
+        _ if distinct => told_apart(expression, &data_type),
+        Sum | Avg => match sum_type(aggregate, &data_type)? {
+            Some(wider) if wider != data_type => {
+                Arc::new(CastExpr::new(expression, wider, None)) as Arc<dyn PhysicalExpr>
+            }
+            _ => expression,
+        },
+        _ => expression,
+    };
     let no_groups = source.bottom.group_expr().is_true_no_grouping();
     if filter.is_some() && !is_star && !no_groups && !cannot_fail(&expression, &schema) {
         // By groups DataFusion evaluates it on rows too that the filter rejects, and fails on them.
         find(&expression)?;
     }
-    let argument = match (filter, is_star && !distinct) {
+    let argument = match (filter, is_star) {
         (None, true) => None,
         (None, false) => Some(find(&expression)?),
         // A row that the filter rejects contributes what a NULL does.
@@ -301,9 +327,42 @@ fn group_aggregate(
     })
 }
 
-/// Whether a device tells values apart as DataFusion does: zeros and NaN are equal to it that differ in their bits.
-fn tells_apart(data_type: &DataType) -> bool {
-    !data_type.is_floating() && !matches!(data_type, DataType::Dictionary(..))
+/// What a device tells apart as DataFusion tells distinct values of a type: the values of dictionaries, and the bits of floats, of
+/// which zeros are equal to a device.
+fn told_apart(value: Arc<dyn PhysicalExpr>, data_type: &DataType) -> Arc<dyn PhysicalExpr> {
+    let values = plain(data_type);
+    let value = match data_type {
+        DataType::Dictionary(..) => Arc::new(CastExpr::new(value, values.clone(), None)),
+        _ => value,
+    };
+    match values.is_floating() {
+        true => Arc::new(FloatBits::new(value)),
+        false => value,
+    }
+}
+
+/// The type of a dictionary's values; any other as it is.
+fn plain(data_type: &DataType) -> &DataType {
+    match data_type {
+        DataType::Dictionary(_, values) => values,
+        other => other,
+    }
+}
+
+/// The type in whose words DataFusion adds an argument: its own, or that of wider decimals, to which it is cast then. `None` where a
+/// device does not add so.
+fn sum_type(
+    aggregate: &AggregateFunctionExpr,
+    argument: &DataType,
+) -> Result<Option<DataType>, Refusal> {
+    if sums_in_own_words(aggregate, argument)? {
+        return Ok(Some(argument.clone()));
+    }
+    let state = aggregate.state_fields()?;
+    let sum = state.last().map(|field| field.data_type());
+    let wider =
+        sum.filter(|sum| argument.is_decimal() && sum.is_decimal() && is_widening(argument, sum));
+    Ok(wider.cloned())
 }
 
 /// Whether the state of an aggregate is a list of its values, which a device can order.

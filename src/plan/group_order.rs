@@ -52,21 +52,23 @@ pub(super) fn first_or_last(
     }
 
     let schema = input.schema();
-    let mut column = |expression: &Arc<dyn PhysicalExpr>| match filter {
+    let guarded = |expression: &Arc<dyn PhysicalExpr>| match filter {
         // Without groups DataFusion evaluates it on the rows alone that the filter lets through.
         Some(filter) if no_groups && !cannot_fail(expression, &schema) => {
             let filtered = (Arc::clone(filter), Arc::clone(expression));
-            find(&(Arc::new(CaseExpr::try_new(None, vec![filtered], None)?) as _))
+            let guarded = CaseExpr::try_new(None, vec![filtered], None)?;
+            Ok::<_, Refusal>(Arc::new(guarded) as Arc<dyn PhysicalExpr>)
         }
-        _ => find(expression),
+        _ => Ok(Arc::clone(expression)),
     };
-    let argument = column(value)?;
+    let value = guarded(value)?;
+    let argument = find(&value)?;
     let by = orders
         .iter()
-        .map(|order| Ok((column(&order.expr)?, order.options)))
+        .map(|order| Ok((find(&guarded(&order.expr)?)?, order.options)))
         .collect::<Result<_, Refusal>>()?;
     let there = match aggregate.ignore_nulls() {
-        true => Some(is_not_null(Arc::clone(value))?),
+        true => Some(is_not_null(value)?),
         false => None,
     };
     let filter = match (filter.clone(), there) {

@@ -48,7 +48,7 @@ pub(super) fn join_spec(
             left_key.data_type(&left_schema)?,
             right_key.data_type(&right_schema)?,
         );
-        if types.0 != types.1 || !condition::is_orderable(&types.0) {
+        if types.0 != types.1 || !condition::is_groupable(&types.0) {
             return Err(Decline(format!(
                 "its key {} = {} has the types {} and {}, which bowtie cannot group",
                 fmt_sql(left_key.as_ref()),
@@ -117,6 +117,7 @@ pub(super) fn join_spec(
     Ok(JoinSpec {
         kind: source.kind,
         null_aware: source.null_aware,
+        metadata: source.metadata.clone(),
         theta: ThetaSpec {
             strategy,
             sorted,

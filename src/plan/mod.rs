@@ -10,6 +10,7 @@ mod cost;
 mod decision;
 mod devices;
 mod explain;
+mod float_bits;
 mod flows;
 mod group;
 mod group_order;

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Schema, SchemaRef, TimeUnit};
+use arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{
-    BinaryExpr, CaseExpr, CastExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, Literal,
-    NegativeExpr, NotExpr, TryCastExpr,
+    BinaryExpr, CaseExpr, CastExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, NegativeExpr,
+    NotExpr, TryCastExpr,
 };
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr_common::physical_expr::is_volatile;
@@ -400,37 +400,6 @@ impl Compiler<'_> {
         };
         Some(value)
     }
-
-    /// The year, month or day of a date, or of a timestamp without a zone.
-    fn date_part(&mut self, part: &Expr, of: &Expr) -> Option<u8> {
-        let literal = part.downcast_ref::<Literal>()?;
-        let part = match literal.value().try_as_str()??.to_lowercase().as_str() {
-            "year" => 0,
-            "month" => 1,
-            "day" => 2,
-            _ => return None,
-        };
-        let in_a_day: i128 = match self.type_of(of)? {
-            DataType::Date32 => 1,
-            DataType::Timestamp(unit, None) => {
-                86_400
-                    * match unit {
-                        TimeUnit::Second => 1,
-                        TimeUnit::Millisecond => 1_000,
-                        TimeUnit::Microsecond => 1_000_000,
-                        TimeUnit::Nanosecond => 1_000_000_000,
-                    }
-            }
-            _ => return None,
-        };
-        let out = self.value(of)?;
-        if in_a_day > 1 {
-            let kind = RowKind::Plain(Kind::I64);
-            self.emit(RowOp::Floor, kind, [out, out, 0])?.constant = in_a_day;
-        }
-        self.emit(RowOp::Part, RowKind::Plain(Kind::I32), [out, out, part])?;
-        Some(out)
-    }
 }
 
 fn arithmetic(op: &Operator) -> Option<Op> {
@@ -450,6 +419,7 @@ fn ten_to(power: i8) -> Option<i128> {
 }
 
 mod chosen;
+mod date_parts;
 mod functions;
 mod tested;
 pub(super) use self::functions::is_of;

@@ -1,5 +1,6 @@
 //! One view of DataFusion's join nodes: every semantic field is either in [`JoinSource`] or makes the node decline.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use datafusion::common::{JoinSide, JoinType, NullEquality};
@@ -30,6 +31,8 @@ pub(super) struct JoinSource {
     pub fetch: Option<usize>,
     /// Whether DataFusion's node tests every pair.
     pub tests_all_pairs: bool,
+    /// Of the rows that come out.
+    pub metadata: HashMap<String, String>,
     /// Whether it is a NOT IN: an anti join of one key, in which a NULL may equal anything.
     pub null_aware: bool,
 }
@@ -47,6 +50,7 @@ pub(super) fn join_source(plan: &Arc<dyn ExecutionPlan>) -> Option<Result<JoinSo
             projection: join.projection().as_ref().map(|p| p.to_vec()),
             fetch: join.fetch(),
             tests_all_pairs: true,
+            metadata: HashMap::new(),
             null_aware: false,
         })
     } else if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
@@ -62,6 +66,7 @@ pub(super) fn join_source(plan: &Arc<dyn ExecutionPlan>) -> Option<Result<JoinSo
             projection: None,
             fetch: join.fetch(),
             tests_all_pairs: false,
+            metadata: HashMap::new(),
             null_aware: false,
         })
     } else if let Some(join) = plan.downcast_ref::<PiecewiseMergeJoinExec>() {
@@ -77,12 +82,14 @@ pub(super) fn join_source(plan: &Arc<dyn ExecutionPlan>) -> Option<Result<JoinSo
             projection: None,
             fetch: join.fetch(),
             tests_all_pairs: true,
+            metadata: HashMap::new(),
             null_aware: false,
         })
     } else {
         return None;
     };
-    Some(source.and_then(|source| {
+    Some(source.and_then(|mut source| {
+        source.metadata = plan.schema().metadata().clone();
         for (side, plan) in [("left", &source.left), ("right", &source.right)] {
             if plan.boundedness().is_unbounded() {
                 return Decline::because(format!(
@@ -108,6 +115,7 @@ fn hash_join(join: &HashJoinExec) -> Result<JoinSource, Decline> {
         projection: join.projection.as_ref().map(|p| p.to_vec()),
         fetch: join.fetch(),
         tests_all_pairs: false,
+        metadata: HashMap::new(),
         null_aware: join.null_aware,
     })
 }
@@ -133,6 +141,9 @@ fn piecewise_merge_join(join: &PiecewiseMergeJoinExec) -> Result<JoinSource, Dec
         .chain(right.schema().fields())
         .cloned()
         .collect();
+    if super::condition::has_lambda(&join.on.1) {
+        return Decline::because("its condition has a lambda");
+    }
     let shifted = super::condition::shift_columns(&join.on.1, width)
         .map_err(|e| Decline(format!("its condition cannot be read: {e}")))?;
     let comparison = BinaryExpr::new(
@@ -154,6 +165,7 @@ fn piecewise_merge_join(join: &PiecewiseMergeJoinExec) -> Result<JoinSource, Dec
         projection: None,
         fetch: join.fetch(),
         tests_all_pairs: true,
+        metadata: HashMap::new(),
         null_aware: false,
     })
 }

@@ -1,5 +1,6 @@
 //! A join: which rows of two sides match, and what comes out.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -266,6 +267,8 @@ pub(crate) struct JoinSpec {
     /// A left anti join of one key that answers NOT IN: nothing comes out when a right key is NULL, and no row whose key is NULL
     /// unless there is no right row.
     pub null_aware: bool,
+    /// That DataFusion's node gives its schema.
+    pub metadata: HashMap<String, String>,
     pub theta: ThetaSpec,
     /// Where one of them fails, the whole filter is evaluated too.
     pub guards: Vec<Guard>,

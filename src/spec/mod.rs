@@ -31,5 +31,5 @@ pub(crate) use rows::{FilterSpec, MadeBy, Projected, ProjectionSpec, RowExpressi
 pub(crate) use set::{SetMeasure, SetPredicate, SetSpec, SetTechnique, SetTest};
 pub(crate) use text::{LikePattern, TextPredicate, TextSlice, TextTest};
 
-/// Most rows that a chunk may have: row ids are `u32`, and one value is kept for "none".
-pub(crate) const MAX_CHUNK_ROWS: usize = u32::MAX as usize - 1;
+/// Most rows that a chunk may have: row ids are `u32`, with one value for "none", and kernels round up to whole tiles of rows.
+pub(crate) const MAX_CHUNK_ROWS: usize = u32::MAX as usize - 4096;

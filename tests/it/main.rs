@@ -23,6 +23,7 @@ mod group_strategies;
 mod group_text;
 mod groups;
 mod limits;
+mod nested_keys;
 mod options;
 mod plans;
 mod regressions;

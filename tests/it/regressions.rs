@@ -1,6 +1,13 @@
 //! One small query for each bug that was found by a larger test.
 
-use crate::text::{answer, run, session};
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+use arrow::datatypes::{DataType, Field, Schema};
+use datafusion::catalog::streaming::StreamingTable;
+use datafusion::datasource::MemTable;
+
+use crate::text::{answer, refusal, run, session};
 
 /// The one group of an aggregation without GROUP BY has no values: its states must be NULL, not merely empty.
 #[tokio::test]
@@ -96,4 +103,180 @@ async fn an_empty_left_side_of_a_fused_aggregation() {
         assert!(explained.contains("BowtieJoinAggregateExec"), "{explained}");
         assert_eq!(answer(&context, query).await, expected, "{query}");
     }
+}
+
+/// A lambda's variables are numbered behind the columns of the input that it was planned for, so it stays over the filter's.
+#[tokio::test]
+async fn lambdas_of_one_side() {
+    for dialect in ["DuckDB"] {
+        let mut answers = vec![];
+        for offload in ["off", "force"] {
+            let context = session(offload).await;
+            for sql in [
+                format!("SET datafusion.sql_parser.dialect = '{dialect}'").as_str(),
+                "CREATE TABLE l(id INT, x INT, v INT[]) AS VALUES (1, 5, [0]), (2, 0, [7])",
+                "CREATE TABLE m(id INT) AS VALUES (1), (2)",
+            ] {
+                run(&context, sql).await.unwrap();
+            }
+            for sql in [
+                "SELECT l.id, l.x, m.id AS j FROM l LEFT JOIN m ON l.id = m.id AND array_any_match(l.v, x -> x > 1)",
+                "SELECT l.id, m.id AS j FROM l JOIN m ON array_length(array_filter(l.v, x -> x > 1)) >= m.id",
+            ] {
+                answers.push(answer(&context, sql).await);
+            }
+        }
+        assert_eq!(answers[..2], answers[2..]);
+        assert_eq!(answers[0], "1 5 NULL\n2 0 2");
+    }
+}
+
+/// Zeros differ to MIN and MAX of floats without groups.
+#[tokio::test]
+async fn extremes_of_zeros() {
+    for values in ["(0.0), (-0.0)", "(-0.0), (0.0)"] {
+        for data_type in ["DOUBLE", "FLOAT"] {
+            let context = session("force").await;
+            let create = format!(
+                "CREATE TABLE z AS SELECT CAST(column1 AS {data_type}) AS x, 1 AS a FROM (VALUES {values})"
+            );
+            run(&context, &create).await.unwrap();
+            let of = "1 / min(z.x), 1 / max(z.x)";
+            for from in ["z", "z JOIN r ON z.a >= r.a", "r JOIN z ON z.a >= r.a"] {
+                let query = format!("SELECT {of} FROM {from}");
+                assert_eq!(answer(&context, &query).await, "-inf inf", "{query}");
+            }
+        }
+    }
+}
+
+/// Without groups nothing of FIRST_VALUE is evaluated on rows that its FILTER rejects.
+#[tokio::test]
+async fn first_values_behind_a_filter() {
+    let context = session("force").await;
+    run(&context, "CREATE TABLE z(x INT) AS VALUES (0), (1), (2)")
+        .await
+        .unwrap();
+    for nulls in ["", " IGNORE NULLS"] {
+        let query =
+            format!("SELECT first_value(10 / x ORDER BY x) FILTER (WHERE x <> 0){nulls} FROM z");
+        assert_eq!(answer(&context, &query).await, "10", "{query}");
+    }
+}
+
+/// Constants among distinct values, and arguments of COUNT behind one that is NULL.
+#[tokio::test]
+async fn counts_of_constants_and_of_failures() {
+    let context = session("force").await;
+    for (query, expected) in [
+        (
+            "SELECT count(DISTINCT INTERVAL '1 day') FILTER (WHERE a > 0), count(*) FROM r",
+            "1 6",
+        ),
+        (
+            "SELECT count(DISTINCT arrow_cast(0.5, 'Decimal32(1, 1)')) FILTER (WHERE a > 0), count(*) FROM r",
+            "1 6",
+        ),
+    ] {
+        assert_eq!(answer(&context, query).await, expected, "{query}");
+    }
+    let message = refusal(&context, "SELECT count(nullif(a, a), 1 / (a - 1)) FROM r").await;
+    assert!(message.contains("Divide by zero"), "{message}");
+}
+
+/// Of a cross join the right side's metadata wins, of others the left side's.
+#[tokio::test]
+async fn metadata_of_both_sides() {
+    let context = session("force").await;
+    for name in ["l", "m"] {
+        let fields = vec![Field::new("a", DataType::Int64, true)];
+        let metadata = [("origin".to_string(), name.to_string())];
+        let schema = Arc::new(Schema::new_with_metadata(fields, metadata.into()));
+        let values: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
+        let batch = RecordBatch::try_new(Arc::clone(&schema), vec![values]).unwrap();
+        let table = MemTable::try_new(schema, vec![vec![batch]]).unwrap();
+        context.register_table(name, Arc::new(table)).unwrap();
+    }
+    for (query, winner) in [
+        ("SELECT * FROM l CROSS JOIN m", "m"),
+        ("SELECT * FROM l JOIN m ON l.a > m.a", "l"),
+        ("SELECT * FROM l JOIN m ON l.a = m.a", "l"),
+    ] {
+        let plan = context.sql(query).await.unwrap();
+        let plan = plan.create_physical_plan().await.unwrap();
+        assert_eq!(plan.schema().metadata()["origin"], winner, "{query}");
+        run(&context, query).await.unwrap();
+    }
+}
+
+/// A scan may have no partition at all.
+#[tokio::test]
+async fn inputs_without_partitions() {
+    let context = session("force").await;
+    let fields = vec![Field::new("a", DataType::Int64, true)];
+    let table = StreamingTable::try_new(Arc::new(Schema::new(fields)), vec![]).unwrap();
+    context.register_table("nothing", Arc::new(table)).unwrap();
+    for (query, expected) in [
+        ("SELECT r.a FROM r JOIN nothing ON r.a > nothing.a", ""),
+        ("SELECT count(*), sum(a) FROM nothing", "0 NULL"),
+        (
+            "SELECT count(*) FROM r LEFT JOIN nothing ON r.a = nothing.a",
+            "6",
+        ),
+    ] {
+        assert_eq!(answer(&context, query).await, expected, "{query}");
+    }
+}
+
+/// AVG of decimals is added in wider ones than they are.
+#[tokio::test]
+async fn averages_of_wide_decimals() {
+    let mut answers = vec![];
+    for offload in ["off", "force"] {
+        let context = session(offload).await;
+        let mut of = vec![];
+        for (data_type, value) in [
+            ("Decimal32(7, 2)", "a + 0.25"),
+            ("Decimal64(15, 2)", "a * 1000000 + 0.25"),
+            ("Decimal128(26, 2)", "a * 1000000 + 0.25"),
+            ("Decimal128(38, 4)", "a * 1000000 + 0.25"),
+            ("Decimal256(60, 2)", "a + 0.25"),
+        ] {
+            of.push(format!("avg(arrow_cast({value}, '{data_type}'))"));
+        }
+        let of = of.join(", ");
+        for (select, from) in [
+            ("", "FROM r"),
+            ("k, ", "FROM r GROUP BY k"),
+            (
+                "b, ",
+                "FROM (SELECT r.a, s.b FROM r JOIN s ON r.k = s.k) GROUP BY b",
+            ),
+        ] {
+            let query = format!("SELECT {select}{of} {from}");
+            let explain = format!(
+                "SELECT decision FROM bowtie_explain('{}')",
+                query.replace('\'', "''")
+            );
+            if offload == "force" {
+                assert!(
+                    !answer(&context, &explain).await.contains("declined"),
+                    "{query}"
+                );
+            }
+            answers.push(answer(&context, &query).await);
+        }
+    }
+    let (off, force) = answers.split_at(3);
+    assert_eq!(off, force);
+}
+
+/// The limit of a DISTINCT is a hint, where the limit above decides.
+#[tokio::test]
+async fn distinct_under_a_limit() {
+    let context = session("force").await;
+    let query = "SELECT DISTINCT k FROM r LIMIT 2";
+    let explain = format!("SELECT decision FROM bowtie_explain('{query}')");
+    assert_eq!(answer(&context, &explain).await, "taken");
+    assert_eq!(answer(&context, query).await.lines().count(), 2);
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use cudarc::driver::sys::CUfunction_attribute_enum;
 use cudarc::driver::{
@@ -39,6 +40,8 @@ pub(super) struct Gpu {
     pub(super) up: Mutex<Option<Arc<Ring>>>,
     pub(super) down: Mutex<Option<Arc<Ring>>>,
     pub(super) notes: Words,
+    /// Whether it refused clusters of blocks once.
+    pub(super) refuses_clusters: AtomicBool,
 }
 
 /// The share of the card's memory that the pool keeps for later queries: one part of so many.
@@ -168,6 +171,7 @@ impl Gpu {
             up: Mutex::new(None),
             down: Mutex::new(None),
             notes: Words::default(),
+            refuses_clusters: AtomicBool::new(false),
         })
     }
 
@@ -234,10 +238,8 @@ impl Gpu {
             prepared.map_err(|e| failed(&format!("preparing kernel {name}"), e))?;
         }
         if family == "group_cluster" {
-            // Clusters of 16 blocks run on some cards alone, and are asked for before they are launched.
-            kernel
-                .set_attribute(CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1)
-                .map_err(|e| failed(&format!("preparing kernel {name}"), e))?;
+            // Clusters of 16 blocks run on some cards alone: where this is refused, none of them is at once.
+            let _ = kernel.set_attribute(CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1);
         }
         self.kernels.write().insert(name, kernel.clone());
         Ok(kernel)

@@ -2,6 +2,7 @@
 //! (`kernels/group_cluster.cu`): where two blocks have no room for them, and their card has clusters.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use super::group_accumulators::{AddedInGlobal, MOST_ACCUMULATORS, Wanted, shared_words};
 use super::group_ids::Ids;
@@ -112,7 +113,11 @@ impl Queue {
         groups: usize,
         all: &[Wanted<'_>],
     ) -> Result<Option<Clusters>> {
-        if self.gpu.capability < (9, 0) || all.iter().any(|of| of.update.is_of_floats()) {
+        let refuses = &self.gpu.refuses_clusters;
+        if self.gpu.capability < (9, 0)
+            || refuses.load(Relaxed)
+            || all.iter().any(|of| of.update.is_of_floats())
+        {
             return Ok(None);
         }
         let words = shared_words(all);
@@ -130,9 +135,9 @@ impl Queue {
                 shared: bytes as u32,
             };
             // What knows no such clusters has other ways, which say it where the GPU itself is at fault.
-            Ok(self
-                .clusters_at_once("group_cluster", shape, blocks)
-                .unwrap_or(0))
+            let at_once = self.clusters_at_once("group_cluster", shape, blocks);
+            refuses.fetch_or(at_once.is_err(), Relaxed);
+            Ok(at_once.unwrap_or(0))
         })?;
         Ok(clusters.filter(|of| rows / ROWS_PER_PLACE >= of.groups() * of.at_once as usize))
     }

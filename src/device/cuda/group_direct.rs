@@ -6,6 +6,8 @@
 //!                                                  └► nothing is folded: a bit for each id ─► those that are set ─► the same
 //! ```
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use super::group_accumulators::{Tells, Update, Wanted};
 use super::group_choice::choose;
 use super::group_ids::{GroupKeys, Ids, KeyBits};
@@ -92,10 +94,13 @@ impl Ways<'_> {
             strategy,
             None | Some(GroupStrategy::HashShared | GroupStrategy::HashGlobal)
         );
-        if self.rows < FEW_ROWS || !(is_hash || strategy == Some(GroupStrategy::Partition)) {
+        let queue = self.queue;
+        if self.rows < FEW_ROWS
+            || !(is_hash || strategy == Some(GroupStrategy::Partition))
+            || queue.guess_missed.load(Relaxed)
+        {
             return Ok(None);
         }
-        let queue = self.queue;
         let widest = match self.all.len() {
             // Which ids there are is said by bits.
             1 => 0,
@@ -140,6 +145,7 @@ impl Ways<'_> {
                 let outs = queue.outs(ways.all, range)?;
                 let added = queue.accumulate_dense(ids, self.rows, range, ways.all, &outs, true)?;
                 if added.left_out(queue)? {
+                    queue.guess_missed.store(true, Relaxed);
                     return Ok(None);
                 }
                 Folded::of(outs, range).by(GroupStrategy::HashShared)
@@ -154,6 +160,7 @@ impl Ways<'_> {
         if let Some(added) = &folded.added
             && added.found(queue)?.left_out
         {
+            queue.guess_missed.store(true, Relaxed);
             return Ok(None);
         }
         let kept = ways.kept(&folded, ids)?;

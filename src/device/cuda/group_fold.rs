@@ -203,7 +203,12 @@ impl CudaDevice {
             }
             (Fold::Min | Fold::Max, Stored::Fixed(values)) => match Kind::of(&values.data_type) {
                 Some(kind) => Some(Source::Values(values, kind)),
-                None => Some(Source::Keys(self.order_keys(column)?.0)),
+                None => Some(Source::Keys(
+                    match self.queue.total_keys(values, column.rows())? {
+                        Some(floats) => floats,
+                        None => self.order_keys(column)?.0,
+                    },
+                )),
             },
             // Gathering knows no row that is none.
             (Fold::Min | Fold::Max, Stored::Text(text)) if text.valid.is_none() => {

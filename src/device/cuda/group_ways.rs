@@ -164,8 +164,14 @@ impl CudaDevice {
                 ..results
             });
         }
-        if let Some(results) = ways.by_guess(keys, strategy)? {
-            return Ok(results);
+        match ways.by_guess(keys, strategy) {
+            // A guess needs as much room as its range, which the keys themselves may not.
+            Err(error) if error.is_out_of_device_memory() => {}
+            guessed => {
+                if let Some(results) = guessed? {
+                    return Ok(results);
+                }
+            }
         }
         let digits = match strategy {
             // Numbers that hashing gives are shorter where the range has gaps.

@@ -6,6 +6,7 @@ use arrow::datatypes::{DataType, IntervalUnit};
 
 use super::key_column::KeySource;
 use super::queue::{Arg, Memory, Queue, Shape};
+use super::values::Values;
 use crate::device::buffer::{Bits, Buffer, KeyDomain, Keys, Ranks};
 use crate::error::{BowtieError, Result};
 
@@ -82,6 +83,33 @@ impl Queue {
         let kernel = kernel.ok_or_else(|| {
             BowtieError::Internal(format!("{} in a domain of other keys", values.data_type))
         })?;
+        self.keys_by(kernel, args, values, rows)
+    }
+
+    /// Keys of floats in IEEE 754 total order, in which zeros differ: that of MIN and MAX. `None` of other types.
+    pub(super) fn total_keys(
+        self: &Arc<Self>,
+        values: &Values,
+        rows: usize,
+    ) -> Result<Option<Keys>> {
+        let kernel = match values.data_type {
+            DataType::Float16 => "keys_total16",
+            DataType::Float32 => "keys_total32",
+            DataType::Float64 => "keys_total64",
+            _ => return Ok(None),
+        };
+        let args = vec![(&values.values).into()];
+        self.keys_by(kernel, args, values, rows).map(Some)
+    }
+
+    /// Keys by a kernel whose first arguments are these, the others where they go to and how many there are.
+    fn keys_by(
+        self: &Arc<Self>,
+        kernel: &'static str,
+        mut args: Vec<Arg>,
+        values: &Values,
+        rows: usize,
+    ) -> Result<Keys> {
         let shape = match kernel {
             "keys_bool" | "keys_offset128" => Shape::rows(rows),
             _ => Shape::blocks_of(rows, 2048, 256),

@@ -764,7 +764,10 @@ impl Device for CudaDevice {
         if let Some(column) = values.on_cuda()
             && values.rows() > 0
         {
-            let (keys, _) = self.order_keys(values)?;
+            let keys = match self.queue.total_keys(column, values.rows())? {
+                Some(floats) => floats,
+                None => self.order_keys(values)?.0,
+            };
             return self.queue.range_extreme(column, &keys, matches, rows, max);
         }
         self.on_twin(values, matches, |twin, values, matches| {

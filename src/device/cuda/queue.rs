@@ -2,6 +2,7 @@
 
 use std::ffi::c_void;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use parking_lot::Mutex;
 
@@ -20,6 +21,8 @@ pub(super) struct Queue {
     pub(super) gpu: Arc<Gpu>,
     pub(super) stream: Arc<CudaStream>,
     pub(super) budget: Arc<Budget>,
+    /// Whether keys lay beyond a range that was guessed: those of later chunks are likely to, too.
+    pub(super) guess_missed: AtomicBool,
 }
 
 /// Bytes on a GPU, leased. Kernels use them on their queue alone, so they can be freed in its order as soon as nothing more will be
@@ -318,6 +321,7 @@ impl Queue {
             gpu,
             stream,
             budget,
+            guess_missed: AtomicBool::new(false),
         }))
     }
 

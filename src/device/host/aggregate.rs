@@ -15,7 +15,7 @@ use arrow::compute::take;
 use arrow::datatypes::*;
 use rayon::prelude::*;
 
-use super::order_key::{is_valid, validity};
+use super::order_key::{is_valid, order_keys, total, validity};
 use crate::device::Matches;
 use crate::device::budget::Budget;
 use crate::device::buffer::{Buffer, Column, Sorted};
@@ -196,7 +196,10 @@ pub(super) fn range_extreme(
     max: bool,
 ) -> Result<Column> {
     let sorted = matches.sorted;
-    let (keys, _domain) = super::order_key::order_keys(budget, values)?;
+    let keys = match total(budget, values.on_host())? {
+        Some(floats) => floats,
+        None => order_keys(budget, values)?.0,
+    };
     let _scratch = budget.lease(sorted.len() as u64 * 20, "range extremes")?;
     let lease = budget.lease(rows as u64 * 8, "range extremes")?;
     let words = keys.values.on_host();

@@ -14,7 +14,7 @@ use arrow::compute::{SortOptions, take};
 use arrow::datatypes::*;
 
 use super::aggregate::summable;
-use super::order_key::{is_valid, natural, plain_values, validity};
+use super::order_key::{is_valid, natural, plain_values, total, validity};
 use crate::device::budget::Budget;
 use crate::device::buffer::{Buffer, Column};
 use crate::error::{BowtieError, Result};
@@ -165,8 +165,8 @@ pub(in crate::device) fn corrected(count: i64, deviations: f64, squares: f64) ->
     if m2 < 0.0 { 0.0 } else { m2 }
 }
 
-/// The first of the least values, or the last of the greatest. Narrow types compare by their order keys, others by Arrow's order,
-/// which is that of the keys.
+/// The first of the least values, or the last of the greatest. Floats compare in total order, other narrow types by their order
+/// keys, others by Arrow's order, which is that of the keys.
 fn extreme(
     budget: &Arc<Budget>,
     values: &Column,
@@ -175,7 +175,11 @@ fn extreme(
     max: bool,
 ) -> Result<ArrayRef> {
     let array = plain_values(values.on_host())?;
-    let best = match natural(budget, &array)? {
+    let keys = match total(budget, &array)? {
+        None => natural(budget, &array)?,
+        floats => floats,
+    };
+    let best = match keys {
         Some(keys) => {
             let words = keys.values.on_host();
             best_rows(

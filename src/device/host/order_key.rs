@@ -155,25 +155,52 @@ pub(super) fn natural(budget: &Arc<Budget>, array: &ArrayRef) -> Result<Option<K
 /// IEEE 754 total order, but −0.0 is 0.0: DataFusion compares floats so.
 #[inline(always)]
 pub(super) fn float_word(value: f64) -> u64 {
-    let bits = if value == 0.0 { 0 } else { value.to_bits() };
-    if bits & SIGN == 0 { bits | SIGN } else { !bits }
+    total_word(if value == 0.0 { 0.0 } else { value })
 }
 
 /// As [`float_word`], without widening: a conversion would change the payload of a NaN.
 #[inline(always)]
 pub(super) fn float32_word(value: f32) -> u64 {
-    let bits = if value == 0.0 { 0 } else { value.to_bits() };
-    let sign = 1u32 << 31;
-    u64::from(if bits & sign == 0 { bits | sign } else { !bits })
+    total_word32(if value == 0.0 { 0.0 } else { value })
 }
 
 fn float16_word(value: f16) -> u64 {
-    let bits = match value == f16::ZERO {
-        true => 0,
-        false => value.to_bits(),
-    };
-    let sign = 1u16 << 15;
+    total_word16(match value == f16::ZERO {
+        true => f16::ZERO,
+        false => value,
+    })
+}
+
+fn total_word(value: f64) -> u64 {
+    let bits = value.to_bits();
+    if bits & SIGN == 0 { bits | SIGN } else { !bits }
+}
+
+fn total_word32(value: f32) -> u64 {
+    let (bits, sign) = (value.to_bits(), 1u32 << 31);
     u64::from(if bits & sign == 0 { bits | sign } else { !bits })
+}
+
+fn total_word16(value: f16) -> u64 {
+    let (bits, sign) = (value.to_bits(), 1u16 << 15);
+    u64::from(if bits & sign == 0 { bits | sign } else { !bits })
+}
+
+/// Keys of floats in IEEE 754 total order, in which zeros differ: that of MIN and MAX. `None` of other types, whose equal values are
+/// the same.
+pub(super) fn total(budget: &Arc<Budget>, array: &ArrayRef) -> Result<Option<Keys>> {
+    macro_rules! words {
+        ($t:ty, $word:expr) => {{
+            let values = array.as_primitive::<$t>().values();
+            Ok(Some(keys(budget, array, values.iter().map(|v| $word(*v)))?))
+        }};
+    }
+    match array.data_type() {
+        DataType::Float16 => words!(Float16Type, total_word16),
+        DataType::Float32 => words!(Float32Type, total_word32),
+        DataType::Float64 => words!(Float64Type, total_word),
+        _ => Ok(None),
+    }
 }
 
 fn rank(budget: &Arc<Budget>, array: &ArrayRef) -> Result<(Keys, KeyDomain)> {

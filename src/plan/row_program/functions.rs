@@ -1,6 +1,6 @@
 //! Calls and arithmetic on dates and times, compiled into the instructions that there are: selections, comparisons and integers.
 
-use arrow::datatypes::{DataType, TimeUnit};
+use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::functions::core::{greatest::GreatestFunc, least::LeastFunc, nullif::NullIfFunc};
 use datafusion::functions::datetime::{date_part::DatePartFunc, date_trunc::DateTruncFunc};
@@ -9,14 +9,12 @@ use datafusion::logical_expr::{Operator, ScalarUDFImpl};
 use datafusion::physical_expr::ScalarFunctionExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Literal};
 
+use super::date_parts::in_a_second;
 use super::{BOOL, Compiler, Expr, may_be_scalar, might_fail};
 use crate::spec::{FAR_DAYS, Kind, Op, RowKind, RowOp};
 
-const I32: RowKind = RowKind::Plain(Kind::I32);
-const I64: RowKind = RowKind::Plain(Kind::I64);
-
-/// Days from 0001-01-01 to 1970-01-01.
-const DAYS_TO_1970: i64 = 719_162;
+pub(super) const I32: RowKind = RowKind::Plain(Kind::I32);
+pub(super) const I64: RowKind = RowKind::Plain(Kind::I64);
 
 impl Compiler<'_> {
     /// Whether DataFusion's evaluation may fail on a value.
@@ -54,26 +52,31 @@ impl Compiler<'_> {
     }
 
     /// A constant integer, or a zero of any kind.
-    fn word(&mut self, kind: RowKind, value: i64) -> Option<u8> {
+    pub(super) fn word(&mut self, kind: RowKind, value: i64) -> Option<u8> {
         let out = self.free;
         let instruction = self.emit(RowOp::Constant, kind, [out, 0, 0])?;
         instruction.constant = i128::from(value as u64);
         Some(out)
     }
 
-    fn plain(&mut self, op: Op, kind: RowKind, registers: [u8; 3]) -> Option<()> {
+    pub(super) fn plain(&mut self, op: Op, kind: RowKind, registers: [u8; 3]) -> Option<()> {
         self.emit(RowOp::Plain(op), kind, registers).map(|_| ())
     }
 
     /// Register `out` is `then` where `condition` is true, and otherwise `or`.
-    fn select(&mut self, kind: RowKind, out: u8, [condition, then, or]: [u8; 3]) -> Option<()> {
+    pub(super) fn select(
+        &mut self,
+        kind: RowKind,
+        out: u8,
+        [condition, then, or]: [u8; 3],
+    ) -> Option<()> {
         let select = self.emit(RowOp::Plain(Op::Select), kind, [out, condition, then])?;
         select.c = or;
         Some(())
     }
 
     /// Leaves a register's values to the host that are not among `low ..= high`.
-    fn within(&mut self, out: u8, kind: RowKind, low: i64, high: i64) -> Option<()> {
+    pub(super) fn within(&mut self, out: u8, kind: RowKind, low: i64, high: i64) -> Option<()> {
         let far = self.word(kind, low)?;
         self.plain(Op::Lt, kind, [far, out, far])?;
         let above = self.word(kind, high)?;
@@ -87,28 +90,29 @@ impl Compiler<'_> {
     }
 
     /// Register `out` and a constant, as 64-bit integers.
-    fn with(&mut self, op: Op, out: u8, value: i64) -> Option<()> {
+    pub(super) fn with(&mut self, op: Op, out: u8, value: i64) -> Option<()> {
         let constant = self.word(I64, value)?;
         self.plain(op, I64, [out, out, constant])
     }
 
     /// `a / by`, rounded down.
-    fn floor(&mut self, out: u8, a: u8, by: i64) -> Option<()> {
+    pub(super) fn floor(&mut self, out: u8, a: u8, by: i64) -> Option<()> {
         let floor = self.emit(RowOp::Floor, I64, [out, a, 0])?;
         floor.constant = by.into();
         Some(())
     }
 
-    /// A part of the days in register `a`, as 64-bit integer.
-    fn part_of_days(&mut self, out: u8, a: u8, part: u8) -> Option<()> {
-        self.emit(RowOp::Part, I32, [out, a, part])?;
-        self.widen(out)
-    }
-
     /// A 32-bit integer as one of 64 bits.
-    fn widen(&mut self, out: u8) -> Option<()> {
+    pub(super) fn widen(&mut self, out: u8) -> Option<()> {
         let cast = self.emit(RowOp::Plain(Op::Cast), I64, [out, out, 0])?;
         cast.from = I32;
+        Some(())
+    }
+
+    /// A 64-bit integer as one of 32 bits.
+    pub(super) fn narrow(&mut self, out: u8) -> Option<()> {
+        let cast = self.emit(RowOp::Plain(Op::Cast), I32, [out, out, 0])?;
+        cast.from = I64;
         Some(())
     }
 
@@ -238,75 +242,6 @@ impl Compiler<'_> {
         Some(out)
     }
 
-    /// Of a timestamp without a zone.
-    fn date_trunc(&mut self, part: &Expr, of: &Expr, data_type: &DataType) -> Option<u8> {
-        let literal = part.downcast_ref::<Literal>()?;
-        let part = literal.value().try_as_str()??.to_lowercase();
-        let DataType::Timestamp(unit, None) = data_type else {
-            return None;
-        };
-        let second = in_a_second(*unit);
-        let in_a_day = 86_400 * second;
-        let length = match part.as_str() {
-            "microsecond" => second / 1_000_000,
-            "millisecond" => second / 1_000,
-            "second" => second,
-            "minute" => 60 * second,
-            "hour" => 3_600 * second,
-            "day" => in_a_day,
-            "week" | "month" | "year" => 0,
-            _ => return None,
-        };
-        let out = self.value(of)?;
-        match (part.as_str(), length) {
-            ("microsecond" | "millisecond" | "second", 0 | 1) => return Some(out),
-            ("week" | "month" | "year", _) => {}
-            _ => {
-                self.within(out, I64, i64::MIN + length, i64::MAX)?;
-                self.floor(out, out, length)?;
-                self.with(Op::Mul, out, length)?;
-                return Some(out);
-            }
-        }
-        // DataFusion counts nanoseconds, before and after.
-        let most = i64::MAX / (1_000_000_000 / second) - 367 * in_a_day;
-        self.within(out, I64, -most, most)?;
-        self.floor(out, out, in_a_day)?;
-        match part.as_str() {
-            "week" => {
-                // 1970 began on a Thursday.
-                self.with(Op::Add, out, 3)?;
-                self.floor(out, out, 7)?;
-                self.with(Op::Mul, out, 7)?;
-                self.with(Op::Sub, out, 3)?;
-            }
-            "month" => {
-                let day = out + 1;
-                self.part_of_days(day, out, 2)?;
-                self.plain(Op::Sub, I64, [out, out, day])?;
-                self.with(Op::Add, out, 1)?;
-            }
-            _ => {
-                self.part_of_days(out, out, 0)?;
-                self.with(Op::Sub, out, 1)?;
-                // Leap years before it.
-                let leap = out + 1;
-                self.floor(leap, out, 4)?;
-                for (op, years) in [(Op::Sub, 100), (Op::Add, 400)] {
-                    let of_years = leap + 1;
-                    self.floor(of_years, out, years)?;
-                    self.plain(op, I64, [leap, leap, of_years])?;
-                }
-                let year = self.word(I64, 365)?;
-                self.plain(Op::Mul, I64, [year, out, year])?;
-                self.plain(Op::Add, I64, [out, year, leap])?;
-                self.with(Op::Sub, out, DAYS_TO_1970)?;
-            }
-        }
-        self.with(Op::Mul, out, in_a_day)?;
-        Some(out)
-    }
-
     /// Between dates and timestamps without a zone, of the value in register `out`; `None` where it is between others.
     pub(super) fn cast_time(&mut self, out: u8, from: &DataType, to: &DataType) -> Option<()> {
         match (from, to) {
@@ -322,9 +257,7 @@ impl Compiler<'_> {
                 let most = FAR_DAYS.checked_mul(in_a_day).unwrap_or(i64::MAX);
                 self.within(out, I64, -most, most)?;
                 self.floor(out, out, in_a_day)?;
-                let cast = self.emit(RowOp::Plain(Op::Cast), I32, [out, out, 0])?;
-                cast.from = I64;
-                Some(())
+                self.narrow(out)
             }
             _ => None,
         }
@@ -334,13 +267,4 @@ impl Compiler<'_> {
 /// Whether it calls this function.
 pub(in crate::plan) fn is_of<F: ScalarUDFImpl + 'static>(expr: &Expr) -> bool {
     ScalarFunctionExpr::try_downcast_func::<F>(expr.as_ref()).is_some()
-}
-
-fn in_a_second(unit: TimeUnit) -> i64 {
-    match unit {
-        TimeUnit::Second => 1,
-        TimeUnit::Millisecond => 1_000,
-        TimeUnit::Microsecond => 1_000_000,
-        TimeUnit::Nanosecond => 1_000_000_000,
-    }
 }

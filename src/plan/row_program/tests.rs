@@ -16,6 +16,7 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
+mod dates;
 mod text;
 
 use super::compile;
@@ -259,7 +260,7 @@ impl Generator<'_> {
 
     fn date_part(&mut self, below: usize) -> Expr {
         let of = self.one_of(&TYPES[11..14]);
-        let part = *["YEAR", "month", "day"].choose(self.rng).unwrap();
+        let part = *dates::PARTS.choose(self.rng).unwrap();
         let arguments = vec![lit(part), self.any(&of, below)];
         self.function(datafusion::functions::datetime::date_part(), arguments)
     }
@@ -518,84 +519,4 @@ fn programs_say_what_expressions_say() {
     assert!(compiled > turns / 3, "{compiled} of {turns} compile");
     assert!(decided > turns / 6, "{decided} of {turns} are decided");
     assert!(of_text > turns / 40, "{of_text} of {turns} make text");
-}
-
-/// Every day of 800 years, and the far ones at which the host takes over.
-#[test]
-fn parts_of_dates() {
-    let device = HostDevice::new(Budget::new(u64::MAX)).unwrap();
-    let days = (-146_097..146_097).chain([-90_000_000, 90_000_000]);
-    let days: ArrayRef = Arc::new(arrow::array::Date32Array::from_iter_values(days));
-    let batch = RecordBatch::try_from_iter([("d", days)]).unwrap();
-    let date_part = datafusion::functions::datetime::date_part();
-    let options = Arc::new(ConfigOptions::default());
-    let expressions: Vec<Expr> = ["year", "month", "day"]
-        .map(|part| {
-            let arguments: Vec<Expr> = vec![lit(part), Arc::new(Column::new("d", 0))];
-            let (function, options) = (Arc::clone(&date_part), Arc::clone(&options));
-            let call = ScalarFunctionExpr::try_new(function, arguments, &batch.schema(), options);
-            Arc::new(call.unwrap()) as Expr
-        })
-        .to_vec();
-    let made = made(&device, &expressions, &batch).unwrap().unwrap();
-    for (expression, given) in expressions.iter().zip(made) {
-        let expected = expression.evaluate(&batch).unwrap();
-        let expected = expected.into_array(batch.num_rows()).unwrap();
-        assert_eq!(&given, &expected, "{expression}");
-    }
-}
-
-/// Truncated and shifted days of 800 years, their distances, and what lies at the ends of what a timestamp can say.
-#[test]
-fn days_truncated_and_shifted() {
-    let device = HostDevice::new(Budget::new(u64::MAX)).unwrap();
-    let days = -106_000..106_000_i64;
-    let dates = Date32Array::from_iter_values(days.clone().map(|day| day as i32));
-    let others =
-        Date32Array::from_iter_values(days.clone().map(|day| (day * 7919 % 90_001) as i32));
-    let times = TimestampMillisecondArray::from_iter(days.map(|day| {
-        let time = day * 86_400_000 + day * 7_919 % 86_400_000;
-        (day % 13 != 0).then_some(time)
-    }));
-    let batch = RecordBatch::try_from_iter_with_nullable([
-        ("d", Arc::new(dates) as ArrayRef, true),
-        ("e", Arc::new(others), true),
-        ("t", Arc::new(times), true),
-    ])
-    .unwrap();
-    let schema = batch.schema();
-    let column = |name: &str| -> Expr { Arc::new(Column::new_with_schema(name, &schema).unwrap()) };
-    let mut expressions: Vec<Expr> = ["week", "month", "year", "day", "hour", "second"]
-        .map(|part| {
-            let date_trunc = datafusion::functions::datetime::date_trunc();
-            let options = Arc::new(ConfigOptions::default());
-            let arguments = vec![lit(part), column("t")];
-            let call = ScalarFunctionExpr::try_new(date_trunc, arguments, &schema, options);
-            Arc::new(call.unwrap()) as Expr
-        })
-        .to_vec();
-    let interval = |days, nanos| {
-        let interval = IntervalMonthDayNano::new(0, days, nanos);
-        lit(ScalarValue::IntervalMonthDayNano(Some(interval)))
-    };
-    for (left, op, right) in [
-        (column("d"), Operator::Minus, column("e")),
-        (column("d"), Operator::Plus, interval(90, 0)),
-        (column("d"), Operator::Minus, interval(-31, 0)),
-        (interval(7, 0), Operator::Plus, column("e")),
-        (column("t"), Operator::Minus, interval(3, 7_000_000)),
-    ] {
-        expressions.push(Arc::new(BinaryExpr::new(left, op, right)));
-    }
-    expressions.push(Arc::new(CastExpr::new(column("t"), DataType::Date32, None)));
-    let to_time = DataType::Timestamp(TimeUnit::Nanosecond, None);
-    expressions.push(Arc::new(CastExpr::new(column("d"), to_time, None)));
-    for expression in expressions {
-        let made = made(&device, std::slice::from_ref(&expression), &batch);
-        let made = made.unwrap_or_else(|| panic!("{expression} does not compile"));
-        let made = made.unwrap_or_else(|| panic!("{expression} is left to the host"));
-        let expected = expression.evaluate(&batch).unwrap();
-        let expected = expected.into_array(batch.num_rows()).unwrap();
-        assert_eq!(&made[0], &expected, "{expression}");
-    }
 }

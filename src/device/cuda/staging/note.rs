@@ -5,10 +5,10 @@ use std::sync::Arc;
 use cudarc::driver::{CudaEvent, result, sys};
 use parking_lot::Mutex;
 
-use crate::device::cuda::driver::failed;
+use crate::device::cuda::driver::{failed, is_out_of_memory};
 use crate::device::cuda::gpu::Gpu;
 use crate::device::cuda::queue::{Arg, Queue};
-use crate::error::Result;
+use crate::error::{BowtieError, Result};
 
 /// A word of pinned host memory, which a kernel writes across the bus.
 ///
@@ -41,7 +41,16 @@ impl Word {
         // SAFETY: plain allocation in the bound context; owned by the word.
         let pinned =
             unsafe { result::malloc_host(size_of::<u32>(), sys::CU_MEMHOSTALLOC_PORTABLE) }
-                .map_err(|e| failed("pinning memory", e))?
+                .map_err(|e| match is_out_of_memory(e) {
+                    // There are ways that need no word.
+                    true => BowtieError::OutOfDeviceMemory {
+                        what: "a pinned word",
+                        requested: size_of::<u32>() as u64,
+                        in_use: 0,
+                        limit: 0,
+                    },
+                    false => failed("pinning memory", e),
+                })?
                 .cast();
         Ok(Self { pinned, written })
     }

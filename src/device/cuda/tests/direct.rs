@@ -272,10 +272,14 @@ fn clusters_of_many_places() {
     let values = values(n, &mut random);
     let one = vec![(Fold::Sum, Some(&values[0]))];
     let two = vec![(Fold::Sum, Some(&values[4])), (Fold::Count, None)];
+    // Nothing but the first row of a group says that it has rows.
+    let with_nulls = vec![(Fold::Sum, Some(&values[3]))];
     for (ids, kind, folds, strategies) in [
         (50_000, 0, &one, &ALL[..2]),
-        (200_000, 2, &two, &ALL[2..3]),
+        (100_000, 0, &with_nulls, &ALL[1..2]),
         (1 << 20, 1, &one, &ALL[..1]),
+        // At last: a device whose guess was missed does not guess again.
+        (200_000, 2, &two, &ALL[2..3]),
     ] {
         let key: ArrayRef = Arc::new(Int32Array::from_iter_values((0..n).map(|i| match kind {
             1 => random.below(ids / 2) as i32 * 2 - 5,
