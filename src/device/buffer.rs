@@ -10,7 +10,7 @@ use arrow::datatypes::{ArrowNativeType, DataType, UInt32Type};
 use super::budget::Lease;
 use super::{cuda, host};
 use crate::error::{BowtieError, Result};
-use crate::spec::{EquiStrategy, GroupStrategy, SetTechnique};
+use crate::spec::{EquiStrategy, GroupStrategy, Materialization, SetTechnique};
 
 pub(crate) use super::host::SetTally;
 
@@ -434,6 +434,14 @@ impl EquiBuild {
         match self {
             Self::Host(build) => build.index().strategy,
             Self::Cuda(build) => build.strategy(),
+        }
+    }
+
+    pub(crate) fn materialization(&self) -> Materialization {
+        match self {
+            // Its pairs are put together at once by this alone.
+            Self::Host(_) => Materialization::Gftr,
+            Self::Cuda(build) => build.materialization(),
         }
     }
 

@@ -8,7 +8,7 @@ use super::metrics::DeviceMetrics;
 use crate::column::DeviceBatch;
 use crate::device::{Ascending, Column, Device, EquiBuild, FirstProbe, Joined, Paired};
 use crate::error::{BowtieError, Result};
-use crate::spec::{EquiStrategy, JoinSpec, Output, Side, Strategy};
+use crate::spec::{EquiStrategy, JoinSpec, Materialization, Output, Side, Strategy};
 
 /// What is joined, and what comes out.
 #[derive(Debug)]
@@ -123,6 +123,8 @@ impl AtOnce {
                 if !known {
                     metrics.indexed_by("merge");
                 }
+                let how = spec.theta.materialization;
+                metrics.materialized_by(how.unwrap_or(Materialization::Gftr));
                 *prepared = Prepared::Walked;
                 return Ok(Some(self.put_out(joined)));
             }
@@ -134,7 +136,10 @@ impl AtOnce {
             };
             let joined = device.equi_join(made, &of_build, &probe_keys, &of_probe);
             *prepared = match (or_no_room(joined.map(Some))?, self.strategy) {
-                (Some(Paired::All(joined)), _) => break joined,
+                (Some(Paired::All(joined)), _) => {
+                    metrics.materialized_by(made.materialization());
+                    break joined;
+                }
                 (Some(Paired::SharedKeys), None) => prepare(Some(EquiStrategy::SortMerge))?,
                 // Piece by piece less memory will do, and any number of pairs.
                 _ => Prepared::Not,

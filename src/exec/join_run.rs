@@ -21,7 +21,7 @@ use crate::column::DeviceBatch;
 use crate::device::{Buffer, Device, Flags, Need};
 use crate::error::{BowtieError, Result};
 use crate::ops::theta::Wanted;
-use crate::spec::{JoinSpec, Output, Side};
+use crate::spec::{JoinSpec, Materialization, Output, Side, Strategy};
 
 /// What may follow: `NextRight → Tiles → (Pairs → Tiles)* → RightEnd → NextRight`, and once the right side is at its end,
 /// `LeftEnd → Done`.
@@ -246,6 +246,9 @@ impl JoinRun {
             Ok(Begun::Done) => Ok(vec![]),
             Ok(Begun::Runs(runs)) => Ok(vec![DeviceChunk::Runs(runs)]),
             Ok(Begun::Pairs(pairs)) => {
+                if emits_pairs && matches!(theta.strategy, Strategy::Equi(_)) {
+                    self.metrics.materialized_by(Materialization::Gfur);
+                }
                 self.state = State::Pairs(pairs);
                 Ok(vec![])
             }

@@ -11,7 +11,7 @@ use datafusion::physical_plan::metrics::{
 use parking_lot::Mutex;
 
 use crate::device::SetTally;
-use crate::spec::GroupStrategy;
+use crate::spec::{GroupStrategy, Materialization};
 
 #[derive(Debug, Clone)]
 pub(super) struct DeviceMetrics {
@@ -55,6 +55,11 @@ impl DeviceMetrics {
     /// A side was indexed by a strategy of equi-joins, or a technique of set joins.
     pub(super) fn indexed_by(&self, strategy: impl Display) {
         self.count(format!("indexed_{strategy}"), 1);
+    }
+
+    /// Pairs of a tile of an equi-join were put together so.
+    pub(super) fn materialized_by(&self, materialization: Materialization) {
+        self.count(format!("materialized_{materialization}"), 1);
     }
 
     /// What a search of sets looked at.

@@ -190,6 +190,98 @@ async fn a_million_rows_of_one_key() {
     }
 }
 
+async fn analyzed(ctx: &SessionContext, sql: &str) -> String {
+    let sql = format!("EXPLAIN ANALYZE {sql}");
+    let analyzed = crate::answer::answer(ctx, &sql).await.unwrap();
+    let text = arrow::util::pretty::pretty_format_batches(&analyzed.batches);
+    text.unwrap().to_string()
+}
+
+/// A limit on a join ends it early, with rows of the join.
+#[tokio::test]
+async fn limits() {
+    let ctx = session();
+    register(&ctx, "r", &mixed_table(60, 0.15, 5));
+    register(&ctx, "s", &mixed_table(45, 0.15, 6));
+    let mut n = 0;
+    for kind in KINDS {
+        let all = kind.sql("r", "s", &["id", "t"], "r.a = s.b");
+        let all_rows = stock(&ctx, &all).await.unwrap();
+        let rows = |answer: &crate::answer::Answer| -> Vec<String> {
+            let text = arrow::util::pretty::pretty_format_batches(&answer.batches);
+            let text = text.unwrap().to_string();
+            text.lines()
+                .filter(|line| line.starts_with("| "))
+                .skip(1)
+                .map(str::to_string)
+                .collect()
+        };
+        let all_lines = rows(&all_rows);
+        for limit in [1, 7, 1000] {
+            for _ in 0..4 {
+                turn(&ctx, n);
+                let sql = format!("SELECT * FROM ({all}) LIMIT {limit}");
+                let given = forced(&ctx, &sql, &Tuning::nth(n)).await.unwrap();
+                n += 1;
+                assert!(given.plan.contains("BowtieJoinExec"), "{}", given.plan);
+                let given = given
+                    .batches
+                    .iter()
+                    .map(RecordBatch::num_rows)
+                    .sum::<usize>();
+                assert_eq!(given, limit.min(all_lines.len()), "{sql}");
+            }
+        }
+    }
+}
+
+/// Probe keys by Zipf's distribution, and build keys too: every strategy gives DataFusion's rows.
+#[tokio::test]
+async fn zipf() {
+    for (n, exponent) in [0.5f64, 1.0, 1.5].into_iter().enumerate() {
+        let ctx = session();
+        let drawn = |rows: usize, seed: u64| {
+            let mut state = seed;
+            let weights: Vec<f64> = (1..=500).map(|k| f64::from(k).powf(-exponent)).collect();
+            let total: f64 = weights.iter().sum();
+            let keys: Int32Array = (0..rows)
+                .map(|_| {
+                    state = state
+                        .wrapping_mul(6_364_136_223_846_793_005)
+                        .wrapping_add(1);
+                    let mut at = (state >> 11) as f64 / (1u64 << 53) as f64 * total;
+                    let key = weights.iter().position(|weight| {
+                        at -= weight;
+                        at < 0.0
+                    });
+                    key.map(|key| key as i32)
+                })
+                .collect();
+            let ids = Int64Array::from_iter_values(0..rows as i64);
+            RecordBatch::try_from_iter([("k", Arc::new(keys) as ArrayRef), ("x", Arc::new(ids))])
+                .unwrap()
+        };
+        register(&ctx, "r", &side(500, 0, 1));
+        register(&ctx, "s", &drawn(20_000, 3));
+        register(&ctx, "u", &drawn(600, 5));
+        for (i, sql) in [
+            "SELECT r.k, r.x, s.x AS y FROM r JOIN s ON r.k = s.k",
+            "SELECT u.k, u.x, s.x AS y FROM u JOIN s ON u.k = s.k AND u.x + s.x > 20000",
+            "SELECT s.k, s.x, r.x AS y FROM s FULL JOIN r ON r.k + 3 = s.k",
+            "SELECT u.k, u.x FROM u LEFT ANTI JOIN s ON u.k = s.k",
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let stock = stock(&ctx, sql).await.unwrap();
+            for way in 0..STRATEGIES.len() {
+                turn(&ctx, way * 4 + i + n);
+                check(&ctx, sql, &Tuning::PLAIN, &stock, &["BowtieJoinExec"]).await;
+            }
+        }
+    }
+}
+
 /// What is forced is shown, and used.
 #[tokio::test]
 async fn a_forced_strategy_is_shown_and_used() {
@@ -203,13 +295,15 @@ async fn a_forced_strategy_is_shown_and_used() {
         let sql = "SELECT r.t FROM r JOIN s ON r.a = s.a";
         let plan = shown(&plan_of(&ctx, sql).await.unwrap());
         assert!(plan.contains(&format!("strategy={strategy}")), "{plan}");
-        let analyzed = crate::answer::answer(&ctx, &format!("EXPLAIN ANALYZE {sql}"))
-            .await
-            .unwrap();
-        let text = arrow::util::pretty::pretty_format_batches(&analyzed.batches)
-            .unwrap()
-            .to_string();
+        let text = analyzed(&ctx, sql).await;
         assert!(text.contains(&format!("indexed_{strategy}=")), "{text}");
+        for materialization in &MATERIALIZATIONS[1..] {
+            set(&ctx, "bowtie.materialization", materialization);
+            let text = analyzed(&ctx, sql).await;
+            let used = format!("materialized_{materialization}=");
+            assert!(text.contains(&used), "{text}");
+        }
+        set(&ctx, "bowtie.materialization", "auto");
     }
     let refused = ctx.sql("SET bowtie.join_strategy = 'nested_loop'").await;
     let refused = match refused {

@@ -3,6 +3,7 @@
 //! 200 cases, or as many as `PROPTEST_CASES` says; always the same ones, so that a failure can be had again.
 
 mod groups;
+mod plans;
 mod sets;
 mod text;
 

@@ -7,7 +7,7 @@ use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
 use datafusion::datasource::MemTable;
 
 use crate::answer::{declines, stock};
-use crate::groups::{check, is_taken, tunings};
+use crate::groups::{check, tunings};
 use crate::session::{Tuning, session};
 use crate::tables::{mixed_table, register};
 
@@ -77,11 +77,10 @@ async fn medians_and_percentiles() {
 }
 
 #[tokio::test]
-async fn distinct_variances_are_left_to_datafusion() {
-    let ctx = session();
-    register(&ctx, "r", &mixed_table(40, 0.2, 4));
-    let sql = "SELECT g, var(DISTINCT c), var(b) FROM r GROUP BY g";
-    assert!(!is_taken(&ctx, sql, tunings(0, 1)).await);
+async fn of_distinct_values() {
+    let aggregates = "var(DISTINCT c), var_pop(DISTINCT a), var(b), median(DISTINCT c), percentile_cont(DISTINCT c, 0.3), \
+         avg(DISTINCT a) FILTER (WHERE b > 4), count(DISTINCT c)";
+    by_groups(aggregates, aggregates).await;
 }
 
 /// Values of all types, by orders of which no two rows tie.

@@ -18,6 +18,7 @@
 
 use super::equi_keys::{Addresses, Width};
 use super::equi_sample::Sampled;
+use super::memory_rates::MemoryRates;
 use crate::spec::{EquiStrategy, Materialization};
 
 /// The side that is built.
@@ -108,15 +109,20 @@ pub(super) struct Payload {
     pub with_rows: bool,
 }
 
-/// Of the two passes of a partition, for each byte of a row, and of a value gathered at random: 2^25 ⋈ 2^26 rows with 0 to 8 columns of 4
-/// bytes a side took 1.8 ms, 0.7 more for each if few rows match, and by row numbers 0.7 and 2.3 for each if all do, on an H200. Both
-/// are of its memory, of which others have less for both.
-const PASSES_PS: f64 = 1.75;
-const GATHER_PS: f64 = 19.0;
+/// What the two passes of a partition take for each byte of a row, in copies of a byte, and what a pair's value takes, in values gathered
+/// at random: 2^25 ⋈ 2^26 rows with 0 to 8 columns of 4 bytes a side took 1.8 ms, 0.7 more for each if few rows match (1.75 ps a byte), and
+/// by row numbers 0.7 and 2.3 for each if all do (19 ps a value), on an H200, which copies a byte in 0.48 ps and gathers a value in 27.3.
+const PASSES: f64 = 3.65;
+const GATHERS: f64 = 0.7;
 
 /// How the columns of both sides come to pairs soonest, where this share of the second one's rows matches: what GFTR moves more, or what
 /// GFUR gathers.
-pub(super) fn materialization(build: Payload, probe: Payload, matches: f64) -> Materialization {
+pub(super) fn materialization(
+    build: Payload,
+    probe: Payload,
+    matches: f64,
+    rates: MemoryRates,
+) -> Materialization {
     let moved = |side: Payload| {
         let ids = if side.with_rows || side.columns == 0 {
             0.0
@@ -126,7 +132,8 @@ pub(super) fn materialization(build: Payload, probe: Payload, matches: f64) -> M
         side.rows as f64 * (side.bytes as f64 - ids)
     };
     let gathered = matches * probe.rows as f64 * (build.columns + probe.columns) as f64;
-    match PASSES_PS * (moved(build) + moved(probe)) > GATHER_PS * gathered {
+    let (passes_ps, gather_ps) = (PASSES * rates.copied_byte, GATHERS * rates.gathered_value);
+    match passes_ps * (moved(build) + moved(probe)) > gather_ps * gathered {
         true => Materialization::Gfur,
         false => Materialization::Gftr,
     }
@@ -134,6 +141,7 @@ pub(super) fn materialization(build: Payload, probe: Payload, matches: f64) -> M
 
 #[cfg(test)]
 mod tests {
+    use super::super::memory_rates::H200;
     use super::*;
 
     #[test]
@@ -147,7 +155,7 @@ mod tests {
         };
         let chosen = |columns, matches| {
             let (build, probe) = (payload(1 << 25, columns), payload(1 << 26, columns));
-            materialization(build, probe, matches)
+            materialization(build, probe, matches, H200)
         };
         assert_eq!(chosen(2, 0.03), Gfur);
         assert_eq!(chosen(2, 0.25), Gftr);
@@ -155,6 +163,13 @@ mod tests {
         // Row numbers are as long as the columns, or there are none.
         assert_eq!(chosen(1, 0.03), Gftr);
         assert_eq!(chosen(0, 0.03), Gftr);
+        // A card that gathers as fast as it copies.
+        let (build, probe) = (payload(1 << 25, 2), payload(1 << 26, 2));
+        let flat = MemoryRates {
+            gathered_value: 1.0,
+            ..H200
+        };
+        assert_eq!(materialization(build, probe, 1.0, flat), Gfur);
         let again = |again| Sampled {
             matches: None,
             again,

@@ -53,6 +53,10 @@ impl EquiBuild {
             Table::SortMerge(_) => EquiStrategy::SortMerge,
         }
     }
+
+    pub(in crate::device) fn materialization(&self) -> Materialization {
+        self.materialization
+    }
 }
 
 impl CudaDevice {
@@ -151,7 +155,9 @@ impl CudaDevice {
             (None, Some(matches)) => {
                 let build = carried(payload, None, keys.rows);
                 let probe = carried(first.payload, Some(*key), probe.rows);
-                Ok((by_default.0, materialization(build, probe, matches)))
+                let rates = self.queue.memory_rates()?;
+                let how = materialization(build, probe, matches, rates);
+                Ok((by_default.0, how))
             }
             _ => Ok(by_default),
         }

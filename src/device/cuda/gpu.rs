@@ -1,8 +1,8 @@
 //! [`Gpu`]: one card, opened once in the process: its context, its kernels by family, its staging rings.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 use cudarc::driver::sys::CUfunction_attribute_enum;
 use cudarc::driver::{
@@ -13,6 +13,7 @@ use parking_lot::{Mutex, RwLock};
 
 use super::driver::{LEAST_CAPABILITY, count, failed};
 use super::generated::Compiled;
+use super::memory_rates::MemoryRates;
 use super::staging::{Ring, Words};
 use crate::error::{BowtieError, Result};
 
@@ -40,6 +41,8 @@ pub(super) struct Gpu {
     pub(super) up: Mutex<Option<Arc<Ring>>>,
     pub(super) down: Mutex<Option<Arc<Ring>>>,
     pub(super) notes: Words,
+    /// Once they were measured.
+    pub(super) memory_rates: OnceLock<MemoryRates>,
     /// Whether it refused clusters of blocks once.
     pub(super) refuses_clusters: AtomicBool,
 }
@@ -171,6 +174,7 @@ impl Gpu {
             up: Mutex::new(None),
             down: Mutex::new(None),
             notes: Words::default(),
+            memory_rates: OnceLock::new(),
             refuses_clusters: AtomicBool::new(false),
         })
     }

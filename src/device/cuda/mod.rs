@@ -71,6 +71,7 @@ mod late;
 mod launches;
 mod lost;
 mod map;
+mod memory_rates;
 mod merge;
 mod numbers;
 mod product;

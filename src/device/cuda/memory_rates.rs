@@ -1,0 +1,100 @@
+//! How fast a card's memory is, measured once: what the cost model of \[W\] 4.1 weighs against each other, copies in order and values
+//! gathered at random.
+
+use std::sync::Arc;
+
+use cudarc::driver::sys::CUevent_flags;
+
+use super::driver::failed;
+use super::queue::{Memory, Part, Queue};
+use crate::error::{BowtieError, Result};
+
+/// In picoseconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct MemoryRates {
+    /// To read a byte and write it elsewhere, in order.
+    pub(super) copied_byte: f64,
+    /// To gather a value of 4 bytes from anywhere.
+    pub(super) gathered_value: f64,
+}
+
+/// Those of an H200, for a card of which nothing could be measured.
+pub(super) const H200: MemoryRates = MemoryRates {
+    copied_byte: 0.48,
+    gathered_value: 27.3,
+};
+
+/// Values that are gathered from, more than any cache holds, and how many are gathered; as powers of two.
+const LOG_VALUES: u32 = 26;
+const LOG_GATHERED: u32 = 22;
+
+/// Picoseconds in a millisecond.
+const PS: f64 = 1e9;
+
+impl Queue {
+    /// Measured by the first who asks, which takes a few milliseconds; the H200's where there is no room for it.
+    pub(super) fn memory_rates(self: &Arc<Self>) -> Result<MemoryRates> {
+        if let Some(known) = self.gpu.memory_rates.get() {
+            return Ok(*known);
+        }
+        match self.measured() {
+            Ok(measured) => Ok(*self.gpu.memory_rates.get_or_init(|| measured)),
+            Err(error) if error.is_out_of_device_memory() => Ok(H200),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The lesser of two times each: the first one may touch memory for the first time.
+    fn measured(self: &Arc<Self>) -> Result<MemoryRates> {
+        let (values, gathered) = (1usize << LOG_VALUES, 1usize << LOG_GATHERED);
+        let memory = self.zeroed(values * 4, "memory to measure")?;
+        let ids: Vec<u8> = (0..gathered as u32).flat_map(anywhere).collect();
+        let ids = self.send(&ids, "memory to measure")?;
+        let out = self.alloc(values * 2, "memory to measure")?;
+        let mut best = [f64::INFINITY; 2];
+        for _ in 0..2 {
+            let copied = self.timed(|| self.copy_half(&memory, &out, values * 2))?;
+            let found = self
+                .timed(|| self.gather_into((&memory).into(), &ids, (&out).into(), gathered, 4))?;
+            best = [best[0].min(copied), best[1].min(found)];
+        }
+        let rates = MemoryRates {
+            copied_byte: best[0] * PS / (values * 2) as f64,
+            gathered_value: best[1] * PS / gathered as f64,
+        };
+        log::debug!("memory of the GPU: {rates:?}");
+        Ok(rates)
+    }
+
+    fn copy_half(&self, from: &Memory, to: &Memory, bytes: usize) -> Result<()> {
+        self.copy_into(Part::from(from), to, bytes)
+    }
+
+    /// Milliseconds of what `work` submits.
+    fn timed(&self, work: impl FnOnce() -> Result<()>) -> Result<f64> {
+        let event = || {
+            let marked = self
+                .gpu
+                .context
+                .new_event(Some(CUevent_flags::CU_EVENT_DEFAULT));
+            marked.map_err(|e| failed("making an event", e))
+        };
+        let (begun, done) = (event()?, event()?);
+        let mark = |e| failed("recording an event", e);
+        begun.record(&self.stream).map_err(mark)?;
+        work()?;
+        done.record(&self.stream).map_err(mark)?;
+        let elapsed = begun.elapsed_ms(&done);
+        elapsed
+            .map(f64::from)
+            .map_err(|e: cudarc::driver::DriverError| -> BowtieError { failed("a kernel", e) })
+    }
+}
+
+/// The bytes of the id of one of all values, another one for each `i`, in no order.
+fn anywhere(i: u32) -> [u8; 4] {
+    let mut mixed = i.wrapping_mul(0x9E37_79B1);
+    mixed ^= mixed >> 15;
+    mixed = mixed.wrapping_mul(0x85EB_CA77);
+    (mixed >> (32 - LOG_VALUES)).to_le_bytes()
+}
