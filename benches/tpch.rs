@@ -19,6 +19,7 @@ use datafusion::catalog::TableProvider;
 use support::answer::Consume;
 use support::arguments::Arguments;
 use support::measure::measure;
+use support::plot::{Line, Point, log_log};
 use support::quantity::{digits, short};
 use support::session::{BASELINE, Engine, Growth, Session};
 use support::{Result, machine};
@@ -84,6 +85,7 @@ async fn run() -> Result<()> {
     println!("{text}    off/force");
     let mut csv = String::from("query,scale,rows,engine,ms,runs\n");
     let mut totals = vec![0.0; sessions.len()];
+    let mut all_times: Vec<Vec<f64>> = vec![];
     for (name, sql) in QUERIES {
         if !arguments.selects(name) {
             continue;
@@ -114,6 +116,7 @@ async fn run() -> Result<()> {
             *total += measured.ms;
             times.push(measured.ms);
         }
+        all_times.push(times.clone());
         let line = format!(
             "  {name}    {:>4}{line}    {:.2}",
             short(rows.unwrap_or(0) as f64),
@@ -137,6 +140,42 @@ async fn run() -> Result<()> {
     std::fs::create_dir_all(&arguments.out)?;
     std::fs::write(arguments.out.join("tpch.csv"), csv)?;
     std::fs::write(arguments.out.join("tpch.txt"), format!("{text}\n{line}\n"))?;
+    plot(&arguments, scale, &sessions, all_times)?;
     println!("\nwritten to {}", arguments.out.display());
     Ok(())
+}
+
+/// Each query's time by what DataFusion takes alone, whose own line so is the diagonal.
+fn plot(
+    arguments: &Arguments,
+    scale: f64,
+    sessions: &[Session],
+    mut times: Vec<Vec<f64>>,
+) -> Result<()> {
+    if times.is_empty() {
+        return Ok(());
+    }
+    times.sort_by(|a, b| a[0].total_cmp(&b[0]));
+    let lines: Vec<Line> = sessions
+        .iter()
+        .enumerate()
+        .map(|(engine, session)| Line {
+            label: session.engine.label.to_string(),
+            points: times
+                .iter()
+                .map(|of_query| Point {
+                    x: of_query[0],
+                    y: of_query[engine],
+                    measured: true,
+                })
+                .collect(),
+        })
+        .collect();
+    log_log(
+        &arguments.out.join("tpch.svg"),
+        &format!("TPC-H at scale factor {scale}, {}", arguments.device),
+        "ms by DataFusion alone",
+        "ms",
+        &lines,
+    )
 }

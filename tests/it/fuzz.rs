@@ -105,6 +105,15 @@ fn rows() -> impl Strategy<Value = Vec<[Cell; 4]>> {
     prop::collection::vec(prop::array::uniform4(cell), 0..60)
 }
 
+/// `bowtie.join_strategy` and `bowtie.materialization`.
+fn equi() -> impl Strategy<Value = (&'static str, &'static str)> {
+    let strategies = vec!["auto", "direct", "hash", "partitioned_hash", "sort_merge"];
+    (
+        prop::sample::select(strategies),
+        prop::sample::select(vec!["auto", "gfur", "gftr"]),
+    )
+}
+
 fn case() -> impl Strategy<Value = Case> {
     (
         prop::collection::vec(prop::sample::select(column_types()), 1..4),
@@ -113,16 +122,7 @@ fn case() -> impl Strategy<Value = Case> {
         prop::collection::vec(conjunct(), 1..4),
         0..KINDS.len(),
         prop::sample::select(vec!["auto", "auto", "range", "dominance", "tiles"]),
-        (
-            prop::sample::select(vec![
-                "auto",
-                "direct",
-                "hash",
-                "partitioned_hash",
-                "sort_merge",
-            ]),
-            prop::sample::select(vec!["auto", "gfur", "gftr"]),
-        ),
+        equi(),
         0..Tuning::COUNT,
         prop::option::weighted(0.3, 0..AGGREGATES.len()),
     )

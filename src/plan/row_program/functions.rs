@@ -242,7 +242,7 @@ impl Compiler<'_> {
         Some(out)
     }
 
-    /// Between dates and timestamps without a zone, of the value in register `out`; `None` where it is between others.
+    /// Between dates, and timestamps without a zone of all units, of the value in register `out`; `None` where it is between others.
     pub(super) fn cast_time(&mut self, out: u8, from: &DataType, to: &DataType) -> Option<()> {
         match (from, to) {
             (DataType::Date32, DataType::Timestamp(unit, None)) => {
@@ -258,6 +258,18 @@ impl Compiler<'_> {
                 self.within(out, I64, -most, most)?;
                 self.floor(out, out, in_a_day)?;
                 self.narrow(out)
+            }
+            (DataType::Timestamp(from, None), DataType::Timestamp(to, None)) => {
+                let (from, to) = (in_a_second(*from), in_a_second(*to));
+                match to > from {
+                    true => {
+                        let most = i64::MAX / (to / from);
+                        self.within(out, I64, -most, most)?;
+                        self.with(Op::Mul, out, to / from)
+                    }
+                    // Towards zero.
+                    false => self.with(Op::Div, out, from / to),
+                }
             }
             _ => None,
         }

@@ -6,7 +6,7 @@ use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use arrow::datatypes::DataType;
 use proptest::prelude::*;
 
-use super::{Cell, column_types, run_cases, table};
+use super::{Cell, column_types, equi, run_cases, table};
 use crate::answer::{forced, same_rows, stock};
 use crate::session::{Tuning, session, set};
 use crate::tables::register;
@@ -197,16 +197,7 @@ fn case() -> impl Strategy<Value = Case> {
         prop::sample::select(column_types()),
         prop::array::uniform3(rows),
         plan(),
-        (
-            prop::sample::select(vec![
-                "auto",
-                "direct",
-                "hash",
-                "partitioned_hash",
-                "sort_merge",
-            ]),
-            prop::sample::select(vec!["auto", "gfur", "gftr"]),
-        ),
+        equi(),
         0..Tuning::COUNT,
     )
         .prop_map(|(data_type, tables, plan, equi, tuning)| Case {

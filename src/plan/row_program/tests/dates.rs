@@ -164,6 +164,14 @@ fn days_truncated_and_shifted() {
     expressions.push(Arc::new(CastExpr::new(column("t"), DataType::Date32, None)));
     let to_time = DataType::Timestamp(TimeUnit::Nanosecond, None);
     expressions.push(Arc::new(CastExpr::new(column("d"), to_time, None)));
+    for unit in [
+        TimeUnit::Second,
+        TimeUnit::Microsecond,
+        TimeUnit::Nanosecond,
+    ] {
+        let to = DataType::Timestamp(unit, None);
+        expressions.push(Arc::new(CastExpr::new(column("t"), to, None)));
+    }
     for expression in expressions {
         check(&device, &expression, &batch);
     }
