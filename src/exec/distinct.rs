@@ -41,7 +41,7 @@ impl DistinctValues {
         let [values] = values else {
             return Err(BowtieError::Internal("tuples without a value".into()));
         };
-        let values = of_its_own(device.download(values)?);
+        let values = of_its_own(device.download(values)?)?;
         if keys.is_empty() {
             let groups = vec![0; tuples.groups];
             return Ok(Self { values, groups });

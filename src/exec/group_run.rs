@@ -7,7 +7,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, RecordBatch, UInt64Array, new_empty_array, new_null_array};
+use arrow::array::{
+    Array, ArrayRef, AsArray, RecordBatch, UInt64Array, make_array, new_empty_array, new_null_array,
+};
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use datafusion::common::utils::normalize_float_zero;
@@ -312,7 +314,7 @@ impl GroupRun {
         let mut of_groups = groups.keys.iter().peekable();
         for (column, null) in self.spec.keys.iter().zip(&set.nulls) {
             let array = match of_groups.next_if(|_| !null) {
-                Some(key) => of_its_own(device.download(key)?),
+                Some(key) => of_its_own(device.download(key)?)?,
                 None => new_null_array(self.spec.input.data_type(*column), rows),
             };
             // As DataFusion's own aggregation: −0.0 and 0.0 are one group.
@@ -348,7 +350,7 @@ impl GroupRun {
                     GroupState::Folds => columns
                         .by_ref()
                         .take(aggregate.function.folds().len())
-                        .map(|state| Ok(of_its_own(device.download(state)?)))
+                        .map(|state| of_its_own(device.download(state)?))
                         .collect(),
                     GroupState::DistinctValues => {
                         let values =
@@ -453,10 +455,32 @@ fn reads(spec: &GroupSpec) -> impl Iterator<Item = usize> {
 }
 
 /// Views that share no bytes with others: those of a few groups would keep a whole chunk's.
-pub(super) fn of_its_own(array: ArrayRef) -> ArrayRef {
-    match array.data_type() {
+pub(super) fn of_its_own(array: ArrayRef) -> Result<ArrayRef> {
+    Ok(match array.data_type() {
         DataType::Utf8View => Arc::new(array.as_string_view().gc()),
         DataType::BinaryView => Arc::new(array.as_binary_view().gc()),
+        nested if nested.is_nested() && has_views(nested) => {
+            let data = array.to_data();
+            let children = data.child_data().iter().cloned();
+            let children = children.map(|child| Ok(of_its_own(make_array(child))?.to_data()));
+            let children = children.collect::<Result<_>>()?;
+            make_array(data.into_builder().child_data(children).build()?)
+        }
         _ => array,
+    })
+}
+
+/// Whether there are views at any depth.
+pub(super) fn has_views(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Utf8View | DataType::BinaryView => true,
+        DataType::List(of)
+        | DataType::LargeList(of)
+        | DataType::ListView(of)
+        | DataType::LargeListView(of)
+        | DataType::FixedSizeList(of, _)
+        | DataType::Map(of, _) => has_views(of.data_type()),
+        DataType::Struct(fields) => fields.iter().any(|field| has_views(field.data_type())),
+        _ => false,
     }
 }

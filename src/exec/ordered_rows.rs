@@ -68,7 +68,7 @@ impl RowGroups {
         let rows = take(&UInt32Array::from(best), self.of_groups(), None)?;
         let rows = rows.as_primitive::<UInt32Type>();
         let of_rows =
-            |array: &ArrayRef| -> Result<ArrayRef> { Ok(of_its_own(take(array, rows, None)?)) };
+            |array: &ArrayRef| -> Result<ArrayRef> { of_its_own(take(array, rows, None)?) };
         let mut states = vec![of_rows(&down(value)?)?];
         for column in &columns {
             states.push(of_rows(&column.values)?);

@@ -101,7 +101,7 @@ pub(super) fn merged(
         .map(|(fold, column)| (*fold, Some(column.as_ref())))
         .collect();
     let groups = device.aggregate(rows, &key_columns, &folds, spec.strategy)?;
-    let down = |column: &Column| Ok(of_its_own(device.download(column)?));
+    let down = |column: &Column| of_its_own(device.download(column)?);
     let keys: Vec<ArrayRef> = groups.keys.iter().map(down).collect::<Result<_>>()?;
     let mut folded = groups.states.iter();
     let states = spec

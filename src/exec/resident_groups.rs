@@ -4,10 +4,9 @@
 
 use std::sync::Arc;
 
-use super::group_run::of_its_own;
+use super::group_run::{has_views, of_its_own};
 use super::group_table::Partial;
 use super::partials::{FEW_ROWS, of_states};
-use arrow::datatypes::DataType;
 
 use crate::column::DeviceBatch;
 use crate::device::{Column, Device};
@@ -37,7 +36,7 @@ struct Groups {
 pub(crate) fn are_results(spec: &GroupSpec) -> bool {
     let is_exact = |column: usize| {
         let data_type = spec.input.data_type(column);
-        !data_type.is_floating() && !matches!(data_type, DataType::Utf8View | DataType::BinaryView)
+        !data_type.is_floating() && !has_views(data_type)
     };
     let one_set = match spec.sets.as_slice() {
         [set] => set.id.is_none() && !set.nulls.contains(&true),
@@ -179,7 +178,7 @@ impl ResidentGroups {
 
     /// All groups on the host.
     pub(super) fn partials(self) -> Result<Vec<Partial>> {
-        let down = |column: &Column| Ok(of_its_own(self.device.download(column)?));
+        let down = |column: &Column| of_its_own(self.device.download(column)?);
         let of_groups = |groups: &Groups| {
             Ok(Partial {
                 rows: groups.rows,

@@ -88,7 +88,7 @@ impl RowGroups {
             Some(ends) => device.read(ends)?.iter().map(|end| *end as i32).collect(),
             None => vec![0, length],
         };
-        let values = of_its_own(device.download(&device.gather(values, &sorted.rows)?)?);
+        let values = of_its_own(device.download(&device.gather(values, &sorted.rows)?)?)?;
         let lists = ListArray::try_new(
             Arc::clone(field),
             OffsetBuffer::new(ends.into()),

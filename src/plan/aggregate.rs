@@ -474,12 +474,12 @@ fn is_null_of_nulls(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> DataFusion
 /// Whether every value of type `from` has one of type `to`.
 pub(super) fn is_widening(from: &DataType, to: &DataType) -> bool {
     use DataType::*;
+    let whole = |digits: u8, scale: i8| i16::from(digits) - i16::from(scale);
     match to {
         Float64 => from.is_integer() || from.is_floating() || from.is_decimal(),
         Int64 => from.is_signed_integer() || matches!(from, UInt8 | UInt16 | UInt32),
         UInt64 => from.is_unsigned_integer(),
         Decimal128(digits, scale) => {
-            let whole = |digits: u8, scale: i8| i16::from(digits) - i16::from(scale);
             let (of_from, behind) = match from {
                 Int8 | UInt8 => (3, 0),
                 Int16 | UInt16 => (5, 0),
@@ -493,11 +493,11 @@ pub(super) fn is_widening(from: &DataType, to: &DataType) -> bool {
             };
             behind <= *scale && of_from <= whole(*digits, *scale)
         }
-        Decimal64(_, scale) | Decimal256(_, scale) => match from {
-            Decimal32(_, s) | Decimal64(_, s) | Decimal128(_, s) | Decimal256(_, s) => {
-                from.primitive_width() < to.primitive_width() && s == scale
+        Decimal64(digits, scale) | Decimal256(digits, scale) => match from {
+            Decimal32(p, s) | Decimal64(p, s) | Decimal128(p, s) | Decimal256(p, s) => {
+                s == scale && p <= digits
             }
-            _ => from == to,
+            _ => false,
         },
         _ => from == to,
     }

@@ -13,10 +13,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result;
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr_common::physical_expr::fmt_sql;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
@@ -35,15 +38,38 @@ use crate::stream::Role;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
-/// The plan without borders between device nodes.
-pub(super) fn remove_borders(plan: Plan) -> Result<Plan> {
+/// A node between two device nodes whose expressions have no program, so that rows are brought to the host for it.
+pub(super) struct Border {
+    pub node: String,
+    /// The first such expression.
+    pub expression: String,
+}
+
+impl Border {
+    /// `None` where all of `expressions` compile.
+    fn of(node: &str, expressions: &[Arc<dyn PhysicalExpr>], input: &SchemaRef) -> Option<Self> {
+        let alone = |expression| row_program::compile(std::slice::from_ref(expression), input);
+        let without = expressions
+            .iter()
+            .find(|expression| alone(expression).is_none());
+        // All of them together may need too many registers or instructions.
+        let expression = without.or(expressions.first())?;
+        Some(Self {
+            node: node.to_string(),
+            expression: fmt_sql(expression.as_ref()).to_string(),
+        })
+    }
+}
+
+/// The plan without borders between device nodes, as far as expressions compile; `borders` are what is left of them for want of that.
+pub(super) fn remove_borders(plan: Plan, borders: &mut Vec<Border>) -> Result<Plan> {
     plan.transform_up(|node| {
         let Some(upload) = node.downcast_ref::<BowtieUploadExec>() else {
             return Ok(Transformed::no(node));
         };
         let device = upload.device();
-        let below = match on_device(upload.input(), device)? {
-            Some(below) => evaluated(upload, below),
+        let below = match on_device(upload.input(), device, borders)? {
+            Some(below) => evaluated(upload, below, borders),
             None => None,
         };
         Ok(match below {
@@ -55,7 +81,11 @@ pub(super) fn remove_borders(plan: Plan) -> Result<Plan> {
 }
 
 /// The rows of `plan` as they lie on `device`, where all that makes them is there.
-fn on_device(plan: &Plan, device: &Arc<dyn Device>) -> Result<Option<Plan>> {
+fn on_device(
+    plan: &Plan,
+    device: &Arc<dyn Device>,
+    borders: &mut Vec<Border>,
+) -> Result<Option<Plan>> {
     if let Some(download) = plan.downcast_ref::<BowtieDownloadExec>() {
         if !Arc::ptr_eq(download.device().budget(), device.budget()) {
             return Ok(None);
@@ -64,21 +94,21 @@ fn on_device(plan: &Plan, device: &Arc<dyn Device>) -> Result<Option<Plan>> {
         return staying(below);
     }
     if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
-        return match on_device(projection.input(), device)? {
-            Some(below) => projected(projection, below, device),
+        return match on_device(projection.input(), device, borders)? {
+            Some(below) => projected(projection, below, device, borders),
             None => Ok(None),
         };
     }
     if let Some(filter) = plan.downcast_ref::<FilterExec>() {
-        return Ok(match on_device(filter.input(), device)? {
-            Some(below) => filtered(filter, below, device),
+        return Ok(match on_device(filter.input(), device, borders)? {
+            Some(below) => filtered(filter, below, device, borders),
             None => None,
         });
     }
     if let Some(union) = plan.downcast_ref::<UnionExec>() {
         let mut inputs = vec![];
         for input in union.inputs() {
-            match on_device(input, device)? {
+            match on_device(input, device, borders)? {
                 Some(below) => inputs.push(below),
                 None => return Ok(None),
             }
@@ -109,7 +139,7 @@ fn staying(node: &Plan) -> Result<Option<Plan>> {
 }
 
 /// The expressions of an upload, beside the columns of a device node; `None` where the device cannot evaluate them.
-fn evaluated(upload: &BowtieUploadExec, below: Plan) -> Option<Plan> {
+fn evaluated(upload: &BowtieUploadExec, below: Plan, borders: &mut Vec<Border>) -> Option<Plan> {
     let expressions = upload.expressions();
     if expressions.is_empty() {
         return Some(below);
@@ -120,11 +150,15 @@ fn evaluated(upload: &BowtieUploadExec, below: Plan) -> Option<Plan> {
     if upload.role() != Role::Grouped && expressions.iter().any(may_fail) {
         return None;
     }
+    let Some(compiled) = row_program::compile(expressions, &input) else {
+        borders.extend(Border::of(upload.name(), expressions, &input));
+        return None;
+    };
     let columns = (0..input.fields().len()).map(Projected::Input);
     let made = (0..expressions.len()).map(Projected::Made);
     let spec = ProjectionSpec {
         columns: columns.chain(made).collect(),
-        made: Some(row_program::compile(expressions, &input)?),
+        made: Some(compiled),
         schema: upload.schema(),
     };
     let device = Arc::clone(upload.device());
@@ -140,6 +174,7 @@ fn projected(
     projection: &ProjectionExec,
     below: Plan,
     device: &Arc<dyn Device>,
+    borders: &mut Vec<Border>,
 ) -> Result<Option<Plan>> {
     let (mut columns, mut expressions) = (vec![], vec![]);
     for projected in projection.expr() {
@@ -187,7 +222,10 @@ fn projected(
     let made = match expressions.is_empty() {
         true => None,
         false => match row_program::compile(&expressions, &input) {
-            None => return Ok(None),
+            None => {
+                borders.extend(Border::of(projection.name(), &expressions, &input));
+                return Ok(None);
+            }
             made => made,
         },
     };
@@ -205,18 +243,27 @@ fn projected(
 }
 
 /// A filter of the rows of a device node; `None` where the device cannot evaluate it.
-fn filtered(filter: &FilterExec, below: Plan, device: &Arc<dyn Device>) -> Option<Plan> {
+fn filtered(
+    filter: &FilterExec,
+    below: Plan,
+    device: &Arc<dyn Device>,
+    borders: &mut Vec<Border>,
+) -> Option<Plan> {
     if filter.fetch().is_some() {
         return None;
     }
     let input = filter.input().schema();
     let expressions = vec![Arc::clone(filter.predicate())];
+    let Some(predicate) = row_program::compile(&expressions, &input) else {
+        borders.extend(Border::of(filter.name(), &expressions, &input));
+        return None;
+    };
     let columns = match filter.projection() {
         Some(columns) => columns.to_vec(),
         None => (0..input.fields().len()).collect(),
     };
     let spec = FilterSpec {
-        predicate: row_program::compile(&expressions, &input)?,
+        predicate,
         columns,
         schema: filter.schema(),
     };

@@ -343,18 +343,19 @@ pub(super) fn is_orderable(data_type: &DataType) -> bool {
     }
 }
 
-/// Whether rows are told apart by a column of this type: one that has order keys, or a nested one of such. Inside of nested values
-/// DataFusion compares floats bit by bit, as Arrow's row format does.
+/// Whether rows are told apart by a column of this type: one that has order keys, or a nested one of such without dictionaries, which
+/// Arrow's row format would encode anew for every few rows. Inside of nested values DataFusion compares floats bit by bit, as that does.
 pub(super) fn is_groupable(data_type: &DataType) -> bool {
     use DataType::*;
+    let inside = |of: &DataType| !matches!(of, Dictionary(..)) && is_groupable(of);
     match data_type {
         List(of)
         | LargeList(of)
         | ListView(of)
         | LargeListView(of)
         | FixedSizeList(of, _)
-        | Map(of, _) => is_groupable(of.data_type()),
-        Struct(fields) => fields.iter().all(|field| is_groupable(field.data_type())),
+        | Map(of, _) => inside(of.data_type()),
+        Struct(fields) => fields.iter().all(|field| inside(field.data_type())),
         other => is_orderable(other),
     }
 }

@@ -1,5 +1,6 @@
 //! [`Decision`]: what `bowtie_explain` shows of a node.
 
+use super::border::Border;
 use super::group::GroupSource;
 use super::known::Known;
 use super::placement::Estimate;
@@ -53,6 +54,23 @@ impl Decision {
                 Ok(spec) => spec.why(),
                 Err(decline) => decline.to_string(),
             },
+        }
+    }
+
+    /// On what stays on the host between two device nodes.
+    pub(super) fn of_border(border: Border) -> Self {
+        Self {
+            node: border.node,
+            reason: format!(
+                "it makes a border between two device nodes: {} has no program for the device",
+                border.expression
+            ),
+            detail: border.expression,
+            taken: false,
+            strategy: None,
+            left_rows: None,
+            right_rows: None,
+            estimate: None,
         }
     }
 

@@ -236,15 +236,26 @@ fn group_aggregate(
     if !aggregate.order_bys().is_empty() && function != Percentile {
         return Err(Decline(format!("{name} has an ORDER BY")).into());
     }
+    let no_groups = source.bottom.group_expr().is_true_no_grouping();
     let expression = match &aggregate.expressions()[..] {
         [expression] => Arc::clone(expression),
         [expression, _] if function == Percentile => Arc::clone(expression),
         // Rows count of which no argument is NULL.
         [first, rest @ ..] if function == Count && !distinct => {
-            // AND does not ask all of them on every row, but DataFusion does.
+            // AND does not ask all of them on every row, but DataFusion does; without groups of those that the filter lets through.
             for expression in rest {
-                if !cannot_fail(expression, &schema) {
-                    find(expression)?;
+                if cannot_fail(expression, &schema) {
+                    continue;
+                }
+                match filter {
+                    Some(filter) if no_groups => {
+                        let filtered = (Arc::clone(filter), Arc::clone(expression));
+                        let guarded = CaseExpr::try_new(None, vec![filtered], None)?;
+                        find(&(Arc::new(guarded) as _))?;
+                    }
+                    _ => {
+                        find(expression)?;
+                    }
                 }
             }
             let mut all = is_not_null(Arc::clone(first))?;
@@ -292,7 +303,6 @@ fn group_aggregate(
         },
         _ => expression,
     };
-    let no_groups = source.bottom.group_expr().is_true_no_grouping();
     if filter.is_some() && !is_star && !no_groups && !cannot_fail(&expression, &schema) {
         // By groups DataFusion evaluates it on rows too that the filter rejects, and fails on them.
         find(&expression)?;

@@ -394,7 +394,14 @@ impl PhysicalOptimizerRule for BowtieRule {
         let taken = plan.transform_down(|node| self.rewrite(node, &policy))?;
         drop(kept);
         match taken.transformed {
-            true => border::remove_borders(taken.data),
+            true => {
+                let mut borders = vec![];
+                let plan = border::remove_borders(taken.data, &mut borders)?;
+                for border in borders {
+                    self.note(|| Decision::of_border(border));
+                }
+                Ok(plan)
+            }
             false => Ok(taken.data),
         }
     }

@@ -13,7 +13,7 @@ use crate::session::{Tuning, session, set};
 use crate::tables::{mixed_table, register};
 
 /// Joins, filters, projections and unions above joins and aggregations. `m` is a decimal, `d` a date.
-const QUERIES: [&str; 38] = [
+const QUERIES: [&str; 40] = [
     // Joins of joins.
     "SELECT r.id, s.a, u.b FROM r JOIN s ON r.g = s.g AND r.a > s.a JOIN u ON s.b = u.b AND u.lo < r.hi",
     "SELECT r.id, s.id, u.t FROM r LEFT JOIN s ON r.a = s.a LEFT JOIN u ON s.b = u.b",
@@ -78,6 +78,10 @@ const QUERIES: [&str; 38] = [
      WHEN s.t = 'b1' THEN '' ELSE 'low' END AS k, s.a FROM r JOIN s ON r.g = s.g) AS x GROUP BY x.k",
     "SELECT u.id, x.k, x.l FROM u JOIN (SELECT r.g, CASE s.b WHEN 1 THEN 'one' WHEN 2 THEN 'two' END AS k, \
      CASE WHEN s.m > r.m THEN arrow_cast('more than that by far', 'Utf8View') ELSE arrow_cast('less', 'Utf8View') END AS l FROM r LEFT JOIN s ON r.a = s.a) AS x ON u.g = x.g",
+    "SELECT x.w, x.q, x.o, count(*), sum(x.e) FROM (SELECT extract(week FROM r.d) AS w, extract(quarter FROM s.d) AS q, \
+     extract(dow FROM r.d) AS o, extract(epoch FROM s.d) AS e FROM r JOIN s ON r.g = s.g) AS x GROUP BY x.w, x.q, x.o",
+    "SELECT x.h, x.y, count(*) FROM (SELECT extract(hour FROM CAST(r.d AS TIMESTAMP) + INTERVAL '5 hours') AS h, extract(doy FROM s.d) AS y, \
+     date_trunc('quarter', CAST(s.d AS TIMESTAMP)) AS z FROM r JOIN s ON r.a = s.a) AS x GROUP BY x.h, x.y, x.z",
 ];
 
 /// `r`, `s` and `u` with a decimal `m` and a date `d` beside their columns.
@@ -258,6 +262,8 @@ async fn nodes_between_borders() {
         (35, vec!["BowtieFilterExec", "BowtieAggregateExec"], 2),
         (36, vec!["BowtieProjectionExec", "BowtieAggregateExec"], 2),
         (37, vec!["BowtieProjectionExec"], 3),
+        (38, vec!["BowtieProjectionExec", "BowtieAggregateExec"], 2),
+        (39, vec!["BowtieProjectionExec", "BowtieAggregateExec"], 2),
     ] {
         let plan = forced(&ctx, QUERIES[query], &Tuning::PLAIN).await.unwrap();
         let plan = plan.plan;

@@ -114,8 +114,11 @@ impl Clock {
 
 impl Compiler<'_> {
     pub(super) fn date_part(&mut self, part: &Expr, of: &Expr) -> Option<u8> {
-        let literal = part.downcast_ref::<Literal>()?;
-        let part = Part::named(literal.value().try_as_str()??)?;
+        let part = match part.downcast_ref::<Literal>()?.value() {
+            // DataFusion takes no others.
+            ScalarValue::Utf8(Some(part)) | ScalarValue::Utf8View(Some(part)) => Part::named(part)?,
+            _ => return None,
+        };
         let data_type = self.type_of(of)?;
         let clock = Clock::of(&data_type)?;
         let out = self.value(of)?;

@@ -76,18 +76,13 @@ fn extremes(rows: usize, seed: u64) -> RecordBatch {
             Arc::new($array::from_iter(rows)) as ArrayRef
         }};
     }
-    // Of two NaN of other signs, which of them DataFusion's sum is depends on the row's place in a vector, where code is optimised.
-    let other_nan = match cfg!(debug_assertions) {
-        true => f64::NAN,
-        false => -f64::NAN,
-    };
     let floats = [
         0.0,
         -0.0,
         1.5,
         -2.0,
         1e300,
-        other_nan,
+        f64::NAN,
         -f64::NAN,
         f64::INFINITY,
         f64::NEG_INFINITY,
@@ -155,7 +150,16 @@ async fn mixed_conditions() {
 /// Overflow, NaN, −0.0, infinities: integers wrap, and the sign of a NaN decides as it does in DataFusion.
 #[tokio::test]
 async fn extreme_values() {
-    run(EXTREMES, extremes(31, 3), extremes(23, 4), &["id"]).await;
+    // Of two NaN of other signs, which of them DataFusion's sum or product is depends on the row's place in a vector, where code is
+    // optimised.
+    let is_certain = |condition: &&&str| {
+        cfg!(debug_assertions)
+            || !["r.d + s.d", "r.d * s.d"]
+                .iter()
+                .any(|of| condition.contains(of))
+    };
+    let conditions: Vec<&str> = EXTREMES.iter().filter(is_certain).copied().collect();
+    run(&conditions, extremes(31, 3), extremes(23, 4), &["id"]).await;
 }
 
 /// More rows than a block of candidates and a task, for each strategy.

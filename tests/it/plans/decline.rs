@@ -114,6 +114,26 @@ async fn a_key_without_an_order() {
     assert_snapshot!(decisions(&context, query).await, @"HashJoinExec declined: its key CAST(s.f AS Dictionary(Int32, Float64)) = CAST(r.f AS Dictionary(Int32, Float64)) has the types Dictionary(Int32, Float64) and Dictionary(Int32, Float64), which bowtie cannot group");
 }
 
+/// Expressions between two device nodes that the device cannot evaluate.
+#[tokio::test]
+async fn borders() {
+    let context = session("force").await;
+    let join = "SELECT r.t, r.k, r.f FROM r JOIN s ON r.k = s.k";
+    let filtered = "SELECT s.a FROM (SELECT k, max(t) AS t FROM r GROUP BY k) x JOIN s ON x.k = s.k WHERE x.t ILIKE 'n1%'";
+    let projected =
+        format!("SELECT k, count(*) FROM (SELECT sqrt(f) AS k FROM ({join})) GROUP BY k");
+    assert_snapshot!(decisions(&context, filtered).await, @r"
+    AggregateExec taken: groups and folds on the device
+    FilterExec declined: it makes a border between two device nodes: max(r.t) ILIKE n1% has no program for the device
+    HashJoinExec taken: equal keys find each other, as the device chooses
+    ");
+    assert_snapshot!(decisions(&context, &projected).await, @r"
+    AggregateExec taken: groups and folds on the device, above the join: sqrt(f) might fail on a row that the join drops
+    HashJoinExec taken: equal keys find each other, as the device chooses
+    ProjectionExec declined: it makes a border between two device nodes: sqrt(f) has no program for the device
+    ");
+}
+
 #[tokio::test]
 async fn an_unbounded_input() {
     let context = session("force").await;
