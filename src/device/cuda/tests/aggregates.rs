@@ -266,3 +266,24 @@ fn keys_of_several_columns_and_types_are_grouped() {
         same_aggregates(&host, &gpu, n, &all, &folds, &ALL, "four keys");
     }
 }
+
+/// Zeros and NaN of both signs, which MIN and MAX tell apart: of all rows, and of groups by each strategy.
+#[test]
+fn extremes_of_floats() {
+    let Some((host, gpu)) = twins() else { return };
+    let mut random = Random(23);
+    for n in [3, 700, 9_001] {
+        let words = random.words(n, 0);
+        let floats = super::folds::close_floats(&words);
+        let folds: Vec<(Fold, Option<&ArrayRef>)> = floats
+            .iter()
+            .flat_map(|values| [(Fold::Min, Some(values)), (Fold::Max, Some(values))])
+            .collect();
+        let key: ArrayRef = Arc::new(Int64Array::from_iter_values(
+            words.iter().map(|w| (w >> 20) as i64 % 60),
+        ));
+        let strategies: Vec<_> = ALL.to_vec();
+        same_aggregates(&host, &gpu, n, &[], &folds, &[None], "all rows");
+        same_aggregates(&host, &gpu, n, &[&key], &folds, &strategies, "groups");
+    }
+}

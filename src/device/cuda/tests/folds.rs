@@ -101,6 +101,32 @@ pub(super) fn same_folds(
             );
         }
     }
+    for array in close_floats(&words) {
+        let column = host.upload(from_ref(&array)).unwrap();
+        let column_there = gpu.upload(from_ref(&array)).unwrap();
+        for max in [false, true] {
+            let m = sides.searching_rows;
+            let here = host.range_extreme(&column, here, m, max).unwrap();
+            let there = gpu.range_extreme(&column_there, there, m, max).unwrap();
+            let there = gpu.download(&there).unwrap();
+            assert_eq!(here.on_host(), &there, "{what}: {}", array.data_type());
+        }
+    }
+}
+
+/// Floats of each width that are equal, or nothing to compare with, and differ in their bits.
+pub(super) fn close_floats(words: &[u64]) -> Vec<ArrayRef> {
+    let values = [0.0, -0.0, 1.5, f64::NAN, -f64::NAN, -2.0];
+    let drawn = words
+        .iter()
+        .map(|w| (w % 7 > 0).then(|| values[(w % 6) as usize]));
+    let doubles: ArrayRef = Arc::new(drawn.collect::<Float64Array>());
+    let narrow = |to: DataType| arrow::compute::cast(&doubles, &to).unwrap();
+    vec![
+        narrow(DataType::Float32),
+        narrow(DataType::Float16),
+        Arc::clone(&doubles),
+    ]
 }
 
 /// The same, but for the rounding of floats, which are added in another order.
