@@ -299,7 +299,8 @@ async fn a_forced_strategy_is_shown_and_used() {
         assert!(text.contains(&format!("indexed_{strategy}=")), "{text}");
         for materialization in &MATERIALIZATIONS[1..] {
             set(&ctx, "bowtie.materialization", materialization);
-            let text = analyzed(&ctx, sql).await;
+            // Where build keys have repeats, a GPU finds ranges of rows by what is forced, whose columns are gathered.
+            let text = analyzed(&ctx, "SELECT r.b, s.id FROM r JOIN s ON r.id = s.id").await;
             let used = format!("materialized_{materialization}=");
             assert!(text.contains(&used), "{text}");
         }
