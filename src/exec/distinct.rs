@@ -13,7 +13,7 @@ use arrow::datatypes::DataType;
 use datafusion::error::Result as DataFusionResult;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 
-use super::group_run::of_its_own;
+use super::own_bytes::of_its_own;
 use crate::column::DeviceBatch;
 use crate::device::{Column, Device};
 use crate::error::{BowtieError, Result};

@@ -7,11 +7,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, RecordBatch, UInt64Array, make_array, new_empty_array, new_null_array,
-};
+use arrow::array::{ArrayRef, RecordBatch, UInt64Array, new_empty_array, new_null_array};
 use arrow::compute::cast;
-use arrow::datatypes::DataType;
 use datafusion::common::utils::normalize_float_zero;
 use datafusion::execution::memory_pool::MemoryReservation;
 
@@ -20,6 +17,7 @@ use super::distinct::DistinctValues;
 use super::group_table::{GroupTable, Partial};
 use super::input::InputChunk;
 use super::metrics::{DeviceMetrics, StrategyMetrics};
+use super::own_bytes::of_its_own;
 use super::partial_states::mergeable_states;
 use super::partials::{Partials, merged};
 use super::resident_groups::{ResidentGroups, are_results};
@@ -452,35 +450,4 @@ fn reads(spec: &GroupSpec) -> impl Iterator<Item = usize> {
         .copied()
         .chain(arguments)
         .chain(orders.flatten())
-}
-
-/// Views that share no bytes with others: those of a few groups would keep a whole chunk's.
-pub(super) fn of_its_own(array: ArrayRef) -> Result<ArrayRef> {
-    Ok(match array.data_type() {
-        DataType::Utf8View => Arc::new(array.as_string_view().gc()),
-        DataType::BinaryView => Arc::new(array.as_binary_view().gc()),
-        nested if nested.is_nested() && has_views(nested) => {
-            let data = array.to_data();
-            let children = data.child_data().iter().cloned();
-            let children = children.map(|child| Ok(of_its_own(make_array(child))?.to_data()));
-            let children = children.collect::<Result<_>>()?;
-            make_array(data.into_builder().child_data(children).build()?)
-        }
-        _ => array,
-    })
-}
-
-/// Whether there are views at any depth.
-pub(super) fn has_views(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::Utf8View | DataType::BinaryView => true,
-        DataType::List(of)
-        | DataType::LargeList(of)
-        | DataType::ListView(of)
-        | DataType::LargeListView(of)
-        | DataType::FixedSizeList(of, _)
-        | DataType::Map(of, _) => has_views(of.data_type()),
-        DataType::Struct(fields) => fields.iter().any(|field| has_views(field.data_type())),
-        _ => false,
-    }
 }

@@ -54,6 +54,7 @@ mod matrix;
 mod merged;
 mod metrics;
 mod ordered_rows;
+mod own_bytes;
 mod partial_states;
 mod partials;
 mod partitions;

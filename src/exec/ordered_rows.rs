@@ -12,7 +12,7 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, UInt32Array};
 use arrow::compute::{LexicographicalComparator, SortColumn, take};
 use arrow::datatypes::UInt32Type;
 
-use super::group_run::of_its_own;
+use super::own_bytes::of_its_own;
 use super::value_lists::RowGroups;
 use crate::column::DeviceBatch;
 use crate::device::Device;

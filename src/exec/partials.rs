@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
 
-use super::group_run::of_its_own;
 use super::group_table::Partial;
+use super::own_bytes::of_its_own;
 use crate::device::{Column, Device};
 use crate::error::{BowtieError, Result};
 use crate::spec::{Fold, GroupSpec};

@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use super::group_run::{has_views, of_its_own};
 use super::group_table::Partial;
+use super::own_bytes::{has_views, of_its_own};
 use super::partials::{FEW_ROWS, of_states};
 
 use crate::column::DeviceBatch;

@@ -12,7 +12,7 @@ use arrow::compute::{cast, take};
 use arrow::datatypes::DataType;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 
-use super::group_run::of_its_own;
+use super::own_bytes::of_its_own;
 use crate::column::DeviceBatch;
 use crate::device::{Buffer, Column, Device};
 use crate::error::{BowtieError, Result};

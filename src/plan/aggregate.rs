@@ -18,13 +18,9 @@ use datafusion::functions_aggregate::percentile_cont::PercentileCont;
 use datafusion::functions_aggregate::stddev::{Stddev, StddevPop};
 use datafusion::functions_aggregate::sum::Sum;
 use datafusion::functions_aggregate::variance::{VariancePopulation, VarianceSample};
-use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
-use datafusion::physical_expr::expressions::{
-    BinaryExpr, CaseExpr, CastExpr, Column, IsNotNullExpr, IsNullExpr, Literal, NotExpr,
-    is_not_null, lit,
-};
+use datafusion::physical_expr::expressions::{CaseExpr, Column, Literal, is_not_null, lit};
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr_common::physical_expr::{fmt_sql, is_volatile};
 use datafusion::physical_plan::ExecutionPlan;
@@ -32,10 +28,9 @@ use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 
 use super::condition::{has_lambda, is_orderable};
-use super::float_bits::FloatBits;
 use super::group::{GroupSource, group_source};
+use super::infallible::cannot_fail;
 use super::join::Refusal;
-use super::text;
 use crate::error::Decline;
 use crate::spec::{
     AggregateFunction, AggregateSpec, GroupSide, JoinAggregateSpec, JoinSpec, Output, Side,
@@ -204,11 +199,7 @@ impl AggregateSource<'_> {
                     Count => one_if_there(expr)?,
                     _ => expr,
                 };
-                Arc::new(CaseExpr::try_new(
-                    None,
-                    vec![(Arc::clone(filter), value)],
-                    None,
-                )?)
+                where_true(filter, value)?
             }
         };
         let argument = match is_star && filter.is_none() {
@@ -320,12 +311,16 @@ impl AggregateSource<'_> {
 pub(super) fn one_if_there(
     value: Arc<dyn PhysicalExpr>,
 ) -> DataFusionResult<Arc<dyn PhysicalExpr>> {
-    let there = is_not_null(value)?;
-    Ok(Arc::new(CaseExpr::try_new(
-        None,
-        vec![(there, lit(1i64))],
-        None,
-    )?))
+    where_true(&is_not_null(value)?, lit(1i64))
+}
+
+/// `value` where `condition` is true, else NULL; it is evaluated there alone.
+pub(super) fn where_true(
+    condition: &Arc<dyn PhysicalExpr>,
+    value: Arc<dyn PhysicalExpr>,
+) -> DataFusionResult<Arc<dyn PhysicalExpr>> {
+    let branch = (Arc::clone(condition), value);
+    Ok(Arc::new(CaseExpr::try_new(None, vec![branch], None)?))
 }
 
 /// The function of an aggregate, if a device has folds for it.
@@ -411,52 +406,6 @@ fn through_projection(
         .data()
 }
 
-/// Whether `expr` has a value on every row: no division, no narrowing cast, no function but tests of text and characters of it.
-pub(super) fn cannot_fail(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
-    if text::operand(expr, schema).is_some() || text::test(expr, schema).is_some() {
-        return true;
-    }
-    let is_number = |expr: &Arc<dyn PhysicalExpr>| {
-        expr.data_type(schema)
-            .is_ok_and(|t| t.is_integer() || t.is_floating())
-    };
-    let safe = if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
-        match binary.op() {
-            Operator::And
-            | Operator::Or
-            | Operator::Eq
-            | Operator::NotEq
-            | Operator::Lt
-            | Operator::LtEq
-            | Operator::Gt
-            | Operator::GtEq
-            | Operator::IsDistinctFrom
-            | Operator::IsNotDistinctFrom => true,
-            // On integers these wrap, on floats they round; on decimals and times they may fail.
-            Operator::Plus | Operator::Minus | Operator::Multiply => {
-                is_number(binary.left()) && is_number(binary.right())
-            }
-            _ => false,
-        }
-    } else if let Some(cast) = expr.downcast_ref::<CastExpr>() {
-        cast.expr()
-            .data_type(schema)
-            .is_ok_and(|from| is_widening(&from, cast.cast_type()))
-    } else {
-        expr.is::<Column>()
-            || expr.is::<Literal>()
-            || expr.is::<FloatBits>()
-            || expr.is::<CaseExpr>()
-            || expr.is::<IsNullExpr>()
-            || expr.is::<IsNotNullExpr>()
-            || expr.is::<NotExpr>()
-    };
-    safe && expr
-        .children()
-        .into_iter()
-        .all(|child| cannot_fail(child, schema))
-}
-
 /// Whether `expr` is NULL where all its columns are.
 fn is_null_of_nulls(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> DataFusionResult<bool> {
     let fields = schema.fields().iter();
@@ -469,36 +418,4 @@ fn is_null_of_nulls(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> DataFusion
         .collect();
     let row = RecordBatch::try_new(Arc::new(Schema::new(nullable)), columns)?;
     Ok(expr.evaluate(&row)?.into_array(1)?.logical_null_count() == 1)
-}
-
-/// Whether every value of type `from` has one of type `to`.
-pub(super) fn is_widening(from: &DataType, to: &DataType) -> bool {
-    use DataType::*;
-    let whole = |digits: u8, scale: i8| i16::from(digits) - i16::from(scale);
-    match to {
-        Float64 => from.is_integer() || from.is_floating() || from.is_decimal(),
-        Int64 => from.is_signed_integer() || matches!(from, UInt8 | UInt16 | UInt32),
-        UInt64 => from.is_unsigned_integer(),
-        Decimal128(digits, scale) => {
-            let (of_from, behind) = match from {
-                Int8 | UInt8 => (3, 0),
-                Int16 | UInt16 => (5, 0),
-                Int32 | UInt32 => (10, 0),
-                Int64 => (19, 0),
-                UInt64 => (20, 0),
-                Decimal32(digits, scale) | Decimal64(digits, scale) | Decimal128(digits, scale) => {
-                    (whole(*digits, *scale), *scale)
-                }
-                _ => return false,
-            };
-            behind <= *scale && of_from <= whole(*digits, *scale)
-        }
-        Decimal64(digits, scale) | Decimal256(digits, scale) => match from {
-            Decimal32(p, s) | Decimal64(p, s) | Decimal128(p, s) | Decimal256(p, s) => {
-                s == scale && p <= digits
-            }
-            _ => false,
-        },
-        _ => from == to,
-    }
 }

@@ -25,8 +25,8 @@ use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::union::UnionExec;
 
-use super::aggregate::cannot_fail;
 use super::condition::map_columns;
+use super::infallible::cannot_fail;
 use super::row_program;
 use crate::device::Device;
 use crate::exec::{

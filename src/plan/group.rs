@@ -7,20 +7,17 @@ use arrow::datatypes::DataType;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
-use datafusion::physical_expr::expressions::{
-    CaseExpr, CastExpr, Literal, binary, is_not_null, lit,
-};
+use datafusion::physical_expr::expressions::{CastExpr, Literal, binary, is_not_null, lit};
 use datafusion::physical_expr_common::physical_expr::{fmt_sql, is_volatile};
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
-use super::aggregate::{
-    AggregateSource, cannot_fail, function_of, is_widening, one_if_there, sums_in_own_words,
-};
+use super::aggregate::{AggregateSource, function_of, one_if_there, sums_in_own_words, where_true};
 use super::choose::Taking;
 use super::condition::{is_groupable, is_orderable};
 use super::float_bits::FloatBits;
 use super::group_order::first_or_last;
+use super::infallible::{cannot_fail, is_widening};
 use super::join::Refusal;
 use crate::error::Decline;
 use crate::options::{BowtieOptions, Offload};
@@ -247,24 +244,17 @@ fn group_aggregate(
                 if cannot_fail(expression, &schema) {
                     continue;
                 }
-                match filter {
-                    Some(filter) if no_groups => {
-                        let filtered = (Arc::clone(filter), Arc::clone(expression));
-                        let guarded = CaseExpr::try_new(None, vec![filtered], None)?;
-                        find(&(Arc::new(guarded) as _))?;
-                    }
-                    _ => {
-                        find(expression)?;
-                    }
-                }
+                find(&match filter {
+                    Some(filter) if no_groups => where_true(filter, Arc::clone(expression))?,
+                    _ => Arc::clone(expression),
+                })?;
             }
             let mut all = is_not_null(Arc::clone(first))?;
             for expression in rest {
                 let this = is_not_null(Arc::clone(expression))?;
                 all = binary(all, Operator::And, this, &schema)?;
             }
-            let one: Arc<dyn PhysicalExpr> = lit(1i64);
-            Arc::new(CaseExpr::try_new(None, vec![(all, one)], None)?)
+            where_true(&all, lit(1i64))?
         }
         _ => return Err(Decline(format!("{name} has not exactly one argument")).into()),
     };
@@ -317,12 +307,7 @@ fn group_aggregate(
                 Count if !distinct => one_if_there(expression)?,
                 _ => expression,
             };
-            let filtered: Arc<dyn PhysicalExpr> = Arc::new(CaseExpr::try_new(
-                None,
-                vec![(Arc::clone(filter), value)],
-                None,
-            )?);
-            Some(find(&filtered)?)
+            Some(find(&where_true(filter, value)?)?)
         }
     };
     Ok(GroupAggregate {

@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
-use datafusion::physical_expr::expressions::{CaseExpr, Column, binary, is_not_null};
+use datafusion::physical_expr::expressions::{Column, binary, is_not_null};
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{LexOrdering, PhysicalExpr};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
-use super::aggregate::cannot_fail;
+use super::aggregate::where_true;
 use super::group::{Find, GroupSource};
+use super::infallible::cannot_fail;
 use super::join::Refusal;
 use crate::error::Decline;
 use crate::spec::{AggregateFunction, GroupAggregate, GroupState, RowOrder};
@@ -55,9 +56,7 @@ pub(super) fn first_or_last(
     let guarded = |expression: &Arc<dyn PhysicalExpr>| match filter {
         // Without groups DataFusion evaluates it on the rows alone that the filter lets through.
         Some(filter) if no_groups && !cannot_fail(expression, &schema) => {
-            let filtered = (Arc::clone(filter), Arc::clone(expression));
-            let guarded = CaseExpr::try_new(None, vec![filtered], None)?;
-            Ok::<_, Refusal>(Arc::new(guarded) as Arc<dyn PhysicalExpr>)
+            where_true(filter, Arc::clone(expression))
         }
         _ => Ok(Arc::clone(expression)),
     };

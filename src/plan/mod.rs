@@ -14,6 +14,7 @@ mod float_bits;
 mod flows;
 mod group;
 mod group_order;
+mod infallible;
 mod join;
 mod known;
 mod linear;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use cudarc::driver::sys::CUevent_flags;
 
 use super::driver::failed;
-use super::queue::{Memory, Part, Queue};
-use crate::error::{BowtieError, Result};
+use super::queue::Queue;
+use crate::error::Result;
 
 /// In picoseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -58,24 +58,18 @@ impl Queue {
         let out = self.alloc(values * 2, "memory to measure")?;
         let mut best = [f64::INFINITY; 2];
         for _ in 0..TIMES {
-            let copied = self.timed(|| self.copy_half(&memory, &out, values * 2))?;
+            let copied = self.timed(|| self.copy_into((&memory).into(), &out, values * 2))?;
             let found = self
                 .timed(|| self.gather_into((&memory).into(), &ids, (&out).into(), gathered, 4))?;
             best = [best[0].min(copied), best[1].min(found)];
         }
+        let near = |measured: f64, of: f64| (measured / of).clamp(LEAST, MOST) * of;
         let rates = MemoryRates {
-            copied_byte: (best[0] * PS / (values * 2) as f64 / H200.copied_byte).clamp(LEAST, MOST)
-                * H200.copied_byte,
-            gathered_value: (best[1] * PS / gathered as f64 / H200.gathered_value)
-                .clamp(LEAST, MOST)
-                * H200.gathered_value,
+            copied_byte: near(best[0] * PS / (values * 2) as f64, H200.copied_byte),
+            gathered_value: near(best[1] * PS / gathered as f64, H200.gathered_value),
         };
         log::debug!("memory of the GPU: {rates:?}");
         Ok(rates)
-    }
-
-    fn copy_half(&self, from: &Memory, to: &Memory, bytes: usize) -> Result<()> {
-        self.copy_into(Part::from(from), to, bytes)
     }
 
     /// Milliseconds of what `work` submits.
@@ -93,9 +87,7 @@ impl Queue {
         work()?;
         done.record(&self.stream).map_err(mark)?;
         let elapsed = begun.elapsed_ms(&done);
-        elapsed
-            .map(f64::from)
-            .map_err(|e: cudarc::driver::DriverError| -> BowtieError { failed("a kernel", e) })
+        Ok(elapsed.map_err(|e| failed("a kernel", e))?.into())
     }
 }
 
