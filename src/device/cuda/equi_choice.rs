@@ -111,9 +111,9 @@ pub(super) struct Payload {
 
 /// What the two passes of a partition take for each byte of a row, in copies of a byte, and what a pair's value takes, in values gathered
 /// at random: 2^25 ⋈ 2^26 rows with 0 to 8 columns of 4 bytes a side took 1.8 ms, 0.7 more for each if few rows match (1.75 ps a byte), and
-/// by row numbers 0.7 and 2.3 for each if all do (19 ps a value), on an H200, which copies a byte in 0.48 ps and gathers a value in 27.3.
-const PASSES: f64 = 3.65;
-const GATHERS: f64 = 0.7;
+/// by row numbers 0.7 and 2.3 for each if all do (19 ps a value), on an H200, for which `memory_rates.rs` measures 0.51 ps and 23.7.
+const PASSES: f64 = 3.43;
+const GATHERS: f64 = 0.8;
 
 /// How the columns of both sides come to pairs soonest, where this share of the second one's rows matches: what GFTR moves more, or what
 /// GFUR gathers.
