@@ -18,6 +18,7 @@ use futures::{StreamExt, TryFutureExt, stream};
 
 use super::aggregate_run::AggregateRun;
 use super::ahead::Ahead;
+use super::grace::Grace;
 use super::group_output::GroupOutput;
 use super::input::{InputStream, inputs};
 use super::join::{fmt_join, fmt_join_tree, gather, needs_right_without_left};
@@ -115,6 +116,7 @@ struct Driver {
     left: Option<InputStream>,
     right: InputStream,
     spec: Arc<JoinAggregateSpec>,
+    grace: Arc<Grace>,
     device: Arc<dyn Device>,
     context: Arc<TaskContext>,
     spilling: Option<Spilling>,
@@ -132,6 +134,7 @@ impl Driver {
         let left = gather(self.left.take(), self.spilling.as_ref()).await?;
         // Then the right side is not read, as in a hash join: an expression that fails there fails no query.
         let needs_right = !left.is_empty() || needs_right_without_left(self.spec.join.kind);
+        let (left, right) = self.grace.sides(left, self.right).await?;
         let mut run = AggregateRun::new(
             Arc::clone(&self.device),
             Arc::clone(&self.spec),
@@ -142,7 +145,7 @@ impl Driver {
         )?;
         let device = Arc::clone(&self.device);
         let mut right = Ahead::new(
-            self.right,
+            right,
             device,
             run.needed_right(),
             self.spilling,
@@ -211,14 +214,23 @@ impl DeviceExec for BowtieJoinAggregateExec {
     ) -> Result<DeviceStream> {
         let spilling = Spilling::of(&context, &self.metrics);
         let input = |side, role| inputs(side, &device, role, &context, spilling.as_ref());
+        let metrics = DeviceMetrics::new(&self.metrics);
+        let (join, spills) = (Arc::new(self.spec.join.clone()), spilling.as_ref());
         let driver = Driver {
+            grace: Arc::new(Grace::new(
+                join,
+                device.as_ref(),
+                &context,
+                spills,
+                &metrics,
+            )),
             left: Some(input(&self.left, Role::Left)?),
             right: input(&self.right, Role::Right)?,
             spec: Arc::clone(&self.spec),
             device: Arc::clone(&device),
             spilling: spilling.clone(),
             context: Arc::clone(&context),
-            metrics: DeviceMetrics::new(&self.metrics),
+            metrics,
         };
         let groups = driver
             .run()

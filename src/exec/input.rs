@@ -84,7 +84,7 @@ impl ResidentChunk {
         slices(self.device.as_ref(), &self.batch, &mut |columns| {
             writer.append(columns)
         })?;
-        writer.finish(&self.reservation)
+        writer.finish(vec![], &self.reservation)
     }
 
     fn upload(&self, rows: &Range<usize>, needs: &[Need]) -> crate::error::Result<DeviceBatch> {
@@ -167,6 +167,28 @@ impl InputChunk {
         match self {
             Self::Resident(chunk) => Some(&chunk.batch),
             Self::Staged(_) | Self::Spilled(_) => None,
+        }
+    }
+
+    /// The part of the join's rows that these are, where it has parts; otherwise 0, as all are.
+    pub(super) fn part(&self) -> u32 {
+        match self {
+            Self::Staged(chunk) => chunk.part,
+            Self::Resident(_) => 0,
+            Self::Spilled(chunk) => chunk.part_of_join(),
+        }
+    }
+
+    /// Bytes of all rows, about.
+    pub(super) fn bytes(&self) -> crate::error::Result<u64> {
+        match self {
+            Self::Staged(chunk) => {
+                let columns = 0..chunk.shape().columns();
+                let means = columns.map(|column| chunk.mean_bytes(column));
+                Ok(means.sum::<crate::error::Result<u64>>()? * chunk.rows() as u64)
+            }
+            Self::Resident(chunk) => Ok(chunk.batch.bytes()),
+            Self::Spilled(chunk) => Ok(chunk.bytes() as u64),
         }
     }
 
@@ -292,23 +314,23 @@ impl InputChunk {
     /// Takes rows on the device to the host, or to a file where the memory pool has no room, so that there is room for work on the
     /// device; false when they were there already, or when there is room for them nowhere.
     pub(super) fn evict(&mut self, spilling: Option<&Spilling>) -> bool {
+        matches!(self, Self::Resident(_)) && self.leave_device(spilling).is_ok()
+    }
+
+    /// The same, but an error where there is no room.
+    pub(super) fn leave_device(&mut self, spilling: Option<&Spilling>) -> crate::error::Result<()> {
         let Self::Resident(chunk) = self else {
-            return false;
+            return Ok(());
         };
-        let evicted = match (chunk.staged(), spilling) {
+        *self = match (chunk.staged(), spilling) {
             (Err(error), Some(spilling)) if error.is_out_of_host_memory() => {
                 chunk.forget_copies();
-                chunk.spilled(spilling).map(|s| s.map(Self::Spilled))
+                let spilled = chunk.spilled(spilling)?;
+                spilled.map(Self::Spilled).ok_or(error)?
             }
-            (staged, _) => staged.map(|staged| Some(Self::Staged(staged))),
+            (staged, _) => Self::Staged(staged?),
         };
-        match evicted {
-            Ok(Some(evicted)) => {
-                *self = evicted;
-                true
-            }
-            _ => false,
-        }
+        Ok(())
     }
 }
 

@@ -17,9 +17,10 @@ use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, apply_expression_roots,
 };
-use futures::{StreamExt, TryStreamExt};
+use futures::{StreamExt, TryStreamExt, stream};
 
 use super::ahead::Ahead;
+use super::grace::Grace;
 use super::input::{InputChunk, InputStream, inputs};
 use super::join_run::JoinRun;
 use super::metrics::DeviceMetrics;
@@ -256,6 +257,7 @@ struct Driver {
     step: Option<SpawnedTask<(JoinRun, crate::error::Result<Vec<DeviceChunk>>)>>,
     ready: VecDeque<DeviceChunk>,
     spec: Arc<JoinSpec>,
+    grace: Arc<Grace>,
     device: Arc<dyn Device>,
     spilling: Option<Spilling>,
     metrics: DeviceMetrics,
@@ -301,17 +303,15 @@ impl Driver {
                 if left.is_empty() && !needs_right_without_left(self.spec.kind) {
                     return Ok(None);
                 }
+                let right = self.right.take().unwrap_or_else(|| stream::empty().boxed());
+                let (left, right) = self.grace.sides(left, right).await?;
                 let (device, metrics) = (Arc::clone(&self.device), self.metrics.clone());
                 let (spec, spilling) = (Arc::clone(&self.spec), self.spilling.clone());
                 let run = JoinRun::new(device, spec, left, spilling, metrics.clone())?;
-                if let Some(right) = self.right.take() {
-                    let device = Arc::clone(&self.device);
-                    let spilling = self.spilling.clone();
-                    let mut ahead =
-                        Ahead::new(right, device, run.needed_right(), spilling, metrics);
-                    ahead.start();
-                    self.ahead = Some(ahead);
-                }
+                let (device, spilling) = (Arc::clone(&self.device), self.spilling.clone());
+                let mut ahead = Ahead::new(right, device, run.needed_right(), spilling, metrics);
+                ahead.start();
+                self.ahead = Some(ahead);
                 self.step = Some(self.start(run, |run| run.preload().map(|()| vec![])));
                 continue;
             }
@@ -414,7 +414,16 @@ impl DeviceExec for BowtieJoinExec {
     ) -> Result<DeviceStream> {
         let spilling = Spilling::of(&context, &self.metrics);
         let input = |side, role| inputs(side, &device, role, &context, spilling.as_ref());
+        let metrics = DeviceMetrics::new(&self.metrics);
+        let (spec, spills) = (Arc::clone(&self.spec), spilling.as_ref());
         let driver = Box::new(Driver {
+            grace: Arc::new(Grace::new(
+                spec,
+                device.as_ref(),
+                &context,
+                spills,
+                &metrics,
+            )),
             left: Some(input(&self.left, Role::Left)?),
             right: Some(input(&self.right, Role::Right)?),
             ahead: None,
@@ -424,10 +433,10 @@ impl DeviceExec for BowtieJoinExec {
             spec: Arc::clone(&self.spec),
             device: Arc::clone(&device),
             spilling: spilling.clone(),
-            metrics: DeviceMetrics::new(&self.metrics),
+            metrics,
             emitted: 0,
         });
-        let pieces = futures::stream::try_unfold(driver, |mut driver| async move {
+        let pieces = stream::try_unfold(driver, |mut driver| async move {
             let piece = driver.next().await?;
             Ok(piece.map(|piece| (piece, driver)))
         });

@@ -9,6 +9,8 @@
 //!               └─────────────┴─────────────┘
 //! ```
 //!
+//! Where both sides are in parts by their keys (`grace.rs`), there are tiles of the same part alone.
+//!
 //! The right chunk at hand meets every left chunk before the next right chunk is asked for, so its unmatched rows are
 //! known when it is done; the left side's are known at the end.
 
@@ -348,6 +350,7 @@ impl Matrix {
             .left
             .iter()
             .enumerate()
+            .filter(|(_, left)| left.part() == chunk.part())
             .map(|(left_chunk, left)| Tile {
                 left_chunk,
                 left: 0..left.rows(),

@@ -62,6 +62,16 @@ impl DeviceMetrics {
         self.count(format!("materialized_{materialization}"), 1);
     }
 
+    /// Both sides of a join were spread to so many parts.
+    pub(super) fn in_parts(&self, parts: u32) {
+        self.count("parts".into(), parts.into());
+    }
+
+    /// Copying rows to parts, on all threads.
+    pub(super) fn parting_time(&self) -> Time {
+        MetricBuilder::new(&self.set).subset_time("parting_time", 0)
+    }
+
     /// What a search of sets looked at.
     pub(super) fn searched_sets(&self, tally: SetTally) {
         self.count("set_candidates".into(), tally.candidates);

@@ -42,6 +42,7 @@ mod at_once;
 mod distinct;
 mod download;
 mod filter;
+mod grace;
 mod group;
 mod group_output;
 mod group_run;

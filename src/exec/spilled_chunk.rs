@@ -21,6 +21,7 @@ pub(super) struct SpilledChunk {
     file: Arc<dyn SpillFile>,
     shape: ChunkShape,
     failures: Vec<(usize, Arc<DataFusionError>)>,
+    part: u32,
     /// By column.
     mean_bytes: Vec<u64>,
     /// Bytes of all rows.
@@ -41,9 +42,10 @@ struct Loaded {
 /// A file of a chunk that is being written.
 pub(super) struct ChunkWriter {
     schema: SchemaRef,
+    shape: ChunkShape,
     writer: SpillWriter,
     rows: usize,
-    /// By column.
+    /// By column of the schema: those of the shape that are arrays.
     bytes: Vec<usize>,
     spilling: Spilling,
 }
@@ -54,20 +56,34 @@ impl ChunkWriter {
         types: impl Iterator<Item = DataType>,
         spilling: &Spilling,
     ) -> Result<Option<Self>> {
-        let fields = types
-            .enumerate()
-            .map(|(i, data_type)| Field::new(format!("c{i}"), data_type, true));
-        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-        if schema.fields().is_empty() {
-            return Ok(None);
+        let types: Vec<DataType> = types.collect();
+        let shape = ChunkShape::of_arrays(types.len());
+        match types.is_empty() {
+            true => Ok(None),
+            false => Self::for_shape(shape, types, spilling).map(Some),
         }
-        Ok(Some(Self {
+    }
+
+    /// For rows such as those of a chunk.
+    pub(super) fn of(chunk: &StagedChunk, spilling: &Spilling) -> Result<Self> {
+        let shape = chunk.shape();
+        let stored = chunk.stored(&shape, 0..0)?.into_iter();
+        let types = stored.map(|array| array.data_type().clone());
+        Self::for_shape(shape, types.collect(), spilling)
+    }
+
+    fn for_shape(shape: ChunkShape, types: Vec<DataType>, spilling: &Spilling) -> Result<Self> {
+        let fields = types.into_iter().enumerate();
+        let fields = fields.map(|(i, data_type)| Field::new(format!("c{i}"), data_type, true));
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        Ok(Self {
             writer: spilling.create(&schema, "BowtieChunk")?,
             bytes: vec![0; schema.fields().len()],
             schema,
+            shape,
             rows: 0,
             spilling: spilling.clone(),
-        }))
+        })
     }
 
     pub(super) fn append(&mut self, columns: Vec<ArrayRef>) -> Result<()> {
@@ -79,6 +95,20 @@ impl ChunkWriter {
         Ok(self.writer.append(&batch)?)
     }
 
+    /// Rows of a chunk of the same shape.
+    pub(super) fn append_chunk(&mut self, chunk: &StagedChunk) -> Result<()> {
+        let mut row_bytes = 0;
+        for column in 0..self.shape.columns() {
+            row_bytes += chunk.mean_bytes(column)?;
+        }
+        let each = spilled_rows(row_bytes as usize);
+        for begin in (0..chunk.rows()).step_by(each) {
+            let rows = begin..(begin + each).min(chunk.rows());
+            self.append(chunk.stored(&self.shape, rows)?)?;
+        }
+        Ok(())
+    }
+
     pub(super) fn rows(&self) -> usize {
         self.rows
     }
@@ -87,23 +117,16 @@ impl ChunkWriter {
         self.bytes.iter().sum()
     }
 
-    /// The chunk, of which every column is an array, reserved like `reservation` when it is loaded.
-    pub(super) fn finish(self, reservation: &MemoryReservation) -> Result<Option<SpilledChunk>> {
-        let rows = self.rows.max(1);
-        let mean_bytes = self.bytes.iter().map(|bytes| bytes.div_ceil(rows) as u64);
-        let mean_bytes = mean_bytes.collect();
-        let shape = ChunkShape::of_arrays(self.bytes.len());
-        self.finish_as(shape, mean_bytes, vec![], reservation)
-    }
-
-    fn finish_as(
+    /// The chunk, reserved like `reservation` when it is loaded; `None` where it has no rows.
+    pub(super) fn finish(
         self,
-        shape: ChunkShape,
-        mean_bytes: Vec<u64>,
         failures: Vec<(usize, Arc<DataFusionError>)>,
         reservation: &MemoryReservation,
     ) -> Result<Option<SpilledChunk>> {
         let bytes = self.bytes();
+        let rows = self.rows.max(1);
+        let stored = self.bytes.iter().map(|bytes| bytes.div_ceil(rows) as u64);
+        let mean_bytes = self.shape.mean_bytes(stored);
         let Some(file) = self.writer.finish()? else {
             return Ok(None);
         };
@@ -111,8 +134,9 @@ impl ChunkWriter {
             rows: self.rows,
             schema: self.schema,
             file,
-            shape,
+            shape: self.shape,
             failures,
+            part: 0,
             mean_bytes,
             bytes,
             spilling: self.spilling,
@@ -126,20 +150,26 @@ impl SpilledChunk {
     /// `None` where there is nothing to write.
     pub(super) fn write(chunk: &StagedChunk, spilling: &Spilling) -> Result<Option<Self>> {
         let shape = chunk.shape();
-        let stored = |rows: Range<usize>| chunk.stored(&shape, rows);
-        let types = stored(0..0)?.into_iter();
-        let types = types.map(|array| array.data_type().clone());
-        let Some(mut writer) = ChunkWriter::create(types, spilling)? else {
+        if shape.columns() == 0 || chunk.rows() == 0 {
             return Ok(None);
-        };
-        let mean_bytes = (0..shape.columns()).map(|column| chunk.mean_bytes(column));
-        let mean_bytes = mean_bytes.collect::<Result<Vec<_>>>()?;
-        let each = spilled_rows(mean_bytes.iter().sum::<u64>() as usize);
-        for begin in (0..chunk.rows()).step_by(each) {
-            writer.append(stored(begin..(begin + each).min(chunk.rows()))?)?;
         }
-        let failures = chunk.failures.clone();
-        writer.finish_as(shape, mean_bytes, failures, &chunk.reservation)
+        let mut writer = ChunkWriter::of(chunk, spilling)?;
+        writer.append_chunk(chunk)?;
+        let spilled = writer.finish(chunk.failures.clone(), &chunk.reservation)?;
+        Ok(spilled.map(|spilled| spilled.of_part(chunk.part)))
+    }
+
+    pub(super) fn of_part(self, part: u32) -> Self {
+        Self { part, ..self }
+    }
+
+    pub(super) fn part_of_join(&self) -> u32 {
+        self.part
+    }
+
+    /// Bytes of all rows.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     pub(super) fn rows(&self) -> usize {

@@ -33,12 +33,14 @@ pub(crate) struct StagedChunk {
     /// Evaluated columns that have no value on some row, and why; they are NULL then.
     pub(crate) failures: Vec<(usize, Arc<DataFusionError>)>,
     pub(crate) reservation: Arc<MemoryReservation>,
+    /// The part of a join's rows that these are, where it has parts (`exec/grace.rs`); otherwise 0, as all are.
+    pub(crate) part: u32,
     /// The memory pool had no room for more rows: those that were gathered so far have to leave it.
     pub(crate) crowded: bool,
 }
 
 /// Which of a chunk's columns are others, cast; the rest are arrays.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ChunkShape(Vec<Option<(usize, DataType)>>);
 
 impl ChunkShape {
@@ -50,6 +52,22 @@ impl ChunkShape {
     pub(crate) fn columns(&self) -> usize {
         self.0.len()
     }
+
+    /// Mean bytes of a value of each column, of those of the arrays.
+    pub(crate) fn mean_bytes(&self, arrays: impl Iterator<Item = u64>) -> Vec<u64> {
+        let mut arrays = arrays;
+        let columns = self.0.iter();
+        let of = columns.map(|widened| match widened {
+            None => arrays.next().unwrap_or(0),
+            Some((_, to)) => width_of(to),
+        });
+        of.collect()
+    }
+}
+
+/// Bytes of a value that is cast to a type.
+fn width_of(to: &DataType) -> u64 {
+    to.primitive_width().unwrap_or(8) as u64
 }
 
 #[derive(Debug)]
@@ -81,8 +99,13 @@ impl StagedChunk {
             columns,
             failures,
             reservation: Arc::new(reservation),
+            part: 0,
             crowded: false,
         }
+    }
+
+    pub(crate) fn of_part(self, part: u32) -> Self {
+        Self { part, ..self }
     }
 
     /// Says that the memory pool has no room.
@@ -146,6 +169,7 @@ impl StagedChunk {
             columns: columns.into_iter().map(StagedColumn::of).collect(),
             failures: vec![],
             reservation,
+            part: 0,
             crowded: false,
         }
     }
@@ -277,7 +301,7 @@ impl StagedChunk {
     /// Mean bytes of a value of a column.
     pub(crate) fn mean_bytes(&self, column: usize) -> Result<u64> {
         if let StagedColumn::Widened { to, .. } = &self.columns[column] {
-            return Ok(to.primitive_width().unwrap_or(8) as u64);
+            return Ok(width_of(to));
         }
         let mut bytes = 0;
         for part in self.parts(column).iter() {

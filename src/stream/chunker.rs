@@ -73,7 +73,7 @@ impl ChunkLimits {
     /// Arrow's 32-bit offsets hold 2 GiB of characters.
     const MOST_BYTES_OF_TEXT: u64 = 1 << 30;
     /// And so many elements of lists, which may take less than a byte.
-    const MOST_ELEMENTS: usize = i32::MAX as usize;
+    pub(crate) const MOST_ELEMENTS: usize = i32::MAX as usize;
 
     /// Limits for chunks on `device` for who reads them. Each side of a join may use a
     /// share of the device's budget for its columns and one for its work. `chunk_rows` takes the place of the device's own wish

@@ -38,7 +38,7 @@ fn referred_bytes(array: &ArrayRef) -> usize {
 }
 
 /// Elements of the rows of an array at the level of lists that has most.
-pub(super) fn elements_of(array: &ArrayRef) -> usize {
+pub(crate) fn elements_of(array: &ArrayRef) -> usize {
     let data_type = array.data_type();
     // The values of dictionaries are the same again and again.
     if !data_type.is_nested() || matches!(data_type, DataType::Dictionary(_, _)) {

@@ -324,7 +324,7 @@ impl Waiting {
 
     fn finish_file(&mut self) -> crate::error::Result<()> {
         let chunk = match self.in_file.take() {
-            Some(file) => file.finish(&self.reservation)?,
+            Some(file) => file.finish(vec![], &self.reservation)?,
             None => None,
         };
         self.ready.extend(chunk.map(InputChunk::Spilled));

@@ -1,0 +1,157 @@
+//! [`Part`]: rows of one side whose keys have hashes of the same range, on their way to chunks.
+
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use datafusion::error::DataFusionError;
+use datafusion::execution::memory_pool::MemoryReservation;
+
+use crate::error::Result;
+use crate::exec::input::InputChunk;
+use crate::exec::spill::Spilling;
+use crate::exec::spilled_chunk::ChunkWriter;
+use crate::stream::{ChunkLimits, ChunkShape, StagedChunk, elements_of};
+
+pub(super) struct Part {
+    number: u32,
+    limits: ChunkLimits,
+    waiting: Waiting,
+    reservation: MemoryReservation,
+    /// What came before the rows that wait.
+    file: Option<ChunkWriter>,
+    chunks: Vec<InputChunk>,
+}
+
+/// Rows of the next chunk.
+#[derive(Default)]
+struct Waiting {
+    shape: Option<ChunkShape>,
+    /// The parts of the columns that are arrays.
+    columns: Vec<Vec<ArrayRef>>,
+    /// With those in the file.
+    rows: usize,
+    bytes: usize,
+    elements: usize,
+    failures: Vec<(usize, Arc<DataFusionError>)>,
+}
+
+impl Part {
+    pub(super) fn new(number: u32, limits: ChunkLimits, of: &MemoryReservation) -> Self {
+        Self {
+            number,
+            limits,
+            waiting: Waiting::default(),
+            reservation: of.new_empty(),
+            file: None,
+            chunks: vec![],
+        }
+    }
+
+    /// Ends the chunk where these rows would make it too long, or have other columns.
+    pub(super) fn make_way(
+        &mut self,
+        shape: &ChunkShape,
+        rows: usize,
+        bytes: usize,
+        columns: &[ArrayRef],
+    ) -> Result<()> {
+        let elements = columns.iter().map(elements_of).max().unwrap_or(0);
+        let waiting = &self.waiting;
+        let fits = waiting.rows + rows <= self.limits.rows
+            && waiting.bytes + bytes <= self.limits.bytes
+            && waiting.elements + elements <= ChunkLimits::MOST_ELEMENTS
+            && waiting.shape.as_ref().is_none_or(|known| known == shape);
+        if !fits && waiting.rows > 0 {
+            self.end_chunk()?;
+        }
+        self.waiting.elements += elements;
+        if self.waiting.shape.is_none() {
+            self.waiting.shape = Some(shape.clone());
+            self.waiting.columns = vec![vec![]; columns.len()];
+        }
+        Ok(())
+    }
+
+    /// Adds rows, for which so many bytes are free in the pool.
+    pub(super) fn push(
+        &mut self,
+        rows: usize,
+        bytes: usize,
+        reserved: usize,
+        columns: Vec<ArrayRef>,
+    ) {
+        self.reservation.grow(reserved);
+        let waiting = &mut self.waiting;
+        waiting.rows += rows;
+        waiting.bytes += bytes;
+        for (parts, column) in waiting.columns.iter_mut().zip(columns) {
+            parts.push(column);
+        }
+    }
+
+    /// Notes evaluated columns that have no value on some row.
+    pub(super) fn may_fail(&mut self, failures: &[(usize, Arc<DataFusionError>)]) {
+        let known = &mut self.waiting.failures;
+        for (column, error) in failures {
+            if known.iter().all(|(of, _)| of != column) {
+                known.push((*column, Arc::clone(error)));
+            }
+        }
+    }
+
+    /// Takes the rows to files; false where none were in the pool.
+    pub(super) fn spill(&mut self, spilling: &Spilling) -> Result<bool> {
+        let mut spilled = false;
+        for chunk in &mut self.chunks {
+            spilled |= matches!(chunk, InputChunk::Staged(_)) && chunk.leave_host(spilling)?;
+        }
+        let Some(staged) = self.staged() else {
+            return Ok(spilled);
+        };
+        let file = match &mut self.file {
+            Some(file) => file,
+            None => self.file.insert(ChunkWriter::of(&staged, spilling)?),
+        };
+        file.append_chunk(&staged)?;
+        Ok(true)
+    }
+
+    /// The rows that wait outside of the file, if any do.
+    fn staged(&mut self) -> Option<StagedChunk> {
+        let columns = &mut self.waiting.columns;
+        let rows = columns.first()?.iter().map(|part| part.len()).sum();
+        if rows == 0 {
+            return None;
+        }
+        let parts = columns.iter_mut().map(std::mem::take).collect();
+        let shape = self.waiting.shape.as_ref()?;
+        let failures = self.waiting.failures.clone();
+        let reservation = self.reservation.take();
+        let staged = StagedChunk::restored(shape, rows, parts, failures, reservation);
+        Some(staged.of_part(self.number))
+    }
+
+    fn end_chunk(&mut self) -> Result<()> {
+        let staged = self.staged();
+        let chunk = match (self.file.take(), staged) {
+            (Some(mut file), staged) => {
+                if let Some(staged) = staged {
+                    file.append_chunk(&staged)?;
+                }
+                let failures = std::mem::take(&mut self.waiting.failures);
+                let chunk = file.finish(failures, &self.reservation)?;
+                chunk.map(|chunk| InputChunk::Spilled(chunk.of_part(self.number)))
+            }
+            (None, staged) => staged.map(InputChunk::Staged),
+        };
+        self.chunks.extend(chunk);
+        self.waiting = Waiting::default();
+        Ok(())
+    }
+
+    /// All chunks; the part is empty then.
+    pub(super) fn finish(&mut self) -> Result<Vec<InputChunk>> {
+        self.end_chunk()?;
+        Ok(std::mem::take(&mut self.chunks))
+    }
+}

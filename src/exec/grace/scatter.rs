@@ -1,0 +1,199 @@
+//! [`Scatter`]: rows of a chunk by the hashes of their keys.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, UInt32Array};
+use arrow::compute::take;
+use arrow::datatypes::DataType;
+use datafusion::common::hash_utils::{RandomState, create_hashes};
+use datafusion::error::DataFusionError;
+use datafusion::execution::memory_pool::MemoryReservation;
+
+use super::part::Part;
+use crate::error::{BowtieError, Result};
+use crate::exec::input::InputChunk;
+use crate::exec::own_bytes::of_its_own;
+use crate::exec::spill::Spilling;
+use crate::stream::{ChunkShape, StagedChunk, array_bytes};
+
+/// Of hashes that nobody else spreads rows by: those of one partition, or of one file, go to all parts.
+const SEED: u64 = 0x0067_7261_6365;
+
+/// Bytes, about, that are copied beside a memory pool that has no room.
+const BESIDE_BYTES: usize = 16 << 20;
+
+/// How rows go to parts.
+#[derive(Debug)]
+pub(super) struct Scatter {
+    /// Columns of the side.
+    pub keys: Vec<usize>,
+    pub null_equal: bool,
+    pub parts: u32,
+    /// Of nothing: from the pool that copies are reserved in.
+    pub reservation: Arc<MemoryReservation>,
+}
+
+/// Rows of a chunk, copied part by part.
+pub(super) struct Scattered {
+    shape: ChunkShape,
+    failures: Vec<(usize, Arc<DataFusionError>)>,
+    pieces: Vec<Piece>,
+    reservation: MemoryReservation,
+}
+
+/// Rows of one part.
+struct Piece {
+    part: usize,
+    rows: usize,
+    bytes: usize,
+    /// Those of the chunk that are arrays.
+    columns: Vec<ArrayRef>,
+}
+
+/// A chunk that was not copied, and why.
+pub(super) struct Refused {
+    pub chunk: Box<InputChunk>,
+    pub error: BowtieError,
+}
+
+impl Scatter {
+    /// The rows of a chunk, for which what was reserved for it is reserved now.
+    pub(super) fn copy(
+        &self,
+        mut chunk: InputChunk,
+        spilling: Option<&Spilling>,
+    ) -> std::result::Result<Scattered, Refused> {
+        let copied = chunk.leave_device(spilling).and_then(|()| {
+            let mut copied = self.rows_of(&chunk, 0..chunk.rows())?;
+            match &chunk {
+                // Nobody else shares it.
+                InputChunk::Staged(staged) if Arc::strong_count(&staged.reservation) == 1 => {
+                    copied.reservation = staged.reservation.split(staged.reservation.size());
+                    // Bytes of a copy differ little: where there is no room for them, there is for those of the rows.
+                    if copied.reservation.try_resize(copied.bytes()).is_err() {
+                        return Ok(copied);
+                    }
+                }
+                _ => copied.reservation.try_grow(copied.bytes())?,
+            }
+            Ok(copied)
+        });
+        copied.map_err(|error| Refused {
+            chunk: Box::new(chunk),
+            error,
+        })
+    }
+
+    /// The rows of a chunk beside the memory pool, a few at a time.
+    pub(super) fn copy_beside(
+        &self,
+        chunk: &InputChunk,
+        take: &mut dyn FnMut(Scattered) -> Result<()>,
+    ) -> Result<()> {
+        let rows = chunk.rows();
+        let row_bytes = chunk.bytes()? as usize / rows.max(1);
+        let each = (BESIDE_BYTES / row_bytes.max(1)).max(1);
+        for first in (0..rows).step_by(each) {
+            take(self.rows_of(chunk, first..(first + each).min(rows))?)?;
+        }
+        Ok(())
+    }
+
+    fn rows_of(&self, chunk: &InputChunk, rows: Range<usize>) -> Result<Scattered> {
+        match chunk {
+            InputChunk::Staged(chunk) => self.of_staged(chunk, rows),
+            InputChunk::Spilled(chunk) => {
+                let (chunk, rows) = chunk.part(&rows)?;
+                self.of_staged(&chunk, rows)
+            }
+            InputChunk::Resident(_) => Err(BowtieError::Internal("rows on the device".into())),
+        }
+    }
+
+    /// Nothing is reserved for them yet.
+    fn of_staged(&self, chunk: &StagedChunk, rows: Range<usize>) -> Result<Scattered> {
+        let shape = chunk.shape();
+        let keys = self.keys.iter();
+        let keys = keys.map(|key| Ok(chunk.whole(*key)?.slice(rows.start, rows.len())));
+        let by_part = self.by_part(&keys.collect::<Result<Vec<_>>>()?, rows.len())?;
+        let columns = chunk.stored(&shape, rows.clone())?;
+        let mut pieces = vec![];
+        for (part, of_part) in by_part.into_iter().enumerate() {
+            if of_part.is_empty() {
+                continue;
+            }
+            let (mut bytes, mut own) = (0, vec![]);
+            for column in &columns {
+                let piece = of_its_own(take(column, &of_part, None)?)?;
+                bytes += match piece.data_type() {
+                    // All pieces share the values.
+                    DataType::Dictionary(..) => array_bytes(column) * of_part.len() / rows.len(),
+                    _ => array_bytes(&piece),
+                };
+                own.push(piece);
+            }
+            pieces.push(Piece {
+                part,
+                rows: of_part.len(),
+                bytes,
+                columns: own,
+            });
+        }
+        Ok(Scattered {
+            shape,
+            failures: chunk.failures.clone(),
+            pieces,
+            reservation: self.reservation.new_empty(),
+        })
+    }
+
+    /// The rows of each part, in their order. Rows whose keys equal none, as one is NULL, go to all parts in turn.
+    fn by_part(&self, keys: &[ArrayRef], rows: usize) -> Result<Vec<UInt32Array>> {
+        let mut hashes = vec![0; rows];
+        create_hashes(keys, &RandomState::with_seed(SEED), &mut hashes)?;
+        let parts = u64::from(self.parts);
+        for hash in &mut hashes {
+            *hash = ((*hash >> 32) * parts) >> 32;
+        }
+        if !self.null_equal {
+            for nulls in keys.iter().filter_map(|key| key.logical_nulls()) {
+                for row in (0..rows).filter(|row| nulls.is_null(*row)) {
+                    hashes[row] = row as u64 % parts;
+                }
+            }
+        }
+        let mut counts = vec![0; self.parts as usize];
+        for part in &hashes {
+            counts[*part as usize] += 1;
+        }
+        let mut by_part: Vec<Vec<u32>> = counts.into_iter().map(Vec::with_capacity).collect();
+        for (row, part) in hashes.iter().enumerate() {
+            by_part[*part as usize].push(row as u32);
+        }
+        Ok(by_part.into_iter().map(UInt32Array::from).collect())
+    }
+}
+
+impl Scattered {
+    pub(super) fn rows(&self) -> usize {
+        self.pieces.iter().map(|piece| piece.rows).sum()
+    }
+
+    fn bytes(&self) -> usize {
+        self.pieces.iter().map(|piece| piece.bytes).sum()
+    }
+
+    /// Adds the rows to their parts.
+    pub(super) fn to(self, parts: &mut [Part]) -> Result<()> {
+        for piece in self.pieces {
+            let reserved = piece.bytes.min(self.reservation.size());
+            self.reservation.shrink(reserved);
+            let part = &mut parts[piece.part];
+            part.make_way(&self.shape, piece.rows, piece.bytes, &piece.columns)?;
+            part.push(piece.rows, piece.bytes, reserved, piece.columns);
+            part.may_fail(&self.failures);
+        }
+        Ok(())
+    }
+}
