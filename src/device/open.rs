@@ -128,8 +128,8 @@ pub(crate) fn list() -> Vec<DeviceInfo> {
     devices
 }
 
-/// Half of the machine's memory, or 4 GiB where it cannot be read.
-fn default_host_budget() -> u64 {
+/// Half of the machine's memory, or 4 GiB where that cannot be read.
+pub(crate) fn default_host_budget() -> u64 {
     const FALLBACK: u64 = 8 << 30;
     host_memory().unwrap_or(FALLBACK) / 2
 }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result;
-use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
@@ -16,9 +15,10 @@ use futures::{StreamExt, TryFutureExt, stream};
 
 use super::ahead::Ahead;
 use super::group_output::GroupOutput;
+use super::group_parts::{GroupParts, PartedGroups, Way};
 use super::group_run::{Finished, GroupRun};
 use super::input::{InputStream, inputs};
-use super::metrics::{DeviceMetrics, StrategyMetrics};
+use super::metrics::DeviceMetrics;
 use super::resident_groups::are_results;
 use super::spill::Spilling;
 use super::{DeviceChunk, DeviceExec, DeviceStream, blocking, device_only, exactly};
@@ -116,53 +116,42 @@ impl DisplayAs for BowtieAggregateExec {
     }
 }
 
-/// Everything an execution holds.
-struct Driver {
-    input: InputStream,
-    spec: Arc<GroupSpec>,
-    device: Arc<dyn Device>,
-    context: Arc<TaskContext>,
-    spilling: Option<Spilling>,
-    metrics: DeviceMetrics,
-    strategies: StrategyMetrics,
+/// All groups, ready to come out.
+async fn groups(parts: GroupParts, input: InputStream) -> Result<DeviceStream> {
+    let way = parts.way(input).await?;
+    let output = GroupOutput::new("BowtieAggregate", parts.context.memory_pool());
+    match way {
+        Way::ByPart(parting) => Ok(PartedGroups::stream(parting, parts, output)),
+        Way::ByChunk(chunks) => {
+            let metrics = parts.metrics.clone();
+            let run = by_chunk(parts, chunks).await?;
+            let groups = Groups {
+                run,
+                output,
+                metrics,
+            };
+            Ok(stream::try_unfold(groups, Groups::next).boxed())
+        }
+    }
 }
 
-impl Driver {
-    /// All groups, ready to come out.
-    async fn run(self) -> Result<Groups> {
-        let metrics = self.metrics;
-        let groups = MemoryConsumer::new("BowtieAggregate")
-            .with_can_spill(self.spilling.is_some() && self.spec.key_columns() > 0)
-            .register(self.context.memory_pool());
-        let mut run = GroupRun::new(
-            Arc::clone(&self.device),
-            Arc::clone(&self.spec),
-            groups,
-            self.spilling.clone(),
-            metrics.clone(),
-            self.strategies,
-        )?;
-        let device = Arc::clone(&self.device);
-        let mut chunks = Ahead::new(
-            self.input,
-            device,
-            run.needed(),
-            self.spilling,
-            metrics.clone(),
-        );
-        while let Some(arriving) = chunks.next().await? {
-            let step = |run: &mut GroupRun| match arriving.chunk.is_crowded() {
-                true => run.leave_pool(),
-                false => run.push(arriving),
-            };
-            run = blocking(&metrics, run, step).await?.0;
-        }
-        Ok(Groups {
-            run,
-            output: GroupOutput::new("BowtieAggregate", self.context.memory_pool()),
-            metrics,
-        })
+async fn by_chunk(parts: GroupParts, chunks: InputStream) -> Result<GroupRun> {
+    let mut run = parts.make_run()?;
+    let GroupParts {
+        device,
+        spilling,
+        metrics,
+        ..
+    } = parts;
+    let mut chunks = Ahead::new(chunks, device, run.needed(), spilling, metrics.clone());
+    while let Some(arriving) = chunks.next().await? {
+        let step = |run: &mut GroupRun| match arriving.chunk.is_crowded() {
+            true => run.leave_pool(),
+            false => run.push(arriving),
+        };
+        run = blocking(&metrics, run, step).await?.0;
     }
+    Ok(run)
 }
 
 /// Groups on their way out.
@@ -204,20 +193,16 @@ impl DeviceExec for BowtieAggregateExec {
         context: Arc<TaskContext>,
     ) -> Result<DeviceStream> {
         let spilling = Spilling::of(&context, &self.metrics);
-        let input = (&self.input, Role::Grouped);
-        let driver = Driver {
-            input: inputs(input.0, &device, input.1, &context, spilling.as_ref())?,
+        let role = Role::Grouped;
+        let input = inputs(&self.input, &device, role, &context, spilling.as_ref())?;
+        let parts = GroupParts {
             spec: Arc::clone(&self.spec),
             device,
-            spilling,
             context,
+            spilling,
             metrics: DeviceMetrics::new(&self.metrics),
-            strategies: StrategyMetrics::new(&self.metrics),
         };
-        let groups = driver
-            .run()
-            .map_ok(|groups| stream::try_unfold(groups, Groups::next));
-        Ok(groups.try_flatten_stream().boxed())
+        Ok(groups(parts, input).try_flatten_stream().boxed())
     }
 }
 

@@ -16,7 +16,7 @@ use super::ahead::Arriving;
 use super::distinct::DistinctValues;
 use super::group_table::{GroupTable, Partial};
 use super::input::InputChunk;
-use super::metrics::{DeviceMetrics, StrategyMetrics};
+use super::metrics::DeviceMetrics;
 use super::own_bytes::of_its_own;
 use super::partial_states::mergeable_states;
 use super::partials::{Partials, merged};
@@ -52,7 +52,6 @@ pub(super) struct GroupRun {
     finishing: bool,
     on_device: bool,
     metrics: DeviceMetrics,
-    strategies: StrategyMetrics,
 }
 
 impl GroupRun {
@@ -62,7 +61,6 @@ impl GroupRun {
         reservation: MemoryReservation,
         spilling: Option<Spilling>,
         metrics: DeviceMetrics,
-        strategies: StrategyMetrics,
     ) -> Result<Self> {
         let mut needed = vec![Need::Never; spec.input.columns()];
         for column in reads(&spec) {
@@ -87,7 +85,6 @@ impl GroupRun {
             table,
             spilling,
             metrics,
-            strategies,
         })
     }
 
@@ -203,7 +200,7 @@ impl GroupRun {
         let _timer = timer.timer();
         if let Some(groups) = &mut self.resident {
             if let Some(strategy) = groups.fold(batch)? {
-                self.strategies.count(strategy);
+                self.metrics.grouped_by(strategy);
             }
             let in_the_way = groups.are_in_the_way();
             let peak = self.device.budget().peak();
@@ -305,7 +302,7 @@ impl GroupRun {
         }
         let groups = device.aggregate(batch.rows(), &keys, &folds, self.spec.strategy)?;
         if let Some(strategy) = groups.strategy {
-            self.strategies.count(strategy);
+            self.metrics.grouped_by(strategy);
         }
         let rows = groups.groups;
         let mut key_arrays = vec![];
@@ -373,7 +370,7 @@ impl GroupRun {
     }
 
     /// Takes groups on the device to the host, so that there is room for work; false when there are none.
-    fn leave_device(&mut self) -> Result<bool> {
+    pub(super) fn leave_device(&mut self) -> Result<bool> {
         let Some(groups) = self.resident.take() else {
             return Ok(false);
         };

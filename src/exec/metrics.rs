@@ -57,6 +57,11 @@ impl DeviceMetrics {
         self.count(format!("indexed_{strategy}"), 1);
     }
 
+    /// The rows of a chunk were grouped by a strategy, for one grouping set.
+    pub(super) fn grouped_by(&self, strategy: GroupStrategy) {
+        self.count(format!("by_{strategy}"), 1);
+    }
+
     /// Pairs of a tile of an equi-join were put together so.
     pub(super) fn materialized_by(&self, materialization: Materialization) {
         self.count(format!("materialized_{materialization}"), 1);
@@ -86,35 +91,6 @@ impl DeviceMetrics {
             .entry(name.clone())
             .or_insert_with(new)
             .add(usize::try_from(count).unwrap_or(usize::MAX));
-    }
-}
-
-/// How often each strategy grouped the rows of a chunk by a grouping set.
-#[derive(Debug, Clone)]
-pub(super) struct StrategyMetrics {
-    set: ExecutionPlanMetricsSet,
-    /// Of those that did.
-    counts: Vec<(GroupStrategy, Count)>,
-}
-
-impl StrategyMetrics {
-    pub(super) fn new(set: &ExecutionPlanMetricsSet) -> Self {
-        Self {
-            set: set.clone(),
-            counts: vec![],
-        }
-    }
-
-    pub(super) fn count(&mut self, strategy: GroupStrategy) {
-        let known = self.counts.iter().find(|(of, _)| *of == strategy);
-        match known {
-            Some((_, count)) => count.add(1),
-            None => {
-                let count = MetricBuilder::new(&self.set).counter(format!("by_{strategy}"), 0);
-                count.add(1);
-                self.counts.push((strategy, count));
-            }
-        }
     }
 }
 

@@ -7,6 +7,7 @@ use datafusion::common::JoinType;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::union::UnionExec;
 
@@ -21,7 +22,7 @@ use super::known::Known;
 use super::placement::{Border, Step, Way};
 use super::row_program;
 use super::source::{JoinSource, join_source};
-use crate::exec::are_results;
+use crate::exec::{Larger, are_results};
 use crate::options::BowtieOptions;
 use crate::spec::GroupState;
 
@@ -162,15 +163,15 @@ impl<'a> Steps<'a> {
         }
     }
 
-    /// Borders below a join: its left side comes up again for each chunk of the right one where it has no room to stay.
+    /// Borders below a join, whose left side comes up so often.
     fn sides(
         &self,
         inputs: [usize; 2],
         (left, right): (Flow, Flow),
+        left_times: f64,
     ) -> Vec<(usize, Option<Border>)> {
-        let times = self.gpu.left_times(left, right);
         vec![
-            (inputs[0], Some(self.up(left, times))),
+            (inputs[0], Some(self.up(left, left_times))),
             (inputs[1], Some(self.up(right, 1.0))),
         ]
     }
@@ -222,14 +223,18 @@ impl<'a> Steps<'a> {
             left,
             right,
             output,
+            collected: plan
+                .downcast_ref::<HashJoinExec>()
+                .is_some_and(|join| *join.partition_mode() == PartitionMode::CollectLeft),
         };
+        let meeting = self.gpu.meeting(Larger::of(&spec), left, right, self.host);
         Some(Step {
             inputs: inputs.to_vec(),
             host: (!always).then(|| self.host.seconds(&work)),
             ways: vec![Way {
-                seconds: self.gpu.seconds(&work),
+                seconds: self.gpu.seconds(&work) + meeting.seconds,
                 along: None,
-                inputs: self.sides(inputs, (left, right)),
+                inputs: self.sides(inputs, (left, right), meeting.left_times),
             }],
             down: self.down(output),
             stay: self.gpu.stays(output, self.host),
@@ -270,10 +275,11 @@ impl<'a> Steps<'a> {
             twice: !std::ptr::eq(source.top, source.bottom)
                 && (known.is_some() || rows >= MANY_ROWS),
         };
+        let larger = |of: &Self, flow| of.gpu.chunks_of_groups(flow, groups, of.host);
         if let Some(spec) = &grouped {
             let flow = self.flows.of(below, &spec.input, rows, columns_of(spec));
             ways.push(Way {
-                seconds: self.gpu.seconds(&work(flow)),
+                seconds: self.gpu.seconds(&work(flow)) + larger(self, flow),
                 along: None,
                 inputs: vec![(input, Some(self.up(flow, 1.0)))],
             });
@@ -293,8 +299,10 @@ impl<'a> Steps<'a> {
                 step,
                 inputs,
                 flows,
+                larger,
                 ..
             }) => {
+                let meeting = self.gpu.meeting(larger, flows.0, flows.1, self.host);
                 let work = Work::JoinGroup {
                     left: flows.0,
                     right: flows.1,
@@ -302,16 +310,19 @@ impl<'a> Steps<'a> {
                     aggregates,
                 };
                 ways.push(Way {
-                    seconds: self.gpu.seconds(&work),
+                    seconds: self.gpu.seconds(&work) + meeting.seconds,
                     along: Some(step),
-                    inputs: self.sides(inputs, flows),
+                    inputs: self.sides(inputs, flows, meeting.left_times),
                 });
             }
-            Some(Joined::Above(step)) => ways.push(Way {
-                seconds: self.gpu.seconds(&work(self.flows.output(below, rows))),
-                along: None,
-                inputs: vec![(step, None)],
-            }),
+            Some(Joined::Above(step)) => {
+                let flow = self.flows.output(below, rows);
+                ways.push(Way {
+                    seconds: self.gpu.seconds(&work(flow)) + larger(self, flow),
+                    along: None,
+                    inputs: vec![(step, None)],
+                });
+            }
             None => {}
         }
         if grouped.is_none() && !ways.is_empty() {
@@ -374,6 +385,7 @@ impl<'a> Steps<'a> {
                 step,
                 inputs,
                 flows,
+                larger: Larger::of(&fused.join),
             });
         }
         let stays = group_above_join(source, &above, self.options, spec).is_ok();
@@ -449,6 +461,7 @@ enum Joined {
         step: usize,
         inputs: [usize; 2],
         flows: (Flow, Flow),
+        larger: Larger,
     },
     Above(usize),
 }

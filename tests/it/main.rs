@@ -25,6 +25,7 @@ mod groups;
 mod limits;
 mod nested_keys;
 mod options;
+mod parts;
 mod plans;
 mod regressions;
 mod sets;

@@ -142,10 +142,13 @@ async fn states_of_lists_and_rows() {
         "avg(v)",
         "stddev(CAST(v % 7 AS DOUBLE))",
     ] {
-        let sql = format!(
-            "SELECT count(*), sum(CAST(x AS BIGINT)) FROM (SELECT k, {aggregate} AS x FROM t GROUP BY k)"
-        );
-        check(&sql, 100_000, greedy(4 * MIB)).await;
+        // The rows of one set of keys go to parts, and so to files.
+        for (keys, pool) in [("GROUPING SETS ((k), (k, v))", 4 * MIB), ("k", MIB)] {
+            let sql = format!(
+                "SELECT count(*), sum(CAST(x AS BIGINT)) FROM (SELECT k, {aggregate} AS x FROM t GROUP BY {keys})"
+            );
+            check(&sql, 100_000, greedy(pool)).await;
+        }
     }
 }
 

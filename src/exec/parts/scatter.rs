@@ -10,6 +10,7 @@ use datafusion::common::hash_utils::{RandomState, create_hashes};
 use datafusion::error::DataFusionError;
 use datafusion::execution::memory_pool::MemoryReservation;
 
+use super::Keys;
 use super::part::Part;
 use crate::error::{BowtieError, Result};
 use crate::exec::input::InputChunk;
@@ -18,18 +19,14 @@ use crate::exec::spill::Spilling;
 use crate::stream::{ChunkShape, StagedChunk, array_bytes};
 
 /// Of hashes that nobody else spreads rows by: those of one partition, or of one file, go to all parts.
-const SEED: u64 = 0x0067_7261_6365;
+const SEED: u64 = 0x0070_6172_7473;
 
 /// Bytes, about, that are copied beside a memory pool that has no room.
 const BESIDE_BYTES: usize = 16 << 20;
 
 /// How rows go to parts.
-#[derive(Debug)]
 pub(super) struct Scatter {
-    /// Columns of the side.
-    pub keys: Vec<usize>,
-    pub null_equal: bool,
-    pub parts: u32,
+    pub keys: Keys,
     /// Of nothing: from the pool that copies are reserved in.
     pub reservation: Arc<MemoryReservation>,
 }
@@ -114,7 +111,7 @@ impl Scatter {
     /// Nothing is reserved for them yet.
     fn of_staged(&self, chunk: &StagedChunk, rows: Range<usize>) -> Result<Scattered> {
         let shape = chunk.shape();
-        let keys = self.keys.iter();
+        let keys = self.keys.columns.iter();
         let keys = keys.map(|key| Ok(chunk.whole(*key)?.slice(rows.start, rows.len())));
         let by_part = self.by_part(&keys.collect::<Result<Vec<_>>>()?, rows.len())?;
         let columns = chunk.stored(&shape, rows.clone())?;
@@ -152,18 +149,18 @@ impl Scatter {
     fn by_part(&self, keys: &[ArrayRef], rows: usize) -> Result<Vec<UInt32Array>> {
         let mut hashes = vec![0; rows];
         create_hashes(keys, &RandomState::with_seed(SEED), &mut hashes)?;
-        let parts = u64::from(self.parts);
+        let parts = u64::from(self.keys.parts);
         for hash in &mut hashes {
             *hash = ((*hash >> 32) * parts) >> 32;
         }
-        if !self.null_equal {
+        if !self.keys.null_equal {
             for nulls in keys.iter().filter_map(|key| key.logical_nulls()) {
                 for row in (0..rows).filter(|row| nulls.is_null(*row)) {
                     hashes[row] = row as u64 % parts;
                 }
             }
         }
-        let mut counts = vec![0; self.parts as usize];
+        let mut counts = vec![0; self.keys.parts as usize];
         for part in &hashes {
             counts[*part as usize] += 1;
         }
