@@ -182,7 +182,11 @@ pub(super) struct PartedGroups {
 }
 
 impl PartedGroups {
-    pub(super) fn stream(parting: Parting, of: GroupParts, output: GroupOutput) -> DeviceStream {
+    pub(super) fn stream(
+        parting: Box<Parting>,
+        of: GroupParts,
+        output: GroupOutput,
+    ) -> DeviceStream {
         let groups = Self {
             runs: (0..parting.parts()).map(|_| None).collect(),
             parting,
