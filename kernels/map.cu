@@ -122,6 +122,24 @@ __device__ __forceinline__ Word combine(const MapInstruction& in, Word a, Word b
             undecided |= distance(i128(made)) >= wide(in.bound);
             return made;
         }
+        if (in.code == TRUNCATE || in.code == TO_FLOAT) {
+            const i128 value = in.code == TRUNCATE ? i128(a) / i128(wide(in.constant)) : i128(a);
+            const u64 word = u64(value);
+            if (value != i128(i64(word))) {
+                undecided = true;
+                return 0;
+            }
+            if (in.code == TO_FLOAT) {
+                return Double::word(__ll2double_rn(i64(word)) / Double::of(in.constant[0]));
+            }
+            return Kind(in.kind) == Kind::I64 ? word : cast(word, Kind::I64, Kind(in.kind), undecided);
+        }
+        if (in.code == FROM_FLOAT) {
+            const f64 scaled = round(Double::of(u64(a)) * Double::of(in.constant[0]));
+            const i128 made = i64(float_to_int(scaled, Kind::I64, undecided));
+            undecided |= distance(made) >= wide(in.bound);
+            return u128(made);
+        }
     }
     if (in.code == FLOOR) {
         return u64(floor_of(i64(u64(a)), i64(in.constant[0])));

@@ -7,7 +7,7 @@
 constexpr u32 MAP_REGISTERS = 16;
 
 // Beside the codes of programs over pairs, of which LOAD_SORTED loads a column.
-enum MapCode : u8 { SCALE = 32, ROUND = 33, FLOOR = 34, PART = 35, STORE = 36 };
+enum MapCode : u8 { SCALE = 32, ROUND = 33, FLOOR = 34, PART = 35, STORE = 36, TRUNCATE = 37, TO_FLOAT = 38, FROM_FLOAT = 39 };
 // Beside the kinds of programs over pairs.
 constexpr u8 DECIMAL = 11;
 

@@ -123,6 +123,19 @@ impl KeyRange {
     }
 }
 
+fn most_bits(rows: u64) -> u64 {
+    FEW_BITS.max(rows.saturating_mul(BITS_PER_ROW))
+}
+
+/// Whether so many bits, about, are few for so many rows, or are asked for.
+pub(crate) fn are_few_bits(bits: f64, rows: u64, strategy: Option<EquiStrategy>) -> bool {
+    let most = match strategy {
+        Some(EquiStrategy::Direct) => MOST_BITS,
+        _ => most_bits(rows).min(MOST_BITS),
+    };
+    bits <= most as f64
+}
+
 /// What a key column adds to the places of keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Digits {
@@ -179,7 +192,7 @@ impl Places {
 
     /// Whether so many bits tell what so many rows have sooner than a table does.
     fn pay(&self, rows: u64) -> bool {
-        self.count <= FEW_BITS.max(rows.saturating_mul(BITS_PER_ROW))
+        self.count <= most_bits(rows)
     }
 }
 

@@ -217,13 +217,7 @@ impl DeviceExec for BowtieJoinAggregateExec {
         let metrics = DeviceMetrics::new(&self.metrics);
         let (join, spills) = (Arc::new(self.spec.join.clone()), spilling.as_ref());
         let driver = Driver {
-            grace: Arc::new(Grace::new(
-                join,
-                device.as_ref(),
-                &context,
-                spills,
-                &metrics,
-            )),
+            grace: Arc::new(Grace::new(join, &device, &context, spills, &metrics)),
             left: Some(input(&self.left, Role::Left)?),
             right: input(&self.right, Role::Right)?,
             spec: Arc::clone(&self.spec),

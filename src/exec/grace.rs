@@ -11,8 +11,11 @@
 //! Without parts each right chunk meets every left one. A part that is longer than a chunk, as equal keys are in one of them, is walked
 //! as before: tile by tile. The hashes are those of DataFusion's own join, which calls no rows equal whose hashes differ.
 
+mod narrow;
+
 use std::sync::Arc;
 
+use arrow::datatypes::DataType;
 use datafusion::error::Result;
 use datafusion::execution::TaskContext;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -20,12 +23,12 @@ use futures::{StreamExt, TryStreamExt, stream};
 use super::input::{InputChunk, InputStream};
 use super::key_bits::ByKeyBits;
 use super::metrics::DeviceMetrics;
-use super::parts::{FOURTHS, First, Keys, MOST_PARTS, Parting, Room};
+use super::parts::{FOURTHS, First, Keys, Parting, Room, blocking, can_part};
 use super::spill::Spilling;
 use crate::device::Device;
 use crate::options::BowtieOptions;
 use crate::spec::{JoinSpec, Side};
-use crate::stream::{ChunkLimits, Role, has_small_dictionary};
+use crate::stream::{ChunkLimits, Role};
 
 /// With fewer chunks on either side there are few tiles as it is.
 const LEAST_CHUNKS: usize = 3;
@@ -50,17 +53,28 @@ impl Larger {
         let keys = &spec.theta.equalities;
         // Then rows that match have keys of the same hash.
         let same = |(left, right): &(usize, usize)| {
-            spec.left.data_type(*left) == spec.right.data_type(*right)
+            hashed_as(spec.left.data_type(*left)) == hashed_as(spec.right.data_type(*right))
         };
-        let put_together = [Side::Left, Side::Right].iter().all(|side| {
-            let schema = spec.input(*side).schema();
-            let mut fields = schema.fields().iter();
-            !fields.any(|field| has_small_dictionary(field.data_type()))
-        });
-        match !keys.is_empty() && keys.iter().all(same) && put_together {
+        let sides = [Side::Left, Side::Right];
+        let mut sides = sides.iter().map(|side| spec.input(*side).schema());
+        match !keys.is_empty() && keys.iter().all(same) && sides.all(|s| can_part(&s)) {
             true => Self::Parts,
             false => Self::Tiles,
         }
+    }
+}
+
+/// What says how values of a type are hashed: precision and time zones do not, and a dictionary's are as its values.
+fn hashed_as(data_type: &DataType) -> DataType {
+    use DataType::*;
+    match data_type {
+        Dictionary(_, values) => hashed_as(values),
+        Timestamp(unit, _) => Timestamp(*unit, None),
+        Decimal32(_, scale) => Decimal32(9, *scale),
+        Decimal64(_, scale) => Decimal64(18, *scale),
+        Decimal128(_, scale) => Decimal128(38, *scale),
+        Decimal256(_, scale) => Decimal256(76, *scale),
+        other => other.clone(),
     }
 }
 
@@ -76,7 +90,7 @@ pub(super) struct Grace {
 impl Grace {
     pub(super) fn new(
         spec: Arc<JoinSpec>,
-        device: &dyn Device,
+        device: &Arc<dyn Device>,
         context: &TaskContext,
         spilling: Option<&Spilling>,
         metrics: &DeviceMetrics,
@@ -88,11 +102,11 @@ impl Grace {
         let limits = [Side::Left, Side::Right].map(|side| {
             let schema = spec.input(side).schema();
             let pool = pool.as_ref();
-            ChunkLimits::new(device, &schema, chunk_rows, Role::Left, pool)
+            ChunkLimits::new(device.as_ref(), &schema, chunk_rows, Role::Left, pool)
         });
         Self {
             spec,
-            room: Arc::new(Room::new(context, spilling, metrics)),
+            room: Arc::new(Room::new(context, device, spilling, metrics)),
             limits,
             metrics: metrics.clone(),
         }
@@ -104,7 +118,11 @@ impl Grace {
         left: Vec<InputChunk>,
         right: InputStream,
     ) -> Result<(Vec<InputChunk>, InputStream)> {
-        if left.len() < LEAST_CHUNKS || Larger::of(&self.spec) != Larger::Parts {
+        if left.len() < LEAST_CHUNKS || !self.room.may_gather() {
+            return Ok((left, right));
+        }
+        let (left, parts) = self.has_parts(left).await?;
+        if !parts {
             return Ok((left, right));
         }
         let right = First::of(right, LEAST_CHUNKS).await?;
@@ -117,13 +135,30 @@ impl Grace {
         let left = stream::iter(left.into_iter().map(Ok)).boxed();
         let left = self.parting(Side::Left, parts, left).into_stream();
         let left = left.try_collect().await?;
-        let rounds = match self.spec.fetch {
-            Some(_) => 1,
-            None => ROUND,
+        let most = match self.spec.fetch {
+            Some(_) => rows,
+            None => ROUND.saturating_mul(rows),
         };
+        let most = most.min(self.room.round_rows(right.chunks.first())?);
         let right = self.parting(Side::Right, parts, right.all());
-        let right = right.in_rounds(rounds.saturating_mul(rows), rows / 2);
+        let right = right.in_rounds(most, rows / 2);
         Ok((left, right.into_stream()))
+    }
+
+    /// Whether there are parts. Bits of keys serve all left chunks, if the keys lie close together.
+    async fn has_parts(&self, left: Vec<InputChunk>) -> Result<(Vec<InputChunk>, bool)> {
+        let spec = Arc::clone(&self.spec);
+        match Larger::of(&spec) {
+            Larger::Parts => Ok((left, true)),
+            Larger::Tiles => Ok((left, false)),
+            Larger::KeyBits => {
+                blocking(move || {
+                    let narrow = narrow::are_narrow(&spec, &left)?;
+                    Ok((left, !narrow))
+                })
+                .await
+            }
+        }
     }
 
     fn parting(&self, side: Side, parts: u32, chunks: InputStream) -> Parting {
@@ -152,6 +187,6 @@ impl Grace {
         let parts = rows
             .div_ceil(share(limits.rows))
             .max(bytes.div_ceil(share(limits.bytes)));
-        Ok(parts.clamp(2, MOST_PARTS.into()) as u32)
+        Ok(parts.clamp(2, self.room.most_parts().into()) as u32)
     }
 }

@@ -16,26 +16,25 @@ use super::group_output::GroupOutput;
 use super::group_run::{Finished, GroupRun};
 use super::input::{InputChunk, InputStream};
 use super::metrics::DeviceMetrics;
-use super::parts::{FOURTHS, First, Keys, MOST_PARTS, Parting, Room};
+use super::parts::{FOURTHS, First, Keys, Parting, Room, can_part};
 use super::spill::Spilling;
 use super::{DeviceChunk, DeviceStream, blocking};
-use crate::device::open::default_host_budget;
 use crate::device::{Column, Device, Need};
 use crate::options::BowtieOptions;
 use crate::spec::GroupSpec;
-use crate::stream::{ChunkLimits, Role, has_small_dictionary};
+use crate::stream::{ChunkLimits, Role};
 
 /// The groups of fewer chunks are merged.
 const LEAST_CHUNKS: usize = 3;
 /// Chunks that are looked at for how many there are.
 const FIRST_CHUNKS: usize = 8;
 /// Parts of an input that has more.
-const PARTS: u32 = MOST_PARTS / 2;
+const PARTS: u32 = 128;
 /// Rows for each group of a chunk from which its groups are few: to merge them, some 150 ns each on one thread of the host, takes no
 /// longer than to copy the rows.
 const ROWS_OF_FEW_GROUPS: usize = 16;
-/// A round takes at most so much of what the host device would.
-const SHARE_OF_HOST: u64 = 2;
+/// Rows of a chunk that are grouped to see how many groups there are.
+const SAMPLED_ROWS: usize = 1 << 19;
 
 /// An aggregation whose rows may go to parts.
 pub(super) struct GroupParts {
@@ -56,7 +55,9 @@ pub(super) enum Way {
 impl GroupParts {
     /// Looks at the first chunks.
     pub(super) async fn way(&self, input: InputStream) -> Result<Way> {
-        if !self.may_part() {
+        let spilling = self.spilling.as_ref();
+        let room = Room::new(&self.context, &self.device, spilling, &self.metrics);
+        if !self.may_part() || !room.may_gather() {
             return Ok(Way::ByChunk(input));
         }
         let first = First::of(input, LEAST_CHUNKS).await?;
@@ -77,22 +78,17 @@ impl GroupParts {
             true => (first.chunks.len() as u64 * 4).div_ceil(FOURTHS) as u32,
             false => PARTS,
         };
+        let parts = parts.min(room.most_parts());
         self.metrics.in_parts(parts);
         let keys = Keys {
             columns: self.spec.keys.clone(),
             null_equal: true,
             parts,
         };
-        let row_bytes = match first.chunks.first() {
-            Some(chunk) => (chunk.bytes()? / chunk.rows().max(1) as u64).max(1),
-            None => 1,
-        };
-        let most = usize::try_from(default_host_budget() / SHARE_OF_HOST / row_bytes);
-        let room = Room::new(&self.context, self.spilling.as_ref(), &self.metrics);
+        let most = room.round_rows(first.chunks.first())?;
         let parting = Parting::new(&Arc::new(room), keys, self.limits(), first.all());
         // What has no room goes to files.
-        let parting = parting.in_rounds(most.unwrap_or(usize::MAX), usize::MAX);
-        Ok(Way::ByPart(Box::new(parting)))
+        Ok(Way::ByPart(Box::new(parting.in_rounds(most, usize::MAX))))
     }
 
     /// A run for all groups, or for those of a part.
@@ -115,11 +111,7 @@ impl GroupParts {
             [set] => !set.nulls.contains(&true),
             _ => false,
         };
-        let input = self.spec.input.schema();
-        let mut fields = input.fields().iter();
-        one_set
-            && !self.spec.keys.is_empty()
-            && !fields.any(|field| has_small_dictionary(field.data_type()))
+        one_set && !self.spec.keys.is_empty() && can_part(&self.spec.input.schema())
     }
 
     fn limits(&self) -> ChunkLimits {
@@ -131,18 +123,21 @@ impl GroupParts {
         ChunkLimits::new(device, &schema, chunk_rows, Role::Grouped, pool.as_ref())
     }
 
-    /// Whether the first chunk's groups are many. They are not kept.
+    /// Whether groups are many, by those of the first two chunks, which are not kept: so many for the rows of one, and so many new ones in
+    /// the other, that to merge them takes longer than to copy all rows to parts.
     async fn has_many_groups(&self, first: First) -> Result<(First, bool)> {
         let (spec, device) = (Arc::clone(&self.spec), Arc::clone(&self.device));
         let metrics = self.metrics.clone();
         let count = move |first: &mut First| {
-            let Some(chunk) = first.chunks.first().filter(|c| c.failures().is_empty()) else {
+            let chunks = [&first.chunks[0], &first.chunks[1]];
+            if chunks.iter().any(|chunk| !chunk.failures().is_empty()) {
                 return Ok(false);
-            };
-            match groups_of(chunk, &spec, device.as_ref(), &metrics) {
-                Ok(groups) => Ok(groups * ROWS_OF_FEW_GROUPS > chunk.rows()),
+            }
+            match groups_of(chunks, &spec, device.as_ref(), &metrics) {
+                Ok(known) => Ok(known.are_many()),
                 // Then they take much room.
                 Err(error) if error.is_out_of_device_memory() => Ok(true),
+                Err(error) if error.is_out_of_host_memory() => Ok(false),
                 Err(error) => Err(error),
             }
         };
@@ -150,23 +145,55 @@ impl GroupParts {
     }
 }
 
+/// Groups of some rows of two chunks.
+struct Known {
+    rows: usize,
+    groups: usize,
+    of_both: usize,
+}
+
+impl Known {
+    fn are_many(&self) -> bool {
+        // Those that come again in each chunk are merged again for each.
+        let grow = 2 * self.of_both > 3 * self.groups;
+        match grow {
+            true => self.groups * ROWS_OF_FEW_GROUPS > self.rows,
+            false => self.groups * ROWS_OF_FEW_GROUPS > 4 * self.rows,
+        }
+    }
+}
+
 fn groups_of(
-    chunk: &InputChunk,
+    chunks: [&InputChunk; 2],
     spec: &GroupSpec,
     device: &dyn Device,
     metrics: &DeviceMetrics,
-) -> crate::error::Result<usize> {
+) -> crate::error::Result<Known> {
     let needed = |column| match spec.keys.contains(&column) {
         true => Need::Now,
         false => Need::Never,
     };
     let needs: Vec<Need> = (0..spec.input.columns()).map(needed).collect();
-    let batch = chunk.upload(device, &(0..chunk.rows()), &needs, metrics)?;
-    let keys = spec.keys.iter();
-    let keys = keys.map(|column| Ok(batch.column(*column)?.as_ref()));
-    let keys = keys.collect::<crate::error::Result<Vec<&Column>>>()?;
-    let groups = device.aggregate(batch.rows(), &keys, &[], spec.strategy)?;
-    Ok(groups.groups)
+    let grouped = |chunk: &InputChunk| {
+        let rows = 0..chunk.rows().min(SAMPLED_ROWS);
+        let batch = chunk.upload(device, &rows, &needs, metrics)?;
+        let keys = spec.keys.iter();
+        let keys = keys.map(|column| Ok(batch.column(*column)?.as_ref()));
+        let keys = keys.collect::<crate::error::Result<Vec<&Column>>>()?;
+        device.aggregate(batch.rows(), &keys, &[], spec.strategy)
+    };
+    let [one, other] = [grouped(chunks[0])?, grouped(chunks[1])?];
+    let keys = one.keys.iter().zip(&other.keys);
+    let keys = keys.map(|(one, other)| device.concat(&[one, other]));
+    let keys = keys.collect::<crate::error::Result<Vec<_>>>()?;
+    let rows = one.groups + other.groups;
+    let keys: Vec<&Column> = keys.iter().collect();
+    let both = device.aggregate(rows, &keys, &[], spec.strategy)?;
+    Ok(Known {
+        rows: chunks[0].rows().min(SAMPLED_ROWS),
+        groups: one.groups,
+        of_both: both.groups,
+    })
 }
 
 /// Groups of the parts, one part after the other.
@@ -238,6 +265,7 @@ impl PartedGroups {
             None => self.of.make_run()?,
         };
         let is_done = self.parting.is_at_end_of(part);
+        let leaves = !self.parting.goes_on_with(part);
         let push = move |run: &mut GroupRun| {
             run.push(Arriving {
                 chunk,
@@ -246,7 +274,8 @@ impl PartedGroups {
             match is_done {
                 true => Ok(()),
                 // The other parts need the room.
-                false => run.leave_device().map(|_| ()),
+                false if leaves => run.leave_device().map(|_| ()),
+                false => Ok(()),
             }
         };
         let (run, ()) = blocking(&self.metrics, run, push).await?;

@@ -170,12 +170,12 @@ impl InputChunk {
         }
     }
 
-    /// The part of the join's rows that these are, where it has parts; otherwise 0, as all are.
+    /// The number of the part that the rows are of, where a node's rows are in parts (`parts.rs`); otherwise 0.
     pub(super) fn part(&self) -> u32 {
         match self {
             Self::Staged(chunk) => chunk.part,
             Self::Resident(_) => 0,
-            Self::Spilled(chunk) => chunk.part_of_join(),
+            Self::Spilled(chunk) => chunk.number_of_part(),
         }
     }
 

@@ -417,13 +417,7 @@ impl DeviceExec for BowtieJoinExec {
         let metrics = DeviceMetrics::new(&self.metrics);
         let (spec, spills) = (Arc::clone(&self.spec), spilling.as_ref());
         let driver = Box::new(Driver {
-            grace: Arc::new(Grace::new(
-                spec,
-                device.as_ref(),
-                &context,
-                spills,
-                &metrics,
-            )),
+            grace: Arc::new(Grace::new(spec, &device, &context, spills, &metrics)),
             left: Some(input(&self.left, Role::Left)?),
             right: Some(input(&self.right, Role::Right)?),
             ahead: None,

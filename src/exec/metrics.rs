@@ -67,7 +67,7 @@ impl DeviceMetrics {
         self.count(format!("materialized_{materialization}"), 1);
     }
 
-    /// Both sides of a join were spread to so many parts.
+    /// A node's rows go to so many parts.
     pub(super) fn in_parts(&self, parts: u32) {
         self.count("parts".into(), parts.into());
     }

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A round ends where the input does, where it is as long as its reader wants, or where the memory pool is full; parts go to files
-//! where it is full before.
+//! where it is full before. Where a pool is limited and no files are allowed, rows that were read could go nowhere: then there are no parts.
 
 mod part;
 mod scatter;
@@ -16,6 +16,7 @@ mod scatter;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use arrow::datatypes::{DataType, FieldRef, Schema};
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::TaskContext;
@@ -27,48 +28,83 @@ use tokio::task::JoinError;
 use super::input::{InputChunk, InputStream};
 use super::metrics::DeviceMetrics;
 use super::spill::Spilling;
-use crate::stream::ChunkLimits;
+use crate::device::Device;
+use crate::device::open::default_host_budget;
+use crate::stream::{ChunkLimits, has_small_dictionary};
 use part::Part;
 use scatter::{Refused, Scatter, Scattered};
 
 /// Parts at most: of a longer input they have several chunks.
-pub(super) const MOST_PARTS: u32 = 256;
+const MOST_PARTS: u32 = 256;
+/// The same where each of them may have a file that is open.
+const MOST_FILES: u32 = 64;
 /// A part is meant to have so many fourths of a chunk, as hashes do not make them equally long.
 pub(super) const FOURTHS: u64 = 3;
-/// The share of the memory pool that chunks may take beside it while their rows are copied to parts.
-const SHARE_OF_POOL: usize = 8;
+/// The share of the memory pool, or of what the host device would take, that chunks may take beside it while their rows are copied to
+/// parts.
+const SHARE_OF_COPIES: usize = 8;
+/// A round takes at most so much of what the host device would, where no pool says what there is.
+const SHARE_OF_ROUND: u64 = 2;
 
 /// What parts of a node's inputs are made with.
 pub(super) struct Room {
     spilling: Option<Spilling>,
+    device: Arc<dyn Device>,
     reservation: Arc<MemoryReservation>,
     /// Chunks that are copied at the same time, if they are not long.
     threads: usize,
-    pool: MemoryLimit,
+    /// Bytes of the memory pool, if it has a limit.
+    pool: Option<usize>,
     metrics: DeviceMetrics,
 }
 
 impl Room {
     pub(super) fn new(
         context: &TaskContext,
+        device: &Arc<dyn Device>,
         spilling: Option<&Spilling>,
         metrics: &DeviceMetrics,
     ) -> Self {
         let pool = context.memory_pool();
         Self {
             spilling: spilling.cloned(),
+            device: Arc::clone(device),
             reservation: Arc::new(MemoryConsumer::new("BowtieParts").register(pool)),
             threads: context.session_config().target_partitions(),
-            pool: pool.memory_limit(),
+            pool: match pool.memory_limit() {
+                MemoryLimit::Infinite => None,
+                MemoryLimit::Finite(limit) => Some(limit),
+                MemoryLimit::Unknown => Some(0),
+            },
             metrics: metrics.clone(),
         }
     }
 
-    fn tasks(&self, limits: &ChunkLimits) -> usize {
-        let most = match self.pool {
-            MemoryLimit::Finite(limit) => limit / SHARE_OF_POOL / limits.bytes.max(1),
-            _ => usize::MAX,
+    /// Whether what is read has room, or can be taken to files.
+    pub(super) fn may_gather(&self) -> bool {
+        self.pool.is_none() || self.spilling.is_some()
+    }
+
+    pub(super) fn most_parts(&self) -> u32 {
+        match self.pool {
+            None => MOST_PARTS,
+            Some(_) => MOST_FILES,
+        }
+    }
+
+    /// Rows of a round at most, such as those of a chunk.
+    pub(super) fn round_rows(&self, such: Option<&InputChunk>) -> Result<usize> {
+        let (None, Some(such)) = (self.pool, such) else {
+            return Ok(usize::MAX);
         };
+        let row_bytes = such.bytes()?.div_ceil(such.rows().max(1) as u64).max(1);
+        let rows = default_host_budget() / SHARE_OF_ROUND / row_bytes;
+        Ok(usize::try_from(rows).unwrap_or(usize::MAX))
+    }
+
+    fn tasks(&self, limits: &ChunkLimits) -> usize {
+        let all = self.pool.unwrap_or(default_host_budget() as usize);
+        let most = all / SHARE_OF_COPIES / limits.bytes.max(1);
         self.threads.min(most).max(1)
     }
 }
@@ -149,7 +185,7 @@ pub(super) struct Parting {
     is_last: bool,
     /// Chunks of the last round that are to be given out.
     ready: VecDeque<InputChunk>,
-    /// The pool had no room: the reader is told after the round.
+    /// The pool had no room, which the reader is told: after the round, or while it goes on.
     crowded: Option<InputChunk>,
     time: Time,
 }
@@ -205,10 +241,14 @@ impl Parting {
         chunks.boxed()
     }
 
+    /// Whether the chunk that is given out next is of this part too.
+    pub(super) fn goes_on_with(&self, part: u32) -> bool {
+        self.ready.front().is_some_and(|chunk| chunk.part() == part)
+    }
+
     /// Whether it is known that no rows of a part follow, whose chunk was given out last.
     pub(super) fn is_at_end_of(&self, part: u32) -> bool {
-        let next = self.ready.front();
-        self.is_last && next.is_none_or(|chunk| chunk.part() != part)
+        self.is_last && !self.goes_on_with(part)
     }
 
     /// The next chunk of the round that is given out.
@@ -232,10 +272,9 @@ impl Parting {
         loop {
             self.start_copies().await?;
             let Some(copied) = self.copied.pop_front() else {
-                if self.crowded.is_some() && !self.is_long() && self.spill().await? {
-                    // There is room again.
-                    self.crowded = None;
-                    continue;
+                if self.crowded.is_some() && !self.is_long() {
+                    // The round goes on once the reader has made room too.
+                    return self.spill().await;
                 }
                 return self.end_round().await;
             };
@@ -257,7 +296,7 @@ impl Parting {
 
     /// Whether the round may end because there is no room.
     fn is_long(&self) -> bool {
-        self.rows > 0 && (self.rows >= self.enough || self.room.spilling.is_none())
+        self.rows > 0 && self.rows >= self.enough
     }
 
     /// Starts to copy the next chunks to parts, until the reader has to make room.
@@ -275,10 +314,10 @@ impl Parting {
                 return Ok(());
             }
             let (scatter, time) = (Arc::clone(&self.scatter), self.time.clone());
-            let spilling = self.room.spilling.clone();
+            let room = Arc::clone(&self.room);
             self.copied.push_back(SpawnedTask::spawn_blocking(move || {
                 let _timer = time.timer();
-                scatter.copy(chunk, spilling.as_ref())
+                scatter.copy(chunk, &room)
             }));
         }
         Ok(())
@@ -297,21 +336,17 @@ impl Parting {
 
     /// Where the pool had no room to copy a chunk, the round goes to files, and the chunk too, a few rows at a time.
     async fn refused(&mut self, Refused { chunk, error }: Refused) -> Result<()> {
-        let spilling = self.room.spilling.clone();
-        let Some(spilling) = spilling.filter(|_| error.is_out_of_host_memory()) else {
+        if !error.is_out_of_host_memory() || self.room.spilling.is_none() {
             return Err(error.into());
-        };
+        }
+        self.spill().await?;
         self.rows += chunk.rows();
         let (scatter, mut parts) = (Arc::clone(&self.scatter), std::mem::take(&mut self.parts));
+        let room = Arc::clone(&self.room);
         self.parts = blocking(move || {
-            for part in &mut parts {
-                part.spill(&spilling)?;
-            }
             scatter.copy_beside(&chunk, &mut |scattered| {
                 scattered.to(&mut parts)?;
-                parts
-                    .iter_mut()
-                    .try_for_each(|part| part.spill(&spilling).map(|_| ()))
+                spill(&mut parts, &room)
             })?;
             Ok(parts)
         })
@@ -319,29 +354,21 @@ impl Parting {
         Ok(())
     }
 
-    /// Takes the round to files; false where it takes no room.
-    async fn spill(&mut self) -> Result<bool> {
-        let Some(spilling) = self.room.spilling.clone() else {
-            return Ok(false);
-        };
-        let mut parts = std::mem::take(&mut self.parts);
-        let (parts, spilled) = blocking(move || {
-            let mut spilled = false;
-            for part in &mut parts {
-                spilled |= part.spill(&spilling)?;
-            }
-            Ok((parts, spilled))
-        })
-        .await?;
-        self.parts = parts;
-        Ok(spilled)
+    /// Takes the round to files, where these are allowed.
+    async fn spill(&mut self) -> Result<()> {
+        let (mut parts, room) = (std::mem::take(&mut self.parts), Arc::clone(&self.room));
+        self.parts = blocking(move || spill(&mut parts, &room).map(|()| parts)).await?;
+        Ok(())
     }
 
     /// Gives the round out: the parts one way, and those of the next round the other way, so that the last part is still there.
     async fn end_round(&mut self) -> Result<()> {
-        let mut parts = std::mem::take(&mut self.parts);
+        let (mut parts, room) = (std::mem::take(&mut self.parts), Arc::clone(&self.room));
         let (parts, mut chunks) = blocking(move || {
-            let chunks = parts.iter_mut().map(Part::finish);
+            let chunks = parts.iter_mut().map(|part| {
+                room.device.go_on()?;
+                part.finish()
+            });
             let chunks = chunks.collect::<crate::error::Result<Vec<_>>>()?;
             Ok((parts, chunks))
         })
@@ -358,12 +385,46 @@ impl Parting {
     }
 }
 
+fn spill(parts: &mut [Part], room: &Room) -> crate::error::Result<()> {
+    let Some(spilling) = &room.spilling else {
+        return Ok(());
+    };
+    for part in parts {
+        room.device.go_on()?;
+        part.spill(spilling)?;
+    }
+    Ok(())
+}
+
+/// Whether rows of these columns can be copied without what the others refer to, and put together again.
+pub(super) fn can_part(schema: &Schema) -> bool {
+    let mut fields = schema.fields().iter();
+    !fields.any(|field| {
+        let data_type = field.data_type();
+        has_small_dictionary(data_type) || keeps_all(data_type)
+    })
+}
+
+/// Whether some rows of a type keep the values of all.
+fn keeps_all(data_type: &DataType) -> bool {
+    use DataType::*;
+    let inside = |field: &FieldRef| {
+        matches!(field.data_type(), Dictionary(..)) || keeps_all(field.data_type())
+    };
+    match data_type {
+        ListView(_) | LargeListView(_) | RunEndEncoded(..) | Union(..) => true,
+        List(of) | LargeList(of) | FixedSizeList(of, _) | Map(of, _) => inside(of),
+        Struct(fields) => fields.iter().any(inside),
+        _ => false,
+    }
+}
+
 fn joined(error: JoinError) -> DataFusionError {
     DataFusionError::ExecutionJoin(Box::new(error))
 }
 
 /// Does `step` on a thread that may block.
-async fn blocking<T: Send + 'static>(
+pub(super) async fn blocking<T: Send + 'static>(
     step: impl FnOnce() -> crate::error::Result<T> + Send + 'static,
 ) -> Result<T> {
     let done = SpawnedTask::spawn_blocking(step).join_unwind().await;

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 use super::spill::{SpillWriter, Spilling, spilled_rows};
 use crate::error::Result;
-use crate::stream::{ChunkShape, Failures, StagedChunk, array_bytes};
+use crate::stream::{ChunkShape, Failures, StagedChunk, array_bytes, batch_bytes};
 
 /// Rows in a file, and in memory as long as somebody works on them.
 pub(super) struct SpilledChunk {
@@ -163,11 +163,11 @@ impl SpilledChunk {
         Self { part, ..self }
     }
 
-    pub(super) fn part_of_join(&self) -> u32 {
+    pub(super) fn number_of_part(&self) -> u32 {
         self.part
     }
 
-    /// Bytes of all rows.
+    /// Bytes of all rows, about.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -215,6 +215,38 @@ impl SpilledChunk {
         };
         let first = at_hand.rows.start;
         Ok((at_hand.chunk, rows.start - first..rows.end - first))
+    }
+
+    /// Hands all rows to `take`, at most about so many bytes at a time, for which nothing is reserved.
+    pub(super) fn each(
+        &self,
+        bytes: usize,
+        take: &mut dyn FnMut(&StagedChunk) -> Result<()>,
+    ) -> Result<()> {
+        let mut waiting: Vec<RecordBatch> = vec![];
+        let mut give = |waiting: &mut Vec<RecordBatch>| {
+            let rows = waiting.iter().map(RecordBatch::num_rows).sum();
+            let columns = 0..self.schema.fields().len();
+            let columns = columns.map(|i| {
+                let parts = waiting.iter().map(|batch| Arc::clone(batch.column(i)));
+                parts.collect()
+            });
+            let columns = columns.collect();
+            waiting.clear();
+            let (failures, reservation) = (self.failures.clone(), self.reservation.new_empty());
+            let chunk = StagedChunk::restored(&self.shape, rows, columns, failures, reservation);
+            take(&chunk)
+        };
+        for batch in self.spilling.read(&self.schema, &self.file)? {
+            waiting.push(batch?);
+            if waiting.iter().map(batch_bytes).sum::<usize>() >= bytes {
+                give(&mut waiting)?;
+            }
+        }
+        match waiting.is_empty() {
+            true => Ok(()),
+            false => give(&mut waiting),
+        }
     }
 
     fn read(&self, rows: Range<usize>) -> Result<Loaded> {

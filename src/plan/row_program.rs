@@ -86,6 +86,7 @@ struct Compiler<'a> {
 }
 
 const BOOL: RowKind = RowKind::Plain(Kind::Bool);
+const F64: RowKind = RowKind::Plain(Kind::F64);
 
 impl Compiler<'_> {
     /// Adds an instruction with registers `[out, a, b]`.
@@ -310,9 +311,42 @@ impl Compiler<'_> {
                     }
                 }
             }
+            (DataType::Decimal128(_, scale), to) if to.is_integer() && *scale >= 0 => {
+                let by = ten_to(*scale)?;
+                self.undecimal(RowOp::Truncate, RowKind::of(to)?, out, by)?;
+            }
+            (DataType::Decimal128(_, scale), DataType::Float32 | DataType::Float64)
+                if *scale >= 0 =>
+            {
+                let by = 10f64.powi((*scale).into()).to_bits();
+                self.undecimal(RowOp::ToFloat, F64, out, by.into())?;
+                self.float_to_float(out, F64, RowKind::of(to)?)?;
+            }
+            (from, DataType::Decimal128(digits, scale))
+                if matches!(from, DataType::Float32 | DataType::Float64) && *scale >= 0 =>
+            {
+                self.float_to_float(out, RowKind::of(from)?, F64)?;
+                let by = 10f64.powi((*scale).into()).to_bits();
+                let made = self.emit(RowOp::FromFloat, RowKind::Decimal, [out, out, *digits])?;
+                (made.constant, made.from) = (by.into(), F64);
+            }
             _ => self.cast_time(out, &from, to)?,
         }
         Some(out)
+    }
+
+    /// Register `out`, a decimal, as a number of another kind.
+    fn undecimal(&mut self, op: RowOp, kind: RowKind, out: u8, by: i128) -> Option<()> {
+        let made = self.emit(op, kind, [out, out, 0])?;
+        (made.constant, made.from) = (by, RowKind::Decimal);
+        Some(())
+    }
+
+    fn float_to_float(&mut self, out: u8, from: RowKind, to: RowKind) -> Option<()> {
+        if from != to {
+            self.emit(RowOp::Plain(Op::Cast), to, [out, out, 0])?.from = from;
+        }
+        Some(())
     }
 
     /// From the last branch to the first: the result so far is what the branch before selects otherwise.

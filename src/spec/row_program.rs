@@ -59,6 +59,13 @@ pub(crate) enum RowOp {
     Scale,
     /// A decimal of fewer digits: `a / constant`, half away from zero; for the host where it has more than `b` digits then.
     Round,
+    /// A decimal as an integer: `a / constant`, towards zero; for the host where that passes 64 bits, or those of the integer.
+    Truncate,
+    /// A decimal as an F64: `a` over `constant`, which is an F64; for the host where `a` passes 64 bits.
+    ToFloat,
+    /// An F64 as a decimal: `a` times `constant`, which is one too, half away from zero; for the host where that passes 64 bits, or
+    /// has more than `b` digits.
+    FromFloat,
     /// `a / constant` of an I64, rounded down.
     Floor,
     /// Of a number of days since 1970 the year (`b` is 0), the month (1) or the day of the month (2), as an I32; far days are for
@@ -80,6 +87,9 @@ impl RowOp {
             Self::Floor => 34,
             Self::Part => 35,
             Self::Store => 36,
+            Self::Truncate => 37,
+            Self::ToFloat => 38,
+            Self::FromFloat => 39,
         }
     }
 }

@@ -143,7 +143,7 @@ fn words(instruction: &RowInstruction) -> [u64; 6] {
     let bytes = [op.code(), kind.code(), from.code(), out, a, b, c, 0];
     // What a decimal's distance from zero must be below.
     let bound = match (op, b) {
-        (RowOp::Scale | RowOp::Round, 1..) => 10u128.pow(b.into()),
+        (RowOp::Scale | RowOp::Round | RowOp::FromFloat, 1..) => 10u128.pow(b.into()),
         _ => u128::MAX,
     };
     [

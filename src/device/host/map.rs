@@ -144,7 +144,8 @@ impl Machine {
             (RowOp::Constant, _) => self.plain(Op::Constant, Kind::Bool, instruction, len),
             (RowOp::Plain(op), RowKind::Plain(kind)) => self.plain(op, kind, instruction, len),
             (RowOp::Plain(op), RowKind::Decimal) => self.decimal(op, instruction, len),
-            (RowOp::Scale | RowOp::Round, _) => self.rescale(instruction, len),
+            (RowOp::Scale | RowOp::Round | RowOp::FromFloat, _) => self.rescale(instruction, len),
+            (RowOp::Truncate | RowOp::ToFloat, _) => self.undecimal(instruction, len),
             (RowOp::Floor, _) => {
                 let by = instruction.constant as i64;
                 self.days(instruction, len, |word| {
@@ -251,6 +252,34 @@ impl Machine {
         });
     }
 
+    /// Of decimals of 64 bits integers or floats.
+    fn undecimal(&mut self, instruction: &RowInstruction, len: usize) {
+        let RowInstruction {
+            op,
+            kind,
+            out,
+            a,
+            constant,
+            ..
+        } = *instruction;
+        let decimals = &self.wide[usize::from(a)];
+        let scale = f64::from_bits(constant as u64);
+        self.registers.combine(out, &[a], len, |to, _| {
+            for (i, decimal) in decimals.iter().enumerate().take(len) {
+                let word = match op {
+                    RowOp::Truncate => word_of(decimal / constant, kind),
+                    _ => i64::try_from(*decimal)
+                        .ok()
+                        .map(|value| (value as f64 / scale).to_bits()),
+                };
+                match word {
+                    Some(word) => to.words[i] = word,
+                    None => to.leave(i, len),
+                }
+            }
+        });
+    }
+
     /// To another scale, and of at most so many digits.
     fn rescale(&mut self, instruction: &RowInstruction, len: usize) {
         let RowInstruction {
@@ -269,11 +298,16 @@ impl Machine {
             for i in 0..len {
                 let value = match from {
                     RowKind::Decimal => decimals[i],
+                    RowKind::Plain(Kind::F64) => 0,
                     RowKind::Plain(Kind::U64) => words[i].into(),
                     RowKind::Plain(_) => i128::from(words[i] as i64),
                 };
                 let scaled = match op {
                     RowOp::Scale => value.checked_mul(constant),
+                    RowOp::FromFloat => {
+                        let by = f64::from_bits(constant as u64);
+                        whole((f64::from_bits(words[i]) * by).round())
+                    }
                     _ => Some(round(value, constant)),
                 };
                 let fits = |v: &i128| digits == 0 || v.unsigned_abs() < 10u128.pow(digits.into());
@@ -319,6 +353,28 @@ impl Machine {
         }
         Ok(())
     }
+}
+
+/// An integer of 64 bits as the word of a type; `None` where it has no such value.
+fn word_of(value: i128, kind: RowKind) -> Option<u64> {
+    let value = i64::try_from(value).ok()?;
+    let fits = match kind {
+        RowKind::Plain(Kind::I8) => i8::try_from(value).is_ok(),
+        RowKind::Plain(Kind::I16) => i16::try_from(value).is_ok(),
+        RowKind::Plain(Kind::I32) => i32::try_from(value).is_ok(),
+        RowKind::Plain(Kind::U8) => u8::try_from(value).is_ok(),
+        RowKind::Plain(Kind::U16) => u16::try_from(value).is_ok(),
+        RowKind::Plain(Kind::U32) => u32::try_from(value).is_ok(),
+        RowKind::Plain(Kind::U64) => value >= 0,
+        _ => true,
+    };
+    fits.then_some(value as u64)
+}
+
+/// A whole number that 64 bits hold.
+fn whole(value: f64) -> Option<i128> {
+    const ABOVE: f64 = (1u64 << 63) as f64;
+    (-ABOVE..ABOVE).contains(&value).then_some(value as i128)
 }
 
 /// `value / by`, half away from zero.

@@ -1,21 +1,18 @@
 //! [`Scatter`]: rows of a chunk by the hashes of their keys.
 
-use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, UInt32Array};
-use arrow::compute::take;
-use arrow::datatypes::DataType;
+use arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
+use arrow::compute::{cast, take};
 use datafusion::common::hash_utils::{RandomState, create_hashes};
 use datafusion::error::DataFusionError;
 use datafusion::execution::memory_pool::MemoryReservation;
 
-use super::Keys;
 use super::part::Part;
+use super::{Keys, Room};
 use crate::error::{BowtieError, Result};
 use crate::exec::input::InputChunk;
 use crate::exec::own_bytes::of_its_own;
-use crate::exec::spill::Spilling;
 use crate::stream::{ChunkShape, StagedChunk, array_bytes};
 
 /// Of hashes that nobody else spreads rows by: those of one partition, or of one file, go to all parts.
@@ -59,10 +56,18 @@ impl Scatter {
     pub(super) fn copy(
         &self,
         mut chunk: InputChunk,
-        spilling: Option<&Spilling>,
+        room: &Room,
     ) -> std::result::Result<Scattered, Refused> {
-        let copied = chunk.leave_device(spilling).and_then(|()| {
-            let mut copied = self.rows_of(&chunk, 0..chunk.rows())?;
+        let copied = chunk.leave_device(room.spilling.as_ref()).and_then(|()| {
+            room.device.go_on()?;
+            self.keys_have_values(&chunk)?;
+            let mut copied = match &chunk {
+                InputChunk::Staged(staged) => self.rows_of(staged)?,
+                InputChunk::Spilled(spilled) => self.rows_of(spilled.chunk()?.as_ref())?,
+                InputChunk::Resident(_) => {
+                    return Err(BowtieError::Internal("rows on the device".into()));
+                }
+            };
             match &chunk {
                 // Nobody else shares it.
                 InputChunk::Staged(staged) if Arc::strong_count(&staged.reservation) == 1 => {
@@ -82,39 +87,36 @@ impl Scatter {
         })
     }
 
-    /// The rows of a chunk beside the memory pool, a few at a time.
+    /// The rows of a chunk beside the memory pool, some at a time.
     pub(super) fn copy_beside(
         &self,
         chunk: &InputChunk,
         take: &mut dyn FnMut(Scattered) -> Result<()>,
     ) -> Result<()> {
-        let rows = chunk.rows();
-        let row_bytes = chunk.bytes()? as usize / rows.max(1);
-        let each = (BESIDE_BYTES / row_bytes.max(1)).max(1);
-        for first in (0..rows).step_by(each) {
-            take(self.rows_of(chunk, first..(first + each).min(rows))?)?;
-        }
-        Ok(())
-    }
-
-    fn rows_of(&self, chunk: &InputChunk, rows: Range<usize>) -> Result<Scattered> {
         match chunk {
-            InputChunk::Staged(chunk) => self.of_staged(chunk, rows),
-            InputChunk::Spilled(chunk) => {
-                let (chunk, rows) = chunk.part(&rows)?;
-                self.of_staged(&chunk, rows)
+            InputChunk::Staged(staged) => take(self.rows_of(staged)?),
+            InputChunk::Spilled(spilled) => {
+                spilled.each(BESIDE_BYTES, &mut |rows| take(self.rows_of(rows)?))
             }
             InputChunk::Resident(_) => Err(BowtieError::Internal("rows on the device".into())),
         }
     }
 
+    /// A key without a value is the query's error, whether it meets rows of the other side or not.
+    fn keys_have_values(&self, chunk: &InputChunk) -> Result<()> {
+        let mut failures = chunk.failures().iter();
+        match failures.find(|(column, _)| self.keys.columns.contains(column)) {
+            Some((_, error)) => Err(BowtieError::DataFusion(Arc::clone(error))),
+            None => Ok(()),
+        }
+    }
+
     /// Nothing is reserved for them yet.
-    fn of_staged(&self, chunk: &StagedChunk, rows: Range<usize>) -> Result<Scattered> {
-        let shape = chunk.shape();
-        let keys = self.keys.columns.iter();
-        let keys = keys.map(|key| Ok(chunk.whole(*key)?.slice(rows.start, rows.len())));
-        let by_part = self.by_part(&keys.collect::<Result<Vec<_>>>()?, rows.len())?;
-        let columns = chunk.stored(&shape, rows.clone())?;
+    fn rows_of(&self, chunk: &StagedChunk) -> Result<Scattered> {
+        let (shape, rows) = (chunk.shape(), chunk.rows());
+        let keys = self.keys.columns.iter().map(|key| chunk.whole(*key));
+        let by_part = self.by_part(&keys.collect::<Result<Vec<_>>>()?, rows)?;
+        let columns = chunk.stored(&shape, 0..rows)?;
         let mut pieces = vec![];
         for (part, of_part) in by_part.into_iter().enumerate() {
             if of_part.is_empty() {
@@ -122,12 +124,8 @@ impl Scatter {
             }
             let (mut bytes, mut own) = (0, vec![]);
             for column in &columns {
-                let piece = of_its_own(take(column, &of_part, None)?)?;
-                bytes += match piece.data_type() {
-                    // All pieces share the values.
-                    DataType::Dictionary(..) => array_bytes(column) * of_part.len() / rows.len(),
-                    _ => array_bytes(&piece),
-                };
+                let piece = piece_of(column, &of_part)?;
+                bytes += array_bytes(&piece);
                 own.push(piece);
             }
             pieces.push(Piece {
@@ -169,6 +167,20 @@ impl Scatter {
             by_part[*part as usize].push(row as u32);
         }
         Ok(by_part.into_iter().map(UInt32Array::from).collect())
+    }
+}
+
+/// Some rows of a column, without what the others refer to.
+fn piece_of(column: &ArrayRef, rows: &UInt32Array) -> Result<ArrayRef> {
+    let piece = take(column, rows, None)?;
+    match piece.as_any_dictionary_opt() {
+        // All of its values, for as many as the piece has at most.
+        Some(dictionary) if dictionary.values().len() > piece.len() => {
+            let values = cast(&piece, dictionary.values().data_type())?;
+            // Not of every type; then all of them stay.
+            Ok(cast(&values, piece.data_type()).unwrap_or(piece))
+        }
+        _ => of_its_own(piece),
     }
 }
 

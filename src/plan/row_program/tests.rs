@@ -185,7 +185,7 @@ impl Generator<'_> {
         use Operator::{Minus, Multiply, Plus};
         match self.rng.random_range(0..5) {
             0 => {
-                let from = self.one_of(&TYPES[..8]);
+                let from = self.one_of(&TYPES[..10]);
                 let operand = self.any(&from, depth - 1);
                 let to = self.one_of(&TYPES[DECIMALS]);
                 self.cast(operand, &to)
@@ -240,6 +240,10 @@ impl Generator<'_> {
         match self.rng.random_range(0..10) {
             0 if data_type.is_floating() => Arc::new(NegativeExpr::new(self.any(data_type, below))),
             0 if data_type.is_signed_integer() => Arc::new(NegativeExpr::new(self.leaf(data_type))),
+            1 if self.rng.random_bool(0.4) => {
+                let operand = self.some_decimal(below);
+                self.cast(operand, data_type)
+            }
             1 => {
                 let from = self.one_of(&TYPES[..PLAIN]);
                 let operand = self.any(&from, below);

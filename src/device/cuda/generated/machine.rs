@@ -168,8 +168,8 @@ impl<'a> Machine<'a> {
             (RowOp::Scale, _) => self.scale(at, instruction)?,
             (RowOp::Floor, _) => self.floor(at, instruction)?,
             (RowOp::Part, _) => self.part(instruction)?,
-            // It divides 128 bits.
-            (RowOp::Round, _) => return None,
+            // They divide 128 bits, or are rare.
+            (RowOp::Round | RowOp::Truncate | RowOp::ToFloat | RowOp::FromFloat, _) => return None,
         };
         *self.registers.get_mut(usize::from(instruction.out))? = Some(made);
         Some(())

@@ -124,6 +124,16 @@ impl Writer<'_> {
                 let part = self.random.below(3) as u8;
                 self.emit(RowOp::Part, RowKind::Plain(Kind::I32), [out, out, part, 0]);
             }
+            (6, RowKind::Plain(Kind::F64)) => {
+                self.value(RowKind::Decimal, below, out);
+                let made = self.emit(RowOp::ToFloat, kind, [out, out, 0, 0]);
+                (made.constant, made.from) = (100f64.to_bits().into(), RowKind::Decimal);
+            }
+            (6, RowKind::Plain(plain)) if self.faults && !plain.is_float() => {
+                self.value(RowKind::Decimal, below, out);
+                let made = self.emit(RowOp::Truncate, kind, [out, out, 0, 0]);
+                (made.constant, made.from) = (1000, RowKind::Decimal);
+            }
             (2, RowKind::Plain(plain)) => {
                 let from = self.plain(plain);
                 let fits = plain.is_float() || plain.holds_all_of(from);
@@ -159,7 +169,13 @@ impl Writer<'_> {
             true => [0, 3, 38][self.random.below(3) as usize],
             false => 0,
         };
-        match self.random.below(6) {
+        match self.random.below(7) {
+            6 if self.faults => {
+                let from = RowKind::Plain(Kind::F64);
+                self.value(from, below, out);
+                let made = self.emit(RowOp::FromFloat, kind, [out, out, digits, 0]);
+                (made.constant, made.from) = (1000f64.to_bits().into(), from);
+            }
             0 => {
                 let from = match self.plain(Kind::I64) {
                     Kind::F32 | Kind::F64 | Kind::Bool => Kind::U64,
