@@ -150,6 +150,11 @@ __device__ __forceinline__ Word combine(const MapInstruction& in, Word a, Word b
         return undecided ? 0 : u64(date_part(days, in.b));
     }
     const Code code = Code(in.code);
+    if constexpr (sizeof(Word) == sizeof(u128)) {
+        if (in.kind == DECIMAL && (code == Code::DIV || code == Code::REM)) {
+            return divided(code, i128(a), i128(b), undecided);
+        }
+    }
     if (is_comparison(code)) {
         return u64(equal_or_less(in, code, a, b));
     }

@@ -155,6 +155,15 @@ __device__ __forceinline__ u128 decimal_arithmetic(Code code, u128 a, u128 b, bo
     return result;
 }
 
+// A quotient or a rest, towards zero; `undecided` where there is none.
+__device__ __forceinline__ u128 divided(Code code, i128 value, i128 by, bool& undecided) {
+    undecided = by == 0 || (by == -1 && u128(value) == u128(1) << 127);
+    if (undecided) {
+        return 0;
+    }
+    return u128(code == Code::DIV ? value / by : value % by);
+}
+
 // Half away from zero.
 __device__ __forceinline__ u128 rounded(i128 value, i128 by) {
     const i128 quotient = value / by;

@@ -24,8 +24,9 @@ use crate::spec::{
 
 type Expr = Arc<dyn PhysicalExpr>;
 
-/// Digits of a decimal of 128 bits.
+/// Digits of a decimal of 128 bits, and those behind its point.
 const MAX_DIGITS: u8 = 38;
+const MAX_SCALE: i8 = 38;
 
 /// `expressions` over rows of `input` for the device; `None` when one of them does not compile.
 pub(super) fn compile(expressions: &[Expr], input: &SchemaRef) -> Option<RowExpressions> {
@@ -242,7 +243,7 @@ impl Compiler<'_> {
         Some(a)
     }
 
-    /// As Arrow's kernels: sums and differences at the larger scale, products at both together.
+    /// As Arrow's kernels: sums, differences and rests at the larger scale, products at both together, quotients at four digits more.
     fn decimals(
         &mut self,
         op: Op,
@@ -254,11 +255,16 @@ impl Compiler<'_> {
             return None;
         };
         let (wanted, ups) = match op {
-            Op::Add | Op::Sub => (
+            Op::Add | Op::Sub | Op::Rem => (
                 s.max(t),
                 [s.max(t).checked_sub(s)?, s.max(t).checked_sub(t)?],
             ),
             Op::Mul => (s.checked_add(t)?, [0, 0]),
+            Op::Div => {
+                let wanted = s.checked_add(4)?.min(MAX_SCALE);
+                let up = wanted.checked_sub(s)?.checked_add(t)?;
+                (wanted, [up.max(0), up.min(0).checked_neg()?])
+            }
             _ => return None,
         };
         if wanted != scale {

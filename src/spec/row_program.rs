@@ -51,8 +51,8 @@ pub(crate) enum RowOp {
     Load,
     /// `constant`, or NULL where `b` is 1.
     Constant,
-    /// As of a program over pairs. Of decimals, which have the same scale, ADD and SUB, MUL, comparisons and SELECT; what passes 128
-    /// bits is for the host.
+    /// As of a program over pairs. Of decimals, which have the same scale, ADD and SUB, MUL, DIV (towards zero) and REM, comparisons
+    /// and SELECT; what passes 128 bits, or divides by zero, is for the host.
     Plain(Op),
     /// An integer or a decimal as a decimal: `a * constant`; for the host where that passes 128 bits or has more than `b` digits,
     /// if `b` is not 0.

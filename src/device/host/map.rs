@@ -217,13 +217,15 @@ impl Machine {
             std::mem::swap(spare, &mut wide[usize::from(out)]);
             return self.plain(op, Kind::Bool, instruction, len);
         }
-        if let Op::Add | Op::Sub | Op::Mul = op {
+        if let Op::Add | Op::Sub | Op::Mul | Op::Div | Op::Rem = op {
             self.registers.combine(out, &[a, b], len, |to, _| {
                 for i in 0..len {
                     let result = match op {
                         Op::Add => x[i].checked_add(y[i]),
                         Op::Sub => x[i].checked_sub(y[i]),
-                        _ => x[i].checked_mul(y[i]),
+                        Op::Mul => x[i].checked_mul(y[i]),
+                        Op::Div => x[i].checked_div(y[i]),
+                        _ => x[i].checked_rem(y[i]),
                     };
                     match result {
                         Some(result) => spare[i] = result,

@@ -182,7 +182,7 @@ impl Generator<'_> {
             let data_type = self.one_of(&TYPES[DECIMALS]);
             return self.leaf(&data_type);
         }
-        use Operator::{Minus, Multiply, Plus};
+        use Operator::{Divide, Minus, Modulo, Multiply, Plus};
         match self.rng.random_range(0..5) {
             0 => {
                 let from = self.one_of(&TYPES[..10]);
@@ -192,7 +192,8 @@ impl Generator<'_> {
             }
             _ => {
                 let (left, right) = (self.some_decimal(depth - 1), self.some_decimal(depth - 1));
-                let op = *[Plus, Minus, Multiply].choose(self.rng).unwrap();
+                let op = [Plus, Minus, Multiply, Plus, Minus, Multiply, Divide, Modulo];
+                let op = *op.choose(self.rng).unwrap();
                 let binary: Expr = Arc::new(BinaryExpr::new(left, op, right));
                 // Beyond 38 digits behind the point there is no type.
                 match binary.data_type(&self.schema) {

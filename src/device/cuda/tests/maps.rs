@@ -197,7 +197,9 @@ impl Writer<'_> {
                     .constant = 100;
             }
             _ => {
-                let op = [Op::Add, Op::Sub, Op::Mul][self.random.below(3) as usize];
+                let some = if self.faults { 5 } else { 3 };
+                let op = [Op::Add, Op::Sub, Op::Mul, Op::Div, Op::Rem];
+                let op = op[self.random.below(some) as usize];
                 self.value(kind, below, out);
                 self.value(kind, below, out + 1);
                 self.emit(RowOp::Plain(op), kind, [out, out, out + 1, 0]);
