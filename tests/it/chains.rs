@@ -13,7 +13,7 @@ use crate::session::{Tuning, session, set};
 use crate::tables::{mixed_table, register};
 
 /// Joins, filters, projections and unions above joins and aggregations. `m` is a decimal, `d` a date.
-const QUERIES: [&str; 40] = [
+const QUERIES: [&str; 41] = [
     // Joins of joins.
     "SELECT r.id, s.a, u.b FROM r JOIN s ON r.g = s.g AND r.a > s.a JOIN u ON s.b = u.b AND u.lo < r.hi",
     "SELECT r.id, s.id, u.t FROM r LEFT JOIN s ON r.a = s.a LEFT JOIN u ON s.b = u.b",
@@ -82,6 +82,10 @@ const QUERIES: [&str; 40] = [
      extract(dow FROM r.d) AS o, extract(epoch FROM s.d) AS e FROM r JOIN s ON r.g = s.g) AS x GROUP BY x.w, x.q, x.o",
     "SELECT x.h, x.y, count(*) FROM (SELECT extract(hour FROM CAST(r.d AS TIMESTAMP) + INTERVAL '5 hours') AS h, extract(doy FROM s.d) AS y, \
      date_trunc('quarter', CAST(s.d AS TIMESTAMP)) AS z FROM r JOIN s ON r.a = s.a) AS x GROUP BY x.h, x.y, x.z",
+    // Decimals as other numbers and back, quotients and rests of them.
+    "SELECT x.f, x.i, count(*), sum(x.q), max(x.e), min(x.h) FROM (SELECT CAST(r.m AS DOUBLE) * 2.0::DOUBLE - 1.0::DOUBLE AS e, CAST(r.m AS INT) AS i, \
+     CAST(r.m * 100 AS BIGINT) % 7 AS f, r.m / (s.m * s.m + 1.0) AS q, CAST(CAST(s.m AS REAL) * 0.1::REAL AS DECIMAL(12, 5)) % 0.3 AS h \
+     FROM r JOIN s ON r.g = s.g) AS x WHERE x.e < 40.5 GROUP BY x.f, x.i",
 ];
 
 /// `r`, `s` and `u` with a decimal `m` and a date `d` beside their columns.
@@ -264,6 +268,7 @@ async fn nodes_between_borders() {
         (37, vec!["BowtieProjectionExec"], 3),
         (38, vec!["BowtieProjectionExec", "BowtieAggregateExec"], 2),
         (39, vec!["BowtieProjectionExec", "BowtieAggregateExec"], 2),
+        (40, vec!["BowtieProjectionExec", "BowtieAggregateExec"], 2),
     ] {
         let plan = forced(&ctx, QUERIES[query], &Tuning::PLAIN).await.unwrap();
         let plan = plan.plan;
