@@ -134,10 +134,13 @@ pub(crate) fn default_host_budget() -> u64 {
     host_memory().unwrap_or(FALLBACK) / 2
 }
 
-/// The machine's memory, where it can be read.
+/// The machine's memory, or what a container may take of it, where it can be read.
 fn host_memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
     let kib = line.split_whitespace().nth(1)?.parse::<u64>().ok()?;
-    Some(kib * 1024)
+    // Without a limit it says so in words.
+    let limit = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok();
+    let limit = limit.and_then(|limit| limit.trim().parse::<u64>().ok());
+    Some((kib * 1024).min(limit.unwrap_or(u64::MAX)))
 }

@@ -10,7 +10,9 @@
 //! A round ends where the input does, where it is as long as its reader wants, or where the memory pool is full; parts go to files
 //! where it is full before. Where a pool is limited and no files are allowed, rows that were read could go nowhere: then there are no parts.
 
+mod first;
 mod part;
+mod room;
 mod scatter;
 
 use std::collections::VecDeque;
@@ -19,95 +21,20 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, FieldRef, Schema};
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::TaskContext;
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryReservation};
 use datafusion::physical_plan::metrics::Time;
 use futures::{StreamExt, TryStreamExt, stream};
 use tokio::task::JoinError;
 
 use super::input::{InputChunk, InputStream};
-use super::metrics::DeviceMetrics;
 use super::spill::Spilling;
-use crate::device::Device;
-use crate::device::open::default_host_budget;
 use crate::stream::{ChunkLimits, has_small_dictionary};
+pub(super) use first::First;
 use part::Part;
+pub(super) use room::Room;
 use scatter::{Refused, Scatter, Scattered};
 
-/// Parts at most: of a longer input they have several chunks.
-const MOST_PARTS: u32 = 256;
-/// The same where each of them may have a file that is open.
-const MOST_FILES: u32 = 64;
 /// A part is meant to have so many fourths of a chunk, as hashes do not make them equally long.
 pub(super) const FOURTHS: u64 = 3;
-/// The share of the memory pool, or of what the host device would take, that chunks may take beside it while their rows are copied to
-/// parts.
-const SHARE_OF_COPIES: usize = 8;
-/// A round takes at most so much of what the host device would, where no pool says what there is.
-const SHARE_OF_ROUND: u64 = 2;
-
-/// What parts of a node's inputs are made with.
-pub(super) struct Room {
-    spilling: Option<Spilling>,
-    device: Arc<dyn Device>,
-    reservation: Arc<MemoryReservation>,
-    /// Chunks that are copied at the same time, if they are not long.
-    threads: usize,
-    /// Bytes of the memory pool, if it has a limit.
-    pool: Option<usize>,
-    metrics: DeviceMetrics,
-}
-
-impl Room {
-    pub(super) fn new(
-        context: &TaskContext,
-        device: &Arc<dyn Device>,
-        spilling: Option<&Spilling>,
-        metrics: &DeviceMetrics,
-    ) -> Self {
-        let pool = context.memory_pool();
-        Self {
-            spilling: spilling.cloned(),
-            device: Arc::clone(device),
-            reservation: Arc::new(MemoryConsumer::new("BowtieParts").register(pool)),
-            threads: context.session_config().target_partitions(),
-            pool: match pool.memory_limit() {
-                MemoryLimit::Infinite => None,
-                MemoryLimit::Finite(limit) => Some(limit),
-                MemoryLimit::Unknown => Some(0),
-            },
-            metrics: metrics.clone(),
-        }
-    }
-
-    /// Whether what is read has room, or can be taken to files.
-    pub(super) fn may_gather(&self) -> bool {
-        self.pool.is_none() || self.spilling.is_some()
-    }
-
-    pub(super) fn most_parts(&self) -> u32 {
-        match self.pool {
-            None => MOST_PARTS,
-            Some(_) => MOST_FILES,
-        }
-    }
-
-    /// Rows of a round at most, such as those of a chunk.
-    pub(super) fn round_rows(&self, such: Option<&InputChunk>) -> Result<usize> {
-        let (None, Some(such)) = (self.pool, such) else {
-            return Ok(usize::MAX);
-        };
-        let row_bytes = such.bytes()?.div_ceil(such.rows().max(1) as u64).max(1);
-        let rows = default_host_budget() / SHARE_OF_ROUND / row_bytes;
-        Ok(usize::try_from(rows).unwrap_or(usize::MAX))
-    }
-
-    fn tasks(&self, limits: &ChunkLimits) -> usize {
-        let all = self.pool.unwrap_or(default_host_budget() as usize);
-        let most = all / SHARE_OF_COPIES / limits.bytes.max(1);
-        self.threads.min(most).max(1)
-    }
-}
 
 /// By what, and how far apart, the rows of an input are.
 pub(super) struct Keys {
@@ -116,53 +43,6 @@ pub(super) struct Keys {
     /// Whether keys of which one is NULL may equal others.
     pub null_equal: bool,
     pub parts: u32,
-}
-
-/// The first chunks of an input, by which it is decided what becomes of all.
-pub(super) struct First {
-    pub chunks: Vec<InputChunk>,
-    /// `None` where there are no others.
-    rest: Option<InputStream>,
-}
-
-impl First {
-    /// At most so many; fewer where there are no more, or whoever makes room has to come before.
-    pub(super) async fn of(input: InputStream, most: usize) -> Result<Self> {
-        let first = Self {
-            chunks: vec![],
-            rest: Some(input),
-        };
-        first.up_to(most).await
-    }
-
-    /// The same with more of them.
-    pub(super) async fn up_to(mut self, most: usize) -> Result<Self> {
-        while self.chunks.len() < most
-            && let Some(rest) = &mut self.rest
-        {
-            match rest.try_next().await? {
-                Some(chunk) => self.chunks.push(chunk),
-                None => self.rest = None,
-            }
-            if self.chunks.last().is_some_and(InputChunk::is_crowded) {
-                break;
-            }
-        }
-        Ok(self)
-    }
-
-    /// Whether there are no others.
-    pub(super) fn are_all(&self) -> bool {
-        self.rest.is_none()
-    }
-
-    /// All chunks in their order.
-    pub(super) fn all(self) -> InputStream {
-        let rest = self.rest.unwrap_or_else(|| stream::empty().boxed());
-        stream::iter(self.chunks.into_iter().map(Ok))
-            .chain(rest)
-            .boxed()
-    }
 }
 
 /// The chunks of an input on their way to parts.

@@ -260,7 +260,7 @@ mod tests {
     const H200: Gpu = Gpu { memory: 120 << 30 };
     const HOST: Host = Host { cores: 16 };
 
-    fn flow(rows: usize, row_bytes: usize) -> Flow {
+    pub(super) fn flow(rows: usize, row_bytes: usize) -> Flow {
         Flow {
             rows: rows as f64,
             columns: row_bytes / 4,

@@ -110,19 +110,12 @@ impl Gpu {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::flow;
     use super::*;
 
     const H200: Gpu = Gpu { memory: 120 << 30 };
     const SMALL: Gpu = Gpu { memory: 256 << 20 };
     const HOST: Host = Host { cores: 16 };
-
-    fn flow(rows: usize, row_bytes: usize) -> Flow {
-        Flow {
-            rows: rows as f64,
-            columns: row_bytes / 4,
-            bytes: (rows * row_bytes) as f64,
-        }
-    }
 
     #[test]
     fn a_left_side_larger_than_the_device_goes_to_parts() {
