@@ -34,7 +34,7 @@ const PARTS: u32 = 128;
 /// longer than to copy the rows.
 const ROWS_OF_FEW_GROUPS: usize = 16;
 /// Rows of a chunk that are grouped to see how many groups there are.
-const SAMPLED_ROWS: usize = 1 << 19;
+const SAMPLED_ROWS: usize = 1 << 17;
 
 /// An aggregation whose rows may go to parts.
 pub(super) struct GroupParts {
@@ -88,7 +88,8 @@ impl GroupParts {
         let most = room.round_rows(first.chunks.first())?;
         let parting = Parting::new(&Arc::new(room), keys, self.limits(), first.all());
         // What has no room goes to files.
-        Ok(Way::ByPart(Box::new(parting.in_rounds(most, usize::MAX))))
+        let parting = parting.in_rounds(most, usize::MAX).combined();
+        Ok(Way::ByPart(Box::new(parting)))
     }
 
     /// A run for all groups, or for those of a part.

@@ -63,6 +63,8 @@ pub(super) struct Parting {
     /// Rounds that were given out, and whether no other follows.
     rounds: usize,
     is_last: bool,
+    /// Whether a chunk may have several parts, where these are of the only round.
+    combines: bool,
     /// Chunks of the last round that are to be given out.
     ready: VecDeque<InputChunk>,
     /// The pool had no room, which the reader is told: after the round, or while it goes on.
@@ -95,6 +97,7 @@ impl Parting {
             enough: usize::MAX,
             rounds: 0,
             is_last: false,
+            combines: false,
             ready: VecDeque::new(),
             crowded: None,
         }
@@ -105,6 +108,14 @@ impl Parting {
         Self {
             most,
             enough,
+            ..self
+        }
+    }
+
+    /// With short parts together in a chunk, where they are of the only round: for who does not ask which part rows are of.
+    pub(super) fn combined(self) -> Self {
+        Self {
+            combines: true,
             ..self
         }
     }
@@ -244,7 +255,12 @@ impl Parting {
     /// Gives the round out: the parts one way, and those of the next round the other way, so that the last part is still there.
     async fn end_round(&mut self) -> Result<()> {
         let (mut parts, room) = (std::mem::take(&mut self.parts), Arc::clone(&self.room));
+        self.is_last = self.chunks.is_none() && self.copied.is_empty();
+        let combines = self.combines && self.is_last && self.rounds == 0;
         let (parts, mut chunks) = blocking(move || {
+            if combines {
+                combine(&mut parts);
+            }
             let chunks = parts.iter_mut().map(|part| {
                 room.device.go_on()?;
                 part.finish()
@@ -260,8 +276,18 @@ impl Parting {
         self.ready = chunks.into_iter().flatten().collect();
         self.rounds += usize::from(self.rows > 0);
         self.rows = 0;
-        self.is_last = self.chunks.is_none() && self.copied.is_empty();
         Ok(())
+    }
+}
+
+/// Rows of short parts go to one before them.
+fn combine(parts: &mut [Part]) {
+    let mut open = 0;
+    for next in 1..parts.len() {
+        let (before, rest) = parts.split_at_mut(next);
+        if !before[open].absorb(&mut rest[0]) {
+            open = next;
+        }
     }
 }
 

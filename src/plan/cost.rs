@@ -188,7 +188,7 @@ impl Gpu {
     /// Seconds to bring the rows there, `times` times.
     pub(super) fn up(&self, flow: Flow, times: f64, host: Host) -> f64 {
         let rate = UP.min(UP_PER_CORE * host.cores.max(1) as f64);
-        NODE + flow.bytes * times / rate
+        self.node(flow) + flow.bytes * times / rate
     }
 
     /// Seconds to bring the rows back.
@@ -215,6 +215,15 @@ impl Gpu {
             let rows = left.rows + right.rows + output.rows;
             let bytes = left.bytes + right.bytes + output.bytes;
             joined::ROW * rows + joined::BYTE * bytes
+        };
+        let longest = match *work {
+            Work::Join { left, right, .. } | Work::JoinGroup { left, right, .. } => {
+                match left.rows > right.rows {
+                    true => left,
+                    false => right,
+                }
+            }
+            Work::Group { input, .. } | Work::Rows { input } => input,
         };
         let picoseconds = match *work {
             Work::Join {
@@ -247,7 +256,7 @@ impl Gpu {
             }
             Work::Rows { input } => MAPPED_BYTE * input.bytes,
         };
-        NODE + picoseconds * PS
+        self.node(longest) + picoseconds * PS
     }
 }
 

@@ -149,6 +149,36 @@ impl Part {
         Ok(())
     }
 
+    /// Adds the rows of another part, if both together are no longer than a chunk; whether they are. The other one is empty then.
+    pub(super) fn absorb(&mut self, other: &mut Self) -> bool {
+        let (these, those) = (&mut self.waiting, &other.waiting);
+        let alone =
+            |part: &[InputChunk], file: &Option<ChunkWriter>| part.is_empty() && file.is_none();
+        let fits = alone(&self.chunks, &self.file)
+            && alone(&other.chunks, &other.file)
+            && these.rows + those.rows <= self.limits.rows
+            && these.bytes + those.bytes <= self.limits.bytes
+            && these.elements + those.elements <= ChunkLimits::MOST_ELEMENTS
+            && (these.rows == 0 || those.rows == 0 || these.shape == those.shape);
+        if !fits {
+            return false;
+        }
+        let those = std::mem::take(&mut other.waiting);
+        self.reservation.grow(other.reservation.free());
+        if these.rows == 0 {
+            *these = those;
+            return true;
+        }
+        these.rows += those.rows;
+        these.bytes += those.bytes;
+        these.elements += those.elements;
+        for (parts, more) in these.columns.iter_mut().zip(those.columns) {
+            parts.extend(more);
+        }
+        self.may_fail(&those.failures);
+        true
+    }
+
     /// All chunks; the part is empty then.
     pub(super) fn finish(&mut self) -> Result<Vec<InputChunk>> {
         self.end_chunk()?;
