@@ -146,6 +146,12 @@ impl Compiler<'_> {
         }
         if let Some(negative) = expr.downcast_ref::<NegativeExpr>() {
             let operand = negative.arg();
+            if let RowKind::Decimal = kind {
+                let zero = self.constant(kind, &ScalarValue::Decimal128(Some(0), 1, 0))?;
+                let value = self.value(operand)?;
+                self.emit(RowOp::Plain(Op::Sub), kind, [zero, zero, value])?;
+                return Some(zero);
+            }
             let wraps = data_type.is_signed_integer() && !may_be_scalar(operand);
             return match wraps || data_type.is_floating() {
                 true => self.unary(Op::Neg, kind, operand),

@@ -190,6 +190,9 @@ impl Generator<'_> {
                 let to = self.one_of(&TYPES[DECIMALS]);
                 self.cast(operand, &to)
             }
+            1 if self.rng.random_bool(0.3) => {
+                Arc::new(NegativeExpr::new(self.some_decimal(depth - 1)))
+            }
             _ => {
                 let (left, right) = (self.some_decimal(depth - 1), self.some_decimal(depth - 1));
                 let op = [Plus, Minus, Multiply, Plus, Minus, Multiply, Divide, Modulo];

@@ -13,8 +13,8 @@
 //!
 //! What the interpreter (`kernels/map.cu`) decides by looking at an instruction and at states, row by row, is decided here while
 //! the text is written: columns without NULLs have no states, and a program that leaves nothing to the host has no flag to read.
-//! A kernel then moves the bytes of its columns and little else. Division to fewer decimal digits, the rest of floats, and programs
-//! that would be compiled for seconds are the interpreter's alone.
+//! A kernel then moves the bytes of its columns and little else. Divisions of decimals and their casts from and to
+//! floats and to integers, the rest of floats, and programs that would be compiled for seconds are the interpreter's alone.
 
 mod arithmetic;
 mod ascending;
