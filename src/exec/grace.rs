@@ -118,7 +118,9 @@ impl Grace {
         left: Vec<InputChunk>,
         right: InputStream,
     ) -> Result<(Vec<InputChunk>, InputStream)> {
-        if left.len() < LEAST_CHUNKS || !self.room.may_gather() {
+        let sides = [Side::Left, Side::Right];
+        let mut sides = sides.iter().map(|side| self.spec.input(*side).schema());
+        if left.len() < LEAST_CHUNKS || !sides.all(|schema| self.room.may_gather(&schema)) {
             return Ok((left, right));
         }
         let (left, parts) = self.has_parts(left).await?;

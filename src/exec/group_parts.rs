@@ -57,7 +57,7 @@ impl GroupParts {
     pub(super) async fn way(&self, input: InputStream) -> Result<Way> {
         let spilling = self.spilling.as_ref();
         let room = Room::new(&self.context, &self.device, spilling, &self.metrics);
-        if !self.may_part() || !room.may_gather() {
+        if !self.may_part() || !room.may_gather(&self.spec.input.schema()) {
             return Ok(Way::ByChunk(input));
         }
         let first = First::of(input, LEAST_CHUNKS).await?;

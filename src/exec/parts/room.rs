@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arrow::datatypes::{DataType, FieldRef, Schema};
 use datafusion::error::Result;
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryReservation};
@@ -57,9 +58,16 @@ impl Room {
         }
     }
 
-    /// Whether what is read has room, or can be taken to files.
-    pub(in crate::exec) fn may_gather(&self) -> bool {
-        self.pool.is_none() || self.spilling.is_some()
+    /// Whether rows of these columns have room, or can be taken to files, where each piece of a dictionary would be one with all of its
+    /// values.
+    pub(in crate::exec) fn may_gather(&self, schema: &Schema) -> bool {
+        let mut fields = schema.fields().iter();
+        let is_dictionary =
+            |field: &FieldRef| matches!(field.data_type(), DataType::Dictionary(..));
+        match self.pool {
+            None => true,
+            Some(_) => self.spilling.is_some() && !fields.any(is_dictionary),
+        }
     }
 
     pub(in crate::exec) fn most_parts(&self) -> u32 {

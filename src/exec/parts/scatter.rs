@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
-use arrow::compute::{cast, take};
+use arrow::array::{Array, ArrayRef, UInt32Array};
+use arrow::compute::take;
+use arrow::datatypes::DataType;
 use datafusion::common::hash_utils::{RandomState, create_hashes};
 use datafusion::error::DataFusionError;
 use datafusion::execution::memory_pool::MemoryReservation;
@@ -124,8 +125,12 @@ impl Scatter {
             }
             let (mut bytes, mut own) = (0, vec![]);
             for column in &columns {
-                let piece = piece_of(column, &of_part)?;
-                bytes += array_bytes(&piece);
+                let piece = of_its_own(take(column, &of_part, None)?)?;
+                bytes += match piece.data_type() {
+                    // All pieces share the values.
+                    DataType::Dictionary(..) => array_bytes(column) * of_part.len() / rows.max(1),
+                    _ => array_bytes(&piece),
+                };
                 own.push(piece);
             }
             pieces.push(Piece {
@@ -167,20 +172,6 @@ impl Scatter {
             by_part[*part as usize].push(row as u32);
         }
         Ok(by_part.into_iter().map(UInt32Array::from).collect())
-    }
-}
-
-/// Some rows of a column, without what the others refer to.
-fn piece_of(column: &ArrayRef, rows: &UInt32Array) -> Result<ArrayRef> {
-    let piece = take(column, rows, None)?;
-    match piece.as_any_dictionary_opt() {
-        // All of its values, for as many as the piece has at most.
-        Some(dictionary) if dictionary.values().len() > piece.len() => {
-            let values = cast(&piece, dictionary.values().data_type())?;
-            // Not of every type; then all of them stay.
-            Ok(cast(&values, piece.data_type()).unwrap_or(piece))
-        }
-        _ => of_its_own(piece),
     }
 }
 
