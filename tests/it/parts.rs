@@ -232,6 +232,64 @@ async fn dictionaries() {
     .await;
 }
 
+/// Dictionaries that differ from batch to batch, with values of every kind.
+#[tokio::test]
+async fn dictionaries_of_batches() {
+    for values in [
+        "Utf8",
+        "LargeUtf8",
+        "Utf8View",
+        "Binary",
+        "BinaryView",
+        "Int64",
+    ] {
+        let ctx = hashing();
+        for (name, batches) in [("r", 5), ("s", 9)] {
+            let batch = |n: usize| {
+                let value = match values {
+                    "Int64" => "(i * 3) % 19".to_string(),
+                    "Utf8" | "LargeUtf8" | "Utf8View" => {
+                        format!("arrow_cast('some text of {n}: ' || (i * 3 % 19), '{values}')")
+                    }
+                    _ => format!(
+                        "arrow_cast(arrow_cast('some bytes: ' || (i * 3 % 19), 'Binary'), '{values}')"
+                    ),
+                };
+                format!(
+                    "SELECT i AS id, arrow_cast(CASE WHEN i % 7 > 0 THEN {value} END, 'Dictionary(Int64, {values})') AS d
+                     FROM (SELECT value AS i FROM generate_series({}, {}))",
+                    n * 5,
+                    n * 5 + 6
+                )
+            };
+            let all: Vec<String> = (0..batches).map(batch).collect();
+            let sql = format!("CREATE TABLE {name} AS {}", all.join(" UNION ALL "));
+            ctx.sql(&sql).await.unwrap().collect().await.unwrap();
+        }
+        for sql in [
+            "SELECT r.id AS i, s.id AS j, r.d AS a, s.d AS b FROM r FULL JOIN s ON r.d = s.d",
+            "SELECT r.id AS i, s.id AS j, r.d AS a, s.d AS b FROM r LEFT JOIN s ON r.id = s.id + 1",
+            "SELECT d, count(*), min(id) FROM s GROUP BY d",
+        ] {
+            let Ok(stock) = stock(&ctx, sql).await else {
+                println!("skipped {values}: DataFusion refuses {sql}");
+                continue;
+            };
+            for tuning in [Tuning::PLAIN, SHORT] {
+                tuning.apply(&ctx);
+                set(&ctx, "bowtie.offload", "force");
+                if !shown(&plan_of(&ctx, sql).await.unwrap()).contains("Bowtie") {
+                    println!("skipped {values}: bowtie leaves {sql} to DataFusion");
+                    continue;
+                }
+                let (given, _) = by_parts(&ctx, sql).await;
+                same_rows(&stock, &given)
+                    .unwrap_or_else(|e| panic!("{values}: {sql}\n{tuning:?}\n{}\n{e}", given.plan));
+            }
+        }
+    }
+}
+
 /// Some rows of a join.
 #[tokio::test]
 async fn limits() {
