@@ -99,21 +99,19 @@ impl Part {
         }
     }
 
-    /// Takes the rows to files; false where none were in the pool.
-    pub(super) fn spill(&mut self, spilling: &Spilling) -> Result<bool> {
-        let mut spilled = false;
+    /// Takes the rows to files.
+    pub(super) fn spill(&mut self, spilling: &Spilling) -> Result<()> {
         for chunk in &mut self.chunks {
-            spilled |= matches!(chunk, InputChunk::Staged(_)) && chunk.leave_host(spilling)?;
+            chunk.leave_host(spilling)?;
         }
         let Some(staged) = self.staged() else {
-            return Ok(spilled);
+            return Ok(());
         };
         let file = match &mut self.file {
             Some(file) => file,
             None => self.file.insert(ChunkWriter::of(&staged, spilling)?),
         };
-        file.append_chunk(&staged)?;
-        Ok(true)
+        file.append_chunk(&staged)
     }
 
     /// The rows that wait outside of the file, if any do.

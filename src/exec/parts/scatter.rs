@@ -128,7 +128,7 @@ impl Scatter {
                 let piece = of_its_own(take(column, &of_part, None)?)?;
                 bytes += match piece.data_type() {
                     // All pieces share the values.
-                    DataType::Dictionary(..) => array_bytes(column) * of_part.len() / rows.max(1),
+                    DataType::Dictionary(..) => array_bytes(column).div_ceil(rows) * of_part.len(),
                     _ => array_bytes(&piece),
                 };
                 own.push(piece);
