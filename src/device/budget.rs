@@ -3,6 +3,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::error::{BowtieError, Result};
 
@@ -13,6 +16,8 @@ pub(crate) struct Budget {
     in_use: AtomicU64,
     peak: AtomicU64,
     parent: Option<Arc<Budget>>,
+    /// Read by who is at work with leases that end with that work.
+    work: Arc<RwLock<()>>,
 }
 
 impl Budget {
@@ -22,6 +27,7 @@ impl Budget {
             in_use: AtomicU64::new(0),
             peak: AtomicU64::new(0),
             parent: None,
+            work: Arc::default(),
         })
     }
 
@@ -32,6 +38,7 @@ impl Budget {
             in_use: AtomicU64::new(0),
             peak: AtomicU64::new(0),
             parent: Some(Arc::clone(self)),
+            work: Arc::clone(&self.work),
         })
     }
 
@@ -70,6 +77,16 @@ impl Budget {
             budget: Arc::clone(self),
             bytes,
         })
+    }
+
+    /// For the time of a step, many of whose leases end with it. It must not wait for another step.
+    pub(crate) fn at_work(&self) -> RwLockReadGuard<'_, ()> {
+        self.work.read()
+    }
+
+    /// The same once nobody who shares the limit is at work, and until then nobody begins to be; `None` if that takes longer.
+    pub(crate) fn alone_within(&self, wait: Duration) -> Option<RwLockWriteGuard<'_, ()>> {
+        self.work.try_write_for(wait)
     }
 
     fn grow(&self, bytes: u64, what: &'static str) -> Result<()> {
@@ -118,6 +135,14 @@ pub(crate) struct Lease {
 impl Lease {
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Gives back what is not needed, if anything is not.
+    pub(crate) fn shrink_to(&mut self, bytes: u64) {
+        if bytes < self.bytes {
+            self.budget.shrink(self.bytes - bytes);
+            self.bytes = bytes;
+        }
     }
 }
 

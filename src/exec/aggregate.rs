@@ -163,7 +163,10 @@ impl Driver {
                         run = blocking(&metrics, run, AggregateRun::leave_pool).await?.0;
                         continue;
                     }
-                    Some(arriving) => run.push_right(arriving)?,
+                    Some(arriving) => {
+                        let push = |run: &mut AggregateRun| run.push_right(arriving);
+                        run = blocking(&metrics, run, push).await?.0;
+                    }
                     None => run.end_right(),
                 }
             }

@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 
 use super::aggregate_ways::Way;
 use super::ahead::Arriving;
+use super::alone::or_alone;
 use super::group_table::{GroupTable, group_columns};
 use super::input::InputChunk;
 use super::matrix::{Matrix, NeededColumns, SearchedTile};
@@ -124,13 +125,17 @@ impl AggregateRun {
 
     /// Uploads what can be before a right chunk is there.
     pub(super) fn preload(&mut self) -> Result<()> {
+        let _work = self.device.budget().at_work();
         self.matrix.preload()
     }
 
     pub(super) fn push_right(&mut self, arriving: Arriving) -> Result<()> {
         let chunk = &arriving.chunk;
         self.right_flags = match self.spec.join.flags_side(Side::Right) {
-            true => Some(self.device.flags(chunk.rows())?),
+            true => {
+                let (device, rows) = (self.device.as_ref(), chunk.rows());
+                Some(or_alone(device, &mut (), |_| device.flags(rows), |_| true)?)
+            }
             false => None,
         };
         let row_bytes = self.matrix.row_bytes(Some(chunk))? + 16 * self.spec.aggregates.len();
@@ -155,7 +160,8 @@ impl AggregateRun {
 
     /// Does a bounded amount of work.
     pub(super) fn step(&mut self) -> Result<()> {
-        self.try_step()?;
+        let device = Arc::clone(&self.device);
+        or_alone(device.as_ref(), self, Self::try_step, |run| !run.is_done())?;
         self.matrix.count_late_uploads();
         self.metrics
             .peak_device_bytes
@@ -183,13 +189,17 @@ impl AggregateRun {
         Ok(())
     }
 
+    /// A step that fails leaves a state behind from which it can be done once more, or [`State::Done`].
     fn try_step(&mut self) -> Result<()> {
         match std::mem::replace(&mut self.state, State::Done) {
             State::NextRight => {
                 self.state = State::NextRight;
                 Ok(())
             }
-            State::Tiles => self.next_tile(),
+            State::Tiles => {
+                self.state = State::Tiles;
+                self.next_tile()
+            }
             State::Pairs(pairs) => self.pairs_step(pairs),
             State::RightEnd => {
                 let flags = self.right_flags.take();
@@ -229,7 +239,6 @@ impl AggregateRun {
             };
             return Ok(());
         };
-        self.state = State::Tiles;
         let ways: Vec<Way> = self
             .spec
             .aggregates
@@ -252,7 +261,13 @@ impl AggregateRun {
                 .map(Begun::States),
         };
         match begun {
-            Ok(Begun::States(states)) => self.merge_states(&tile, states),
+            Ok(Begun::States(states)) => {
+                // Some of them are in when others are not.
+                self.state = State::Done;
+                self.merge_states(&tile, states)?;
+                self.state = State::Tiles;
+                Ok(())
+            }
             Ok(Begun::Pairs(Some((offsets, total, lease)))) => {
                 let rows = self.grouped_rows(&tile);
                 self.state = State::Pairs(Box::new(PairsOfTile {
@@ -344,7 +359,11 @@ impl AggregateRun {
                 self.state = State::Pairs(pairs);
                 return Ok(());
             }
-            pieces => pieces?,
+            Err(error) => {
+                self.state = State::Pairs(pairs);
+                return Err(error);
+            }
+            Ok(pieces) => pieces,
         };
         let made: Vec<Mutex<Option<PairValues>>> =
             pieces.iter().map(|_| Mutex::new(None)).collect();
@@ -361,8 +380,11 @@ impl AggregateRun {
             Err(error)
                 if error.is_out_of_device_memory()
                     && (self.size.halve() || self.matrix.make_room()) => {}
-            result => {
-                result?;
+            Err(error) => {
+                self.state = State::Pairs(pairs);
+                return Err(error);
+            }
+            Ok(()) => {
                 self.size.made();
                 for piece in made.into_iter().filter_map(Mutex::into_inner) {
                     self.accumulate(&mut pairs, &piece)?;

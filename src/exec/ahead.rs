@@ -182,6 +182,7 @@ impl Upload {
                 uploaded: None,
             });
         }
+        let _work = budget.at_work();
         let _timer = self.metrics.upload_time.timer();
         let rows = 0..chunk.rows();
         let uploaded = match staged.upload_ahead(self.device.as_ref(), &rows, &self.needed) {

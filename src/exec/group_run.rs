@@ -13,6 +13,7 @@ use datafusion::common::utils::normalize_float_zero;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use super::ahead::Arriving;
+use super::alone::or_alone;
 use super::distinct::DistinctValues;
 use super::group_table::{GroupTable, Partial};
 use super::input::InputChunk;
@@ -124,7 +125,7 @@ impl GroupRun {
             {
                 continue;
             }
-            self.halves(rows.clone(), &mut |run, rows| {
+            self.halves(rows.clone(), &|run, rows| {
                 run.upload_and_fold(&chunk, &rows, set)
             })?;
         }
@@ -143,6 +144,8 @@ impl GroupRun {
 
     /// `None` when a lease was refused.
     fn or_no_room<T>(&mut self, step: impl FnOnce(&mut Self) -> Result<T>) -> Result<Option<T>> {
+        let device = Arc::clone(&self.device);
+        let _work = device.budget().at_work();
         match step(self) {
             Err(error) if error.is_out_of_device_memory() => Ok(None),
             done => done.map(Some),
@@ -153,16 +156,16 @@ impl GroupRun {
     fn halves(
         &mut self,
         rows: Range<usize>,
-        fold: &mut dyn FnMut(&mut Self, Range<usize>) -> Result<()>,
+        fold: &dyn Fn(&mut Self, Range<usize>) -> Result<()>,
     ) -> Result<()> {
         let middle = rows.start + rows.len() / 2;
         for half in [rows.start..middle, middle..rows.end] {
-            match fold(self, half.clone()) {
-                Err(error) if error.is_out_of_device_memory() => match half.len() {
-                    0 | 1 => return Err(error),
-                    _ => self.halves(half, fold)?,
-                },
-                folded => folded?,
+            if half.len() <= 1 {
+                let device = Arc::clone(&self.device);
+                let fold = |run: &mut Self| fold(run, half.clone());
+                or_alone(device.as_ref(), self, fold, |_| true)?;
+            } else if self.or_no_room(|run| fold(run, half.clone()))?.is_none() {
+                self.halves(half, fold)?;
             }
         }
         Ok(())

@@ -292,8 +292,9 @@ impl Driver {
                 // The next step runs while this one's pieces are read, if there is room for both.
                 let budget = self.device.budget();
                 let room = budget.in_use_by_all() < budget.limit() / 2;
-                match room && !run.is_done() && !run.wants_right() {
-                    true => self.step = Some(self.start(run, JoinRun::step)),
+                let beside = room && !self.ready.is_empty();
+                match beside && !run.is_done() && !run.wants_right() {
+                    true => self.step = Some(self.start(run, JoinRun::step_beside)),
                     false => self.run = Some(run),
                 }
                 continue;

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 
 use super::DeviceChunk;
 use super::ahead::Arriving;
+use super::alone::or_alone;
 use super::at_once::AtOnce;
 use super::input::InputChunk;
 use super::key_bits::ByKeyBits;
@@ -144,13 +145,17 @@ impl JoinRun {
 
     /// Uploads what can be before a right chunk is there.
     pub(super) fn preload(&mut self) -> Result<()> {
+        let _work = self.device.budget().at_work();
         self.matrix.preload()
     }
 
     pub(super) fn push_right(&mut self, arriving: Arriving) -> Result<()> {
         let chunk = &arriving.chunk;
         self.right_flags = match self.spec.flags_side(Side::Right) {
-            true => Some(self.device.flags(chunk.rows())?),
+            true => {
+                let (device, rows) = (self.device.as_ref(), chunk.rows());
+                Some(or_alone(device, &mut (), |_| device.flags(rows), |_| true)?)
+            }
             false => None,
         };
         if self.spec.null_aware {
@@ -187,24 +192,54 @@ impl JoinRun {
 
     /// Does a bounded amount of work; returns the output that it made, if any.
     pub(super) fn step(&mut self) -> Result<Vec<DeviceChunk>> {
-        let result = self.try_step();
+        let device = Arc::clone(&self.device);
+        let made = or_alone(device.as_ref(), self, Self::try_step, |run| !run.is_done());
+        self.note(made)
+    }
+
+    /// The same while the reader works on the pieces of the last step. Where there is no room for both, nothing is done: the next step does
+    /// it.
+    pub(super) fn step_beside(&mut self) -> Result<Vec<DeviceChunk>> {
+        let device = Arc::clone(&self.device);
+        let made = {
+            let _work = device.budget().at_work();
+            self.try_step()
+        };
+        let made = match made {
+            Err(error) if error.is_out_of_device_memory() && !self.is_done() => Ok(vec![]),
+            made => made,
+        };
+        self.note(made)
+    }
+
+    fn note(&self, made: Result<Vec<DeviceChunk>>) -> Result<Vec<DeviceChunk>> {
         self.matrix.count_late_uploads();
         self.metrics
             .peak_device_bytes
             .set_max(self.device.budget().peak() as usize);
-        result
+        made
     }
 
+    /// A step that fails leaves a state behind from which it can be done once more, or [`State::Done`].
     fn try_step(&mut self) -> Result<Vec<DeviceChunk>> {
         match std::mem::replace(&mut self.state, State::Done) {
             State::NextRight => {
                 self.state = State::NextRight;
                 Ok(vec![])
             }
-            State::Tiles => self.next_tile(),
+            State::Tiles => {
+                self.state = State::Tiles;
+                self.next_tile()
+            }
             State::Pairs(pairs) => self.emit_pairs(pairs),
-            State::RightEnd { next } => self.emit_right_end(next),
-            State::LeftEnd { chunk, next } => self.emit_left_end(chunk, next),
+            State::RightEnd { next } => {
+                self.state = State::RightEnd { next };
+                self.emit_right_end(next)
+            }
+            State::LeftEnd { chunk, next } => {
+                self.state = State::LeftEnd { chunk, next };
+                self.emit_left_end(chunk, next)
+            }
             State::Done => Ok(vec![]),
         }
     }
@@ -231,7 +266,6 @@ impl JoinRun {
         let Some(step) = self.matrix.next_step(wanted, self.at_once.as_ref())? else {
             return Ok(self.end_tiles());
         };
-        self.state = State::Tiles;
         let tile = match step {
             TileStep::Searched(tile) => Arc::new(*tile),
             TileStep::Joined(batch) => {
@@ -340,22 +374,31 @@ impl JoinRun {
                 self.state = State::Pairs(pairs);
                 return Ok(vec![]);
             }
-            pieces => pieces?,
+            Err(error) => {
+                self.state = State::Pairs(pairs);
+                return Err(error);
+            }
+            Ok(pieces) => pieces,
         };
         let end = pieces.last().map_or(pairs.total, |piece| piece.end);
         let made = self.pieces(pieces.len(), |i| {
             let piece = &pieces[i];
             self.pairs_piece(&pairs, piece.start, (piece.end - piece.start) as usize)
         });
-        let (made, done) = self.or_smaller(made)?;
-        if done {
-            pairs.next = end;
-        }
+        let made = match self.or_smaller(made) {
+            Ok((made, done)) => {
+                if done {
+                    pairs.next = end;
+                }
+                Ok(made)
+            }
+            Err(error) => Err(error),
+        };
         self.state = match pairs.next < pairs.total {
             true => State::Pairs(pairs),
             false => State::Tiles,
         };
-        Ok(made)
+        made
     }
 
     fn pairs_piece(

@@ -447,8 +447,8 @@ impl Matrix {
         Ok(None)
     }
 
-    /// Puts a tile back, after `error`, a refused lease; false when there is nothing that would make it fit. Nothing of the tile may have
-    /// come out yet.
+    /// Puts a tile back, after `error`, a refused lease; false when there is nothing here that would make it fit. Nothing of the tile may
+    /// have come out yet.
     pub(super) fn put_back(&mut self, searched: &SearchedTile, error: &BowtieError) -> bool {
         self.again(&searched.tile, error)
     }
@@ -460,11 +460,12 @@ impl Matrix {
         if parts.is_some_and(|parts| self.cut_search(tile, parts)) {
             return true;
         }
-        if !self.make_room() {
-            return self.halve(tile);
+        let made = self.make_room();
+        if !made && self.halve(tile) {
+            return true;
         }
         self.tiles.push(tile.clone());
-        true
+        made
     }
 
     /// Cuts the searching side of a tile, whose index stays; false where there is none, or too few rows.

@@ -38,6 +38,7 @@ mod aggregate;
 mod aggregate_run;
 mod aggregate_ways;
 mod ahead;
+mod alone;
 mod at_once;
 mod distinct;
 mod download;

@@ -13,6 +13,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use futures::{StreamExt, TryStreamExt, stream};
 
+use super::alone::or_alone;
 use super::input::{InputChunk, pieces};
 use super::metrics::DeviceMetrics;
 use super::spill::Spilling;
@@ -89,7 +90,7 @@ impl Pieces {
         }
         self.metrics.chunks.add(1);
         let (rows, mut made) = (0..chunk.rows(), vec![]);
-        match self.attempt(&chunk, &rows, &mut made) {
+        match self.attempt_beside(&chunk, &rows, &mut made) {
             Err(error) if has_no_room(&error) => {
                 // The halves need its room.
                 chunk.evict(self.spilling.as_ref());
@@ -125,14 +126,30 @@ impl Pieces {
     ) -> crate::error::Result<()> {
         let middle = rows.start + rows.len() / 2;
         for half in [rows.start..middle, middle..rows.end] {
-            match self.attempt(chunk, &half, made) {
-                Err(error) if has_no_room(&error) && half.len() > LEAST_ROWS => {
-                    self.halves(chunk, half, made)?;
-                }
+            if half.len() <= LEAST_ROWS {
+                let (device, attempt) = (self.device.as_ref(), |made: &mut Vec<DeviceBatch>| {
+                    self.attempt(chunk, &half, made)
+                });
+                or_alone(device, made, attempt, |_| true)?;
+                continue;
+            }
+            match self.attempt_beside(chunk, &half, made) {
+                Err(error) if has_no_room(&error) => self.halves(chunk, half, made)?,
                 done => done?,
             }
         }
         Ok(())
+    }
+
+    /// While others are at work.
+    fn attempt_beside(
+        &self,
+        chunk: &InputChunk,
+        rows: &Range<usize>,
+        made: &mut Vec<DeviceBatch>,
+    ) -> crate::error::Result<()> {
+        let _work = self.device.budget().at_work();
+        self.attempt(chunk, rows, made)
     }
 }
 

@@ -23,7 +23,7 @@ use super::stored::Stored;
 use super::text;
 use crate::device::buffer::Column;
 use crate::device::check_chunk_rows;
-use crate::device::host::{bytes_of, together};
+use crate::device::host::{host_column, together};
 use crate::error::{BowtieError, Result};
 
 /// Values of one column.
@@ -114,11 +114,8 @@ impl Queue {
         };
         match stored {
             Some(stored) => Ok(Column::cuda(stored, rows)),
-            None => {
-                // Counted all the same: a column on the host is bounded as one on the device.
-                let lease = self.budget.lease(bytes_of(parts)?, "columns")?;
-                Ok(Column::host(together(parts)?, lease))
-            }
+            // Counted all the same: a column on the host is bounded as one on the device.
+            None => host_column(&self.budget, parts),
         }
     }
 

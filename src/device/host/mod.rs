@@ -41,7 +41,7 @@ pub(super) use sets::SetIndex;
 pub(crate) use sets::{
     Element, Elements, Lists, SetTally, are_elements, are_same_lists, mean_length,
 };
-pub(super) use values::{bytes_of, gather_parts, kept, together};
+pub(super) use values::{bytes_of, gather_parts, kept, together, upload as host_column};
 pub(super) use zones::ZonedKeys;
 
 use super::budget::Budget;

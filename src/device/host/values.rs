@@ -20,10 +20,16 @@ use crate::device::width::gathered_bytes;
 use crate::error::{BowtieError, Result};
 use crate::spec::Comparison;
 
-pub(super) fn upload(budget: &Arc<Budget>, parts: &[ArrayRef]) -> Result<Column> {
+/// All parts as one column.
+pub(in crate::device) fn upload(budget: &Arc<Budget>, parts: &[ArrayRef]) -> Result<Column> {
     check_chunk_rows(parts.iter().map(|part| part.len()).sum())?;
-    let lease = budget.lease(bytes_of(parts)?, "columns")?;
-    Ok(Column::host(together(parts)?, lease))
+    let mut lease = budget.lease(bytes_of(parts)?, "columns")?;
+    let column = together(parts)?;
+    if parts.len() > 1 {
+        // Values of dictionaries were counted with each part, and they may be the same.
+        lease.shrink_to(bytes_of(std::slice::from_ref(&column))?);
+    }
+    Ok(Column::host(column, lease))
 }
 
 /// One array of all parts, copied only where there are several.
@@ -234,6 +240,23 @@ mod tests {
     use super::*;
     use arrow::array::{Int32Array, StringArray, StringViewArray};
     use arrow::datatypes::Int8Type;
+
+    #[test]
+    fn values_that_parts_share_are_counted_once() {
+        let budget = Budget::new(u64::MAX);
+        let words: Vec<_> = (0..100).map(|i| format!("{i:0>50}")).collect();
+        let shared: arrow::array::DictionaryArray<Int8Type> =
+            words.iter().map(|w| w.as_str()).collect();
+        let parts: Vec<ArrayRef> = (0..10)
+            .map(|i| shared.slice(10 * i, 10))
+            .map(|p| Arc::new(p) as _)
+            .collect();
+        let column = upload(&budget, &parts).unwrap();
+        assert_eq!(column.on_host().len(), 100);
+        let bytes = bytes_of(&[Arc::new(shared)]).unwrap();
+        assert_eq!((column.bytes(), budget.in_use()), (bytes, bytes));
+        assert!(budget.peak() > 9 * bytes);
+    }
 
     #[test]
     fn rows_of_several_parts_are_those_of_all_together() {

@@ -191,6 +191,8 @@ impl Gathering {
     async fn blocking(&mut self, step: fn(&mut Waiting) -> crate::error::Result<()>) -> Result<()> {
         let mut waiting = self.waiting.take();
         let (waiting, done) = SpawnedTask::spawn_blocking(move || {
+            let device = Arc::clone(&waiting.device);
+            let _work = device.budget().at_work();
             let done = step(&mut waiting);
             (waiting, done)
         })
@@ -347,13 +349,19 @@ impl Waiting {
                 Ok(batch) => {
                     (self.rows, self.bytes) = (0, 0);
                     self.on_device.clear();
-                    self.ready.push_back(InputChunk::Resident(ResidentChunk {
+                    let mut chunk = InputChunk::Resident(ResidentChunk {
                         batch,
                         device: Arc::clone(&self.device),
                         schema: Arc::clone(&self.schema),
                         on_host: Mutex::new(vec![None; self.schema.fields().len()]),
                         reservation: Arc::new(self.reservation.take()),
-                    }));
+                    });
+                    // Half of the budget is for work: it may be longer than its pieces.
+                    let budget = self.device.budget();
+                    if budget.in_use_by_all() > budget.limit() / 2 {
+                        chunk.evict(self.spilling.as_ref());
+                    }
+                    self.ready.push_back(chunk);
                     return Ok(());
                 }
                 Err(error) if error.is_out_of_device_memory() => {}

@@ -1,7 +1,8 @@
 use std::collections::VecDeque;
 
-use arrow::array::{AsArray, Int64Array, RecordBatch};
-use arrow::datatypes::{DataType, Field, Int64Type, Schema};
+use arrow::array::{AsArray, DictionaryArray, Int64Array, RecordBatch, StringArray};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, Int32Type, Int64Type, Schema};
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryConsumer, MemoryPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
@@ -117,6 +118,48 @@ async fn where_half_of_the_budget_is_taken_pieces_go_to_the_host() {
     assert!(chunks.iter().any(|(_, resident)| !resident), "{chunks:?}");
     assert_eq!(values, Vec::from_iter(0..40));
     drop(held);
+    assert_eq!((device.budget().in_use(), pool.reserved()), (0, 0));
+}
+
+/// Words that pieces share with what they were gathered from are not counted with them, but with what is put together.
+#[tokio::test]
+async fn a_chunk_that_is_longer_than_its_pieces_leaves_half_of_the_budget() {
+    let (device, pool) = (device(10_000), pool());
+    let mut pieces = gathering(&device, &pool, &[], 100);
+    let words = |from: usize| (from..from + 40).map(|i| format!("{i:0>50}"));
+    let short: Vec<_> = [0, 40]
+        .iter()
+        .map(|from| {
+            let words: Vec<_> = words(*from).collect();
+            let words: DictionaryArray<Int32Type> = words.iter().map(String::as_str).collect();
+            let all = device.upload(&[Arc::new(words) as ArrayRef]).unwrap();
+            let piece = device
+                .gather(&all, &device.sequence(0, 40).unwrap())
+                .unwrap();
+            let column = Arc::new(piece);
+            let batch = DeviceBatch::new(40, vec![Some(column)]);
+            Ok(DeviceChunk::Resident(batch))
+        })
+        .collect();
+    pieces.chunks = Some(futures::stream::iter(short).boxed());
+    let schema = Schema::new(vec![Field::new_dictionary(
+        "v",
+        DataType::Int32,
+        DataType::Utf8,
+        false,
+    )]);
+    pieces.waiting.schema = Arc::new(schema);
+    let held = device.budget().lease(1_000, "test").unwrap();
+    let chunk = pieces.next().await.unwrap().unwrap();
+    assert!(matches!(chunk, InputChunk::Staged(_)));
+    assert_eq!(device.budget().in_use(), 1_000);
+    let array = cast(&chunk.whole(0).unwrap(), &DataType::Utf8).unwrap();
+    let expected = words(0).chain(words(40));
+    assert_eq!(
+        array.as_string::<i32>(),
+        &StringArray::from_iter_values(expected)
+    );
+    drop((held, chunk));
     assert_eq!((device.budget().in_use(), pool.reserved()), (0, 0));
 }
 
