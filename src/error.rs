@@ -50,6 +50,16 @@ impl BowtieError {
         matches!(self, Self::OutOfDeviceMemory { .. })
     }
 
+    /// A refused lease of no more than there is altogether: others may give it back.
+    pub(crate) fn may_be_of_the_moment(&self) -> bool {
+        match self {
+            Self::OutOfDeviceMemory {
+                requested, limit, ..
+            } => requested <= limit,
+            _ => false,
+        }
+    }
+
     /// Of how many parts one might fit beside what is in use, where what was asked for is more than there is altogether: no room that
     /// others make would be enough.
     pub(crate) fn parts_that_may_fit(&self) -> Option<u64> {

@@ -24,7 +24,7 @@ use super::input::{InputStream, inputs};
 use super::join::{fmt_join, fmt_join_tree, gather, needs_right_without_left};
 use super::metrics::DeviceMetrics;
 use super::spill::Spilling;
-use super::{DeviceChunk, DeviceExec, DeviceStream, blocking, device_only, exactly};
+use super::{DeviceChunk, DeviceExec, DeviceStream, blocking, device_only, exactly, parts};
 use crate::device::Device;
 use crate::spec::JoinAggregateSpec;
 use crate::stream::Role;
@@ -135,14 +135,10 @@ impl Driver {
         // Then the right side is not read, as in a hash join: an expression that fails there fails no query.
         let needs_right = !left.is_empty() || needs_right_without_left(self.spec.join.kind);
         let (left, right) = self.grace.sides(left, self.right).await?;
-        let mut run = AggregateRun::new(
-            Arc::clone(&self.device),
-            Arc::clone(&self.spec),
-            left,
-            groups,
-            self.spilling.clone(),
-            metrics.clone(),
-        )?;
+        let (device, spec) = (Arc::clone(&self.device), Arc::clone(&self.spec));
+        let (spilling, of_run) = (self.spilling.clone(), metrics.clone());
+        let new = move || AggregateRun::new(device, spec, left, groups, spilling, of_run);
+        let mut run = parts::blocking(new).await?;
         let device = Arc::clone(&self.device);
         let mut right = Ahead::new(
             right,

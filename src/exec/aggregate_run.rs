@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 
 use super::aggregate_ways::Way;
 use super::ahead::Arriving;
-use super::alone::or_alone;
+use super::alone::{flags_or_alone, or_alone};
 use super::group_table::{GroupTable, group_columns};
 use super::input::InputChunk;
 use super::matrix::{Matrix, NeededColumns, SearchedTile};
@@ -35,8 +35,15 @@ enum State {
     NextRight,
     Tiles,
     Pairs(Box<PairsOfTile>),
-    RightEnd,
-    LeftEnd { chunk: usize },
+    /// Rows of the right chunk at hand without a partner, from row `next` on.
+    RightEnd {
+        next: usize,
+    },
+    /// Those of left chunk `chunk`.
+    LeftEnd {
+        chunk: usize,
+        next: usize,
+    },
     Done,
 }
 
@@ -65,6 +72,7 @@ pub(super) struct AggregateRun {
 }
 
 impl AggregateRun {
+    /// May block.
     pub(super) fn new(
         device: Arc<dyn Device>,
         spec: Arc<JoinAggregateSpec>,
@@ -78,7 +86,7 @@ impl AggregateRun {
         let left_flags = match spec.join.flags_side(Side::Left) {
             true => left
                 .iter()
-                .map(|chunk| device.flags(chunk.rows()))
+                .map(|chunk| flags_or_alone(device.as_ref(), chunk.rows()))
                 .collect::<Result<_>>()?,
             false => vec![],
         };
@@ -132,10 +140,7 @@ impl AggregateRun {
     pub(super) fn push_right(&mut self, arriving: Arriving) -> Result<()> {
         let chunk = &arriving.chunk;
         self.right_flags = match self.spec.join.flags_side(Side::Right) {
-            true => {
-                let (device, rows) = (self.device.as_ref(), chunk.rows());
-                Some(or_alone(device, &mut (), |_| device.flags(rows), |_| true)?)
-            }
+            true => Some(flags_or_alone(self.device.as_ref(), chunk.rows())?),
             false => None,
         };
         let row_bytes = self.matrix.row_bytes(Some(chunk))? + 16 * self.spec.aggregates.len();
@@ -147,7 +152,7 @@ impl AggregateRun {
 
     pub(super) fn end_right(&mut self) {
         self.state = match self.spec.join.flags_side(Side::Left) {
-            true => State::LeftEnd { chunk: 0 },
+            true => State::LeftEnd { chunk: 0, next: 0 },
             false => State::Done,
         };
     }
@@ -201,26 +206,38 @@ impl AggregateRun {
                 self.next_tile()
             }
             State::Pairs(pairs) => self.pairs_step(pairs),
-            State::RightEnd => {
-                let flags = self.right_flags.take();
-                if let (Some(chunk), Some(flags)) = (self.matrix.take_right(), flags) {
-                    let device = self.device.as_ref();
-                    self.table
-                        .merge_unmatched(&self.spec, device, Side::Right, &chunk, &flags)?;
+            State::RightEnd { mut next } => {
+                if let (Some(chunk), Some(flags)) = (self.matrix.right(), &self.right_flags) {
+                    let (spec, device) = (&self.spec, self.device.as_ref());
+                    let side = Side::Right;
+                    let merged = self
+                        .table
+                        .merge_unmatched(spec, device, side, chunk, flags, &mut next);
+                    self.state = State::RightEnd { next };
+                    merged?;
                 }
+                self.right_flags = None;
+                self.matrix.take_right();
                 self.state = State::NextRight;
                 Ok(())
             }
-            State::LeftEnd { chunk } => {
+            State::LeftEnd { chunk, mut next } => {
                 self.matrix.load_left(chunk)?;
                 let staged = self.matrix.left().get(chunk);
                 let (Some(staged), Some(flags)) = (staged, self.left_flags.get(chunk)) else {
                     return Ok(());
                 };
-                let device = self.device.as_ref();
-                self.table
-                    .merge_unmatched(&self.spec, device, Side::Left, staged, flags)?;
-                self.state = State::LeftEnd { chunk: chunk + 1 };
+                let (spec, device) = (&self.spec, self.device.as_ref());
+                let side = Side::Left;
+                let merged = self
+                    .table
+                    .merge_unmatched(spec, device, side, staged, flags, &mut next);
+                self.state = State::LeftEnd { chunk, next };
+                merged?;
+                self.state = State::LeftEnd {
+                    chunk: chunk + 1,
+                    next: 0,
+                };
                 Ok(())
             }
             State::Done => Ok(()),
@@ -231,7 +248,7 @@ impl AggregateRun {
         let wanted = self.wanted();
         let Some(tile) = self.matrix.next(wanted)? else {
             self.state = match self.spec.join.flags_side(Side::Right) {
-                true => State::RightEnd,
+                true => State::RightEnd { next: 0 },
                 false => {
                     self.matrix.take_right();
                     State::NextRight

@@ -6,19 +6,19 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::device::Device;
+use crate::device::{Device, Flags};
 use crate::error::Result;
 
 /// How often it is asked whether anybody still waits for the query.
 const LOOK: Duration = Duration::from_millis(50);
-/// Steps of others are shorter.
-const MOST: Duration = Duration::from_secs(20);
-/// Others go on before the first time alone, and twice as long before each one that follows: half a second in all.
+/// Others go on before the first time alone, and twice as long before each one that follows: a quarter of a second in all.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
-const TIMES: u32 = 9;
+const TIMES: u32 = 8;
+/// For so long all times together wait until others end their steps; then one more is done while they are at work.
+const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Does `step`; if it found no room, again alone, as long as `again` says that it left `run` as it was. It waits for others, and so must
-/// not hold what they wait for.
+/// Does `step`; if it found no room, but may find some, again alone, as long as `again` says that it left `run` as it was. It waits for
+/// others, and so must not hold what they wait for.
 pub(super) fn or_alone<R, T>(
     device: &dyn Device,
     run: &mut R,
@@ -26,25 +26,38 @@ pub(super) fn or_alone<R, T>(
     again: impl Fn(&R) -> bool,
 ) -> Result<T> {
     let budget = device.budget();
-    let mut made = {
+    let beside = |run: &mut R| {
         let _work = budget.at_work();
         step(run)
     };
+    let mut made = beside(run);
+    let mut waited = Duration::ZERO;
     for time in 0..TIMES {
         match &made {
-            Err(error) if error.is_out_of_device_memory() && again(run) => {}
+            Err(error) if error.may_be_of_the_moment() && again(run) => {}
             _ => break,
         }
         sleep(FIRST_PAUSE * 2u32.pow(time));
         let since = Instant::now();
-        let mut alone = None;
-        while alone.is_none() && since.elapsed() < MOST {
+        let alone = loop {
             device.go_on()?;
-            alone = budget.alone_within(LOOK);
-        }
+            match budget.alone_within(LOOK) {
+                None if waited + since.elapsed() < PATIENCE => sleep(FIRST_PAUSE),
+                alone => break alone,
+            }
+        };
+        waited += since.elapsed();
+        let Some(_alone) = alone else {
+            return beside(run);
+        };
         made = step(run);
     }
     made
+}
+
+/// Flags of so many rows.
+pub(super) fn flags_or_alone(device: &dyn Device, rows: usize) -> Result<Flags> {
+    or_alone(device, &mut (), |()| device.flags(rows), |()| true)
 }
 
 #[cfg(test)]
@@ -80,10 +93,12 @@ mod tests {
     #[test]
     fn what_is_changed_or_never_fits_is_refused() {
         let device = HostDevice::new(Budget::new(100)).unwrap();
-        for (repeats, expected) in [(false, 1), (true, 1 + TIMES)] {
+        let _held = device.budget().lease(1, "rows between steps").unwrap();
+        for (repeats, bytes, expected) in [(false, 100, 1), (true, 100, 1 + TIMES), (true, 101, 1)]
+        {
             let lease = |tried: &mut u32| {
                 *tried += 1;
-                device.budget().lease(101, "a step")
+                device.budget().lease(bytes, "a step")
             };
             let mut tried = 0;
             let refused = or_alone(&device, &mut tried, lease, |_| repeats);

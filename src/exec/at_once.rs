@@ -7,7 +7,7 @@ use datafusion::common::JoinType;
 use super::metrics::DeviceMetrics;
 use crate::column::DeviceBatch;
 use crate::device::{Ascending, Column, Device, EquiBuild, FirstProbe, Joined, Paired};
-use crate::error::{BowtieError, Result};
+use crate::error::Result;
 use crate::spec::{EquiStrategy, JoinSpec, Materialization, Output, Side, Strategy};
 
 /// What is joined, and what comes out.
@@ -72,15 +72,16 @@ impl AtOnce {
         Some(at_once)
     }
 
-    /// All pairs of two resident sides; `None` where they are found first.
+    /// All pairs of two resident sides, the build side before the other; `None` where they are found first. Where there is no room, an
+    /// error if that `may_wait`.
     pub(super) fn join(
         &self,
         device: &dyn Device,
         metrics: &DeviceMetrics,
         spec: &JoinSpec,
         prepared: &mut Prepared,
-        build: &DeviceBatch,
-        probe: &DeviceBatch,
+        [build, probe]: [&DeviceBatch; 2],
+        may_wait: bool,
     ) -> Result<Option<DeviceBatch>> {
         let side = spec.theta.sorted;
         let of_build = columns(build, &self.build)?;
@@ -102,7 +103,7 @@ impl AtOnce {
                 how,
                 Some(first),
             );
-            Ok(match or_no_room(made)? {
+            Ok(match or_no_room(made, may_wait)? {
                 Some(made) => {
                     metrics.indexed_by(made.strategy());
                     Prepared::For(Arc::new(made))
@@ -112,14 +113,9 @@ impl AtOnce {
         };
         if let Prepared::NotYet | Prepared::Walked = prepared {
             let known = matches!(prepared, Prepared::Walked);
-            let merged = self.merged(
-                device,
-                spec,
-                known,
-                [&build_keys, &probe_keys],
-                [&of_build, &of_probe],
-            )?;
-            if let Some(joined) = merged {
+            let (keys, payload) = ([&*build_keys, &*probe_keys], [&*of_build, &*of_probe]);
+            let merged = self.merged(device, spec, known, keys, payload);
+            if let Some(joined) = or_no_room(merged, may_wait)? {
                 if !known {
                     metrics.indexed_by("merge");
                 }
@@ -135,7 +131,7 @@ impl AtOnce {
                 return Ok(None);
             };
             let joined = device.equi_join(made, &of_build, &probe_keys, &of_probe);
-            *prepared = match (or_no_room(joined.map(Some))?, self.strategy) {
+            *prepared = match (or_no_room(joined.map(Some), may_wait)?, self.strategy) {
                 (Some(Paired::All(joined)), _) => {
                     metrics.materialized_by(made.materialization());
                     break joined;
@@ -168,10 +164,7 @@ impl AtOnce {
         };
         let how = spec.theta.materialization;
         let [build, probe] = payload;
-        match device.merge_join(keys, how, build, probe) {
-            Err(BowtieError::OutOfDeviceMemory { .. }) => Ok(None),
-            merged => merged,
-        }
+        device.merge_join(keys, how, build, probe)
     }
 
     fn put_out(&self, joined: Joined) -> DeviceBatch {
@@ -210,10 +203,15 @@ fn columns<'a>(batch: &'a DeviceBatch, which: &[usize]) -> Result<Vec<&'a Column
         .collect()
 }
 
-/// Nothing, where a lease was refused.
-fn or_no_room<T>(made: Result<Option<T>>) -> Result<Option<T>> {
+/// Nothing, where a lease was refused and may not wait.
+fn or_no_room<T>(made: Result<Option<T>>, may_wait: bool) -> Result<Option<T>> {
     match made {
-        Err(BowtieError::OutOfDeviceMemory { .. }) => Ok(None),
+        Err(error) if error.is_out_of_device_memory() => {
+            match may_wait && error.may_be_of_the_moment() {
+                true => Err(error),
+                false => Ok(None),
+            }
+        }
         made => made,
     }
 }

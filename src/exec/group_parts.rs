@@ -12,6 +12,7 @@ use datafusion::execution::memory_pool::MemoryConsumer;
 use futures::{StreamExt, stream};
 
 use super::ahead::Arriving;
+use super::alone::or_alone;
 use super::group_output::GroupOutput;
 use super::group_run::{Finished, GroupRun};
 use super::input::{InputChunk, InputStream};
@@ -134,7 +135,9 @@ impl GroupParts {
             if chunks.iter().any(|chunk| !chunk.failures().is_empty()) {
                 return Ok(false);
             }
-            match groups_of(chunks, &spec, device.as_ref(), &metrics) {
+            let device = device.as_ref();
+            let groups = |_: &mut ()| groups_of(chunks, &spec, device, &metrics);
+            match or_alone(device, &mut (), groups, |_| true) {
                 Ok(known) => Ok(known.are_many()),
                 // Then they take much room.
                 Err(error) if error.is_out_of_device_memory() => Ok(true),

@@ -117,7 +117,8 @@ impl GroupRun {
             }
             // The halves need its room.
             whole = None;
-            let room = chunk.evict(self.spilling.as_ref()) | self.leave_device()?;
+            let room =
+                self.at_work(|run| Ok(chunk.evict(run.spilling.as_ref()) | run.leave_device()?))?;
             if room
                 && self
                     .or_no_room(|run| run.upload_and_fold(&chunk, &rows, set))?
@@ -142,11 +143,15 @@ impl GroupRun {
         self.fold(&batch, set)
     }
 
-    /// `None` when a lease was refused.
-    fn or_no_room<T>(&mut self, step: impl FnOnce(&mut Self) -> Result<T>) -> Result<Option<T>> {
+    fn at_work<T>(&mut self, step: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let device = Arc::clone(&self.device);
         let _work = device.budget().at_work();
-        match step(self) {
+        step(self)
+    }
+
+    /// `None` when a lease was refused.
+    fn or_no_room<T>(&mut self, step: impl FnOnce(&mut Self) -> Result<T>) -> Result<Option<T>> {
+        match self.at_work(step) {
             Err(error) if error.is_out_of_device_memory() => Ok(None),
             done => done.map(Some),
         }
@@ -388,12 +393,13 @@ impl GroupRun {
     pub(super) fn next(&mut self) -> Result<Option<Finished>> {
         if !self.finishing {
             self.finishing = true;
-            if let Some(batch) = self.finish_on_device()? {
+            if let Some(batch) = self.at_work(Self::finish_on_device)? {
                 self.on_device = true;
                 return Ok(Some(Finished::OnDevice(batch)));
             }
-            self.leave_device()?;
-            self.finish_on_host()?;
+            self.at_work(Self::leave_device)?;
+            self.fold_nothing()?;
+            self.at_work(Self::finish_on_host)?;
         }
         if self.on_device {
             return Ok(None);
@@ -414,7 +420,7 @@ impl GroupRun {
         }
     }
 
-    fn finish_on_host(&mut self) -> Result<()> {
+    fn fold_nothing(&mut self) -> Result<()> {
         // A grouping set without keys has a group of no rows too.
         if self.metrics.chunks.value() == 0 && self.spec.key_columns() > 0 {
             let columns = self.spec.input.schema();
@@ -423,10 +429,16 @@ impl GroupRun {
                 Ok(Some(self.device.upload(&[empty])?))
             });
             let batch = DeviceBatch::new(0, columns.collect::<Result<_>>()?);
+            let device = Arc::clone(&self.device);
             for set in 0..self.spec.sets.len() {
-                self.fold(&batch, set)?;
+                let fold = |run: &mut Self| run.fold(&batch, set);
+                or_alone(device.as_ref(), self, fold, |_| true)?;
             }
         }
+        Ok(())
+    }
+
+    fn finish_on_host(&mut self) -> Result<()> {
         self.device.go_on()?;
         if self.partials.len() > 1 {
             self.merge()?;

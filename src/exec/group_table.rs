@@ -185,7 +185,8 @@ impl GroupTable {
         Ok(())
     }
 
-    /// Rows of the preserved side without a partner: their partner's columns are NULL.
+    /// Rows of the preserved side without a partner, from row `next` on: their partner's columns are NULL. Where the device has no room, it
+    /// can go on from there.
     pub(super) fn merge_unmatched(
         &mut self,
         spec: &JoinAggregateSpec,
@@ -193,25 +194,30 @@ impl GroupTable {
         side: Side,
         chunk: &InputChunk,
         flags: &Flags,
+        next: &mut usize,
     ) -> Result<()> {
-        for first in (0..chunk.rows()).step_by(UNMATCHED_ROWS) {
-            let len = (chunk.rows() - first).min(UNMATCHED_ROWS);
+        while *next < chunk.rows() {
+            let (first, len) = (*next, (chunk.rows() - *next).min(UNMATCHED_ROWS));
             let rows = device.read(&device.flagged_rows(flags, first, len, false)?)?;
             let rows = UInt32Array::new(rows, None);
             let columns = group_columns(spec, chunk, first, len, &rows)?;
-            let groups = self.intern(&columns, rows.len())?;
-            for (i, aggregate) in spec.aggregates.iter().enumerate() {
-                let values: ArrayRef = match aggregate.argument {
-                    None => Arc::new(rows.clone()),
+            let arguments = spec.aggregates.iter().map(|aggregate| {
+                Ok(match aggregate.argument {
+                    None => Arc::new(rows.clone()) as ArrayRef,
                     Some((of, column)) if of == side => {
                         take(&chunk.some(column, &(first..first + len))?, &rows, None)?
                     }
                     Some((other, column)) => {
                         new_null_array(spec.join.input(other).data_type(column), rows.len())
                     }
-                };
-                self.update(i, &values, &groups)?;
+                })
+            });
+            let arguments = arguments.collect::<Result<Vec<_>>>()?;
+            let groups = self.intern(&columns, rows.len())?;
+            for (i, values) in arguments.iter().enumerate() {
+                self.update(i, values, &groups)?;
             }
+            *next = first + len;
         }
         Ok(())
     }

@@ -328,7 +328,11 @@ impl InputChunk {
                 let spilled = chunk.spilled(spilling)?;
                 spilled.map(Self::Spilled).ok_or(error)?
             }
-            (staged, _) => Self::Staged(staged?),
+            (Ok(staged), _) => Self::Staged(staged),
+            (Err(error), _) => {
+                chunk.forget_copies();
+                return Err(error);
+            }
         };
         Ok(())
     }

@@ -24,6 +24,7 @@ use super::grace::Grace;
 use super::input::{InputChunk, InputStream, inputs};
 use super::join_run::JoinRun;
 use super::metrics::DeviceMetrics;
+use super::parts::blocking;
 use super::spill::Spilling;
 use super::{DeviceChunk, DeviceExec, DeviceStream, device_only, exactly};
 use crate::device::Device;
@@ -308,7 +309,9 @@ impl Driver {
                 let (left, right) = self.grace.sides(left, right).await?;
                 let (device, metrics) = (Arc::clone(&self.device), self.metrics.clone());
                 let (spec, spilling) = (Arc::clone(&self.spec), self.spilling.clone());
-                let run = JoinRun::new(device, spec, left, spilling, metrics.clone())?;
+                let of_run = metrics.clone();
+                let new = move || JoinRun::new(device, spec, left, spilling, of_run);
+                let run = blocking(new).await?;
                 let (device, spilling) = (Arc::clone(&self.device), self.spilling.clone());
                 let mut ahead = Ahead::new(right, device, run.needed_right(), spilling, metrics);
                 ahead.start();

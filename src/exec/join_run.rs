@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use super::DeviceChunk;
 use super::ahead::Arriving;
-use super::alone::or_alone;
+use super::alone::{flags_or_alone, or_alone};
 use super::at_once::AtOnce;
 use super::input::InputChunk;
 use super::key_bits::ByKeyBits;
@@ -86,6 +86,7 @@ pub(super) struct JoinRun {
 }
 
 impl JoinRun {
+    /// May block.
     pub(super) fn new(
         device: Arc<dyn Device>,
         spec: Arc<JoinSpec>,
@@ -97,7 +98,7 @@ impl JoinRun {
         let left_flags = match spec.flags_side(Side::Left) {
             true => left
                 .iter()
-                .map(|chunk| device.flags(chunk.rows()))
+                .map(|chunk| flags_or_alone(device.as_ref(), chunk.rows()))
                 .collect::<Result<_>>()?,
             false => vec![],
         };
@@ -152,10 +153,7 @@ impl JoinRun {
     pub(super) fn push_right(&mut self, arriving: Arriving) -> Result<()> {
         let chunk = &arriving.chunk;
         self.right_flags = match self.spec.flags_side(Side::Right) {
-            true => {
-                let (device, rows) = (self.device.as_ref(), chunk.rows());
-                Some(or_alone(device, &mut (), |_| device.flags(rows), |_| true)?)
-            }
+            true => Some(flags_or_alone(self.device.as_ref(), chunk.rows())?),
             false => None,
         };
         if self.spec.null_aware {
@@ -197,14 +195,16 @@ impl JoinRun {
         self.note(made)
     }
 
-    /// The same while the reader works on the pieces of the last step. Where there is no room for both, nothing is done: the next step does
-    /// it.
+    /// The same while the reader works on the pieces of the last step. Where there is no room for both, nothing comes out, and nothing is cut
+    /// or leaves the device: the next step does it.
     pub(super) fn step_beside(&mut self) -> Result<Vec<DeviceChunk>> {
         let device = Arc::clone(&self.device);
+        self.matrix.may_wait = true;
         let made = {
             let _work = device.budget().at_work();
             self.try_step()
         };
+        self.matrix.may_wait = false;
         let made = match made {
             Err(error) if error.is_out_of_device_memory() && !self.is_done() => Ok(vec![]),
             made => made,
@@ -500,6 +500,7 @@ impl JoinRun {
     /// After a refused lease nothing was made (false), and pieces are half as long from now on.
     fn or_smaller(&mut self, made: Result<Vec<DeviceChunk>>) -> Result<(Vec<DeviceChunk>, bool)> {
         match made {
+            Err(error) if error.is_out_of_device_memory() && self.matrix.may_wait => Err(error),
             Err(error)
                 if error.is_out_of_device_memory()
                     && (self.size.halve() || self.matrix.make_room()) =>

@@ -241,6 +241,8 @@ pub(super) struct Matrix {
     spilling: Option<Spilling>,
     /// Since the last step that was done, all that could be left the memory pool.
     left_pool: bool,
+    /// The reader works on the last pieces beside this step, which may wait until it is done: then nothing makes room for it.
+    pub(super) may_wait: bool,
     metrics: DeviceMetrics,
 }
 
@@ -266,6 +268,7 @@ impl Matrix {
             guarded: None,
             spilling,
             left_pool: false,
+            may_wait: false,
             metrics,
         }
     }
@@ -456,6 +459,10 @@ impl Matrix {
     /// A tile once more: in parts where its search asks for more than there is, whole where other rows can make room for it, otherwise
     /// in two halves.
     fn again(&mut self, tile: &Tile, error: &BowtieError) -> bool {
+        if self.may_wait && error.may_be_of_the_moment() {
+            self.tiles.push(tile.clone());
+            return false;
+        }
         let parts = error.parts_that_may_fit();
         if parts.is_some_and(|parts| self.cut_search(tile, parts)) {
             return true;
@@ -616,8 +623,9 @@ impl Matrix {
         };
         let device = self.device.as_ref();
         let prepared = &mut build.prepared;
-        let (build, probe) = (&build.batch, &probe.batch);
-        at_once.join(device, &self.metrics, &self.spec, prepared, build, probe)
+        let sides = [&build.batch, &probe.batch];
+        let (metrics, may_wait) = (&self.metrics, self.may_wait);
+        at_once.join(device, metrics, &self.spec, prepared, sides, may_wait)
     }
 
     /// Indexes a resident tile's sorted side, and searches it.

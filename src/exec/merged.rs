@@ -81,10 +81,7 @@ impl ByMerge {
         let output = self.output.iter().map(|column| right.column(*column));
         let output = output.collect::<Result<Vec<_>>>()?;
         let columns: Vec<&Column> = output.iter().map(|column| column.as_ref()).collect();
-        let kept = match matrix.device.merge_keep(keys, self.matched, &columns) {
-            Err(error) if error.is_out_of_device_memory() => return Ok(None),
-            kept => kept?,
-        };
+        let kept = matrix.device.merge_keep(keys, self.matched, &columns)?;
         let Some(kept) = kept else { return Ok(None) };
         if !self.known {
             metrics.indexed_by("merge");

@@ -347,6 +347,7 @@ impl Waiting {
         if self.on_host.is_empty() && self.in_file.is_none() {
             match self.on_device() {
                 Ok(batch) => {
+                    let outgrew = batch.bytes() > self.bytes as u64;
                     (self.rows, self.bytes) = (0, 0);
                     self.on_device.clear();
                     let mut chunk = InputChunk::Resident(ResidentChunk {
@@ -356,9 +357,9 @@ impl Waiting {
                         on_host: Mutex::new(vec![None; self.schema.fields().len()]),
                         reservation: Arc::new(self.reservation.take()),
                     });
-                    // Half of the budget is for work: it may be longer than its pieces.
+                    // Half of the budget is for work.
                     let budget = self.device.budget();
-                    if budget.in_use_by_all() > budget.limit() / 2 {
+                    if outgrew && budget.in_use_by_all() > budget.limit() / 2 {
                         chunk.evict(self.spilling.as_ref());
                     }
                     self.ready.push_back(chunk);

@@ -39,7 +39,10 @@ impl JoinRun {
         let Some(by_merge) = &mut self.by_merge else {
             return Ok(None);
         };
-        let made = at_once(by_merge.keep(&self.matrix, &self.metrics))?;
+        let made = at_once(
+            by_merge.keep(&self.matrix, &self.metrics),
+            self.matrix.may_wait,
+        )?;
         match made {
             Some(_) => self.state = self.end_right_chunk(),
             None => self.by_merge = None,
@@ -149,7 +152,8 @@ impl JoinRun {
             return Ok(None);
         };
         let _timer = self.metrics.output_time.timer();
-        at_once(by_bits.keep(&self.matrix, left_chunk, matched, &output))
+        let kept = by_bits.keep(&self.matrix, left_chunk, matched, &output);
+        at_once(kept, self.matrix.may_wait)
     }
 
     /// Whether rows of a chunk come out together, if they lie on the device.
@@ -172,7 +176,8 @@ impl JoinRun {
             return Ok(None);
         };
         let _timer = self.metrics.output_time.timer();
-        at_once(self.flagged(&batch, flags).map(Some))
+        let flagged = self.flagged(&batch, flags).map(Some);
+        at_once(flagged, self.matrix.may_wait)
     }
 
     /// What comes out of all rows of a chunk by their flags.
@@ -289,15 +294,15 @@ impl JoinRun {
     }
 }
 
-/// Rows that came out together; `None` where there was no room for them, or they do not.
-fn at_once(made: Result<Option<DeviceBatch>>) -> Result<Option<Vec<DeviceChunk>>> {
+/// Rows that came out together; `None` where there was no room for them, which may not wait, or they do not.
+fn at_once(made: Result<Option<DeviceBatch>>, may_wait: bool) -> Result<Option<Vec<DeviceChunk>>> {
     match made {
         Ok(Some(batch)) => Ok(Some(match batch.rows() {
             0 => vec![],
             _ => vec![DeviceChunk::Resident(batch)],
         })),
         Ok(None) => Ok(None),
-        Err(error) if error.is_out_of_device_memory() => Ok(None),
+        Err(error) if error.is_out_of_device_memory() && !may_wait => Ok(None),
         Err(error) => Err(error),
     }
 }

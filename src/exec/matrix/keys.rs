@@ -44,6 +44,9 @@ impl Matrix {
                     continue;
                 }
                 Err(error) if error.is_out_of_host_memory() => (self.leave_pool_once()?, error),
+                Err(error) if error.is_out_of_device_memory() && self.may_wait => {
+                    return Err(error);
+                }
                 Err(error) if error.is_out_of_device_memory() => {
                     let left = self.leave_device() || self.make_room();
                     (left, error)

@@ -59,7 +59,11 @@ impl Scatter {
         mut chunk: InputChunk,
         room: &Room,
     ) -> std::result::Result<Scattered, Refused> {
-        let copied = chunk.leave_device(room.spilling.as_ref()).and_then(|()| {
+        let leave_device = |chunk: &mut InputChunk| {
+            let _work = room.device.budget().at_work();
+            chunk.leave_device(room.spilling.as_ref())
+        };
+        let copied = leave_device(&mut chunk).and_then(|()| {
             room.device.go_on()?;
             self.keys_have_values(&chunk)?;
             let mut copied = match &chunk {

@@ -11,7 +11,7 @@ use super::*;
 use crate::session::session_with_files_in;
 
 /// Rows of a join, or groups, that another node reads: as its left side, as its right one, or to group them.
-const QUERIES: [&str; 9] = [
+pub(super) const QUERIES: [&str; 9] = [
     "SELECT count(*), sum(x.v), sum(x.w), sum(length(x.s)), sum(few.v) FROM \
      (SELECT a.k, a.v, b.v AS w, a.s FROM t a JOIN t b ON a.v = b.v) AS x JOIN few ON x.k = few.k",
     "SELECT count(*), sum(x.v), sum(x.w), sum(length(x.s)), sum(t.v) FROM t JOIN \
@@ -30,7 +30,7 @@ const QUERIES: [&str; 9] = [
      (SELECT a.k, a.v, a.s FROM t a JOIN t b ON a.v = b.v) AS x JOIN few ON x.v < few.v AND x.v > few.v - 30 GROUP BY x.k, x.s)",
 ];
 
-const ROWS: i64 = 30_000;
+pub(super) const ROWS: i64 = 30_000;
 
 /// A quarter of a MiB, under which no side, no chunk at hand of two joins and no groups of them fit.
 const POOL: usize = MIB / 4;
