@@ -79,9 +79,10 @@ impl Budget {
         })
     }
 
-    /// For the time of a step, many of whose leases end with it. It must not wait for another step.
-    pub(crate) fn at_work(&self) -> RwLockReadGuard<'_, ()> {
-        self.work.read()
+    /// For the time of a step, many of whose leases end with it. It must not wait for another step. `None` if somebody is alone at work for
+    /// longer.
+    pub(crate) fn at_work_within(&self, wait: Duration) -> Option<RwLockReadGuard<'_, ()>> {
+        self.work.try_read_for(wait)
     }
 
     /// The same once nobody who shares the limit is at work, and until then nobody begins to be; `None` if that takes longer.

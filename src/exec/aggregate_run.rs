@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 
 use super::aggregate_ways::Way;
 use super::ahead::Arriving;
-use super::alone::{flags_or_alone, or_alone};
+use super::alone::{at_work, flags_or_alone, or_alone};
 use super::group_table::{GroupTable, group_columns};
 use super::input::InputChunk;
 use super::matrix::{Matrix, NeededColumns, SearchedTile};
@@ -133,7 +133,8 @@ impl AggregateRun {
 
     /// Uploads what can be before a right chunk is there.
     pub(super) fn preload(&mut self) -> Result<()> {
-        let _work = self.device.budget().at_work();
+        let device = Arc::clone(&self.device);
+        let _work = at_work(device.as_ref())?;
         self.matrix.preload()
     }
 

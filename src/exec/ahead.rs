@@ -7,6 +7,7 @@ use datafusion::error::{DataFusionError, Result};
 use futures::{StreamExt, TryStreamExt, stream};
 use tokio::sync::{Notify, mpsc};
 
+use super::alone::at_work;
 use super::input::{InputChunk, InputStream};
 use super::metrics::DeviceMetrics;
 use super::spill::Spilling;
@@ -182,7 +183,7 @@ impl Upload {
                 uploaded: None,
             });
         }
-        let _work = budget.at_work();
+        let _work = at_work(self.device.as_ref())?;
         let _timer = self.metrics.upload_time.timer();
         let rows = 0..chunk.rows();
         let uploaded = match staged.upload_ahead(self.device.as_ref(), &rows, &self.needed) {

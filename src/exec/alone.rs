@@ -6,16 +6,30 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use parking_lot::RwLockReadGuard;
+
 use crate::device::{Device, Flags};
 use crate::error::Result;
 
 /// How often it is asked whether anybody still waits for the query.
 const LOOK: Duration = Duration::from_millis(50);
-/// Others go on before the first time alone, and twice as long before each one that follows: a quarter of a second in all.
+/// Others go on before the first time alone, and twice as long before each one that follows, up to the last.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
+const LAST_PAUSE: Duration = Duration::from_millis(128);
+/// So often in a row without any change of what others hold: a quarter of a second of pauses.
 const TIMES: u32 = 8;
-/// For so long all times together wait until others end their steps; then one more is done while they are at work.
+/// Others that go on and on are not waited for longer.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// For the time of a step, many of whose leases end with it. It must not wait for another step.
+pub(super) fn at_work(device: &dyn Device) -> Result<RwLockReadGuard<'_, ()>> {
+    loop {
+        device.go_on()?;
+        if let Some(work) = device.budget().at_work_within(LOOK) {
+            return Ok(work);
+        }
+    }
+}
 
 /// Does `step`; if it found no room, but may find some, again alone, as long as `again` says that it left `run` as it was. It waits for
 /// others, and so must not hold what they wait for.
@@ -25,32 +39,30 @@ pub(super) fn or_alone<R, T>(
     step: impl Fn(&mut R) -> Result<T>,
     again: impl Fn(&R) -> bool,
 ) -> Result<T> {
-    let budget = device.budget();
-    let beside = |run: &mut R| {
-        let _work = budget.at_work();
+    let mut made = {
+        let _work = at_work(device)?;
         step(run)
     };
-    let mut made = beside(run);
-    let mut waited = Duration::ZERO;
-    for time in 0..TIMES {
+    let (budget, since) = (device.budget(), Instant::now());
+    let (mut times, mut pause) = (0, FIRST_PAUSE);
+    let mut in_use = budget.in_use_by_all();
+    while times < TIMES && since.elapsed() < PATIENCE {
         match &made {
             Err(error) if error.may_be_of_the_moment() && again(run) => {}
             _ => break,
         }
-        sleep(FIRST_PAUSE * 2u32.pow(time));
-        let since = Instant::now();
-        let alone = loop {
-            device.go_on()?;
-            match budget.alone_within(LOOK) {
-                None if waited + since.elapsed() < PATIENCE => sleep(FIRST_PAUSE),
-                alone => break alone,
-            }
-        };
-        waited += since.elapsed();
-        let Some(_alone) = alone else {
-            return beside(run);
+        sleep(pause);
+        pause = LAST_PAUSE.min(2 * pause);
+        device.go_on()?;
+        let Some(_alone) = budget.alone_within(LOOK) else {
+            continue;
         };
         made = step(run);
+        times += 1;
+        let before = std::mem::replace(&mut in_use, budget.in_use_by_all());
+        if in_use != before {
+            times = 0;
+        }
     }
     made
 }
@@ -72,17 +84,24 @@ mod tests {
     #[test]
     fn a_refusal_of_the_moment_is_none() {
         let device = HostDevice::new(Budget::new(100)).unwrap();
-        let (leased, others) = (mpsc::channel(), device.budget().child());
+        let others = device.budget().child();
+        let (tell_leased, leased) = mpsc::channel();
+        let (tell_refused, refused) = mpsc::channel();
         let other = thread::spawn(move || {
-            let _work = others.at_work();
+            let _work = others.at_work_within(LOOK).unwrap();
             let _lease = others.lease(60, "the work of others").unwrap();
-            leased.0.send(()).unwrap();
-            thread::sleep(3 * LOOK);
+            tell_leased.send(()).unwrap();
+            refused.recv().unwrap();
+            sleep(LOOK);
         });
-        leased.1.recv().unwrap();
+        leased.recv().unwrap();
         let lease = |tried: &mut u32| {
             *tried += 1;
-            device.budget().lease(50, "a step")
+            let lease = device.budget().lease(50, "a step");
+            if lease.is_err() {
+                tell_refused.send(()).unwrap();
+            }
+            lease
         };
         let mut tried = 0;
         let lease = or_alone(&device, &mut tried, lease, |_| true).unwrap();

@@ -13,7 +13,7 @@ use datafusion::common::utils::normalize_float_zero;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use super::ahead::Arriving;
-use super::alone::or_alone;
+use super::alone::{at_work, or_alone};
 use super::distinct::DistinctValues;
 use super::group_table::{GroupTable, Partial};
 use super::input::InputChunk;
@@ -145,7 +145,7 @@ impl GroupRun {
 
     fn at_work<T>(&mut self, step: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let device = Arc::clone(&self.device);
-        let _work = device.budget().at_work();
+        let _work = at_work(device.as_ref())?;
         step(self)
     }
 
@@ -423,16 +423,17 @@ impl GroupRun {
     fn fold_nothing(&mut self) -> Result<()> {
         // A grouping set without keys has a group of no rows too.
         if self.metrics.chunks.value() == 0 && self.spec.key_columns() > 0 {
-            let columns = self.spec.input.schema();
-            let columns = columns.fields().iter().map(|field| {
-                let empty = new_empty_array(field.data_type());
-                Ok(Some(self.device.upload(&[empty])?))
-            });
-            let batch = DeviceBatch::new(0, columns.collect::<Result<_>>()?);
-            let device = Arc::clone(&self.device);
+            let (device, input) = (Arc::clone(&self.device), self.spec.input.schema());
+            let device = device.as_ref();
             for set in 0..self.spec.sets.len() {
-                let fold = |run: &mut Self| run.fold(&batch, set);
-                or_alone(device.as_ref(), self, fold, |_| true)?;
+                let fold = |run: &mut Self| {
+                    let columns = input.fields().iter().map(|field| {
+                        let empty = new_empty_array(field.data_type());
+                        Ok(Some(device.upload(&[empty])?))
+                    });
+                    run.fold(&DeviceBatch::new(0, columns.collect::<Result<_>>()?), set)
+                };
+                or_alone(device, self, fold, |_| true)?;
             }
         }
         Ok(())

@@ -126,9 +126,10 @@ fn slices(
         let columns = (0..batch.columns()).map(|i| device.download(batch.column(i)?));
         columns.collect::<crate::error::Result<Vec<_>>>()
     };
-    let mut each = spilled_rows(batch.bytes() as usize / rows.max(1));
+    let most = spilled_rows(batch.bytes() as usize / rows.max(1));
+    let mut each = most;
     // Those arrays are there.
-    let whole = match batch.lies_on_device() {
+    let mut whole = match batch.lies_on_device() {
         true => None,
         false => Some(all(batch)?),
     };
@@ -143,7 +144,11 @@ fn slices(
             None => slice(device, batch, &part, batch.columns(), |_| true).and_then(|b| all(&b)),
         };
         match columns {
-            Err(error) if error.is_out_of_device_memory() && each > 1 => each /= 2,
+            Err(error) if error.is_out_of_device_memory() => match each > 1 {
+                true => each /= 2,
+                // To come down together they need no room on the device.
+                false => (whole, each) = (Some(all(batch)?), most),
+            },
             columns => {
                 take(columns?)?;
                 from = part.end;

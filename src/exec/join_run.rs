@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use super::DeviceChunk;
 use super::ahead::Arriving;
-use super::alone::{flags_or_alone, or_alone};
+use super::alone::{at_work, flags_or_alone, or_alone};
 use super::at_once::AtOnce;
 use super::input::InputChunk;
 use super::key_bits::ByKeyBits;
@@ -146,7 +146,8 @@ impl JoinRun {
 
     /// Uploads what can be before a right chunk is there.
     pub(super) fn preload(&mut self) -> Result<()> {
-        let _work = self.device.budget().at_work();
+        let device = Arc::clone(&self.device);
+        let _work = at_work(device.as_ref())?;
         self.matrix.preload()
     }
 
@@ -195,16 +196,15 @@ impl JoinRun {
         self.note(made)
     }
 
-    /// The same while the reader works on the pieces of the last step. Where there is no room for both, nothing comes out, and nothing is cut
-    /// or leaves the device: the next step does it.
+    /// The same while the reader works on the pieces of the last step. Where there is no room for both, nothing comes out: the next step does
+    /// it, with what the reader gives back, before anything has to be cut or to leave the device.
     pub(super) fn step_beside(&mut self) -> Result<Vec<DeviceChunk>> {
         let device = Arc::clone(&self.device);
+        let work = at_work(device.as_ref())?;
         self.matrix.may_wait = true;
-        let made = {
-            let _work = device.budget().at_work();
-            self.try_step()
-        };
+        let made = self.try_step();
         self.matrix.may_wait = false;
+        drop(work);
         let made = match made {
             Err(error) if error.is_out_of_device_memory() && !self.is_done() => Ok(vec![]),
             made => made,
@@ -339,6 +339,9 @@ impl JoinRun {
         if plain && Runs::pay(device, tile, total) {
             match Runs::new(device, &self.spec, tile, total) {
                 Ok(runs) => return Ok(Begun::Runs(Box::new(runs))),
+                Err(error) if error.is_out_of_device_memory() && self.matrix.may_wait => {
+                    return Err(error);
+                }
                 // No room for columns in sorted order: their rows are gathered pair by pair.
                 Err(error) if error.is_out_of_device_memory() => {}
                 Err(error) => return Err(error),
@@ -370,7 +373,11 @@ impl JoinRun {
             .size
             .of_pairs(device, &pairs.offsets, pairs.next, pairs.total)
         {
-            Err(error) if error.is_out_of_device_memory() && self.size.halve() => {
+            Err(error)
+                if error.is_out_of_device_memory()
+                    && !self.matrix.may_wait
+                    && self.size.halve() =>
+            {
                 self.state = State::Pairs(pairs);
                 return Ok(vec![]);
             }

@@ -241,7 +241,8 @@ pub(super) struct Matrix {
     spilling: Option<Spilling>,
     /// Since the last step that was done, all that could be left the memory pool.
     left_pool: bool,
-    /// The reader works on the last pieces beside this step, which may wait until it is done: then nothing makes room for it.
+    /// The reader works on the last pieces beside this step, which may wait until it is done: a refusal that may be of the moment ends it,
+    /// and nothing is cut or leaves the device for it.
     pub(super) may_wait: bool,
     metrics: DeviceMetrics,
 }

@@ -13,7 +13,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::alone::or_alone;
+use super::alone::{at_work, or_alone};
 use super::input::{InputChunk, pieces};
 use super::metrics::DeviceMetrics;
 use super::spill::Spilling;
@@ -148,7 +148,7 @@ impl Pieces {
         rows: &Range<usize>,
         made: &mut Vec<DeviceBatch>,
     ) -> crate::error::Result<()> {
-        let _work = self.device.budget().at_work();
+        let _work = at_work(self.device.as_ref())?;
         self.attempt(chunk, rows, made)
     }
 }

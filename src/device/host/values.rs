@@ -26,7 +26,7 @@ pub(in crate::device) fn upload(budget: &Arc<Budget>, parts: &[ArrayRef]) -> Res
     let mut lease = budget.lease(bytes_of(parts)?, "columns")?;
     let column = together(parts)?;
     if parts.len() > 1 {
-        // Of values of several dictionaries those that no row has are left out.
+        // Of the values of several dictionaries, some may be left out.
         lease.shrink_to(bytes_of(std::slice::from_ref(&column))?);
     }
     Ok(Column::host(column, lease))
@@ -120,11 +120,11 @@ pub(in crate::device) fn gather_parts(
             .map(|rows| places_in(parts, &firsts, rows))
             .collect::<Result<_>>()?,
     };
-    let bytes = places.iter().map(|(bytes, _)| bytes).sum();
+    let bytes: u64 = places.iter().map(|(bytes, _)| bytes).sum();
     // Arrow's 32-bit offsets end here; the caller makes a shorter piece, as for any refused lease.
     let too_long = || BowtieError::OutOfDeviceMemory {
         what: "one column of an output piece",
-        requested: bytes,
+        requested: bytes.max(i32::MAX as u64 + 1),
         in_use: 0,
         limit: i32::MAX as u64,
     };

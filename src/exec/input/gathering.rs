@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 use super::{InputChunk, InputStream, ResidentChunk, slices};
 use crate::column::DeviceBatch;
 use crate::device::Device;
+use crate::exec::alone::at_work;
 use crate::exec::spill::{Spilling, spilled_rows};
 use crate::exec::spilled_chunk::ChunkWriter;
 use crate::exec::{DeviceChunk, DeviceStream, as_device};
@@ -192,8 +193,7 @@ impl Gathering {
         let mut waiting = self.waiting.take();
         let (waiting, done) = SpawnedTask::spawn_blocking(move || {
             let device = Arc::clone(&waiting.device);
-            let _work = device.budget().at_work();
-            let done = step(&mut waiting);
+            let done = at_work(device.as_ref()).and_then(|_work| step(&mut waiting));
             (waiting, done)
         })
         .join_unwind()

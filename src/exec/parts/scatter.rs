@@ -12,6 +12,7 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use super::part::Part;
 use super::{Keys, Room};
 use crate::error::{BowtieError, Result};
+use crate::exec::alone::at_work;
 use crate::exec::input::InputChunk;
 use crate::exec::own_bytes::of_its_own;
 use crate::stream::{ChunkShape, StagedChunk, array_bytes};
@@ -60,7 +61,7 @@ impl Scatter {
         room: &Room,
     ) -> std::result::Result<Scattered, Refused> {
         let leave_device = |chunk: &mut InputChunk| {
-            let _work = room.device.budget().at_work();
+            let _work = at_work(room.device.as_ref())?;
             chunk.leave_device(room.spilling.as_ref())
         };
         let copied = leave_device(&mut chunk).and_then(|()| {
