@@ -90,7 +90,8 @@ impl Pieces {
         }
         self.metrics.chunks.add(1);
         let (rows, mut made) = (0..chunk.rows(), vec![]);
-        match self.attempt_beside(&chunk, &rows, &mut made) {
+        let device = self.device.as_ref();
+        match at_work(device).and_then(|_work| self.attempt(&chunk, &rows, &mut made)) {
             Err(error) if has_no_room(&error) => {
                 // The halves need its room.
                 chunk.evict(self.spilling.as_ref());
@@ -124,32 +125,20 @@ impl Pieces {
         rows: Range<usize>,
         made: &mut Vec<DeviceBatch>,
     ) -> crate::error::Result<()> {
+        let device = self.device.as_ref();
         let middle = rows.start + rows.len() / 2;
         for half in [rows.start..middle, middle..rows.end] {
             if half.len() <= LEAST_ROWS {
-                let (device, attempt) = (self.device.as_ref(), |made: &mut Vec<DeviceBatch>| {
-                    self.attempt(chunk, &half, made)
-                });
+                let attempt = |made: &mut Vec<_>| self.attempt(chunk, &half, made);
                 or_alone(device, made, attempt, |_| true)?;
                 continue;
             }
-            match self.attempt_beside(chunk, &half, made) {
+            match at_work(device).and_then(|_work| self.attempt(chunk, &half, made)) {
                 Err(error) if has_no_room(&error) => self.halves(chunk, half, made)?,
                 done => done?,
             }
         }
         Ok(())
-    }
-
-    /// While others are at work.
-    fn attempt_beside(
-        &self,
-        chunk: &InputChunk,
-        rows: &Range<usize>,
-        made: &mut Vec<DeviceBatch>,
-    ) -> crate::error::Result<()> {
-        let _work = at_work(self.device.as_ref())?;
-        self.attempt(chunk, rows, made)
     }
 }
 
