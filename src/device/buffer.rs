@@ -29,14 +29,14 @@ enum WordStorage<T: ArrowNativeType> {
 }
 
 impl<T: ArrowNativeType> Buffer<T> {
-    pub(super) fn host(values: Vec<T>, lease: Lease) -> Self {
+    pub(crate) fn host(values: Vec<T>, lease: Lease) -> Self {
         Self {
             len: values.len(),
             storage: WordStorage::Host(values.into(), lease),
         }
     }
 
-    pub(super) fn host_shared(values: ScalarBuffer<T>, lease: Lease) -> Self {
+    pub(crate) fn host_shared(values: ScalarBuffer<T>, lease: Lease) -> Self {
         Self {
             len: values.len(),
             storage: WordStorage::Host(values, lease),
@@ -44,7 +44,7 @@ impl<T: ArrowNativeType> Buffer<T> {
     }
 
     /// `len` words of a GPU's memory.
-    pub(super) fn cuda(memory: cuda::Memory, len: usize) -> Self {
+    pub(crate) fn cuda(memory: cuda::Memory, len: usize) -> Self {
         Self {
             len,
             storage: WordStorage::Cuda(memory, OnceLock::new()),
@@ -52,7 +52,7 @@ impl<T: ArrowNativeType> Buffer<T> {
     }
 
     /// The words of a buffer that the host device made. A device gets its own buffers only.
-    pub(super) fn on_host(&self) -> &ScalarBuffer<T> {
+    pub(crate) fn on_host(&self) -> &ScalarBuffer<T> {
         match &self.storage {
             WordStorage::Host(values, _) => values,
             WordStorage::Cuda(..) => unreachable!("a GPU's buffer was given to the host device"),
@@ -60,7 +60,7 @@ impl<T: ArrowNativeType> Buffer<T> {
     }
 
     /// Its memory, when it lies on a GPU.
-    pub(super) fn on_cuda(&self) -> Option<&cuda::Memory> {
+    pub(crate) fn on_cuda(&self) -> Option<&cuda::Memory> {
         match &self.storage {
             WordStorage::Host(..) => None,
             WordStorage::Cuda(memory, _) => Some(memory),
@@ -68,7 +68,7 @@ impl<T: ArrowNativeType> Buffer<T> {
     }
 
     /// The same to keep.
-    pub(super) fn into_cuda(self) -> Option<cuda::Memory> {
+    pub(crate) fn into_cuda(self) -> Option<cuda::Memory> {
         match self.storage {
             WordStorage::Host(..) => None,
             WordStorage::Cuda(memory, _) => Some(memory),
@@ -76,7 +76,7 @@ impl<T: ArrowNativeType> Buffer<T> {
     }
 
     /// The words on the host, brought there by `read` when they are first asked for.
-    pub(super) fn read_once(
+    pub(crate) fn read_once(
         &self,
         read: impl FnOnce() -> Result<ScalarBuffer<T>>,
     ) -> Result<ScalarBuffer<T>> {
@@ -107,7 +107,7 @@ pub(crate) enum Bits {
 
 impl Bits {
     /// The bits that the host device made.
-    pub(super) fn on_host(&self) -> &BooleanBuffer {
+    pub(crate) fn on_host(&self) -> &BooleanBuffer {
         match self {
             Self::Host(bits) => bits,
             Self::Cuda(_) => unreachable!("a GPU's bits were given to the host device"),
@@ -130,7 +130,7 @@ enum ColumnStorage {
 }
 
 impl Column {
-    pub(super) fn host(array: ArrayRef, lease: Lease) -> Self {
+    pub(crate) fn host(array: ArrayRef, lease: Lease) -> Self {
         Self {
             rows: array.len(),
             bytes: lease.bytes(),
@@ -138,7 +138,7 @@ impl Column {
         }
     }
 
-    pub(super) fn cuda(stored: impl Into<cuda::Stored>, rows: usize) -> Self {
+    pub(crate) fn cuda(stored: impl Into<cuda::Stored>, rows: usize) -> Self {
         let stored = stored.into();
         Self {
             rows,
@@ -148,7 +148,7 @@ impl Column {
     }
 
     /// The array of a column that the host device made, or that a GPU leaves on the host.
-    pub(super) fn on_host(&self) -> &ArrayRef {
+    pub(crate) fn on_host(&self) -> &ArrayRef {
         match &self.storage {
             ColumnStorage::Host(array, _) => array,
             ColumnStorage::Cuda(_) => unreachable!("a GPU's column was given to the host device"),
@@ -161,14 +161,14 @@ impl Column {
     }
 
     /// How a GPU stores it, when one does.
-    pub(super) fn stored(&self) -> Option<&cuda::Stored> {
+    pub(crate) fn stored(&self) -> Option<&cuda::Stored> {
         match &self.storage {
             ColumnStorage::Host(..) => None,
             ColumnStorage::Cuda(stored) => Some(stored),
         }
     }
 
-    pub(super) fn into_stored(self) -> Option<cuda::Stored> {
+    pub(crate) fn into_stored(self) -> Option<cuda::Stored> {
         match self.storage {
             ColumnStorage::Host(..) => None,
             ColumnStorage::Cuda(stored) => Some(*stored),
@@ -176,14 +176,14 @@ impl Column {
     }
 
     /// Its values, when they lie on a GPU and are of fixed width.
-    pub(super) fn on_cuda(&self) -> Option<&cuda::Values> {
+    pub(crate) fn on_cuda(&self) -> Option<&cuda::Values> {
         match self.stored() {
             Some(cuda::Stored::Fixed(values)) => Some(values),
             _ => None,
         }
     }
 
-    pub(super) fn into_cuda(self) -> Option<cuda::Values> {
+    pub(crate) fn into_cuda(self) -> Option<cuda::Values> {
         match self.into_stored() {
             Some(cuda::Stored::Fixed(values)) => Some(values),
             _ => None,
@@ -242,9 +242,9 @@ impl Column {
 /// Order-preserving keys of a column: `a < b` exactly when `keys[a] < keys[b]`, among keys of one [`KeyDomain`].
 #[derive(Debug)]
 pub(crate) struct Keys {
-    pub(super) values: Buffer<u64>,
+    pub(crate) values: Buffer<u64>,
     /// Rows whose value is not NULL; `None` when all are. A NULL satisfies no comparison.
-    pub(super) valid: Option<Bits>,
+    pub(crate) valid: Option<Bits>,
 }
 
 impl Keys {
@@ -266,7 +266,7 @@ pub(crate) enum KeyDomain {
 
 impl KeyDomain {
     /// The distance from `low`, where the values up to `high`, and one more on either side, span at most 64 bits.
-    pub(super) fn offset(low: i128, high: i128) -> Option<Self> {
+    pub(crate) fn offset(low: i128, high: i128) -> Option<Self> {
         let span = high.checked_sub(low)?;
         (span <= i128::from(u64::MAX - 2)).then_some(Self::Offset { low, high })
     }
@@ -280,7 +280,7 @@ pub(crate) enum Ranks {
 }
 
 impl Ranks {
-    pub(super) fn on_host(&self) -> &host::Ranks {
+    pub(crate) fn on_host(&self) -> &host::Ranks {
         match self {
             Self::Host(ranks) => ranks,
             Self::Cuda(_) => unreachable!("a GPU's ranks were given to the host device"),
@@ -296,7 +296,7 @@ pub(crate) enum GroupDomain {
 }
 
 impl GroupDomain {
-    pub(super) fn on_host(&self) -> &host::Groups {
+    pub(crate) fn on_host(&self) -> &host::Groups {
         match self {
             Self::Host(groups) => groups,
             Self::Cuda(_) => unreachable!("a GPU's groups were given to the host device"),
@@ -318,7 +318,7 @@ pub(crate) struct Sorted {
     /// Row id at each sorted position.
     pub(crate) rows: Buffer<u32>,
     /// Keys at each sorted position; `None` when only grouped.
-    pub(super) keys: Option<Buffer<u64>>,
+    pub(crate) keys: Option<Buffer<u64>>,
     /// Group `g` lies at positions `segments[g] .. segments[g + 1]`; `None` when all rows are one group.
     pub(crate) segments: Option<Buffer<u32>>,
 }
@@ -344,7 +344,7 @@ pub(crate) struct EquiIndex {
     /// Rows of one key stand side by side; those that can match nothing may be left out.
     pub(crate) sorted: Sorted,
     pub(crate) strategy: EquiStrategy,
-    pub(super) table: EquiTable,
+    pub(crate) table: EquiTable,
 }
 
 /// How keys are found.
@@ -355,7 +355,7 @@ pub(crate) enum EquiTable {
 }
 
 impl EquiTable {
-    pub(super) fn on_host(&self) -> &host::EquiTable {
+    pub(crate) fn on_host(&self) -> &host::EquiTable {
         match self {
             Self::Host(table) => table,
             Self::Cuda(_) => unreachable!("a GPU's index was given to the host device"),
@@ -378,7 +378,7 @@ impl SetIndex {
         }
     }
 
-    pub(super) fn on_host(&self) -> &host::SetIndex {
+    pub(crate) fn on_host(&self) -> &host::SetIndex {
         match self {
             Self::Host(index) => index,
             Self::Cuda(_) => unreachable!("a GPU's index was given to the host device"),
@@ -445,7 +445,7 @@ impl EquiBuild {
         }
     }
 
-    pub(super) fn on_host(&self) -> &host::EquiBuild {
+    pub(crate) fn on_host(&self) -> &host::EquiBuild {
         match self {
             Self::Host(build) => build,
             Self::Cuda(_) => unreachable!("a GPU's build side was given to the host device"),
@@ -514,7 +514,7 @@ pub(crate) enum ZonedKeys {
 }
 
 impl ZonedKeys {
-    pub(super) fn on_host(&self) -> &host::ZonedKeys {
+    pub(crate) fn on_host(&self) -> &host::ZonedKeys {
         match self {
             Self::Host(keys) => keys,
             Self::Cuda(_) => unreachable!("a GPU's zone maps were given to the host device"),
@@ -531,7 +531,7 @@ pub(crate) enum Flags {
 }
 
 impl Flags {
-    pub(super) fn on_host(&self) -> &host::Flags {
+    pub(crate) fn on_host(&self) -> &host::Flags {
         match self {
             Self::Host(flags) => flags,
             Self::Cuda(_) => unreachable!("a GPU's flags were given to the host device"),

@@ -50,19 +50,19 @@ pub(crate) fn are_addresses(data_type: &DataType) -> bool {
 /// The least and the greatest value of a key column, as words in the order of the values that are as far from each other as these;
 /// the least is greater where there is no value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Extent {
+pub(crate) struct Extent {
     pub least: u64,
     pub greatest: u64,
 }
 
 impl Extent {
     /// Of no value.
-    pub(super) const NONE: Self = Self {
+    pub(crate) const NONE: Self = Self {
         least: u64::MAX,
         greatest: 0,
     };
 
-    pub(super) fn with(self, other: Self) -> Self {
+    pub(crate) fn with(self, other: Self) -> Self {
         Self {
             least: self.least.min(other.least),
             greatest: self.greatest.max(other.greatest),
@@ -70,7 +70,7 @@ impl Extent {
     }
 
     /// With room for values that a sample missed, none greater than `most`.
-    pub(super) fn with_margin(self, most: u64) -> Self {
+    pub(crate) fn with_margin(self, most: u64) -> Self {
         if self.least > self.greatest {
             return self;
         }
@@ -90,7 +90,7 @@ impl Extent {
 
 /// Where the keys of some rows lie: the extent of each key column. Words are those of the device that made it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct KeyRange(pub(super) Vec<Extent>);
+pub(crate) struct KeyRange(pub(crate) Vec<Extent>);
 
 impl KeyRange {
     /// That of other rows too.
@@ -100,7 +100,7 @@ impl KeyRange {
     }
 
     /// Whether it is that of no key.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.iter().all(|extent| extent.least > extent.greatest)
     }
 
@@ -138,7 +138,7 @@ pub(crate) fn are_few_bits(bits: f64, rows: u64, strategy: Option<EquiStrategy>)
 
 /// What a key column adds to the places of keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Digits {
+pub(crate) struct Digits {
     pub least: u64,
     /// Values from the least to the greatest.
     pub values: u32,
@@ -162,14 +162,14 @@ impl Digits {
 
 /// Where the bits of keys lie.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Places {
+pub(crate) struct Places {
     pub digits: Vec<Digits>,
     pub count: u64,
 }
 
 impl Places {
     /// `None` where there are more than 32 bits number.
-    pub(super) fn of(range: &KeyRange, null_equal: bool) -> Option<Self> {
+    pub(crate) fn of(range: &KeyRange, null_equal: bool) -> Option<Self> {
         let mut count = 1u64;
         let mut digits = Vec::with_capacity(range.0.len());
         for Extent { least, greatest } in &range.0 {
@@ -199,8 +199,8 @@ impl Places {
 /// A bit for each key of a range.
 #[derive(Debug)]
 pub(crate) struct KeyBits {
-    pub(super) places: Places,
-    pub(super) bits: Flags,
+    pub(crate) places: Places,
+    pub(crate) bits: Flags,
 }
 
 impl KeyBits {
@@ -258,7 +258,7 @@ impl KeyBits {
     }
 
     /// A range of keys, but that of none where all of them have bits.
-    pub(super) fn unless_held(&self, range: KeyRange) -> KeyRange {
+    pub(crate) fn unless_held(&self, range: KeyRange) -> KeyRange {
         let extents = self.places.digits.iter().map(Digits::extent);
         match KeyRange(extents.collect()).holds(&range) {
             true => KeyRange(vec![Extent::NONE; range.0.len()]),
@@ -267,7 +267,7 @@ impl KeyBits {
     }
 
     /// What each of so many key columns adds.
-    pub(super) fn digits(&self, columns: usize) -> Result<&[Digits]> {
+    pub(crate) fn digits(&self, columns: usize) -> Result<&[Digits]> {
         match columns == self.places.digits.len() {
             true => Ok(&self.places.digits),
             false => Err(BowtieError::Internal("bits of other keys".into())),

@@ -17,7 +17,7 @@ impl Payload {
     }
 
     /// A chunk's column was uploaded after all.
-    pub(super) fn uploaded(&self, bytes: u64) {
+    pub(crate) fn uploaded(&self, bytes: u64) {
         self.pays.store(true, Ordering::Relaxed);
         self.uploaded.fetch_add(bytes, Ordering::Relaxed);
     }

@@ -58,9 +58,9 @@ struct PairsOfTile {
     _lease: Lease,
 }
 
-pub(super) struct AggregateRun {
-    pub(super) spec: Arc<JoinAggregateSpec>,
-    pub(super) device: Arc<dyn Device>,
+pub(crate) struct AggregateRun {
+    pub(crate) spec: Arc<JoinAggregateSpec>,
+    pub(crate) device: Arc<dyn Device>,
     matrix: Matrix,
     state: State,
     table: GroupTable,
@@ -68,12 +68,12 @@ pub(super) struct AggregateRun {
     left_flags: Vec<Flags>,
     right_flags: Option<Flags>,
     size: PieceSize,
-    pub(super) metrics: DeviceMetrics,
+    pub(crate) metrics: DeviceMetrics,
 }
 
 impl AggregateRun {
     /// May block.
-    pub(super) fn new(
+    pub(crate) fn new(
         device: Arc<dyn Device>,
         spec: Arc<JoinAggregateSpec>,
         left: Vec<InputChunk>,
@@ -118,27 +118,27 @@ impl AggregateRun {
         })
     }
 
-    pub(super) fn wants_right(&self) -> bool {
+    pub(crate) fn wants_right(&self) -> bool {
         matches!(self.state, State::NextRight)
     }
 
-    pub(super) fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         matches!(self.state, State::Done)
     }
 
     /// Columns of the right side that the device needs.
-    pub(super) fn needed_right(&self) -> &[Need] {
+    pub(crate) fn needed_right(&self) -> &[Need] {
         self.matrix.needed_right()
     }
 
     /// Uploads what can be before a right chunk is there.
-    pub(super) fn preload(&mut self) -> Result<()> {
+    pub(crate) fn preload(&mut self) -> Result<()> {
         let device = Arc::clone(&self.device);
         let _work = at_work(device.as_ref())?;
         self.matrix.preload()
     }
 
-    pub(super) fn push_right(&mut self, arriving: Arriving) -> Result<()> {
+    pub(crate) fn push_right(&mut self, arriving: Arriving) -> Result<()> {
         let chunk = &arriving.chunk;
         self.right_flags = match self.spec.join.flags_side(Side::Right) {
             true => Some(flags_or_alone(self.device.as_ref(), chunk.rows())?),
@@ -151,7 +151,7 @@ impl AggregateRun {
         Ok(())
     }
 
-    pub(super) fn end_right(&mut self) {
+    pub(crate) fn end_right(&mut self) {
         self.state = match self.spec.join.flags_side(Side::Left) {
             true => State::LeftEnd { chunk: 0, next: 0 },
             false => State::Done,
@@ -159,13 +159,13 @@ impl AggregateRun {
     }
 
     /// The next groups, once the run is done; `None` when all came out.
-    pub(super) fn next(&mut self) -> Result<Option<RecordBatch>> {
+    pub(crate) fn next(&mut self) -> Result<Option<RecordBatch>> {
         let device = Arc::clone(&self.device);
         self.table.next(&|| device.go_on())
     }
 
     /// Does a bounded amount of work.
-    pub(super) fn step(&mut self) -> Result<()> {
+    pub(crate) fn step(&mut self) -> Result<()> {
         let device = Arc::clone(&self.device);
         or_alone(device.as_ref(), self, Self::try_step, |run| !run.is_done())?;
         self.matrix.count_late_uploads();
@@ -179,7 +179,7 @@ impl AggregateRun {
     }
 
     /// Takes what it can to files, as somebody else found no room.
-    pub(super) fn leave_pool(&mut self) -> Result<()> {
+    pub(crate) fn leave_pool(&mut self) -> Result<()> {
         self.matrix.leave_pool()?;
         match self.table.can_spill() {
             true => self.spill_groups(),
@@ -454,7 +454,7 @@ impl AggregateRun {
         Ok(())
     }
 
-    pub(super) fn flags(&self, side: Side, tile: &SearchedTile) -> Result<(&Flags, usize)> {
+    pub(crate) fn flags(&self, side: Side, tile: &SearchedTile) -> Result<(&Flags, usize)> {
         let flags = match side {
             Side::Left => self.left_flags.get(tile.left_chunk),
             Side::Right => self.right_flags.as_ref(),

@@ -14,7 +14,7 @@ use crate::spec::{AggregateFunction, AggregateSpec, GroupSide, Side};
 
 /// How the aggregates of a tile are computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(crate) enum Way {
     /// Weights of the rows of this side.
     Weighed(Side),
     /// Folds over the ranges of the grouped side's rows.
@@ -23,7 +23,7 @@ pub(super) enum Way {
 }
 
 impl AggregateRun {
-    pub(super) fn way(&self, aggregate: &AggregateSpec, tile: &SearchedTile) -> Way {
+    pub(crate) fn way(&self, aggregate: &AggregateSpec, tile: &SearchedTile) -> Way {
         let weighed = |side: Side| match tile.search.counts_side(side) {
             true => Way::Weighed(side),
             false => Way::Pairs,
@@ -45,7 +45,7 @@ impl AggregateRun {
 
     /// What must be known of a tile. Where all aggregates are made of the number of each row's matches, nobody needs to know which
     /// these are.
-    pub(super) fn wanted(&self) -> Wanted {
+    pub(crate) fn wanted(&self) -> Wanted {
         let join = &self.spec.join;
         let tested = !join.theta.comparisons.is_empty() || !join.residual.is_empty();
         let weighed = |aggregate: &AggregateSpec| match (self.spec.group_side, aggregate.argument) {
@@ -68,7 +68,7 @@ impl AggregateRun {
 
     /// The partial states of all aggregates, for the rows of each side that have a match. Nothing is merged yet, so a
     /// refused lease can be answered by a smaller tile.
-    pub(super) fn states_of_tile(
+    pub(crate) fn states_of_tile(
         &self,
         tile: &SearchedTile,
         ways: &[Way],

@@ -17,7 +17,7 @@ use crate::stream::ChunkLimits;
 
 /// A chunk, and its needed columns on their way to the device, if there was room for them.
 #[derive(Debug)]
-pub(super) struct Arriving {
+pub(crate) struct Arriving {
     pub chunk: InputChunk,
     pub uploaded: Option<DeviceBatch>,
 }
@@ -28,7 +28,7 @@ const AHEAD_SHARE: u64 = 8;
 type Reading = SpawnedTask<Result<Option<(Arriving, InputStream)>>>;
 
 /// Reads one chunk ahead.
-pub(super) struct Ahead {
+pub(crate) struct Ahead {
     chunks: Option<InputStream>,
     reading: Option<Reading>,
     upload: Upload,
@@ -48,7 +48,7 @@ struct Upload {
 
 impl Ahead {
     /// Of `chunks` the columns that are needed at once are uploaded; where that takes long, the next one is read meanwhile.
-    pub(super) fn new(
+    pub(crate) fn new(
         chunks: InputStream,
         device: Arc<dyn Device>,
         needed: &[Need],
@@ -76,7 +76,7 @@ impl Ahead {
     }
 
     /// Begins to read the next chunk.
-    pub(super) fn start(&mut self) {
+    pub(crate) fn start(&mut self) {
         let Some(mut chunks) = self.chunks.take() else {
             return;
         };
@@ -95,7 +95,7 @@ impl Ahead {
 
     /// The next chunk; the one after it is being read from then on, while the memory pool has room. A crowded one has no rows: what
     /// the reader holds has to leave the pool before it asks again.
-    pub(super) async fn next(&mut self) -> Result<Option<Arriving>> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Arriving>> {
         if std::mem::take(&mut self.crowded) {
             self.room.notify_one();
         }

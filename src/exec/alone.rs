@@ -22,7 +22,7 @@ const TIMES: u32 = 8;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// For the time of a step, many of whose leases end with it. It must not wait for another step.
-pub(super) fn at_work(device: &dyn Device) -> Result<RwLockReadGuard<'_, ()>> {
+pub(crate) fn at_work(device: &dyn Device) -> Result<RwLockReadGuard<'_, ()>> {
     loop {
         device.go_on()?;
         if let Some(work) = device.budget().at_work_within(LOOK) {
@@ -33,7 +33,7 @@ pub(super) fn at_work(device: &dyn Device) -> Result<RwLockReadGuard<'_, ()>> {
 
 /// Does `step`; if it found no room, but may find some, again alone, as long as `again` says that it left `run` as it was. It waits for
 /// others, and so must not hold what they wait for.
-pub(super) fn or_alone<R, T>(
+pub(crate) fn or_alone<R, T>(
     device: &dyn Device,
     run: &mut R,
     step: impl Fn(&mut R) -> Result<T>,
@@ -68,7 +68,7 @@ pub(super) fn or_alone<R, T>(
 }
 
 /// Flags of so many rows.
-pub(super) fn flags_or_alone(device: &dyn Device, rows: usize) -> Result<Flags> {
+pub(crate) fn flags_or_alone(device: &dyn Device, rows: usize) -> Result<Flags> {
     or_alone(device, &mut (), |()| device.flags(rows), |()| true)
 }
 

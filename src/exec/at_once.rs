@@ -12,7 +12,7 @@ use crate::spec::{EquiStrategy, JoinSpec, Materialization, Output, Side, Strateg
 
 /// What is joined, and what comes out.
 #[derive(Debug)]
-pub(super) struct AtOnce {
+pub(crate) struct AtOnce {
     strategy: Option<EquiStrategy>,
     /// Columns of each side that come out, each once.
     build: Vec<usize>,
@@ -29,7 +29,7 @@ enum Place {
 
 /// A resident side as it was prepared for further probes.
 #[derive(Debug, Clone, Default)]
-pub(super) enum Prepared {
+pub(crate) enum Prepared {
     #[default]
     NotYet,
     For(Arc<EquiBuild>),
@@ -41,7 +41,7 @@ pub(super) enum Prepared {
 
 impl AtOnce {
     /// `None` for a join that needs more than equal keys, or more of its pairs than their columns.
-    pub(super) fn of(spec: &JoinSpec) -> Option<Self> {
+    pub(crate) fn of(spec: &JoinSpec) -> Option<Self> {
         let Strategy::Equi(strategy) = spec.theta.strategy else {
             return None;
         };
@@ -74,7 +74,7 @@ impl AtOnce {
 
     /// All pairs of two resident sides, the build side before the other; `None` where they are found first. Where there is no room, an
     /// error if that `may_wait`.
-    pub(super) fn join(
+    pub(crate) fn join(
         &self,
         device: &dyn Device,
         metrics: &DeviceMetrics,

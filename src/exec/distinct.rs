@@ -19,7 +19,7 @@ use crate::device::{Column, Device};
 use crate::error::{BowtieError, Result};
 
 /// Tuples of keys and a value that differ from one another.
-pub(super) struct DistinctValues {
+pub(crate) struct DistinctValues {
     values: ArrayRef,
     /// Of each tuple.
     groups: Vec<u32>,
@@ -27,7 +27,7 @@ pub(super) struct DistinctValues {
 
 impl DistinctValues {
     /// Those of column `column` of a batch whose groups by `keys` have the keys `of_groups`, and are so many.
-    pub(super) fn of(
+    pub(crate) fn of(
         device: &dyn Device,
         batch: &DeviceBatch,
         keys: &[&Column],
@@ -62,7 +62,7 @@ impl DistinctValues {
     }
 
     /// The state of `aggregate` for each of `groups` groups: the list of its values that are not NULL.
-    pub(super) fn lists(
+    pub(crate) fn lists(
         &self,
         aggregate: &AggregateFunctionExpr,
         groups: usize,

@@ -79,7 +79,7 @@ fn hashed_as(data_type: &DataType) -> DataType {
 }
 
 /// What the parts of a join's sides are made with.
-pub(super) struct Grace {
+pub(crate) struct Grace {
     spec: Arc<JoinSpec>,
     room: Arc<Room>,
     /// Of each side.
@@ -88,7 +88,7 @@ pub(super) struct Grace {
 }
 
 impl Grace {
-    pub(super) fn new(
+    pub(crate) fn new(
         spec: Arc<JoinSpec>,
         device: &Arc<dyn Device>,
         context: &TaskContext,
@@ -113,7 +113,7 @@ impl Grace {
     }
 
     /// Both sides in parts, where that makes fewer tiles, or as they are.
-    pub(super) async fn sides(
+    pub(crate) async fn sides(
         self: &Arc<Self>,
         left: Vec<InputChunk>,
         right: InputStream,

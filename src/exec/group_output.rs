@@ -10,7 +10,7 @@ use super::DeviceChunk;
 use crate::stream::StagedChunk;
 
 /// Reserves groups in DataFusion's memory pool as they come out.
-pub(super) struct GroupOutput {
+pub(crate) struct GroupOutput {
     name: String,
     pool: Arc<dyn MemoryPool>,
     /// Groups for which the pool had no room; the reader was told so.
@@ -18,7 +18,7 @@ pub(super) struct GroupOutput {
 }
 
 impl GroupOutput {
-    pub(super) fn new(name: &str, pool: &Arc<dyn MemoryPool>) -> Self {
+    pub(crate) fn new(name: &str, pool: &Arc<dyn MemoryPool>) -> Self {
         Self {
             name: format!("{name}[output]"),
             pool: Arc::clone(pool),
@@ -27,12 +27,12 @@ impl GroupOutput {
     }
 
     /// Groups that are to be tried again.
-    pub(super) fn take_waiting(&mut self) -> Option<RecordBatch> {
+    pub(crate) fn take_waiting(&mut self) -> Option<RecordBatch> {
         self.waiting.take()
     }
 
     /// A chunk of groups; a crowded one, the first time that there is no room for them.
-    pub(super) fn chunk(&mut self, groups: RecordBatch, again: bool) -> Result<DeviceChunk> {
+    pub(crate) fn chunk(&mut self, groups: RecordBatch, again: bool) -> Result<DeviceChunk> {
         let reservation = MemoryConsumer::new(self.name.clone()).register(&self.pool);
         let reserved = reservation.try_grow(groups.get_array_memory_size());
         if !again && reserved.is_err() {

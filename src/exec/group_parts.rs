@@ -38,7 +38,7 @@ const ROWS_OF_FEW_GROUPS: usize = 16;
 const SAMPLED_ROWS: usize = 1 << 17;
 
 /// An aggregation whose rows may go to parts.
-pub(super) struct GroupParts {
+pub(crate) struct GroupParts {
     pub spec: Arc<GroupSpec>,
     pub device: Arc<dyn Device>,
     pub context: Arc<TaskContext>,
@@ -47,7 +47,7 @@ pub(super) struct GroupParts {
 }
 
 /// What becomes of the input.
-pub(super) enum Way {
+pub(crate) enum Way {
     /// Its chunks are grouped one after the other.
     ByChunk(InputStream),
     ByPart(Box<Parting>),
@@ -55,7 +55,7 @@ pub(super) enum Way {
 
 impl GroupParts {
     /// Looks at the first chunks.
-    pub(super) async fn way(&self, input: InputStream) -> Result<Way> {
+    pub(crate) async fn way(&self, input: InputStream) -> Result<Way> {
         let spilling = self.spilling.as_ref();
         let room = Room::new(&self.context, &self.device, spilling, &self.metrics);
         if !self.may_part() || !room.may_gather(&self.spec.input.schema()) {
@@ -94,7 +94,7 @@ impl GroupParts {
     }
 
     /// A run for all groups, or for those of a part.
-    pub(super) fn make_run(&self) -> crate::error::Result<GroupRun> {
+    pub(crate) fn make_run(&self) -> crate::error::Result<GroupRun> {
         let groups = MemoryConsumer::new("BowtieAggregate")
             .with_can_spill(self.spilling.is_some() && self.spec.key_columns() > 0)
             .register(self.context.memory_pool());
@@ -201,7 +201,7 @@ fn groups_of(
 }
 
 /// Groups of the parts, one part after the other.
-pub(super) struct PartedGroups {
+pub(crate) struct PartedGroups {
     parting: Box<Parting>,
     of: GroupParts,
     /// By part, those with rows that more may follow.
@@ -213,7 +213,7 @@ pub(super) struct PartedGroups {
 }
 
 impl PartedGroups {
-    pub(super) fn stream(
+    pub(crate) fn stream(
         parting: Box<Parting>,
         of: GroupParts,
         output: GroupOutput,

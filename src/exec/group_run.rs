@@ -31,12 +31,12 @@ use crate::spec::{Fold, GroupAggregate, GroupSpec, GroupState};
 use crate::stream::has_small_dictionary;
 
 /// Groups that come out.
-pub(super) enum Finished {
+pub(crate) enum Finished {
     OnDevice(DeviceBatch),
     OnHost(RecordBatch),
 }
 
-pub(super) struct GroupRun {
+pub(crate) struct GroupRun {
     spec: Arc<GroupSpec>,
     device: Arc<dyn Device>,
     needed: Vec<Need>,
@@ -56,7 +56,7 @@ pub(super) struct GroupRun {
 }
 
 impl GroupRun {
-    pub(super) fn new(
+    pub(crate) fn new(
         device: Arc<dyn Device>,
         spec: Arc<GroupSpec>,
         reservation: MemoryReservation,
@@ -90,12 +90,12 @@ impl GroupRun {
     }
 
     /// Columns that the device needs.
-    pub(super) fn needed(&self) -> &[Need] {
+    pub(crate) fn needed(&self) -> &[Need] {
         &self.needed
     }
 
     /// Rows of a chunk. What grouping set by grouping set had room is merged: where one had none, its rows come again in halves.
-    pub(super) fn push(&mut self, arriving: Arriving) -> Result<()> {
+    pub(crate) fn push(&mut self, arriving: Arriving) -> Result<()> {
         let Arriving {
             mut chunk,
             uploaded,
@@ -243,7 +243,7 @@ impl GroupRun {
     }
 
     /// Takes the groups to files where they may be spilled, as somebody else found no room.
-    pub(super) fn leave_pool(&mut self) -> Result<()> {
+    pub(crate) fn leave_pool(&mut self) -> Result<()> {
         match self.table.can_spill() {
             true => self.spill(),
             false => Ok(()),
@@ -378,7 +378,7 @@ impl GroupRun {
     }
 
     /// Takes groups on the device to the host, so that there is room for work; false when there are none.
-    pub(super) fn leave_device(&mut self) -> Result<bool> {
+    pub(crate) fn leave_device(&mut self) -> Result<bool> {
         let Some(groups) = self.resident.take() else {
             return Ok(false);
         };
@@ -390,7 +390,7 @@ impl GroupRun {
     }
 
     /// The next groups, once all rows are there; `None` when all came out.
-    pub(super) fn next(&mut self) -> Result<Option<Finished>> {
+    pub(crate) fn next(&mut self) -> Result<Option<Finished>> {
         if !self.finishing {
             self.finishing = true;
             if let Some(batch) = self.at_work(Self::finish_on_device)? {

@@ -22,12 +22,12 @@ use crate::error::{BowtieError, Result};
 use crate::spec::{JoinAggregateSpec, Side};
 
 /// An error when the work is not wanted any more.
-pub(super) type GoOn<'a> = &'a dyn Fn() -> Result<()>;
+pub(crate) type GoOn<'a> = &'a dyn Fn() -> Result<()>;
 
 /// Rows without a partner that are merged at once.
 const UNMATCHED_ROWS: usize = 8192;
 
-pub(super) struct GroupTable {
+pub(crate) struct GroupTable {
     groups: Groups,
     reservation: MemoryReservation,
     /// Partial states of distinct groups, which come first and may stay the only ones: then they are finished as they are.
@@ -53,14 +53,14 @@ enum Finishing {
 /// Groups that differ from one another, and partial states of each aggregate on them: as the device folds them, or as
 /// DataFusion's accumulators merge them.
 #[derive(Debug)]
-pub(super) struct Partial {
+pub(crate) struct Partial {
     pub rows: usize,
     pub keys: Vec<ArrayRef>,
     pub states: Vec<Vec<ArrayRef>>,
 }
 
 impl Partial {
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         let arrays = self.keys.iter().chain(self.states.iter().flatten());
         arrays.map(|array| array.get_array_memory_size()).sum()
     }
@@ -101,7 +101,7 @@ impl Groups {
 
 impl GroupTable {
     /// `schema` is that of the output: `keys` columns, then one for each aggregate.
-    pub(super) fn new<'a>(
+    pub(crate) fn new<'a>(
         schema: &SchemaRef,
         keys: usize,
         aggregates: impl Iterator<Item = &'a Arc<AggregateFunctionExpr>>,
@@ -123,7 +123,7 @@ impl GroupTable {
     }
 
     /// Merges partial states of distinct groups.
-    pub(super) fn merge_distinct(&mut self, partial: Partial) -> Result<()> {
+    pub(crate) fn merge_distinct(&mut self, partial: Partial) -> Result<()> {
         if partial.rows == 0 {
             return Ok(());
         }
@@ -149,7 +149,7 @@ impl GroupTable {
     }
 
     /// Groups of `rows` rows, by their group columns.
-    pub(super) fn intern(&mut self, columns: &[ArrayRef], rows: usize) -> Result<Vec<usize>> {
+    pub(crate) fn intern(&mut self, columns: &[ArrayRef], rows: usize) -> Result<Vec<usize>> {
         match &mut self.groups {
             Groups::One(_) => Ok(vec![0; rows]),
             Groups::Many { values, .. } => {
@@ -161,7 +161,7 @@ impl GroupTable {
     }
 
     /// Merges partial states of aggregate `i`, one a row, into the rows' groups.
-    pub(super) fn merge(&mut self, i: usize, states: &[ArrayRef], groups: &[usize]) -> Result<()> {
+    pub(crate) fn merge(&mut self, i: usize, states: &[ArrayRef], groups: &[usize]) -> Result<()> {
         match &mut self.groups {
             Groups::One(accumulators) => accumulators[i].merge_batch(states)?,
             Groups::Many {
@@ -173,7 +173,7 @@ impl GroupTable {
     }
 
     /// Adds arguments of aggregate `i`, one a row, to the rows' groups.
-    pub(super) fn update(&mut self, i: usize, argument: &ArrayRef, groups: &[usize]) -> Result<()> {
+    pub(crate) fn update(&mut self, i: usize, argument: &ArrayRef, groups: &[usize]) -> Result<()> {
         let argument = std::slice::from_ref(argument);
         match &mut self.groups {
             Groups::One(accumulators) => accumulators[i].update_batch(argument)?,
@@ -187,7 +187,7 @@ impl GroupTable {
 
     /// Rows of the preserved side without a partner, from row `next` on: their partner's columns are NULL. Where the device has no room, it
     /// can go on from there.
-    pub(super) fn merge_unmatched(
+    pub(crate) fn merge_unmatched(
         &mut self,
         spec: &JoinAggregateSpec,
         device: &dyn Device,
@@ -223,12 +223,12 @@ impl GroupTable {
     }
 
     /// Whether groups may leave the memory.
-    pub(super) fn can_spill(&self) -> bool {
+    pub(crate) fn can_spill(&self) -> bool {
         self.spilling.is_some() && self.keys > 0
     }
 
     /// Reserves what the table takes now, and `others` bytes beside it. False where there is no room, but the table can be spilled.
-    pub(super) fn account(&self, others: usize) -> Result<bool> {
+    pub(crate) fn account(&self, others: usize) -> Result<bool> {
         let bytes = others + self.bytes();
         match &self.spilling {
             Some(spilling) if self.keys > 0 => {
@@ -256,7 +256,7 @@ impl GroupTable {
     }
 
     /// Takes all groups out of the memory. Groups have other numbers from now on.
-    pub(super) fn spill(&mut self) -> Result<()> {
+    pub(crate) fn spill(&mut self) -> Result<()> {
         let mut spilled = self.spilled.take();
         self.spill_to(&mut spilled, 0)?;
         self.spilled = spilled;
@@ -321,7 +321,7 @@ impl GroupTable {
 
     /// The next groups: all of them where they had room, those of one file where they were spilled; `None` when all came out.
     /// What they take is for the caller to reserve. `go_on` fails when nobody wants them any more.
-    pub(super) fn next(&mut self, go_on: GoOn<'_>) -> Result<Option<RecordBatch>> {
+    pub(crate) fn next(&mut self, go_on: GoOn<'_>) -> Result<Option<RecordBatch>> {
         let files = match std::mem::replace(&mut self.finishing, Finishing::Done) {
             Finishing::Done => return Ok(None),
             Finishing::Files(files) => files,
@@ -461,7 +461,7 @@ fn grouped(aggregate: &Arc<AggregateFunctionExpr>) -> Result<Box<dyn GroupsAccum
 }
 
 /// The group columns of `rows`, counted from row `first` of the chunk.
-pub(super) fn group_columns(
+pub(crate) fn group_columns(
     spec: &JoinAggregateSpec,
     chunk: &InputChunk,
     first: usize,

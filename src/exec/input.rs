@@ -24,11 +24,11 @@ use crate::column::DeviceBatch;
 use crate::device::{Device, Need};
 use crate::stream::{Failures, Parts, StagedChunk};
 
-pub(super) type InputStream = BoxStream<'static, Result<InputChunk>>;
+pub(crate) type InputStream = BoxStream<'static, Result<InputChunk>>;
 
 /// Rows that a node reads.
 #[derive(Debug)]
-pub(super) enum InputChunk {
+pub(crate) enum InputChunk {
     Staged(StagedChunk),
     Resident(ResidentChunk),
     /// In a file, as the memory pool had no room.
@@ -37,7 +37,7 @@ pub(super) enum InputChunk {
 
 /// Rows on the device. What is asked for on the host comes down once, and is reserved in DataFusion's memory pool.
 #[derive(Debug)]
-pub(super) struct ResidentChunk {
+pub(crate) struct ResidentChunk {
     batch: DeviceBatch,
     device: Arc<dyn Device>,
     schema: SchemaRef,
@@ -159,7 +159,7 @@ fn slices(
 }
 
 impl InputChunk {
-    pub(super) fn rows(&self) -> usize {
+    pub(crate) fn rows(&self) -> usize {
         match self {
             Self::Staged(chunk) => chunk.rows(),
             Self::Resident(chunk) => chunk.batch.rows(),
@@ -168,7 +168,7 @@ impl InputChunk {
     }
 
     /// The rows as they lie on the device, if they do.
-    pub(super) fn resident(&self) -> Option<&DeviceBatch> {
+    pub(crate) fn resident(&self) -> Option<&DeviceBatch> {
         match self {
             Self::Resident(chunk) => Some(&chunk.batch),
             Self::Staged(_) | Self::Spilled(_) => None,
@@ -176,7 +176,7 @@ impl InputChunk {
     }
 
     /// The number of the part that the rows are of, where a node's rows are in parts (`parts.rs`); otherwise 0.
-    pub(super) fn part(&self) -> u32 {
+    pub(crate) fn part(&self) -> u32 {
         match self {
             Self::Staged(chunk) => chunk.part,
             Self::Resident(_) => 0,
@@ -185,7 +185,7 @@ impl InputChunk {
     }
 
     /// Bytes of all rows, about.
-    pub(super) fn bytes(&self) -> crate::error::Result<u64> {
+    pub(crate) fn bytes(&self) -> crate::error::Result<u64> {
         match self {
             Self::Staged(chunk) => {
                 let columns = 0..chunk.shape().columns();
@@ -198,17 +198,17 @@ impl InputChunk {
     }
 
     /// Whether the memory pool has no room for more rows.
-    pub(super) fn is_crowded(&self) -> bool {
+    pub(crate) fn is_crowded(&self) -> bool {
         matches!(self, Self::Staged(chunk) if chunk.crowded)
     }
 
     /// Gives the memory of rows back that are in a file too; false where they took none.
-    pub(super) fn unload(&self) -> bool {
+    pub(crate) fn unload(&self) -> bool {
         matches!(self, Self::Spilled(chunk) if chunk.unload())
     }
 
     /// Takes rows that wait on the host to a file, or out of the memory if they are in one; false where they are not there.
-    pub(super) fn leave_host(&mut self, spilling: &Spilling) -> crate::error::Result<bool> {
+    pub(crate) fn leave_host(&mut self, spilling: &Spilling) -> crate::error::Result<bool> {
         let chunk = match self {
             Self::Staged(chunk) => chunk,
             Self::Resident(chunk) => return Ok(chunk.forget_copies()),
@@ -223,7 +223,7 @@ impl InputChunk {
     }
 
     /// Reads rows that are in a file.
-    pub(super) fn load(&self) -> crate::error::Result<()> {
+    pub(crate) fn load(&self) -> crate::error::Result<()> {
         match self {
             Self::Spilled(chunk) => chunk.chunk().map(|_| ()),
             _ => Ok(()),
@@ -231,7 +231,7 @@ impl InputChunk {
     }
 
     /// Evaluated columns that have no value on some row, and why.
-    pub(super) fn failures(&self) -> &Failures {
+    pub(crate) fn failures(&self) -> &Failures {
         match self {
             Self::Staged(chunk) => &chunk.failures,
             Self::Resident(_) => &[],
@@ -239,7 +239,7 @@ impl InputChunk {
         }
     }
 
-    pub(super) fn reservation(&self) -> Arc<MemoryReservation> {
+    pub(crate) fn reservation(&self) -> Arc<MemoryReservation> {
         match self {
             Self::Staged(chunk) => Arc::clone(&chunk.reservation),
             Self::Resident(chunk) => Arc::clone(&chunk.reservation),
@@ -248,7 +248,7 @@ impl InputChunk {
     }
 
     /// The parts of a column on the host.
-    pub(super) fn parts(&self, column: usize) -> crate::error::Result<Parts> {
+    pub(crate) fn parts(&self, column: usize) -> crate::error::Result<Parts> {
         Ok(match self {
             Self::Staged(chunk) => chunk.parts(column),
             Self::Resident(chunk) => Arc::new([chunk.array(column)?]),
@@ -257,7 +257,7 @@ impl InputChunk {
     }
 
     /// A column on the host as one array.
-    pub(super) fn whole(&self, column: usize) -> crate::error::Result<ArrayRef> {
+    pub(crate) fn whole(&self, column: usize) -> crate::error::Result<ArrayRef> {
         match self {
             Self::Staged(chunk) => chunk.whole(column),
             Self::Resident(chunk) => chunk.array(column),
@@ -266,7 +266,7 @@ impl InputChunk {
     }
 
     /// Some rows of a column on the host; only those are read where the memory pool has no room for all of a file.
-    pub(super) fn some(
+    pub(crate) fn some(
         &self,
         column: usize,
         rows: &Range<usize>,
@@ -281,7 +281,7 @@ impl InputChunk {
     }
 
     /// Mean bytes of a value of a column.
-    pub(super) fn mean_bytes(&self, column: usize) -> crate::error::Result<u64> {
+    pub(crate) fn mean_bytes(&self, column: usize) -> crate::error::Result<u64> {
         match self {
             Self::Staged(chunk) => chunk.mean_bytes(column),
             Self::Resident(chunk) => {
@@ -293,7 +293,7 @@ impl InputChunk {
     }
 
     /// Rows `rows` on the device, of which the columns that are needed are there; what is uploaded for it is counted.
-    pub(super) fn upload(
+    pub(crate) fn upload(
         &self,
         device: &dyn Device,
         rows: &Range<usize>,
@@ -318,12 +318,12 @@ impl InputChunk {
 
     /// Takes rows on the device to the host, or to a file where the memory pool has no room, so that there is room for work on the
     /// device; false when they were there already, or when there is room for them nowhere.
-    pub(super) fn evict(&mut self, spilling: Option<&Spilling>) -> bool {
+    pub(crate) fn evict(&mut self, spilling: Option<&Spilling>) -> bool {
         matches!(self, Self::Resident(_)) && self.leave_device(spilling).is_ok()
     }
 
     /// The same, but an error where there is no room.
-    pub(super) fn leave_device(&mut self, spilling: Option<&Spilling>) -> crate::error::Result<()> {
+    pub(crate) fn leave_device(&mut self, spilling: Option<&Spilling>) -> crate::error::Result<()> {
         let Self::Resident(chunk) = self else {
             return Ok(());
         };
@@ -345,7 +345,7 @@ impl InputChunk {
 
 mod gathering;
 
-pub(super) use gathering::{inputs, pieces};
+pub(crate) use gathering::{inputs, pieces};
 
 #[cfg(test)]
 mod tests;

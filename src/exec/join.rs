@@ -102,7 +102,7 @@ impl BowtieJoinExec {
         )
     }
 
-    pub(super) fn with_fetch_rows(&self, fetch: Option<usize>) -> Result<Self> {
+    pub(crate) fn with_fetch_rows(&self, fetch: Option<usize>) -> Result<Self> {
         self.with_spec(JoinSpec {
             fetch,
             ..self.spec.as_ref().clone()
@@ -182,7 +182,7 @@ impl DisplayAs for BowtieJoinExec {
 }
 
 /// Join type, strategy, condition and device, on one line.
-pub(super) fn fmt_join(
+pub(crate) fn fmt_join(
     spec: &JoinSpec,
     device: &dyn Device,
     f: &mut fmt::Formatter<'_>,
@@ -217,7 +217,7 @@ pub(super) fn fmt_join(
 }
 
 /// The same, a line each.
-pub(super) fn fmt_join_tree(
+pub(crate) fn fmt_join_tree(
     spec: &JoinSpec,
     device: &dyn Device,
     f: &mut fmt::Formatter<'_>,
@@ -366,7 +366,7 @@ impl Driver {
 }
 
 /// Whether rows come out although the left side is empty.
-pub(super) fn needs_right_without_left(kind: JoinType) -> bool {
+pub(crate) fn needs_right_without_left(kind: JoinType) -> bool {
     matches!(
         kind,
         JoinType::Right | JoinType::Full | JoinType::RightAnti | JoinType::RightMark
@@ -374,7 +374,7 @@ pub(super) fn needs_right_without_left(kind: JoinType) -> bool {
 }
 
 /// All chunks of a side; in files, as far as the memory pool has no room for them.
-pub(super) async fn gather(
+pub(crate) async fn gather(
     chunks: Option<InputStream>,
     spilling: Option<&Spilling>,
 ) -> Result<Vec<InputChunk>> {

@@ -66,7 +66,7 @@ struct RightKeys {
 }
 
 #[derive(Debug)]
-pub(super) struct JoinRun {
+pub(crate) struct JoinRun {
     spec: Arc<JoinSpec>,
     device: Arc<dyn Device>,
     matrix: Matrix,
@@ -88,7 +88,7 @@ pub(super) struct JoinRun {
 
 impl JoinRun {
     /// May block.
-    pub(super) fn new(
+    pub(crate) fn new(
         device: Arc<dyn Device>,
         spec: Arc<JoinSpec>,
         left: Vec<InputChunk>,
@@ -132,27 +132,27 @@ impl JoinRun {
     }
 
     /// Whether [`JoinRun::push_right`] or [`JoinRun::end_right`] must come before the next step.
-    pub(super) fn wants_right(&self) -> bool {
+    pub(crate) fn wants_right(&self) -> bool {
         matches!(self.state, State::NextRight)
     }
 
-    pub(super) fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         matches!(self.state, State::Done)
     }
 
     /// Columns of the right side that the device needs.
-    pub(super) fn needed_right(&self) -> &[Need] {
+    pub(crate) fn needed_right(&self) -> &[Need] {
         self.matrix.needed_right()
     }
 
     /// Uploads what can be before a right chunk is there.
-    pub(super) fn preload(&mut self) -> Result<()> {
+    pub(crate) fn preload(&mut self) -> Result<()> {
         let device = Arc::clone(&self.device);
         let _work = at_work(device.as_ref())?;
         self.matrix.preload()
     }
 
-    pub(super) fn push_right(&mut self, arriving: Arriving) -> Result<()> {
+    pub(crate) fn push_right(&mut self, arriving: Arriving) -> Result<()> {
         let chunk = &arriving.chunk;
         self.right_flags = match self.spec.flags_side(Side::Right) {
             true => Some(flags_or_alone(self.device.as_ref(), chunk.rows())?),
@@ -179,11 +179,11 @@ impl JoinRun {
     }
 
     /// Takes what it can to files, as somebody else found no room.
-    pub(super) fn leave_pool(&mut self) -> Result<()> {
+    pub(crate) fn leave_pool(&mut self) -> Result<()> {
         self.matrix.leave_pool().map(|_| ())
     }
 
-    pub(super) fn end_right(&mut self) {
+    pub(crate) fn end_right(&mut self) {
         self.state = match self.spec.flags_side(Side::Left) && !self.right_keys.null {
             true => State::LeftEnd { chunk: 0, next: 0 },
             false => State::Done,
@@ -191,7 +191,7 @@ impl JoinRun {
     }
 
     /// Does a bounded amount of work; returns the output that it made, if any.
-    pub(super) fn step(&mut self) -> Result<Vec<DeviceChunk>> {
+    pub(crate) fn step(&mut self) -> Result<Vec<DeviceChunk>> {
         let device = Arc::clone(&self.device);
         let made = or_alone(device.as_ref(), self, Self::try_step, |run| !run.is_done());
         self.note(made)
@@ -199,7 +199,7 @@ impl JoinRun {
 
     /// The same while the reader works on the pieces of the last step. Where there is no room for both, nothing comes out: the next step does
     /// it, with what the reader gives back, before anything has to be cut or to leave the device.
-    pub(super) fn step_beside(&mut self) -> Result<Vec<DeviceChunk>> {
+    pub(crate) fn step_beside(&mut self) -> Result<Vec<DeviceChunk>> {
         let device = Arc::clone(&self.device);
         let work = at_work(device.as_ref())?;
         self.matrix.may_wait = true;

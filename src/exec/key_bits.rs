@@ -22,7 +22,7 @@ use crate::error::Result;
 use crate::spec::{EquiStrategy, JoinSpec, Side, Strategy};
 
 #[derive(Debug)]
-pub(super) struct ByKeyBits {
+pub(crate) struct ByKeyBits {
     /// Whose rows come out.
     side: Side,
     strategy: Option<EquiStrategy>,
@@ -35,7 +35,7 @@ pub(super) struct ByKeyBits {
 
 impl ByKeyBits {
     /// `None` for a join that needs more than equal keys that are addresses, or more than to know whether there is a match.
-    pub(super) fn of(spec: &JoinSpec) -> Option<Self> {
+    pub(crate) fn of(spec: &JoinSpec) -> Option<Self> {
         use JoinType::*;
         let side = match spec.kind {
             LeftSemi | LeftAnti | LeftMark => Side::Left,
@@ -71,7 +71,7 @@ impl ByKeyBits {
 
     /// The right chunk at hand meets all left rows: where its rows come out, they are to be looked at. False where the left keys lie too
     /// far apart: then tiles find the matches, of this chunk and of those to come.
-    pub(super) fn meet(&mut self, matrix: &mut Matrix, metrics: &DeviceMetrics) -> Result<bool> {
+    pub(crate) fn meet(&mut self, matrix: &mut Matrix, metrics: &DeviceMetrics) -> Result<bool> {
         let _timer = metrics.prepare_time.timer();
         let device = Arc::clone(&matrix.device);
         let device = device.as_ref();
@@ -155,13 +155,13 @@ impl ByKeyBits {
     }
 
     /// Whose rows come out.
-    pub(super) fn side(&self) -> Side {
+    pub(crate) fn side(&self) -> Side {
         self.side
     }
 
     /// Sets the flags of the rows of a left chunk, once all right chunks set their bits, or of those of the right chunk at hand, which met
     /// all left rows.
-    pub(super) fn flag(&self, matrix: &mut Matrix, left_chunk: usize, flags: &Flags) -> Result<()> {
+    pub(crate) fn flag(&self, matrix: &mut Matrix, left_chunk: usize, flags: &Flags) -> Result<()> {
         // No right chunk came, so there are no bits.
         let Some(bits) = &self.bits else {
             return Ok(());
@@ -174,7 +174,7 @@ impl ByKeyBits {
 
     /// The rows of such a chunk that come out because they have a match or, if not `matched`, because they have none, with the columns
     /// `output`; `None` where they do not all lie on the device.
-    pub(super) fn keep(
+    pub(crate) fn keep(
         &self,
         matrix: &Matrix,
         left_chunk: usize,

@@ -39,7 +39,7 @@ use crate::stream::Parts;
 
 /// A tile on the device, searched and counted.
 #[derive(Debug)]
-pub(super) struct SearchedTile {
+pub(crate) struct SearchedTile {
     pub left: DeviceBatch,
     pub right: DeviceBatch,
     pub search: Search,
@@ -52,7 +52,7 @@ pub(super) struct SearchedTile {
 }
 
 impl SearchedTile {
-    pub(super) fn of(&self, side: Side) -> &DeviceBatch {
+    pub(crate) fn of(&self, side: Side) -> &DeviceBatch {
         match side {
             Side::Left => &self.left,
             Side::Right => &self.right,
@@ -60,7 +60,7 @@ impl SearchedTile {
     }
 
     /// The pairs that ranges and tests let through, numbered `from .. from + len`, without those that fail the residual.
-    pub(super) fn matching_pairs(
+    pub(crate) fn matching_pairs(
         &self,
         device: &dyn Device,
         join: &JoinSpec,
@@ -83,7 +83,7 @@ impl SearchedTile {
     }
 
     /// What is evaluated on the tile's pairs.
-    pub(super) fn filters<'a>(&self, join: &'a JoinSpec) -> Vec<&'a JoinFilter> {
+    pub(crate) fn filters<'a>(&self, join: &'a JoinSpec) -> Vec<&'a JoinFilter> {
         match (self.whole_filter, self.search.is_programmed()) {
             (true, _) => join.whole_filter.iter().collect(),
             (false, true) => join.unprogrammed().collect(),
@@ -92,7 +92,7 @@ impl SearchedTile {
     }
 
     /// Row of the chunk that is row 0 of the tile.
-    pub(super) fn first(&self, side: Side) -> usize {
+    pub(crate) fn first(&self, side: Side) -> usize {
         match side {
             Side::Left => self.tile.left.start,
             Side::Right => self.tile.right.start,
@@ -102,7 +102,7 @@ impl SearchedTile {
 
 /// A tile, as far as it was done.
 #[derive(Debug)]
-pub(super) enum TileStep {
+pub(crate) enum TileStep {
     /// Its pairs are known, and still to be put together.
     Searched(Box<SearchedTile>),
     /// What comes out of it.
@@ -123,13 +123,13 @@ struct Resident {
 /// Which columns of each side's input the device needs: at once those that decide what matches, and those that `others` names;
 /// late those that are only gathered, for the output or for the residual.
 #[derive(Debug, Clone)]
-pub(super) struct NeededColumns {
+pub(crate) struct NeededColumns {
     pub left: Vec<Need>,
     pub right: Vec<Need>,
 }
 
 impl NeededColumns {
-    pub(super) fn of(spec: &JoinSpec, others: impl Iterator<Item = (Side, usize)>) -> Self {
+    pub(crate) fn of(spec: &JoinSpec, others: impl Iterator<Item = (Side, usize)>) -> Self {
         use crate::spec::Output;
         use datafusion::common::JoinSide;
         let width = |side: Side| vec![Need::Never; spec.input(side).columns()];
@@ -225,8 +225,8 @@ impl NeededColumns {
 }
 
 #[derive(Debug)]
-pub(super) struct Matrix {
-    pub(super) device: Arc<dyn Device>,
+pub(crate) struct Matrix {
+    pub(crate) device: Arc<dyn Device>,
     spec: Arc<JoinSpec>,
     needed: NeededColumns,
     left: Vec<InputChunk>,
@@ -243,12 +243,12 @@ pub(super) struct Matrix {
     left_pool: bool,
     /// The reader works on the last pieces beside this step, which may wait until it is done: a refusal that may be of the moment ends it,
     /// and nothing is cut or leaves the device for it.
-    pub(super) may_wait: bool,
+    pub(crate) may_wait: bool,
     metrics: DeviceMetrics,
 }
 
 impl Matrix {
-    pub(super) fn new(
+    pub(crate) fn new(
         device: Arc<dyn Device>,
         spec: Arc<JoinSpec>,
         needed: NeededColumns,
@@ -275,7 +275,7 @@ impl Matrix {
     }
 
     /// Mean bytes of a row of the needed columns of both sides: of the widest left chunk, and of `right` if there is one.
-    pub(super) fn row_bytes(&self, right: Option<&InputChunk>) -> Result<usize> {
+    pub(crate) fn row_bytes(&self, right: Option<&InputChunk>) -> Result<usize> {
         let mut widest = 0;
         for chunk in &self.left {
             widest = widest.max(self.needed.row_bytes(Side::Left, chunk)?);
@@ -286,16 +286,16 @@ impl Matrix {
         })
     }
 
-    pub(super) fn left(&self) -> &[InputChunk] {
+    pub(crate) fn left(&self) -> &[InputChunk] {
         &self.left
     }
 
-    pub(super) fn right(&self) -> Option<&InputChunk> {
+    pub(crate) fn right(&self) -> Option<&InputChunk> {
         self.right.as_ref()
     }
 
     /// Columns of the right side that tiles need on the device.
-    pub(super) fn needed_right(&self) -> &[Need] {
+    pub(crate) fn needed_right(&self) -> &[Need] {
         match self.left.is_empty() {
             // There is no tile.
             true => &[],
@@ -304,7 +304,7 @@ impl Matrix {
     }
 
     /// Uploads the first left chunk, if there is room, before a right chunk is there.
-    pub(super) fn preload(&mut self) -> Result<()> {
+    pub(crate) fn preload(&mut self) -> Result<()> {
         let rows = match self.left.first() {
             Some(chunk) => 0..chunk.rows(),
             None => return Ok(()),
@@ -342,13 +342,13 @@ impl Matrix {
     }
 
     /// Counts the columns that were uploaded since, as enough of their rows came out.
-    pub(super) fn count_late_uploads(&self) {
+    pub(crate) fn count_late_uploads(&self) {
         let bytes = self.needed.take_late_bytes();
         self.metrics.uploaded_bytes.add(bytes as usize);
     }
 
     /// Begins the next right chunk.
-    pub(super) fn push_right(&mut self, arriving: Arriving) -> Result<()> {
+    pub(crate) fn push_right(&mut self, arriving: Arriving) -> Result<()> {
         let Arriving { chunk, uploaded } = arriving;
         let tiles: Vec<Tile> = self
             .left
@@ -404,13 +404,13 @@ impl Matrix {
     }
 
     /// Ends the right chunk at hand.
-    pub(super) fn take_right(&mut self) -> Option<InputChunk> {
+    pub(crate) fn take_right(&mut self) -> Option<InputChunk> {
         self.resident_right = None;
         self.right.take()
     }
 
     /// The next tile of the right chunk at hand, searched; `None` when it is done.
-    pub(super) fn next(&mut self, wanted: Wanted) -> Result<Option<SearchedTile>> {
+    pub(crate) fn next(&mut self, wanted: Wanted) -> Result<Option<SearchedTile>> {
         match self.next_step(wanted, None)? {
             Some(TileStep::Searched(tile)) => Ok(Some(*tile)),
             Some(TileStep::Joined(_)) => Err(BowtieError::Internal("a tile joined unasked".into())),
@@ -419,7 +419,7 @@ impl Matrix {
     }
 
     /// The next tile of the right chunk at hand, joined at once where it can be; `None` when the chunk is done.
-    pub(super) fn next_step(
+    pub(crate) fn next_step(
         &mut self,
         wanted: Wanted,
         at_once: Option<&AtOnce>,
@@ -453,7 +453,7 @@ impl Matrix {
 
     /// Puts a tile back, after `error`, a refused lease; false when there is nothing here that would make it fit. Nothing of the tile may
     /// have come out yet.
-    pub(super) fn put_back(&mut self, searched: &SearchedTile, error: &BowtieError) -> bool {
+    pub(crate) fn put_back(&mut self, searched: &SearchedTile, error: &BowtieError) -> bool {
         self.again(&searched.tile, error)
     }
 

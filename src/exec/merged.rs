@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::spec::{EquiStrategy, JoinSpec, Output, Side, Strategy};
 
 #[derive(Debug)]
-pub(super) struct ByMerge {
+pub(crate) struct ByMerge {
     left: usize,
     right: usize,
     /// Whether right rows with a partner come out, or those without.
@@ -24,7 +24,7 @@ pub(super) struct ByMerge {
 
 impl ByMerge {
     /// `None` for a join whose right rows do not come out by one equal key alone, together where they lie.
-    pub(super) fn of(spec: &JoinSpec) -> Option<Self> {
+    pub(crate) fn of(spec: &JoinSpec) -> Option<Self> {
         let matched = match spec.kind {
             JoinType::RightSemi => true,
             JoinType::RightAnti => false,
@@ -59,7 +59,7 @@ impl ByMerge {
 
     /// What comes out of the right chunk at hand; `None` where it, or the left side, is in parts or in another order: then those that follow
     /// are not worth another look.
-    pub(super) fn keep(
+    pub(crate) fn keep(
         &mut self,
         matrix: &Matrix,
         metrics: &DeviceMetrics,

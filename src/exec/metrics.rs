@@ -14,7 +14,7 @@ use crate::device::SetTally;
 use crate::spec::{GroupStrategy, Materialization};
 
 #[derive(Debug, Clone)]
-pub(super) struct DeviceMetrics {
+pub(crate) struct DeviceMetrics {
     pub baseline: BaselineMetrics,
     /// Rectangles of the join matrix, or batches of rows, that were processed.
     pub chunks: Count,
@@ -36,7 +36,7 @@ pub(super) struct DeviceMetrics {
 }
 
 impl DeviceMetrics {
-    pub(super) fn new(set: &ExecutionPlanMetricsSet) -> Self {
+    pub(crate) fn new(set: &ExecutionPlanMetricsSet) -> Self {
         let partition = 0;
         Self {
             baseline: BaselineMetrics::new(set, partition),
@@ -53,32 +53,32 @@ impl DeviceMetrics {
     }
 
     /// A side was indexed by a strategy of equi-joins, or a technique of set joins.
-    pub(super) fn indexed_by(&self, strategy: impl Display) {
+    pub(crate) fn indexed_by(&self, strategy: impl Display) {
         self.count(format!("indexed_{strategy}"), 1);
     }
 
     /// The rows of a chunk were grouped by a strategy, for one grouping set.
-    pub(super) fn grouped_by(&self, strategy: GroupStrategy) {
+    pub(crate) fn grouped_by(&self, strategy: GroupStrategy) {
         self.count(format!("by_{strategy}"), 1);
     }
 
     /// Pairs of a tile of an equi-join were put together so.
-    pub(super) fn materialized_by(&self, materialization: Materialization) {
+    pub(crate) fn materialized_by(&self, materialization: Materialization) {
         self.count(format!("materialized_{materialization}"), 1);
     }
 
     /// A node's rows go to so many parts.
-    pub(super) fn in_parts(&self, parts: u32) {
+    pub(crate) fn in_parts(&self, parts: u32) {
         self.count("parts".into(), parts.into());
     }
 
     /// Copying rows to parts, on all threads.
-    pub(super) fn parting_time(&self) -> Time {
+    pub(crate) fn parting_time(&self) -> Time {
         MetricBuilder::new(&self.set).subset_time("parting_time", 0)
     }
 
     /// What a search of sets looked at.
-    pub(super) fn searched_sets(&self, tally: SetTally) {
+    pub(crate) fn searched_sets(&self, tally: SetTally) {
         self.count("set_candidates".into(), tally.candidates);
         self.count("set_verified".into(), tally.verified);
     }
@@ -97,7 +97,7 @@ impl DeviceMetrics {
 /// What a node shows whose batches leave the device. DataFusion's `BaselineMetrics` adds up the buffers of every batch,
 /// which costs more than to make a batch of shared columns.
 #[derive(Debug)]
-pub(super) struct OutputMetrics {
+pub(crate) struct OutputMetrics {
     pub rows: Count,
     /// Bytes of the rows, shared or not.
     pub bytes: Count,
@@ -115,7 +115,7 @@ impl Drop for OutputMetrics {
 }
 
 impl OutputMetrics {
-    pub(super) fn new(set: &ExecutionPlanMetricsSet, partition: usize) -> Self {
+    pub(crate) fn new(set: &ExecutionPlanMetricsSet, partition: usize) -> Self {
         let summary = || MetricBuilder::new(set).with_type(MetricType::Summary);
         summary().start_timestamp(partition).record();
         Self {

@@ -21,7 +21,7 @@ use crate::spec::RowOrder;
 
 impl RowGroups {
     /// The state for each group of column `value`: its value, those that order it, and whether there is a row at all.
-    pub(super) fn firsts_in_order(
+    pub(crate) fn firsts_in_order(
         &self,
         device: &dyn Device,
         batch: &DeviceBatch,

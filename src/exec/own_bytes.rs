@@ -8,7 +8,7 @@ use arrow::datatypes::DataType;
 use crate::error::Result;
 
 /// Views that share no bytes with others: those of a few groups would keep a whole chunk's.
-pub(super) fn of_its_own(array: ArrayRef) -> Result<ArrayRef> {
+pub(crate) fn of_its_own(array: ArrayRef) -> Result<ArrayRef> {
     Ok(match array.data_type() {
         DataType::Utf8View => Arc::new(array.as_string_view().gc()),
         DataType::BinaryView => Arc::new(array.as_binary_view().gc()),
@@ -24,7 +24,7 @@ pub(super) fn of_its_own(array: ArrayRef) -> Result<ArrayRef> {
 }
 
 /// Whether there are views at any depth.
-pub(super) fn has_views(data_type: &DataType) -> bool {
+pub(crate) fn has_views(data_type: &DataType) -> bool {
     match data_type {
         DataType::Utf8View | DataType::BinaryView => true,
         DataType::List(of)

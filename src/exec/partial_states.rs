@@ -16,20 +16,20 @@ use crate::ops::theta::RowPairs;
 use crate::spec::{AggregateFunction, AggregateSpec, JoinAggregateSpec, Side};
 
 /// Partial states for the rows of one side that have a match, by aggregate.
-pub(super) struct SideStates {
+pub(crate) struct SideStates {
     pub side: Side,
     pub matched: UInt32Array,
     pub states: Vec<(usize, Vec<ArrayRef>)>,
 }
 
 /// Pairs, and each aggregate's argument on them.
-pub(super) struct PairValues {
+pub(crate) struct PairValues {
     pub rows: RowPairs,
     pub values: Vec<ArrayRef>,
 }
 
 impl PairValues {
-    pub(super) fn gather(
+    pub(crate) fn gather(
         device: &dyn Device,
         spec: &JoinAggregateSpec,
         tile: &SearchedTile,
@@ -52,7 +52,7 @@ impl PairValues {
 }
 
 /// The states of the matched rows as DataFusion's accumulators merge them.
-pub(super) fn aggregate_states(
+pub(crate) fn aggregate_states(
     device: &dyn Device,
     aggregate: &AggregateSpec,
     states: Vec<Arc<Column>>,
@@ -66,7 +66,7 @@ pub(super) fn aggregate_states(
 }
 
 /// States as DataFusion's accumulators merge them.
-pub(super) fn mergeable_states(
+pub(crate) fn mergeable_states(
     function: AggregateFunction,
     aggregate: &AggregateFunctionExpr,
     states: Vec<ArrayRef>,

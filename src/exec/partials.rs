@@ -11,12 +11,12 @@ use crate::error::{BowtieError, Result};
 use crate::spec::{Fold, GroupSpec};
 
 /// Rows that are not merged before there are more of them.
-pub(super) const FEW_ROWS: usize = 1 << 20;
+pub(crate) const FEW_ROWS: usize = 1 << 20;
 
 /// Partial groups that wait to be merged. They are once they have twice as many rows as came out the last time, so that each
 /// row is merged a few times at most.
 #[derive(Debug, Default)]
-pub(super) struct Partials {
+pub(crate) struct Partials {
     waiting: Vec<Partial>,
     rows: usize,
     /// Rows after the last merge.
@@ -24,31 +24,31 @@ pub(super) struct Partials {
 }
 
 impl Partials {
-    pub(super) fn push(&mut self, partial: Partial) {
+    pub(crate) fn push(&mut self, partial: Partial) {
         if partial.rows > 0 {
             self.rows += partial.rows;
             self.waiting.push(partial);
         }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.waiting.len()
     }
 
-    pub(super) fn are_many(&self) -> bool {
+    pub(crate) fn are_many(&self) -> bool {
         self.len() > 1 && self.rows >= FEW_ROWS.max(2 * self.merged)
     }
 
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.waiting.iter().map(Partial::bytes).sum()
     }
 
-    pub(super) fn take(&mut self) -> Vec<Partial> {
+    pub(crate) fn take(&mut self) -> Vec<Partial> {
         self.rows = 0;
         std::mem::take(&mut self.waiting)
     }
 
-    pub(super) fn set_merged(&mut self, partial: Partial) {
+    pub(crate) fn set_merged(&mut self, partial: Partial) {
         self.merged = partial.rows;
         self.push(partial);
     }
@@ -58,7 +58,7 @@ impl Partials {
 const MOST_BYTES: usize = 1 << 30;
 
 /// How states of a fold are folded to one.
-pub(super) fn of_states(fold: Fold) -> Fold {
+pub(crate) fn of_states(fold: Fold) -> Fold {
     match fold {
         Fold::Count => Fold::Sum,
         same => same,
@@ -66,7 +66,7 @@ pub(super) fn of_states(fold: Fold) -> Fold {
 }
 
 /// The groups of all `partials`, each of which has some, with the states that the device folded.
-pub(super) fn merged(
+pub(crate) fn merged(
     device: &dyn Device,
     spec: &GroupSpec,
     partials: &[Partial],

@@ -21,7 +21,7 @@ const WAITING: usize = 2;
 const MOST_WAITING: usize = 64;
 
 /// The evaluated batches of all partitions of `input`, in any order; a task for each partition, which ends with the stream.
-pub(super) fn evaluated(
+pub(crate) fn evaluated(
     input: &Arc<dyn ExecutionPlan>,
     context: &Arc<TaskContext>,
     evaluator: &Evaluator,

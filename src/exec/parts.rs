@@ -28,16 +28,16 @@ use tokio::task::JoinError;
 use super::input::{InputChunk, InputStream};
 use super::spill::Spilling;
 use crate::stream::{ChunkLimits, has_small_dictionary};
-pub(super) use first::First;
+pub(crate) use first::First;
 use part::Part;
-pub(super) use room::Room;
+pub(crate) use room::Room;
 use scatter::{Refused, Scatter, Scattered};
 
 /// A part is meant to have so many fourths of a chunk, as hashes do not make them equally long.
-pub(super) const FOURTHS: u64 = 3;
+pub(crate) const FOURTHS: u64 = 3;
 
 /// By what, and how far apart, the rows of an input are.
-pub(super) struct Keys {
+pub(crate) struct Keys {
     /// Columns of the input.
     pub columns: Vec<usize>,
     /// Whether keys of which one is NULL may equal others.
@@ -46,7 +46,7 @@ pub(super) struct Keys {
 }
 
 /// The chunks of an input on their way to parts.
-pub(super) struct Parting {
+pub(crate) struct Parting {
     room: Arc<Room>,
     tasks: usize,
     scatter: Arc<Scatter>,
@@ -74,7 +74,7 @@ pub(super) struct Parting {
 
 impl Parting {
     /// All chunks are of one round.
-    pub(super) fn new(
+    pub(crate) fn new(
         room: &Arc<Room>,
         keys: Keys,
         limits: ChunkLimits,
@@ -104,7 +104,7 @@ impl Parting {
     }
 
     /// With rounds of `most` rows, about, or of `enough` where the memory pool is full.
-    pub(super) fn in_rounds(self, most: usize, enough: usize) -> Self {
+    pub(crate) fn in_rounds(self, most: usize, enough: usize) -> Self {
         Self {
             most,
             enough,
@@ -113,18 +113,18 @@ impl Parting {
     }
 
     /// With short parts together in a chunk, where they are of the only round: for who does not ask which part rows are of.
-    pub(super) fn combined(self) -> Self {
+    pub(crate) fn combined(self) -> Self {
         Self {
             combines: true,
             ..self
         }
     }
 
-    pub(super) fn parts(&self) -> usize {
+    pub(crate) fn parts(&self) -> usize {
         self.parts.len()
     }
 
-    pub(super) fn into_stream(self) -> InputStream {
+    pub(crate) fn into_stream(self) -> InputStream {
         let chunks = stream::try_unfold(self, |mut parting| async move {
             let chunk = parting.next().await?;
             Ok(chunk.map(|chunk| (chunk, parting)))
@@ -133,17 +133,17 @@ impl Parting {
     }
 
     /// Whether the chunk that is given out next is of this part too.
-    pub(super) fn goes_on_with(&self, part: u32) -> bool {
+    pub(crate) fn goes_on_with(&self, part: u32) -> bool {
         self.ready.front().is_some_and(|chunk| chunk.part() == part)
     }
 
     /// Whether it is known that no rows of a part follow, whose chunk was given out last.
-    pub(super) fn is_at_end_of(&self, part: u32) -> bool {
+    pub(crate) fn is_at_end_of(&self, part: u32) -> bool {
         self.is_last && !self.goes_on_with(part)
     }
 
     /// The next chunk of the round that is given out.
-    pub(super) async fn next(&mut self) -> Result<Option<InputChunk>> {
+    pub(crate) async fn next(&mut self) -> Result<Option<InputChunk>> {
         loop {
             if let Some(chunk) = self.ready.pop_front() {
                 return Ok(Some(chunk));
@@ -303,7 +303,7 @@ fn spill(parts: &mut [Part], room: &Room) -> crate::error::Result<()> {
 }
 
 /// Whether rows of these columns can be copied without what the others refer to, and put together again.
-pub(super) fn can_part(schema: &Schema) -> bool {
+pub(crate) fn can_part(schema: &Schema) -> bool {
     let mut fields = schema.fields().iter();
     !fields.any(|field| {
         let data_type = field.data_type();
@@ -330,7 +330,7 @@ fn joined(error: JoinError) -> DataFusionError {
 }
 
 /// Does `step` on a thread that may block.
-pub(super) async fn blocking<T: Send + 'static>(
+pub(crate) async fn blocking<T: Send + 'static>(
     step: impl FnOnce() -> crate::error::Result<T> + Send + 'static,
 ) -> Result<T> {
     let done = SpawnedTask::spawn_blocking(step).join_unwind().await;

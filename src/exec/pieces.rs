@@ -20,7 +20,7 @@ const STEPS_BEFORE_GROWING: usize = 16;
 
 /// How long pieces are, and how many a step makes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct PieceSize {
+pub(crate) struct PieceSize {
     rows: usize,
     pieces: usize,
     /// As long, and as many, as the budget allows when nobody else uses it.
@@ -35,7 +35,7 @@ pub(super) struct PieceSize {
 
 impl PieceSize {
     /// Pieces of rows whose width is not known yet.
-    pub(super) fn new(device: &dyn Device) -> Self {
+    pub(crate) fn new(device: &dyn Device) -> Self {
         let pieces = device.concurrent_pieces() * PIECES_PER_STEP;
         Self {
             rows: device.piece_rows(),
@@ -49,7 +49,7 @@ impl PieceSize {
 
     /// Sizes pieces such that those of one step take at most a quarter of the device's budget, at `row_bytes` a row of
     /// output.
-    pub(super) fn fit(&mut self, device: &dyn Device, row_bytes: usize) {
+    pub(crate) fn fit(&mut self, device: &dyn Device, row_bytes: usize) {
         let row_bytes = row_bytes as u64 + 16;
         let share = device.budget().limit() / 4 / self.full.1 as u64;
         let most = self.most as u64;
@@ -64,7 +64,7 @@ impl PieceSize {
     }
 
     /// Half as long, or half as many; false when they cannot be.
-    pub(super) fn halve(&mut self) -> bool {
+    pub(crate) fn halve(&mut self) -> bool {
         self.undisturbed = 0;
         if self.rows > 1 {
             self.rows /= 2;
@@ -76,7 +76,7 @@ impl PieceSize {
     }
 
     /// A step was done. After some of them pieces grow again: what others held may be free by now.
-    pub(super) fn made(&mut self) {
+    pub(crate) fn made(&mut self) {
         self.undisturbed += 1;
         if self.undisturbed >= STEPS_BEFORE_GROWING {
             self.undisturbed = 0;
@@ -86,7 +86,7 @@ impl PieceSize {
     }
 
     /// The next pieces of consecutive rows `next .. rows`.
-    pub(super) fn of_rows(&self, next: usize, rows: usize) -> Vec<Range<usize>> {
+    pub(crate) fn of_rows(&self, next: usize, rows: usize) -> Vec<Range<usize>> {
         (next..rows)
             .step_by(self.rows)
             .take(self.pieces)
@@ -95,7 +95,7 @@ impl PieceSize {
     }
 
     /// The next pieces of pairs `next .. total`, cut between searching rows where that is possible.
-    pub(super) fn of_pairs(
+    pub(crate) fn of_pairs(
         &self,
         device: &dyn Device,
         offsets: &Buffer<u64>,

@@ -15,7 +15,7 @@ use crate::spec::{AggregateFunction, Fold, GroupSpec, GroupState, GroupStrategy}
 use crate::stream::has_small_dictionary;
 
 /// Groups that came of some chunks, of which some may come more than once.
-pub(super) struct ResidentGroups {
+pub(crate) struct ResidentGroups {
     device: Arc<dyn Device>,
     spec: Arc<GroupSpec>,
     waiting: Vec<Groups>,
@@ -59,7 +59,7 @@ pub(crate) fn are_results(spec: &GroupSpec) -> bool {
 }
 
 impl ResidentGroups {
-    pub(super) fn new(device: Arc<dyn Device>, spec: Arc<GroupSpec>) -> Self {
+    pub(crate) fn new(device: Arc<dyn Device>, spec: Arc<GroupSpec>) -> Self {
         Self {
             device,
             spec,
@@ -70,7 +70,7 @@ impl ResidentGroups {
     }
 
     /// Whether they take so much of the device that nodes below may find no room for their work.
-    pub(super) fn are_in_the_way(&self) -> bool {
+    pub(crate) fn are_in_the_way(&self) -> bool {
         let columns = |groups: &Groups| {
             let columns = groups.keys.iter().chain(&groups.states);
             columns.map(Column::bytes).sum::<u64>()
@@ -81,7 +81,7 @@ impl ResidentGroups {
     }
 
     /// Groups the rows of a batch; by which strategy.
-    pub(super) fn fold(&mut self, batch: &DeviceBatch) -> Result<Option<GroupStrategy>> {
+    pub(crate) fn fold(&mut self, batch: &DeviceBatch) -> Result<Option<GroupStrategy>> {
         let keys = self
             .spec
             .keys
@@ -156,7 +156,7 @@ impl ResidentGroups {
     }
 
     /// All groups, each once; `None` when there are none.
-    pub(super) fn finish(&mut self) -> Result<Option<DeviceBatch>> {
+    pub(crate) fn finish(&mut self) -> Result<Option<DeviceBatch>> {
         if self.waiting.len() > 1 {
             self.merge()?;
         }
@@ -177,7 +177,7 @@ impl ResidentGroups {
     }
 
     /// All groups on the host.
-    pub(super) fn partials(self) -> Result<Vec<Partial>> {
+    pub(crate) fn partials(self) -> Result<Vec<Partial>> {
         let down = |column: &Column| of_its_own(self.device.download(column)?);
         let of_groups = |groups: &Groups| {
             Ok(Partial {

@@ -13,7 +13,7 @@ use crate::error::{BowtieError, Result};
 use crate::ops::theta::RowPairs;
 
 /// Whether each pair satisfies `filter`; NULL counts as no.
-pub(super) fn evaluate(
+pub(crate) fn evaluate(
     device: &dyn Device,
     filter: &JoinFilter,
     left: &DeviceBatch,

@@ -24,13 +24,13 @@ use crate::error::BowtieError;
 use crate::spec::{MadeBy, RowExpressions, RowProgram, RowSource};
 
 /// What becomes of the rows of a batch.
-pub(super) type Step = Arc<dyn Fn(&DeviceBatch) -> crate::error::Result<DeviceBatch> + Send + Sync>;
+pub(crate) type Step = Arc<dyn Fn(&DeviceBatch) -> crate::error::Result<DeviceBatch> + Send + Sync>;
 
 /// A piece of fewer rows is not halved: memory that does not hold it holds nothing useful.
 const LEAST_ROWS: usize = 64;
 
 /// `step` on the pieces of device node `node`, for a node with these metrics.
-pub(super) fn stepwise(
+pub(crate) fn stepwise(
     node: &Arc<dyn ExecutionPlan>,
     device: Arc<dyn Device>,
     context: &Arc<TaskContext>,
@@ -148,7 +148,7 @@ fn has_no_room(error: &BowtieError) -> bool {
 }
 
 /// A column of each expression on the rows of `batch`: by the device, or by DataFusion's own where the device cannot decide.
-pub(super) fn evaluate(
+pub(crate) fn evaluate(
     device: &dyn Device,
     of: &RowExpressions,
     batch: &DeviceBatch,
@@ -186,7 +186,7 @@ pub(super) fn evaluate(
 }
 
 /// What the loads of a program read, in the order in which it numbers them: columns, and tests of columns, made here.
-pub(super) fn read_by(
+pub(crate) fn read_by(
     device: &dyn Device,
     program: &RowProgram,
     batch: &DeviceBatch,
@@ -205,7 +205,7 @@ pub(super) fn read_by(
 }
 
 /// A column of each expression by DataFusion's own.
-pub(super) fn on_host(
+pub(crate) fn on_host(
     device: &dyn Device,
     of: &RowExpressions,
     batch: &DeviceBatch,

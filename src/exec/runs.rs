@@ -23,7 +23,7 @@ use crate::spec::{JoinSpec, Output};
 const BATCH_ROWS: usize = 8192;
 
 /// A repeated value takes at most so many bytes in one batch, unless it is wider by itself.
-pub(super) const REPEATED_BYTES: usize = 1 << 20;
+pub(crate) const REPEATED_BYTES: usize = 1 << 20;
 
 /// The pairs of a tile in which nothing is tested, one searching row after the other.
 ///
@@ -66,7 +66,7 @@ struct Run {
 
 impl Runs {
     /// Whether runs pay for a tile with `total` pairs.
-    pub(super) fn pay(device: &dyn Device, tile: &SearchedTile, total: u64) -> bool {
+    pub(crate) fn pay(device: &dyn Device, tile: &SearchedTile, total: u64) -> bool {
         let positions = tile.search.positions().max(1) as u64;
         // Where a row of the sorted side may match many rows, its columns would be copied as often.
         tile.search.is_untested()
@@ -76,7 +76,7 @@ impl Runs {
                 .is_some_and(|run| total / positions >= run)
     }
 
-    pub(super) fn new(
+    pub(crate) fn new(
         device: &dyn Device,
         spec: &JoinSpec,
         tile: &SearchedTile,
@@ -130,12 +130,12 @@ impl Runs {
         self.total
     }
 
-    pub(super) fn row_bytes(&self) -> usize {
+    pub(crate) fn row_bytes(&self) -> usize {
         self.row_bytes
     }
 
     /// The next pairs, at most `batch_size` of them; `None` at the end.
-    pub(super) fn next_batch(
+    pub(crate) fn next_batch(
         &mut self,
         schema: &SchemaRef,
         batch_size: usize,

@@ -18,18 +18,18 @@ use futures::StreamExt;
 use tokio::runtime::Handle;
 
 /// Rows of a batch in a file.
-pub(super) const SPILLED_ROWS: usize = 8192;
+pub(crate) const SPILLED_ROWS: usize = 8192;
 /// Bytes of one, about: what a thread holds beside the pool while it writes or reads.
 const SPILLED_BYTES: usize = 4 << 20;
 
 /// Rows of a batch in a file, of so many bytes each.
-pub(super) fn spilled_rows(row_bytes: usize) -> usize {
+pub(crate) fn spilled_rows(row_bytes: usize) -> usize {
     (SPILLED_BYTES / row_bytes.max(1)).clamp(1, SPILLED_ROWS)
 }
 
 /// How one execution of a node spills.
 #[derive(Clone)]
-pub(super) struct Spilling {
+pub(crate) struct Spilling {
     env: Arc<RuntimeEnv>,
     set: ExecutionPlanMetricsSet,
     /// Made when something is spilled.
@@ -51,7 +51,7 @@ impl std::fmt::Debug for Spilling {
 
 impl Spilling {
     /// `None` where the session allows no files.
-    pub(super) fn of(context: &TaskContext, set: &ExecutionPlanMetricsSet) -> Option<Self> {
+    pub(crate) fn of(context: &TaskContext, set: &ExecutionPlanMetricsSet) -> Option<Self> {
         let env = context.runtime_env();
         let handle = Handle::try_current().ok()?;
         env.disk_manager.tmp_files_enabled().then(|| Self {
@@ -68,12 +68,12 @@ impl Spilling {
     }
 
     /// Whether those who share the pool hold so much of it that who can spill had better.
-    pub(super) fn pool_is_full(&self) -> bool {
+    pub(crate) fn pool_is_full(&self) -> bool {
         self.env.memory_pool.reserved() > self.most
     }
 
     /// Whether so little of the pool is left that only what is worked on should stay in it.
-    pub(super) fn pool_is_tight(&self) -> bool {
+    pub(crate) fn pool_is_tight(&self) -> bool {
         self.env.memory_pool.reserved() > self.most.saturating_add(self.most / 2)
     }
 
@@ -84,7 +84,7 @@ impl Spilling {
     }
 
     /// A file for batches of `schema`.
-    pub(super) fn create(&self, schema: &SchemaRef, what: &str) -> Result<SpillWriter> {
+    pub(crate) fn create(&self, schema: &SchemaRef, what: &str) -> Result<SpillWriter> {
         let mut file = self.manager(schema).create_in_progress_file(what)?;
         Ok(SpillWriter(Box::new(move |batch| match batch {
             Some(batch) => file.append_batch(batch).map(|_| None),
@@ -93,7 +93,7 @@ impl Spilling {
     }
 
     /// The batches of a file, in their order. Not for a thread that may not block.
-    pub(super) fn read(
+    pub(crate) fn read(
         &self,
         schema: &SchemaRef,
         file: &Arc<dyn SpillFile>,
@@ -128,15 +128,15 @@ impl Spilling {
 type Append = dyn FnMut(Option<&RecordBatch>) -> Result<Option<Arc<dyn SpillFile>>> + Send;
 
 /// A file that is being written. DataFusion does not export the type of its own.
-pub(super) struct SpillWriter(Box<Append>);
+pub(crate) struct SpillWriter(Box<Append>);
 
 impl SpillWriter {
-    pub(super) fn append(&mut self, batch: &RecordBatch) -> Result<()> {
+    pub(crate) fn append(&mut self, batch: &RecordBatch) -> Result<()> {
         (self.0)(Some(batch)).map(|_| ())
     }
 
     /// `None` where nothing was written.
-    pub(super) fn finish(mut self) -> Result<Option<Arc<dyn SpillFile>>> {
+    pub(crate) fn finish(mut self) -> Result<Option<Arc<dyn SpillFile>>> {
         (self.0)(None)
     }
 }

@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::stream::{ChunkShape, Failures, StagedChunk, array_bytes, batch_bytes};
 
 /// Rows in a file, and in memory as long as somebody works on them.
-pub(super) struct SpilledChunk {
+pub(crate) struct SpilledChunk {
     rows: usize,
     schema: SchemaRef,
     file: Arc<dyn SpillFile>,
@@ -40,7 +40,7 @@ struct Loaded {
 }
 
 /// A file of a chunk that is being written.
-pub(super) struct ChunkWriter {
+pub(crate) struct ChunkWriter {
     schema: SchemaRef,
     shape: ChunkShape,
     writer: SpillWriter,
@@ -52,7 +52,7 @@ pub(super) struct ChunkWriter {
 
 impl ChunkWriter {
     /// For columns of these types; `None` where there are none, as then there is nothing to write.
-    pub(super) fn create(
+    pub(crate) fn create(
         types: impl Iterator<Item = DataType>,
         spilling: &Spilling,
     ) -> Result<Option<Self>> {
@@ -65,7 +65,7 @@ impl ChunkWriter {
     }
 
     /// For rows such as those of a chunk.
-    pub(super) fn of(chunk: &StagedChunk, spilling: &Spilling) -> Result<Self> {
+    pub(crate) fn of(chunk: &StagedChunk, spilling: &Spilling) -> Result<Self> {
         let shape = chunk.shape();
         let stored = chunk.stored(&shape, 0..0)?.into_iter();
         let types = stored.map(|array| array.data_type().clone());
@@ -86,7 +86,7 @@ impl ChunkWriter {
         })
     }
 
-    pub(super) fn append(&mut self, columns: Vec<ArrayRef>) -> Result<()> {
+    pub(crate) fn append(&mut self, columns: Vec<ArrayRef>) -> Result<()> {
         for (bytes, array) in self.bytes.iter_mut().zip(&columns) {
             *bytes += array_bytes(array);
         }
@@ -96,7 +96,7 @@ impl ChunkWriter {
     }
 
     /// Rows of a chunk of the same shape.
-    pub(super) fn append_chunk(&mut self, chunk: &StagedChunk) -> Result<()> {
+    pub(crate) fn append_chunk(&mut self, chunk: &StagedChunk) -> Result<()> {
         let mut row_bytes = 0;
         for column in 0..self.shape.columns() {
             row_bytes += chunk.mean_bytes(column)?;
@@ -109,16 +109,16 @@ impl ChunkWriter {
         Ok(())
     }
 
-    pub(super) fn rows(&self) -> usize {
+    pub(crate) fn rows(&self) -> usize {
         self.rows
     }
 
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.bytes.iter().sum()
     }
 
     /// The chunk, reserved like `reservation` when it is loaded; `None` where it has no rows.
-    pub(super) fn finish(
+    pub(crate) fn finish(
         self,
         failures: Vec<(usize, Arc<DataFusionError>)>,
         reservation: &MemoryReservation,
@@ -148,7 +148,7 @@ impl ChunkWriter {
 
 impl SpilledChunk {
     /// `None` where there is nothing to write.
-    pub(super) fn write(chunk: &StagedChunk, spilling: &Spilling) -> Result<Option<Self>> {
+    pub(crate) fn write(chunk: &StagedChunk, spilling: &Spilling) -> Result<Option<Self>> {
         let shape = chunk.shape();
         if shape.columns() == 0 || chunk.rows() == 0 {
             return Ok(None);
@@ -159,45 +159,45 @@ impl SpilledChunk {
         Ok(spilled.map(|spilled| spilled.of_part(chunk.part)))
     }
 
-    pub(super) fn of_part(self, part: u32) -> Self {
+    pub(crate) fn of_part(self, part: u32) -> Self {
         Self { part, ..self }
     }
 
-    pub(super) fn number_of_part(&self) -> u32 {
+    pub(crate) fn number_of_part(&self) -> u32 {
         self.part
     }
 
     /// Bytes of all rows, about.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    pub(super) fn rows(&self) -> usize {
+    pub(crate) fn rows(&self) -> usize {
         self.rows
     }
 
-    pub(super) fn failures(&self) -> &Failures {
+    pub(crate) fn failures(&self) -> &Failures {
         &self.failures
     }
 
-    pub(super) fn mean_bytes(&self, column: usize) -> u64 {
+    pub(crate) fn mean_bytes(&self, column: usize) -> u64 {
         self.mean_bytes[column]
     }
 
     /// What is reserved for the rows, as long as they are in memory.
-    pub(super) fn reservation(&self) -> Arc<MemoryReservation> {
+    pub(crate) fn reservation(&self) -> Arc<MemoryReservation> {
         let loaded = self.loaded.lock();
         let reserved = loaded.as_ref().map(|loaded| &loaded.chunk.reservation);
         Arc::clone(reserved.unwrap_or(&self.reservation))
     }
 
     /// The rows, read if they are not there. Not for a thread that may not block.
-    pub(super) fn chunk(&self) -> Result<Arc<StagedChunk>> {
+    pub(crate) fn chunk(&self) -> Result<Arc<StagedChunk>> {
         self.part(&(0..self.rows)).map(|(chunk, _)| chunk)
     }
 
     /// Rows among which are `rows`, as these are counted there. All are read where the memory pool has room for them.
-    pub(super) fn part(&self, rows: &Range<usize>) -> Result<(Arc<StagedChunk>, Range<usize>)> {
+    pub(crate) fn part(&self, rows: &Range<usize>) -> Result<(Arc<StagedChunk>, Range<usize>)> {
         let mut loaded = self.loaded.lock();
         let covers = |l: &Loaded| l.rows.start <= rows.start && rows.end <= l.rows.end;
         let at_hand = match loaded.as_ref().filter(|loaded| covers(loaded)) {
@@ -218,7 +218,7 @@ impl SpilledChunk {
     }
 
     /// Hands all rows to `take`, at most about so many bytes at a time, for which nothing is reserved.
-    pub(super) fn each(
+    pub(crate) fn each(
         &self,
         bytes: usize,
         take: &mut dyn FnMut(&StagedChunk) -> Result<()>,
@@ -280,7 +280,7 @@ impl SpilledChunk {
     }
 
     /// Gives the memory of the rows back, once nobody works on them any more; false where they took none.
-    pub(super) fn unload(&self) -> bool {
+    pub(crate) fn unload(&self) -> bool {
         self.loaded.lock().take().is_some()
     }
 }

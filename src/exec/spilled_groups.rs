@@ -19,7 +19,7 @@ const FILES: usize = 1 << BITS;
 const LEVELS: u32 = 6;
 
 /// Files that are being written.
-pub(super) struct SpilledGroups {
+pub(crate) struct SpilledGroups {
     spilling: Spilling,
     /// Keys, then the states of each aggregate.
     schema: SchemaRef,
@@ -29,13 +29,13 @@ pub(super) struct SpilledGroups {
 }
 
 /// A file of groups that no other file has.
-pub(super) struct GroupFile {
+pub(crate) struct GroupFile {
     file: Arc<dyn SpillFile>,
     level: u32,
 }
 
 impl SpilledGroups {
-    pub(super) fn new(spilling: Spilling, schema: SchemaRef, keys: usize, level: u32) -> Self {
+    pub(crate) fn new(spilling: Spilling, schema: SchemaRef, keys: usize, level: u32) -> Self {
         Self {
             spilling,
             schema,
@@ -45,7 +45,7 @@ impl SpilledGroups {
         }
     }
 
-    pub(super) fn write(&mut self, columns: Vec<ArrayRef>) -> Result<()> {
+    pub(crate) fn write(&mut self, columns: Vec<ArrayRef>) -> Result<()> {
         let batch = RecordBatch::try_new(Arc::clone(&self.schema), columns)?;
         let mut hashes = vec![0; batch.num_rows()];
         let keys = &batch.columns()[..self.keys];
@@ -69,7 +69,7 @@ impl SpilledGroups {
         Ok(())
     }
 
-    pub(super) fn finish(self) -> Result<Vec<GroupFile>> {
+    pub(crate) fn finish(self) -> Result<Vec<GroupFile>> {
         let mut files = vec![];
         for writer in self.files.into_iter().flatten() {
             if let Some(file) = writer.finish()? {
@@ -85,7 +85,7 @@ impl SpilledGroups {
 
 impl GroupFile {
     /// The batches of the file.
-    pub(super) fn batches(
+    pub(crate) fn batches(
         &self,
         spilling: &Spilling,
         schema: &SchemaRef,
@@ -95,7 +95,7 @@ impl GroupFile {
     }
 
     /// The level at which its groups are spilled again; `None` where their hashes have no bits left.
-    pub(super) fn next_level(&self) -> Option<u32> {
+    pub(crate) fn next_level(&self) -> Option<u32> {
         (self.level + 1 < LEVELS).then_some(self.level + 1)
     }
 }

@@ -5,14 +5,14 @@ use std::ops::Range;
 use crate::spec::Side;
 
 /// A side of a tile no longer than this is not halved: memory that does not hold it holds nothing useful.
-pub(super) const LEAST_ROWS: usize = 64;
+pub(crate) const LEAST_ROWS: usize = 64;
 
 /// The same where rows are sets, one of which may have millions of elements.
-pub(super) const LEAST_SETS: usize = 1;
+pub(crate) const LEAST_SETS: usize = 1;
 
 /// Rows of a left chunk by rows of the right chunk at hand, to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Tile {
+pub(crate) struct Tile {
     pub left_chunk: usize,
     pub left: Range<usize>,
     pub right: Range<usize>,
@@ -20,7 +20,7 @@ pub(super) struct Tile {
 
 impl Tile {
     /// The tile cut across its longer side; `None` where that has `least` rows.
-    pub(super) fn halves(&self, least: usize) -> Option<(Self, Self)> {
+    pub(crate) fn halves(&self, least: usize) -> Option<(Self, Self)> {
         let (left, right) = (self.left.len(), self.right.len());
         if left.max(right) <= least {
             return None;
@@ -38,7 +38,7 @@ impl Tile {
 
     /// The tile cut across `side` into parts of equal length, but for the last: at most `parts`, of which none is empty unless
     /// the tile is.
-    pub(super) fn cut(&self, side: Side, parts: usize) -> Vec<Self> {
+    pub(crate) fn cut(&self, side: Side, parts: usize) -> Vec<Self> {
         let rows = self.rows(side);
         if rows.is_empty() {
             return vec![self.clone()];
@@ -50,7 +50,7 @@ impl Tile {
             .collect()
     }
 
-    pub(super) fn rows(&self, side: Side) -> &Range<usize> {
+    pub(crate) fn rows(&self, side: Side) -> &Range<usize> {
         match side {
             Side::Left => &self.left,
             Side::Right => &self.right,
@@ -58,7 +58,7 @@ impl Tile {
     }
 
     /// The same with other rows of `side`.
-    pub(super) fn with(&self, side: Side, rows: Range<usize>) -> Self {
+    pub(crate) fn with(&self, side: Side, rows: Range<usize>) -> Self {
         let mut tile = self.clone();
         match side {
             Side::Left => tile.left = rows,

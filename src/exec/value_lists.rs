@@ -18,7 +18,7 @@ use crate::device::{Buffer, Column, Device};
 use crate::error::{BowtieError, Result};
 
 /// Which group each row of a batch is in.
-pub(super) struct RowGroups {
+pub(crate) struct RowGroups {
     /// By row; `None` when all are in one group.
     ids: Option<(Buffer<u32>, u32)>,
     /// The id of each group.
@@ -27,7 +27,7 @@ pub(super) struct RowGroups {
 
 impl RowGroups {
     /// Those of a batch whose groups by `keys` have the keys `of_groups`.
-    pub(super) fn of(device: &dyn Device, keys: &[&Column], of_groups: &[Column]) -> Result<Self> {
+    pub(crate) fn of(device: &dyn Device, keys: &[&Column], of_groups: &[Column]) -> Result<Self> {
         if keys.is_empty() {
             return Ok(Self {
                 ids: None,
@@ -43,23 +43,23 @@ impl RowGroups {
     }
 
     /// How many ids there are.
-    pub(super) fn groups(&self) -> usize {
+    pub(crate) fn groups(&self) -> usize {
         self.ids.as_ref().map_or(1, |(_, groups)| *groups as usize)
     }
 
     /// The id of each group.
-    pub(super) fn of_groups(&self) -> &UInt32Array {
+    pub(crate) fn of_groups(&self) -> &UInt32Array {
         &self.of_groups
     }
 
     /// The id of each row; `None` when all are in group 0.
-    pub(super) fn read(&self, device: &dyn Device) -> Result<Option<ScalarBuffer<u32>>> {
+    pub(crate) fn read(&self, device: &dyn Device) -> Result<Option<ScalarBuffer<u32>>> {
         let ids = self.ids.as_ref().map(|(ids, _)| device.read(ids));
         ids.transpose()
     }
 
     /// The state of `aggregate` for each group: the list of its values in column `column` that are not NULL.
-    pub(super) fn lists(
+    pub(crate) fn lists(
         &self,
         device: &dyn Device,
         batch: &DeviceBatch,

@@ -7,20 +7,20 @@ use crate::error::Result;
 
 /// Distinct elements of the first list, of the second one, and of both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Sizes {
+pub(crate) struct Sizes {
     pub first: u64,
     pub second: u64,
     pub shared: u64,
 }
 
 /// A column of lists, or one list for all rows.
-pub(super) struct Argument<'a> {
+pub(crate) struct Argument<'a> {
     pub array: &'a ArrayRef,
     pub one_for_all: bool,
 }
 
 /// Calls `each` with the sizes of each of `rows` pairs of lists; `None` where one of them is NULL. Both have elements of one type.
-pub(super) fn sizes_by_row(
+pub(crate) fn sizes_by_row(
     rows: usize,
     first: &Argument<'_>,
     second: &Argument<'_>,

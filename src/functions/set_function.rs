@@ -29,7 +29,7 @@ pub(crate) enum SetValue {
 }
 
 impl SetValue {
-    pub(super) const ALL: [Self; 5] = [
+    pub(crate) const ALL: [Self; 5] = [
         Self::Overlap,
         Self::Degree(SetMeasure::Jaccard),
         Self::Degree(SetMeasure::Dice),
@@ -113,7 +113,7 @@ pub(crate) struct SetFunction {
 }
 
 impl SetFunction {
-    pub(super) fn new(value: SetValue) -> Self {
+    pub(crate) fn new(value: SetValue) -> Self {
         Self {
             value,
             name: format!("array_{}", value.short_name()),

@@ -38,7 +38,7 @@ use crate::spec::{
 };
 
 /// An aggregation that reads a join: its input-side node, the projections between, and the join.
-pub(super) struct AggregateSource<'a> {
+pub(crate) struct AggregateSource<'a> {
     /// The node that the parent sees.
     top: &'a AggregateExec,
     /// The node that reads the join's rows: `top` itself, or the Partial below it.
@@ -49,7 +49,7 @@ pub(super) struct AggregateSource<'a> {
 }
 
 /// `None` when `plan` is no aggregation in its final stage.
-pub(super) fn aggregate_source(plan: &Arc<dyn ExecutionPlan>) -> Option<AggregateSource<'_>> {
+pub(crate) fn aggregate_source(plan: &Arc<dyn ExecutionPlan>) -> Option<AggregateSource<'_>> {
     let GroupSource { top, bottom } = group_source(plan)?;
     let mut projections = vec![];
     let mut join = bottom.input();
@@ -68,7 +68,7 @@ pub(super) fn aggregate_source(plan: &Arc<dyn ExecutionPlan>) -> Option<Aggregat
 }
 
 /// The fused spec of an aggregation above `join`, whose spec is known.
-pub(super) fn join_aggregate_spec(
+pub(crate) fn join_aggregate_spec(
     source: &AggregateSource<'_>,
     mut join: JoinSpec,
 ) -> Result<JoinAggregateSpec, Refusal> {
@@ -217,7 +217,7 @@ impl AggregateSource<'_> {
     }
 
     /// The side and column that hold `expr`, an expression over the rows that the aggregation reads.
-    pub(super) fn argument(
+    pub(crate) fn argument(
         &self,
         join: &mut JoinSpec,
         expr: &Arc<dyn PhysicalExpr>,
@@ -308,14 +308,14 @@ impl AggregateSource<'_> {
 
 /// 1 where a value is not NULL, else NULL: what COUNT counts of it. CASE makes no NULLs of types without a bitmap of them, such as
 /// unions.
-pub(super) fn one_if_there(
+pub(crate) fn one_if_there(
     value: Arc<dyn PhysicalExpr>,
 ) -> DataFusionResult<Arc<dyn PhysicalExpr>> {
     where_true(&is_not_null(value)?, lit(1i64))
 }
 
 /// `value` where `condition` is true, else NULL; it is evaluated there alone.
-pub(super) fn where_true(
+pub(crate) fn where_true(
     condition: &Arc<dyn PhysicalExpr>,
     value: Arc<dyn PhysicalExpr>,
 ) -> DataFusionResult<Arc<dyn PhysicalExpr>> {
@@ -324,7 +324,7 @@ pub(super) fn where_true(
 }
 
 /// The function of an aggregate, if a device has folds for it.
-pub(super) fn function_of(aggregate: &AggregateFunctionExpr) -> Option<AggregateFunction> {
+pub(crate) fn function_of(aggregate: &AggregateFunctionExpr) -> Option<AggregateFunction> {
     let implementation: &dyn std::any::Any = aggregate.fun().inner().as_ref();
     Some(if implementation.is::<Count>() {
         AggregateFunction::Count
@@ -368,7 +368,7 @@ pub(super) fn function_of(aggregate: &AggregateFunctionExpr) -> Option<Aggregate
 }
 
 /// Whether DataFusion keeps the sums of an aggregate in the words of its argument, as the device does.
-pub(super) fn sums_in_own_words(
+pub(crate) fn sums_in_own_words(
     aggregate: &AggregateFunctionExpr,
     argument: &DataType,
 ) -> DataFusionResult<bool> {

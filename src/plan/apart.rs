@@ -22,7 +22,7 @@ const MOST_PAIRS_OF_A_ROW: f64 = 4.0;
 
 /// Why the two are not one node, where they do better apart. They are one where nobody knows how many rows scans have (what joins of
 /// these have [`Known::rows_about`] tells), and where arguments have no width, of which a GPU folds text alone.
-pub(super) fn apart(
+pub(crate) fn apart(
     source: &GroupSource<'_>,
     above: &AggregateSource<'_>,
     options: &BowtieOptions,

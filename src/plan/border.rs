@@ -39,7 +39,7 @@ use crate::stream::Role;
 type Plan = Arc<dyn ExecutionPlan>;
 
 /// A node between two device nodes whose expressions have no program, so that rows are brought to the host for it.
-pub(super) struct Border {
+pub(crate) struct Border {
     pub node: String,
     /// The first such expression.
     pub expression: String,
@@ -62,7 +62,7 @@ impl Border {
 }
 
 /// The plan without borders between device nodes, as far as expressions compile; `borders` are what is left of them for want of that.
-pub(super) fn remove_borders(plan: Plan, borders: &mut Vec<Border>) -> Result<Plan> {
+pub(crate) fn remove_borders(plan: Plan, borders: &mut Vec<Border>) -> Result<Plan> {
     plan.transform_up(|node| {
         let Some(upload) = node.downcast_ref::<BowtieUploadExec>() else {
             return Ok(Transformed::no(node));

@@ -19,7 +19,7 @@ const SHORT_SIDE: u64 = 64;
 
 /// What a program decides of a residual.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ProgramCover {
+pub(crate) enum ProgramCover {
     /// All of it.
     All {
         /// Whether an operation of it may fail on a pair.
@@ -39,17 +39,17 @@ const ONE_CHUNK: u64 = 1 << 20;
 
 /// Rows of an input, as far as the plan knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Estimate(pub Precision<usize>);
+pub(crate) struct Estimate(pub Precision<usize>);
 
 impl Estimate {
-    pub(super) fn rows(&self) -> Option<u64> {
+    pub(crate) fn rows(&self) -> Option<u64> {
         self.0.get_value().map(|rows| *rows as u64)
     }
 }
 
 /// By what it is decided whether a node that can be served is taken.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Taking<'a> {
+pub(crate) enum Taking<'a> {
     /// It is.
     All,
     /// It gains on any device, the host among them: DataFusion has no good algorithm for it.
@@ -60,7 +60,7 @@ pub(super) enum Taking<'a> {
 
 /// Whether the join is taken. On the host device only those gain for which DataFusion has no good algorithm, and on a GPU they gain
 /// too.
-pub(super) fn pays(
+pub(crate) fn pays(
     taking: Taking<'_>,
     source: &JoinSource,
     comparisons: &[ColumnComparison],
@@ -122,7 +122,7 @@ pub(super) fn pays(
 /// DataFusion evaluates the function on every pair of rows, or of rows with equal keys, where an index of the elements, each with its
 /// key, leads to the pairs that share one. Each element is then numbered, sorted and looked up: about what the function does with it
 /// for a pair. So where keys leave hardly more pairs than there are rows, the hash join with the function behind it does less.
-pub(super) fn sets_pay(
+pub(crate) fn sets_pay(
     taking: Taking<'_>,
     source: &JoinSource,
     rows: (Estimate, Estimate),
@@ -179,7 +179,7 @@ fn enough_pairs(taking: Taking<'_>, rows: (Estimate, Estimate)) -> Result<(), De
 }
 
 /// The side whose sets are indexed: the left one, which is there once and for all, but where only its rows' flags are wanted.
-pub(super) fn indexed_side(source: &JoinSource) -> Side {
+pub(crate) fn indexed_side(source: &JoinSource) -> Side {
     match source.kind {
         JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => Side::Right,
         _ => Side::Left,
@@ -196,7 +196,7 @@ fn left_searches_fewer((left, right): (Estimate, Estimate)) -> bool {
 }
 
 /// The strategy and the sorted side for a condition; an error when a forced strategy cannot serve it.
-pub(super) fn strategy(
+pub(crate) fn strategy(
     options: &BowtieOptions,
     source: &JoinSource,
     comparisons: &[ColumnComparison],

@@ -25,11 +25,11 @@ use crate::spec::{
 };
 
 /// `left expression OP right expression`, each over the columns of its side.
-pub(super) type ExprComparison = (Arc<dyn PhysicalExpr>, Comparison, Arc<dyn PhysicalExpr>);
+pub(crate) type ExprComparison = (Arc<dyn PhysicalExpr>, Comparison, Arc<dyn PhysicalExpr>);
 
 /// A filter, taken apart.
 #[derive(Debug, Default)]
-pub(super) struct Condition {
+pub(crate) struct Condition {
     pub comparisons: Vec<ColumnComparison>,
     /// What must hold of the values for the comparisons to say what the filter says.
     pub guards: Vec<Guard>,
@@ -43,7 +43,7 @@ pub(super) struct Condition {
 
 /// Takes `filter` apart, adding the expressions that its comparisons need to the sides' inputs. Without `sets` predicates on sets
 /// are residual.
-pub(super) fn classify(
+pub(crate) fn classify(
     filter: &JoinFilter,
     left: &mut SideInput,
     right: &mut SideInput,
@@ -143,7 +143,7 @@ pub(super) fn classify(
 }
 
 /// An expression over the filter's columns as text that names their sides.
-pub(super) fn sides_named(filter: &JoinFilter, expr: &Arc<dyn PhysicalExpr>) -> Result<String> {
+pub(crate) fn sides_named(filter: &JoinFilter, expr: &Arc<dyn PhysicalExpr>) -> Result<String> {
     let named = map_columns(expr, |column| {
         let side = match filter.column_indices()[column.index()].side {
             JoinSide::Right => Side::Right,
@@ -155,7 +155,7 @@ pub(super) fn sides_named(filter: &JoinFilter, expr: &Arc<dyn PhysicalExpr>) -> 
 }
 
 /// The conjuncts of a filter, each as a filter.
-pub(super) fn conjuncts(filter: &JoinFilter) -> Vec<JoinFilter> {
+pub(crate) fn conjuncts(filter: &JoinFilter) -> Vec<JoinFilter> {
     split_conjunction(filter.expression())
         .into_iter()
         .map(|conjunct| like(filter, Arc::clone(conjunct)))
@@ -186,7 +186,7 @@ fn place(
 }
 
 /// An expression of one side as text that names the side.
-pub(super) fn named(side: Side, expr: &Arc<dyn PhysicalExpr>) -> Result<String> {
+pub(crate) fn named(side: Side, expr: &Arc<dyn PhysicalExpr>) -> Result<String> {
     let named = map_columns(expr, |column| {
         Column::new(&format!("{side}.{}", column.name()), column.index())
     })?;
@@ -230,7 +230,7 @@ fn comparison(
     })
 }
 
-pub(super) fn comparison_of(op: Operator) -> Option<Comparison> {
+pub(crate) fn comparison_of(op: Operator) -> Option<Comparison> {
     Some(match op {
         Operator::Lt => Comparison::Lt,
         Operator::LtEq => Comparison::LtEq,
@@ -243,7 +243,7 @@ pub(super) fn comparison_of(op: Operator) -> Option<Comparison> {
 }
 
 /// The one side whose columns `expr` reads; `None` when it reads none or both, or has to stay over the filter's columns.
-pub(super) fn side_of(filter: &JoinFilter, expr: &Arc<dyn PhysicalExpr>) -> Option<Side> {
+pub(crate) fn side_of(filter: &JoinFilter, expr: &Arc<dyn PhysicalExpr>) -> Option<Side> {
     if has_lambda(expr) {
         return None;
     }
@@ -264,7 +264,7 @@ pub(super) fn side_of(filter: &JoinFilter, expr: &Arc<dyn PhysicalExpr>) -> Opti
 }
 
 /// An expression over the filter's schema, over the columns of its one side instead.
-pub(super) fn on_side(
+pub(crate) fn on_side(
     filter: &JoinFilter,
     expr: &Arc<dyn PhysicalExpr>,
 ) -> Result<Arc<dyn PhysicalExpr>> {
@@ -275,12 +275,12 @@ pub(super) fn on_side(
 
 /// Whether there is a lambda in it. The variables of a lambda are numbered behind the columns of the input that it was planned for, so it
 /// means something else over another one.
-pub(super) fn has_lambda(expr: &Arc<dyn PhysicalExpr>) -> bool {
+pub(crate) fn has_lambda(expr: &Arc<dyn PhysicalExpr>) -> bool {
     expr.is::<LambdaVariable>() || expr.children().into_iter().any(has_lambda)
 }
 
 /// `expr` with the index of every column `by` higher.
-pub(super) fn shift_columns(
+pub(crate) fn shift_columns(
     expr: &Arc<dyn PhysicalExpr>,
     by: usize,
 ) -> Result<Arc<dyn PhysicalExpr>> {
@@ -290,7 +290,7 @@ pub(super) fn shift_columns(
 }
 
 /// `expr` with every column replaced.
-pub(super) fn map_columns(
+pub(crate) fn map_columns(
     expr: &Arc<dyn PhysicalExpr>,
     map: impl Fn(&Column) -> Column,
 ) -> Result<Arc<dyn PhysicalExpr>> {
@@ -329,7 +329,7 @@ fn plain(data_type: &DataType) -> &DataType {
 }
 
 /// Whether a column of this type has order keys.
-pub(super) fn is_orderable(data_type: &DataType) -> bool {
+pub(crate) fn is_orderable(data_type: &DataType) -> bool {
     use DataType::*;
     match plain(data_type) {
         Dictionary(..) => false,
@@ -345,7 +345,7 @@ pub(super) fn is_orderable(data_type: &DataType) -> bool {
 
 /// Whether rows are told apart by a column of this type: one that has order keys, or a nested one of such without dictionaries, which
 /// Arrow's row format would encode anew for every few rows. Inside of nested values DataFusion compares floats bit by bit, as that does.
-pub(super) fn is_groupable(data_type: &DataType) -> bool {
+pub(crate) fn is_groupable(data_type: &DataType) -> bool {
     use DataType::*;
     let inside = |of: &DataType| !matches!(of, Dictionary(..)) && is_groupable(of);
     match data_type {

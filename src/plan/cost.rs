@@ -6,7 +6,7 @@
 
 /// Rows on their way from one node to another.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Flow {
+pub(crate) struct Flow {
     pub rows: f64,
     /// That are read.
     pub columns: usize,
@@ -16,7 +16,7 @@ pub(super) struct Flow {
 
 /// What a node does.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Work {
+pub(crate) enum Work {
     Join {
         left: Flow,
         right: Flow,
@@ -46,14 +46,14 @@ pub(super) enum Work {
 
 /// The host.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Host {
+pub(crate) struct Host {
     /// That DataFusion uses: its target partitions.
     pub cores: usize,
 }
 
 /// A GPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Gpu {
+pub(crate) struct Gpu {
     /// That columns and work may take.
     pub memory: u64,
 }
@@ -140,7 +140,7 @@ impl Host {
     }
 
     /// Seconds that DataFusion takes for the work, of nodes that a GPU could take over.
-    pub(super) fn seconds(self, work: &Work) -> f64 {
+    pub(crate) fn seconds(self, work: &Work) -> f64 {
         match *work {
             Work::Join {
                 left,
@@ -186,23 +186,23 @@ impl Host {
 
 impl Gpu {
     /// Seconds to bring the rows there, `times` times.
-    pub(super) fn up(&self, flow: Flow, times: f64, host: Host) -> f64 {
+    pub(crate) fn up(&self, flow: Flow, times: f64, host: Host) -> f64 {
         let rate = UP.min(UP_PER_CORE * host.cores.max(1) as f64);
         self.node(flow) + flow.bytes * times / rate
     }
 
     /// Seconds to bring the rows back.
-    pub(super) fn down(&self, flow: Flow) -> f64 {
+    pub(crate) fn down(&self, flow: Flow) -> f64 {
         NODE + flow.bytes / DOWN
     }
 
     /// Seconds of DataFusion's accumulators, which finish groups on the host.
-    pub(super) fn finish(&self, groups: f64, aggregates: usize) -> f64 {
+    pub(crate) fn finish(&self, groups: f64, aggregates: usize) -> f64 {
         groups * (finished::GROUP + finished::AGGREGATE * aggregates as f64) * NS
     }
 
     /// Seconds of what a node leaves on the device, if it has no room: it goes down and up again.
-    pub(super) fn stays(&self, flow: Flow, host: Host) -> f64 {
+    pub(crate) fn stays(&self, flow: Flow, host: Host) -> f64 {
         match flow.bytes > self.memory as f64 * SHARE_OF_A_SIDE {
             true => self.down(flow) + self.up(flow, 1.0, host),
             false => 0.0,
@@ -210,7 +210,7 @@ impl Gpu {
     }
 
     /// Seconds of the work on rows that lie there.
-    pub(super) fn seconds(&self, work: &Work) -> f64 {
+    pub(crate) fn seconds(&self, work: &Work) -> f64 {
         let join = |left: Flow, right: Flow, output: Flow| {
             let rows = left.rows + right.rows + output.rows;
             let bytes = left.bytes + right.bytes + output.bytes;
@@ -269,7 +269,7 @@ mod tests {
     const H200: Gpu = Gpu { memory: 120 << 30 };
     const HOST: Host = Host { cores: 16 };
 
-    pub(super) fn flow(rows: usize, row_bytes: usize) -> Flow {
+    pub(crate) fn flow(rows: usize, row_bytes: usize) -> Flow {
         Flow {
             rows: rows as f64,
             columns: row_bytes / 4,

@@ -28,7 +28,7 @@ pub(crate) struct Decision {
 
 impl Decision {
     /// On a join, as far as it could be read.
-    pub(super) fn of_join(
+    pub(crate) fn of_join(
         node: &str,
         source: Option<&JoinSource>,
         outcome: Result<&JoinSpec, &Decline>,
@@ -58,7 +58,7 @@ impl Decision {
     }
 
     /// On what stays on the host between two device nodes.
-    pub(super) fn of_border(border: Border) -> Self {
+    pub(crate) fn of_border(border: Border) -> Self {
         Self {
             node: border.node,
             reason: format!(
@@ -75,7 +75,7 @@ impl Decision {
     }
 
     /// On an aggregation; `apart` says why it is no node with the join below it.
-    pub(super) fn of_groups(
+    pub(crate) fn of_groups(
         node: &str,
         source: &GroupSource<'_>,
         outcome: Result<&GroupSpec, &Decline>,

@@ -14,12 +14,12 @@ use crate::exec::same_bits;
 
 /// The bits of a float: two values are equal where their bits are, zeros and NaN among them. `exec/distinct.rs` makes floats of them again.
 #[derive(Debug)]
-pub(super) struct FloatBits {
+pub(crate) struct FloatBits {
     value: Arc<dyn PhysicalExpr>,
 }
 
 impl FloatBits {
-    pub(super) fn new(value: Arc<dyn PhysicalExpr>) -> Self {
+    pub(crate) fn new(value: Arc<dyn PhysicalExpr>) -> Self {
         Self { value }
     }
 }

@@ -17,15 +17,15 @@ const TEXT_BYTES: f64 = 24.0;
 const NESTED_BYTES: f64 = 8.0;
 
 /// By the statistics of a plan's nodes.
-pub(super) struct Flows<'a>(pub &'a Known);
+pub(crate) struct Flows<'a>(pub &'a Known);
 
 impl Flows<'_> {
-    pub(super) fn rows(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<f64> {
+    pub(crate) fn rows(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<f64> {
         self.0.rows(plan).rows().map(|rows| rows as f64)
     }
 
     /// The columns of an input that are read.
-    pub(super) fn of(
+    pub(crate) fn of(
         &self,
         plan: &Arc<dyn ExecutionPlan>,
         input: &SideInput,
@@ -45,14 +45,14 @@ impl Flows<'_> {
     }
 
     /// All columns that come out of a node.
-    pub(super) fn output(&self, plan: &Arc<dyn ExecutionPlan>, rows: f64) -> Flow {
+    pub(crate) fn output(&self, plan: &Arc<dyn ExecutionPlan>, rows: f64) -> Flow {
         let input = SideInput::new(plan.schema());
         let columns = (0..input.columns()).collect();
         self.of(plan, &input, rows, columns)
     }
 
     /// Both sides of a join, as far as columns are read that decide what matches, that come out, or that `others` are.
-    pub(super) fn sides(
+    pub(crate) fn sides(
         &self,
         source: &JoinSource,
         spec: &JoinSpec,
@@ -85,13 +85,13 @@ impl Flows<'_> {
 }
 
 /// Columns that an aggregation reads.
-pub(super) fn columns_of(spec: &GroupSpec) -> BTreeSet<usize> {
+pub(crate) fn columns_of(spec: &GroupSpec) -> BTreeSet<usize> {
     let arguments = spec.aggregates.iter().filter_map(|a| a.argument);
     spec.keys.iter().copied().chain(arguments).collect()
 }
 
 /// The same of one that is fused with a join, without those that decide what matches.
-pub(super) fn columns_of_fused(spec: &JoinAggregateSpec) -> Vec<(Side, usize)> {
+pub(crate) fn columns_of_fused(spec: &JoinAggregateSpec) -> Vec<(Side, usize)> {
     let arguments = spec.aggregates.iter().filter_map(|a| a.argument);
     let keys = spec.group_columns.iter();
     let keys = keys.filter_map(|column| match spec.group_side {
@@ -101,7 +101,7 @@ pub(super) fn columns_of_fused(spec: &JoinAggregateSpec) -> Vec<(Side, usize)> {
     arguments.chain(keys).collect()
 }
 
-pub(super) fn is_text(data_type: &DataType) -> bool {
+pub(crate) fn is_text(data_type: &DataType) -> bool {
     use DataType::*;
     match data_type {
         Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView => true,

@@ -27,7 +27,7 @@ use crate::spec::{
 };
 
 /// An aggregation from rows to results: one node, or the Partial below a Final.
-pub(super) struct GroupSource<'a> {
+pub(crate) struct GroupSource<'a> {
     /// The node that the parent sees.
     pub top: &'a AggregateExec,
     /// The node that reads the rows: `top` itself, or the Partial below it.
@@ -35,7 +35,7 @@ pub(super) struct GroupSource<'a> {
 }
 
 /// `None` when `plan` is no aggregation in its final stage.
-pub(super) fn group_source(plan: &Arc<dyn ExecutionPlan>) -> Option<GroupSource<'_>> {
+pub(crate) fn group_source(plan: &Arc<dyn ExecutionPlan>) -> Option<GroupSource<'_>> {
     let top = plan.downcast_ref::<AggregateExec>()?;
     let bottom = match top.mode() {
         AggregateMode::Single | AggregateMode::SinglePartitioned => top,
@@ -52,10 +52,10 @@ pub(super) fn group_source(plan: &Arc<dyn ExecutionPlan>) -> Option<GroupSource<
 const MOST_KEYS_OF_SETS: usize = 48;
 
 /// Where an expression over the rows that an aggregation reads is found among the columns of its input.
-pub(super) type Find<'a> = dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<usize, Refusal> + 'a;
+pub(crate) type Find<'a> = dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<usize, Refusal> + 'a;
 
 /// The spec of an aggregation under `options`, where it is taken.
-pub(super) fn group_spec(
+pub(crate) fn group_spec(
     source: &GroupSource<'_>,
     options: &BowtieOptions,
     taking: Taking<'_>,
@@ -83,7 +83,7 @@ pub(super) fn group_spec(
 
 /// The spec of an aggregation above a join, which makes the columns that it reads and keeps its rows on the device; the spec of
 /// the join too. Expressions are evaluated below the join. The aggregation's input is still to be said: it is the join's output.
-pub(super) fn group_above_join(
+pub(crate) fn group_above_join(
     source: &GroupSource<'_>,
     above: &AggregateSource<'_>,
     options: &BowtieOptions,

@@ -20,7 +20,7 @@ use crate::error::Decline;
 use crate::spec::{AggregateFunction, GroupAggregate, GroupState, RowOrder};
 
 /// The aggregate `function`, which is one of these two.
-pub(super) fn first_or_last(
+pub(crate) fn first_or_last(
     source: &GroupSource<'_>,
     find: &mut Find<'_>,
     aggregate: &Arc<AggregateFunctionExpr>,

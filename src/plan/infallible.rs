@@ -13,7 +13,7 @@ use super::float_bits::FloatBits;
 use super::text;
 
 /// Whether `expr` has a value on every row: no division, no narrowing cast, no function but tests of text and characters of it.
-pub(super) fn cannot_fail(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
+pub(crate) fn cannot_fail(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
     if text::operand(expr, schema).is_some() || text::test(expr, schema).is_some() {
         return true;
     }
@@ -59,7 +59,7 @@ pub(super) fn cannot_fail(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool
 }
 
 /// Whether every value of type `from` has one of type `to`.
-pub(super) fn is_widening(from: &DataType, to: &DataType) -> bool {
+pub(crate) fn is_widening(from: &DataType, to: &DataType) -> bool {
     use DataType::*;
     let whole = |digits: u8, scale: i8| i16::from(digits) - i16::from(scale);
     match to {

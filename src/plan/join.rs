@@ -12,7 +12,7 @@ use crate::options::BowtieOptions;
 use crate::spec::{JoinSpec, Output, Side, SideInput, Strategy, ThetaSpec, join_columns};
 
 /// Why a node is not taken: it is declined, or the options contradict the query.
-pub(super) enum Refusal {
+pub(crate) enum Refusal {
     Decline(Decline),
     Error(datafusion::error::DataFusionError),
 }
@@ -30,7 +30,7 @@ impl From<datafusion::error::DataFusionError> for Refusal {
 }
 
 /// The spec of `source` under `options`, where it is taken.
-pub(super) fn join_spec(
+pub(crate) fn join_spec(
     source: &JoinSource,
     options: &BowtieOptions,
     rows: (Estimate, Estimate),

@@ -23,27 +23,27 @@ type Key = (usize, Option<usize>);
 type Made = (Arc<dyn ExecutionPlan>, Arc<Statistics>);
 
 #[derive(Default)]
-pub(super) struct Known {
+pub(crate) struct Known {
     made: RefCell<HashMap<Key, Made>>,
 }
 
 impl Known {
     /// A node without statistics is no error of the query.
-    pub(super) fn statistics(&self, plan: &Arc<dyn ExecutionPlan>) -> Arc<Statistics> {
+    pub(crate) fn statistics(&self, plan: &Arc<dyn ExecutionPlan>) -> Arc<Statistics> {
         let known = self.compute(plan, None);
         known.unwrap_or_else(|_| Arc::new(Statistics::new_unknown(&plan.schema())))
     }
 
-    pub(super) fn rows(&self, plan: &Arc<dyn ExecutionPlan>) -> Estimate {
+    pub(crate) fn rows(&self, plan: &Arc<dyn ExecutionPlan>) -> Estimate {
         Estimate(self.statistics(plan).num_rows)
     }
 
-    pub(super) fn sides(&self, source: &JoinSource) -> (Estimate, Estimate) {
+    pub(crate) fn sides(&self, source: &JoinSource) -> (Estimate, Estimate) {
         (self.rows(&source.left), self.rows(&source.right))
     }
 
     /// Whether it is known how many values each key of a join has, on both sides.
-    pub(super) fn counts_keys(&self, source: &JoinSource) -> bool {
+    pub(crate) fn counts_keys(&self, source: &JoinSource) -> bool {
         let counts = |side, key: &Arc<dyn PhysicalExpr>| {
             let statistics = self.statistics(side);
             let column = key.downcast_ref::<Column>();
@@ -56,7 +56,7 @@ impl Known {
 
     /// Rows of a node, where joins of keys that nobody counted have as many as their longer side at least: DataFusion takes such keys for
     /// unique as long as no least and greatest ones say that there are fewer, and so the shorter side's rows for all that come out.
-    pub(super) fn rows_about(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<f64> {
+    pub(crate) fn rows_about(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<f64> {
         use JoinType::*;
         let known = |plan| self.rows(plan).rows().map(|rows| rows as f64);
         if let Some(Ok(source)) = join_source(plan) {

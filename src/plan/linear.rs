@@ -25,7 +25,7 @@ use crate::spec::{Comparison, Side};
 type Expr = Arc<dyn PhysicalExpr>;
 
 /// A conjunct as comparisons of a left with a right expression, each over the columns of its side.
-pub(super) struct Rewritten {
+pub(crate) struct Rewritten {
     pub comparisons: Vec<ExprComparison>,
     pub guards: Vec<GuardExpr>,
     /// Whether the comparisons say exactly what the conjunct says; otherwise they let more pairs through.
@@ -33,7 +33,7 @@ pub(super) struct Rewritten {
 }
 
 /// A guard over expressions that have no column yet.
-pub(super) enum GuardExpr {
+pub(crate) enum GuardExpr {
     NoOverflow {
         first: (Side, Expr),
         second: (Side, Expr),
@@ -55,7 +55,7 @@ struct Mixed {
 }
 
 /// `None` when the conjunct is nothing of the kind.
-pub(super) fn rewrite(filter: &JoinFilter, conjunct: &Expr) -> Result<Option<Rewritten>> {
+pub(crate) fn rewrite(filter: &JoinFilter, conjunct: &Expr) -> Result<Option<Rewritten>> {
     let Some(binary) = conjunct.downcast_ref::<BinaryExpr>() else {
         return Ok(None);
     };

@@ -14,14 +14,14 @@ const MARGIN: f64 = 0.8;
 
 /// A border: what crosses it, and for how long.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Border {
+pub(crate) struct Border {
     pub seconds: f64,
     pub bytes: f64,
 }
 
 /// One node of the plan.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Step {
+pub(crate) struct Step {
     /// Its inputs in DataFusion's plan: earlier steps.
     pub inputs: Vec<usize>,
     /// Seconds of DataFusion's node; `None` where there is no question of leaving it to DataFusion.
@@ -37,7 +37,7 @@ pub(super) struct Step {
 }
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct Way {
+pub(crate) struct Way {
     pub seconds: f64,
     /// A step that it does too.
     pub along: Option<usize>,
@@ -47,7 +47,7 @@ pub(super) struct Way {
 
 /// What is to become of a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Placed {
+pub(crate) struct Placed {
     pub on_device: bool,
     pub estimate: Estimate,
 }
@@ -64,7 +64,7 @@ pub(crate) struct Estimate {
 
 impl Estimate {
     /// Why it does not pay.
-    pub(super) fn decline(&self) -> Decline {
+    pub(crate) fn decline(&self) -> Decline {
         Decline(format!(
             "estimated at {:.1} ms on the device with its transfers, at {:.1} ms in DataFusion",
             self.device_ms, self.host_ms
@@ -84,7 +84,7 @@ struct Cost {
 }
 
 /// Places each step; the last one's rows are wanted on the host.
-pub(super) fn place(steps: &[Step]) -> Vec<Placed> {
+pub(crate) fn place(steps: &[Step]) -> Vec<Placed> {
     let mut costs: Vec<Cost> = Vec::with_capacity(steps.len());
     for step in steps {
         let on_host: f64 = step.inputs.iter().map(|input| costs[*input].host).sum();

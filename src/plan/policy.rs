@@ -14,7 +14,7 @@ use crate::error::Decline;
 use crate::options::{BowtieOptions, Offload};
 
 /// The options, and what a GPU was found to pay for.
-pub(super) struct Policy<'a> {
+pub(crate) struct Policy<'a> {
     pub options: &'a BowtieOptions,
     pub known: Known,
     placement: Option<Placement>,
@@ -25,7 +25,7 @@ type Placement = HashMap<usize, (Result<(), Decline>, Option<Estimate>)>;
 
 impl<'a> Policy<'a> {
     /// For `plan`, whose nodes must live as long. `gpu` is where taken nodes run, unless they run on the host.
-    pub(super) fn new(
+    pub(crate) fn new(
         plan: &Arc<dyn ExecutionPlan>,
         options: &'a BowtieOptions,
         gpu: Option<Gpu>,
@@ -44,7 +44,7 @@ impl<'a> Policy<'a> {
     }
 
     /// By what it is decided whether a node of the plan is taken.
-    pub(super) fn taking(&self, plan: &Arc<dyn ExecutionPlan>) -> Taking<'_> {
+    pub(crate) fn taking(&self, plan: &Arc<dyn ExecutionPlan>) -> Taking<'_> {
         if self.options.offload == Offload::Force {
             return Taking::All;
         }
@@ -56,7 +56,7 @@ impl<'a> Policy<'a> {
     }
 
     /// What a node of the plan costs, if that was asked.
-    pub(super) fn estimate(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<Estimate> {
+    pub(crate) fn estimate(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<Estimate> {
         let (_, estimate) = self.placement.as_ref()?.get(&address(plan))?;
         *estimate
     }

@@ -21,7 +21,7 @@ use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_plan::joins::utils::JoinFilter;
 
-pub(super) use self::constants::{constant, word_of};
+pub(crate) use self::constants::{constant, word_of};
 use super::condition::{on_side, side_of};
 use super::text::keeps_text;
 use crate::spec::{
@@ -33,7 +33,7 @@ type Expr = Arc<dyn PhysicalExpr>;
 /// A program for as many conjuncts of `residual` as compile and find room in it, up to one that does not and might fail; `None`
 /// for none. The expressions that it
 /// reads are added to the sides' inputs.
-pub(super) fn compile(
+pub(crate) fn compile(
     residual: &[JoinFilter],
     left: &mut SideInput,
     right: &mut SideInput,
@@ -429,7 +429,7 @@ fn divides_always(divisor: &Expr) -> bool {
 
 /// Whether DataFusion may give one value for all pairs of a batch: a CASE of which one branch is taken, AND and OR of which one
 /// operand decides.
-pub(super) fn may_be_scalar(expr: &Expr) -> bool {
+pub(crate) fn may_be_scalar(expr: &Expr) -> bool {
     let logic = |binary: &BinaryExpr| matches!(binary.op(), Operator::And | Operator::Or);
     expr.is::<CaseExpr>()
         || expr.downcast_ref::<BinaryExpr>().is_some_and(logic)
@@ -438,7 +438,7 @@ pub(super) fn may_be_scalar(expr: &Expr) -> bool {
 
 /// Whether an expression of one side is of a kind that fails on some values: a division, a cast that narrows or parses,
 /// arithmetic on decimals and times.
-pub(super) fn might_fail(expr: &Expr, schema: &Schema) -> bool {
+pub(crate) fn might_fail(expr: &Expr, schema: &Schema) -> bool {
     let is_plain = |expr: &Expr| {
         let data_type = expr.data_type(schema);
         data_type.is_ok_and(|t| t.is_integer() || t.is_floating())

@@ -29,7 +29,7 @@ const MAX_DIGITS: u8 = 38;
 const MAX_SCALE: i8 = 38;
 
 /// `expressions` over rows of `input` for the device; `None` when one of them does not compile.
-pub(super) fn compile(expressions: &[Expr], input: &SchemaRef) -> Option<RowExpressions> {
+pub(crate) fn compile(expressions: &[Expr], input: &SchemaRef) -> Option<RowExpressions> {
     let mut compiler = Compiler {
         schema: input,
         instructions: vec![],
@@ -468,7 +468,7 @@ mod chosen;
 mod date_parts;
 mod functions;
 mod tested;
-pub(super) use self::functions::is_of;
+pub(crate) use self::functions::is_of;
 
 #[cfg(test)]
 mod tests;

@@ -29,7 +29,7 @@ use crate::spec::{Comparison, SetPredicate, Side};
 
 /// A predicate on a left and a right expression, each over the columns of its side.
 #[derive(Debug)]
-pub(super) struct SetExprs {
+pub(crate) struct SetExprs {
     pub predicate: SetPredicate,
     pub left: Arc<dyn PhysicalExpr>,
     pub right: Arc<dyn PhysicalExpr>,
@@ -38,7 +38,7 @@ pub(super) struct SetExprs {
 }
 
 /// The conjunct of `filter` by whose predicate on sets pairs are best found, by its number.
-pub(super) fn best(filter: &JoinFilter) -> Result<Option<(usize, SetExprs)>> {
+pub(crate) fn best(filter: &JoinFilter) -> Result<Option<(usize, SetExprs)>> {
     let mut best: Option<(f64, usize, SetExprs)> = None;
     for (i, conjunct) in split_conjunction(filter.expression()).iter().enumerate() {
         if let Some(found) = recognise(filter, conjunct)? {

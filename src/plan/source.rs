@@ -15,11 +15,11 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use crate::error::Decline;
 
-pub(super) type ExprPair = (Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>);
+pub(crate) type ExprPair = (Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>);
 
 /// A join node of DataFusion, whatever its algorithm.
 #[derive(Debug, Clone)]
-pub(super) struct JoinSource {
+pub(crate) struct JoinSource {
     pub left: Arc<dyn ExecutionPlan>,
     pub right: Arc<dyn ExecutionPlan>,
     pub kind: JoinType,
@@ -38,7 +38,7 @@ pub(super) struct JoinSource {
 }
 
 /// `None` when `plan` is no join that we could ever take.
-pub(super) fn join_source(plan: &Arc<dyn ExecutionPlan>) -> Option<Result<JoinSource, Decline>> {
+pub(crate) fn join_source(plan: &Arc<dyn ExecutionPlan>) -> Option<Result<JoinSource, Decline>> {
     let source = if let Some(join) = plan.downcast_ref::<NestedLoopJoinExec>() {
         Ok(JoinSource {
             left: Arc::clone(join.left()),

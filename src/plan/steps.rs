@@ -33,12 +33,12 @@ const MANY_ROWS: f64 = (1 << 22) as f64;
 /// Groups of so many rows each, where nothing is known of the keys.
 const ROWS_OF_A_GROUP: f64 = 10.0;
 /// The address of a node, by which it is known while its plan is looked at.
-pub(super) fn address(plan: &Plan) -> usize {
+pub(crate) fn address(plan: &Plan) -> usize {
     Arc::as_ptr(plan).cast::<()>() as usize
 }
 
 /// The nodes of a plan, inputs first.
-pub(super) struct Steps<'a> {
+pub(crate) struct Steps<'a> {
     options: &'a BowtieOptions,
     gpu: Gpu,
     host: Host,
@@ -53,14 +53,14 @@ pub(super) struct Steps<'a> {
 }
 
 /// A join or an aggregation that a GPU could take.
-pub(super) struct Candidate {
+pub(crate) struct Candidate {
     pub address: usize,
     /// Why its costs cannot be told.
     pub unknown: Option<&'static str>,
 }
 
 impl<'a> Steps<'a> {
-    pub(super) fn of(
+    pub(crate) fn of(
         plan: &Plan,
         options: &'a BowtieOptions,
         statistics: &'a Known,

@@ -33,7 +33,7 @@ const MOST_PATTERN_BYTES: usize = 1000;
 
 /// A column of text, or characters of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Operand {
+pub(crate) struct Operand {
     pub column: usize,
     pub slice: Option<TextSlice>,
     /// Bytes that need not be text.
@@ -42,7 +42,7 @@ pub(super) struct Operand {
 
 /// What an expression says of a test.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Said {
+pub(crate) enum Said {
     /// What the test says, or its opposite.
     Is { negated: bool },
     /// What the test says; NULL where that is "no".
@@ -72,7 +72,7 @@ fn is_text(data_type: &DataType) -> Option<bool> {
 }
 
 /// Whether a cast leaves text as it is, and never fails for its length.
-pub(super) fn keeps_text(from: &DataType, to: &DataType) -> bool {
+pub(crate) fn keeps_text(from: &DataType, to: &DataType) -> bool {
     use DataType::*;
     let wider = matches!(
         (plain(from), to),
@@ -82,7 +82,7 @@ pub(super) fn keeps_text(from: &DataType, to: &DataType) -> bool {
 }
 
 /// The column, and the characters of it, that `expr` is.
-pub(super) fn operand(expr: &Expr, schema: &Schema) -> Option<Operand> {
+pub(crate) fn operand(expr: &Expr, schema: &Schema) -> Option<Operand> {
     if let Some(column) = expr.downcast_ref::<Column>() {
         let data_type = schema.fields().get(column.index())?.data_type();
         return Some(Operand {
@@ -175,7 +175,7 @@ fn bytes_beside(operand: &Operand, expr: &Expr) -> Option<Vec<u8>> {
 }
 
 /// What `expr`, a Boolean, says of a test of text; `None` where it is about something else, or not understood.
-pub(super) fn test(expr: &Expr, schema: &Schema) -> Option<(TextTest, Said)> {
+pub(crate) fn test(expr: &Expr, schema: &Schema) -> Option<(TextTest, Said)> {
     let of = |operand: Operand, predicate| TextTest {
         column: operand.column,
         slice: operand.slice,

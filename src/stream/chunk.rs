@@ -71,7 +71,7 @@ fn width_of(to: &DataType) -> u64 {
 }
 
 #[derive(Debug)]
-pub(super) enum StagedColumn {
+pub(crate) enum StagedColumn {
     Arrays(Mutex<Parts>),
     /// Another column, which the device casts when it is uploaded.
     Widened {
@@ -81,14 +81,14 @@ pub(super) enum StagedColumn {
 }
 
 impl StagedColumn {
-    pub(super) fn of(parts: Vec<ArrayRef>) -> Self {
+    pub(crate) fn of(parts: Vec<ArrayRef>) -> Self {
         Self::Arrays(Mutex::new(parts.into()))
     }
 }
 
 impl StagedChunk {
     /// A chunk of `rows` rows.
-    pub(super) fn new(
+    pub(crate) fn new(
         rows: usize,
         columns: Vec<StagedColumn>,
         failures: Vec<(usize, Arc<DataFusionError>)>,
@@ -312,7 +312,7 @@ impl StagedChunk {
 }
 
 /// One array of all parts, copied only where there are several.
-pub(super) fn together(parts: &[ArrayRef]) -> Result<ArrayRef> {
+pub(crate) fn together(parts: &[ArrayRef]) -> Result<ArrayRef> {
     match parts {
         [part] => Ok(Arc::clone(part)),
         parts => {

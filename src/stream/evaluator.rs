@@ -21,10 +21,10 @@ pub(crate) struct Evaluator {
 }
 
 /// Where each column of a side is.
-pub(super) type Layout = Arc<[Place]>;
+pub(crate) type Layout = Arc<[Place]>;
 
 #[derive(Debug)]
-pub(super) enum Place {
+pub(crate) enum Place {
     /// The next column of the batch.
     Batch,
     /// Another column of the side, cast on the device.
@@ -34,9 +34,9 @@ pub(super) enum Place {
 /// A batch with its evaluated columns; those that have no value on some row are NULL, and it is noted why.
 #[derive(Debug)]
 pub(crate) struct Evaluated {
-    pub(super) batch: RecordBatch,
+    pub(crate) batch: RecordBatch,
     /// By column of the side.
-    pub(super) failures: Vec<(usize, Arc<DataFusionError>)>,
+    pub(crate) failures: Vec<(usize, Arc<DataFusionError>)>,
 }
 
 impl Evaluator {
@@ -68,11 +68,11 @@ impl Evaluator {
     }
 
     /// Of the batches that it makes.
-    pub(super) fn schema(&self) -> &SchemaRef {
+    pub(crate) fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    pub(super) fn layout(&self) -> Layout {
+    pub(crate) fn layout(&self) -> Layout {
         Arc::clone(&self.layout)
     }
 

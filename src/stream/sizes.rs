@@ -81,13 +81,13 @@ fn seen<O: OffsetSizeTrait>(values: &ArrayRef, offsets: &OffsetBuffer<O>) -> Arr
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
 
     use arrow::array::{ListArray, StringViewArray};
     use arrow::datatypes::Field;
 
-    pub(in crate::stream) fn list(
+    pub(crate) fn list(
         values: ArrayRef,
         lengths: impl IntoIterator<Item = usize>,
     ) -> ArrayRef {

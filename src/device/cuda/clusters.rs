@@ -14,7 +14,7 @@ impl Queue {
     ///
     /// # Safety
     /// As [`Queue::launch_given`].
-    pub(super) unsafe fn launch_in_clusters(
+    pub(crate) unsafe fn launch_in_clusters(
         &self,
         kernel: &'static str,
         shape: Shape,
@@ -33,7 +33,7 @@ impl Queue {
     }
 
     /// Clusters of so many blocks of a kernel that run at once.
-    pub(super) fn clusters_at_once(
+    pub(crate) fn clusters_at_once(
         &self,
         kernel: &'static str,
         shape: Shape,

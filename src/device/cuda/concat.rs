@@ -17,7 +17,7 @@ use crate::error::{BowtieError, Result};
 
 impl CudaDevice {
     /// The rows of all `parts`; what lies on the host, or refers to different values there, goes up once more.
-    pub(super) fn concat_columns(&self, parts: &[&Column]) -> Result<Column> {
+    pub(crate) fn concat_columns(&self, parts: &[&Column]) -> Result<Column> {
         let rows: Vec<usize> = parts.iter().map(|part| part.rows()).collect();
         let all = rows.iter().sum();
         check_chunk_rows(all)?;

@@ -20,7 +20,7 @@ enum Way {
 impl CudaDevice {
     /// The counts of each searching position under one test or more, without a program, while `go_on` allows it. Where a walk
     /// is expected to cost more, what costs least counts.
-    pub(super) fn count_soonest(
+    pub(crate) fn count_soonest(
         &self,
         matches: Matches<'_>,
         exists_only: bool,

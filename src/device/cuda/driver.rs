@@ -8,7 +8,7 @@ use super::lost;
 use crate::error::{BowtieError, Result};
 
 /// The oldest architecture that the kernels' PTX can be translated for: Turing.
-pub(super) const LEAST_CAPABILITY: (i32, i32) = (7, 5);
+pub(crate) const LEAST_CAPABILITY: (i32, i32) = (7, 5);
 
 /// The oldest driver API that takes the kernels' PTX, whose label is 8.3.
 const LEAST_DRIVER: i32 = 12030;
@@ -28,7 +28,7 @@ pub(crate) struct GpuInfo {
 }
 
 /// Why no GPU can be used, or how many there are. Asked once in the process.
-pub(super) fn count() -> Result<u32> {
+pub(crate) fn count() -> Result<u32> {
     static COUNT: OnceLock<Result<u32>> = OnceLock::new();
     COUNT.get_or_init(probe).clone()
 }
@@ -114,7 +114,7 @@ fn dotted(version: i32) -> String {
 }
 
 /// The error of a call that should not fail.
-pub(super) fn failed(what: &str, error: DriverError) -> BowtieError {
+pub(crate) fn failed(what: &str, error: DriverError) -> BowtieError {
     let failed = format!("{what} failed on the GPU: {}", text(error));
     BowtieError::Device(match lost::note(error, &failed) {
         true => format!("{failed}; it takes no more work of this process"),
@@ -122,7 +122,7 @@ pub(super) fn failed(what: &str, error: DriverError) -> BowtieError {
     })
 }
 
-pub(super) fn text(error: DriverError) -> String {
+pub(crate) fn text(error: DriverError) -> String {
     let name = error.error_name().map(|s| s.to_string_lossy().into_owned());
     let meaning = error
         .error_string()
@@ -133,6 +133,6 @@ pub(super) fn text(error: DriverError) -> String {
     }
 }
 
-pub(super) fn is_out_of_memory(error: DriverError) -> bool {
+pub(crate) fn is_out_of_memory(error: DriverError) -> bool {
     error.0 == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY
 }

@@ -52,7 +52,7 @@ const ROOM_SHARE: u64 = 8;
 
 impl CudaDevice {
     /// Indexes the rows of a base.
-    pub(super) fn index_keys(
+    pub(crate) fn index_keys(
         &self,
         base: &[&Column],
         null_equal: bool,
@@ -90,7 +90,7 @@ impl CudaDevice {
     }
 
     /// A base's keys, their addresses, and the strategy for them.
-    pub(super) fn keys_for<'a>(
+    pub(crate) fn keys_for<'a>(
         &self,
         base: &[&'a Column],
         null_equal: bool,
@@ -122,7 +122,7 @@ impl CudaDevice {
     }
 
     /// The range of each of the other side's rows.
-    pub(super) fn search_keys(
+    pub(crate) fn search_keys(
         &self,
         index: &EquiIndex,
         columns: &[&Column],
@@ -202,7 +202,7 @@ impl Queue {
     }
 
     /// A word of 32 bits.
-    pub(super) fn read_word32(&self, words: &Memory, at: usize) -> Result<u32> {
+    pub(crate) fn read_word32(&self, words: &Memory, at: usize) -> Result<u32> {
         let mut bytes = [0; 4];
         self.read_few(&mut bytes, words, at * 4)?;
         Ok(u32::from_le_bytes(bytes))
@@ -279,7 +279,7 @@ impl Queue {
     }
 
     /// For each probe position the build positions with its key.
-    pub(super) fn merge_ranges(
+    pub(crate) fn merge_ranges(
         self: &Arc<Self>,
         build: &Partitioned,
         probe: &Partitioned,

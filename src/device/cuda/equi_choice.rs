@@ -23,7 +23,7 @@ use crate::spec::{EquiStrategy, Materialization};
 
 /// The side that is built.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Build {
+pub(crate) struct Build {
     pub rows: usize,
     pub width: Width,
     /// Whether keys are numbers of groups.
@@ -42,7 +42,7 @@ const MOST_ADDRESSES: u64 = 1 << 28;
 
 impl Build {
     /// Whether its least and greatest key matter.
-    pub(super) fn may_be_direct(&self, wanted: Option<EquiStrategy>) -> bool {
+    pub(crate) fn may_be_direct(&self, wanted: Option<EquiStrategy>) -> bool {
         match wanted {
             Some(strategy) => strategy == EquiStrategy::Direct,
             None => self.numbered && self.fits_cache(self.rows as u64 * 4),
@@ -54,14 +54,14 @@ impl Build {
         bytes <= self.cache_bytes / 5 * 3
     }
 
-    pub(super) fn has_room_for(&self, addresses: Addresses) -> bool {
+    pub(crate) fn has_room_for(&self, addresses: Addresses) -> bool {
         addresses.count <= MOST_ADDRESSES.max(DENSE * self.rows as u64).min(1 << 31)
             && 4 * addresses.count <= self.room
     }
 }
 
 /// The strategy for a build side whose keys have these addresses, as far as they are known.
-pub(super) fn choose(
+pub(crate) fn choose(
     build: &Build,
     addresses: Option<Addresses>,
     wanted: Option<EquiStrategy>,
@@ -94,13 +94,13 @@ pub(super) fn choose(
 const SHARED: f64 = 0.02;
 
 /// Whether build rows share keys.
-pub(super) fn share_keys(of: Sampled) -> bool {
+pub(crate) fn share_keys(of: Sampled) -> bool {
     of.again > SHARED
 }
 
 /// The columns of a side that a join may carry.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Payload {
+pub(crate) struct Payload {
     pub rows: usize,
     /// Of the carried values of a row.
     pub bytes: usize,
@@ -117,7 +117,7 @@ const GATHERS: f64 = 0.8;
 
 /// How the columns of both sides come to pairs soonest, where this share of the second one's rows matches: what GFTR moves more, or what
 /// GFUR gathers.
-pub(super) fn materialization(
+pub(crate) fn materialization(
     build: Payload,
     probe: Payload,
     matches: f64,

@@ -45,7 +45,7 @@ enum Table {
 }
 
 impl EquiBuild {
-    pub(in crate::device) fn strategy(&self) -> EquiStrategy {
+    pub(crate) fn strategy(&self) -> EquiStrategy {
         match self.table {
             Table::Direct(_) => EquiStrategy::Direct,
             Table::Hash(_) => EquiStrategy::Hash,
@@ -54,14 +54,14 @@ impl EquiBuild {
         }
     }
 
-    pub(in crate::device) fn materialization(&self) -> Materialization {
+    pub(crate) fn materialization(&self) -> Materialization {
         self.materialization
     }
 }
 
 impl CudaDevice {
     /// `None` where build keys are not unique, or the strategy finds pairs in another way.
-    pub(super) fn prepare_build(
+    pub(crate) fn prepare_build(
         &self,
         base: &[&Column],
         null_equal: bool,
@@ -164,7 +164,7 @@ impl CudaDevice {
     }
 
     /// All pairs, unless build keys turn out not to be unique.
-    pub(super) fn join_at_once(
+    pub(crate) fn join_at_once(
         &self,
         build: &EquiBuild,
         build_payload: &[&Column],
@@ -263,7 +263,7 @@ impl CudaDevice {
     }
 
     /// The payload's columns from what a join of so many rows wrote; from nothing of none.
-    pub(super) fn put_together(
+    pub(crate) fn put_together(
         &self,
         (build_ways, build_payload): (&Ways, &[&Column]),
         (ways, payload): (&Ways, &[&Column]),
@@ -341,7 +341,7 @@ impl CudaDevice {
 }
 
 impl buffer::EquiBuild {
-    pub(super) fn on_cuda(&self) -> Result<&EquiBuild> {
+    pub(crate) fn on_cuda(&self) -> Result<&EquiBuild> {
         match self {
             Self::Cuda(build) => Ok(build),
             Self::Host(_) => Err(BowtieError::Internal(

@@ -24,27 +24,27 @@ use crate::spec::Fold;
 
 /// Bytes of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Width {
+pub(crate) enum Width {
     Four,
     Eight,
 }
 
 impl Width {
-    pub(super) fn bytes(self) -> usize {
+    pub(crate) fn bytes(self) -> usize {
         match self {
             Self::Four => 4,
             Self::Eight => 8,
         }
     }
 
-    pub(super) fn bits(self) -> u32 {
+    pub(crate) fn bits(self) -> u32 {
         self.bytes() as u32 * 8
     }
 }
 
 /// How the keys of a base, and of others that are looked up in it, become words.
 #[derive(Debug)]
-pub(super) enum Keying {
+pub(crate) enum Keying {
     Values(DataType),
     Words(Layout),
     Groups(GroupDomain),
@@ -52,12 +52,12 @@ pub(super) enum Keying {
 
 /// The keys of one side.
 #[derive(Debug)]
-pub(super) struct EquiKeys<'a> {
+pub(crate) struct EquiKeys<'a> {
     words: Words<'a>,
     /// Rows that may match at all; `None`: all.
     valid: Option<Valid<'a>>,
-    pub(super) width: Width,
-    pub(super) rows: usize,
+    pub(crate) width: Width,
+    pub(crate) rows: usize,
 }
 
 #[derive(Debug)]
@@ -74,7 +74,7 @@ enum Valid<'a> {
 }
 
 impl EquiKeys<'_> {
-    pub(super) fn words(&self) -> Result<Part<'_>> {
+    pub(crate) fn words(&self) -> Result<Part<'_>> {
         Ok(match &self.words {
             Words::Here(words) => Part::from(*words),
             Words::Made(words) => words.into(),
@@ -82,7 +82,7 @@ impl EquiKeys<'_> {
         })
     }
 
-    pub(super) fn valid(&self) -> Option<&Memory> {
+    pub(crate) fn valid(&self) -> Option<&Memory> {
         match self.valid.as_ref()? {
             Valid::Here(valid) => Some(valid),
             Valid::Made(valid) => Some(valid),
@@ -92,7 +92,7 @@ impl EquiKeys<'_> {
 
 /// Words from one on, `count` of them.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Addresses {
+pub(crate) struct Addresses {
     pub least: u64,
     pub count: u64,
 }
@@ -114,7 +114,7 @@ fn value_keys<'a>(columns: &[&'a Column], null_equal: bool) -> Option<(&'a Value
 
 impl CudaDevice {
     /// The keys of a base, and how those of others become comparable with them.
-    pub(super) fn equi_keys<'a>(
+    pub(crate) fn equi_keys<'a>(
         &self,
         base: &[&'a Column],
         null_equal: bool,
@@ -151,7 +151,7 @@ impl CudaDevice {
     }
 
     /// The same by group ids, which lie close together.
-    pub(super) fn equi_groups(
+    pub(crate) fn equi_groups(
         &self,
         base: &[&Column],
         null_equal: bool,
@@ -172,7 +172,7 @@ impl CudaDevice {
     }
 
     /// Keys of other rows.
-    pub(super) fn equi_keys_in<'a>(
+    pub(crate) fn equi_keys_in<'a>(
         &self,
         keying: &Keying,
         columns: &[&'a Column],
@@ -217,7 +217,7 @@ impl CudaDevice {
     }
 
     /// The words between the least and the greatest key of a base; `None` where they have no order, or there are none.
-    pub(super) fn addresses(&self, base: &[&Column], keying: &Keying) -> Result<Option<Addresses>> {
+    pub(crate) fn addresses(&self, base: &[&Column], keying: &Keying) -> Result<Option<Addresses>> {
         let data_type = match keying {
             Keying::Groups(domain) => {
                 return Ok(Some(Addresses {
@@ -282,7 +282,7 @@ fn word(bytes: &[u8], data_type: &DataType) -> i128 {
 
 impl Queue {
     /// Keys with a bit each that may match: their rows, and the keys side by side; `None` where all may.
-    pub(super) fn kept_keys(
+    pub(crate) fn kept_keys(
         self: &Arc<Self>,
         keys: &EquiKeys<'_>,
     ) -> Result<Option<(Buffer<u32>, Memory)>> {

@@ -20,7 +20,7 @@ const LEAST_FREED: usize = 64 << 10;
 
 /// How a payload column comes to a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(crate) enum Way {
     /// It is the key, which the join writes.
     Key,
     /// The join carries it: number so many of those that it carries.
@@ -30,12 +30,12 @@ pub(super) enum Way {
 
 /// The ways of one side's columns.
 #[derive(Debug)]
-pub(super) struct Ways {
-    pub(super) ways: Vec<Way>,
+pub(crate) struct Ways {
+    pub(crate) ways: Vec<Way>,
 }
 
 impl Ways {
-    pub(super) fn of(
+    pub(crate) fn of(
         payload: &[&Column],
         key: Option<&Column>,
         materialization: Materialization,
@@ -62,16 +62,16 @@ impl Ways {
         Self { ways }
     }
 
-    pub(super) fn needs_rows(&self) -> bool {
+    pub(crate) fn needs_rows(&self) -> bool {
         self.ways.contains(&Way::ByRow)
     }
 
-    pub(super) fn writes_key(&self) -> bool {
+    pub(crate) fn writes_key(&self) -> bool {
         self.ways.contains(&Way::Key)
     }
 
     /// What goes along with so many rows.
-    pub(super) fn payload(&self, payload: &[&Column], rows: usize) -> Payload {
+    pub(crate) fn payload(&self, payload: &[&Column], rows: usize) -> Payload {
         let carried = self.carried(payload);
         Payload {
             rows,
@@ -98,25 +98,25 @@ fn carried_bytes(column: &Column) -> Option<usize> {
 }
 
 /// What a join writes, and where.
-pub(super) struct Output {
-    pub(super) keys: Option<Memory>,
-    pub(super) build: Vec<Memory>,
-    pub(super) probe: Vec<Memory>,
+pub(crate) struct Output {
+    pub(crate) keys: Option<Memory>,
+    pub(crate) build: Vec<Memory>,
+    pub(crate) probe: Vec<Memory>,
     /// Results that there is room for.
-    pub(super) room: usize,
+    pub(crate) room: usize,
     /// How many there were, and what was found out.
-    pub(super) state: Memory,
+    pub(crate) state: Memory,
 }
 
 /// The columns of a side that kernels read: the carried ones, then row numbers where they are needed.
-pub(super) type Sources<'a> = Vec<(Option<Part<'a>>, usize)>;
+pub(crate) type Sources<'a> = Vec<(Option<Part<'a>>, usize)>;
 
 /// Pairs that sort-merge makes at once, at most, and for each row of the longer side.
 const MOST_PAIRS: usize = 1 << 30;
 const MOST_PAIRS_A_ROW: usize = 4;
 
 /// What an index's kernel reads of a side's columns.
-pub(super) fn sources<'a>(ways: &Ways, payload: &[&'a Column]) -> Sources<'a> {
+pub(crate) fn sources<'a>(ways: &Ways, payload: &[&'a Column]) -> Sources<'a> {
     let carried = ways.carried(payload).into_iter();
     let mut sources: Sources<'a> = carried
         .map(|(values, bytes)| (Some(values.into()), bytes))
@@ -127,7 +127,7 @@ pub(super) fn sources<'a>(ways: &Ways, payload: &[&'a Column]) -> Sources<'a> {
     sources
 }
 
-pub(super) fn descriptors(sources: &Sources<'_>, out: &[Memory]) -> Vec<Descriptor> {
+pub(crate) fn descriptors(sources: &Sources<'_>, out: &[Memory]) -> Vec<Descriptor> {
     let written = sources.iter().zip(out);
     written
         .map(|((values, bytes), out)| {
@@ -140,7 +140,7 @@ pub(super) fn descriptors(sources: &Sources<'_>, out: &[Memory]) -> Vec<Descript
 impl Queue {
     /// The keys that may match, partitioned, with the columns that are carried and, where they are needed, row numbers; `None`: there
     /// are none.
-    pub(super) fn partition_side(
+    pub(crate) fn partition_side(
         self: &Arc<Self>,
         keys: &EquiKeys<'_>,
         ways: &Ways,
@@ -188,7 +188,7 @@ impl Queue {
     }
 
     /// Room for a pair for each of so many probe rows, with keys of a width: build keys are unique.
-    pub(super) fn room_for_pairs(
+    pub(crate) fn room_for_pairs(
         self: &Arc<Self>,
         build: &Ways,
         build_payload: &[&Column],
@@ -214,7 +214,7 @@ impl Queue {
         })
     }
 
-    pub(super) fn join_by_index(
+    pub(crate) fn join_by_index(
         self: &Arc<Self>,
         kernel: &'static str,
         table: &[Arg],
@@ -243,7 +243,7 @@ impl Queue {
         unsafe { self.launch(kernel, Shape::rows(keys.rows), &args) }
     }
 
-    pub(super) fn join_partitions(
+    pub(crate) fn join_partitions(
         self: &Arc<Self>,
         build: &Partitioned,
         build_starts: &Memory,
@@ -306,7 +306,7 @@ impl Queue {
 
     /// All pairs of two sides in order, their columns gathered by neighbouring positions; `None` where they are too many to be
     /// made at once.
-    pub(super) fn merge_join(
+    pub(crate) fn merge_join(
         self: &Arc<Self>,
         build: &Partitioned,
         probe: &Partitioned,
@@ -365,7 +365,7 @@ impl Queue {
 
     /// The first `bytes` of a memory, in one of their own where that frees much, and more than half of it, and where there is room for
     /// both.
-    pub(super) fn shrunk(self: &Arc<Self>, memory: Memory, bytes: usize) -> Result<Memory> {
+    pub(crate) fn shrunk(self: &Arc<Self>, memory: Memory, bytes: usize) -> Result<Memory> {
         if bytes >= memory.bytes() / 2 || memory.bytes() - bytes <= LEAST_FREED {
             return Ok(memory);
         }

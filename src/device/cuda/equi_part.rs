@@ -19,19 +19,19 @@ const DIGITS: usize = 1 << PASS_BITS;
 /// Rows of a partition that a table in shared memory is made for.
 const PARTITION_ROWS: usize = 2048;
 /// Build rows that are in a table at a time; more take further steps.
-pub(super) const CAPACITY: usize = 2560;
+pub(crate) const CAPACITY: usize = 2560;
 /// Slots of a table.
-pub(super) const SLOTS: usize = 8192;
+pub(crate) const SLOTS: usize = 8192;
 /// Rows of a piece, and threads of the blocks that take them.
-pub(super) const PIECE_ROWS: usize = 4608;
-pub(super) const JOIN_THREADS: u32 = 512;
+pub(crate) const PIECE_ROWS: usize = 4608;
+pub(crate) const JOIN_THREADS: u32 = 512;
 
 /// Partitions that a side is cut into at most, as bits of their numbers.
-pub(super) const MOST_BITS: u32 = 16;
+pub(crate) const MOST_BITS: u32 = 16;
 
 /// How far rows are brought into order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Depth {
+pub(crate) enum Depth {
     /// By so many of the highest bits, in no order inside of a partition.
     Bits(u32),
     /// By all of them.
@@ -40,7 +40,7 @@ pub(super) enum Depth {
 
 /// A column that goes with the keys.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Carried<'a> {
+pub(crate) struct Carried<'a> {
     /// `None`: the rows' numbers, of 4 bytes.
     pub values: Option<Part<'a>>,
     /// Of a value: 4, 8 or 16.
@@ -48,7 +48,7 @@ pub(super) struct Carried<'a> {
 }
 
 impl Carried<'_> {
-    pub(super) const ROWS: Self = Self {
+    pub(crate) const ROWS: Self = Self {
         values: None,
         bytes: 4,
     };
@@ -56,7 +56,7 @@ impl Carried<'_> {
 
 /// Keys, mixed and in the order of their partitions, and columns with them.
 #[derive(Debug)]
-pub(super) struct Partitioned {
+pub(crate) struct Partitioned {
     pub keys: Memory,
     pub columns: Vec<Memory>,
     pub width: Width,
@@ -64,10 +64,10 @@ pub(super) struct Partitioned {
 }
 
 /// A descriptor of a column for kernels: where it is read, where it is written, bytes of a value.
-pub(super) type Descriptor = [u64; 3];
+pub(crate) type Descriptor = [u64; 3];
 
 /// Bits of the partitions for a table of so many build rows.
-pub(super) fn partition_bits(rows: usize) -> u32 {
+pub(crate) fn partition_bits(rows: usize) -> u32 {
     let partitions = rows.div_ceil(PARTITION_ROWS).next_power_of_two();
     partitions.trailing_zeros().clamp(1, MOST_BITS)
 }
@@ -106,13 +106,13 @@ impl Pass {
 
 impl Queue {
     /// Descriptors of columns where kernels read them; of none a place all the same.
-    pub(super) fn descriptors(self: &Arc<Self>, of: &[Descriptor]) -> Result<Memory> {
+    pub(crate) fn descriptors(self: &Arc<Self>, of: &[Descriptor]) -> Result<Memory> {
         let words: Vec<u64> = of.iter().flatten().copied().collect();
         self.give(&words, "column descriptors")
     }
 
     /// Partitions `n` > 0 keys, and columns with them.
-    pub(super) fn partition(
+    pub(crate) fn partition(
         self: &Arc<Self>,
         keys: Part<'_>,
         width: Width,
@@ -226,7 +226,7 @@ impl Queue {
     }
 
     /// Where each partition of mixed keys in order begins, by their highest `bits`, and the end.
-    pub(super) fn partition_starts(
+    pub(crate) fn partition_starts(
         self: &Arc<Self>,
         keys: &Memory,
         width: Width,
@@ -252,7 +252,7 @@ impl Queue {
 
     /// The pieces in which blocks take the probe side's partitions, how many there are, and how they are spread over the card.
     /// Without `all` partitions without build rows are left out.
-    pub(super) fn pieces(
+    pub(crate) fn pieces(
         self: &Arc<Self>,
         probe: &Partitioned,
         build_starts: &Memory,

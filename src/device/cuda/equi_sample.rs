@@ -28,11 +28,11 @@ const LEAST_ROWS: usize = 1 << 22;
 
 /// Shares of what was sampled.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Sampled {
+pub(crate) struct Sampled {
     /// Of the probe side's keys: those that match, as far as it can be said.
-    pub(super) matches: Option<f64>,
+    pub(crate) matches: Option<f64>,
     /// Of the sampled build rows: those whose key another one of them had before.
-    pub(super) again: f64,
+    pub(crate) again: f64,
 }
 
 /// How much is read: one in so many tiles of each side, and the bits that are zero in sampled keys.
@@ -81,7 +81,7 @@ impl Sampled {
 
 impl Queue {
     /// `None` where rows are too few for a sample to be worth it.
-    pub(super) fn sample_keys(
+    pub(crate) fn sample_keys(
         self: &Arc<Self>,
         build: &EquiKeys<'_>,
         probe: &EquiKeys<'_>,
@@ -93,7 +93,7 @@ impl Queue {
     }
 
     /// Of two sides whose keys are of one width.
-    pub(super) fn sampled(
+    pub(crate) fn sampled(
         self: &Arc<Self>,
         build: &EquiKeys<'_>,
         probe: &EquiKeys<'_>,

@@ -11,7 +11,7 @@ use crate::error::{BowtieError, Result};
 
 /// A table of groups of rows, and where each group's rows begin.
 #[derive(Debug)]
-pub(super) struct Grouped<T> {
+pub(crate) struct Grouped<T> {
     table: T,
     /// Whether a group is one row, by whose number it goes.
     unique: bool,
@@ -20,14 +20,14 @@ pub(super) struct Grouped<T> {
 
 /// Rows by the distance of their key from the least one.
 #[derive(Debug)]
-pub(super) struct DirectTable {
+pub(crate) struct DirectTable {
     pub rows: Memory,
     pub addresses: Addresses,
 }
 
 /// Open addressing in device memory.
 #[derive(Debug)]
-pub(super) struct HashTable {
+pub(crate) struct HashTable {
     pub slots: Memory,
     pub mask: u32,
     /// The build side's keys, which long ones are compared with.
@@ -35,7 +35,7 @@ pub(super) struct HashTable {
 }
 
 /// A table in which a key is found.
-pub(super) trait Lookup {
+pub(crate) trait Lookup {
     /// The kernels that write rows, and groups, for keys of so many bytes.
     fn kernels(&self, width: Width) -> [&'static str; 2];
     /// The table as the first arguments of both.
@@ -82,7 +82,7 @@ impl Lookup for HashTable {
 }
 
 /// Rows in some order, by no key that others could be compared with.
-pub(super) fn by_rows(rows: Buffer<u32>) -> Sorted {
+pub(crate) fn by_rows(rows: Buffer<u32>) -> Sorted {
     Sorted {
         rows,
         keys: None,
@@ -105,7 +105,7 @@ const DUPLICATE_KEYS: u32 = 1;
 
 impl Queue {
     /// The array of rows by address, and whether no two rows have one.
-    pub(super) fn direct_table(
+    pub(crate) fn direct_table(
         self: &Arc<Self>,
         keys: &EquiKeys<'_>,
         addresses: Addresses,
@@ -132,7 +132,7 @@ impl Queue {
     }
 
     /// The hash table of the keys, and whether no two rows have the same.
-    pub(super) fn hash_table(self: &Arc<Self>, keys: &EquiKeys<'_>) -> Result<(HashTable, bool)> {
+    pub(crate) fn hash_table(self: &Arc<Self>, keys: &EquiKeys<'_>) -> Result<(HashTable, bool)> {
         let slots = (2 * keys.rows).next_power_of_two().max(2);
         let table = self.filled(slots * 8, 0xFF, "equi-join table")?;
         let status = self.zeroed(4, "equi-join table")?;
@@ -189,7 +189,7 @@ impl Queue {
     }
 
     /// The build side's rows, those of a group side by side.
-    pub(super) fn group_rows<T: Lookup>(
+    pub(crate) fn group_rows<T: Lookup>(
         self: &Arc<Self>,
         table: T,
         unique: bool,
@@ -241,7 +241,7 @@ impl Queue {
         Ok((Buffer::cuda(rows, kept), grouped))
     }
 
-    pub(super) fn look_up<T: Lookup>(
+    pub(crate) fn look_up<T: Lookup>(
         self: &Arc<Self>,
         grouped: &Grouped<T>,
         keys: &EquiKeys<'_>,
@@ -251,7 +251,7 @@ impl Queue {
         Ok((by_rows(self.sequence(0, keys.rows)?), ranges))
     }
 
-    pub(super) fn ranges_of_groups(
+    pub(crate) fn ranges_of_groups(
         self: &Arc<Self>,
         groups: &Memory,
         n: usize,

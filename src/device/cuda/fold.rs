@@ -67,7 +67,7 @@ fn sum_of(data_type: &DataType) -> Option<Sum> {
 }
 
 impl Queue {
-    pub(super) fn weigh(
+    pub(crate) fn weigh(
         self: &Arc<Self>,
         values: &Column,
         weights: &Buffer<u32>,
@@ -94,7 +94,7 @@ impl Queue {
         Ok(Some(made(column.data_type.clone(), out, Some(valid), rows)))
     }
 
-    pub(super) fn weigh_count(
+    pub(crate) fn weigh_count(
         self: &Arc<Self>,
         values: Option<&Column>,
         weights: &Buffer<u32>,
@@ -118,7 +118,7 @@ impl Queue {
     }
 
     /// The sum of a whole column, in one row.
-    pub(super) fn sum(self: &Arc<Self>, states: &Column) -> Result<Option<Column>> {
+    pub(crate) fn sum(self: &Arc<Self>, states: &Column) -> Result<Option<Column>> {
         let Some((column, sum)) = states
             .on_cuda()
             .and_then(|v| Some((v, sum_of(&v.data_type)?)))
@@ -221,7 +221,7 @@ impl Queue {
         Ok((counts, some))
     }
 
-    pub(super) fn range_count(
+    pub(crate) fn range_count(
         self: &Arc<Self>,
         values: &Column,
         matches: Matches<'_>,
@@ -234,7 +234,7 @@ impl Queue {
         Ok(Some(made(DataType::Int64, counts, None, rows)))
     }
 
-    pub(super) fn range_sum(
+    pub(crate) fn range_sum(
         self: &Arc<Self>,
         values: &Column,
         matches: Matches<'_>,
@@ -324,7 +324,7 @@ impl Queue {
     }
 
     /// The least (`max`: greatest) value of each range, by searching row; `keys` are those of `values`.
-    pub(super) fn range_extreme(
+    pub(crate) fn range_extreme(
         self: &Arc<Self>,
         values: &Values,
         keys: &Keys,

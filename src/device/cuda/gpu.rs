@@ -21,30 +21,30 @@ include!(concat!(env!("OUT_DIR"), "/kernel_families.rs"));
 
 /// A GPU and everything that its queries share.
 #[derive(Debug)]
-pub(super) struct Gpu {
-    pub(super) context: Arc<CudaContext>,
+pub(crate) struct Gpu {
+    pub(crate) context: Arc<CudaContext>,
     /// Bytes that were free when it was opened. Later the pool keeps what was freed, so the driver counts it as used.
-    pub(super) free_bytes: u64,
+    pub(crate) free_bytes: u64,
     /// Compute capability.
-    pub(super) capability: (i32, i32),
+    pub(crate) capability: (i32, i32),
     /// Streaming multiprocessors.
-    pub(super) multiprocessors: u32,
+    pub(crate) multiprocessors: u32,
     /// Of its L2 cache.
-    pub(super) cache_bytes: u64,
+    pub(crate) cache_bytes: u64,
     /// Bytes of shared memory that a block can have.
-    pub(super) shared_bytes: u32,
+    pub(crate) shared_bytes: u32,
     pool: Pool,
     modules: Vec<Mutex<Option<Arc<CudaModule>>>>,
     kernels: RwLock<HashMap<&'static str, CudaFunction>>,
     /// Programs over rows.
-    pub(super) compiled: Compiled,
-    pub(super) up: Mutex<Option<Arc<Ring>>>,
-    pub(super) down: Mutex<Option<Arc<Ring>>>,
-    pub(super) notes: Words,
+    pub(crate) compiled: Compiled,
+    pub(crate) up: Mutex<Option<Arc<Ring>>>,
+    pub(crate) down: Mutex<Option<Arc<Ring>>>,
+    pub(crate) notes: Words,
     /// Once they were measured.
-    pub(super) memory_rates: OnceLock<MemoryRates>,
+    pub(crate) memory_rates: OnceLock<MemoryRates>,
     /// Whether it refused clusters of blocks once.
-    pub(super) refuses_clusters: AtomicBool,
+    pub(crate) refuses_clusters: AtomicBool,
 }
 
 /// The share of the card's memory that the pool keeps for later queries: one part of so many.
@@ -113,7 +113,7 @@ impl Gpu {
     ///
     /// # Errors
     /// When there is no driver, when it is too old, or when it knows no such GPU.
-    pub(super) fn open(ordinal: u32) -> Result<Arc<Self>> {
+    pub(crate) fn open(ordinal: u32) -> Result<Arc<Self>> {
         let known = count()?;
         if ordinal >= known {
             return Err(BowtieError::Device(format!(
@@ -180,7 +180,7 @@ impl Gpu {
     }
 
     /// `bytes` of the pool, in the order of `stream`.
-    pub(super) fn allocate(
+    pub(crate) fn allocate(
         &self,
         stream: &CudaStream,
         bytes: usize,
@@ -195,7 +195,7 @@ impl Gpu {
     }
 
     /// Marks all work that was launched on `stream` so far.
-    pub(super) fn mark(&self, stream: &CudaStream) -> Result<CudaEvent> {
+    pub(crate) fn mark(&self, stream: &CudaStream) -> Result<CudaEvent> {
         let event = self
             .context
             .new_event(None)
@@ -207,14 +207,14 @@ impl Gpu {
     }
 
     /// A queue of work for the card.
-    pub(super) fn stream(&self) -> Result<Arc<CudaStream>> {
+    pub(crate) fn stream(&self) -> Result<Arc<CudaStream>> {
         self.context
             .new_stream()
             .map_err(|e| failed("opening a stream", e))
     }
 
     /// A kernel; its family, the longest that its name begins with, is loaded at first use.
-    pub(super) fn kernel(&self, name: &'static str) -> Result<CudaFunction> {
+    pub(crate) fn kernel(&self, name: &'static str) -> Result<CudaFunction> {
         if let Some(kernel) = self.kernels.read().get(name) {
             return Ok(kernel.clone());
         }

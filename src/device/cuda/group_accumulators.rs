@@ -12,7 +12,7 @@ use crate::error::Result;
 
 /// What an accumulator does with a row (`Update` of `kernels/group_codes.cuh`).
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Update {
+pub(crate) enum Update {
     Count = 0,
     Sum = 1,
     Sum128 = 2,
@@ -31,7 +31,7 @@ pub(super) enum Update {
 
 impl Update {
     /// Words of 32 bits that it takes in shared memory.
-    pub(super) fn shared_words(self) -> usize {
+    pub(crate) fn shared_words(self) -> usize {
         match self {
             Self::Count | Self::FirstRow | Self::ArgMin | Self::ArgMax => 1,
             Self::Sum
@@ -47,7 +47,7 @@ impl Update {
     }
 
     /// Bytes of its result for a group.
-    pub(super) fn bytes(self) -> usize {
+    pub(crate) fn bytes(self) -> usize {
         match self {
             Self::FirstRow | Self::ArgMin | Self::ArgMax => 4,
             Self::Sum128 => 16,
@@ -57,7 +57,7 @@ impl Update {
     }
 
     /// Whether it adds floats.
-    pub(super) fn is_of_floats(self) -> bool {
+    pub(crate) fn is_of_floats(self) -> bool {
         matches!(
             self,
             Self::SumF64 | Self::Deviation | Self::SquaredDeviation
@@ -65,12 +65,12 @@ impl Update {
     }
 
     /// Whether its result is a row id.
-    pub(super) fn is_row(self) -> bool {
+    pub(crate) fn is_row(self) -> bool {
         matches!(self, Self::FirstRow | Self::ArgMin | Self::ArgMax)
     }
 
     /// What a result says of whether anything was added to it.
-    pub(super) fn tells(self) -> Tells {
+    pub(crate) fn tells(self) -> Tells {
         match self {
             Self::Count | Self::FirstRow | Self::ArgMin | Self::ArgMax => Tells::Surely,
             Self::And => Tells::Nothing,
@@ -89,7 +89,7 @@ impl Update {
 
 /// Whether a result tells a group of some rows from one of none.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Tells {
+pub(crate) enum Tells {
     Surely,
     /// One that is zero may be of values that add up to that.
     UnlessZero,
@@ -98,7 +98,7 @@ pub(super) enum Tells {
 
 /// How values are read (`Kind` of `kernels/group_codes.cuh`).
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Bit = 0,
     U8,
     U16,
@@ -116,7 +116,7 @@ pub(super) enum Kind {
 
 impl Kind {
     /// Of numbers and times that compare as their words do.
-    pub(super) fn of(data_type: &DataType) -> Option<Self> {
+    pub(crate) fn of(data_type: &DataType) -> Option<Self> {
         use DataType::*;
         Some(match data_type {
             Boolean => Self::Bit,
@@ -135,7 +135,7 @@ impl Kind {
     }
 
     /// Bytes of a value, 0 of a bit.
-    pub(super) fn width(self) -> usize {
+    pub(crate) fn width(self) -> usize {
         match self {
             Self::Bit => 0,
             Self::U8 | Self::I8 => 1,
@@ -150,19 +150,19 @@ impl Kind {
 
 /// An accumulator: what it reads, and what it does with it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Wanted<'a> {
-    pub(super) update: Update,
-    pub(super) kind: Kind,
-    pub(super) values: Option<&'a Memory>,
+pub(crate) struct Wanted<'a> {
+    pub(crate) update: Update,
+    pub(crate) kind: Kind,
+    pub(crate) values: Option<&'a Memory>,
     /// Bits of the rows that count; all, if there are none.
-    pub(super) valid: Option<&'a Memory>,
+    pub(crate) valid: Option<&'a Memory>,
     /// By group, of deviations.
-    pub(super) centers: Option<&'a Memory>,
+    pub(crate) centers: Option<&'a Memory>,
 }
 
 impl<'a> Wanted<'a> {
     /// One of rows, whatever their values.
-    pub(super) fn of_rows(update: Update, valid: Option<&'a Memory>) -> Self {
+    pub(crate) fn of_rows(update: Update, valid: Option<&'a Memory>) -> Self {
         Self {
             update,
             kind: Kind::U64,
@@ -174,10 +174,10 @@ impl<'a> Wanted<'a> {
 }
 
 /// Most accumulators of a launch.
-pub(super) const MOST_ACCUMULATORS: usize = 16;
+pub(crate) const MOST_ACCUMULATORS: usize = 16;
 
 /// Words of shared memory that a group takes, in the launch that takes most.
-pub(super) fn shared_words(all: &[Wanted<'_>]) -> usize {
+pub(crate) fn shared_words(all: &[Wanted<'_>]) -> usize {
     let of_launch = |all: &[Wanted<'_>]| all.iter().map(|of| of.update.shared_words()).sum();
     all.chunks(MOST_ACCUMULATORS)
         .map(of_launch)
@@ -187,15 +187,15 @@ pub(super) fn shared_words(all: &[Wanted<'_>]) -> usize {
 
 /// How rows were added to groups of ids.
 #[derive(Debug)]
-pub(super) struct Added {
+pub(crate) struct Added {
     /// Whether most groups had room in shared memory.
-    pub(super) inside: bool,
+    pub(crate) inside: bool,
     claims: Option<Memory>,
 }
 
 impl Added {
     /// Whether rows were left out, as their ids are of no group. Waits for the kernel.
-    pub(super) fn left_out(&self, queue: &Queue) -> Result<bool> {
+    pub(crate) fn left_out(&self, queue: &Queue) -> Result<bool> {
         let mut word = [0; 4];
         if let Some(claims) = &self.claims {
             queue.read_few(&mut word, claims, BEYOND * 4)?;
@@ -206,20 +206,20 @@ impl Added {
 
 /// What launches of `group_global` and `group_cluster` find, each of at most [`MOST_ACCUMULATORS`].
 #[derive(Debug)]
-pub(super) struct AddedInGlobal {
+pub(crate) struct AddedInGlobal {
     launches: Vec<Memory>,
     groups: usize,
 }
 
 impl AddedInGlobal {
     /// Of no launch yet.
-    pub(super) fn new(groups: usize) -> Self {
+    pub(crate) fn new(groups: usize) -> Self {
         let launches = vec![];
         Self { launches, groups }
     }
 
     /// Launches a kernel for the accumulators after these, that puts what it finds there.
-    pub(super) fn launch(
+    pub(crate) fn launch(
         &mut self,
         queue: &Arc<Queue>,
         (all, outs): (&[Wanted<'_>], &[Memory]),
@@ -233,12 +233,12 @@ impl AddedInGlobal {
     }
 
     /// Launches for the accumulators after these.
-    pub(super) fn extend(&mut self, others: Self) {
+    pub(crate) fn extend(&mut self, others: Self) {
         self.launches.extend(others.launches);
     }
 
     /// Waits for the kernels.
-    pub(super) fn found(&self, queue: &Queue) -> Result<Found> {
+    pub(crate) fn found(&self, queue: &Queue) -> Result<Found> {
         let mut found = Found {
             left_out: false,
             unsure: vec![],
@@ -269,18 +269,18 @@ impl AddedInGlobal {
 
 /// What was found while rows were added.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(crate) struct Found {
     /// Whether some rows were left out, as their ids are of no group: then results are of no use.
-    pub(super) left_out: bool,
+    pub(crate) left_out: bool,
     /// A bit for each accumulator of a launch.
     unsure: Vec<u32>,
     /// From the first group that has rows to the last.
-    pub(super) span: usize,
+    pub(crate) span: usize,
 }
 
 impl Found {
     /// Whether this accumulator is a sum that is not 0 where it has rows.
-    pub(super) fn tells(&self, accumulator: usize) -> bool {
+    pub(crate) fn tells(&self, accumulator: usize) -> bool {
         let launch = self.unsure.get(accumulator / MOST_ACCUMULATORS);
         launch.is_some_and(|unsure| unsure >> (accumulator % MOST_ACCUMULATORS) & 1 == 0)
     }
@@ -328,7 +328,7 @@ fn structure(all: &[Wanted<'_>], outs: &[Memory], capacity: usize) -> Structure<
 
 impl Queue {
     /// Results for `capacity` groups that nothing was added to.
-    pub(super) fn outs(
+    pub(crate) fn outs(
         self: &Arc<Self>,
         all: &[Wanted<'_>],
         capacity: usize,
@@ -343,7 +343,7 @@ impl Queue {
 
     /// Adds `rows` rows of the groups `ids` to results for `groups`, below which ids are, or they are left out; in shared memory
     /// if wanted.
-    pub(super) fn accumulate_dense(
+    pub(crate) fn accumulate_dense(
         self: &Arc<Self>,
         ids: Ids<'_>,
         rows: usize,
@@ -395,7 +395,7 @@ impl Queue {
     }
 
     /// The same in global memory alone, for rows of which no group has many, or whose groups come together.
-    pub(super) fn accumulate_in_global(
+    pub(crate) fn accumulate_in_global(
         self: &Arc<Self>,
         ids: Ids<'_>,
         rows: usize,
@@ -428,7 +428,7 @@ impl Queue {
 
     /// Adds rows to the groups of their keys, which the directory numbers; at most [`MOST_ACCUMULATORS`]. The results have room
     /// for as many groups as the directory has.
-    pub(super) fn accumulate_table(
+    pub(crate) fn accumulate_table(
         self: &Arc<Self>,
         (keys, bits): (Part<'_>, KeyBits),
         rows: usize,
@@ -467,7 +467,7 @@ impl Queue {
     }
 
     /// Adds rows to results for `groups` groups, in the order of their ids.
-    pub(super) fn accumulate_sorted(
+    pub(crate) fn accumulate_sorted(
         self: &Arc<Self>,
         ids: &Memory,
         rows: usize,

@@ -27,32 +27,32 @@ use crate::spec::GroupStrategy;
 
 /// What the choice sees.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Seen {
+pub(crate) struct Seen {
     /// Estimated.
-    pub(super) groups: usize,
+    pub(crate) groups: usize,
     /// The share of the rows that the largest group has.
-    pub(super) largest: f64,
+    pub(crate) largest: f64,
     /// The share of the rows whose groups a sample did not see.
-    pub(super) unseen: f64,
+    pub(crate) unseen: f64,
     /// Ids by direct address, if keys have them, are below this.
-    pub(super) range: Option<usize>,
+    pub(crate) range: Option<usize>,
     /// Groups that all have room in shared memory by id.
-    pub(super) whole: usize,
+    pub(crate) whole: usize,
     /// Groups of which most have.
-    pub(super) places: usize,
+    pub(crate) places: usize,
     /// Groups that have room in shared memory by key; 0 where keys are numbered first.
-    pub(super) slots: usize,
+    pub(crate) slots: usize,
 }
 
 /// Whether some key has many rows, but not it alone and others of many: then slots are taken by keys that come before some frequent one.
-pub(super) fn are_slots_taken(largest: f64, unseen: f64) -> bool {
+pub(crate) fn are_slots_taken(largest: f64, unseen: f64) -> bool {
     largest >= SKEWED && unseen > FEW_UNSEEN
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Choice {
-    pub(super) strategy: GroupStrategy,
-    pub(super) direct: bool,
+pub(crate) struct Choice {
+    pub(crate) strategy: GroupStrategy,
+    pub(crate) direct: bool,
 }
 
 /// Beyond so many ids by direct address parts are faster: 81 and 20 G rows/s at 2^22 and 2^24 groups, and parts' 45 at 2^24.
@@ -63,7 +63,7 @@ const MOST_GROUPS_AT_ONCE: usize = 1 << 21;
 const FEW_AMONG_IDS: usize = 1 << 13;
 /// A key of so many rows makes parts wait for its atomics, of which one address takes two in a nanosecond at most. With Zipf's
 /// distribution of exponent 1, where \[W\] begins to call keys skewed, the first of 2^24 keys has 0.058 of the rows.
-pub(super) const SKEWED: f64 = 0.05;
+pub(crate) const SKEWED: f64 = 0.05;
 /// Rows of keys that a sample does not show, at most, where slots are for those that it shows. Of 2^16 keys by Zipf's distribution it
 /// leaves out 2.4 % at exponent 1.5, and 7.3 % at 1.25.
 const FEW_UNSEEN: f64 = 0.03;
@@ -71,10 +71,10 @@ const FEW_UNSEEN: f64 = 0.03;
 const HEAVY: f64 = 0.25;
 /// An address in global memory takes 1.2 atomics in a nanosecond: 2^28 rows of which an id there has 5 % take 11.7 ms instead of 1.6, and at
 /// 3 % as long as by keys, whose heavy ones have slots in shared memory. Which ids have places there depends on their numbers alone.
-pub(super) const WAITED_FOR: f64 = 0.03;
+pub(crate) const WAITED_FOR: f64 = 0.03;
 
 /// The strategy for keys of which this was seen.
-pub(super) fn choose(seen: &Seen) -> Choice {
+pub(crate) fn choose(seen: &Seen) -> Choice {
     use GroupStrategy::*;
     let skewed = seen.largest >= SKEWED;
     let few = seen.groups <= seen.slots.min(FEW_AMONG_IDS);

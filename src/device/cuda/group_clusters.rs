@@ -11,13 +11,13 @@ use crate::error::Result;
 
 /// How a launch places ids.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Clusters {
+pub(crate) struct Clusters {
     /// Of a cluster, a power of two.
-    pub(super) blocks: u32,
+    pub(crate) blocks: u32,
     /// Of each block, an even number.
-    pub(super) places: usize,
+    pub(crate) places: usize,
     /// Clusters that run at once.
-    pub(super) at_once: u32,
+    pub(crate) at_once: u32,
 }
 
 /// Blocks of a cluster, and the share of the rows that is best added there while the others are added in global memory: the more blocks, the
@@ -107,7 +107,7 @@ fn may_be_worth(
 impl Queue {
     /// Clusters that `rows` rows of so many groups are added by; `None` where the card has none, or they gain nothing: as
     /// of sums of floats, for which global memory alone has an atomic.
-    pub(super) fn clusters(
+    pub(crate) fn clusters(
         &self,
         rows: usize,
         groups: usize,
@@ -144,7 +144,7 @@ impl Queue {
 
     /// Adds `rows` rows, of which there is one at least, of the groups `ids` to results for `groups`, below which ids are, or they are left out:
     /// in these clusters' shared memory and in global memory.
-    pub(super) fn accumulate_in_clusters(
+    pub(crate) fn accumulate_in_clusters(
         self: &Arc<Self>,
         clusters: Clusters,
         ids: Ids<'_>,

@@ -44,7 +44,7 @@ fn tells(of: &Wanted<'_>) -> bool {
 
 impl Ways<'_> {
     /// Ids by direct address, of which some may have no rows. First rows are not asked for where results tell which those are.
-    pub(super) fn by_direct<'k>(
+    pub(crate) fn by_direct<'k>(
         &self,
         direct: DirectIds<'k>,
         strategy: Option<GroupStrategy>,
@@ -85,7 +85,7 @@ impl Ways<'_> {
 
     /// By the ids of the keys of a sample, and some more at both ends, as if they were all; `None` where they are not, or something else is
     /// better. That saves a pass over the keys.
-    pub(super) fn by_guess<'k>(
+    pub(crate) fn by_guess<'k>(
         &self,
         keys: &[&'k Column],
         strategy: Option<GroupStrategy>,
@@ -168,7 +168,7 @@ impl Ways<'_> {
     }
 
     /// The ids that some row has, where nothing is folded: a bit for each id tells.
-    pub(super) fn distinct<'k>(&self, direct: DirectIds<'k>) -> Result<Results<'k>> {
+    pub(crate) fn distinct<'k>(&self, direct: DirectIds<'k>) -> Result<Results<'k>> {
         let (queue, range) = (self.queue, direct.range);
         let some = queue.zeroed(bitmap_bytes(range), "groups")?;
         queue.set_present(direct.ids(), self.rows, &some)?;

@@ -62,7 +62,7 @@ impl Source<'_> {
 
 impl CudaDevice {
     /// Groups of `rows` rows, of which there is one at least, and the folds over each; `None` where the twin must fold a column.
-    pub(super) fn aggregate_here(
+    pub(crate) fn aggregate_here(
         &self,
         rows: usize,
         keys: &[&Column],
@@ -280,7 +280,7 @@ fn update_of(fold: Fold, kind: Kind) -> Result<Update> {
 
 impl Queue {
     /// Which of `n` words are not 0.
-    pub(super) fn nonzero_bits(self: &Arc<Self>, words: &Memory, n: usize) -> Result<Memory> {
+    pub(crate) fn nonzero_bits(self: &Arc<Self>, words: &Memory, n: usize) -> Result<Memory> {
         let bits = self.alloc(bitmap_bytes(n), "validity")?;
         let args = [words.into(), (&bits).into(), (n as u32).into()];
         // SAFETY: `words` holds n words of 64 bits, `bits` as many bits.

@@ -9,23 +9,23 @@ use crate::error::{BowtieError, Result};
 
 /// Keys of rows as kernels take them.
 #[derive(Debug)]
-pub(super) enum GroupKeys<'a> {
+pub(crate) enum GroupKeys<'a> {
     /// Values of 32 or 64 bits that are equal where their bits are.
     Plain(&'a Memory, KeyBits),
     Tuples(Tuples),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum KeyBits {
+pub(crate) enum KeyBits {
     B32,
     B64,
 }
 
 /// A word of 32 bits a row: its group's id is that, less the first.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ids<'a> {
-    pub(super) words: &'a Memory,
-    pub(super) first: u32,
+pub(crate) struct Ids<'a> {
+    pub(crate) words: &'a Memory,
+    pub(crate) first: u32,
 }
 
 impl<'a> From<&'a Memory> for Ids<'a> {
@@ -35,7 +35,7 @@ impl<'a> From<&'a Memory> for Ids<'a> {
 }
 
 impl KeyBits {
-    pub(super) fn bytes(self) -> usize {
+    pub(crate) fn bytes(self) -> usize {
         match self {
             Self::B32 => 4,
             Self::B64 => 8,
@@ -44,7 +44,7 @@ impl KeyBits {
 }
 
 impl<'a> GroupKeys<'a> {
-    pub(super) fn of(queue: &Arc<Queue>, columns: &[KeyValues<'a>], rows: usize) -> Result<Self> {
+    pub(crate) fn of(queue: &Arc<Queue>, columns: &[KeyValues<'a>], rows: usize) -> Result<Self> {
         match columns {
             [column] => match column.plain() {
                 Some((values, 32)) => Ok(Self::Plain(values, KeyBits::B32)),
@@ -61,7 +61,7 @@ impl<'a> GroupKeys<'a> {
     }
 
     /// Keys of one word, and its bits.
-    pub(super) fn word(&self) -> Option<(Part<'_>, KeyBits)> {
+    pub(crate) fn word(&self) -> Option<(Part<'_>, KeyBits)> {
         match self {
             Self::Plain(values, bits) => Some((Part::from(*values), *bits)),
             Self::Tuples(tuples) if tuples.width() == 1 => Some((tuples.word(0), KeyBits::B64)),
@@ -95,7 +95,7 @@ const FULL: usize = 32;
 
 /// A hash table that numbers keys from 0 as they come.
 #[derive(Debug)]
-pub(super) struct Directory {
+pub(crate) struct Directory {
     entries: Memory,
     members: Memory,
     state: Memory,
@@ -105,7 +105,7 @@ pub(super) struct Directory {
 
 impl Directory {
     /// For at most `limit` groups.
-    pub(super) fn new(queue: &Arc<Queue>, keys: &GroupKeys<'_>, limit: usize) -> Result<Self> {
+    pub(crate) fn new(queue: &Arc<Queue>, keys: &GroupKeys<'_>, limit: usize) -> Result<Self> {
         let slots = (2 * limit).max(64);
         let what = "group table";
         Ok(Self {
@@ -118,11 +118,11 @@ impl Directory {
     }
 
     /// By group its key's word; of keys of several words a row that has it.
-    pub(super) fn into_members(self) -> Memory {
+    pub(crate) fn into_members(self) -> Memory {
         self.members
     }
 
-    pub(super) fn structure(&self) -> Structure<4> {
+    pub(crate) fn structure(&self) -> Structure<4> {
         Structure([
             Arg::from(&self.entries),
             Arg::from(&self.members),
@@ -132,7 +132,7 @@ impl Directory {
     }
 
     /// How many groups there are; `None` when they are more than the limit.
-    pub(super) fn groups(&self, queue: &Queue) -> Result<Option<usize>> {
+    pub(crate) fn groups(&self, queue: &Queue) -> Result<Option<usize>> {
         let mut bytes = [0; (FULL + 1) * 4];
         queue.read_few(&mut bytes, &self.state, 0)?;
         let word = |at: usize| {
@@ -144,7 +144,7 @@ impl Directory {
 }
 
 /// Does something with tables for more and more of `rows` groups, at first for `limit`, until one has room.
-pub(super) fn with_room<T>(
+pub(crate) fn with_room<T>(
     rows: usize,
     limit: usize,
     mut attempt: impl FnMut(usize) -> Result<Option<T>>,
@@ -164,7 +164,7 @@ pub(super) fn with_room<T>(
 impl Queue {
     /// The group of each of `rows` rows, numbered from 0 as they come, and how many there are, at first taken to be at most
     /// `limit`. There is at least one row.
-    pub(super) fn hashed_ids(
+    pub(crate) fn hashed_ids(
         self: &Arc<Self>,
         keys: &GroupKeys<'_>,
         rows: usize,
@@ -175,7 +175,7 @@ impl Queue {
     }
 
     /// The same, and what is known of each group: its key's word; of keys of several words a row that has it.
-    pub(super) fn hashed_groups(
+    pub(crate) fn hashed_groups(
         self: &Arc<Self>,
         keys: &GroupKeys<'_>,
         rows: usize,

@@ -13,7 +13,7 @@ use crate::error::{BowtieError, Result};
 
 impl Queue {
     /// The keys of groups that have these numbers, or 0, 1, ….
-    pub(super) fn direct_keys(
+    pub(crate) fn direct_keys(
         self: &Arc<Self>,
         keys: &DirectKeys<'_>,
         numbers: Option<&(Memory, KeyBits)>,
@@ -29,7 +29,7 @@ impl Queue {
     }
 
     /// The values that a directory found of a key.
-    pub(super) fn found_keys(
+    pub(crate) fn found_keys(
         self: &Arc<Self>,
         of: Number<'_>,
         values: Memory,

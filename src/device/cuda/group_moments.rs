@@ -23,15 +23,15 @@ use crate::error::Result;
 
 /// Which accumulators of the first pass are the counts and the sums of some values.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Moments<'a> {
-    pub(super) values: &'a Values,
-    pub(super) count: usize,
-    pub(super) sum: usize,
+pub(crate) struct Moments<'a> {
+    pub(crate) values: &'a Values,
+    pub(crate) count: usize,
+    pub(crate) sum: usize,
 }
 
 impl<'a> Moments<'a> {
     /// The accumulators of the first pass, which go behind `all`.
-    pub(super) fn push(values: &'a Values, all: &mut Vec<Wanted<'a>>) -> Self {
+    pub(crate) fn push(values: &'a Values, all: &mut Vec<Wanted<'a>>) -> Self {
         let count = all.len();
         all.push(Wanted {
             values: None,
@@ -45,7 +45,7 @@ impl<'a> Moments<'a> {
         }
     }
 
-    pub(super) fn is_of(&self, values: &Values) -> bool {
+    pub(crate) fn is_of(&self, values: &Values) -> bool {
         std::ptr::eq(self.values, values)
     }
 }
@@ -62,7 +62,7 @@ fn wanted<'a>(update: Update, values: &'a Values, centers: Option<&'a Memory>) -
 
 impl CudaDevice {
     /// The id of each row's group, and how many groups there are.
-    pub(super) fn numbered(&self, rows: usize, keys: &[&Column]) -> Result<(Memory, usize)> {
+    pub(crate) fn numbered(&self, rows: usize, keys: &[&Column]) -> Result<(Memory, usize)> {
         if keys.is_empty() {
             return Ok((self.queue.zeroed(rows * 4, "group ids")?, 1));
         }
@@ -73,7 +73,7 @@ impl CudaDevice {
     }
 
     /// The same, of keys none of which is left out.
-    pub(super) fn numbered_by_all(&self, rows: usize, keys: &[&Column]) -> Result<(Memory, usize)> {
+    pub(crate) fn numbered_by_all(&self, rows: usize, keys: &[&Column]) -> Result<(Memory, usize)> {
         let numbered = |keys: &GroupKeys<'_>| {
             let profile = self.queue.profile(keys, rows)?;
             self.queue.hashed_ids(keys, rows, profile.limit)
@@ -88,7 +88,7 @@ impl CudaDevice {
     }
 
     /// Means and squared deviations of the values of each group, NULL where there are none.
-    pub(super) fn moments(
+    pub(crate) fn moments(
         &self,
         of: &Moments<'_>,
         rows: usize,

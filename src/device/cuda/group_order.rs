@@ -15,7 +15,7 @@ use crate::error::{BowtieError, Result};
 
 /// Rows in another order.
 #[derive(Debug)]
-pub(super) struct Order<'a> {
+pub(crate) struct Order<'a> {
     /// By position, where something needs them.
     rows: Option<Buffer<u32>>,
     /// Columns that are there already, by where they were.
@@ -25,7 +25,7 @@ pub(super) struct Order<'a> {
 }
 
 /// Adds columns to results.
-pub(super) type FoldColumns<'f> = dyn FnMut(&[Wanted<'_>], &[Memory]) -> Result<()> + 'f;
+pub(crate) type FoldColumns<'f> = dyn FnMut(&[Wanted<'_>], &[Memory]) -> Result<()> + 'f;
 
 /// How values come there.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ const FIRST_HASH_BIT: u32 = u32::BITS - PART_BITS;
 
 impl Order<'_> {
     /// The bit from which on ids say the part, of parts in which rows are in no order.
-    pub(super) fn spread_bit(&self) -> Option<u32> {
+    pub(crate) fn spread_bit(&self) -> Option<u32> {
         match self.movement {
             Movement::Spread(first_bit) => Some(first_bit),
             _ => None,
@@ -78,7 +78,7 @@ impl Order<'_> {
 
     /// Folds columns in this order: `fold` is given accumulators whose columns are, and results that are theirs. Results that
     /// are rows of `groups` groups then are the rows' own.
-    pub(super) fn fold(
+    pub(crate) fn fold(
         &self,
         queue: &Arc<Queue>,
         groups: usize,
@@ -191,7 +191,7 @@ fn columns_of<'a>(all: &[Wanted<'a>]) -> Vec<(&'a Memory, usize)> {
 
 impl Queue {
     /// Rows in the parts of their keys' hashes, for accumulators to be folded; and the keys there.
-    pub(super) fn parts_of_keys<'a>(
+    pub(crate) fn parts_of_keys<'a>(
         self: &Arc<Self>,
         keys: (Part<'a>, KeyBits),
         n: usize,
@@ -201,7 +201,7 @@ impl Queue {
     }
 
     /// Rows in the parts of their ids, which are below `groups`, for accumulators to be folded; and the ids' words there.
-    pub(super) fn parts_of_ids<'a>(
+    pub(crate) fn parts_of_ids<'a>(
         self: &Arc<Self>,
         ids: Ids<'a>,
         groups: usize,
@@ -373,7 +373,7 @@ impl Queue {
     }
 
     /// Rows in the order of their ids, which are below `groups`; and the ids in order, `None` where they are in order already.
-    pub(super) fn order_of_ids<'a>(
+    pub(crate) fn order_of_ids<'a>(
         self: &Arc<Self>,
         ids: &'a Memory,
         groups: usize,
@@ -403,7 +403,7 @@ impl Queue {
     }
 
     /// An order that is known.
-    pub(super) fn order_of_rows(rows: Option<Buffer<u32>>, n: usize) -> Order<'static> {
+    pub(crate) fn order_of_rows(rows: Option<Buffer<u32>>, n: usize) -> Order<'static> {
         Order {
             movement: match &rows {
                 None => Movement::None,

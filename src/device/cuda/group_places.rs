@@ -3,13 +3,13 @@
 
 /// How a launch of `group_dense` places groups in shared memory.
 #[derive(Debug, PartialEq)]
-pub(super) struct Places {
+pub(crate) struct Places {
     /// Groups with a place for each lane: those of many rows, which come early.
-    pub(super) hot: usize,
+    pub(crate) hot: usize,
     /// Groups with one place.
-    pub(super) plain: usize,
+    pub(crate) plain: usize,
     /// So many blocks share the groups out among them.
-    pub(super) teams: usize,
+    pub(crate) teams: usize,
 }
 
 /// Teams read the ids once each. On an H200 two of them add 126 G rows/s to 2^16 groups, three added 74, and atomics in global
@@ -27,7 +27,7 @@ fn places(words: usize, bytes: usize) -> usize {
 
 impl Places {
     /// For accumulators of so many words together in `bytes` of shared memory.
-    pub(super) fn of(groups: usize, words: usize, bytes: usize) -> Self {
+    pub(crate) fn of(groups: usize, words: usize, bytes: usize) -> Self {
         let places = places(words, bytes);
         let even = |n: usize| n.next_multiple_of(2);
         if groups * LANES <= places {
@@ -61,7 +61,7 @@ impl Places {
     }
 
     /// Where all others are in global memory: the hot places are for keys of many rows.
-    pub(super) fn global(words: usize, bytes: usize) -> Self {
+    pub(crate) fn global(words: usize, bytes: usize) -> Self {
         let places = places(words, bytes);
         Self {
             hot: HOT.min(places / 2 / LANES),
@@ -71,41 +71,41 @@ impl Places {
     }
 
     /// Most groups of which all have places.
-    pub(super) fn most_whole(words: usize, bytes: usize) -> usize {
+    pub(crate) fn most_whole(words: usize, bytes: usize) -> usize {
         let places = places(words, bytes);
         let hot = HOT.min(places / 2 / LANES);
         MOST_TEAMS * (hot + (places - hot * LANES) / 2 * 2)
     }
 
     /// Most groups of which four in five have places.
-    pub(super) fn most(words: usize, bytes: usize) -> usize {
+    pub(crate) fn most(words: usize, bytes: usize) -> usize {
         let places = places(words, bytes);
         let hot = FEW_HOT.min(places / 2 / LANES);
         MOST_TEAMS * (hot + (places - hot * LANES) / 2 * 2) * 5 / 4
     }
 
     /// Whether most of so many groups have places.
-    pub(super) fn holds(&self, groups: usize) -> bool {
+    pub(crate) fn holds(&self, groups: usize) -> bool {
         5 * self.groups() >= 4 * groups
     }
 
     /// Groups that have places.
-    pub(super) fn groups(&self) -> usize {
+    pub(crate) fn groups(&self) -> usize {
         self.teams * (self.hot + self.plain)
     }
 
-    pub(super) fn bytes(&self, words: usize) -> usize {
+    pub(crate) fn bytes(&self, words: usize) -> usize {
         4 * words * (LANES * self.hot + self.plain + LANES)
     }
 }
 
 /// A table of keys in a block's shared memory.
 #[derive(Debug, PartialEq)]
-pub(super) struct Slots {
+pub(crate) struct Slots {
     /// Of keys with a place for each lane: none, or a power of two.
-    pub(super) hot: usize,
+    pub(crate) hot: usize,
     /// Of keys with one place: a multiple of 4.
-    pub(super) plain: usize,
+    pub(crate) plain: usize,
 }
 
 /// Slots a group where there is room for them: keys that find the few of their window taken go to global memory. On an H200 one
@@ -118,7 +118,7 @@ const FEW_GROUPS: usize = 256;
 impl Slots {
     /// For so many groups, with accumulators of so many words together and keys of `key` bytes, in `bytes` of shared memory.
     /// `skewed`: some keys have a great part of the rows.
-    pub(super) fn of(
+    pub(crate) fn of(
         groups: usize,
         skewed: bool,
         (words, key): (usize, usize),
@@ -144,7 +144,7 @@ impl Slots {
     }
 
     /// Without plain slots.
-    pub(super) fn global(widths: (usize, usize), bytes: usize) -> Self {
+    pub(crate) fn global(widths: (usize, usize), bytes: usize) -> Self {
         Self {
             hot: Self::hot(HOT, widths, bytes / 2),
             plain: 0,
@@ -164,14 +164,14 @@ impl Slots {
     }
 
     /// Without any: where rows of a key come together anyway.
-    pub(super) const NONE: Self = Self { hot: 0, plain: 0 };
+    pub(crate) const NONE: Self = Self { hot: 0, plain: 0 };
 
     /// Most plain slots.
-    pub(super) fn most((words, key): (usize, usize), bytes: usize) -> usize {
+    pub(crate) fn most((words, key): (usize, usize), bytes: usize) -> usize {
         bytes.saturating_sub(Self::NONE.bytes(words, key)) / (4 * words + key) / 4 * 4
     }
 
-    pub(super) fn bytes(&self, words: usize, key: usize) -> usize {
+    pub(crate) fn bytes(&self, words: usize, key: usize) -> usize {
         4 * words * (LANES * (self.hot + 2) + self.plain) + key * (self.hot + self.plain) + 4
     }
 }

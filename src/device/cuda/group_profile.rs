@@ -9,18 +9,18 @@ use super::values::bitmap_bytes;
 use crate::error::Result;
 
 /// Keys that are looked at.
-pub(super) const SAMPLES: usize = 1 << 16;
+pub(crate) const SAMPLES: usize = 1 << 16;
 
 /// What is thought of the groups.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Profile {
-    pub(super) groups: usize,
+pub(crate) struct Profile {
+    pub(crate) groups: usize,
     /// The share of the rows that the largest has.
-    pub(super) largest: f64,
+    pub(crate) largest: f64,
     /// The share of the rows whose groups the sample did not see (Good 1953).
-    pub(super) unseen: f64,
+    pub(crate) unseen: f64,
     /// Groups to make room for at first.
-    pub(super) limit: usize,
+    pub(crate) limit: usize,
 }
 
 /// Groups of rows that are too few to be worth a sample.
@@ -65,7 +65,7 @@ const MOST_HEAVY: usize = 64;
 
 impl Queue {
     /// Looks at the keys of `rows` rows, of which there is at least one.
-    pub(super) fn profile(self: &Arc<Self>, keys: &GroupKeys<'_>, rows: usize) -> Result<Profile> {
+    pub(crate) fn profile(self: &Arc<Self>, keys: &GroupKeys<'_>, rows: usize) -> Result<Profile> {
         if rows <= SAMPLES {
             return Ok(Profile::guess(rows));
         }
@@ -86,7 +86,7 @@ impl Queue {
     }
 
     /// Looks at ids by direct address, all below `range`.
-    pub(super) fn profile_of_ids(
+    pub(crate) fn profile_of_ids(
         self: &Arc<Self>,
         ids: Ids<'_>,
         range: usize,
@@ -101,14 +101,14 @@ impl Queue {
     }
 
     /// A sample of words of 32 bits, one for each of `rows` rows, of which there are more than samples.
-    pub(super) fn sampled_words(self: &Arc<Self>, words: &Memory, rows: usize) -> Result<Memory> {
+    pub(crate) fn sampled_words(self: &Arc<Self>, words: &Memory, rows: usize) -> Result<Memory> {
         let sample = self.alloc(SAMPLES * 4, "a sample")?;
         self.sample(words.into(), KeyBits::B32, rows, (&sample).into())?;
         Ok(sample)
     }
 
     /// Counts the groups of sampled ids, all below `range`.
-    pub(super) fn profile_of_sampled_ids(
+    pub(crate) fn profile_of_sampled_ids(
         self: &Arc<Self>,
         sample: Ids<'_>,
         range: usize,

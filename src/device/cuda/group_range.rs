@@ -14,28 +14,28 @@ use crate::error::Result;
 
 /// Ids without a table. Not every id has rows.
 #[derive(Debug)]
-pub(super) struct DirectIds<'a> {
+pub(crate) struct DirectIds<'a> {
     words: Words<'a>,
     first: u32,
     /// Ids are below this.
-    pub(super) range: usize,
+    pub(crate) range: usize,
     /// Whether there are ids at both ends that no key of a sample had.
-    pub(super) is_wider: bool,
+    pub(crate) is_wider: bool,
     of: DirectKeys<'a>,
 }
 
 /// Key columns as digits: how ids say keys.
 #[derive(Debug)]
-pub(super) struct DirectKeys<'a>(pub(super) Vec<(Number<'a>, Digits)>);
+pub(crate) struct DirectKeys<'a>(pub(crate) Vec<(Number<'a>, Digits)>);
 
 impl DirectKeys<'_> {
     /// The digits' product, where it is no greater than this.
-    pub(super) fn range(&self, widest: u64) -> Option<u64> {
+    pub(crate) fn range(&self, widest: u64) -> Option<u64> {
         range_of(self.0.iter().map(|(_, digits)| digits), widest)
     }
 
     /// Whether the values of one column are keys as they are.
-    pub(super) fn is_plain(&self) -> bool {
+    pub(crate) fn is_plain(&self) -> bool {
         match &self.0[..] {
             [(number, _)] => number.plain().is_some(),
             _ => false,
@@ -52,7 +52,7 @@ enum Words<'a> {
 
 impl<'a> DirectIds<'a> {
     /// The members of groups of which these are the words.
-    pub(super) fn members(self, words: Memory) -> Members<'a> {
+    pub(crate) fn members(self, words: Memory) -> Members<'a> {
         match (&self.words, &self.of.0[..]) {
             (Words::Values(_), [(number, _)]) => Members::Values(*number, words),
             _ => Members::Ids(self.of, Some((words, KeyBits::B32))),
@@ -60,11 +60,11 @@ impl<'a> DirectIds<'a> {
     }
 
     /// The keys, without the rows' ids.
-    pub(super) fn into_keys(self) -> DirectKeys<'a> {
+    pub(crate) fn into_keys(self) -> DirectKeys<'a> {
         self.of
     }
 
-    pub(super) fn ids(&self) -> Ids<'_> {
+    pub(crate) fn ids(&self) -> Ids<'_> {
         let words = match &self.words {
             Words::Values(values) => values,
             Words::Made(made) => made,
@@ -88,7 +88,7 @@ const WIDEST: usize = 1 << 27;
 
 /// What is made for each id, which says how wide a range is narrow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ForEach {
+pub(crate) enum ForEach {
     Accumulators,
     /// One is as long as 32 of the others.
     Bit,
@@ -96,7 +96,7 @@ pub(super) enum ForEach {
 
 impl ForEach {
     /// Ids at most, for so many rows.
-    pub(super) fn widest(self, rows: usize) -> u64 {
+    pub(crate) fn widest(self, rows: usize) -> u64 {
         let accumulators = (RANGE_PER_ROW * rows).clamp(NARROW, WIDEST) as u64;
         match self {
             Self::Accumulators => accumulators,
@@ -107,16 +107,16 @@ impl ForEach {
 
 /// Digits that a column gives to the ids.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Digits {
-    pub(super) least: u64,
+pub(crate) struct Digits {
+    pub(crate) least: u64,
     /// Values from the least to the greatest; a NULL is the digit after them.
-    pub(super) values: u64,
-    pub(super) nullable: bool,
+    pub(crate) values: u64,
+    pub(crate) nullable: bool,
 }
 
 impl Digits {
     /// How many there are.
-    pub(super) fn digits(&self) -> u64 {
+    pub(crate) fn digits(&self) -> u64 {
         self.values.saturating_add(u64::from(self.nullable))
     }
 
@@ -146,7 +146,7 @@ fn range_of<'a>(mut digits: impl Iterator<Item = &'a Digits>, widest: u64) -> Op
 
 impl Queue {
     /// The digits of `rows` > 0 rows' keys; `None` where some are no numbers.
-    pub(super) fn key_digits<'a>(
+    pub(crate) fn key_digits<'a>(
         self: &Arc<Self>,
         keys: &[&'a Column],
         rows: usize,
@@ -161,7 +161,7 @@ impl Queue {
     }
 
     /// Ids of `rows` rows by direct address, of keys whose digits have this range. `from_0`: the words are to be the ids themselves.
-    pub(super) fn direct_ids<'a>(
+    pub(crate) fn direct_ids<'a>(
         self: &Arc<Self>,
         of: DirectKeys<'a>,
         range: u64,
@@ -190,7 +190,7 @@ impl Queue {
     }
 
     /// The number of each row that its keys' digits make, the first column's digit the lowest.
-    pub(super) fn numbers_of(
+    pub(crate) fn numbers_of(
         self: &Arc<Self>,
         of: &DirectKeys<'_>,
         rows: usize,
@@ -206,7 +206,7 @@ impl Queue {
     }
 
     /// The same in as few bits as hold them, where 64 do; `None` where values are as good.
-    pub(super) fn packed(
+    pub(crate) fn packed(
         self: &Arc<Self>,
         of: &DirectKeys<'_>,
         rows: usize,
@@ -225,7 +225,7 @@ impl Queue {
 
     /// Ids by direct address, of a key of 32 bits: as if all values were in the range of those of a sample, or a little outside of it where
     /// that is wide; `None` where it is neither very narrow nor up to `widest`. The words are the sample, and all rows' are the second.
-    pub(super) fn guessed_ids<'a>(
+    pub(crate) fn guessed_ids<'a>(
         self: &Arc<Self>,
         keys: &[&'a Column],
         rows: usize,
@@ -266,7 +266,7 @@ impl Queue {
     }
 
     /// Sets the bits of the ids that some row has, among those of all ids.
-    pub(super) fn set_present(
+    pub(crate) fn set_present(
         self: &Arc<Self>,
         ids: Ids<'_>,
         rows: usize,
@@ -286,7 +286,7 @@ impl Queue {
 
     /// Sets the bits of the ids, less the first, that some row has, among those of `range` ids, where most are set already. Rows may lie in
     /// parts that ids have from a bit on.
-    pub(super) fn set_other_present(
+    pub(crate) fn set_other_present(
         self: &Arc<Self>,
         ids: Ids<'_>,
         parts_from: Option<u32>,

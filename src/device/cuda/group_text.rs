@@ -53,15 +53,15 @@ fn has_digits(values: &ArrayRef) -> bool {
 
 /// Key columns as aggregation groups by them.
 #[derive(Debug)]
-pub(super) struct KeyNumbers<'a> {
-    pub(super) columns: Vec<&'a Column>,
+pub(crate) struct KeyNumbers<'a> {
+    pub(crate) columns: Vec<&'a Column>,
     /// Whether the columns are the keys themselves, no numbers made of them.
-    pub(super) are_keys: bool,
+    pub(crate) are_keys: bool,
 }
 
 impl<'a> KeyNumbers<'a> {
     /// `made`: the numbers of some of the keys.
-    pub(super) fn of(keys: &[&'a Column], made: &'a [Option<Column>]) -> Self {
+    pub(crate) fn of(keys: &[&'a Column], made: &'a [Option<Column>]) -> Self {
         let columns = keys.iter().zip(made);
         Self {
             columns: columns
@@ -98,7 +98,7 @@ impl Candidate<'_> {
 
 impl CudaDevice {
     /// For each key column its numbers, where it is short text.
-    pub(super) fn text_as_numbers(
+    pub(crate) fn text_as_numbers(
         &self,
         keys: &[&Column],
         rows: usize,

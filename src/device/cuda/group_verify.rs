@@ -28,9 +28,9 @@ use crate::spec::GroupStrategy;
 
 /// Ids by the numbers among the keys.
 #[derive(Debug)]
-pub(super) struct ByNumbers {
-    pub(super) ids: Memory,
-    pub(super) groups: usize,
+pub(crate) struct ByNumbers {
+    pub(crate) ids: Memory,
+    pub(crate) groups: usize,
 }
 
 /// Rows that are tried first, in runs of neighbours, as rows of a group may lie together. Two of one group are most likely among them
@@ -76,7 +76,7 @@ fn is_long_way(column: &Column) -> bool {
 
 impl CudaDevice {
     /// Groups of `rows` > 0 rows by the numbers among their keys; `None` where other keys do not follow from these, or take no longer.
-    pub(super) fn ids_by_numbers(
+    pub(crate) fn ids_by_numbers(
         &self,
         keys: &[&Column],
         rows: usize,
@@ -111,7 +111,7 @@ impl CudaDevice {
     }
 
     /// Whether other keys follow from the numbers in a sample of `rows` > 0 rows.
-    pub(super) fn may_follow(&self, keys: &[&Column], rows: usize) -> Result<bool> {
+    pub(crate) fn may_follow(&self, keys: &[&Column], rows: usize) -> Result<bool> {
         let sample = self.queue.runs_of_rows(rows, (SAMPLES, RUN))?;
         let sampled = keys.iter().map(|column| self.gather(column, &sample));
         let sampled: Vec<Column> = sampled.collect::<Result<_>>()?;
@@ -137,7 +137,7 @@ impl CudaDevice {
 
 impl Ways<'_> {
     /// By the ids of all groups.
-    pub(super) fn by_numbers(
+    pub(crate) fn by_numbers(
         &self,
         of: &ByNumbers,
         strategy: Option<GroupStrategy>,

@@ -33,27 +33,27 @@ use crate::error::{BowtieError, Result};
 use crate::spec::GroupStrategy;
 
 /// Rows of which a look at a sample would take longer than what it might save.
-pub(super) const FEW_ROWS: usize = 1 << 22;
+pub(crate) const FEW_ROWS: usize = 1 << 22;
 
 /// Ids of which so many rows fall on each that those in flight together wait for one another; of parts, for those that come one after the other.
-pub(super) const FEW_IN_GLOBAL: usize = 1 << 12;
-pub(super) const FEW_IN_PARTS: usize = 1 << 20;
+pub(crate) const FEW_IN_GLOBAL: usize = 1 << 12;
+pub(crate) const FEW_IN_PARTS: usize = 1 << 20;
 
 /// Results by group.
 #[derive(Debug)]
-pub(super) struct Results<'a> {
+pub(crate) struct Results<'a> {
     /// One for each accumulator.
-    pub(super) outs: Vec<Memory>,
-    pub(super) members: Members<'a>,
-    pub(super) groups: usize,
+    pub(crate) outs: Vec<Memory>,
+    pub(crate) members: Members<'a>,
+    pub(crate) groups: usize,
     /// Groups that each has room for: words of wide sums lie so far apart.
-    pub(super) capacity: usize,
-    pub(super) strategy: Option<GroupStrategy>,
+    pub(crate) capacity: usize,
+    pub(crate) strategy: Option<GroupStrategy>,
 }
 
 /// Who is in each group.
 #[derive(Debug)]
-pub(super) enum Members<'a> {
+pub(crate) enum Members<'a> {
     /// The first row of each.
     Rows(Memory),
     /// Rows with the keys of all ids, or of these numbers.
@@ -64,22 +64,22 @@ pub(super) enum Members<'a> {
 
 /// What was folded by group.
 #[derive(Debug)]
-pub(super) struct Folded {
+pub(crate) struct Folded {
     /// One for each accumulator.
-    pub(super) outs: Vec<Memory>,
-    pub(super) groups: usize,
-    pub(super) capacity: usize,
+    pub(crate) outs: Vec<Memory>,
+    pub(crate) groups: usize,
+    pub(crate) capacity: usize,
     /// The words of ids in parts, if they were put in such; and the bit from which on ids say theirs, if rows of one are in no order.
-    pub(super) parts: Option<(Memory, Option<u32>)>,
+    pub(crate) parts: Option<(Memory, Option<u32>)>,
     /// What was found on the way, in global memory.
-    pub(super) added: Option<AddedInGlobal>,
+    pub(crate) added: Option<AddedInGlobal>,
     /// By group its key's word, where a directory knows it and no accumulator finds first rows: `by_keys` drops them otherwise.
-    pub(super) words: Option<Memory>,
-    pub(super) strategy: Option<GroupStrategy>,
+    pub(crate) words: Option<Memory>,
+    pub(crate) strategy: Option<GroupStrategy>,
 }
 
 impl Folded {
-    pub(super) fn of(outs: Vec<Memory>, groups: usize) -> Self {
+    pub(crate) fn of(outs: Vec<Memory>, groups: usize) -> Self {
         Self {
             outs,
             groups,
@@ -92,13 +92,13 @@ impl Folded {
     }
 
     /// Of accumulators the first of which finds the first row of each group.
-    pub(super) fn with_rows<'a>(mut self) -> Results<'a> {
+    pub(crate) fn with_rows<'a>(mut self) -> Results<'a> {
         let firsts = self.outs.remove(0);
         self.with(Members::Rows(firsts))
     }
 
     /// Of keys whose words, if they are known, say who is in each group.
-    pub(super) fn with_words<'a>(
+    pub(crate) fn with_words<'a>(
         mut self,
         members: impl FnOnce(Memory) -> Members<'a>,
     ) -> Results<'a> {
@@ -108,7 +108,7 @@ impl Folded {
         }
     }
 
-    pub(super) fn with(self, members: Members<'_>) -> Results<'_> {
+    pub(crate) fn with(self, members: Members<'_>) -> Results<'_> {
         Results {
             outs: self.outs,
             members,
@@ -118,7 +118,7 @@ impl Folded {
         }
     }
 
-    pub(super) fn by(self, strategy: GroupStrategy) -> Self {
+    pub(crate) fn by(self, strategy: GroupStrategy) -> Self {
         Self {
             strategy: Some(strategy),
             ..self
@@ -130,17 +130,17 @@ impl Folded {
 type FoldKeys<'f> = dyn FnMut(&Directory, usize, &[Memory]) -> Result<()> + 'f;
 
 /// What is grouped: rows and their accumulators.
-pub(super) struct Ways<'a> {
-    pub(super) queue: &'a Arc<Queue>,
-    pub(super) rows: usize,
-    pub(super) all: &'a [Wanted<'a>],
+pub(crate) struct Ways<'a> {
+    pub(crate) queue: &'a Arc<Queue>,
+    pub(crate) rows: usize,
+    pub(crate) all: &'a [Wanted<'a>],
     /// Whether ids say the keys of their groups, so that no row of each need be known.
-    pub(super) ids_say_keys: bool,
+    pub(crate) ids_say_keys: bool,
 }
 
 impl CudaDevice {
     /// Accumulates `rows` rows, of which there is one at least, by groups of `keys`.
-    pub(super) fn accumulated<'k>(
+    pub(crate) fn accumulated<'k>(
         &self,
         rows: usize,
         keys: &KeyNumbers<'k>,
@@ -232,7 +232,7 @@ impl CudaDevice {
     }
 
     /// Accumulates `rows` rows of `groups` groups by their ids.
-    pub(super) fn accumulated_by<'k>(
+    pub(crate) fn accumulated_by<'k>(
         &self,
         rows: usize,
         ids: &Memory,
@@ -267,7 +267,7 @@ impl Ways<'_> {
         keys.word().filter(|_| self.all.len() <= MOST_ACCUMULATORS)
     }
 
-    pub(super) fn seen(
+    pub(crate) fn seen(
         &self,
         keys: &GroupKeys<'_>,
         profile: &Profile,
@@ -290,20 +290,20 @@ impl Ways<'_> {
 
     /// Whether ids in this range are added in shared memory whatever the keys: one of many rows would not matter, as each lane
     /// has a place of its own, or would not matter much, as the rows are few.
-    pub(super) fn needs_no_look(&self, range: usize) -> bool {
+    pub(crate) fn needs_no_look(&self, range: usize) -> bool {
         let places = Places::of(range, shared_words(self.all), self.shared_bytes());
         let all_hot = places.hot >= range;
         all_hot || (places.groups() >= range && self.rows <= FEW_ROWS)
     }
 
     /// Whether so many ids have places in the shared memory of two blocks, but for some of them.
-    pub(super) fn leave_some_out(&self, range: usize) -> bool {
+    pub(crate) fn leave_some_out(&self, range: usize) -> bool {
         let places = Places::of(range, shared_words(self.all), self.shared_bytes());
         places.teams > 1 && places.groups() < range
     }
 
     /// Whether most of so many ids have places in shared memory.
-    pub(super) fn have_places(&self, range: usize) -> bool {
+    pub(crate) fn have_places(&self, range: usize) -> bool {
         Places::of(range, shared_words(self.all), self.shared_bytes()).holds(range)
     }
 
@@ -320,7 +320,7 @@ impl Ways<'_> {
     }
 
     /// Without the accumulator of first rows, which stands first, if words of keys say these.
-    pub(super) fn by_directory(&self) -> Self {
+    pub(crate) fn by_directory(&self) -> Self {
         match self.ids_say_keys {
             true => Self {
                 all: &self.all[1..],
@@ -331,7 +331,7 @@ impl Ways<'_> {
     }
 
     /// By keys that a directory numbers. Words of groups are known where those of rows say keys.
-    pub(super) fn by_keys(
+    pub(crate) fn by_keys(
         &self,
         keys: &GroupKeys<'_>,
         profile: &Profile,
@@ -404,7 +404,7 @@ impl Ways<'_> {
     }
 
     /// `shared`: in shared memory, if there is room.
-    pub(super) fn by_ids(&self, ids: Ids<'_>, groups: usize, shared: bool) -> Result<Folded> {
+    pub(crate) fn by_ids(&self, ids: Ids<'_>, groups: usize, shared: bool) -> Result<Folded> {
         let outs = self.queue.outs(self.all, groups)?;
         let inside = self
             .queue
@@ -417,7 +417,7 @@ impl Ways<'_> {
     }
 
     /// In the shared memory of clusters and in global memory; `None` where clusters gain nothing.
-    pub(super) fn by_ids_in_clusters(
+    pub(crate) fn by_ids_in_clusters(
         &self,
         ids: Ids<'_>,
         groups: usize,
@@ -436,7 +436,7 @@ impl Ways<'_> {
     }
 
     /// In global memory, where no id has many rows, and for those that have no place in a block's shared memory in clusters' too.
-    pub(super) fn by_ids_in_global(&self, ids: Ids<'_>, groups: usize) -> Result<Folded> {
+    pub(crate) fn by_ids_in_global(&self, ids: Ids<'_>, groups: usize) -> Result<Folded> {
         if groups <= FEW_IN_GLOBAL {
             return self.by_ids(ids, groups, false);
         }
@@ -513,7 +513,7 @@ impl Ways<'_> {
         })
     }
 
-    pub(super) fn by_parts_of_ids(&self, ids: Ids<'_>, groups: usize) -> Result<Folded> {
+    pub(crate) fn by_parts_of_ids(&self, ids: Ids<'_>, groups: usize) -> Result<Folded> {
         let (words, order) = self.queue.parts_of_ids(ids, groups, self.rows, self.all)?;
         let there = Ids {
             words: &words,
@@ -537,7 +537,7 @@ impl Ways<'_> {
         })
     }
 
-    pub(super) fn by_sorted_ids(
+    pub(crate) fn by_sorted_ids(
         &self,
         ids: &Memory,
         groups: usize,

@@ -28,14 +28,14 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
-    pub(in crate::device) fn groups(&self) -> u32 {
+    pub(crate) fn groups(&self) -> u32 {
         self.distinct.as_ref().map_or(0, |d| d.len() as u32)
     }
 }
 
 /// The key columns of a base.
 #[derive(Debug)]
-pub(super) struct BaseKeys<'a> {
+pub(crate) struct BaseKeys<'a> {
     here: Vec<KeyColumn<'a>>,
     /// How many each of them takes.
     words: Vec<usize>,
@@ -50,18 +50,18 @@ impl BaseKeys<'_> {
     }
 
     /// Whether the twin groups some of them.
-    pub(super) fn has_twins(&self) -> bool {
+    pub(crate) fn has_twins(&self) -> bool {
         self.twins.is_some()
     }
 
-    pub(super) fn values(&self) -> Result<Vec<KeyValues<'_>>> {
+    pub(crate) fn values(&self) -> Result<Vec<KeyValues<'_>>> {
         key_values(self.ids()?, &self.here, &self.words)
     }
 }
 
 impl CudaDevice {
     /// Group ids of the rows of `base`, and their domain.
-    pub(super) fn groups(
+    pub(crate) fn groups(
         &self,
         base: &[&Column],
         null_equal: bool,
@@ -86,7 +86,7 @@ impl CudaDevice {
 
     /// The key columns of a base where kernels read them. Nested columns and long text are grouped together by the twin, and
     /// the ids that it gives them are one more column.
-    pub(super) fn base_keys<'a>(
+    pub(crate) fn base_keys<'a>(
         &self,
         base: &[&'a Column],
         null_equal: bool,
@@ -121,7 +121,7 @@ impl CudaDevice {
     }
 
     /// Group ids of other rows in a domain.
-    pub(super) fn groups_in(
+    pub(crate) fn groups_in(
         &self,
         domain: &GroupDomain,
         columns: &[&Column],
@@ -161,7 +161,7 @@ impl CudaDevice {
     }
 }
 
-pub(super) fn key_values<'a>(
+pub(crate) fn key_values<'a>(
     ids: Option<&'a Memory>,
     here: &'a [KeyColumn<'a>],
     words: &[usize],
@@ -177,7 +177,7 @@ pub(super) fn key_values<'a>(
 impl Queue {
     /// Group ids of `rows` rows by equality of all `columns`; `grouped` are the rows that may be in a group at all, as far as
     /// the columns do not say it.
-    pub(super) fn group_keys(
+    pub(crate) fn group_keys(
         self: &Arc<Self>,
         columns: &[KeyValues<'_>],
         rows: usize,
@@ -208,7 +208,7 @@ impl Queue {
     }
 
     /// Group ids of other rows in a domain.
-    pub(super) fn group_keys_in(
+    pub(crate) fn group_keys_in(
         self: &Arc<Self>,
         domain: &Groups,
         columns: &[KeyValues<'_>],
@@ -230,7 +230,7 @@ impl Queue {
     }
 
     /// The rows that are valid in all bitmaps and set in `rows_set`; `None` where that is every row.
-    pub(super) fn all_valid<'a>(
+    pub(crate) fn all_valid<'a>(
         self: &Arc<Self>,
         bitmaps: impl Iterator<Item = &'a Memory>,
         rows: usize,

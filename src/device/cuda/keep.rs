@@ -13,7 +13,7 @@ use crate::error::{BowtieError, Result};
 
 impl CudaDevice {
     /// How many rows are kept, and their columns; `None` if all are.
-    pub(super) fn kept(
+    pub(crate) fn kept(
         &self,
         flags: &Column,
         columns: &[&Column],

@@ -52,7 +52,7 @@ impl CudaDevice {
         columns.iter().map(brought).collect()
     }
 
-    pub(super) fn range_of_keys(&self, columns: &[&Column]) -> Result<KeyRange> {
+    pub(crate) fn range_of_keys(&self, columns: &[&Column]) -> Result<KeyRange> {
         let rows = columns.first().map_or(0, |column| column.rows());
         if rows == 0 {
             return Ok(KeyRange(vec![Extent::NONE; columns.len()]));
@@ -63,7 +63,7 @@ impl CudaDevice {
     }
 
     /// Of one column of numbers; the places of several have no ends of their own.
-    pub(super) fn likely_range_of_keys(&self, columns: &[&Column]) -> Result<Option<KeyRange>> {
+    pub(crate) fn likely_range_of_keys(&self, columns: &[&Column]) -> Result<Option<KeyRange>> {
         let [column] = columns else { return Ok(None) };
         let number = Number::of(column).filter(|number| number.sign.is_some());
         let Some(number) = number else {
@@ -78,7 +78,7 @@ impl CudaDevice {
     }
 
     /// With where the keys without a bit lie, if that is `asked` for and they are the numbers of one column.
-    pub(super) fn set_bits_of_keys(
+    pub(crate) fn set_bits_of_keys(
         &self,
         bits: &KeyBits,
         columns: &[&Column],
@@ -112,7 +112,7 @@ impl CudaDevice {
         Ok(found.transpose()?.map(KeyRange))
     }
 
-    pub(super) fn flag_keys_found(
+    pub(crate) fn flag_keys_found(
         &self,
         bits: &KeyBits,
         columns: &[&Column],
@@ -198,7 +198,7 @@ impl Queue {
     }
 
     /// The place of the key of each of `rows` rows, [`NO_PLACE`] where it has none.
-    pub(super) fn places(
+    pub(crate) fn places(
         self: &Arc<Self>,
         numbers: &[(Number<'_>, Digits)],
         rows: usize,

@@ -36,7 +36,7 @@ const ENOUGH_KEY_BYTES: usize = MOST_KEY_BYTES + 1;
 
 /// A key column's values where kernels read them.
 #[derive(Debug)]
-pub(super) enum KeyColumn<'a> {
+pub(crate) enum KeyColumn<'a> {
     Resident(KeySource<'a>),
     /// Made for it: a dictionary's values row by row, or the bytes of views.
     Made(Box<Stored>),
@@ -44,18 +44,18 @@ pub(super) enum KeyColumn<'a> {
 
 /// What kernels read.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum KeySource<'a> {
+pub(crate) enum KeySource<'a> {
     Values(&'a Values),
     Bytes(KeyBytes<'a>),
 }
 
 /// Values that compare byte by byte.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct KeyBytes<'a> {
+pub(crate) struct KeyBytes<'a> {
     spans: Spans<'a>,
     /// Of views the views.
-    pub(super) bytes: &'a Memory,
-    pub(super) valid: Option<&'a Memory>,
+    pub(crate) bytes: &'a Memory,
+    pub(crate) valid: Option<&'a Memory>,
 }
 
 /// Where values lie.
@@ -70,7 +70,7 @@ enum Spans<'a> {
 
 impl<'a> KeyBytes<'a> {
     /// Those of text. Of views of long values only the lengths are known.
-    pub(super) fn of_text(stored: &'a Stored) -> Option<Self> {
+    pub(crate) fn of_text(stored: &'a Stored) -> Option<Self> {
         match stored {
             Stored::Text(text) => Some(Self {
                 spans: Spans::Offsets(&text.offsets),
@@ -90,11 +90,11 @@ impl<'a> KeyBytes<'a> {
         }
     }
 
-    pub(super) fn are_views(&self) -> bool {
+    pub(crate) fn are_views(&self) -> bool {
         matches!(self.spans, Spans::Views)
     }
 
-    pub(super) fn offsets(&self) -> Option<&'a Memory> {
+    pub(crate) fn offsets(&self) -> Option<&'a Memory> {
         match self.spans {
             Spans::Offsets(offsets) => Some(offsets),
             Spans::Width(_) | Spans::Views => None,
@@ -112,7 +112,7 @@ impl<'a> KeySource<'a> {
     }
 
     /// The values' bytes, where these are what is compared.
-    pub(super) fn bytes(self) -> Option<KeyBytes<'a>> {
+    pub(crate) fn bytes(self) -> Option<KeyBytes<'a>> {
         match self {
             Self::Bytes(bytes) => Some(bytes),
             Self::Values(values) => match values.data_type {
@@ -128,7 +128,7 @@ impl<'a> KeySource<'a> {
 }
 
 impl KeyColumn<'_> {
-    pub(super) fn source(&self) -> Result<KeySource<'_>> {
+    pub(crate) fn source(&self) -> Result<KeySource<'_>> {
         match self {
             Self::Resident(source) => Some(*source),
             Self::Made(stored) => KeySource::of(stored),
@@ -150,7 +150,7 @@ fn views(column: &Column) -> Option<KeyBytes<'_>> {
 impl CudaDevice {
     /// The values of a base's key column, and how many words its bytes take (0 where they are not compared so); `None` where the
     /// twin makes the keys.
-    pub(super) fn base_key<'a>(
+    pub(crate) fn base_key<'a>(
         &self,
         column: &'a Column,
     ) -> Result<Option<(KeyColumn<'a>, usize)>> {
@@ -176,7 +176,7 @@ impl CudaDevice {
     }
 
     /// The values of a key column; `None` for one that only the twin can read.
-    pub(super) fn key_column<'a>(&self, column: &'a Column) -> Result<Option<KeyColumn<'a>>> {
+    pub(crate) fn key_column<'a>(&self, column: &'a Column) -> Result<Option<KeyColumn<'a>>> {
         let rows = column.rows();
         if let Some(views) = views(column) {
             let longest = self.queue.longest(views, rows)?;
@@ -275,7 +275,7 @@ impl CudaDevice {
 
 impl Queue {
     /// Which of a dictionary's values each row is; no row for a NULL.
-    pub(super) fn dictionary_rows(
+    pub(crate) fn dictionary_rows(
         self: &Arc<Self>,
         keys: &Values,
         rows: usize,
@@ -308,7 +308,7 @@ impl Queue {
     }
 
     /// How far the offsets of two rows that follow one another lie apart at most.
-    pub(super) fn longest_between(
+    pub(crate) fn longest_between(
         self: &Arc<Self>,
         offsets: &Memory,
         rows: usize,
@@ -322,7 +322,7 @@ impl Queue {
     }
 
     /// The same of several columns of text, each of so many rows.
-    pub(super) fn longest_of<'a>(
+    pub(crate) fn longest_of<'a>(
         self: &Arc<Self>,
         texts: impl ExactSizeIterator<Item = (KeyBytes<'a>, usize)>,
     ) -> Result<Vec<usize>> {
@@ -357,7 +357,7 @@ impl Queue {
     }
 
     /// Word `j` of `words` of each value, to `out`.
-    pub(super) fn text_word(
+    pub(crate) fn text_word(
         &self,
         values: KeyBytes<'_>,
         valid: Option<&Memory>,
@@ -401,7 +401,7 @@ impl Queue {
     }
 
     /// Values as tuples of so many words in their order.
-    pub(super) fn text_tuples(
+    pub(crate) fn text_tuples(
         self: &Arc<Self>,
         values: KeyBytes<'_>,
         words: usize,

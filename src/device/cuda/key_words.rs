@@ -13,10 +13,10 @@ use crate::error::{BowtieError, Result};
 
 /// A key column where kernels read it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct KeyValues<'a> {
+pub(crate) struct KeyValues<'a> {
     kind: Kind,
     source: Source<'a>,
-    pub(super) valid: Option<&'a Memory>,
+    pub(crate) valid: Option<&'a Memory>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -27,7 +27,7 @@ enum Source<'a> {
 
 impl<'a> KeyValues<'a> {
     /// `words`: of a base's values that compare byte by byte; another column takes as many as its base.
-    pub(super) fn of(column: KeySource<'a>, words: usize) -> Result<Self> {
+    pub(crate) fn of(column: KeySource<'a>, words: usize) -> Result<Self> {
         let kind = match column {
             KeySource::Values(values) => Kind::of(&values.data_type),
             KeySource::Bytes(_) => None,
@@ -48,7 +48,7 @@ impl<'a> KeyValues<'a> {
     }
 
     /// The values and their bits, 32 or 64, where equal values have equal bits and none is NULL.
-    pub(super) fn plain(&self) -> Option<(&'a Memory, u32)> {
+    pub(crate) fn plain(&self) -> Option<(&'a Memory, u32)> {
         match (self.kind, self.source, self.valid) {
             (
                 Kind::Narrow {
@@ -63,7 +63,7 @@ impl<'a> KeyValues<'a> {
     }
 
     /// Ids that say which rows are equal in other columns.
-    pub(super) fn ids(ids: &'a Memory) -> Self {
+    pub(crate) fn ids(ids: &'a Memory) -> Self {
         Self {
             kind: Kind::Narrow {
                 bits: 32,
@@ -140,15 +140,15 @@ struct Field {
 
 /// How columns become tuples.
 #[derive(Debug)]
-pub(super) struct Layout {
+pub(crate) struct Layout {
     fields: Vec<Field>,
     /// Where in the tuple each word is.
-    pub(super) places: Vec<usize>,
+    pub(crate) places: Vec<usize>,
 }
 
 impl Layout {
     /// For the columns of a base.
-    pub(super) fn of(columns: &[KeyValues<'_>], null_equal: bool) -> Self {
+    pub(crate) fn of(columns: &[KeyValues<'_>], null_equal: bool) -> Self {
         Self::new(
             columns
                 .iter()
@@ -157,12 +157,12 @@ impl Layout {
     }
 
     /// Words of a tuple.
-    pub(super) fn words(&self) -> usize {
+    pub(crate) fn words(&self) -> usize {
         self.places.len()
     }
 
     /// Whether other columns are of the same types. Their text may be longer than the base's.
-    pub(super) fn fits(&self, columns: &[KeyValues<'_>]) -> bool {
+    pub(crate) fn fits(&self, columns: &[KeyValues<'_>]) -> bool {
         let mut pairs = self.fields.iter().zip(columns);
         let same = |(field, column): (&Field, &KeyValues<'_>)| match (field.kind, column.kind) {
             (Kind::Text { .. }, Kind::Text { .. }) => true,
@@ -172,7 +172,7 @@ impl Layout {
     }
 
     /// The bitmaps of those other columns in which a row that is NULL equals none of the base.
-    pub(super) fn refused<'a>(
+    pub(crate) fn refused<'a>(
         &self,
         columns: &[KeyValues<'a>],
     ) -> impl Iterator<Item = &'a Memory> {
@@ -214,7 +214,7 @@ impl Layout {
 
 impl Queue {
     /// The columns' rows as tuples.
-    pub(super) fn pack(
+    pub(crate) fn pack(
         self: &Arc<Self>,
         layout: &Layout,
         columns: &[KeyValues<'_>],

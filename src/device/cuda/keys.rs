@@ -35,7 +35,7 @@ fn natural_kernel(data_type: &DataType) -> Option<&'static str> {
 
 impl Queue {
     /// Keys of a base column, and their domain; `words`: of values that compare byte by byte.
-    pub(super) fn order_keys(
+    pub(crate) fn order_keys(
         self: &Arc<Self>,
         column: KeySource<'_>,
         words: usize,
@@ -57,7 +57,7 @@ impl Queue {
     }
 
     /// Keys of another column in a domain.
-    pub(super) fn order_keys_in(
+    pub(crate) fn order_keys_in(
         self: &Arc<Self>,
         domain: &KeyDomain,
         column: KeySource<'_>,
@@ -87,7 +87,7 @@ impl Queue {
     }
 
     /// Keys of floats in IEEE 754 total order, in which zeros differ: that of MIN and MAX. `None` of other types.
-    pub(super) fn total_keys(
+    pub(crate) fn total_keys(
         self: &Arc<Self>,
         values: &Values,
         rows: usize,
@@ -125,7 +125,7 @@ impl Queue {
     }
 
     /// Which keys of a column are not of a NULL.
-    pub(super) fn valid_of(
+    pub(crate) fn valid_of(
         self: &Arc<Self>,
         valid: Option<&Memory>,
         rows: usize,

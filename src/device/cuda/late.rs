@@ -37,7 +37,7 @@ pub(crate) struct Late {
 }
 
 impl Late {
-    pub(super) fn new(parts: &[ArrayRef], payload: &Arc<Payload>) -> Result<Self> {
+    pub(crate) fn new(parts: &[ArrayRef], payload: &Arc<Payload>) -> Result<Self> {
         let rows = parts.iter().map(|part| part.len()).sum();
         check_chunk_rows(rows)?;
         Ok(Self {
@@ -50,11 +50,11 @@ impl Late {
         })
     }
 
-    pub(super) fn rows(&self) -> usize {
+    pub(crate) fn rows(&self) -> usize {
         self.rows
     }
 
-    pub(super) fn parts(&self) -> &[ArrayRef] {
+    pub(crate) fn parts(&self) -> &[ArrayRef] {
         &self.parts
     }
 
@@ -66,7 +66,7 @@ impl Late {
 }
 
 impl CudaDevice {
-    pub(super) fn gather_late(&self, late: &Late, rows: &Buffer<u32>) -> Result<Column> {
+    pub(crate) fn gather_late(&self, late: &Late, rows: &Buffer<u32>) -> Result<Column> {
         let pays = late.pays(rows.len());
         let mut resident = late.resident.lock();
         if resident.is_none() && pays && !late.refused.load(Ordering::Relaxed) {

@@ -17,7 +17,7 @@ use crate::error::Result;
 const LAUNCH_TIME: Duration = Duration::from_millis(20);
 
 /// A pair of kernels that decide on the candidates of ranges, and what they decide by.
-pub(super) struct Tester<'a, T> {
+pub(crate) struct Tester<'a, T> {
     /// Counts those that pass, by searching position, apart for each slice of the sorted side.
     pub count: &'static str,
     /// Writes them.
@@ -30,7 +30,7 @@ pub(super) struct Tester<'a, T> {
 
 /// Where a window of pairs is written.
 #[derive(Clone, Copy)]
-pub(super) struct Written<'a> {
+pub(crate) struct Written<'a> {
     /// The number of the first.
     pub from: u64,
     pub len: usize,
@@ -41,7 +41,7 @@ pub(super) struct Written<'a> {
 impl Queue {
     /// Launches what counts `positions` searching positions from `first` on, for all `m` of them: at first `most`, later as many
     /// as take a few milliseconds, while `go_on` allows it. But for the last ones they are multiples of `together`.
-    pub(super) fn in_launches(
+    pub(crate) fn in_launches(
         &self,
         m: usize,
         together: usize,
@@ -65,7 +65,7 @@ impl Queue {
     }
 
     /// Searching positions that have pairs among those numbered `from .. from + len`, and others between them.
-    pub(super) fn window(
+    pub(crate) fn window(
         self: &Arc<Self>,
         offsets: &Buffer<u64>,
         from: u64,
@@ -87,7 +87,7 @@ impl Queue {
     }
 
     /// The searching rows of the pairs `from .. from + len`.
-    pub(super) fn expand_searching(
+    pub(crate) fn expand_searching(
         self: &Arc<Self>,
         matches: Matches<'_>,
         offsets: &Buffer<u64>,
@@ -115,7 +115,7 @@ impl Queue {
     /// # Safety
     /// What the tester decides by is the kernels' structure, whose addresses hold as many words as there are sorted and searching
     /// positions; `offsets` come from its counts.
-    pub(super) unsafe fn expand_positions<T: DeviceRepr>(
+    pub(crate) unsafe fn expand_positions<T: DeviceRepr>(
         self: &Arc<Self>,
         tester: &Tester<'_, T>,
         shape: Shape,

@@ -9,12 +9,12 @@ use crate::error::{BowtieError, Result};
 
 /// The first lasting error of the process.
 #[derive(Debug, Default)]
-pub(super) struct Loss(OnceLock<String>);
+pub(crate) struct Loss(OnceLock<String>);
 
 static LOSS: Loss = Loss(OnceLock::new());
 
 /// Notes an error, if it lasts; whether it does.
-pub(super) fn note(error: DriverError, what: &str) -> bool {
+pub(crate) fn note(error: DriverError, what: &str) -> bool {
     LOSS.note(error, what)
 }
 

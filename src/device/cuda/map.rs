@@ -18,7 +18,7 @@ struct Output {
 
 impl CudaDevice {
     /// A column for each output; a column that lies elsewhere than its values do on a GPU is brought up first.
-    pub(super) fn map_rows(
+    pub(crate) fn map_rows(
         &self,
         rows: usize,
         program: &RowProgram,
@@ -122,7 +122,7 @@ fn has_decimals(program: &RowProgram, columns: &[&Values]) -> bool {
         || kinds.any(|k| k == RowKind::Decimal)
 }
 
-pub(super) fn kind_of(data_type: &DataType) -> Result<RowKind> {
+pub(crate) fn kind_of(data_type: &DataType) -> Result<RowKind> {
     RowKind::of(data_type)
         .ok_or_else(|| BowtieError::Internal(format!("{data_type} has no kind in a program")))
 }

@@ -11,15 +11,15 @@ use crate::error::Result;
 
 /// In picoseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct MemoryRates {
+pub(crate) struct MemoryRates {
     /// To read a byte and write it elsewhere, in order.
-    pub(super) copied_byte: f64,
+    pub(crate) copied_byte: f64,
     /// To gather a value of 4 bytes from anywhere.
-    pub(super) gathered_value: f64,
+    pub(crate) gathered_value: f64,
 }
 
 /// Those of an H200, for a card of which nothing could be measured.
-pub(super) const H200: MemoryRates = MemoryRates {
+pub(crate) const H200: MemoryRates = MemoryRates {
     copied_byte: 0.51,
     gathered_value: 23.7,
 };
@@ -40,7 +40,7 @@ const PS: f64 = 1e9;
 
 impl Queue {
     /// Measured by the first who asks, which takes a few milliseconds; the H200's where there is no room for it.
-    pub(super) fn memory_rates(self: &Arc<Self>) -> Result<MemoryRates> {
+    pub(crate) fn memory_rates(self: &Arc<Self>) -> Result<MemoryRates> {
         if let Some(known) = self.gpu.memory_rates.get() {
             return Ok(*known);
         }

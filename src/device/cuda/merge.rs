@@ -24,7 +24,7 @@ use crate::error::Result;
 use crate::spec::Materialization;
 
 /// Rows of both sides from which it is worth looking whether they ascend: fewer are joined as soon by other strategies.
-pub(super) const LEAST_MERGED_ROWS: usize = 1 << 17;
+pub(crate) const LEAST_MERGED_ROWS: usize = 1 << 17;
 
 /// Units of 16 bytes that the rows of a tile fill, and the tile's shared memory without its list (`kernels/merge_tile.cuh`).
 const TILE_UNITS: usize = 4 * 256 - 36;
@@ -35,7 +35,7 @@ const LISTED_UNITS: usize = 4 * 256;
 const CUTS: usize = 64;
 
 /// Two sides that seem to ascend, as kernels take them.
-pub(super) struct Sides<'a> {
+pub(crate) struct Sides<'a> {
     /// The build rows from `offset` on that may match.
     build: Part<'a>,
     offset: usize,
@@ -82,7 +82,7 @@ const KEEP: Kernels = [
 
 impl<'a> Sides<'a> {
     /// Of mixed keys that were sorted.
-    pub(super) fn sorted(build: &'a Partitioned, probe: &'a Partitioned) -> Self {
+    pub(crate) fn sorted(build: &'a Partitioned, probe: &'a Partitioned) -> Self {
         Self {
             build: (&build.keys).into(),
             offset: 0,
@@ -119,7 +119,7 @@ impl<'a> Sides<'a> {
     }
 
     /// Steps over both sides, up to a tile's end, are numbers of 32 bits.
-    pub(super) fn are_long(&self) -> bool {
+    pub(crate) fn are_long(&self) -> bool {
         self.build_rows + self.probe_rows + self.tile() > u32::MAX as usize
     }
 
@@ -150,7 +150,7 @@ fn seem_to_ascend(look: Option<Note>) -> Result<bool> {
 
 impl CudaDevice {
     /// All pairs of two sides whose keys ascend, those of the build side without repeats; `None` where they do not.
-    pub(super) fn merged_pairs(
+    pub(crate) fn merged_pairs(
         &self,
         keys: Ascending<'_>,
         materialization: Option<Materialization>,
@@ -190,7 +190,7 @@ impl CudaDevice {
 
     /// The probe rows that have a build row, or those that have none, of sides whose keys ascend: how many, and the columns `kept`, `None`
     /// if all are; without an answer where keys do not ascend.
-    pub(super) fn merged_rows(
+    pub(crate) fn merged_rows(
         &self,
         keys: Ascending<'_>,
         matched: bool,
@@ -309,7 +309,7 @@ impl Queue {
     }
 
     /// The pairs of two sides that were sorted, where build keys are unique, and there is room for one a probe row.
-    pub(super) fn unique_pairs(
+    pub(crate) fn unique_pairs(
         self: &Arc<Self>,
         (build, probe): (&Partitioned, &Partitioned),
         (build_ways, build_payload): (&Ways, &[&Column]),

@@ -23,14 +23,14 @@ const EXTENT_BYTES: usize = 16;
 
 /// Values that are numbers to the kernels.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Number<'a> {
-    pub(super) values: &'a Values,
+pub(crate) struct Number<'a> {
+    pub(crate) values: &'a Values,
     /// Of signed types the sign bit; `None` for Booleans.
-    pub(super) sign: Option<u64>,
+    pub(crate) sign: Option<u64>,
 }
 
 impl<'a> Number<'a> {
-    pub(super) fn of(column: &'a Column) -> Option<Self> {
+    pub(crate) fn of(column: &'a Column) -> Option<Self> {
         let Some(Stored::Fixed(values)) = column.stored() else {
             return None;
         };
@@ -50,13 +50,13 @@ impl<'a> Number<'a> {
     }
 
     /// The greatest word that a value may have, in the order of the values.
-    pub(super) fn greatest(self) -> u64 {
+    pub(crate) fn greatest(self) -> u64 {
         let bytes = width(&self.values.data_type).unwrap_or(8).clamp(1, 8);
         u64::MAX >> (64 - 8 * bytes)
     }
 
     /// With the bits of its words, if these are equal where its values are.
-    pub(super) fn plain(self) -> Option<(Self, KeyBits)> {
+    pub(crate) fn plain(self) -> Option<(Self, KeyBits)> {
         let bits = match width(&self.values.data_type)? {
             4 => KeyBits::B32,
             8 => KeyBits::B64,
@@ -66,18 +66,18 @@ impl<'a> Number<'a> {
     }
 
     /// Whether values are ids once the least of them is taken off.
-    pub(super) fn is_id(self) -> bool {
+    pub(crate) fn is_id(self) -> bool {
         let bytes = width(&self.values.data_type);
         bytes == Some(4) && self.values.valid.is_none() && self.sign.is_some()
     }
 
     /// A word as the value that it stands for: differences wrap, so signs do not matter.
-    pub(super) fn value_of(self, word: u64) -> u32 {
+    pub(crate) fn value_of(self, word: u64) -> u32 {
         (word ^ self.sign.unwrap_or_default()) as u32
     }
 
     /// That for values of 1, 2, 4 or 8 bytes.
-    pub(super) fn kernel(self, of: [&'static str; 4]) -> Result<&'static str> {
+    pub(crate) fn kernel(self, of: [&'static str; 4]) -> Result<&'static str> {
         match width(&self.values.data_type) {
             Some(1) => Ok(of[0]),
             Some(2) => Ok(of[1]),
@@ -90,7 +90,7 @@ impl<'a> Number<'a> {
 
 impl Queue {
     /// The least and the greatest of the values that are not NULL, of `rows` > 0 rows.
-    pub(super) fn extents(
+    pub(crate) fn extents(
         self: &Arc<Self>,
         numbers: &[Number<'_>],
         rows: usize,
@@ -99,7 +99,7 @@ impl Queue {
     }
 
     /// The same of a sample, in which the first and the last rows are; `None` where all rows are no more than a few samples.
-    pub(super) fn sampled_extents(
+    pub(crate) fn sampled_extents(
         self: &Arc<Self>,
         numbers: &[Number<'_>],
         rows: usize,
@@ -153,12 +153,12 @@ impl Queue {
     }
 
     /// Room for so many extents, of no value so far.
-    pub(super) fn no_extents(self: &Arc<Self>, extents: usize) -> Result<Memory> {
+    pub(crate) fn no_extents(self: &Arc<Self>, extents: usize) -> Result<Memory> {
         let unknown = [Extent::NONE.least, Extent::NONE.greatest];
         self.give(&unknown.repeat(extents), "key ranges")
     }
 
-    pub(super) fn read_extents(&self, memory: &Memory, extents: usize) -> Result<Vec<Extent>> {
+    pub(crate) fn read_extents(&self, memory: &Memory, extents: usize) -> Result<Vec<Extent>> {
         let mut bytes = vec![0; extents * EXTENT_BYTES];
         self.read_few(&mut bytes, memory, 0)?;
         let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap_or_default());

@@ -12,7 +12,7 @@ const BLOCK_BYTES: usize = 16 << 10;
 
 impl CudaDevice {
     /// The values of `len` pairs; `None` for columns with NULLs and those without a kernel.
-    pub(super) fn product_column(
+    pub(crate) fn product_column(
         &self,
         column: &Column,
         repeated: bool,

@@ -55,7 +55,7 @@ impl Queue {
     }
 
     /// Candidates that pass all tests and the program, by searching position; `None` where it cannot run here.
-    pub(super) fn program_count(
+    pub(crate) fn program_count(
         self: &Arc<Self>,
         matches: Matches<'_>,
         bound: &BoundProgram<'_>,
@@ -101,7 +101,7 @@ impl Queue {
     }
 
     /// The pairs `from .. from + len`; `None` where the program cannot run here.
-    pub(super) fn program_expand(
+    pub(crate) fn program_expand(
         self: &Arc<Self>,
         matches: Matches<'_>,
         bound: &BoundProgram<'_>,

@@ -17,12 +17,12 @@ use crate::error::{BowtieError, Result};
 
 /// A stream and the budget that its memory is leased from. Work of one queue is done in the order in which it was given.
 #[derive(Debug)]
-pub(super) struct Queue {
-    pub(super) gpu: Arc<Gpu>,
-    pub(super) stream: Arc<CudaStream>,
-    pub(super) budget: Arc<Budget>,
+pub(crate) struct Queue {
+    pub(crate) gpu: Arc<Gpu>,
+    pub(crate) stream: Arc<CudaStream>,
+    pub(crate) budget: Arc<Budget>,
     /// Whether keys lay beyond a range that was guessed: those of later chunks are likely to, too.
-    pub(super) guess_missed: AtomicBool,
+    pub(crate) guess_missed: AtomicBool,
 }
 
 /// Bytes on a GPU, leased. Kernels use them on their queue alone, so they can be freed in its order as soon as nothing more will be
@@ -31,7 +31,7 @@ pub(super) struct Queue {
 pub(crate) struct Memory {
     pointer: u64,
     bytes: usize,
-    pub(super) queue: Arc<Queue>,
+    pub(crate) queue: Arc<Queue>,
     /// What is on its way into it, until the queue is ordered after it.
     arriving: Mutex<Option<Box<Arriving>>>,
     _lease: Lease,
@@ -51,16 +51,16 @@ enum Arriving {
 }
 
 impl Memory {
-    pub(super) fn pointer(&self) -> u64 {
+    pub(crate) fn pointer(&self) -> u64 {
         self.pointer
     }
 
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
     /// A copy into it is under way, which `copied` marks.
-    pub(super) fn sent(&self, copied: CudaEvent) {
+    pub(crate) fn sent(&self, copied: CudaEvent) {
         *self.arriving.lock() = Some(Box::new(Arriving::Copied(copied)));
     }
 
@@ -68,7 +68,7 @@ impl Memory {
     ///
     /// # Safety
     /// `narrow` holds `rows` values of the width that the kernel reads, and this has room for as many as wide as it writes.
-    pub(super) unsafe fn sent_as(&self, narrow: Memory, kernel: &'static str, rows: usize) {
+    pub(crate) unsafe fn sent_as(&self, narrow: Memory, kernel: &'static str, rows: usize) {
         *self.arriving.lock() = Some(Box::new(Arriving::Widened {
             narrow,
             kernel,
@@ -77,7 +77,7 @@ impl Memory {
     }
 
     /// Orders the queue after what is on its way into it, if anything is.
-    pub(super) fn receive(&self) -> Result<()> {
+    pub(crate) fn receive(&self) -> Result<()> {
         let Some(arriving) = self.arriving.lock().take() else {
             return Ok(());
         };
@@ -105,7 +105,7 @@ impl Memory {
     }
 
     /// Copies its first `bytes` to where `to` has room for them, in the order of its queue.
-    pub(super) fn copy_to(&self, bytes: usize, to: &Memory, at: usize) -> Result<()> {
+    pub(crate) fn copy_to(&self, bytes: usize, to: &Memory, at: usize) -> Result<()> {
         if bytes > self.bytes || at + bytes > to.bytes {
             return Err(BowtieError::Internal("a copy past the end".into()));
         }
@@ -120,7 +120,7 @@ impl Memory {
     }
 
     /// The address of a word of 32 bits inside of it.
-    pub(super) fn word(&self, at: usize) -> Arg {
+    pub(crate) fn word(&self, at: usize) -> Arg {
         debug_assert!((at + 1) * 4 <= self.bytes);
         Arg(self.pointer + at as u64 * 4)
     }
@@ -128,14 +128,14 @@ impl Memory {
 
 /// What lies in a memory from some byte on.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Part<'a> {
+pub(crate) struct Part<'a> {
     memory: &'a Memory,
     from: usize,
 }
 
 impl Part<'_> {
     /// What begins so many bytes later.
-    pub(super) fn after(self, bytes: usize) -> Self {
+    pub(crate) fn after(self, bytes: usize) -> Self {
         debug_assert!(self.from + bytes <= self.memory.bytes);
         Self {
             from: self.from + bytes,
@@ -151,7 +151,7 @@ impl<'a> From<&'a Memory> for Part<'a> {
 }
 
 impl Memory {
-    pub(super) fn part(&self, from: usize) -> Part<'_> {
+    pub(crate) fn part(&self, from: usize) -> Part<'_> {
         debug_assert!(from <= self.bytes);
         Part { memory: self, from }
     }
@@ -177,11 +177,11 @@ impl Drop for Memory {
 /// What a kernel is given: a word, or an address.
 #[derive(Debug, Clone, Copy)]
 #[repr(transparent)]
-pub(super) struct Arg(u64);
+pub(crate) struct Arg(u64);
 
 impl Arg {
     /// As structures in device memory hold it.
-    pub(super) fn word(self) -> u64 {
+    pub(crate) fn word(self) -> u64 {
         self.0
     }
 }
@@ -227,18 +227,18 @@ impl From<Option<&Memory>> for Arg {
 /// A structure of so many words.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
-pub(super) struct Structure<const WORDS: usize>(pub [Arg; WORDS]);
+pub(crate) struct Structure<const WORDS: usize>(pub [Arg; WORDS]);
 
 // SAFETY: words alone, without padding.
 unsafe impl<const WORDS: usize> DeviceRepr for Structure<WORDS> {}
 
 /// Words of memory that comes as an argument (`rows_given`).
-pub(super) const GIVEN_WORDS: usize = 64;
+pub(crate) const GIVEN_WORDS: usize = 64;
 
 /// An argument: a word, or a structure of so many words, a join of `kernels/set_verify.cuh`, accumulators of
 /// `kernels/group_codes.cuh`, or words that a kernel copies.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Given<'a> {
+pub(crate) enum Given<'a> {
     Word(Arg),
     Two(&'a Structure<2>),
     Three(&'a Structure<3>),
@@ -256,7 +256,7 @@ impl<T: Into<Arg>> From<T> for Given<'_> {
 
 impl Given<'_> {
     /// Where it lies.
-    pub(super) fn address(&self) -> *mut c_void {
+    pub(crate) fn address(&self) -> *mut c_void {
         let at: *const c_void = match self {
             // A kernel that takes 32 bits reads the lower half: all hosts with NVIDIA GPUs are little-endian.
             Given::Word(word) => (&raw const word.0).cast(),
@@ -273,7 +273,7 @@ impl Given<'_> {
 
 /// How a kernel is spread over the card.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Shape {
+pub(crate) struct Shape {
     pub blocks: u32,
     /// The grid's second dimension.
     pub slices: u32,
@@ -284,17 +284,17 @@ pub(super) struct Shape {
 
 impl Shape {
     /// Four items a thread, in blocks of 256: how most kernels take rows.
-    pub(super) fn rows(items: usize) -> Self {
+    pub(crate) fn rows(items: usize) -> Self {
         Self::blocks_of(items, 1024, 256)
     }
 
     /// One item a thread, in blocks of 256.
-    pub(super) fn each(items: usize) -> Self {
+    pub(crate) fn each(items: usize) -> Self {
         Self::blocks_of(items, 256, 256)
     }
 
     /// So many items a block of so many threads.
-    pub(super) fn blocks_of(items: usize, per_block: usize, threads: u32) -> Self {
+    pub(crate) fn blocks_of(items: usize, per_block: usize, threads: u32) -> Self {
         Self {
             blocks: items.div_ceil(per_block) as u32,
             slices: 1,
@@ -315,7 +315,7 @@ impl From<Shape> for LaunchConfig {
 }
 
 impl Queue {
-    pub(super) fn new(gpu: Arc<Gpu>, budget: Arc<Budget>) -> Result<Arc<Self>> {
+    pub(crate) fn new(gpu: Arc<Gpu>, budget: Arc<Budget>) -> Result<Arc<Self>> {
         let stream = gpu.stream()?;
         Ok(Arc::new(Self {
             gpu,
@@ -326,13 +326,13 @@ impl Queue {
     }
 
     /// `bytes` of memory for `what`, not initialised.
-    pub(super) fn alloc(self: &Arc<Self>, bytes: usize, what: &'static str) -> Result<Memory> {
+    pub(crate) fn alloc(self: &Arc<Self>, bytes: usize, what: &'static str) -> Result<Memory> {
         self.alloc_on(&self.stream, bytes, what)
     }
 
     /// The same in the order of another stream, after which this queue must be ordered before it uses the memory, and before
     /// that is dropped: see [`Memory::sent`].
-    pub(super) fn alloc_on(
+    pub(crate) fn alloc_on(
         self: &Arc<Self>,
         stream: &CudaStream,
         bytes: usize,
@@ -371,12 +371,12 @@ impl Queue {
     }
 
     /// The same, all zero.
-    pub(super) fn zeroed(self: &Arc<Self>, bytes: usize, what: &'static str) -> Result<Memory> {
+    pub(crate) fn zeroed(self: &Arc<Self>, bytes: usize, what: &'static str) -> Result<Memory> {
         self.filled(bytes, 0, what)
     }
 
     /// The same, every byte set to `byte`.
-    pub(super) fn filled(
+    pub(crate) fn filled(
         self: &Arc<Self>,
         bytes: usize,
         byte: u8,
@@ -391,7 +391,7 @@ impl Queue {
     }
 
     /// So many bytes of a part, in memory of their own.
-    pub(super) fn copy_of(
+    pub(crate) fn copy_of(
         self: &Arc<Self>,
         from: Part<'_>,
         bytes: usize,
@@ -403,7 +403,7 @@ impl Queue {
     }
 
     /// Copies so many bytes to the beginning of a memory.
-    pub(super) fn copy_into(&self, from: Part<'_>, to: &Memory, bytes: usize) -> Result<()> {
+    pub(crate) fn copy_into(&self, from: Part<'_>, to: &Memory, bytes: usize) -> Result<()> {
         if from.from + bytes > from.memory.bytes || bytes > to.bytes {
             return Err(BowtieError::Internal("a copy past the end".into()));
         }
@@ -422,7 +422,7 @@ impl Queue {
     /// # Safety
     /// The arguments are those of the kernel's signature, in order; every address is that of as many bytes as the kernel
     /// reads or writes for these arguments, of memory of this queue.
-    pub(super) unsafe fn launch(
+    pub(crate) unsafe fn launch(
         &self,
         kernel: &'static str,
         shape: Shape,
@@ -436,7 +436,7 @@ impl Queue {
     ///
     /// # Safety
     /// As [`Queue::launch`]; and `first` is laid out as the kernel's structure.
-    pub(super) unsafe fn launch_with<T: DeviceRepr>(
+    pub(crate) unsafe fn launch_with<T: DeviceRepr>(
         &self,
         kernel: &'static str,
         shape: Shape,
@@ -452,7 +452,7 @@ impl Queue {
     ///
     /// # Safety
     /// As [`Queue::launch`]; and structures are laid out as the kernel's.
-    pub(super) unsafe fn launch_given(
+    pub(crate) unsafe fn launch_given(
         &self,
         kernel: &'static str,
         shape: Shape,
@@ -504,7 +504,7 @@ impl Queue {
     ///
     /// # Safety
     /// As [`Queue::launch`].
-    pub(super) unsafe fn launch_function(
+    pub(crate) unsafe fn launch_function(
         &self,
         function: &CudaFunction,
         shape: Shape,
@@ -522,7 +522,7 @@ impl Queue {
     }
 
     /// At most eight blocks of 256 threads a multiprocessor, at least 256 items each: for kernels that take a grid of any size.
-    pub(super) fn strips(&self, items: usize) -> Shape {
+    pub(crate) fn strips(&self, items: usize) -> Shape {
         let mut shape = Shape::each(items);
         shape.blocks = shape.blocks.min(8 * self.gpu.multiprocessors);
         shape
@@ -530,7 +530,7 @@ impl Queue {
 
     /// As many blocks of 256 threads of a kernel as run at once, at least so many items each: for kernels that take a grid of any
     /// size, and have so much on their way that more would only queue behind.
-    pub(super) fn at_once(
+    pub(crate) fn at_once(
         &self,
         kernel: &'static str,
         items: usize,
@@ -547,23 +547,23 @@ impl Queue {
     }
 
     /// What is launched from now on is done after what `event` marks.
-    pub(super) fn after(&self, event: &CudaEvent) -> Result<()> {
+    pub(crate) fn after(&self, event: &CudaEvent) -> Result<()> {
         self.stream
             .wait(event)
             .map_err(|e| failed("ordering two streams", e))
     }
 
     /// Marks all work launched so far.
-    pub(super) fn mark(&self) -> Result<CudaEvent> {
+    pub(crate) fn mark(&self) -> Result<CudaEvent> {
         self.gpu.mark(&self.stream)
     }
 
     /// Waits until all work is done.
-    pub(super) fn wait(&self) -> Result<()> {
+    pub(crate) fn wait(&self) -> Result<()> {
         self.stream.synchronize().map_err(|e| failed("a kernel", e))
     }
 
-    pub(super) fn bind(&self) -> Result<()> {
+    pub(crate) fn bind(&self) -> Result<()> {
         self.gpu
             .context
             .bind_to_thread()

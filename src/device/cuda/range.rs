@@ -11,7 +11,7 @@ use crate::error::{BowtieError, Result};
 use crate::spec::Comparison;
 
 /// As `kernels/common.cuh` numbers them.
-pub(super) fn op_code(op: Comparison) -> u32 {
+pub(crate) fn op_code(op: Comparison) -> u32 {
     match op {
         Comparison::Lt => 0,
         Comparison::LtEq => 1,
@@ -23,7 +23,7 @@ pub(super) fn op_code(op: Comparison) -> u32 {
 }
 
 /// The validity of keys, as the GPU has it.
-pub(super) fn valid_memory(valid: Option<&Bits>) -> Result<Option<&Memory>> {
+pub(crate) fn valid_memory(valid: Option<&Bits>) -> Result<Option<&Memory>> {
     match valid {
         None => Ok(None),
         Some(Bits::Cuda(memory)) => Ok(Some(memory)),
@@ -34,7 +34,7 @@ pub(super) fn valid_memory(valid: Option<&Bits>) -> Result<Option<&Memory>> {
 }
 
 impl Queue {
-    pub(super) fn range_bounds(
+    pub(crate) fn range_bounds(
         self: &Arc<Self>,
         sorted: &Sorted,
         searching: &Sorted,
@@ -99,7 +99,7 @@ impl Queue {
         })
     }
 
-    pub(super) fn range_counts(
+    pub(crate) fn range_counts(
         self: &Arc<Self>,
         ranges: &Ranges,
         exists_only: bool,
@@ -118,7 +118,7 @@ impl Queue {
         Ok(Buffer::cuda(counts, m))
     }
 
-    pub(super) fn cover(
+    pub(crate) fn cover(
         self: &Arc<Self>,
         sorted: &Sorted,
         ranges: &Ranges,
@@ -151,13 +151,13 @@ impl Queue {
     }
 
     /// A word of 64 bits.
-    pub(super) fn read_word(&self, words: &Memory, at: usize) -> Result<u64> {
+    pub(crate) fn read_word(&self, words: &Memory, at: usize) -> Result<u64> {
         let mut bytes = [0; 8];
         self.read_few(&mut bytes, words, at * 8)?;
         Ok(u64::from_le_bytes(bytes))
     }
 
-    pub(super) fn piece_end(
+    pub(crate) fn piece_end(
         self: &Arc<Self>,
         offsets: &Buffer<u64>,
         from: u64,
@@ -179,14 +179,14 @@ impl Queue {
     }
 
     /// How expansion of so many pairs and positions is spread.
-    pub(super) fn expansion(&self, items: usize) -> Shape {
+    pub(crate) fn expansion(&self, items: usize) -> Shape {
         let mut shape = Shape::blocks_of(items, 4092, 256);
         shape.blocks = shape.blocks.min(5 * self.gpu.multiprocessors);
         shape
     }
 
     /// The pairs `from .. from + len` of untested ranges.
-    pub(super) fn expand_ranges(
+    pub(crate) fn expand_ranges(
         self: &Arc<Self>,
         sorted: &Sorted,
         searching: &Sorted,

@@ -45,7 +45,7 @@ impl WideType {
 
 impl Queue {
     /// Keys of a base column of wide values, and their domain.
-    pub(super) fn wide_keys(
+    pub(crate) fn wide_keys(
         self: &Arc<Self>,
         values: &Values,
         rows: usize,
@@ -65,7 +65,7 @@ impl Queue {
     }
 
     /// Keys of a base column of values of so many words that compare byte by byte, and their domain.
-    pub(super) fn text_keys(
+    pub(crate) fn text_keys(
         self: &Arc<Self>,
         values: KeyBytes<'_>,
         words: usize,
@@ -101,7 +101,7 @@ impl Queue {
     }
 
     /// Keys of another column among the ranks of a base.
-    pub(super) fn ranked_keys(
+    pub(crate) fn ranked_keys(
         self: &Arc<Self>,
         ranks: &Ranks,
         column: KeySource<'_>,

@@ -24,15 +24,15 @@ use crate::error::{BowtieError, Result};
 pub(crate) struct Referring {
     data_type: DataType,
     /// Keys, or views of 16 bytes.
-    pub(super) words: Values,
-    pub(super) to: Referred,
+    pub(crate) words: Values,
+    pub(crate) to: Referred,
     /// What is still to be done to the views once they are there.
     numbering: Mutex<Option<Numbering>>,
 }
 
 /// What words refer to.
 #[derive(Debug, Clone)]
-pub(super) enum Referred {
+pub(crate) enum Referred {
     /// A dictionary's values.
     Values(ArrayRef),
     /// The bytes of views.
@@ -49,7 +49,7 @@ struct Numbering {
 }
 
 impl Referring {
-    pub(super) fn receive(&self) -> Result<()> {
+    pub(crate) fn receive(&self) -> Result<()> {
         self.words.receive()?;
         let Some(Numbering { table, parts, rows }) = self.numbering.lock().take() else {
             return Ok(());
@@ -74,7 +74,7 @@ impl Referring {
 
 impl Referring {
     /// Words that refer to what those of `like` do.
-    pub(super) fn new(like: &Self, words: Values, to: Referred) -> Self {
+    pub(crate) fn new(like: &Self, words: Values, to: Referred) -> Self {
         Self {
             data_type: like.data_type.clone(),
             words,
@@ -84,7 +84,7 @@ impl Referring {
     }
 
     /// The first of `parts` and what it refers to, if the others refer to the same.
-    pub(super) fn same<'a>(parts: &[&'a Self]) -> Option<(&'a Self, Referred)> {
+    pub(crate) fn same<'a>(parts: &[&'a Self]) -> Option<(&'a Self, Referred)> {
         let (first, others) = parts.split_first()?;
         let same = others.iter().all(|part| match (&first.to, &part.to) {
             (Referred::Values(a), Referred::Values(b)) => Arc::ptr_eq(a, b),
@@ -96,7 +96,7 @@ impl Referring {
 }
 
 /// Whether rows are views.
-pub(super) fn is_view(data_type: &DataType) -> bool {
+pub(crate) fn is_view(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Utf8View | DataType::BinaryView)
 }
 
@@ -179,11 +179,11 @@ impl<'a> Beginnings<'a> {
 }
 
 /// Bytes of a value that a view holds by itself.
-pub(super) const INLINE: usize = 12;
+pub(crate) const INLINE: usize = 12;
 
 impl Queue {
     /// The values of views, on their way: of each at most so many bytes.
-    pub(super) fn send_views(self: &Arc<Self>, parts: &[ArrayRef], most: usize) -> Result<Text> {
+    pub(crate) fn send_views(self: &Arc<Self>, parts: &[ArrayRef], most: usize) -> Result<Text> {
         let cut = parts.iter().flat_map(|part| {
             let rows = part.len();
             (0..rows)
@@ -221,7 +221,7 @@ impl Queue {
     }
 
     /// A column of `parts` together, on its way; `None` for a type whose rows do not refer to anything.
-    pub(super) fn upload_referring(
+    pub(crate) fn upload_referring(
         self: &Arc<Self>,
         parts: &[ArrayRef],
         rows: usize,
@@ -298,7 +298,7 @@ impl Queue {
         })
     }
 
-    pub(super) fn gather_referring(
+    pub(crate) fn gather_referring(
         self: &Arc<Self>,
         column: &Referring,
         rows: &Buffer<u32>,
@@ -315,7 +315,7 @@ impl Queue {
         })
     }
 
-    pub(super) fn download_referring(&self, column: &Referring, rows: usize) -> Result<ArrayRef> {
+    pub(crate) fn download_referring(&self, column: &Referring, rows: usize) -> Result<ArrayRef> {
         let Values { valid, made, .. } = &column.words;
         let words = self.download_words(&column.words, rows)?;
         let nulls = self.download_nulls(valid.as_ref(), rows, made.as_ref())?;

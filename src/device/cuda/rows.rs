@@ -11,7 +11,7 @@ use crate::error::{BowtieError, Result};
 
 impl Queue {
     /// `values[rows[i]]`.
-    pub(super) fn gather(self: &Arc<Self>, values: &Values, rows: &Buffer<u32>) -> Result<Column> {
+    pub(crate) fn gather(self: &Arc<Self>, values: &Values, rows: &Buffer<u32>) -> Result<Column> {
         let ids = memory(rows)?;
         let n = rows.len();
         let gathered = match width(&values.data_type) {
@@ -34,7 +34,7 @@ impl Queue {
     }
 
     /// `n` values of `width` bytes.
-    pub(super) fn gather_values<'a>(
+    pub(crate) fn gather_values<'a>(
         self: &Arc<Self>,
         values: impl Into<Part<'a>>,
         rows: &Memory,
@@ -47,7 +47,7 @@ impl Queue {
     }
 
     /// The same to where there is room for `n` values.
-    pub(super) fn gather_into(
+    pub(crate) fn gather_into(
         &self,
         values: Part<'_>,
         rows: &Memory,
@@ -110,7 +110,7 @@ impl Queue {
         unsafe { self.launch(kernel, Shape::rows(of_all), &args) }
     }
 
-    pub(super) fn gather_bits(
+    pub(crate) fn gather_bits(
         self: &Arc<Self>,
         bits: &Memory,
         rows: &Memory,
@@ -123,7 +123,7 @@ impl Queue {
         Ok(out)
     }
 
-    pub(super) fn sequence(self: &Arc<Self>, from: u32, len: usize) -> Result<Buffer<u32>> {
+    pub(crate) fn sequence(self: &Arc<Self>, from: u32, len: usize) -> Result<Buffer<u32>> {
         let out = self.alloc(len * 4, "row ids")?;
         let args = [from.into(), (&out).into(), (len as u32).into()];
         // SAFETY: `out` holds len words.
@@ -132,7 +132,7 @@ impl Queue {
     }
 
     /// So many row ids of `rows` > 0 rows, in runs of so many neighbours that are evenly spread; `run` divides `samples`.
-    pub(super) fn runs_of_rows(
+    pub(crate) fn runs_of_rows(
         self: &Arc<Self>,
         rows: usize,
         (samples, run): (usize, usize),
@@ -147,7 +147,7 @@ impl Queue {
     }
 
     /// Both bitmaps' common bits; of `n` rows.
-    pub(super) fn bits_and(self: &Arc<Self>, a: &Memory, b: &Memory, n: usize) -> Result<Memory> {
+    pub(crate) fn bits_and(self: &Arc<Self>, a: &Memory, b: &Memory, n: usize) -> Result<Memory> {
         let out = self.alloc(bitmap_bytes(n), "validity")?;
         let words = n.div_ceil(32);
         let args = [a.into(), b.into(), (&out).into(), (words as u32).into()];
@@ -157,7 +157,7 @@ impl Queue {
     }
 
     /// The bits of rows that are in a group.
-    pub(super) fn bits_of_groups(self: &Arc<Self>, groups: &Memory, n: usize) -> Result<Memory> {
+    pub(crate) fn bits_of_groups(self: &Arc<Self>, groups: &Memory, n: usize) -> Result<Memory> {
         let out = self.alloc(bitmap_bytes(n), "validity")?;
         let args = [groups.into(), (n as u32).into(), (&out).into()];
         // SAFETY: `groups` holds n words, `out` n bits.
@@ -166,7 +166,7 @@ impl Queue {
     }
 
     /// Bits `from .. from + len`, inverted or not.
-    pub(super) fn bits_slice(
+    pub(crate) fn bits_slice(
         self: &Arc<Self>,
         bits: &Memory,
         from: usize,
@@ -191,7 +191,7 @@ impl Queue {
     }
 
     /// Sets flags `first + rows[i]`.
-    pub(super) fn set_flags(&self, flags: &Memory, first: usize, rows: &Buffer<u32>) -> Result<()> {
+    pub(crate) fn set_flags(&self, flags: &Memory, first: usize, rows: &Buffer<u32>) -> Result<()> {
         let ids = memory(rows)?;
         let n = rows.len();
         let args = [
@@ -205,7 +205,7 @@ impl Queue {
     }
 
     /// Sets flag `first + i` where `counts[i]` is not 0.
-    pub(super) fn set_flags_counted(
+    pub(crate) fn set_flags_counted(
         &self,
         flags: &Memory,
         first: usize,
@@ -224,7 +224,7 @@ impl Queue {
     }
 
     /// `out[rows[i]] = values[i]` among `len` words that are 0 otherwise.
-    pub(super) fn scatter(
+    pub(crate) fn scatter(
         self: &Arc<Self>,
         rows: &Buffer<u32>,
         values: &Buffer<u32>,
@@ -244,7 +244,7 @@ impl Queue {
     }
 
     /// Row ids of the set bits among `n`, ascending; or `values` at those places.
-    pub(super) fn select(
+    pub(crate) fn select(
         self: &Arc<Self>,
         bits: &Memory,
         n: usize,
@@ -258,7 +258,7 @@ impl Queue {
     }
 
     /// How many of the `n` > 0 bits are set before each block of 8192, and how many are in all.
-    pub(super) fn select_offsets(
+    pub(crate) fn select_offsets(
         self: &Arc<Self>,
         bits: &Memory,
         n: usize,
@@ -276,7 +276,7 @@ impl Queue {
     }
 
     /// The selection, once it is known where each block's begins.
-    pub(super) fn select_at(
+    pub(crate) fn select_at(
         self: &Arc<Self>,
         bits: &Memory,
         n: usize,
@@ -310,7 +310,7 @@ impl Queue {
     }
 
     /// Values of 4, 8 or 16 bytes at the set bits among `n`, of which it is known where each block's begin, and how many there are.
-    pub(super) fn select_values(
+    pub(crate) fn select_values(
         self: &Arc<Self>,
         bits: &Memory,
         n: usize,
@@ -343,7 +343,7 @@ impl Queue {
 }
 
 /// The memory of words that this device made.
-pub(super) fn memory<T: arrow::datatypes::ArrowNativeType>(words: &Buffer<T>) -> Result<&Memory> {
+pub(crate) fn memory<T: arrow::datatypes::ArrowNativeType>(words: &Buffer<T>) -> Result<&Memory> {
     words
         .on_cuda()
         .ok_or_else(|| BowtieError::Internal("the host's words were given to a GPU".into()))

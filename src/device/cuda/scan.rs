@@ -9,7 +9,7 @@ use crate::error::Result;
 
 /// One of the scans.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Scan {
+pub(crate) struct Scan {
     kernel: &'static str,
     /// Bytes of a sum.
     bytes: usize,
@@ -20,35 +20,35 @@ pub(super) struct Scan {
 }
 
 /// u32 into u64, exclusive, with the total.
-pub(super) const EXCLUSIVE_U64: Scan = Scan {
+pub(crate) const EXCLUSIVE_U64: Scan = Scan {
     kernel: "scan_u32_u64",
     bytes: 8,
     tile: 4096,
     total: true,
 };
 /// u32, exclusive, with the total.
-pub(super) const EXCLUSIVE_U32: Scan = Scan {
+pub(crate) const EXCLUSIVE_U32: Scan = Scan {
     kernel: "scan_u32_u32_exclusive",
     bytes: 4,
     tile: 4096,
     total: true,
 };
 /// u32, inclusive.
-pub(super) const INCLUSIVE_U32: Scan = Scan {
+pub(crate) const INCLUSIVE_U32: Scan = Scan {
     kernel: "scan_u32_u32_inclusive",
     bytes: 4,
     tile: 4096,
     total: false,
 };
 /// i64, exclusive, with the total.
-pub(super) const EXCLUSIVE_I64: Scan = Scan {
+pub(crate) const EXCLUSIVE_I64: Scan = Scan {
     kernel: "scan_i64",
     bytes: 8,
     tile: 3072,
     total: true,
 };
 /// i128, exclusive, with the total.
-pub(super) const EXCLUSIVE_I128: Scan = Scan {
+pub(crate) const EXCLUSIVE_I128: Scan = Scan {
     kernel: "scan_i128",
     bytes: 16,
     tile: 2048,
@@ -60,7 +60,7 @@ const STATE_HEADER: usize = 16;
 
 impl Queue {
     /// Sums of `n` items; wrapping.
-    pub(super) fn scan(
+    pub(crate) fn scan(
         self: &Arc<Self>,
         scan: Scan,
         items: &Memory,
@@ -89,7 +89,7 @@ impl Queue {
     }
 
     /// Exclusive prefix sums, one longer than `counts`; the last is the total.
-    pub(super) fn scan_offsets(self: &Arc<Self>, counts: &Buffer<u32>) -> Result<Buffer<u64>> {
+    pub(crate) fn scan_offsets(self: &Arc<Self>, counts: &Buffer<u32>) -> Result<Buffer<u64>> {
         let n = counts.len();
         let offsets = match n {
             0 => self.zeroed(8, "match offsets")?,

@@ -10,14 +10,14 @@ use crate::device::check_chunk_rows;
 use crate::error::{BowtieError, Result};
 
 /// Bits of a digit.
-pub(super) const DIGIT_BITS: u32 = 8;
+pub(crate) const DIGIT_BITS: u32 = 8;
 const DIGITS: usize = 1 << DIGIT_BITS;
 
 /// Offsets inside of a pass are signed words of 32 bits with two bits for the state of the look-back.
 const MOST_SORTED: usize = (1 << 30) - 1;
 
 /// Whether so many pairs can be sorted.
-pub(super) fn check_sortable(n: usize) -> Result<()> {
+pub(crate) fn check_sortable(n: usize) -> Result<()> {
     match n > MOST_SORTED {
         true => Err(BowtieError::OutOfDeviceMemory {
             what: "one sort",
@@ -31,7 +31,7 @@ pub(super) fn check_sortable(n: usize) -> Result<()> {
 
 /// What differs between pairs of different widths.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct KeyWidth {
+pub(crate) struct KeyWidth {
     bytes: usize,
     /// Of what goes along with a key: mostly a row id, or nothing.
     value_bytes: usize,
@@ -41,14 +41,14 @@ pub(super) struct KeyWidth {
     tile: usize,
 }
 
-pub(super) const WIDE: KeyWidth = KeyWidth {
+pub(crate) const WIDE: KeyWidth = KeyWidth {
     bytes: 8,
     value_bytes: 4,
     histogram: "sort_histogram_u64",
     onesweep: "sort_onesweep_u64",
     tile: 5760,
 };
-pub(super) const NARROW: KeyWidth = KeyWidth {
+pub(crate) const NARROW: KeyWidth = KeyWidth {
     bytes: 4,
     value_bytes: 4,
     histogram: "sort_histogram_u32",
@@ -56,7 +56,7 @@ pub(super) const NARROW: KeyWidth = KeyWidth {
     tile: 8832,
 };
 /// Keys of 32 bits beside values of 64.
-pub(super) const NARROW_BESIDE_WORDS: KeyWidth = KeyWidth {
+pub(crate) const NARROW_BESIDE_WORDS: KeyWidth = KeyWidth {
     bytes: 4,
     value_bytes: 8,
     histogram: "sort_histogram_u32",
@@ -64,12 +64,12 @@ pub(super) const NARROW_BESIDE_WORDS: KeyWidth = KeyWidth {
     tile: 5760,
 };
 /// Keys of 64 bits, and of 32, with nothing beside them.
-pub(super) const WIDE_ALONE: KeyWidth = KeyWidth {
+pub(crate) const WIDE_ALONE: KeyWidth = KeyWidth {
     value_bytes: 0,
     onesweep: "sort_onesweep_u64_alone",
     ..WIDE
 };
-pub(super) const NARROW_ALONE: KeyWidth = KeyWidth {
+pub(crate) const NARROW_ALONE: KeyWidth = KeyWidth {
     value_bytes: 0,
     onesweep: "sort_onesweep_u32_alone",
     ..NARROW
@@ -80,7 +80,7 @@ const ONESWEEP_THREADS: u32 = 384;
 type Digit = (u32, u32);
 
 /// Passes of a sort by keys that differ in `varying` bits.
-pub(super) fn passes(varying: u64) -> usize {
+pub(crate) fn passes(varying: u64) -> usize {
     digits(varying).len()
 }
 
@@ -102,7 +102,7 @@ fn digits(varying: u64) -> Vec<Digit> {
 
 impl Queue {
     /// Row ids by group (of so many), then by key, then by row id; without rows that can match nothing.
-    pub(super) fn sort(
+    pub(crate) fn sort(
         self: &Arc<Self>,
         rows: usize,
         key: Option<&Keys>,
@@ -208,7 +208,7 @@ impl Queue {
     /// Keys, which differ in `varying` bits at most, and rows in the order of the keys; `None` when all keys are equal.
     /// `rows`, or other values of the width's bytes, are 0, 1, … when not given; where it has no bytes for them they are neither read
     /// nor made.
-    pub(super) fn sort_pairs(
+    pub(crate) fn sort_pairs(
         self: &Arc<Self>,
         width: KeyWidth,
         keys: Part<'_>,
@@ -282,14 +282,14 @@ impl Queue {
     }
 
     /// The bits on which not all of `n` keys agree.
-    pub(super) fn varying_bits(self: &Arc<Self>, keys: &Memory, n: usize) -> Result<u64> {
+    pub(crate) fn varying_bits(self: &Arc<Self>, keys: &Memory, n: usize) -> Result<u64> {
         let varying = self.zeroed(8, "sort scratch")?;
         self.add_varying_bits(keys.into(), n, varying.part(0))?;
         self.read_word(&varying, 0)
     }
 
     /// Sets the same in a word of a GPU.
-    pub(super) fn add_varying_bits(
+    pub(crate) fn add_varying_bits(
         &self,
         keys: Part<'_>,
         n: usize,

@@ -24,16 +24,16 @@ use super::driver::failed;
 use super::queue::{Arg, GIVEN_WORDS, Given, Memory, Queue, Shape, Structure};
 use crate::error::{BowtieError, Result};
 
-pub(super) use narrowing::Narrowing;
-pub(super) use note::{Note, Words};
-pub(super) use ring::Ring;
+pub(crate) use narrowing::Narrowing;
+pub(crate) use note::{Note, Words};
+pub(crate) use ring::Ring;
 
 /// Below it the driver's own way is quicker.
 const SMALL_BYTES: usize = 128 << 10;
 
 impl Queue {
     /// Copies `bytes` into memory of their own. They may be reused as soon as this returns.
-    pub(super) fn send(self: &Arc<Self>, bytes: &[u8], what: &'static str) -> Result<Memory> {
+    pub(crate) fn send(self: &Arc<Self>, bytes: &[u8], what: &'static str) -> Result<Memory> {
         if bytes.len() <= SMALL_BYTES {
             return self.send_small(bytes, what);
         }
@@ -44,7 +44,7 @@ impl Queue {
 
     /// Copies `parts`, one after the other, into memory of their own, which must be received before it is used. They may be
     /// reused as soon as this returns.
-    pub(super) fn send_ahead(
+    pub(crate) fn send_ahead(
         self: &Arc<Self>,
         parts: &[&[u8]],
         what: &'static str,
@@ -54,7 +54,7 @@ impl Queue {
     }
 
     /// The same of values made narrower; `None` where one does not fit.
-    pub(super) fn send_narrowed(
+    pub(crate) fn send_narrowed(
         self: &Arc<Self>,
         parts: &[&[u8]],
         narrowing: Narrowing,
@@ -80,7 +80,7 @@ impl Queue {
 
     /// Copies words into memory of their own, for kernels of this queue alone: few come as a kernel's argument, which is not waited
     /// for as a copy from ordinary memory must be.
-    pub(super) fn give(self: &Arc<Self>, words: &[u64], what: &'static str) -> Result<Memory> {
+    pub(crate) fn give(self: &Arc<Self>, words: &[u64], what: &'static str) -> Result<Memory> {
         let mut given = [Arg::from(0u64); GIVEN_WORDS];
         if words.is_empty() || words.len() > given.len() {
             let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -115,7 +115,7 @@ impl Queue {
     }
 
     /// Copies a few bytes of `from`, beginning at `offset`, and waits for them.
-    pub(super) fn read_few(&self, to: &mut [u8], from: &Memory, offset: usize) -> Result<()> {
+    pub(crate) fn read_few(&self, to: &mut [u8], from: &Memory, offset: usize) -> Result<()> {
         if offset + to.len() > from.bytes() {
             return Err(BowtieError::Internal("a copy from past the end".into()));
         }
@@ -129,7 +129,7 @@ impl Queue {
 
     /// Copies the first `to.len()` bytes of `from`, and waits for them. `made` was marked when they were there;
     /// without it all work of the queue is waited for.
-    pub(super) fn read(
+    pub(crate) fn read(
         &self,
         to: &mut [MaybeUninit<u8>],
         from: &Memory,

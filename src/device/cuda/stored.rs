@@ -44,7 +44,7 @@ impl From<Referring> for Stored {
 }
 
 impl Stored {
-    pub(in crate::device) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         match self {
             Self::Fixed(values) => values.bytes(),
             Self::Text(text) => text.bytes(),
@@ -54,7 +54,7 @@ impl Stored {
     }
 
     /// Words of 32 bits without a sign.
-    pub(in crate::device) fn into_row_numbers(self) -> Option<Memory> {
+    pub(crate) fn into_row_numbers(self) -> Option<Memory> {
         match self {
             Self::Fixed(values) if values.data_type == DataType::UInt32 => Some(values.values),
             _ => None,
@@ -62,7 +62,7 @@ impl Stored {
     }
 
     /// What it was uploaded from, in parts.
-    pub(super) fn original(&self) -> Option<&[ArrayRef]> {
+    pub(crate) fn original(&self) -> Option<&[ArrayRef]> {
         match self {
             Self::Fixed(values) => values.original.as_deref(),
             Self::Text(text) => text.original.as_deref(),
@@ -72,7 +72,7 @@ impl Stored {
     }
 
     /// The same words under another type of their width; text and what refers to something has but one.
-    pub(in crate::device) fn relabel(self, data_type: &DataType) -> Self {
+    pub(crate) fn relabel(self, data_type: &DataType) -> Self {
         match self {
             Self::Fixed(values) if values.data_type != *data_type => Self::Fixed(Values {
                 data_type: data_type.clone(),
@@ -84,7 +84,7 @@ impl Stored {
     }
 
     /// Kernels launched from now on see what was sent.
-    pub(super) fn receive(&self) -> Result<()> {
+    pub(crate) fn receive(&self) -> Result<()> {
         match self {
             Self::Fixed(values) => values.receive(),
             Self::Text(text) => text.receive(),
@@ -95,12 +95,12 @@ impl Stored {
 }
 
 /// Whether a column of several parts is sent part by part.
-pub(super) fn is_sent_in_parts(data_type: &DataType) -> bool {
+pub(crate) fn is_sent_in_parts(data_type: &DataType) -> bool {
     values::width(data_type).is_some() || text::is_text(data_type) || referring::is_view(data_type)
 }
 
 impl CudaDevice {
-    pub(super) fn gather_stored(&self, column: &Stored, rows: &Buffer<u32>) -> Result<Column> {
+    pub(crate) fn gather_stored(&self, column: &Stored, rows: &Buffer<u32>) -> Result<Column> {
         match column {
             Stored::Fixed(values) => self.queue.gather(values, rows),
             Stored::Text(text) => {

@@ -19,7 +19,7 @@ use crate::device::buffer::Buffer;
 use crate::error::{BowtieError, Result};
 
 /// Bytes of a column's values: offsets have 32 bits, and Arrow's are signed.
-pub(super) const MOST_BYTES: usize = i32::MAX as usize;
+pub(crate) const MOST_BYTES: usize = i32::MAX as usize;
 
 /// A chunk of so few rows is not halved any more.
 const FEW_ROWS: usize = 64;
@@ -27,27 +27,27 @@ const FEW_ROWS: usize = 64;
 /// Values of variable width.
 #[derive(Debug)]
 pub(crate) struct Text {
-    pub(super) data_type: DataType,
+    pub(crate) data_type: DataType,
     /// Where in `bytes` each value begins, and behind them where the last one ends.
-    pub(super) offsets: Memory,
-    pub(super) bytes: Memory,
+    pub(crate) offsets: Memory,
+    pub(crate) bytes: Memory,
     /// Bytes of all values.
-    pub(super) length: usize,
+    pub(crate) length: usize,
     /// Bits of rows that are not NULL; `None` when all are not.
-    pub(super) valid: Option<Memory>,
+    pub(crate) valid: Option<Memory>,
     /// What it was uploaded from, in parts.
-    pub(super) original: Option<Vec<ArrayRef>>,
+    pub(crate) original: Option<Vec<ArrayRef>>,
     /// Marked when the values were there; without it they are when all work of the queue is done.
-    pub(super) made: Option<CudaEvent>,
+    pub(crate) made: Option<CudaEvent>,
 }
 
 impl Text {
-    pub(super) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         let valid = self.valid.as_ref().map_or(0, Memory::bytes);
         (self.offsets.bytes() + self.bytes.bytes() + valid) as u64
     }
 
-    pub(super) fn receive(&self) -> Result<()> {
+    pub(crate) fn receive(&self) -> Result<()> {
         self.offsets.receive()?;
         self.bytes.receive()?;
         self.valid.as_ref().map_or(Ok(()), Memory::receive)
@@ -55,13 +55,13 @@ impl Text {
 }
 
 /// Whether columns of a type have offsets and bytes.
-pub(super) fn is_text(data_type: &DataType) -> bool {
+pub(crate) fn is_text(data_type: &DataType) -> bool {
     use DataType::*;
     matches!(data_type, Utf8 | LargeUtf8 | Binary | LargeBinary)
 }
 
 /// Rows that one task writes the offsets of.
-pub(super) const TASK_ROWS: usize = 1 << 16;
+pub(crate) const TASK_ROWS: usize = 1 << 16;
 
 /// Some values: offsets into the bytes of an array.
 struct Part<'a> {
@@ -157,7 +157,7 @@ fn write_ends<O: OffsetSizeTrait>(offsets: &[O], ends: &mut [u32], base: usize) 
 }
 
 /// Calls `each` for all tasks, by several threads unless this is one of a pool's: while that waited it might take up other work.
-pub(super) fn at_once<T: Send>(tasks: Vec<T>, each: impl Fn(T) + Sync + Send) {
+pub(crate) fn at_once<T: Send>(tasks: Vec<T>, each: impl Fn(T) + Sync + Send) {
     match rayon::current_thread_index() {
         None if tasks.len() > 1 => tasks.into_par_iter().for_each(each),
         _ => tasks.into_iter().for_each(each),
@@ -165,7 +165,7 @@ pub(super) fn at_once<T: Send>(tasks: Vec<T>, each: impl Fn(T) + Sync + Send) {
 }
 
 /// Offsets of values that end where `write` says, part by part: of so many rows and bytes.
-pub(super) fn offsets_of<P: Sync>(
+pub(crate) fn offsets_of<P: Sync>(
     parts: &[P],
     size: impl Fn(&P) -> (usize, usize),
     write: impl Fn(&P, &mut [u32], usize) + Sync + Send,
@@ -188,7 +188,7 @@ pub(super) fn offsets_of<P: Sync>(
 impl Queue {
     /// A column of `parts` together, on its way; `None` for one that must stay on the host: it has too many bytes, and so few rows
     /// that the chunk could not be halved.
-    pub(super) fn upload_text(
+    pub(crate) fn upload_text(
         self: &Arc<Self>,
         parts: &[ArrayRef],
         rows: usize,
@@ -218,7 +218,7 @@ impl Queue {
     }
 
     /// Values that lie in `bytes`, one after the other, and are NULL where those of `parts` are.
-    pub(super) fn send_text(
+    pub(crate) fn send_text(
         self: &Arc<Self>,
         data_type: &DataType,
         offsets: Vec<u32>,
@@ -239,7 +239,7 @@ impl Queue {
     }
 
     /// `text[rows[i]]`; empty for no row.
-    pub(super) fn gather_text(self: &Arc<Self>, text: &Text, rows: &Buffer<u32>) -> Result<Text> {
+    pub(crate) fn gather_text(self: &Arc<Self>, text: &Text, rows: &Buffer<u32>) -> Result<Text> {
         let ids = memory(rows)?;
         let n = rows.len();
         let starts = self.alloc(n * 4, "output columns")?;
@@ -272,7 +272,7 @@ impl Queue {
 
     /// Values of `text` together that begin and are as long as is given for each of `n`: where each begins, their bytes, and how many
     /// these are.
-    pub(super) fn text_at(
+    pub(crate) fn text_at(
         self: &Arc<Self>,
         text: &Text,
         starts: &Memory,
@@ -314,7 +314,7 @@ impl Queue {
         Ok((offsets, bytes, length))
     }
 
-    pub(super) fn download_text(&self, text: &Text, rows: usize) -> Result<ArrayRef> {
+    pub(crate) fn download_text(&self, text: &Text, rows: usize) -> Result<ArrayRef> {
         let made = text.made.as_ref();
         let offsets = self.download_bytes(&text.offsets, (rows + 1) * 4, made)?;
         let offsets = match text.data_type {

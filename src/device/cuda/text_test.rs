@@ -41,7 +41,7 @@ struct Constants {
 
 impl CudaDevice {
     /// A Boolean for each row: what `test` says of its value.
-    pub(super) fn tested(
+    pub(crate) fn tested(
         &self,
         column: &Column,
         other: Option<&Column>,
@@ -83,7 +83,7 @@ impl CudaDevice {
     }
 
     /// The same characters of each value.
-    pub(super) fn sliced(&self, column: &Column, slice: TextSlice) -> Result<Column> {
+    pub(crate) fn sliced(&self, column: &Column, slice: TextSlice) -> Result<Column> {
         let rows = column.rows();
         match column.stored() {
             _ if rows == 0 => {}

@@ -65,7 +65,7 @@ fn mask(op: Comparison) -> u32 {
 
 /// Picoseconds that testing every pair takes; `None` where that is not what is asked for: the ranges are not the whole
 /// sorted side, one match is enough, or a test is none that the kernels are fast at.
-pub(super) fn cost(matches: Matches<'_>, exists_only: bool) -> Option<f64> {
+pub(crate) fn cost(matches: Matches<'_>, exists_only: bool) -> Option<f64> {
     let whole = matches.sorted.keys.is_none() && matches.sorted.segments.is_none();
     let fast = matches.tests.iter().all(|test| test.op.is_inequality());
     if exists_only || !whole || !fast || matches.program.is_some() {
@@ -87,7 +87,7 @@ impl Queue {
     }
 
     /// The counts of each searching position under 1 to 3 tests of all sorted positions, while `go_on` allows it.
-    pub(super) fn tiles_count(
+    pub(crate) fn tiles_count(
         self: &Arc<Self>,
         matches: Matches<'_>,
         go_on: &dyn Fn() -> Result<()>,

@@ -18,34 +18,34 @@ use crate::error::Result;
 
 /// Rows as tuples, compared word by word; word `j` of row `i` lies at `j * rows + i`.
 #[derive(Debug)]
-pub(super) struct Tuples {
+pub(crate) struct Tuples {
     words: Memory,
     rows: usize,
     width: usize,
 }
 
 impl Tuples {
-    pub(super) fn word(&self, j: usize) -> Part<'_> {
+    pub(crate) fn word(&self, j: usize) -> Part<'_> {
         self.words.part(j * self.rows * 8)
     }
 
-    pub(super) fn rows(&self) -> usize {
+    pub(crate) fn rows(&self) -> usize {
         self.rows
     }
 
-    pub(super) fn width(&self) -> usize {
+    pub(crate) fn width(&self) -> usize {
         self.width
     }
 
     /// All words, those of each place side by side.
-    pub(super) fn into_words(self) -> Memory {
+    pub(crate) fn into_words(self) -> Memory {
         self.words
     }
 }
 
 /// Rows in the order of their tuples, in which equal ones follow one another.
 #[derive(Debug)]
-pub(super) struct Runs {
+pub(crate) struct Runs {
     /// Row ids by position; `None`: all rows, in order.
     rows: Option<Buffer<u32>>,
     /// Positions.
@@ -60,19 +60,19 @@ pub(super) struct Runs {
 
 /// The distinct tuples of a base, in order.
 #[derive(Debug)]
-pub(super) struct Distinct {
+pub(crate) struct Distinct {
     tuples: Tuples,
     /// The base's word that is the tuples' word `j`.
     order: Vec<usize>,
 }
 
 impl Distinct {
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.tuples.rows
     }
 
     /// Where in the tuples each of the base's words is.
-    pub(super) fn places(&self) -> Vec<usize> {
+    pub(crate) fn places(&self) -> Vec<usize> {
         let mut places = vec![0; self.order.len()];
         for (place, word) in self.order.iter().enumerate() {
             places[*word] = place;
@@ -83,7 +83,7 @@ impl Distinct {
 
 /// What comes first in a tuple.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Significance {
+pub(crate) enum Significance {
     /// The words as they come: the tuples' order matters.
     AsGiven,
     /// The words that tell most tuples apart, where searches are decided soonest: only equality matters.
@@ -92,7 +92,7 @@ pub(super) enum Significance {
 
 impl Queue {
     /// Room for the words of so many rows.
-    pub(super) fn tuples(self: &Arc<Self>, rows: usize, width: usize) -> Result<Tuples> {
+    pub(crate) fn tuples(self: &Arc<Self>, rows: usize, width: usize) -> Result<Tuples> {
         Ok(Tuples {
             words: self.alloc(rows * width * 8, "key words")?,
             rows,
@@ -101,7 +101,7 @@ impl Queue {
     }
 
     /// Finds the runs of equal tuples among the rows whose bit of `kept` is set; `None` when there is no such row.
-    pub(super) fn runs(
+    pub(crate) fn runs(
         self: &Arc<Self>,
         tuples: &Tuples,
         kept: Option<&Memory>,
@@ -209,7 +209,7 @@ impl Queue {
     }
 
     /// Each row's run as its group id.
-    pub(super) fn run_ids(self: &Arc<Self>, runs: &Runs) -> Result<Buffer<u32>> {
+    pub(crate) fn run_ids(self: &Arc<Self>, runs: &Runs) -> Result<Buffer<u32>> {
         let out = match runs.len < runs.of_rows {
             true => self.no_groups(runs.of_rows)?,
             false => self.alloc(runs.of_rows * 4, "group ids")?,
@@ -219,7 +219,7 @@ impl Queue {
     }
 
     /// The run of each position as its group id, and the rows by position (`None`: in order).
-    pub(super) fn runs_in_order(
+    pub(crate) fn runs_in_order(
         self: &Arc<Self>,
         runs: Runs,
     ) -> Result<(Memory, Option<Buffer<u32>>)> {
@@ -231,7 +231,7 @@ impl Queue {
     }
 
     /// Each row's run as its rank among the base's values, 0 for rows that are left out.
-    pub(super) fn run_ranks(self: &Arc<Self>, runs: &Runs) -> Result<Buffer<u64>> {
+    pub(crate) fn run_ranks(self: &Arc<Self>, runs: &Runs) -> Result<Buffer<u64>> {
         let out = match runs.len < runs.of_rows {
             true => self.zeroed(runs.of_rows * 8, "order keys")?,
             false => self.alloc(runs.of_rows * 8, "order keys")?,
@@ -254,13 +254,13 @@ impl Queue {
     }
 
     /// So many rows in no group.
-    pub(super) fn no_groups(self: &Arc<Self>, rows: usize) -> Result<Memory> {
+    pub(crate) fn no_groups(self: &Arc<Self>, rows: usize) -> Result<Memory> {
         const { assert!(NO_GROUP == u32::from_ne_bytes([0xFF; 4])) };
         self.filled(rows * 4, 0xFF, "group ids")
     }
 
     /// The number of each tuple among the distinct ones, or [`NO_GROUP`].
-    pub(super) fn find_ids(
+    pub(crate) fn find_ids(
         self: &Arc<Self>,
         distinct: Option<&Distinct>,
         tuples: &Tuples,
@@ -278,7 +278,7 @@ impl Queue {
     }
 
     /// The rank of each tuple among the distinct ones.
-    pub(super) fn find_ranks(
+    pub(crate) fn find_ranks(
         self: &Arc<Self>,
         distinct: Option<&Distinct>,
         tuples: &Tuples,

@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::spec::{Fold, GroupStrategy};
 
 impl CudaDevice {
-    pub(super) fn words_to_host<T: ArrowNativeType>(
+    pub(crate) fn words_to_host<T: ArrowNativeType>(
         &self,
         words: &Buffer<T>,
     ) -> Result<ScalarBuffer<T>> {
@@ -40,7 +40,7 @@ impl CudaDevice {
     }
 
     /// Words of the twin, on the GPU.
-    pub(super) fn words_from_host<T: ArrowNativeType>(
+    pub(crate) fn words_from_host<T: ArrowNativeType>(
         &self,
         words: &Buffer<T>,
         what: &'static str,
@@ -51,13 +51,13 @@ impl CudaDevice {
         Ok(Buffer::cuda(memory, words.len()))
     }
 
-    pub(super) fn column_to_host(&self, column: &Column) -> Result<Column> {
+    pub(crate) fn column_to_host(&self, column: &Column) -> Result<Column> {
         let array = self.queue.download(column)?;
         Ok(Column::host(array, self.twin.budget().lease(0, "twin")?))
     }
 
     /// A column that the twin made.
-    pub(super) fn column_from_host(&self, column: &Column) -> Result<Column> {
+    pub(crate) fn column_from_host(&self, column: &Column) -> Result<Column> {
         let array = column.on_host();
         let column = self
             .queue
@@ -66,14 +66,14 @@ impl CudaDevice {
         Ok(column)
     }
 
-    pub(super) fn bits_to_host(&self, bits: &Bits, len: usize) -> Result<Bits> {
+    pub(crate) fn bits_to_host(&self, bits: &Bits, len: usize) -> Result<Bits> {
         Ok(Bits::Host(match bits {
             Bits::Host(bits) => bits.clone(),
             Bits::Cuda(memory) => self.queue.download_bits(memory, len, None)?,
         }))
     }
 
-    pub(super) fn keys_to_host(&self, keys: &Keys) -> Result<Keys> {
+    pub(crate) fn keys_to_host(&self, keys: &Keys) -> Result<Keys> {
         let rows = keys.rows();
         Ok(Keys {
             values: self.host_buffer(&keys.values)?,
@@ -84,7 +84,7 @@ impl CudaDevice {
         })
     }
 
-    pub(super) fn keys_from_host(&self, keys: &Keys) -> Result<Keys> {
+    pub(crate) fn keys_from_host(&self, keys: &Keys) -> Result<Keys> {
         Ok(Keys {
             values: self.words_from_host(&keys.values, "order keys")?,
             valid: match &keys.valid {
@@ -96,7 +96,7 @@ impl CudaDevice {
         })
     }
 
-    pub(super) fn sorted_to_host(&self, sorted: &Sorted) -> Result<Sorted> {
+    pub(crate) fn sorted_to_host(&self, sorted: &Sorted) -> Result<Sorted> {
         Ok(Sorted {
             rows: self.host_buffer(&sorted.rows)?,
             keys: sorted
@@ -112,19 +112,19 @@ impl CudaDevice {
         })
     }
 
-    pub(super) fn ranges_to_host(&self, ranges: &Ranges) -> Result<Ranges> {
+    pub(crate) fn ranges_to_host(&self, ranges: &Ranges) -> Result<Ranges> {
         Ok(Ranges {
             lo: self.host_buffer(&ranges.lo)?,
             hi: self.host_buffer(&ranges.hi)?,
         })
     }
 
-    pub(super) fn host_words<T: ArrowNativeType>(&self, words: &Buffer<T>) -> Result<Buffer<T>> {
+    pub(crate) fn host_words<T: ArrowNativeType>(&self, words: &Buffer<T>) -> Result<Buffer<T>> {
         self.host_buffer(words)
     }
 
     /// A fold over ranges, untested, by the twin.
-    pub(super) fn on_twin(
+    pub(crate) fn on_twin(
         &self,
         values: &Column,
         matches: Matches<'_>,
@@ -145,7 +145,7 @@ impl CudaDevice {
     }
 
     /// Grouped aggregation by the twin.
-    pub(super) fn aggregate_on_twin(
+    pub(crate) fn aggregate_on_twin(
         &self,
         rows: usize,
         keys: &[&Column],
@@ -185,7 +185,7 @@ impl CudaDevice {
     }
 
     /// Keys of at most `sample` rows, spread evenly.
-    pub(super) fn sample(&self, keys: &Keys, sample: usize) -> Result<Keys> {
+    pub(crate) fn sample(&self, keys: &Keys, sample: usize) -> Result<Keys> {
         let rows = keys.rows();
         let count = rows.min(sample);
         let spread: Vec<u32> = (0..count)

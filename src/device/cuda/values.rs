@@ -29,26 +29,26 @@ use crate::error::{BowtieError, Result};
 /// Values of one column.
 #[derive(Debug)]
 pub(crate) struct Values {
-    pub(super) data_type: DataType,
+    pub(crate) data_type: DataType,
     /// Values, or bits of a Boolean column.
-    pub(super) values: Memory,
+    pub(crate) values: Memory,
     /// Bits of rows that are not NULL; `None` when all are not.
-    pub(super) valid: Option<Memory>,
+    pub(crate) valid: Option<Memory>,
     /// What it was uploaded from, in parts, for primitives that run on the host.
-    pub(super) original: Option<Vec<ArrayRef>>,
+    pub(crate) original: Option<Vec<ArrayRef>>,
     /// Marked when the values were there; without it they are when all work of the queue is done.
-    pub(super) made: Option<CudaEvent>,
+    pub(crate) made: Option<CudaEvent>,
 }
 
 impl Values {
-    pub(in crate::device) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         (self.values.bytes() + self.valid.as_ref().map_or(0, Memory::bytes)) as u64
     }
 }
 
 impl Values {
     /// Kernels launched from now on see what was sent.
-    pub(super) fn receive(&self) -> Result<()> {
+    pub(crate) fn receive(&self) -> Result<()> {
         self.values.receive()?;
         self.valid.as_ref().map_or(Ok(()), Memory::receive)
     }
@@ -58,7 +58,7 @@ impl Values {
 const MOST_ROWS: usize = 1 << 30;
 
 /// Bytes of a value of a type of fixed width; 0 for Boolean.
-pub(super) fn width(data_type: &DataType) -> Option<usize> {
+pub(crate) fn width(data_type: &DataType) -> Option<usize> {
     match data_type {
         DataType::Boolean => Some(0),
         DataType::FixedSizeBinary(bytes) => usize::try_from(*bytes).ok().filter(|b| *b > 0),
@@ -67,7 +67,7 @@ pub(super) fn width(data_type: &DataType) -> Option<usize> {
 }
 
 /// Bytes of a bitmap, in whole words of 32 bits.
-pub(super) fn bitmap_bytes(rows: usize) -> usize {
+pub(crate) fn bitmap_bytes(rows: usize) -> usize {
     rows.div_ceil(32) * 4
 }
 
@@ -89,7 +89,7 @@ fn bytes_of_values(part: &ArrayRef, width: usize) -> Result<&[u8]> {
 
 impl Queue {
     /// A column of `parts` together, cast to `wanted`, on its way: it must be received before it is used.
-    pub(super) fn upload(
+    pub(crate) fn upload(
         self: &Arc<Self>,
         parts: &[ArrayRef],
         wanted: &DataType,
@@ -120,7 +120,7 @@ impl Queue {
     }
 
     /// Values of fixed width, cast to `wanted`.
-    pub(super) fn upload_values(
+    pub(crate) fn upload_values(
         self: &Arc<Self>,
         parts: &[ArrayRef],
         rows: usize,
@@ -155,7 +155,7 @@ impl Queue {
     }
 
     /// Bits of the rows that are not NULL; `None` when all are.
-    pub(super) fn send_validity(
+    pub(crate) fn send_validity(
         self: &Arc<Self>,
         parts: &[ArrayRef],
         rows: usize,
@@ -187,7 +187,7 @@ impl Queue {
     }
 
     /// A bitmap in whole words; bits past the end are 0.
-    pub(super) fn upload_bits(
+    pub(crate) fn upload_bits(
         self: &Arc<Self>,
         bits: &BooleanBuffer,
         what: &'static str,
@@ -198,7 +198,7 @@ impl Queue {
     }
 
     /// The first `bytes` of `memory`.
-    pub(super) fn download_bytes(
+    pub(crate) fn download_bytes(
         &self,
         memory: &Memory,
         bytes: usize,
@@ -214,7 +214,7 @@ impl Queue {
         Ok(buffer.into())
     }
 
-    pub(super) fn download_bits(
+    pub(crate) fn download_bits(
         &self,
         memory: &Memory,
         bits: usize,
@@ -224,7 +224,7 @@ impl Queue {
         Ok(BooleanBuffer::new(bytes, 0, bits))
     }
 
-    pub(super) fn download(&self, column: &Column) -> Result<ArrayRef> {
+    pub(crate) fn download(&self, column: &Column) -> Result<ArrayRef> {
         let Some(stored) = column.stored() else {
             return Ok(Arc::clone(column.on_host()));
         };
@@ -253,7 +253,7 @@ impl Queue {
     }
 
     /// The values of `rows` rows.
-    pub(super) fn download_words(&self, values: &Values, rows: usize) -> Result<Bytes> {
+    pub(crate) fn download_words(&self, values: &Values, rows: usize) -> Result<Bytes> {
         let width = width(&values.data_type)
             .ok_or_else(|| BowtieError::Internal("a column without a width".into()))?;
         let bytes = match width {
@@ -263,7 +263,7 @@ impl Queue {
         self.download_bytes(&values.values, bytes, values.made.as_ref())
     }
 
-    pub(super) fn download_nulls(
+    pub(crate) fn download_nulls(
         &self,
         valid: Option<&Memory>,
         rows: usize,
@@ -277,7 +277,7 @@ impl Queue {
     }
 
     /// `rows` NULLs.
-    pub(super) fn nulls(self: &Arc<Self>, data_type: &DataType, rows: usize) -> Result<Column> {
+    pub(crate) fn nulls(self: &Arc<Self>, data_type: &DataType, rows: usize) -> Result<Column> {
         let array = new_null_array(data_type, rows);
         let bytes = array.to_data().get_slice_memory_size()? as u64;
         let lease = self.budget.lease(bytes, "output columns")?;

@@ -21,7 +21,7 @@ const BLOCK_BYTES: usize = 32;
 
 /// Picoseconds on an H200: of a leaf test where all leaves are tested, and of 10^8 random keys of 64 bits a side. To begin
 /// is some eighty launches.
-pub(super) const COSTS: Costs = Costs {
+pub(crate) const COSTS: Costs = Costs {
     leaf_test: 22.0,
     begin: 3e8,
     build: 150.0,
@@ -181,7 +181,7 @@ impl Queue {
     }
 
     /// The counts of each searching position under one test, an inequality. Neither side is empty.
-    pub(super) fn wavelet_count(
+    pub(crate) fn wavelet_count(
         self: &Arc<Self>,
         matches: Matches<'_>,
         test: &Test<'_>,

@@ -10,7 +10,7 @@ use super::staging::Narrowing;
 use crate::error::{BowtieError, Result};
 
 /// The kernel that casts a type to a wider one; `None` where a value might fail or become NULL, or nothing would be gained.
-pub(super) fn kernel(from: &DataType, to: &DataType) -> Option<&'static str> {
+pub(crate) fn kernel(from: &DataType, to: &DataType) -> Option<&'static str> {
     use DataType::*;
     Some(match (from, to) {
         (Int8, Int64) => "widen_i8_i64",
@@ -37,7 +37,7 @@ const ROOM_SHARE: u64 = 16;
 
 impl Queue {
     /// `rows` values of type `from`, which lie in `parts` one after the other, on their way as values of type `to`.
-    pub(super) fn send_widened(
+    pub(crate) fn send_widened(
         self: &Arc<Self>,
         parts: &[&[u8]],
         rows: usize,
@@ -55,7 +55,7 @@ impl Queue {
 
     /// `rows` values of `width` bytes, which lie in `parts` one after the other, on their way: as their lowest bytes where these say
     /// all.
-    pub(super) fn send_values(
+    pub(crate) fn send_values(
         self: &Arc<Self>,
         parts: &[&[u8]],
         rows: usize,

@@ -29,25 +29,25 @@ const SAMPLED_POSITIONS: usize = 1 << 14;
 const SAMPLED_LEAVES: usize = 16;
 
 /// Candidates of the first launch of a walk or of tiles: some 25 ms on an H200, should it have to test all of them.
-pub(super) const FIRST_CANDIDATES: usize = 1 << 36;
+pub(crate) const FIRST_CANDIDATES: usize = 1 << 36;
 /// Keys at each position, and zones: level 0 of 64 keys, every further level of 8 zones of the one below, the last of 8 at most.
 #[derive(Debug)]
 pub(crate) struct ZonedKeys {
-    pub(super) keys: Buffer<u64>,
-    pub(super) levels: Vec<Zones>,
+    pub(crate) keys: Buffer<u64>,
+    pub(crate) levels: Vec<Zones>,
     /// Made when it is first needed, and kept as long as the keys are.
-    pub(super) wavelet: OnceLock<Wavelet>,
+    pub(crate) wavelet: OnceLock<Wavelet>,
 }
 
 /// Extremes of the blocks of one level.
 #[derive(Debug)]
-pub(super) struct Zones {
-    pub(super) min: Memory,
-    pub(super) max: Memory,
+pub(crate) struct Zones {
+    pub(crate) min: Memory,
+    pub(crate) max: Memory,
 }
 
 impl Queue {
-    pub(super) fn zone_keys(self: &Arc<Self>, keys: &Keys, sorted: &Sorted) -> Result<ZonedKeys> {
+    pub(crate) fn zone_keys(self: &Arc<Self>, keys: &Keys, sorted: &Sorted) -> Result<ZonedKeys> {
         let n = sorted.len();
         let ordered = self.gather_values(memory(&keys.values)?, memory(&sorted.rows)?, n, 8)?;
         let mut levels: Vec<Zones> = vec![];
@@ -150,7 +150,7 @@ impl ZoneTests {
     }
 }
 
-pub(super) fn on_gpu(zoned: &buffer::ZonedKeys) -> Result<&ZonedKeys> {
+pub(crate) fn on_gpu(zoned: &buffer::ZonedKeys) -> Result<&ZonedKeys> {
     match zoned {
         buffer::ZonedKeys::Cuda(zoned) => Ok(zoned),
         buffer::ZonedKeys::Host(_) => Err(BowtieError::Internal(
@@ -177,7 +177,7 @@ impl Queue {
 
     /// How many times a walk that ends nowhere early tests a key with a leaf, from a sample; infinitely often with more tests
     /// than a kernel takes.
-    pub(super) fn sampled_leaf_tests(self: &Arc<Self>, matches: Matches<'_>) -> Result<f64> {
+    pub(crate) fn sampled_leaf_tests(self: &Arc<Self>, matches: Matches<'_>) -> Result<f64> {
         let Some(tests) = ZoneTests::of(matches)? else {
             return Ok(f64::INFINITY);
         };
@@ -200,7 +200,7 @@ impl Queue {
 
     /// Candidates that pass all tests, by searching position; `None` for more tests than a kernel takes. Where there are
     /// many it goes on while `go_on` allows it.
-    pub(super) fn zones_count(
+    pub(crate) fn zones_count(
         self: &Arc<Self>,
         matches: Matches<'_>,
         exists_only: bool,
@@ -231,7 +231,7 @@ impl Queue {
     }
 
     /// The same, of the positions of a window only; 0 for others.
-    pub(super) fn zones_count_of(
+    pub(crate) fn zones_count_of(
         self: &Arc<Self>,
         matches: Matches<'_>,
         window: Range<usize>,
@@ -257,7 +257,7 @@ impl Queue {
     }
 
     /// The pairs `from .. from + len`; `None` for more tests than a kernel takes.
-    pub(super) fn zones_expand(
+    pub(crate) fn zones_expand(
         self: &Arc<Self>,
         matches: Matches<'_>,
         offsets: &Buffer<u64>,
@@ -306,7 +306,7 @@ impl Queue {
 
 impl CudaDevice {
     /// The twin counts.
-    pub(super) fn count_on_twin(
+    pub(crate) fn count_on_twin(
         &self,
         matches: Matches<'_>,
         exists_only: bool,
@@ -318,7 +318,7 @@ impl CudaDevice {
     }
 
     /// The twin expands.
-    pub(super) fn expand_on_twin(
+    pub(crate) fn expand_on_twin(
         &self,
         matches: Matches<'_>,
         offsets: &Buffer<u64>,

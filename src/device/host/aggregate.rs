@@ -77,9 +77,9 @@ macro_rules! summable {
     };
 }
 
-pub(super) use summable;
+pub(crate) use summable;
 
-pub(super) fn weigh(
+pub(crate) fn weigh(
     budget: &Arc<Budget>,
     values: &Column,
     weights: &Buffer<u32>,
@@ -106,7 +106,7 @@ pub(super) fn weigh(
     })
 }
 
-pub(super) fn sum(budget: &Arc<Budget>, values: &Column) -> Result<Column> {
+pub(crate) fn sum(budget: &Arc<Budget>, values: &Column) -> Result<Column> {
     let lease = budget.lease(32, "sums")?;
     let array = values.on_host();
     summable!(array.data_type(), T => {
@@ -116,7 +116,7 @@ pub(super) fn sum(budget: &Arc<Budget>, values: &Column) -> Result<Column> {
     })
 }
 
-pub(super) fn weigh_count(
+pub(crate) fn weigh_count(
     budget: &Arc<Budget>,
     values: Option<&Column>,
     weights: &Buffer<u32>,
@@ -135,7 +135,7 @@ pub(super) fn weigh_count(
     Ok(Column::host(Arc::new(Int64Array::from(counts)), lease))
 }
 
-pub(super) fn range_count(
+pub(crate) fn range_count(
     budget: &Arc<Budget>,
     values: &Column,
     matches: Matches<'_>,
@@ -150,7 +150,7 @@ pub(super) fn range_count(
     Ok(Column::host(Arc::new(Int64Array::from(counts)), lease))
 }
 
-pub(super) fn range_sum(
+pub(crate) fn range_sum(
     budget: &Arc<Budget>,
     values: &Column,
     matches: Matches<'_>,
@@ -188,7 +188,7 @@ pub(super) fn range_sum(
     })
 }
 
-pub(super) fn range_extreme(
+pub(crate) fn range_extreme(
     budget: &Arc<Budget>,
     values: &Column,
     matches: Matches<'_>,

@@ -141,7 +141,7 @@ impl Words {
 }
 
 /// Indexes the rows of `base`.
-pub(super) fn index(
+pub(crate) fn index(
     budget: &Arc<Budget>,
     base: &[&Column],
     null_equal: bool,
@@ -308,7 +308,7 @@ fn by_partition(
 }
 
 /// The range of each row of `columns` in the index.
-pub(super) fn search(
+pub(crate) fn search(
     budget: &Arc<Budget>,
     index: &EquiIndex,
     columns: &[&Column],

@@ -18,7 +18,7 @@ pub(crate) struct EquiBuild {
 }
 
 impl EquiBuild {
-    pub(super) fn new(budget: &Arc<Budget>, index: EquiIndex, payload: &[&Column]) -> Result<Self> {
+    pub(crate) fn new(budget: &Arc<Budget>, index: EquiIndex, payload: &[&Column]) -> Result<Self> {
         let transformed = payload
             .iter()
             .map(|column| gather(budget, column, &index.sorted.rows))
@@ -26,7 +26,7 @@ impl EquiBuild {
         Ok(Self { index, transformed })
     }
 
-    pub(in crate::device) fn index(&self) -> &EquiIndex {
+    pub(crate) fn index(&self) -> &EquiIndex {
         &self.index
     }
 }
@@ -35,7 +35,7 @@ impl EquiBuild {
 const MOST_PAIRS: usize = 1 << 22;
 
 /// All pairs of a side whose rows in order are `searching`, each with its range in the index.
-pub(super) fn join(
+pub(crate) fn join(
     budget: &Arc<Budget>,
     build: &EquiBuild,
     searching: &Sorted,

@@ -23,7 +23,7 @@ const UNTESTED_TASK: usize = 8;
 /// From so many pairs a row on, rows are expanded one by one: each writes long runs of its own.
 const LONG_ROW: u64 = 256;
 
-pub(super) fn count_matches(
+pub(crate) fn count_matches(
     budget: &Arc<Budget>,
     matches: Matches<'_>,
     exists_only: bool,
@@ -95,7 +95,7 @@ fn rows_of(group: usize, rows: &Range<usize>) -> u64 {
     (u64::MAX >> (LEAF - (end - begin))) << begin
 }
 
-pub(super) fn scan(budget: &Arc<Budget>, counts: &Buffer<u32>) -> Result<Buffer<u64>> {
+pub(crate) fn scan(budget: &Arc<Budget>, counts: &Buffer<u32>) -> Result<Buffer<u64>> {
     let lease = budget.lease((counts.len() as u64 + 1) * 8, "match offsets")?;
     let mut offsets = Vec::with_capacity(counts.len() + 1);
     let mut total = 0u64;
@@ -108,7 +108,7 @@ pub(super) fn scan(budget: &Arc<Budget>, counts: &Buffer<u32>) -> Result<Buffer<
     Ok(Buffer::host(offsets, lease))
 }
 
-pub(super) fn piece_end(offsets: &Buffer<u64>, from: u64, target: u64, most: u64) -> u64 {
+pub(crate) fn piece_end(offsets: &Buffer<u64>, from: u64, target: u64, most: u64) -> u64 {
     let offsets = offsets.on_host();
     // The last row end that is not after the target.
     let at = offsets.partition_point(|offset| *offset <= from + target);
@@ -120,7 +120,7 @@ pub(super) fn piece_end(offsets: &Buffer<u64>, from: u64, target: u64, most: u64
     }
 }
 
-pub(super) fn expand(
+pub(crate) fn expand(
     budget: &Arc<Budget>,
     matches: Matches<'_>,
     offsets: &Buffer<u64>,

@@ -18,7 +18,7 @@ pub(crate) struct Flags {
 }
 
 impl Flags {
-    pub(super) fn new(budget: &Arc<Budget>, rows: usize) -> Result<Self> {
+    pub(crate) fn new(budget: &Arc<Budget>, rows: usize) -> Result<Self> {
         let words = rows.div_ceil(64);
         let lease = budget.lease(words as u64 * 8, "match flags")?;
         Ok(Self {
@@ -27,7 +27,7 @@ impl Flags {
         })
     }
 
-    pub(super) fn set(&self, row: usize) {
+    pub(crate) fn set(&self, row: usize) {
         let (word, bit) = (&self.words[row / 64], 1u64 << (row % 64));
         // Most rows match more than once: a load is cheaper than a locked write.
         if word.load(Ordering::Relaxed) & bit == 0 {
@@ -35,11 +35,11 @@ impl Flags {
         }
     }
 
-    pub(super) fn is_set(&self, row: usize) -> bool {
+    pub(crate) fn is_set(&self, row: usize) -> bool {
         self.words[row / 64].load(Ordering::Relaxed) & (1 << (row % 64)) != 0
     }
 
-    pub(super) fn rows_where(
+    pub(crate) fn rows_where(
         &self,
         budget: &Arc<Budget>,
         from: usize,
@@ -54,7 +54,7 @@ impl Flags {
         Ok(Buffer::host(rows, lease))
     }
 
-    pub(super) fn column(
+    pub(crate) fn column(
         &self,
         budget: &Arc<Budget>,
         from: usize,

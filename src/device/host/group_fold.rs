@@ -24,10 +24,10 @@ use crate::spec::Fold;
 const GROUP_BYTES: u64 = 41;
 
 /// What asks whether anybody still wants the result: it fails when nobody does.
-pub(super) type GoOn<'a> = &'a (dyn Fn() -> Result<()> + Sync);
+pub(crate) type GoOn<'a> = &'a (dyn Fn() -> Result<()> + Sync);
 
 /// The folds over each of `groups` groups, and the first row of each, of rows whose groups are `ids`.
-pub(super) fn fold_groups(
+pub(crate) fn fold_groups(
     budget: &Arc<Budget>,
     ids: &[u32],
     groups: usize,
@@ -159,7 +159,7 @@ fn squared_deviations(array: &ArrayRef, ids: &[u32], groups: usize) -> Result<Ar
 }
 
 /// The squared deviations from the mean, from those from a number near it and their sum.
-pub(in crate::device) fn corrected(count: i64, deviations: f64, squares: f64) -> f64 {
+pub(crate) fn corrected(count: i64, deviations: f64, squares: f64) -> f64 {
     let m2 = squares - deviations * deviations / count as f64;
     // Rounding may leave a little less than nothing; NaN stays.
     if m2 < 0.0 { 0.0 } else { m2 }

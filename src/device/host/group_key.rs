@@ -37,7 +37,7 @@ enum Table {
 }
 
 impl Groups {
-    pub(in crate::device) fn groups(&self) -> u32 {
+    pub(crate) fn groups(&self) -> u32 {
         self.groups
     }
 }
@@ -48,7 +48,7 @@ const ENTRY_BYTES: u64 = 24;
 /// Rows that one task looks up.
 const TASK_ROWS: usize = 1 << 14;
 
-pub(super) fn group_keys(
+pub(crate) fn group_keys(
     budget: &Arc<Budget>,
     base: &[&Column],
     null_equal: bool,
@@ -106,16 +106,16 @@ pub(super) fn group_keys(
 
 /// What an order of rows by their keys says.
 #[derive(Debug)]
-pub(super) struct KeyOrder {
+pub(crate) struct KeyOrder {
     /// Rows by position: equal ones follow one another, in their old order.
-    pub(super) rows: Buffer<u32>,
+    pub(crate) rows: Buffer<u32>,
     /// The group of each position, ascending from 0.
-    pub(super) ids: Buffer<u32>,
-    pub(super) groups: usize,
+    pub(crate) ids: Buffer<u32>,
+    pub(crate) groups: usize,
 }
 
 /// Rows in the order of their keys. NULLs are equal.
-pub(super) fn key_order(budget: &Arc<Budget>, base: &[&Column]) -> Result<KeyOrder> {
+pub(crate) fn key_order(budget: &Arc<Budget>, base: &[&Column]) -> Result<KeyOrder> {
     let (keys, n) = row_keys(budget, base)?;
     let leases = [
         budget.lease(n as u64 * 4, "sorted rows")?,
@@ -140,7 +140,7 @@ pub(super) fn key_order(budget: &Arc<Budget>, base: &[&Column]) -> Result<KeyOrd
 }
 
 /// A hash of each row's key, which is that of all equal keys. NULLs are equal.
-pub(super) fn key_hashes(budget: &Arc<Budget>, base: &[&Column]) -> Result<Vec<u64>> {
+pub(crate) fn key_hashes(budget: &Arc<Budget>, base: &[&Column]) -> Result<Vec<u64>> {
     let (keys, n) = row_keys(budget, base)?;
     Ok((0..n)
         .into_par_iter()
@@ -163,7 +163,7 @@ fn row_keys(budget: &Arc<Budget>, base: &[&Column]) -> Result<(Rows, usize)> {
 }
 
 /// Looks rows up by several threads, each of which makes the keys of its own.
-pub(super) fn group_keys_in(
+pub(crate) fn group_keys_in(
     budget: &Arc<Budget>,
     domain: &Groups,
     columns: &[&Column],

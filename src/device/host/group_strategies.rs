@@ -33,7 +33,7 @@ struct Grouped {
 }
 
 /// Groups of `rows` rows, and the folds over each of them; `go_on` fails when nobody wants them any more.
-pub(super) fn aggregate(
+pub(crate) fn aggregate(
     budget: &Arc<Budget>,
     rows: usize,
     keys: &[&Column],

@@ -46,7 +46,7 @@ fn by_task<T: Send>(
         .collect()
 }
 
-pub(super) fn range(
+pub(crate) fn range(
     budget: &Arc<Budget>,
     columns: &[&Column],
     go_on: GoOn<'_>,
@@ -101,7 +101,7 @@ fn each_place(
     by_task(budget, columns, go_on, of_rows).map(|_| ())
 }
 
-pub(super) fn set(
+pub(crate) fn set(
     budget: &Arc<Budget>,
     bits: &KeyBits,
     columns: &[&Column],
@@ -112,7 +112,7 @@ pub(super) fn set(
 }
 
 /// Sets the flags, from `first` on, of the rows whose bits are set.
-pub(super) fn flag(
+pub(crate) fn flag(
     budget: &Arc<Budget>,
     bits: &KeyBits,
     columns: &[&Column],

@@ -36,7 +36,7 @@ enum Words {
 }
 
 /// A column for each output of `program` over `rows` rows.
-pub(super) fn map(
+pub(crate) fn map(
     budget: &Arc<Budget>,
     rows: usize,
     program: &RowProgram,
@@ -456,7 +456,7 @@ fn array_of(data_type: &DataType, parts: &[&Made], rows: usize) -> Result<ArrayR
 }
 
 /// The rows for which a Boolean column is true.
-pub(super) fn rows_where(budget: &Arc<Budget>, flags: &Column) -> Result<Buffer<u32>> {
+pub(crate) fn rows_where(budget: &Arc<Budget>, flags: &Column) -> Result<Buffer<u32>> {
     let flags = flags.on_host().as_boolean();
     let set = match flags.nulls() {
         Some(nulls) => flags.values() & nulls.inner(),

@@ -17,7 +17,7 @@ mod sets;
 mod sort;
 mod text;
 mod values;
-pub(super) mod wavelet;
+pub(crate) mod wavelet;
 mod zones;
 
 use std::ops::RangeInclusive;
@@ -31,18 +31,18 @@ use parking_lot::Mutex;
 use rayon::ThreadPool;
 use rayon::prelude::*;
 
-pub(super) use equi::EquiTable;
-pub(super) use equi_join::EquiBuild;
-pub(super) use flags::Flags;
-pub(super) use group_fold::corrected;
-pub(super) use group_key::Groups;
-pub(super) use order_key::Ranks;
-pub(super) use sets::SetIndex;
+pub(crate) use equi::EquiTable;
+pub(crate) use equi_join::EquiBuild;
+pub(crate) use flags::Flags;
+pub(crate) use group_fold::corrected;
+pub(crate) use group_key::Groups;
+pub(crate) use order_key::Ranks;
+pub(crate) use sets::SetIndex;
 pub(crate) use sets::{
     Element, Elements, Lists, SetTally, are_elements, are_same_lists, mean_length,
 };
-pub(super) use values::{bytes_of, gather_parts, kept, together, upload as host_column};
-pub(super) use zones::ZonedKeys;
+pub(crate) use values::{bytes_of, gather_parts, kept, together, upload as host_column};
+pub(crate) use zones::ZonedKeys;
 
 use super::budget::Budget;
 use super::buffer::{
@@ -78,7 +78,7 @@ impl HostDevice {
 
 impl HostDevice {
     /// The same device, whose long primitives end soon after `cancelled` is set.
-    pub(super) fn cancelled_by(&self, cancelled: Arc<AtomicBool>) -> Self {
+    pub(crate) fn cancelled_by(&self, cancelled: Arc<AtomicBool>) -> Self {
         Self {
             cancelled,
             ..self.clone()

@@ -32,7 +32,7 @@ pub(crate) struct Ranks {
 }
 
 /// Keys of `base` and their domain.
-pub(super) fn order_keys(budget: &Arc<Budget>, base: &Column) -> Result<(Keys, KeyDomain)> {
+pub(crate) fn order_keys(budget: &Arc<Budget>, base: &Column) -> Result<(Keys, KeyDomain)> {
     let array = plain_values(base.on_host())?;
     if let Some(keys) = natural(budget, &array)? {
         return Ok((keys, KeyDomain::Natural));
@@ -50,7 +50,7 @@ pub(super) fn order_keys(budget: &Arc<Budget>, base: &Column) -> Result<(Keys, K
 }
 
 /// Keys of another column in `domain`.
-pub(super) fn order_keys_in(
+pub(crate) fn order_keys_in(
     budget: &Arc<Budget>,
     domain: &KeyDomain,
     column: &Column,
@@ -96,7 +96,7 @@ pub(super) fn order_keys_in(
 }
 
 /// Natural keys, or `None` for a type that has none.
-pub(super) fn natural(budget: &Arc<Budget>, array: &ArrayRef) -> Result<Option<Keys>> {
+pub(crate) fn natural(budget: &Arc<Budget>, array: &ArrayRef) -> Result<Option<Keys>> {
     macro_rules! words {
         ($t:ty, $word:expr) => {{
             let values = array.as_primitive::<$t>().values();
@@ -154,13 +154,13 @@ pub(super) fn natural(budget: &Arc<Budget>, array: &ArrayRef) -> Result<Option<K
 
 /// IEEE 754 total order, but −0.0 is 0.0: DataFusion compares floats so.
 #[inline(always)]
-pub(super) fn float_word(value: f64) -> u64 {
+pub(crate) fn float_word(value: f64) -> u64 {
     total_word(if value == 0.0 { 0.0 } else { value })
 }
 
 /// As [`float_word`], without widening: a conversion would change the payload of a NaN.
 #[inline(always)]
-pub(super) fn float32_word(value: f32) -> u64 {
+pub(crate) fn float32_word(value: f32) -> u64 {
     total_word32(if value == 0.0 { 0.0 } else { value })
 }
 
@@ -188,7 +188,7 @@ fn total_word16(value: f16) -> u64 {
 
 /// Keys of floats in IEEE 754 total order, in which zeros differ: that of MIN and MAX. `None` of other types, whose equal values are
 /// the same.
-pub(super) fn total(budget: &Arc<Budget>, array: &ArrayRef) -> Result<Option<Keys>> {
+pub(crate) fn total(budget: &Arc<Budget>, array: &ArrayRef) -> Result<Option<Keys>> {
     macro_rules! words {
         ($t:ty, $word:expr) => {{
             let values = array.as_primitive::<$t>().values();
@@ -248,7 +248,7 @@ fn lease_keys(budget: &Arc<Budget>, rows: usize) -> Result<Lease> {
 }
 
 /// Bits of the rows that are not NULL; `None` when all are.
-pub(super) fn validity(array: &ArrayRef) -> Option<BooleanBuffer> {
+pub(crate) fn validity(array: &ArrayRef) -> Option<BooleanBuffer> {
     array
         .logical_nulls()
         .filter(|nulls| nulls.null_count() > 0)
@@ -257,14 +257,14 @@ pub(super) fn validity(array: &ArrayRef) -> Option<BooleanBuffer> {
 
 /// Whether the row's value is not NULL.
 #[inline]
-pub(super) fn is_valid(keys: &Keys, row: usize) -> bool {
+pub(crate) fn is_valid(keys: &Keys, row: usize) -> bool {
     keys.valid
         .as_ref()
         .is_none_or(|valid| valid.on_host().value(row))
 }
 
 /// A dictionary's values row by row; any other array as it is.
-pub(super) fn plain_values(array: &ArrayRef) -> Result<ArrayRef> {
+pub(crate) fn plain_values(array: &ArrayRef) -> Result<ArrayRef> {
     match array.data_type() {
         DataType::Dictionary(_, values) => Ok(cast(array, values)?),
         _ => Ok(Arc::clone(array)),
@@ -272,7 +272,7 @@ pub(super) fn plain_values(array: &ArrayRef) -> Result<ArrayRef> {
 }
 
 /// The natural keys of a column as an Arrow array with its NULLs, for row-format conversion.
-pub(super) fn natural_array(budget: &Arc<Budget>, array: &ArrayRef) -> Result<Option<ArrayRef>> {
+pub(crate) fn natural_array(budget: &Arc<Budget>, array: &ArrayRef) -> Result<Option<ArrayRef>> {
     Ok(natural(budget, array)?.map(|keys| {
         let nulls = keys
             .valid

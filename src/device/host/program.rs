@@ -12,22 +12,22 @@ mod values;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-pub(super) use self::registers::{HOST, NULL, Registers, VALUE, distinct};
-pub(super) use self::values::{Positions, Values};
+pub(crate) use self::registers::{HOST, NULL, Registers, VALUE, distinct};
+pub(crate) use self::values::{Positions, Values};
 use super::zones::{self, LEAF, Span, bits_of};
 use crate::device::{BoundProgram, Matches};
 use crate::error::{BowtieError, Result};
 use crate::spec::{Instruction, Op, Side};
 
 /// Candidates of a block: as many as keep a few registers in the first cache.
-pub(super) const BLOCK: usize = 512;
+pub(crate) const BLOCK: usize = 512;
 
 /// A range of fewer candidates is gathered with others.
 const SHORT: usize = 64;
 
 /// A program with its columns as slices.
 #[derive(Debug)]
-pub(super) struct Bound<'a> {
+pub(crate) struct Bound<'a> {
     instructions: &'a [Instruction],
     registers: usize,
     left: Vec<Values<'a>>,
@@ -70,7 +70,7 @@ impl Candidates<'_> {
 
 /// What a thread needs to run a program.
 #[derive(Debug)]
-pub(super) struct Scratch {
+pub(crate) struct Scratch {
     registers: Registers,
     /// Candidates of short ranges, not decided yet.
     searching: Vec<u32>,
@@ -78,7 +78,7 @@ pub(super) struct Scratch {
 }
 
 impl<'a> Bound<'a> {
-    pub(super) fn new(bound: BoundProgram<'a>) -> Result<Self> {
+    pub(crate) fn new(bound: BoundProgram<'a>) -> Result<Self> {
         let values = |columns: &'a [crate::device::Column]| {
             let columns = columns.iter();
             columns.map(|column| Values::of(column.on_host())).collect()
@@ -98,7 +98,7 @@ impl<'a> Bound<'a> {
         })
     }
 
-    pub(super) fn scratch(&self) -> Scratch {
+    pub(crate) fn scratch(&self) -> Scratch {
         Scratch {
             registers: Registers::new(self.registers),
             searching: Vec::with_capacity(BLOCK),
@@ -107,7 +107,7 @@ impl<'a> Bound<'a> {
     }
 
     /// As [`zones::walk`], without the candidates that do not pass. A row may be visited a little longer than it wants.
-    pub(super) fn walk(
+    pub(crate) fn walk(
         &self,
         scratch: &mut Scratch,
         matches: &Matches<'_>,

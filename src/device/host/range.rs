@@ -14,7 +14,7 @@ use crate::spec::Comparison;
 /// Positions that one task searches.
 const TASK_ROWS: usize = 1 << 13;
 
-pub(super) fn range_bounds(
+pub(crate) fn range_bounds(
     budget: &Arc<Budget>,
     sorted: &Sorted,
     searching: &Sorted,
@@ -102,7 +102,7 @@ fn range_of(
 }
 
 /// How many leading keys satisfy `holds`, which none after them do. Gallops from `hint`, so a near miss costs little.
-pub(super) fn seek(keys: &[u64], hint: usize, holds: impl Fn(u64) -> bool) -> usize {
+pub(crate) fn seek(keys: &[u64], hint: usize, holds: impl Fn(u64) -> bool) -> usize {
     let hint = hint.min(keys.len());
     let mut step = 1;
     let (mut from, mut to);
@@ -134,7 +134,7 @@ pub(super) fn seek(keys: &[u64], hint: usize, holds: impl Fn(u64) -> bool) -> us
     from + keys[from..to].partition_point(|k| holds(*k))
 }
 
-pub(super) fn row_counts(
+pub(crate) fn row_counts(
     budget: &Arc<Budget>,
     searching: &Sorted,
     counts: &Buffer<u32>,
@@ -148,7 +148,7 @@ pub(super) fn row_counts(
     Ok(Buffer::host(by_row, lease))
 }
 
-pub(super) fn cover(
+pub(crate) fn cover(
     budget: &Arc<Budget>,
     sorted: &Sorted,
     ranges: &Ranges,

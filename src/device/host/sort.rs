@@ -13,18 +13,18 @@ const DIGIT_BITS: u32 = 8;
 const DIGITS: usize = 1 << DIGIT_BITS;
 
 #[derive(Clone, Copy)]
-pub(super) struct KeyedRow {
-    pub(super) key: u64,
-    pub(super) row: u32,
+pub(crate) struct KeyedRow {
+    pub(crate) key: u64,
+    pub(crate) row: u32,
 }
 
 impl KeyedRow {
-    pub(super) fn new((row, key): (u32, &u64)) -> Self {
+    pub(crate) fn new((row, key): (u32, &u64)) -> Self {
         Self { key: *key, row }
     }
 }
 
-pub(super) fn sort(
+pub(crate) fn sort(
     budget: &Arc<Budget>,
     rows: usize,
     key: Option<&Keys>,
@@ -86,7 +86,7 @@ pub(super) fn sort(
 }
 
 /// Sorts by key; rows of one key stay in ascending order of row id.
-pub(super) fn sort_by_key(keyed: &mut Vec<KeyedRow>) {
+pub(crate) fn sort_by_key(keyed: &mut Vec<KeyedRow>) {
     if keyed.len() < RADIX_FROM {
         keyed.sort_unstable_by_key(|k| (k.key, k.row));
         return;

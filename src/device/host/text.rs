@@ -95,7 +95,7 @@ fn between<'a, O: OffsetSizeTrait>(offsets: &[O], bytes: &'a [u8], row: usize) -
 type GoOn<'a> = &'a (dyn Fn() -> Result<()> + Sync);
 
 /// What `test` says of each value.
-pub(super) fn test_text(
+pub(crate) fn test_text(
     budget: &Arc<Budget>,
     column: &Column,
     other: Option<&Column>,
@@ -281,7 +281,7 @@ fn start_of(segment: &[u8], value: &[u8]) -> Option<usize> {
 }
 
 /// The same characters of each value.
-pub(super) fn slice_text(
+pub(crate) fn slice_text(
     budget: &Arc<Budget>,
     column: &Column,
     slice: TextSlice,

@@ -21,7 +21,7 @@ use crate::error::{BowtieError, Result};
 use crate::spec::Comparison;
 
 /// All parts as one column.
-pub(in crate::device) fn upload(budget: &Arc<Budget>, parts: &[ArrayRef]) -> Result<Column> {
+pub(crate) fn upload(budget: &Arc<Budget>, parts: &[ArrayRef]) -> Result<Column> {
     check_chunk_rows(parts.iter().map(|part| part.len()).sum())?;
     let mut lease = budget.lease(bytes_of(parts)?, "columns")?;
     let column = together(parts)?;
@@ -33,7 +33,7 @@ pub(in crate::device) fn upload(budget: &Arc<Budget>, parts: &[ArrayRef]) -> Res
 }
 
 /// One array of all parts, copied only where there are several.
-pub(in crate::device) fn together(parts: &[ArrayRef]) -> Result<ArrayRef> {
+pub(crate) fn together(parts: &[ArrayRef]) -> Result<ArrayRef> {
     match parts {
         [part] => Ok(Arc::clone(part)),
         parts => {
@@ -62,7 +62,7 @@ fn of_few_buffers(part: &ArrayRef) -> ArrayRef {
 }
 
 /// Bytes of the rows of all parts. Values that all of them refer to are not copied when they are put together.
-pub(in crate::device) fn bytes_of(parts: &[ArrayRef]) -> Result<u64> {
+pub(crate) fn bytes_of(parts: &[ArrayRef]) -> Result<u64> {
     if let Some(values) = shared_values(parts) {
         let keys = parts.iter().map(|part| part.as_any_dictionary().keys());
         let keys: Vec<ArrayRef> = keys.map(|keys| keys.slice(0, keys.len())).collect();
@@ -86,7 +86,7 @@ fn shared_values(parts: &[ArrayRef]) -> Option<ArrayRef> {
     shared.then(|| Arc::clone(first))
 }
 
-pub(super) fn gather(budget: &Arc<Budget>, column: &Column, rows: &Buffer<u32>) -> Result<Column> {
+pub(crate) fn gather(budget: &Arc<Budget>, column: &Column, rows: &Buffer<u32>) -> Result<Column> {
     gather_parts(
         budget,
         std::slice::from_ref(column.on_host()),
@@ -98,7 +98,7 @@ pub(super) fn gather(budget: &Arc<Budget>, column: &Column, rows: &Buffer<u32>) 
 const TASK_ROWS: usize = 2048;
 
 /// Rows of all parts together, which stay apart. Several parts are gathered from by several threads: each row is a read at random.
-pub(in crate::device) fn gather_parts(
+pub(crate) fn gather_parts(
     budget: &Arc<Budget>,
     parts: &[ArrayRef],
     rows: ScalarBuffer<u32>,
@@ -182,7 +182,7 @@ fn places_in(
     Ok((bytes, places))
 }
 
-pub(super) fn nulls(budget: &Arc<Budget>, data_type: &DataType, rows: usize) -> Result<Column> {
+pub(crate) fn nulls(budget: &Arc<Budget>, data_type: &DataType, rows: usize) -> Result<Column> {
     let array = new_null_array(data_type, rows);
     let lease = budget.lease(
         array.to_data().get_slice_memory_size()? as u64,
@@ -191,7 +191,7 @@ pub(super) fn nulls(budget: &Arc<Budget>, data_type: &DataType, rows: usize) -> 
     Ok(Column::host(array, lease))
 }
 
-pub(super) fn compact(
+pub(crate) fn compact(
     budget: &Arc<Budget>,
     rows: &Buffer<u32>,
     keep: &BooleanArray,
@@ -206,7 +206,7 @@ pub(super) fn compact(
 }
 
 /// Which of `rows` rows are kept: NULL is not TRUE.
-pub(in crate::device) fn kept(rows: usize, keep: &BooleanArray) -> Result<BooleanBuffer> {
+pub(crate) fn kept(rows: usize, keep: &BooleanArray) -> Result<BooleanBuffer> {
     if rows != keep.len() {
         return Err(BowtieError::Internal(format!(
             "{} decisions on {rows} rows",
@@ -219,13 +219,13 @@ pub(in crate::device) fn kept(rows: usize, keep: &BooleanArray) -> Result<Boolea
     })
 }
 
-pub(super) fn sequence(budget: &Arc<Budget>, from: u32, len: usize) -> Result<Buffer<u32>> {
+pub(crate) fn sequence(budget: &Arc<Budget>, from: u32, len: usize) -> Result<Buffer<u32>> {
     let lease = budget.lease(len as u64 * 4, "row ids")?;
     Ok(Buffer::host((from..from + len as u32).collect(), lease))
 }
 
 /// Pairs of NULL keys count as unsatisfied.
-pub(super) fn sample_selectivity(left: &Keys, op: Comparison, right: &Keys, sample: usize) -> f64 {
+pub(crate) fn sample_selectivity(left: &Keys, op: Comparison, right: &Keys, sample: usize) -> f64 {
     let spread = |keys: &Keys| -> Vec<usize> {
         let rows = keys.rows();
         let count = rows.min(sample);

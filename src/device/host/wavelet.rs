@@ -25,7 +25,7 @@ use crate::error::{BowtieError, Result};
 use crate::spec::Comparison;
 
 /// Positions of a block, as many as a plane has bits in a word.
-pub(in crate::device) const BLOCK: usize = 64;
+pub(crate) const BLOCK: usize = 64;
 /// Bits of a digit.
 const DIGIT_BITS: u32 = 2;
 /// Fewer bits are not worth a tree; on a GPU one block of threads makes the levels of so many.
@@ -36,16 +36,16 @@ const TASK_ROWS: usize = 1 << 14;
 
 /// How the ranks of `n` keys are cut into digits.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::device) struct Layout {
-    pub(in crate::device) n: usize,
+pub(crate) struct Layout {
+    pub(crate) n: usize,
     /// Bits of a rank.
-    pub(in crate::device) bits: u32,
+    pub(crate) bits: u32,
     /// Bits of it that no level has: 7 or 8.
-    pub(in crate::device) low_bits: u32,
+    pub(crate) low_bits: u32,
 }
 
 impl Layout {
-    pub(in crate::device) fn of(n: usize) -> Self {
+    pub(crate) fn of(n: usize) -> Self {
         let bits = (usize::BITS - n.saturating_sub(1).leading_zeros()).max(LEAST_BITS);
         Self {
             n,
@@ -54,32 +54,32 @@ impl Layout {
         }
     }
 
-    pub(in crate::device) fn levels(&self) -> u32 {
+    pub(crate) fn levels(&self) -> u32 {
         (self.bits - self.low_bits) / DIGIT_BITS
     }
 
     /// Bits below the digit of a level.
-    pub(in crate::device) fn shift(&self, level: u32) -> u32 {
+    pub(crate) fn shift(&self, level: u32) -> u32 {
         self.bits - (level + 1) * DIGIT_BITS
     }
 
     /// Blocks of a level.
-    pub(in crate::device) fn blocks(&self) -> usize {
+    pub(crate) fn blocks(&self) -> usize {
         self.n.div_ceil(BLOCK)
     }
 }
 
 /// What a walk over zone maps costs, and what the index does, measured on one machine: only their ratios matter.
 #[derive(Debug)]
-pub(in crate::device) struct Costs {
+pub(crate) struct Costs {
     /// One key of the searching side compared with a leaf.
-    pub(in crate::device) leaf_test: f64,
+    pub(crate) leaf_test: f64,
     /// To begin.
-    pub(in crate::device) begin: f64,
+    pub(crate) begin: f64,
     /// To build the index, for each sorted position.
-    pub(in crate::device) build: f64,
+    pub(crate) build: f64,
     /// To count, for each searching position.
-    pub(in crate::device) count: f64,
+    pub(crate) count: f64,
 }
 
 /// Nanoseconds of one core: of a leaf test with 256-bit vectors, and of 10^6 random keys a side.
@@ -95,7 +95,7 @@ impl Costs {
     ///
     /// It does not where one match a row is enough. The zone of a block that lies inside of a row's range says whether the
     /// block has a match, so a walk that ends there takes O(log n) for every row.
-    pub(in crate::device) fn index(
+    pub(crate) fn index(
         &self,
         matches: Matches<'_>,
         exists_only: bool,
@@ -118,7 +118,7 @@ impl Costs {
     /// Whether a walk over the zone maps is expected to cost more than `other`. `leaf_tests` says how many leaves it is
     /// expected to test; it is only asked where the walk could cost that much at all. A leaf that one test leaves undecided
     /// mostly has keys for the next one too, so each test counts.
-    pub(in crate::device) fn walk_exceeds(
+    pub(crate) fn walk_exceeds(
         &self,
         other: f64,
         matches: Matches<'_>,
@@ -302,7 +302,7 @@ fn partition(from: &[u32], to: &mut [u32], blocks: &mut [Block], shift: u32) {
 
 /// The counts of each searching position, where the index is expected to find them sooner than a walk. `None` where it is
 /// not, or where there is no room for it.
-pub(super) fn count_matches(
+pub(crate) fn count_matches(
     budget: &Arc<Budget>,
     matches: Matches<'_>,
     exists_only: bool,

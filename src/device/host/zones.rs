@@ -19,7 +19,7 @@ use crate::error::Result;
 use crate::spec::Comparison;
 
 /// Positions in a block of the lowest level, and searching rows in a group: one bit each in a word.
-pub(super) const LEAF: usize = 64;
+pub(crate) const LEAF: usize = 64;
 /// Blocks of one level in a block of the next.
 const FAN_OUT: usize = 8;
 
@@ -29,13 +29,13 @@ pub(crate) struct ZonedKeys {
     keys: Buffer<u64>,
     levels: Vec<Zones>,
     /// Made when it is first needed, and kept as long as the keys are.
-    pub(super) wavelet: OnceLock<Wavelet>,
+    pub(crate) wavelet: OnceLock<Wavelet>,
     _lease: Lease,
 }
 
 impl ZonedKeys {
     /// Keys by position.
-    pub(super) fn keys(&self) -> &[u64] {
+    pub(crate) fn keys(&self) -> &[u64] {
         self.keys.on_host()
     }
 }
@@ -47,7 +47,7 @@ struct Zones {
     max: Vec<u64>,
 }
 
-pub(super) fn zone_keys(budget: &Arc<Budget>, keys: &Keys, sorted: &Sorted) -> Result<ZonedKeys> {
+pub(crate) fn zone_keys(budget: &Arc<Budget>, keys: &Keys, sorted: &Sorted) -> Result<ZonedKeys> {
     let rows = sorted.rows.on_host();
     let keys_lease = budget.lease(rows.len() as u64 * 8, "keys in sorted order")?;
     let zones_lease = budget.lease(rows.len() as u64 / 3 + 64, "zone maps")?;
@@ -82,13 +82,13 @@ fn greatest(words: &[u64], block: usize) -> Vec<u64> {
 }
 
 /// Matches of one searching row found together: all positions of a range, or those after `base` whose bit is set.
-pub(super) enum Span {
+pub(crate) enum Span {
     All(Range<usize>),
     Bits { base: usize, bits: u64 },
 }
 
 /// One group of searching rows on its way through the blocks.
-pub(super) struct Walk<'a, V> {
+pub(crate) struct Walk<'a, V> {
     matches: Matches<'a>,
     arch: Arch,
     /// Positions of the group's rows.
@@ -102,7 +102,7 @@ pub(super) struct Walk<'a, V> {
 
 /// Calls `visit` with each span of matches of the rows of group `group` (64 positions) whose bit in `rows` is set: the
 /// position of the row and the span, ascending for each row. A row whose `visit` returns false searches no further.
-pub(super) fn walk<'a, V: FnMut(usize, Span) -> bool>(
+pub(crate) fn walk<'a, V: FnMut(usize, Span) -> bool>(
     matches: &Matches<'a>,
     group: usize,
     rows: u64,
@@ -149,7 +149,7 @@ const SAMPLED_LEAVES: usize = 16;
 
 /// How many times a walk that ends nowhere early compares a row's key with a leaf: what the zones of some leaves, spread
 /// evenly over the ranges of some rows, leave undecided.
-pub(super) fn sampled_leaf_tests(matches: &Matches<'_>) -> f64 {
+pub(crate) fn sampled_leaf_tests(matches: &Matches<'_>) -> f64 {
     let rows = matches.ranges.rows();
     let sample = rows.min(SAMPLED_ROWS);
     let mut undecided = 0;
@@ -260,7 +260,7 @@ impl<V: FnMut(usize, Span) -> bool> Walk<'_, V> {
 }
 
 /// Indexes of the set bits, ascending.
-pub(super) fn bits_of(mut bits: u64) -> impl Iterator<Item = usize> {
+pub(crate) fn bits_of(mut bits: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let bit = (bits != 0).then_some(bits.trailing_zeros() as usize);
         bits &= bits.wrapping_sub(1);

@@ -11,7 +11,7 @@ use crate::spec::{JoinSpec, Strategy};
 
 /// Whether the keys of the left chunks that wait on the host lie so close together that a bit for each will do; those that lie elsewhere
 /// are taken for no others.
-pub(super) fn are_narrow(spec: &JoinSpec, left: &[InputChunk]) -> Result<bool> {
+pub(crate) fn are_narrow(spec: &JoinSpec, left: &[InputChunk]) -> Result<bool> {
     let staged = left.iter().filter_map(|chunk| match chunk {
         InputChunk::Staged(staged) => Some(staged),
         InputChunk::Resident(_) | InputChunk::Spilled(_) => None,

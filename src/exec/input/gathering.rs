@@ -24,7 +24,7 @@ use crate::options::BowtieOptions;
 use crate::stream::{ChunkLimits, Role, StagedChunk, batch_bytes, has_small_dictionary};
 
 /// The rows of device node `node` for one above it that works on `device`, in chunks of the size that its reader wants.
-pub(in crate::exec) fn inputs(
+pub(crate) fn inputs(
     node: &Arc<dyn ExecutionPlan>,
     device: &Arc<dyn Device>,
     role: Role,
@@ -35,7 +35,7 @@ pub(in crate::exec) fn inputs(
 }
 
 /// The same in the pieces that the node makes.
-pub(in crate::exec) fn pieces(
+pub(crate) fn pieces(
     node: &Arc<dyn ExecutionPlan>,
     device: &Arc<dyn Device>,
     context: &Arc<TaskContext>,
@@ -87,36 +87,36 @@ fn gathered(
 }
 
 /// Pieces on the device on their way to chunks.
-pub(super) struct Gathering {
+pub(crate) struct Gathering {
     /// None once they are at their end.
-    pub(super) chunks: Option<DeviceStream>,
-    pub(super) waiting: Waiting,
+    pub(crate) chunks: Option<DeviceStream>,
+    pub(crate) waiting: Waiting,
     /// Whether pieces stay alone: as they are wanted so, or as to copy dictionaries of small keys together may fail.
-    pub(super) apart: bool,
+    pub(crate) apart: bool,
     /// Whether the reader takes chunk by chunk. One that gathers them all spills those that come on the host itself.
-    pub(super) streamed: bool,
+    pub(crate) streamed: bool,
 }
 
 /// Pieces of the next chunk, and what becomes of them.
-pub(super) struct Waiting {
-    pub(super) on_device: Vec<DeviceBatch>,
-    pub(super) on_host: Vec<RecordBatch>,
+pub(crate) struct Waiting {
+    pub(crate) on_device: Vec<DeviceBatch>,
+    pub(crate) on_host: Vec<RecordBatch>,
     /// Of both.
-    pub(super) rows: usize,
-    pub(super) bytes: usize,
-    pub(super) schema: SchemaRef,
-    pub(super) device: Arc<dyn Device>,
-    pub(super) reservation: MemoryReservation,
-    pub(super) spilling: Option<Spilling>,
+    pub(crate) rows: usize,
+    pub(crate) bytes: usize,
+    pub(crate) schema: SchemaRef,
+    pub(crate) device: Arc<dyn Device>,
+    pub(crate) reservation: MemoryReservation,
+    pub(crate) spilling: Option<Spilling>,
     /// The chunk that is being written, which came before those that wait.
-    pub(super) in_file: Option<ChunkWriter>,
-    pub(super) limits: ChunkLimits,
+    pub(crate) in_file: Option<ChunkWriter>,
+    pub(crate) limits: ChunkLimits,
     /// Chunks that the reader has not taken yet.
-    pub(super) ready: VecDeque<InputChunk>,
+    pub(crate) ready: VecDeque<InputChunk>,
 }
 
 impl Gathering {
-    pub(super) async fn next(&mut self) -> Result<Option<InputChunk>> {
+    pub(crate) async fn next(&mut self) -> Result<Option<InputChunk>> {
         loop {
             if let Some(chunk) = self.waiting.ready.pop_front() {
                 return Ok(Some(chunk));

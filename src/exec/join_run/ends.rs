@@ -16,7 +16,7 @@ use crate::exec::key_bits::ByKeyBits;
 use crate::spec::{Output, Side};
 
 impl JoinRun {
-    pub(super) fn emit_right_end(&mut self, next: usize) -> Result<Vec<DeviceChunk>> {
+    pub(crate) fn emit_right_end(&mut self, next: usize) -> Result<Vec<DeviceChunk>> {
         let (made, next) = self.side_rows(Side::Right, 0, next)?;
         self.state = match next {
             Some(next) => State::RightEnd { next },
@@ -32,7 +32,7 @@ impl JoinRun {
     }
 
     /// What comes out of the right chunk at hand, if it and the left side are in the order of their keys.
-    pub(super) fn emit_right_by_merge(&mut self) -> Result<Option<Vec<DeviceChunk>>> {
+    pub(crate) fn emit_right_by_merge(&mut self) -> Result<Option<Vec<DeviceChunk>>> {
         if !self.comes_at_once() {
             return Ok(None);
         }
@@ -51,7 +51,7 @@ impl JoinRun {
     }
 
     /// The right chunk at hand met all left rows by bits of keys.
-    pub(super) fn emit_right_by_bits(&mut self) -> Result<Vec<DeviceChunk>> {
+    pub(crate) fn emit_right_by_bits(&mut self) -> Result<Vec<DeviceChunk>> {
         let (Some(by_bits), Some(flags)) = (&self.by_bits, &self.right_flags) else {
             return Ok(self.end_tiles());
         };
@@ -63,7 +63,7 @@ impl JoinRun {
         Ok(self.end_tiles())
     }
 
-    pub(super) fn emit_left_end(&mut self, chunk: usize, next: usize) -> Result<Vec<DeviceChunk>> {
+    pub(crate) fn emit_left_end(&mut self, chunk: usize, next: usize) -> Result<Vec<DeviceChunk>> {
         self.matrix.load_left(chunk)?;
         let Some(flags) = self.left_flags.get(chunk) else {
             self.state = State::Done;

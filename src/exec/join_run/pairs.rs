@@ -9,7 +9,7 @@ use crate::exec::DeviceChunk;
 use crate::spec::{Output, Side};
 
 impl JoinRun {
-    pub(super) fn emit_pairs(&mut self, mut pairs: Box<PairsOfTile>) -> Result<Vec<DeviceChunk>> {
+    pub(crate) fn emit_pairs(&mut self, mut pairs: Box<PairsOfTile>) -> Result<Vec<DeviceChunk>> {
         let device = self.device.as_ref();
         let pieces = match self
             .size

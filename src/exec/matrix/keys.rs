@@ -19,7 +19,7 @@ type Take<'a> = &'a mut dyn FnMut(usize, &[&Column]) -> Result<()>;
 impl Matrix {
     /// Hands the `keys` of a left chunk, or of the right chunk at hand, to `take` on the device: of all rows together, or, where there
     /// is no room, of parts, one of which may be handed over again after `take` found no room.
-    pub(in crate::exec) fn each_keys(
+    pub(crate) fn each_keys(
         &mut self,
         side: Side,
         left_chunk: usize,
@@ -88,7 +88,7 @@ impl Matrix {
     }
 
     /// All rows of a chunk as they lie on the device, with the columns that come out, and with its `keys`, which are looked at at once.
-    pub(in crate::exec) fn whole_with_keys(
+    pub(crate) fn whole_with_keys(
         &self,
         side: Side,
         left_chunk: usize,
@@ -100,7 +100,7 @@ impl Matrix {
     }
 
     /// All rows of a chunk as they lie on the device, with the columns that come out.
-    pub(in crate::exec) fn whole(&self, side: Side, left_chunk: usize) -> Option<DeviceBatch> {
+    pub(crate) fn whole(&self, side: Side, left_chunk: usize) -> Option<DeviceBatch> {
         let rows = 0..self.chunk(side, left_chunk).ok()?.rows();
         self.resident(side, left_chunk, &rows)
             .filter(DeviceBatch::lies_on_device)
@@ -140,7 +140,7 @@ impl Matrix {
     }
 
     /// Drops the left rows on the device, for which nobody will ask.
-    pub(in crate::exec) fn forget_left(&mut self) {
+    pub(crate) fn forget_left(&mut self) {
         self.resident_left = None;
     }
 

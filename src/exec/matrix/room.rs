@@ -6,7 +6,7 @@ use crate::exec::input::InputChunk;
 
 impl Matrix {
     /// Takes rows that came on the device to the host; false when none lie there alone.
-    pub(in crate::exec) fn make_room(&mut self) -> bool {
+    pub(crate) fn make_room(&mut self) -> bool {
         let mut made = false;
         for chunk in self.left.iter_mut().chain(&mut self.right) {
             made |= chunk.evict(self.spilling.as_ref());
@@ -19,7 +19,7 @@ impl Matrix {
     }
 
     /// Takes left chunks but this one out of the memory pool, where little is left of it for others.
-    pub(super) fn make_way(&mut self, left_chunk: usize) -> Result<()> {
+    pub(crate) fn make_way(&mut self, left_chunk: usize) -> Result<()> {
         let spilling = self.spilling.as_ref();
         let Some(spilling) = spilling.filter(|spilling| spilling.pool_is_tight()) else {
             return Ok(());
@@ -33,7 +33,7 @@ impl Matrix {
     }
 
     /// Takes all chunks out of the memory pool; false where none was there.
-    pub(in crate::exec) fn leave_pool(&mut self) -> Result<bool> {
+    pub(crate) fn leave_pool(&mut self) -> Result<bool> {
         let Some(spilling) = &self.spilling else {
             return Ok(false);
         };
@@ -50,7 +50,7 @@ impl Matrix {
     }
 
     /// The same after the pool refused, unless it did so before in the same step.
-    pub(in crate::exec) fn leave_pool_once(&mut self) -> Result<bool> {
+    pub(crate) fn leave_pool_once(&mut self) -> Result<bool> {
         match std::mem::replace(&mut self.left_pool, true) {
             true => Ok(false),
             false => self.leave_pool(),
@@ -58,12 +58,12 @@ impl Matrix {
     }
 
     /// A step was done.
-    pub(in crate::exec) fn found_room(&mut self) {
+    pub(crate) fn found_room(&mut self) {
         self.left_pool = false;
     }
 
     /// Reads a left chunk that is in a file, if the pool has room for all of it.
-    pub(in crate::exec) fn load_left(&mut self, left_chunk: usize) -> Result<()> {
+    pub(crate) fn load_left(&mut self, left_chunk: usize) -> Result<()> {
         self.unload_but(left_chunk);
         let load = |matrix: &Self| matrix.left.get(left_chunk).map_or(Ok(()), InputChunk::load);
         let loaded = match load(self) {
@@ -77,7 +77,7 @@ impl Matrix {
     }
 
     /// Gives the memory of left chunks back that are in files, but for this one, which is worked on.
-    pub(super) fn unload_but(&self, left_chunk: usize) {
+    pub(crate) fn unload_but(&self, left_chunk: usize) {
         let others = self.left.iter().enumerate();
         for (_, chunk) in others.filter(|(i, _)| *i != left_chunk) {
             chunk.unload();

@@ -6,7 +6,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use crate::exec::input::{InputChunk, InputStream};
 
 /// The first chunks of an input, by which it is decided what becomes of all.
-pub(in crate::exec) struct First {
+pub(crate) struct First {
     pub chunks: Vec<InputChunk>,
     /// `None` where there are no others.
     rest: Option<InputStream>,
@@ -14,7 +14,7 @@ pub(in crate::exec) struct First {
 
 impl First {
     /// At most so many; fewer where there are no more, or whoever makes room has to come before.
-    pub(in crate::exec) async fn of(input: InputStream, most: usize) -> Result<Self> {
+    pub(crate) async fn of(input: InputStream, most: usize) -> Result<Self> {
         let first = Self {
             chunks: vec![],
             rest: Some(input),
@@ -23,7 +23,7 @@ impl First {
     }
 
     /// The same with more of them.
-    pub(in crate::exec) async fn up_to(mut self, most: usize) -> Result<Self> {
+    pub(crate) async fn up_to(mut self, most: usize) -> Result<Self> {
         while self.chunks.len() < most
             && let Some(rest) = &mut self.rest
         {
@@ -39,12 +39,12 @@ impl First {
     }
 
     /// Whether there are no others.
-    pub(in crate::exec) fn are_all(&self) -> bool {
+    pub(crate) fn are_all(&self) -> bool {
         self.rest.is_none()
     }
 
     /// All chunks in their order.
-    pub(in crate::exec) fn all(self) -> InputStream {
+    pub(crate) fn all(self) -> InputStream {
         let rest = self.rest.unwrap_or_else(|| stream::empty().boxed());
         stream::iter(self.chunks.into_iter().map(Ok))
             .chain(rest)

@@ -12,7 +12,7 @@ use crate::exec::spill::Spilling;
 use crate::exec::spilled_chunk::ChunkWriter;
 use crate::stream::{ChunkLimits, ChunkShape, StagedChunk, elements_of};
 
-pub(super) struct Part {
+pub(crate) struct Part {
     number: u32,
     limits: ChunkLimits,
     waiting: Waiting,
@@ -36,7 +36,7 @@ struct Waiting {
 }
 
 impl Part {
-    pub(super) fn new(number: u32, limits: ChunkLimits, of: &MemoryReservation) -> Self {
+    pub(crate) fn new(number: u32, limits: ChunkLimits, of: &MemoryReservation) -> Self {
         Self {
             number,
             limits,
@@ -48,7 +48,7 @@ impl Part {
     }
 
     /// Ends the chunk where these rows would make it too long, or have other columns.
-    pub(super) fn make_way(
+    pub(crate) fn make_way(
         &mut self,
         shape: &ChunkShape,
         rows: usize,
@@ -73,7 +73,7 @@ impl Part {
     }
 
     /// Adds rows, for which so many bytes are free in the pool.
-    pub(super) fn push(
+    pub(crate) fn push(
         &mut self,
         rows: usize,
         bytes: usize,
@@ -90,7 +90,7 @@ impl Part {
     }
 
     /// Notes evaluated columns that have no value on some row.
-    pub(super) fn may_fail(&mut self, failures: &[(usize, Arc<DataFusionError>)]) {
+    pub(crate) fn may_fail(&mut self, failures: &[(usize, Arc<DataFusionError>)]) {
         let known = &mut self.waiting.failures;
         for (column, error) in failures {
             if known.iter().all(|(of, _)| of != column) {
@@ -100,7 +100,7 @@ impl Part {
     }
 
     /// Takes the rows to files.
-    pub(super) fn spill(&mut self, spilling: &Spilling) -> Result<()> {
+    pub(crate) fn spill(&mut self, spilling: &Spilling) -> Result<()> {
         for chunk in &mut self.chunks {
             chunk.leave_host(spilling)?;
         }
@@ -148,7 +148,7 @@ impl Part {
     }
 
     /// Adds the rows of another part, if both together are no longer than a chunk; whether they are. The other one is empty then.
-    pub(super) fn absorb(&mut self, other: &mut Self) -> bool {
+    pub(crate) fn absorb(&mut self, other: &mut Self) -> bool {
         let (these, those) = (&mut self.waiting, &other.waiting);
         let alone =
             |part: &[InputChunk], file: &Option<ChunkWriter>| part.is_empty() && file.is_none();
@@ -178,7 +178,7 @@ impl Part {
     }
 
     /// All chunks; the part is empty then.
-    pub(super) fn finish(&mut self) -> Result<Vec<InputChunk>> {
+    pub(crate) fn finish(&mut self) -> Result<Vec<InputChunk>> {
         self.end_chunk()?;
         Ok(std::mem::take(&mut self.chunks))
     }

@@ -25,7 +25,7 @@ const SHARE_OF_COPIES: usize = 8;
 const SHARE_OF_ROUND: u64 = 2;
 
 /// What parts of a node's inputs are made with.
-pub(in crate::exec) struct Room {
+pub(crate) struct Room {
     pub spilling: Option<Spilling>,
     pub device: Arc<dyn Device>,
     pub reservation: Arc<MemoryReservation>,
@@ -37,7 +37,7 @@ pub(in crate::exec) struct Room {
 }
 
 impl Room {
-    pub(in crate::exec) fn new(
+    pub(crate) fn new(
         context: &TaskContext,
         device: &Arc<dyn Device>,
         spilling: Option<&Spilling>,
@@ -60,7 +60,7 @@ impl Room {
 
     /// Whether rows of these columns have room, or can be taken to files, where each piece of a dictionary would be one with all of its
     /// values.
-    pub(in crate::exec) fn may_gather(&self, schema: &Schema) -> bool {
+    pub(crate) fn may_gather(&self, schema: &Schema) -> bool {
         let mut fields = schema.fields().iter();
         let is_dictionary =
             |field: &FieldRef| matches!(field.data_type(), DataType::Dictionary(..));
@@ -70,7 +70,7 @@ impl Room {
         }
     }
 
-    pub(in crate::exec) fn most_parts(&self) -> u32 {
+    pub(crate) fn most_parts(&self) -> u32 {
         match self.pool {
             None => MOST_PARTS,
             Some(_) => MOST_FILES,
@@ -78,7 +78,7 @@ impl Room {
     }
 
     /// Rows of a round at most, such as those of a chunk.
-    pub(in crate::exec) fn round_rows(&self, such: Option<&InputChunk>) -> Result<usize> {
+    pub(crate) fn round_rows(&self, such: Option<&InputChunk>) -> Result<usize> {
         let (None, Some(such)) = (self.pool, such) else {
             return Ok(usize::MAX);
         };
@@ -87,7 +87,7 @@ impl Room {
         Ok(usize::try_from(rows).unwrap_or(usize::MAX))
     }
 
-    pub(super) fn tasks(&self, limits: &ChunkLimits) -> usize {
+    pub(crate) fn tasks(&self, limits: &ChunkLimits) -> usize {
         let all = self.pool.unwrap_or(default_host_budget() as usize);
         let most = all / SHARE_OF_COPIES / limits.bytes.max(1);
         self.threads.min(most).max(1)

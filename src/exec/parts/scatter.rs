@@ -24,14 +24,14 @@ const SEED: u64 = 0x0070_6172_7473;
 const BESIDE_BYTES: usize = 16 << 20;
 
 /// How rows go to parts.
-pub(super) struct Scatter {
+pub(crate) struct Scatter {
     pub keys: Keys,
     /// Of nothing: from the pool that copies are reserved in.
     pub reservation: Arc<MemoryReservation>,
 }
 
 /// Rows of a chunk, copied part by part.
-pub(super) struct Scattered {
+pub(crate) struct Scattered {
     shape: ChunkShape,
     failures: Vec<(usize, Arc<DataFusionError>)>,
     pieces: Vec<Piece>,
@@ -48,14 +48,14 @@ struct Piece {
 }
 
 /// A chunk that was not copied, and why.
-pub(super) struct Refused {
+pub(crate) struct Refused {
     pub chunk: Box<InputChunk>,
     pub error: BowtieError,
 }
 
 impl Scatter {
     /// The rows of a chunk, for which what was reserved for it is reserved now.
-    pub(super) fn copy(
+    pub(crate) fn copy(
         &self,
         mut chunk: InputChunk,
         room: &Room,
@@ -94,7 +94,7 @@ impl Scatter {
     }
 
     /// The rows of a chunk beside the memory pool, some at a time.
-    pub(super) fn copy_beside(
+    pub(crate) fn copy_beside(
         &self,
         chunk: &InputChunk,
         take: &mut dyn FnMut(Scattered) -> Result<()>,
@@ -181,7 +181,7 @@ impl Scatter {
 }
 
 impl Scattered {
-    pub(super) fn rows(&self) -> usize {
+    pub(crate) fn rows(&self) -> usize {
         self.pieces.iter().map(|piece| piece.rows).sum()
     }
 
@@ -190,7 +190,7 @@ impl Scattered {
     }
 
     /// Adds the rows to their parts.
-    pub(super) fn to(self, parts: &mut [Part]) -> Result<()> {
+    pub(crate) fn to(self, parts: &mut [Part]) -> Result<()> {
         for piece in self.pieces {
             let reserved = piece.bytes.min(self.reservation.size());
             self.reservation.shrink(reserved);

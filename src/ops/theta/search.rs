@@ -31,21 +31,21 @@ pub(crate) enum Wanted {
 /// Matches of one chunk of the searching side in one [`SortedSide`].
 #[derive(Debug)]
 pub(crate) struct Search {
-    pub(super) index: Arc<SortedSide>,
-    pub(super) sorted_side: Side,
+    pub(crate) index: Arc<SortedSide>,
+    pub(crate) sorted_side: Side,
     /// The searching rows in the order of the keys that they search first; rows that cannot match are left out.
-    pub(super) searching: Sorted,
+    pub(crate) searching: Sorted,
     /// All rows of the searching chunk.
-    pub(super) rows: usize,
-    pub(super) ranges: Ranges,
+    pub(crate) rows: usize,
+    pub(crate) ranges: Ranges,
     /// Keys of the searching side for each of the index's tests.
-    pub(super) test_keys: Vec<ZonedKeys>,
+    pub(crate) test_keys: Vec<ZonedKeys>,
     /// The program that tests candidates too, and its columns of the searching side by searching position.
-    pub(super) program: Option<(Program, Vec<Column>)>,
+    pub(crate) program: Option<(Program, Vec<Column>)>,
     /// Matches of each searching position.
-    pub(super) counts: Buffer<u32>,
+    pub(crate) counts: Buffer<u32>,
     /// The sorted positions of this search, where a predicate on sets finds the pairs.
-    pub(super) listed: Option<Listed>,
+    pub(crate) listed: Option<Listed>,
 }
 
 impl Search {
@@ -126,7 +126,7 @@ impl Search {
     }
 
     /// Counts the matches of each searching position, by `program` too unless it meets a candidate that it cannot decide.
-    pub(super) fn count(
+    pub(crate) fn count(
         &mut self,
         device: &dyn Device,
         program: Option<&Program>,

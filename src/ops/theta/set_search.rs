@@ -13,20 +13,20 @@ use crate::spec::{Program, ThetaSpec};
 
 /// The lists of a search, and the sorted side's columns along them.
 #[derive(Debug)]
-pub(super) struct Listed {
+pub(crate) struct Listed {
     /// A row of the sorted side at each position, where lists were made.
-    pub(super) matches: Option<Sorted>,
+    pub(crate) matches: Option<Sorted>,
     /// Keys for each of the index's tests.
-    pub(super) zoned: Vec<ZonedKeys>,
+    pub(crate) zoned: Vec<ZonedKeys>,
     /// The program's columns.
-    pub(super) program: Vec<Column>,
+    pub(crate) program: Vec<Column>,
     /// Matches of each row of the sorted side, where these alone were counted.
-    pub(super) indexed: Option<Arc<Buffer<u32>>>,
-    pub(super) tally: SetTally,
+    pub(crate) indexed: Option<Arc<Buffer<u32>>>,
+    pub(crate) tally: SetTally,
 }
 
 impl Search {
-    pub(super) fn of_sets(
+    pub(crate) fn of_sets(
         device: &dyn Device,
         spec: &ThetaSpec,
         program: Option<&Program>,

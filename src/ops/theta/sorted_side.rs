@@ -14,7 +14,7 @@ const SAMPLE: usize = 512;
 
 /// A comparison as the search runs it: `sorted.column OP searching.column`.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Oriented {
+pub(crate) struct Oriented {
     /// Column of the sorted side, as an index into `key_columns`.
     pub key: usize,
     pub op: Comparison,
@@ -24,7 +24,7 @@ pub(super) struct Oriented {
 
 /// One key column of the sorted side: the domain that makes the other side's columns comparable with it.
 #[derive(Debug)]
-pub(super) struct KeyColumn {
+pub(crate) struct KeyColumn {
     pub domain: KeyDomain,
     /// Keys in sorted order, when something is tested on the column.
     pub zoned: Option<ZonedKeys>,
@@ -34,7 +34,7 @@ pub(super) struct KeyColumn {
 
 /// How rows are found that may match.
 #[derive(Debug)]
-pub(super) enum Order {
+pub(crate) enum Order {
     /// By equal keys alone.
     Equi(EquiIndex),
     /// By group, where there are equalities, and by key.
@@ -47,23 +47,23 @@ pub(super) enum Order {
 }
 
 #[derive(Debug)]
-pub(super) struct SetOrder {
-    pub(super) sets: SetIndex,
-    pub(super) groups: Option<GroupDomain>,
+pub(crate) struct SetOrder {
+    pub(crate) sets: SetIndex,
+    pub(crate) groups: Option<GroupDomain>,
     /// The program's columns, by row.
     columns: Vec<Arc<Column>>,
 }
 
 #[derive(Debug)]
 pub(crate) struct SortedSide {
-    pub(super) order: Order,
-    pub(super) key_columns: Vec<KeyColumn>,
+    pub(crate) order: Order,
+    pub(crate) key_columns: Vec<KeyColumn>,
     /// Comparisons that narrow the range.
-    pub(super) bounds: Vec<Oriented>,
+    pub(crate) bounds: Vec<Oriented>,
     /// Comparisons that are tested, the most selective first.
-    pub(super) tests: Vec<Oriented>,
+    pub(crate) tests: Vec<Oriented>,
     /// The program's columns of this side, by sorted position.
-    pub(super) program: Vec<Column>,
+    pub(crate) program: Vec<Column>,
     rows: usize,
 }
 
@@ -212,7 +212,7 @@ impl SortedSide {
     }
 
     /// Its rows by position, where these do not depend on the search.
-    pub(super) fn sorted(&self) -> Option<&Sorted> {
+    pub(crate) fn sorted(&self) -> Option<&Sorted> {
         match &self.order {
             Order::Equi(index) => Some(&index.sorted),
             Order::Sorted { sorted, .. } => Some(sorted),
@@ -221,7 +221,7 @@ impl SortedSide {
     }
 
     /// Where a predicate on sets finds the pairs.
-    pub(super) fn sets(&self) -> Option<&SetOrder> {
+    pub(crate) fn sets(&self) -> Option<&SetOrder> {
         match &self.order {
             Order::Sets(sets) => Some(sets),
             Order::Equi(_) | Order::Sorted { .. } => None,
@@ -242,7 +242,7 @@ impl SortedSide {
     }
 
     /// Keys of the other side's rows for some comparisons.
-    pub(super) fn keys_of(
+    pub(crate) fn keys_of(
         &self,
         device: &dyn Device,
         comparisons: &[Oriented],
@@ -260,7 +260,7 @@ impl SortedSide {
         self.rows
     }
 
-    pub(super) fn zoned(&self, key: usize) -> Result<&ZonedKeys> {
+    pub(crate) fn zoned(&self, key: usize) -> Result<&ZonedKeys> {
         self.key_columns[key]
             .zoned
             .as_ref()
@@ -270,7 +270,7 @@ impl SortedSide {
 
 impl SortedSide {
     /// Keys of a column by row, where sets are indexed.
-    pub(super) fn set_keys(&self, key: usize) -> Result<&Keys> {
+    pub(crate) fn set_keys(&self, key: usize) -> Result<&Keys> {
         self.key_columns[key]
             .keys
             .as_ref()
@@ -278,13 +278,13 @@ impl SortedSide {
     }
 
     /// The program's columns by row, where sets are indexed.
-    pub(super) fn set_columns(&self) -> &[Arc<Column>] {
+    pub(crate) fn set_columns(&self) -> &[Arc<Column>] {
         self.sets().map_or(&[], |order| &order.columns)
     }
 }
 
 /// `columns` in the order of `sorted`.
-pub(super) fn gathered(
+pub(crate) fn gathered(
     device: &dyn Device,
     columns: &[Arc<Column>],
     sorted: &Sorted,
@@ -296,7 +296,7 @@ pub(super) fn gathered(
 }
 
 /// The columns of `batch` that `program` reads, in the order of `sorted`.
-pub(super) fn columns_at(
+pub(crate) fn columns_at(
     device: &dyn Device,
     program: &Program,
     side: Side,
@@ -310,7 +310,7 @@ pub(super) fn columns_at(
 }
 
 /// The columns of `side`, whose rows `batch` holds, that must be equal to others.
-pub(super) fn equality_columns<'a>(
+pub(crate) fn equality_columns<'a>(
     spec: &ThetaSpec,
     side: Side,
     batch: &'a DeviceBatch,

@@ -24,7 +24,7 @@ const ROWS_OF_FEW_GROUPS: f64 = 16.0;
 
 /// What it costs that the left side of a join is larger than the GPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(in crate::plan) struct Meeting {
+pub(crate) struct Meeting {
     /// How often it goes up.
     pub left_times: f64,
     /// Beside.
@@ -44,7 +44,7 @@ impl Gpu {
     }
 
     /// Seconds to start a node, and each of its chunks where these are short: 0.3 to 1 ms under 256 MB.
-    pub(super) fn node(&self, flow: Flow) -> f64 {
+    pub(crate) fn node(&self, flow: Flow) -> f64 {
         NODE * (flow.rows / self.chunk_rows()).max(1.0)
     }
 
@@ -54,7 +54,7 @@ impl Gpu {
         by_rows.max(by_bytes) > FEW_CHUNKS
     }
 
-    pub(in crate::plan) fn meeting(
+    pub(crate) fn meeting(
         &self,
         larger: Larger,
         left: Flow,
@@ -98,7 +98,7 @@ impl Gpu {
     }
 
     /// Seconds that it costs that the rows of an aggregation are larger than the GPU: their groups come in parts, or are merged.
-    pub(in crate::plan) fn chunks_of_groups(&self, input: Flow, groups: f64, host: Host) -> f64 {
+    pub(crate) fn chunks_of_groups(&self, input: Flow, groups: f64, host: Host) -> f64 {
         if !self.has_many_chunks(input) {
             return 0.0;
         }

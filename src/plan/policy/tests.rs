@@ -18,11 +18,11 @@ use super::*;
 use crate::device::open::Devices;
 use crate::options::DeviceChoice;
 
-pub(super) const H200: Gpu = Gpu { memory: 120 << 30 };
+pub(crate) const H200: Gpu = Gpu { memory: 120 << 30 };
 const ROWS: i32 = 1 << 20;
 
 /// `r(k, x)` and `s(k, y)` of 2^20 and 2^21 rows; `few(k, z)` of 1000; `wide(k, t)` with long text.
-pub(super) fn session(gpu: Gpu) -> SessionContext {
+pub(crate) fn session(gpu: Gpu) -> SessionContext {
     let options = BowtieOptions {
         device: DeviceChoice::Host,
         ..BowtieOptions::default()
@@ -77,7 +77,7 @@ async fn rows(context: &SessionContext, sql: &str) -> String {
 }
 
 /// Names of the nodes that bowtie made.
-pub(super) async fn taken(context: &SessionContext, sql: &str) -> Vec<String> {
+pub(crate) async fn taken(context: &SessionContext, sql: &str) -> Vec<String> {
     let plan = context.sql(sql).await.unwrap();
     let plan = plan.create_physical_plan().await.unwrap();
     let shown = displayable(plan.as_ref()).indent(false).to_string();

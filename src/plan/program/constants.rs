@@ -10,7 +10,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Literal;
 
 /// The value of an expression without columns; `None` when it fails.
-pub(in crate::plan) fn constant(
+pub(crate) fn constant(
     expr: &Arc<dyn PhysicalExpr>,
     data_type: &DataType,
 ) -> Option<ScalarValue> {
@@ -27,7 +27,7 @@ pub(in crate::plan) fn constant(
 }
 
 /// A constant's word; `None` inside for NULL, outside for a type without words.
-pub(in crate::plan) fn word_of(value: &ScalarValue) -> Option<Option<u64>> {
+pub(crate) fn word_of(value: &ScalarValue) -> Option<Option<u64>> {
     use ScalarValue::*;
     let signed = |v: &Option<i64>| v.map(|v| v as u64);
     Some(match value {

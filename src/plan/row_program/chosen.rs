@@ -13,7 +13,7 @@ use crate::plan::program::constant;
 
 impl Compiler<'_> {
     /// The same CASE of the numbers of its constants, which follow in that order; no row is NULL of it.
-    pub(super) fn chosen(&self, expr: &Expr, data_type: &DataType) -> Option<(Expr, ArrayRef)> {
+    pub(crate) fn chosen(&self, expr: &Expr, data_type: &DataType) -> Option<(Expr, ArrayRef)> {
         let is_text = matches!(
             data_type,
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View

@@ -113,7 +113,7 @@ impl Clock {
 }
 
 impl Compiler<'_> {
-    pub(super) fn date_part(&mut self, part: &Expr, of: &Expr) -> Option<u8> {
+    pub(crate) fn date_part(&mut self, part: &Expr, of: &Expr) -> Option<u8> {
         let part = match part.downcast_ref::<Literal>()?.value() {
             // DataFusion takes no others.
             ScalarValue::Utf8(Some(part)) | ScalarValue::Utf8View(Some(part)) => Part::named(part)?,
@@ -292,7 +292,7 @@ impl Compiler<'_> {
     }
 
     /// Of a timestamp without a zone.
-    pub(super) fn date_trunc(
+    pub(crate) fn date_trunc(
         &mut self,
         part: &Expr,
         of: &Expr,
@@ -362,7 +362,7 @@ impl Compiler<'_> {
     }
 }
 
-pub(super) fn in_a_second(unit: TimeUnit) -> i64 {
+pub(crate) fn in_a_second(unit: TimeUnit) -> i64 {
     match unit {
         TimeUnit::Second => 1,
         TimeUnit::Millisecond => 1_000,

@@ -13,12 +13,12 @@ use super::date_parts::in_a_second;
 use super::{BOOL, Compiler, Expr, may_be_scalar, might_fail};
 use crate::spec::{FAR_DAYS, Kind, Op, RowKind, RowOp};
 
-pub(super) const I32: RowKind = RowKind::Plain(Kind::I32);
-pub(super) const I64: RowKind = RowKind::Plain(Kind::I64);
+pub(crate) const I32: RowKind = RowKind::Plain(Kind::I32);
+pub(crate) const I64: RowKind = RowKind::Plain(Kind::I64);
 
 impl Compiler<'_> {
     /// Whether DataFusion's evaluation may fail on a value.
-    pub(super) fn may_fail(&self, expr: &Expr) -> bool {
+    pub(crate) fn may_fail(&self, expr: &Expr) -> bool {
         let call = |expr: &Expr| {
             is_of::<AbsFunc>(expr) || is_of::<DateTruncFunc>(expr) || is_of::<DatePartFunc>(expr)
         };
@@ -32,7 +32,7 @@ impl Compiler<'_> {
             || expr.children().iter().any(|child| self.may_fail(child))
     }
 
-    pub(super) fn call(&mut self, expr: &Expr, data_type: &DataType) -> Option<u8> {
+    pub(crate) fn call(&mut self, expr: &Expr, data_type: &DataType) -> Option<u8> {
         let call = expr.downcast_ref::<ScalarFunctionExpr>()?;
         if let (true, [part, of]) = (is_of::<DatePartFunc>(expr), call.args()) {
             return self.date_part(part, of);
@@ -52,19 +52,19 @@ impl Compiler<'_> {
     }
 
     /// A constant integer, or a zero of any kind.
-    pub(super) fn word(&mut self, kind: RowKind, value: i64) -> Option<u8> {
+    pub(crate) fn word(&mut self, kind: RowKind, value: i64) -> Option<u8> {
         let out = self.free;
         let instruction = self.emit(RowOp::Constant, kind, [out, 0, 0])?;
         instruction.constant = i128::from(value as u64);
         Some(out)
     }
 
-    pub(super) fn plain(&mut self, op: Op, kind: RowKind, registers: [u8; 3]) -> Option<()> {
+    pub(crate) fn plain(&mut self, op: Op, kind: RowKind, registers: [u8; 3]) -> Option<()> {
         self.emit(RowOp::Plain(op), kind, registers).map(|_| ())
     }
 
     /// Register `out` is `then` where `condition` is true, and otherwise `or`.
-    pub(super) fn select(
+    pub(crate) fn select(
         &mut self,
         kind: RowKind,
         out: u8,
@@ -76,7 +76,7 @@ impl Compiler<'_> {
     }
 
     /// Leaves a register's values to the host that are not among `low ..= high`.
-    pub(super) fn within(&mut self, out: u8, kind: RowKind, low: i64, high: i64) -> Option<()> {
+    pub(crate) fn within(&mut self, out: u8, kind: RowKind, low: i64, high: i64) -> Option<()> {
         let far = self.word(kind, low)?;
         self.plain(Op::Lt, kind, [far, out, far])?;
         let above = self.word(kind, high)?;
@@ -90,27 +90,27 @@ impl Compiler<'_> {
     }
 
     /// Register `out` and a constant, as 64-bit integers.
-    pub(super) fn with(&mut self, op: Op, out: u8, value: i64) -> Option<()> {
+    pub(crate) fn with(&mut self, op: Op, out: u8, value: i64) -> Option<()> {
         let constant = self.word(I64, value)?;
         self.plain(op, I64, [out, out, constant])
     }
 
     /// `a / by`, rounded down.
-    pub(super) fn floor(&mut self, out: u8, a: u8, by: i64) -> Option<()> {
+    pub(crate) fn floor(&mut self, out: u8, a: u8, by: i64) -> Option<()> {
         let floor = self.emit(RowOp::Floor, I64, [out, a, 0])?;
         floor.constant = by.into();
         Some(())
     }
 
     /// A 32-bit integer as one of 64 bits.
-    pub(super) fn widen(&mut self, out: u8) -> Option<()> {
+    pub(crate) fn widen(&mut self, out: u8) -> Option<()> {
         let cast = self.emit(RowOp::Plain(Op::Cast), I64, [out, out, 0])?;
         cast.from = I32;
         Some(())
     }
 
     /// A 64-bit integer as one of 32 bits.
-    pub(super) fn narrow(&mut self, out: u8) -> Option<()> {
+    pub(crate) fn narrow(&mut self, out: u8) -> Option<()> {
         let cast = self.emit(RowOp::Plain(Op::Cast), I32, [out, out, 0])?;
         cast.from = I64;
         Some(())
@@ -188,7 +188,7 @@ impl Compiler<'_> {
     }
 
     /// Dates less dates, and dates and times more or less a constant interval; `None` also where it is neither.
-    pub(super) fn date_arithmetic(&mut self, binary: &BinaryExpr) -> Option<u8> {
+    pub(crate) fn date_arithmetic(&mut self, binary: &BinaryExpr) -> Option<u8> {
         let (left, right) = (binary.left(), binary.right());
         let (of_left, of_right) = (self.type_of(left)?, self.type_of(right)?);
         match (binary.op(), &of_left, &of_right) {
@@ -243,7 +243,7 @@ impl Compiler<'_> {
     }
 
     /// Between dates, and timestamps without a zone of all units, of the value in register `out`; `None` where it is between others.
-    pub(super) fn cast_time(&mut self, out: u8, from: &DataType, to: &DataType) -> Option<()> {
+    pub(crate) fn cast_time(&mut self, out: u8, from: &DataType, to: &DataType) -> Option<()> {
         match (from, to) {
             (DataType::Date32, DataType::Timestamp(unit, None)) => {
                 let in_a_day = 86_400 * in_a_second(*unit);
@@ -277,6 +277,6 @@ impl Compiler<'_> {
 }
 
 /// Whether it calls this function.
-pub(in crate::plan) fn is_of<F: ScalarUDFImpl + 'static>(expr: &Expr) -> bool {
+pub(crate) fn is_of<F: ScalarUDFImpl + 'static>(expr: &Expr) -> bool {
     ScalarFunctionExpr::try_downcast_func::<F>(expr.as_ref()).is_some()
 }

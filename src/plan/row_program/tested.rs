@@ -13,7 +13,7 @@ use crate::spec::{MadeBy, Op, RowOp, RowSource, TextTest};
 
 impl Compiler<'_> {
     /// What an expression says of a test of text.
-    pub(super) fn said(&mut self, test: TextTest, said: &Said) -> Option<u8> {
+    pub(crate) fn said(&mut self, test: TextTest, said: &Said) -> Option<u8> {
         let out = self.load(RowSource::Test(test), BOOL)?;
         let (op, other) = match *said {
             Said::Is { negated: false } => return Some(out),
@@ -36,7 +36,7 @@ impl Compiler<'_> {
     }
 
     /// Characters of a column, whose type they have.
-    pub(super) fn slice(&self, expr: &Expr, data_type: &DataType) -> Option<MadeBy> {
+    pub(crate) fn slice(&self, expr: &Expr, data_type: &DataType) -> Option<MadeBy> {
         let operand = operand(expr, self.schema)?;
         let of_column = self.schema.field(operand.column).data_type();
         (of_column == data_type).then_some(MadeBy::Slice {
@@ -47,7 +47,7 @@ impl Compiler<'_> {
 }
 
 /// A branch of a CASE with a base, as a condition.
-pub(super) fn text_equals(left: &Expr, right: &Expr) -> Expr {
+pub(crate) fn text_equals(left: &Expr, right: &Expr) -> Expr {
     Arc::new(BinaryExpr::new(
         Arc::clone(left),
         Operator::Eq,

@@ -6,7 +6,7 @@ use super::text::{Long, Operand, Predicate, Text, Word};
 use crate::spec::{Kind, Op, RowKind};
 
 /// The name of a comparison's condition; DISTINCT and NOT DISTINCT are of values here.
-pub(super) fn condition(op: Op) -> Option<&'static str> {
+pub(crate) fn condition(op: Op) -> Option<&'static str> {
     Some(match op {
         Op::Eq | Op::NotDistinct => "eq",
         Op::NotEq | Op::Distinct => "ne",
@@ -19,7 +19,7 @@ pub(super) fn condition(op: Op) -> Option<&'static str> {
 }
 
 /// ADD, SUB, MUL, and where they have an instruction DIV and REM: the values, and which rows are at fault. `None`: not here.
-pub(super) fn arithmetic(
+pub(crate) fn arithmetic(
     text: &mut Text,
     op: Op,
     kind: Kind,
@@ -171,7 +171,7 @@ impl Text {
 }
 
 /// Which rows of two registers of one kind compare so, whatever their states.
-pub(super) fn compare(
+pub(crate) fn compare(
     text: &mut Text,
     op: Op,
     kind: RowKind,

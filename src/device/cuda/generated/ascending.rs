@@ -18,7 +18,7 @@ const LOOKED_AT: usize = 64;
 impl CudaDevice {
     /// The distinct values of a column of integers without NULLs; `None` where it is another one or does not ascend, and of so few rows
     /// that a kernel would be compiled for longer than the usual ways take.
-    pub(in crate::device::cuda) fn distinct_of_ascending(
+    pub(crate) fn distinct_of_ascending(
         &self,
         column: &Column,
     ) -> Result<Option<Column>> {

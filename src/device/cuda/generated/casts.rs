@@ -6,7 +6,7 @@ use super::text::{Long, Predicate, Text, Word};
 use crate::spec::Kind;
 
 /// The value's sign turned: integers wrap.
-pub(super) fn negative(text: &mut Text, kind: Kind, a: &Register) -> Option<Rows> {
+pub(crate) fn negative(text: &mut Text, kind: Kind, a: &Register) -> Option<Rows> {
     Some(match (&a.rows, kind) {
         (Rows::Words(words), Kind::F32) => {
             let words = words
@@ -43,7 +43,7 @@ enum One {
 }
 
 /// The values of `a`, which are of kind `from`, as ones of kind `to`, and which rows are at fault as it has none for them.
-pub(super) fn cast(
+pub(crate) fn cast(
     text: &mut Text,
     from: Kind,
     to: Kind,

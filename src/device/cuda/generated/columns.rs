@@ -9,7 +9,7 @@ use crate::spec::{Kind, RowKind};
 
 /// The registers that a thread's units of a column are loaded into.
 #[derive(Debug, Clone)]
-pub(super) enum Units {
+pub(crate) enum Units {
     /// A column of Booleans or a bitmap: of each unit the byte that it is in.
     Bits(Vec<Word>),
     /// Values of at most 32 bits: of each unit the words in which they lie side by side.
@@ -19,7 +19,7 @@ pub(super) enum Units {
 }
 
 impl Units {
-    pub(super) fn new(text: &mut Text, layout: Layout, kind: RowKind) -> Self {
+    pub(crate) fn new(text: &mut Text, layout: Layout, kind: RowKind) -> Self {
         let bytes = layout.unit * bytes(kind);
         let words = |text: &mut Text| (0..bytes.div_ceil(4)).map(|_| text.new_word()).collect();
         let longs = |text: &mut Text| (0..bytes / 8).map(|_| text.new_long()).collect();
@@ -34,7 +34,7 @@ impl Units {
     }
 
     /// Loads them. Units are loaded where `wanted` has a predicate that holds, or all where there are none.
-    pub(super) fn load(
+    pub(crate) fn load(
         &self,
         text: &mut Text,
         place: &Place,
@@ -81,7 +81,7 @@ impl Units {
     }
 
     /// The value of each row, once they are loaded.
-    pub(super) fn rows(&self, text: &mut Text, place: &Place) -> Rows {
+    pub(crate) fn rows(&self, text: &mut Text, place: &Place) -> Rows {
         match self {
             Self::Bits(units) => Rows::Bools(bits_of(text, place, units)),
             Self::Words(kind, units) => {
@@ -137,14 +137,14 @@ fn words_of(text: &mut Text, unit: u32, kind: Kind, vector: &[Word]) -> Vec<Word
 
 /// Where a thread's stores go: units that begin below the end.
 #[derive(Debug)]
-pub(super) struct Stores {
+pub(crate) struct Stores {
     inside: Vec<Predicate>,
     /// Of each unit, whether this lane writes the byte that the bits of it and of its neighbours are.
     byte: Vec<Predicate>,
 }
 
 impl Stores {
-    pub(super) fn new(text: &mut Text, place: &Place) -> Self {
+    pub(crate) fn new(text: &mut Text, place: &Place) -> Self {
         let inside = place.first.iter();
         let inside = inside.map(|first| text.predicate("setp.lt.u32", &[first, &place.rows]));
         let inside = inside.collect();
@@ -162,7 +162,7 @@ impl Stores {
     }
 
     /// A bitmap of the bits of rows that are `inside`.
-    pub(super) fn bits(&self, text: &mut Text, place: &Place, mask: Word, to: Long) {
+    pub(crate) fn bits(&self, text: &mut Text, place: &Place, mask: Word, to: Long) {
         let unit = place.layout.unit;
         for (group, (at, stores)) in (0..).zip(place.first.iter().zip(&self.byte)) {
             let mut byte = text.word("bfe.u32", &[&mask, &(group * unit), &unit]);
@@ -180,7 +180,7 @@ impl Stores {
     }
 
     /// The values of all rows, whatever their states; not those of Booleans.
-    pub(super) fn values(&self, text: &mut Text, place: &Place, register: &Register, to: Long) {
+    pub(crate) fn values(&self, text: &mut Text, place: &Place, register: &Register, to: Long) {
         let unit = place.layout.unit as usize;
         let width = bytes(register.kind);
         for (group, (at, stores)) in place.first.iter().zip(&self.inside).enumerate() {

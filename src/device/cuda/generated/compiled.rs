@@ -23,7 +23,7 @@ const SEEN: usize = 1024;
 
 /// What tells kernels apart: a program without its constants, which columns have NULLs, and of a filter what it keeps.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Key {
+pub(crate) struct Key {
     instructions: Vec<RowInstruction>,
     outputs: Vec<DataType>,
     columns: Vec<(RowKind, bool)>,
@@ -31,7 +31,7 @@ pub(super) struct Key {
 }
 
 impl Key {
-    pub(super) fn new(
+    pub(crate) fn new(
         program: &RowProgram,
         columns: &[(RowKind, bool)],
         selection: Option<&Selection>,
@@ -51,14 +51,14 @@ impl Key {
 
 /// Blocks that run at once on a multiprocessor, and the bytes of shared memory of each.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Stay {
+pub(crate) struct Stay {
     pub blocks: u32,
     pub shared: u32,
 }
 
 /// A kernel that can be launched.
 #[derive(Debug)]
-pub(super) struct Kernel {
+pub(crate) struct Kernel {
     pub function: CudaFunction,
     pub parameters: Vec<Parameter>,
     pub layout: Layout,
@@ -94,12 +94,12 @@ struct Entry {
 
 /// The programs of a card, that used last at the end.
 #[derive(Debug, Default)]
-pub(in crate::device::cuda) struct Compiled(Mutex<Vec<Arc<Entry>>>);
+pub(crate) struct Compiled(Mutex<Vec<Arc<Entry>>>);
 
 impl Compiled {
     /// The kernel of a program that is asked for `rows` rows, the first one `generated` of which several blocks run at once, or the last;
     /// `None` until it was asked for `after` rows in all, where none is generated, and where there is no room or no compiler.
-    pub(super) fn kernel(
+    pub(crate) fn kernel(
         &self,
         context: &Arc<CudaContext>,
         key: Key,

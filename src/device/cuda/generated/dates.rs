@@ -8,7 +8,7 @@ use crate::spec::{FAR_DAYS, Kind, RowInstruction, RowKind};
 
 impl Machine<'_> {
     /// Down to a multiple of a constant, which is above zero.
-    pub(super) fn floor(&mut self, at: usize, instruction: &RowInstruction) -> Option<Register> {
+    pub(crate) fn floor(&mut self, at: usize, instruction: &RowInstruction) -> Option<Register> {
         let a = self.register(instruction.a)?;
         let by = self.parameter(Parameter::Constant(at));
         let (RowKind::Plain(Kind::I64), Rows::Longs(longs)) = (a.kind, &a.rows) else {
@@ -31,7 +31,7 @@ impl Machine<'_> {
     }
 
     /// The year, the month or the day of a number of days.
-    pub(super) fn part(&mut self, instruction: &RowInstruction) -> Option<Register> {
+    pub(crate) fn part(&mut self, instruction: &RowInstruction) -> Option<Register> {
         let a = self.register(instruction.a)?;
         let text = &mut self.text;
         let mut faults = vec![];

@@ -4,10 +4,10 @@ use super::register::{is_signed, lengthened};
 use super::text::{Long, Predicate, Text, Word};
 use crate::spec::{Kind, Op};
 
-pub(super) type Halves = [Long; 2];
+pub(crate) type Halves = [Long; 2];
 
 /// ADD, SUB or MUL.
-pub(super) fn arithmetic(
+pub(crate) fn arithmetic(
     text: &mut Text,
     op: Op,
     a: Halves,
@@ -47,7 +47,7 @@ fn distance(text: &mut Text, a: Halves) -> Halves {
     [0, 1].map(|half| text.long("selp.b64", &[&opposite[half], &a[half], &negative]))
 }
 
-pub(super) fn product(text: &mut Text, a: Halves, b: Halves) -> (Halves, Predicate) {
+pub(crate) fn product(text: &mut Text, a: Halves, b: Halves) -> (Halves, Predicate) {
     let lower = text.long("mul.lo.u64", &[&a[0], &b[0]]);
     let upper = text.long("mul.hi.u64", &[&a[0], &b[0]]);
     let upper = text.long("mad.lo.u64", &[&a[0], &b[1], &upper]);
@@ -86,7 +86,7 @@ pub(super) fn product(text: &mut Text, a: Halves, b: Halves) -> (Halves, Predica
 }
 
 /// At fault, or as far from zero as ten to the power of so many digits.
-pub(super) fn too_long(text: &mut Text, value: Halves, digits: u8, fault: Predicate) -> Predicate {
+pub(crate) fn too_long(text: &mut Text, value: Halves, digits: u8, fault: Predicate) -> Predicate {
     let bound = 10u128.pow(digits.into());
     let (lower, upper) = (bound as u64, (bound >> 64) as u64);
     let [low, high] = distance(text, value);
@@ -97,12 +97,12 @@ pub(super) fn too_long(text: &mut Text, value: Halves, digits: u8, fault: Predic
 }
 
 /// Of an integer.
-pub(super) fn of_word(text: &mut Text, kind: Kind, word: Word) -> Halves {
+pub(crate) fn of_word(text: &mut Text, kind: Kind, word: Word) -> Halves {
     let long = lengthened(text, kind, word);
     of_long(text, kind, long)
 }
 
-pub(super) fn of_long(text: &mut Text, kind: Kind, long: Long) -> Halves {
+pub(crate) fn of_long(text: &mut Text, kind: Kind, long: Long) -> Halves {
     let upper = match is_signed(kind) {
         true => text.long("shr.s64", &[&long, &63]),
         false => text.long("mov.u64", &[&0]),

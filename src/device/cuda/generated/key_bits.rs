@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::spec::{Kind, RowInstruction, RowKind, RowOp, RowProgram, RowSource};
 
 /// What a kernel is given of the bits.
-pub(super) struct KeysGiven<'a> {
+pub(crate) struct KeysGiven<'a> {
     pub test: KeyTest,
     bits: &'a Memory,
     numbers: &'a [Number<'a>],
@@ -22,7 +22,7 @@ pub(super) struct KeysGiven<'a> {
 }
 
 impl KeysGiven<'_> {
-    pub(super) fn arg(&self, parameter: Parameter) -> Arg {
+    pub(crate) fn arg(&self, parameter: Parameter) -> Arg {
         let of = |at: usize| &self.digits[at];
         match parameter {
             Parameter::Least(at) => {
@@ -41,7 +41,7 @@ impl KeysGiven<'_> {
 impl CudaDevice {
     /// The rows whose key's bit is `set`: how many, and the columns, `None` if all are kept. Without an answer they are to be found by
     /// flags.
-    pub(in crate::device::cuda) fn select_keys_generated(
+    pub(crate) fn select_keys_generated(
         &self,
         bits: &KeyBits,
         columns: &[&Column],
@@ -85,7 +85,7 @@ impl CudaDevice {
 }
 
 /// What a key's values are to a program.
-pub(super) fn kind(number: &Number<'_>) -> Option<RowKind> {
+pub(crate) fn kind(number: &Number<'_>) -> Option<RowKind> {
     let is_signed = number.sign != Some(0);
     let kind = match (width(&number.values.data_type)?, is_signed) {
         _ if number.sign.is_none() => Kind::Bool,
@@ -103,7 +103,7 @@ pub(super) fn kind(number: &Number<'_>) -> Option<RowKind> {
 }
 
 /// A program that loads each column, and makes nothing of them.
-pub(super) fn loads(kinds: &[(RowKind, bool)]) -> RowProgram {
+pub(crate) fn loads(kinds: &[(RowKind, bool)]) -> RowProgram {
     let load = |(at, (kind, _)): (usize, &(RowKind, bool))| RowInstruction {
         op: RowOp::Load,
         kind: *kind,

@@ -21,14 +21,14 @@ use crate::spec::{RowKind, RowProgram};
 /// Rows that a program must have been asked for, in all, before it is compiled. The driver takes some 5 to 30 ms, once a program
 /// and process, and less where it finds it on disk; the interpreter loses some 5 to 50 ms a thousand million rows, more the longer the
 /// program is. A program that is asked for so many rows is likely asked again.
-pub(in crate::device::cuda) const ROWS_BEFORE_COMPILING: u64 = 1 << 22;
+pub(crate) const ROWS_BEFORE_COMPILING: u64 = 1 << 22;
 
 /// A filter's rows are copied to memory of their size if they are fewer than all by so many times.
 const ROOM_TO_SPARE: usize = 4;
 
 /// What decides about rows.
 #[derive(Clone, Copy, Default)]
-pub(super) enum Deciding<'a> {
+pub(crate) enum Deciding<'a> {
     #[default]
     Program,
     Bits(&'a KeysGiven<'a>),
@@ -80,7 +80,7 @@ const MOST_ROWS: usize = (1 << 31) - (1 << 16);
 
 impl CudaDevice {
     /// The outputs of a program; `None` where the interpreter is asked for them.
-    pub(in crate::device::cuda) fn map_generated(
+    pub(crate) fn map_generated(
         &self,
         rows: usize,
         program: &RowProgram,
@@ -131,7 +131,7 @@ impl CudaDevice {
 
     /// The rows for which a program is true, of columns without NULLs: how many, and the columns, `None` if all are kept. Without an
     /// answer they are to be found by flags.
-    pub(in crate::device::cuda) fn select_generated(
+    pub(crate) fn select_generated(
         &self,
         rows: usize,
         program: &RowProgram,
@@ -148,7 +148,7 @@ impl CudaDevice {
     }
 
     /// The rows for which a program is true, or what it loads decides. Of columns their values and kinds.
-    pub(super) fn kept_in_one_pass(
+    pub(crate) fn kept_in_one_pass(
         &self,
         rows: usize,
         (program, test): (&RowProgram, Deciding<'_>),

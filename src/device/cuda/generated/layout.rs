@@ -9,7 +9,7 @@ const WARP: u32 = 32;
 
 /// Rows of a unit (1, 2 or 4), units of a thread, and threads of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Layout {
+pub(crate) struct Layout {
     pub unit: u32,
     pub groups: u32,
     pub threads: u32,
@@ -18,12 +18,12 @@ pub(super) struct Layout {
 impl Layout {
     /// Of a program whose values have so many bytes at most, none more than 16, and so many a row in registers: enough bytes on
     /// their way for each thread, few enough to stay in registers.
-    pub(super) fn of_program(widest: u32, bytes: u32) -> Self {
+    pub(crate) fn of_program(widest: u32, bytes: u32) -> Self {
         Self::new(widest, if bytes <= 24 { 8 } else { 4 }, 256)
     }
 
     /// Of so many rows a thread: a power of 2.
-    pub(super) fn new(widest: u32, rows: u32, threads: u32) -> Self {
+    pub(crate) fn new(widest: u32, rows: u32, threads: u32) -> Self {
         let unit = (16 / widest).clamp(1, 4).min(rows);
         Self {
             unit,
@@ -33,19 +33,19 @@ impl Layout {
     }
 
     /// Rows of a thread.
-    pub(super) fn rows(self) -> u32 {
+    pub(crate) fn rows(self) -> u32 {
         self.unit * self.groups
     }
 
     /// Rows of a block.
-    pub(super) fn tile(self) -> u32 {
+    pub(crate) fn tile(self) -> u32 {
         self.rows() * self.threads
     }
 }
 
 /// The rows of the thread at hand.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(crate) struct Place {
     pub layout: Layout,
     pub rows: Word,
     pub lane: Word,
@@ -58,7 +58,7 @@ pub(super) struct Place {
 
 impl Place {
     /// Of tile `tile`, of so many rows.
-    pub(super) fn new(text: &mut Text, layout: Layout, tile: Word, rows: Word) -> Self {
+    pub(crate) fn new(text: &mut Text, layout: Layout, tile: Word, rows: Word) -> Self {
         let thread = text.word("mov.u32", &[&"%tid.x"]);
         let place = Self {
             layout,
@@ -72,7 +72,7 @@ impl Place {
     }
 
     /// The same thread's in another tile.
-    pub(super) fn in_tile(&self, text: &mut Text, tile: Word) -> Self {
+    pub(crate) fn in_tile(&self, text: &mut Text, tile: Word) -> Self {
         let layout = self.layout;
         let Layout { unit, groups, .. } = layout;
         let block = text.word("mul.lo.u32", &[&tile, &layout.tile()]);
@@ -95,7 +95,7 @@ impl Place {
     }
 
     /// Which rows are not past the end.
-    pub(super) fn inside(&self, text: &mut Text) -> Word {
+    pub(crate) fn inside(&self, text: &mut Text) -> Word {
         let unit = self.layout.unit;
         let mut inside = None;
         for (group, first) in (0..).zip(&self.first) {
@@ -112,6 +112,6 @@ impl Place {
 }
 
 /// The address of value `at` of so many bytes.
-pub(super) fn address(text: &mut Text, base: Long, at: Word, bytes: u32) -> Long {
+pub(crate) fn address(text: &mut Text, base: Long, at: Word, bytes: u32) -> Long {
     text.long("mad.wide.u32", &[&at, &bytes, &base])
 }

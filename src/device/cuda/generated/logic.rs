@@ -7,7 +7,7 @@ use crate::spec::{Op, RowInstruction, RowKind};
 
 impl Machine<'_> {
     /// AND, where false decides, or OR, where true does. Where the left operand alone decides, the right one is not asked.
-    pub(super) fn kleene(&mut self, a: &Register, b: &Register, decides: bool) -> Option<Register> {
+    pub(crate) fn kleene(&mut self, a: &Register, b: &Register, decides: bool) -> Option<Register> {
         let text = &mut self.text;
         let (mask_a, mask_b) = (a.as_bools()?, b.as_bools()?);
         let name = if decides { "or.b32" } else { "and.b32" };
@@ -38,7 +38,7 @@ impl Machine<'_> {
     }
 
     /// `b` where `a` is true, otherwise `c`, with its state.
-    pub(super) fn select(
+    pub(crate) fn select(
         &mut self,
         kind: RowKind,
         a: &Register,
@@ -89,7 +89,7 @@ impl Machine<'_> {
         })
     }
 
-    pub(super) fn is_null(&mut self, op: Op, a: &Register) -> Register {
+    pub(crate) fn is_null(&mut self, op: Op, a: &Register) -> Register {
         let null = match a.null {
             Some(null) => null,
             None => self.text.word("mov.u32", &[&0]),
@@ -105,7 +105,7 @@ impl Machine<'_> {
     }
 
     /// Two NULLs are not distinct.
-    pub(super) fn distinct(
+    pub(crate) fn distinct(
         &mut self,
         op: Op,
         kind: RowKind,

@@ -12,7 +12,7 @@ use super::{Parameter, Shape};
 use crate::spec::{Kind, Op, RowInstruction, RowKind, RowOp, RowProgram};
 
 /// What a kernel is while its text is written.
-pub(super) struct Machine<'a> {
+pub(crate) struct Machine<'a> {
     pub text: Text,
     pub place: Place,
     shape: &'a Shape<'a>,
@@ -37,30 +37,30 @@ struct Source {
 
 impl<'a> Machine<'a> {
     /// A parameter's value.
-    pub(super) fn parameter(&mut self, parameter: Parameter) -> Long {
+    pub(crate) fn parameter(&mut self, parameter: Parameter) -> Long {
         let at = self.parameters.len();
         self.parameters.push(parameter);
         self.text.long("ld.param.u64", &[&format_args!("[p{at}]")])
     }
 
     /// A parameter that is an address.
-    pub(super) fn pointer(&mut self, parameter: Parameter) -> Long {
+    pub(crate) fn pointer(&mut self, parameter: Parameter) -> Long {
         let pointer = self.parameter(parameter);
         self.text.long("cvta.to.global.u64", &[&pointer])
     }
 
-    pub(super) fn program(&self) -> &'a RowProgram {
+    pub(crate) fn program(&self) -> &'a RowProgram {
         self.shape.program
     }
 
-    pub(super) fn done(self) -> (Text, Vec<Parameter>) {
+    pub(crate) fn done(self) -> (Text, Vec<Parameter>) {
         (self.text, self.parameters)
     }
 }
 
 impl<'a> Machine<'a> {
     /// For the rows at `place`, whose columns are to be loaded. `parameters` are those of the text so far.
-    pub(super) fn new(
+    pub(crate) fn new(
         shape: &'a Shape<'a>,
         text: Text,
         place: Place,
@@ -110,7 +110,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Loads all columns of the rows at `place`: all loads are on their way before anything waits for one.
-    pub(super) fn load(&mut self, place: &Place) {
+    pub(crate) fn load(&mut self, place: &Place) {
         for source in self.sources.iter().flatten() {
             for (from, units) in [&source.values].into_iter().chain(&source.valid) {
                 units.load(&mut self.text, place, *from, None);
@@ -119,7 +119,7 @@ impl<'a> Machine<'a> {
     }
 
     /// The rows at `place`, whose columns were loaded, are those at hand.
-    pub(super) fn take(&mut self, place: Place) {
+    pub(crate) fn take(&mut self, place: Place) {
         let text = &mut self.text;
         self.inside = Some(place.inside(text));
         for (column, source) in self.columns.iter_mut().zip(&self.sources) {
@@ -141,16 +141,16 @@ impl<'a> Machine<'a> {
     }
 
     /// What a column is of.
-    pub(super) fn kind(&self, column: usize) -> Option<RowKind> {
+    pub(crate) fn kind(&self, column: usize) -> Option<RowKind> {
         Some(self.shape.columns.get(column)?.0)
     }
 
     /// A column that the program loads too, without its states.
-    pub(super) fn loaded(&self, column: usize) -> Option<&Register> {
+    pub(crate) fn loaded(&self, column: usize) -> Option<&Register> {
         self.columns.get(column)?.as_ref()
     }
 
-    pub(super) fn register(&self, number: u8) -> Option<Register> {
+    pub(crate) fn register(&self, number: u8) -> Option<Register> {
         self.registers.get(usize::from(number))?.clone()
     }
 
@@ -159,7 +159,7 @@ impl<'a> Machine<'a> {
     }
 
     /// What all instructions but stores do; `None` where one has no text.
-    pub(super) fn run(&mut self, at: usize, instruction: &RowInstruction) -> Option<()> {
+    pub(crate) fn run(&mut self, at: usize, instruction: &RowInstruction) -> Option<()> {
         let made = match (instruction.op, instruction.kind) {
             (RowOp::Store, _) => return Some(()),
             (RowOp::Load, _) => self.columns.get(usize::from(instruction.column))?.clone()?,
@@ -324,7 +324,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Writes an output.
-    pub(super) fn store(&mut self, stores: &Stores, instruction: &RowInstruction) -> Option<()> {
+    pub(crate) fn store(&mut self, stores: &Stores, instruction: &RowInstruction) -> Option<()> {
         let output = usize::from(instruction.column);
         let register = self.register(instruction.a)?;
         let kind = RowKind::of(self.shape.program.outputs.get(output)?)?;
@@ -357,7 +357,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Which rows pass, of a program whose only output is a predicate.
-    pub(super) fn passing(&mut self, instruction: &RowInstruction) -> Option<Word> {
+    pub(crate) fn passing(&mut self, instruction: &RowInstruction) -> Option<Word> {
         let register = self.register(instruction.a)?;
         self.leave(&register);
         let passing = register.is_true(&mut self.text);
@@ -365,7 +365,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Those of some rows that are not past the end.
-    pub(super) fn inside(&mut self, rows: Word) -> Option<Word> {
+    pub(crate) fn inside(&mut self, rows: Word) -> Option<Word> {
         self.text.and(Some(rows), self.inside)
     }
 
@@ -374,14 +374,14 @@ impl<'a> Machine<'a> {
     }
 
     /// Rows that reach an output, or decide about it, and are not for this kernel.
-    pub(super) fn leave_rows(&mut self, rows: Mask) {
+    pub(crate) fn leave_rows(&mut self, rows: Mask) {
         let left = self.text.and(rows, self.inside);
         self.left = self.text.or(self.left, left);
     }
 }
 
 /// Which columns a program loads.
-pub(super) fn loads(program: &RowProgram) -> Vec<usize> {
+pub(crate) fn loads(program: &RowProgram) -> Vec<usize> {
     let loads = program.instructions.iter().filter(|i| i.op == RowOp::Load);
     let mut loaded: Vec<usize> = loads.map(|load| usize::from(load.column)).collect();
     loaded.sort_unstable();
@@ -390,7 +390,7 @@ pub(super) fn loads(program: &RowProgram) -> Vec<usize> {
 }
 
 /// Bytes of all values of a row that a program loads and makes, and of the widest.
-pub(super) fn widths(shape: &Shape<'_>) -> Option<(u32, u32)> {
+pub(crate) fn widths(shape: &Shape<'_>) -> Option<(u32, u32)> {
     let Shape { program, columns } = shape;
     let loaded = loads(program).into_iter();
     let loaded = loaded.map(|at| Some(columns.get(at)?.0));

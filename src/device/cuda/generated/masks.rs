@@ -3,26 +3,26 @@
 
 use super::text::{Predicate, Text, Word};
 
-pub(super) type Mask = Option<Word>;
+pub(crate) type Mask = Option<Word>;
 
 impl Text {
-    pub(super) fn and(&mut self, a: Mask, b: Mask) -> Mask {
+    pub(crate) fn and(&mut self, a: Mask, b: Mask) -> Mask {
         Some(self.word("and.b32", &[&a?, &b?]))
     }
 
-    pub(super) fn or(&mut self, a: Mask, b: Mask) -> Mask {
+    pub(crate) fn or(&mut self, a: Mask, b: Mask) -> Mask {
         match (a, b) {
             (Some(a), Some(b)) => Some(self.word("or.b32", &[&a, &b])),
             (one, other) => one.or(other),
         }
     }
 
-    pub(super) fn not(&mut self, a: Word) -> Word {
+    pub(crate) fn not(&mut self, a: Word) -> Word {
         self.word("not.b32", &[&a])
     }
 
     /// `a` where `b` is not.
-    pub(super) fn without(&mut self, a: Mask, b: Mask) -> Mask {
+    pub(crate) fn without(&mut self, a: Mask, b: Mask) -> Mask {
         let a = a?;
         let Some(b) = b else { return Some(a) };
         let not = self.not(b);
@@ -30,20 +30,20 @@ impl Text {
     }
 
     /// `b` where `a` is, `c` elsewhere.
-    pub(super) fn choose(&mut self, a: Word, b: Mask, c: Mask) -> Mask {
+    pub(crate) fn choose(&mut self, a: Word, b: Mask, c: Mask) -> Mask {
         let taken = self.and(Some(a), b);
         let other = self.without(c, Some(a));
         self.or(taken, other)
     }
 
     /// Row `k` of a mask.
-    pub(super) fn bit(&mut self, mask: Word, k: u32) -> Predicate {
+    pub(crate) fn bit(&mut self, mask: Word, k: u32) -> Predicate {
         let bit = self.word("and.b32", &[&mask, &(1u32 << k)]);
         self.predicate("setp.ne.u32", &[&bit, &0])
     }
 
     /// A mask of a predicate for each row.
-    pub(super) fn mask(&mut self, rows: &[Predicate]) -> Word {
+    pub(crate) fn mask(&mut self, rows: &[Predicate]) -> Word {
         let mask = self.word("mov.u32", &[&0]);
         for (k, row) in rows.iter().enumerate() {
             self.line(format_args!("@{row} or.b32 {mask}, {mask}, {};", 1u32 << k));

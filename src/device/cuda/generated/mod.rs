@@ -33,8 +33,8 @@ mod register;
 mod select;
 mod text;
 
-pub(super) use compiled::Compiled;
-pub(super) use launch::ROWS_BEFORE_COMPILING;
+pub(crate) use compiled::Compiled;
+pub(crate) use launch::ROWS_BEFORE_COMPILING;
 
 use columns::Stores;
 use layout::{Layout, Place};
@@ -45,7 +45,7 @@ use crate::spec::{RowKind, RowOp, RowProgram};
 
 /// What a kernel's text depends on, but for constants.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Shape<'a> {
+pub(crate) struct Shape<'a> {
     pub program: &'a RowProgram,
     /// Of each column its kind, and whether it has NULLs.
     pub columns: &'a [(RowKind, bool)],
@@ -53,7 +53,7 @@ pub(super) struct Shape<'a> {
 
 /// What a kernel is given, in 64 bits each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Parameter {
+pub(crate) enum Parameter {
     Rows,
     Column(usize),
     ColumnValidity(usize),
@@ -79,7 +79,7 @@ pub(super) enum Parameter {
 
 /// A kernel's text and how it is launched.
 #[derive(Debug)]
-pub(super) struct Generated {
+pub(crate) struct Generated {
     pub text: String,
     pub parameters: Vec<Parameter>,
     layout: Layout,
@@ -94,7 +94,7 @@ pub(super) struct Generated {
 const KERNEL: &str = "generated";
 
 /// A kernel that evaluates a program; `None` where it has an instruction that is the interpreter's, or very many.
-pub(super) fn generate(shape: &Shape<'_>) -> Option<Generated> {
+pub(crate) fn generate(shape: &Shape<'_>) -> Option<Generated> {
     let (bytes, widest) = widths(shape)?;
     let layout = Layout::of_program(widest, bytes);
     let mut text = Text::default();

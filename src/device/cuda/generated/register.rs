@@ -6,7 +6,7 @@ use crate::spec::{Kind, RowKind};
 
 /// The value of each row.
 #[derive(Debug, Clone)]
-pub(super) enum Rows {
+pub(crate) enum Rows {
     /// A bit each.
     Bools(Word),
     /// Integers of at most 32 bits, extended to 32 by their sign or with zeros; floats of 32 bits.
@@ -19,7 +19,7 @@ pub(super) enum Rows {
 
 /// No row is both NULL and for the host.
 #[derive(Debug, Clone)]
-pub(super) struct Register {
+pub(crate) struct Register {
     pub kind: RowKind,
     pub rows: Rows,
     pub null: Mask,
@@ -28,7 +28,7 @@ pub(super) struct Register {
 }
 
 impl Register {
-    pub(super) fn bools(mask: Word) -> Self {
+    pub(crate) fn bools(mask: Word) -> Self {
         Self {
             kind: RowKind::Plain(Kind::Bool),
             rows: Rows::Bools(mask),
@@ -37,7 +37,7 @@ impl Register {
         }
     }
 
-    pub(super) fn as_bools(&self) -> Option<Word> {
+    pub(crate) fn as_bools(&self) -> Option<Word> {
         match &self.rows {
             Rows::Bools(mask) => Some(*mask),
             _ => None,
@@ -45,13 +45,13 @@ impl Register {
     }
 
     /// Which rows are true.
-    pub(super) fn is_true(&self, text: &mut Text) -> Option<Word> {
+    pub(crate) fn is_true(&self, text: &mut Text) -> Option<Word> {
         let mask = text.without(Some(self.as_bools()?), self.null);
         text.without(mask, self.host)
     }
 
     /// The same rows with the states of operands, where a row for the host goes before NULL, and with rows at fault.
-    pub(super) fn with_states(
+    pub(crate) fn with_states(
         self,
         text: &mut Text,
         a: &Register,
@@ -69,12 +69,12 @@ impl Register {
     }
 }
 
-pub(super) fn is_signed(kind: Kind) -> bool {
+pub(crate) fn is_signed(kind: Kind) -> bool {
     matches!(kind, Kind::I8 | Kind::I16 | Kind::I32 | Kind::I64)
 }
 
 /// Bits of a value, of which a Boolean has 1.
-pub(super) fn bits(kind: Kind) -> u32 {
+pub(crate) fn bits(kind: Kind) -> u32 {
     match kind {
         Kind::I8 | Kind::U8 => 8,
         Kind::I16 | Kind::U16 => 16,
@@ -85,7 +85,7 @@ pub(super) fn bits(kind: Kind) -> u32 {
 }
 
 /// Bytes of a value in a column; those of Booleans are bits.
-pub(super) fn bytes(kind: RowKind) -> u32 {
+pub(crate) fn bytes(kind: RowKind) -> u32 {
     match kind {
         RowKind::Plain(kind) => bits(kind) / 8,
         RowKind::Decimal => 16,
@@ -93,7 +93,7 @@ pub(super) fn bytes(kind: RowKind) -> u32 {
 }
 
 /// The lower bits of a word, extended as values of an integer kind are.
-pub(super) fn extended(text: &mut Text, kind: Kind, word: Word) -> Word {
+pub(crate) fn extended(text: &mut Text, kind: Kind, word: Word) -> Word {
     match (kind, is_signed(kind)) {
         (Kind::I8 | Kind::I16, _) => text.word("bfe.s32", &[&word, &0, &bits(kind)]),
         (Kind::U8 | Kind::U16, _) => text.word("and.b32", &[&word, &((1u32 << bits(kind)) - 1)]),
@@ -102,7 +102,7 @@ pub(super) fn extended(text: &mut Text, kind: Kind, word: Word) -> Word {
 }
 
 /// A word of an integer kind with 64 bits.
-pub(super) fn lengthened(text: &mut Text, kind: Kind, word: Word) -> Long {
+pub(crate) fn lengthened(text: &mut Text, kind: Kind, word: Word) -> Long {
     match is_signed(kind) {
         true => text.long("cvt.s64.s32", &[&word]),
         false => text.long("cvt.u64.u32", &[&word]),
@@ -110,7 +110,7 @@ pub(super) fn lengthened(text: &mut Text, kind: Kind, word: Word) -> Long {
 }
 
 /// Booleans as words of 0 and 1.
-pub(super) fn zeros_and_ones(text: &mut Text, mask: Word, rows: u32) -> Vec<Word> {
+pub(crate) fn zeros_and_ones(text: &mut Text, mask: Word, rows: u32) -> Vec<Word> {
     (0..rows)
         .map(|k| text.word("bfe.u32", &[&mask, &k, &1]))
         .collect()

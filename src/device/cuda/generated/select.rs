@@ -25,8 +25,8 @@ mod runs;
 mod staging;
 mod tiles;
 
-pub(super) use bits::KeyTest;
-pub(super) use tiles::{HEADER, Size, sizes};
+pub(crate) use bits::KeyTest;
+pub(crate) use tiles::{HEADER, Size, sizes};
 
 use look_back::Known;
 use places::Places;
@@ -43,7 +43,7 @@ use crate::spec::{Kind, RowKind, RowOp};
 
 /// A column without NULLs that is moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Moved {
+pub(crate) struct Moved {
     /// Bytes of a value: 1, 2, 4, 8 or 16.
     pub bytes: u32,
     /// Which column of the program it is.
@@ -65,14 +65,14 @@ impl Moved {
 
 /// Which rows are kept, and what of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Selection {
+pub(crate) struct Selection {
     pub moved: Vec<Moved>,
     pub test: Test,
 }
 
 /// What decides about a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Test {
+pub(crate) enum Test {
     /// The program's only output.
     Program,
     /// The bit of its key, of the columns that the program loads.
@@ -86,7 +86,7 @@ const MOST_BYTES: u32 = 64;
 
 /// A kernel that keeps the rows of a selection; `None` where it is for `kernels/map.cu` or `kernels/key_bits.cu`, and
 /// `kernels/rows_select.cuh`. Its counts are zeroed: [`HEADER`] bytes, and 4 for each tile.
-pub(super) fn generate(shape: &Shape<'_>, selection: &Selection, size: Size) -> Option<Generated> {
+pub(crate) fn generate(shape: &Shape<'_>, selection: &Selection, size: Size) -> Option<Generated> {
     let Selection { moved, test } = selection;
     let (loaded, widest) = widths(shape)?;
     let loaded = loaded

@@ -11,15 +11,15 @@ const DIVISION: usize = 8;
 
 /// A register of 32 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Word(u32);
+pub(crate) struct Word(u32);
 
 /// A register of 64 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Long(u32);
+pub(crate) struct Long(u32);
 
 /// A predicate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Predicate(u32);
+pub(crate) struct Predicate(u32);
 
 impl Display for Word {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -40,11 +40,11 @@ impl Display for Predicate {
 }
 
 /// An operand: a register, or a number.
-pub(super) type Operand<'a> = &'a dyn Display;
+pub(crate) type Operand<'a> = &'a dyn Display;
 
 /// The lines of a kernel so far, and how many registers they name.
 #[derive(Debug, Default)]
-pub(super) struct Text {
+pub(crate) struct Text {
     lines: String,
     /// Lines, by the time that they take to be compiled.
     cost: usize,
@@ -56,16 +56,16 @@ pub(super) struct Text {
 impl Text {
     /// Whether it is so long that the interpreter, which begins at once, is the better one. The time that the driver takes grows faster
     /// than the text, and nobody can stop it: a second for some 5000 lines, a minute for 16,000.
-    pub(super) fn is_too_long(&self) -> bool {
+    pub(crate) fn is_too_long(&self) -> bool {
         self.cost > MOST_LINES
     }
 
-    pub(super) fn new_word(&mut self) -> Word {
+    pub(crate) fn new_word(&mut self) -> Word {
         self.words += 1;
         Word(self.words)
     }
 
-    pub(super) fn new_long(&mut self) -> Long {
+    pub(crate) fn new_long(&mut self) -> Long {
         self.longs += 1;
         Long(self.longs)
     }
@@ -76,14 +76,14 @@ impl Text {
     }
 
     /// A whole line.
-    pub(super) fn line(&mut self, line: impl Display) {
+    pub(crate) fn line(&mut self, line: impl Display) {
         self.cost += 1;
         // A string takes all that is written to it.
         let _ = writeln!(self.lines, "\t{line}");
     }
 
     /// `name out, operands;`
-    pub(super) fn set(&mut self, name: &str, out: impl Display, operands: &[Operand<'_>]) {
+    pub(crate) fn set(&mut self, name: &str, out: impl Display, operands: &[Operand<'_>]) {
         // By a number it is a multiplication.
         let by_register = |by: &Operand<'_>| by.to_string().starts_with('%');
         let divides = name.starts_with("div") || name.starts_with("rem");
@@ -97,33 +97,33 @@ impl Text {
     }
 
     /// What an instruction makes of its operands.
-    pub(super) fn word(&mut self, name: &str, operands: &[Operand<'_>]) -> Word {
+    pub(crate) fn word(&mut self, name: &str, operands: &[Operand<'_>]) -> Word {
         let out = self.new_word();
         self.set(name, out, operands);
         out
     }
 
-    pub(super) fn long(&mut self, name: &str, operands: &[Operand<'_>]) -> Long {
+    pub(crate) fn long(&mut self, name: &str, operands: &[Operand<'_>]) -> Long {
         let out = self.new_long();
         self.set(name, out, operands);
         out
     }
 
-    pub(super) fn predicate(&mut self, name: &str, operands: &[Operand<'_>]) -> Predicate {
+    pub(crate) fn predicate(&mut self, name: &str, operands: &[Operand<'_>]) -> Predicate {
         let out = self.new_predicate();
         self.set(name, out, operands);
         out
     }
 
     /// How many rows there are: every kernel's first parameter.
-    pub(super) fn rows(&mut self) -> Word {
+    pub(crate) fn rows(&mut self) -> Word {
         let rows = self.long("ld.param.u64", &[&"[p0]"]);
         self.word("cvt.u32.u64", &[&rows])
     }
 
     /// The module: one kernel of this name with so many parameters of 64 bits, `p0`, `p1`, …; what shared memory it is launched
     /// with is named `rows`.
-    pub(super) fn module(self, kernel: &str, parameters: usize, threads: u32) -> String {
+    pub(crate) fn module(self, kernel: &str, parameters: usize, threads: u32) -> String {
         let parameters: Vec<String> = (0..parameters)
             .map(|p| format!("\t.param .u64 p{p}"))
             .collect();

@@ -10,13 +10,13 @@ use crate::spec::{Instruction, Kind, MAX_COLUMNS, MAX_INSTRUCTIONS, Op, Side};
 /// `Program` of `kernels/program.cuh`.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
-pub(super) struct ProgramArg {
+pub(crate) struct ProgramArg {
     sorted: [ProgramColumn; MAX_COLUMNS],
     searching: [ProgramColumn; MAX_COLUMNS],
     instructions: [ProgramInstruction; MAX_INSTRUCTIONS],
     count: u32,
     registers: u32,
-    pub(super) sorted_len: u32,
+    pub(crate) sorted_len: u32,
     searching_len: u32,
 }
 
@@ -86,7 +86,7 @@ impl ProgramColumn {
 
 impl ProgramArg {
     /// `None` where some column is not on the GPU, or there is more of anything than a kernel takes.
-    pub(super) fn of(bound: &BoundProgram<'_>, sorted: usize, searching: usize) -> Option<Self> {
+    pub(crate) fn of(bound: &BoundProgram<'_>, sorted: usize, searching: usize) -> Option<Self> {
         let columns = |columns: &[Column]| {
             let mut all = [ProgramColumn::default(); MAX_COLUMNS];
             for (i, column) in columns.iter().enumerate() {
@@ -115,7 +115,7 @@ impl ProgramArg {
     }
 
     /// A grid of `per_thread` items a thread.
-    pub(super) fn shape(&self, items: usize, per_thread: usize) -> Shape {
+    pub(crate) fn shape(&self, items: usize, per_thread: usize) -> Shape {
         let threads = match self.registers {
             0..=2 => 128,
             3..=5 => 64,

@@ -10,7 +10,7 @@ use crate::device::cuda::rows::memory;
 use crate::error::Result;
 
 #[derive(Debug)]
-pub(super) struct Bits {
+pub(crate) struct Bits {
     rows: Memory,
     words: usize,
     /// Whether rows are multiplied.
@@ -21,13 +21,13 @@ pub(super) struct Bits {
 const SIDE: usize = 128;
 
 /// Words of 32 bits of a row: whole vectors of four.
-pub(super) fn words_for(universe: usize) -> usize {
+pub(crate) fn words_for(universe: usize) -> usize {
     universe.div_ceil(32).next_multiple_of(4).max(4)
 }
 
 impl Queue {
     /// Rows of so many words, in which element `e` is bit `e & mask`.
-    pub(super) fn bit_rows(
+    pub(crate) fn bit_rows(
         self: &Arc<Self>,
         sets: &Sets,
         words: usize,
@@ -49,7 +49,7 @@ impl Queue {
 }
 
 impl Bits {
-    pub(super) fn new(
+    pub(crate) fn new(
         queue: &Arc<Queue>,
         sets: &Sets,
         universe: usize,
@@ -63,7 +63,7 @@ impl Bits {
         })
     }
 
-    pub(super) fn prepare<'a>(&'a self, search: Search<'a>) -> Result<Prepared<'a>> {
+    pub(crate) fn prepare<'a>(&'a self, search: Search<'a>) -> Result<Prepared<'a>> {
         let windows = search.windows()?;
         let (_, candidates) = search.pairs_in(&windows)?;
         let rows = search

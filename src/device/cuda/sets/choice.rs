@@ -38,7 +38,7 @@ const ROOM_SHARE: u64 = 4;
 
 /// What the choice goes by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Profile {
+pub(crate) struct Profile {
     pub indexed: u64,
     pub searching: u64,
     /// Elements of an average set of each side.
@@ -59,7 +59,7 @@ impl Profile {
     }
 
     /// Whether rows of bits have room.
-    pub(super) fn bits_fit(&self) -> bool {
+    pub(crate) fn bits_fit(&self) -> bool {
         let row = words_for(self.universe as usize) as u64 * 4;
         // More of those that search are cut into tiles.
         let sets = self
@@ -69,12 +69,12 @@ impl Profile {
     }
 
     /// Elements of an average set of the side with the smaller ones.
-    pub(super) fn mean(&self) -> u64 {
+    pub(crate) fn mean(&self) -> u64 {
         self.mean_indexed.min(self.mean_searching).max(1)
     }
 
     /// The share of two average sets that they must have in common.
-    pub(super) fn least_share(&self, test: SetTest) -> f64 {
+    pub(crate) fn least_share(&self, test: SetTest) -> f64 {
         let mean = self.mean();
         let least = test.least_overlap(mean, mean);
         least.map_or(1.0, |least| least as f64 / mean as f64)
@@ -83,7 +83,7 @@ impl Profile {
 
 /// The technique for `test` on such sets: `wanted`, or the nearest that can serve them, or the one that should be best; `None` where costs
 /// are to decide.
-pub(super) fn choose(
+pub(crate) fn choose(
     wanted: Option<SetTechnique>,
     test: SetTest,
     profile: &Profile,

@@ -25,7 +25,7 @@ const PRODUCT_ELEMENT: f64 = 5.5e-4;
 
 /// What there is to do.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Work {
+pub(crate) struct Work {
     /// Pairs in windows, of all of equal keys.
     pub pairs: f64,
     pub all_pairs: f64,
@@ -59,7 +59,7 @@ impl Work {
     }
 
     /// The cheapest; of those with rows of bits only where these fit.
-    pub(super) fn cheapest(&self, bits_fit: bool) -> SetTechnique {
+    pub(crate) fn cheapest(&self, bits_fit: bool) -> SetTechnique {
         let costs = self.costs().into_iter();
         let possible =
             costs.filter(|(technique, _)| bits_fit || *technique != SetTechnique::Matrix);
@@ -70,7 +70,7 @@ impl Work {
 
 impl Queue {
     /// `Σ n²` of so many numbers, or of the distances between one more of them.
-    pub(super) fn sum_of_squares(
+    pub(crate) fn sum_of_squares(
         &self,
         numbers: &Memory,
         count: usize,

@@ -9,7 +9,7 @@ use crate::error::{BowtieError, Result};
 
 /// How ids were given to elements; equal ones have the same id, NULLs too.
 #[derive(Debug)]
-pub(super) enum ElementIds {
+pub(crate) enum ElementIds {
     Grouped(GroupDomain),
     /// By direct address. Some ids are of no element.
     Direct(Places),
@@ -24,7 +24,7 @@ const ID_SHARE: u64 = 320;
 
 impl ElementIds {
     /// Ids are below this.
-    pub(super) fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         match self {
             Self::Grouped(domain) => domain.groups() as usize,
             Self::Direct(places) => places.count as usize,
@@ -34,7 +34,7 @@ impl ElementIds {
 
 impl CudaDevice {
     /// The id of each value.
-    pub(super) fn element_ids(&self, values: &Column) -> Result<(Buffer<u32>, ElementIds)> {
+    pub(crate) fn element_ids(&self, values: &Column) -> Result<(Buffer<u32>, ElementIds)> {
         let rows = values.rows();
         if let Some(number) = Number::of(values).filter(|_| rows > 0) {
             let range = KeyRange(self.queue.extents(&[number], rows)?);
@@ -54,7 +54,7 @@ impl CudaDevice {
     }
 
     /// The ids that other values have, `NO_GROUP` where none.
-    pub(super) fn known_ids(&self, known: &ElementIds, values: &Column) -> Result<Buffer<u32>> {
+    pub(crate) fn known_ids(&self, known: &ElementIds, values: &Column) -> Result<Buffer<u32>> {
         match known {
             ElementIds::Grouped(domain) => self.groups_in(domain, &[values]),
             ElementIds::Direct(places) => self.places_in(places, values),

@@ -11,13 +11,13 @@ use crate::spec::SetTest;
 
 /// Matches of searching sets because one of two is empty: ranges of the indexed sets, which stand by group and size.
 #[derive(Debug)]
-pub(super) struct Empties {
+pub(crate) struct Empties {
     indexed: usize,
     ranges: Ranges,
     /// Of each searching set.
-    pub(super) counts: Buffer<u32>,
+    pub(crate) counts: Buffer<u32>,
     offsets: Buffer<u64>,
-    pub(super) total: u64,
+    pub(crate) total: u64,
 }
 
 /// Which pairs match with an empty set: empty ones, an empty searching one with others, others with an empty indexed one.
@@ -28,7 +28,7 @@ fn matching(test: SetTest) -> u32 {
 
 impl Empties {
     /// `None` where that is nothing.
-    pub(super) fn of(
+    pub(crate) fn of(
         queue: &Arc<Queue>,
         [searching, indexed]: [&Sets; 2],
         test: SetTest,
@@ -77,7 +77,7 @@ impl Empties {
     }
 
     /// Writes the pairs, as kernels hand out others.
-    pub(super) fn write(&self, queue: &Arc<Queue>, pairs: &Memory) -> Result<()> {
+    pub(crate) fn write(&self, queue: &Arc<Queue>, pairs: &Memory) -> Result<()> {
         let (len, n) = (self.total as usize, self.counts.len());
         let searching = Sorted::of_rows(queue.sequence(0, n)?);
         let positions = self.positions(queue)?;
@@ -94,7 +94,7 @@ impl Empties {
     }
 
     /// How many each indexed position has.
-    pub(super) fn of_indexed(&self, queue: &Arc<Queue>) -> Result<Buffer<u32>> {
+    pub(crate) fn of_indexed(&self, queue: &Arc<Queue>) -> Result<Buffer<u32>> {
         let positions = self.positions(queue)?;
         queue.cover(&positions, &self.ranges, positions.len())
     }

@@ -30,28 +30,28 @@ use crate::error::Result;
 
 /// The sets of one side by position, in the order of their groups and sizes.
 #[derive(Debug)]
-pub(super) struct Sets {
+pub(crate) struct Sets {
     /// Row ids. Rows without a list, or in no group, have no position.
-    pub(super) rows: Buffer<u32>,
+    pub(crate) rows: Buffer<u32>,
     /// Where rows are in groups.
-    pub(super) by_group: Option<ByGroup>,
-    pub(super) offsets: Memory,
-    pub(super) elements: Memory,
+    pub(crate) by_group: Option<ByGroup>,
+    pub(crate) offsets: Memory,
+    pub(crate) elements: Memory,
     /// Distinct elements, those that the indexed side lacks included.
-    pub(super) sizes: Memory,
-    pub(super) len: usize,
+    pub(crate) sizes: Memory,
+    pub(crate) len: usize,
     /// Elements of all sets.
-    pub(super) entries: usize,
+    pub(crate) entries: usize,
 }
 
 impl Sets {
     /// As kernels take them.
-    pub(super) fn structure(&self) -> Structure<4> {
+    pub(crate) fn structure(&self) -> Structure<4> {
         self.structure_from(0)
     }
 
     /// The same for a launch that begins with a set.
-    pub(super) fn structure_from(&self, first: usize) -> Structure<4> {
+    pub(crate) fn structure_from(&self, first: usize) -> Structure<4> {
         Structure([
             (&self.offsets).into(),
             (&self.elements).into(),
@@ -61,14 +61,14 @@ impl Sets {
     }
 
     /// Elements of an average set.
-    pub(super) fn mean(&self) -> usize {
+    pub(crate) fn mean(&self) -> usize {
         self.entries / self.len.max(1)
     }
 }
 
 /// Elements of the indexed side to their ranks.
 #[derive(Debug)]
-pub(super) struct Domain {
+pub(crate) struct Domain {
     ids: ElementIds,
     /// Ids of (group, id).
     grouped: Option<GroupDomain>,
@@ -82,12 +82,12 @@ pub(super) struct Domain {
 
 impl Domain {
     /// Elements that have a rank.
-    pub(super) fn universe(&self) -> usize {
+    pub(crate) fn universe(&self) -> usize {
         self.ranks.universe
     }
 
     /// Of each rank, how many sets have it.
-    pub(super) fn frequencies(&self) -> &Memory {
+    pub(crate) fn frequencies(&self) -> &Memory {
         &self.ranks.frequencies
     }
 }
@@ -132,11 +132,11 @@ fn takes_all(is_grouped: bool, not_null: &[&Keys]) -> Result<bool> {
 }
 
 /// Groups of rows, and how many there are.
-pub(super) type Groups<'a> = (&'a Buffer<u32>, u32);
+pub(crate) type Groups<'a> = (&'a Buffer<u32>, u32);
 
 impl CudaDevice {
     /// Encodes a column that is to be indexed.
-    pub(super) fn encode_indexed(
+    pub(crate) fn encode_indexed(
         &self,
         column: &Column,
         groups: Option<Groups<'_>>,
@@ -194,7 +194,7 @@ impl CudaDevice {
     }
 
     /// Encodes a column whose sets search; `None` where they are those that were indexed.
-    pub(super) fn encode_searching(
+    pub(crate) fn encode_searching(
         &self,
         domain: &Domain,
         column: &Column,

@@ -30,26 +30,26 @@ const PAIR_BYTES: usize = 8;
 const MOST_LISTED: u64 = 1 << 28;
 
 /// Lists of matches.
-pub(super) struct Found {
+pub(crate) struct Found {
     /// Indexed positions, list after list.
-    pub(super) positions: Memory,
-    pub(super) total: usize,
-    pub(super) ranges: Ranges,
+    pub(crate) positions: Memory,
+    pub(crate) total: usize,
+    pub(crate) ranges: Ranges,
     /// Where each list begins, and the end.
-    pub(super) segments: Buffer<u32>,
-    pub(super) verified: u64,
+    pub(crate) segments: Buffer<u32>,
+    pub(crate) verified: u64,
 }
 
 /// Counts of matches by position.
-pub(super) struct Counted {
-    pub(super) searching: Memory,
-    pub(super) indexed: Option<Memory>,
-    pub(super) verified: u64,
+pub(crate) struct Counted {
+    pub(crate) searching: Memory,
+    pub(crate) indexed: Option<Memory>,
+    pub(crate) verified: u64,
 }
 
 impl Queue {
     /// Runs a search for its pairs.
-    pub(super) fn list_matches(
+    pub(crate) fn list_matches(
         self: &Arc<Self>,
         search: &Prepared<'_>,
         searching: &Sets,
@@ -120,7 +120,7 @@ impl Queue {
     }
 
     /// Runs a search for its counts alone.
-    pub(super) fn count_matches_of_sets(
+    pub(crate) fn count_matches_of_sets(
         self: &Arc<Self>,
         search: &Prepared<'_>,
         [searching, indexed]: [&Sets; 2],

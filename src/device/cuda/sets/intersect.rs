@@ -14,7 +14,7 @@ const SEARCHED_FROM: u32 = 16;
 const MOST_PAIRS: usize = 1 << 22;
 const FIRST_ELEMENTS: usize = 1 << 31;
 
-pub(super) fn prepare(search: Search<'_>) -> Result<Prepared<'_>> {
+pub(crate) fn prepare(search: Search<'_>) -> Result<Prepared<'_>> {
     let windows = search.windows()?;
     let (offsets, candidates) = search.pairs_in(&windows)?;
     let queue = search.queue;

@@ -11,7 +11,7 @@ use crate::device::cuda::rows::memory;
 use crate::error::Result;
 
 #[derive(Debug)]
-pub(super) struct InvertedIndex {
+pub(crate) struct InvertedIndex {
     lists: Lists,
     universe: usize,
 }
@@ -26,14 +26,14 @@ const ENOUGH_SETS: usize = 1000;
 const COUNTED: usize = 1 << 15;
 
 impl InvertedIndex {
-    pub(super) fn new(queue: &Arc<Queue>, sets: &Sets, universe: usize) -> Result<Self> {
+    pub(crate) fn new(queue: &Arc<Queue>, sets: &Sets, universe: usize) -> Result<Self> {
         Ok(Self {
             lists: queue.inverted(sets, &sets.sizes, universe, false)?,
             universe,
         })
     }
 
-    pub(super) fn prepare<'a>(&'a self, search: Search<'a>) -> Result<Prepared<'a>> {
+    pub(crate) fn prepare<'a>(&'a self, search: Search<'a>) -> Result<Prepared<'a>> {
         let windows = search.windows()?;
         let (_, candidates) = search.pairs_in(&windows)?;
         Ok(Prepared {

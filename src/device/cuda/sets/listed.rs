@@ -31,7 +31,7 @@ fn are_few(universe: usize, values: usize, lists: usize) -> bool {
 impl Queue {
     /// The sets that lists are, their elements by `ranks`; `None` where a list has duplicates, or elements without a rank. `words` are
     /// theirs, which need not be made where elements have few ranks.
-    pub(super) fn arrange_listed(
+    pub(crate) fn arrange_listed(
         self: &Arc<Self>,
         lying: &Lying,
         ids: &Buffer<u32>,

@@ -10,18 +10,18 @@ use crate::error::Result;
 
 /// The lists of all elements, one after the other.
 #[derive(Debug)]
-pub(super) struct Lists {
+pub(crate) struct Lists {
     /// Where those of each element begin, and the end.
-    pub(super) offsets: Memory,
+    pub(crate) offsets: Memory,
     /// Positions.
-    pub(super) sets: Memory,
+    pub(crate) sets: Memory,
     /// Where in each set the element stands, where that is wanted.
-    pub(super) places: Option<Memory>,
+    pub(crate) places: Option<Memory>,
 }
 
 impl Queue {
     /// The lists of each set's first elements, as many as `lengths` says.
-    pub(super) fn inverted(
+    pub(crate) fn inverted(
         self: &Arc<Self>,
         sets: &Sets,
         lengths: &Memory,

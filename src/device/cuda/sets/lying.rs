@@ -19,19 +19,19 @@ use crate::device::host::Lists;
 use crate::error::Result;
 
 /// Rows that have a list, and where these lie among values.
-pub(super) struct Lying {
-    pub(super) rows: Buffer<u32>,
-    pub(super) groups: Option<(Memory, u32)>,
+pub(crate) struct Lying {
+    pub(crate) rows: Buffer<u32>,
+    pub(crate) groups: Option<(Memory, u32)>,
     /// Where each row's values begin, and how many they are.
-    pub(super) starts: Memory,
-    pub(super) counts: Memory,
+    pub(crate) starts: Memory,
+    pub(crate) counts: Memory,
     /// Values of the longest list.
-    pub(super) longest: u32,
+    pub(crate) longest: u32,
 }
 
 impl CudaDevice {
     /// The values of a column's lists, and the rows that have a list, are in a group and are not NULL in any of `not_null`.
-    pub(super) fn lying(
+    pub(crate) fn lying(
         &self,
         lists: &ArrayRef,
         groups: Option<Groups<'_>>,

@@ -6,7 +6,7 @@ use crate::spec::{SetMeasure, SetPredicate, SetTest};
 
 /// A predicate as kernels take it: the threshold decides, `p / q` filters.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Measure {
+pub(crate) struct Measure {
     kind: u32,
     strict: u32,
     p: u32,
@@ -22,7 +22,7 @@ const OVERLAP: u32 = 2;
 const FRACTION: u32 = 1 << 30;
 
 impl Measure {
-    pub(super) fn of(test: SetTest) -> Self {
+    pub(crate) fn of(test: SetTest) -> Self {
         let exact = |kind, p| Self {
             kind,
             strict: 0,
@@ -59,7 +59,7 @@ impl Measure {
         }
     }
 
-    pub(super) fn structure(&self) -> Structure<3> {
+    pub(crate) fn structure(&self) -> Structure<3> {
         Structure([
             Arg::from((self.kind, self.strict)),
             Arg::from((self.p, self.q)),
@@ -68,40 +68,40 @@ impl Measure {
     }
 
     /// Whether the searching set must lie in the indexed one.
-    pub(super) fn is_contained(&self) -> bool {
+    pub(crate) fn is_contained(&self) -> bool {
         self.kind == CONTAINED
     }
 
     /// The same the other way round.
-    pub(super) fn is_contains(&self) -> bool {
+    pub(crate) fn is_contains(&self) -> bool {
         self.kind == CONTAINS
     }
 }
 
 /// Where kernels hand out matches.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Target<'a> {
+pub(crate) struct Target<'a> {
     /// By searching position.
-    pub(super) counts: &'a Memory,
+    pub(crate) counts: &'a Memory,
     /// By indexed position, where they are wanted.
-    pub(super) indexed: Option<&'a Memory>,
+    pub(crate) indexed: Option<&'a Memory>,
     /// Room for pairs, where they are wanted, and for how many.
-    pub(super) pairs: Option<Part<'a>>,
-    pub(super) capacity: u64,
+    pub(crate) pairs: Option<Part<'a>>,
+    pub(crate) capacity: u64,
     /// Pairs and verified candidates.
-    pub(super) totals: &'a Memory,
+    pub(crate) totals: &'a Memory,
 }
 
 /// The pairs that are tested where both sides are the same sets: each once, as a set and those that stand behind it, or before it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Half {
+pub(crate) struct Half {
     later: bool,
     /// Whether only sets of one size match in both ways: see `host/sets/half.rs`.
     of_one_size: bool,
 }
 
 impl Half {
-    pub(super) fn of(measure: &Measure) -> Self {
+    pub(crate) fn of(measure: &Measure) -> Self {
         Self {
             later: !measure.is_contains(),
             of_one_size: measure.is_contained() || measure.is_contains(),
@@ -109,7 +109,7 @@ impl Half {
     }
 
     /// Where windows begin or end: see `set_matches_windows`.
-    pub(super) fn of_windows(half: Option<Self>) -> u32 {
+    pub(crate) fn of_windows(half: Option<Self>) -> u32 {
         half.map_or(0, |half| if half.later { 1 } else { 2 })
     }
 
@@ -120,7 +120,7 @@ impl Half {
 }
 
 /// All that decides on pairs, for launches that begin with a searching set.
-pub(super) fn join(
+pub(crate) fn join(
     (measure, half): (&Measure, Option<Half>),
     searching: &Sets,
     first: usize,

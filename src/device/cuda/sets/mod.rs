@@ -115,7 +115,7 @@ impl Finder {
 }
 
 impl SetIndex {
-    pub(in crate::device) fn technique(&self) -> SetTechnique {
+    pub(crate) fn technique(&self) -> SetTechnique {
         self.technique
     }
 }
@@ -133,7 +133,7 @@ impl buffer::SetIndex {
 
 impl CudaDevice {
     /// Indexes a column of lists, or of single elements.
-    pub(super) fn index_sets(
+    pub(crate) fn index_sets(
         &self,
         column: &Column,
         groups: Option<(&Buffer<u32>, u32)>,
@@ -222,7 +222,7 @@ impl CudaDevice {
     }
 
     /// The matches of each row of the other side as a list.
-    pub(super) fn search_sets(
+    pub(crate) fn search_sets(
         &self,
         index: &buffer::SetIndex,
         column: &Column,
@@ -272,7 +272,7 @@ impl CudaDevice {
     }
 
     /// How many matches rows have.
-    pub(super) fn count_sets(
+    pub(crate) fn count_sets(
         &self,
         index: &buffer::SetIndex,
         column: &Column,
@@ -317,7 +317,7 @@ impl CudaDevice {
     }
 
     /// How often each of `rows` row ids stands in `list`.
-    pub(super) fn count_occurrences(&self, list: &Buffer<u32>, rows: usize) -> Result<Buffer<u32>> {
+    pub(crate) fn count_occurrences(&self, list: &Buffer<u32>, rows: usize) -> Result<Buffer<u32>> {
         let counts = self.queue.histogram(memory(list)?, list.len(), rows)?;
         Ok(Buffer::cuda(counts, rows))
     }

@@ -12,15 +12,15 @@ use crate::error::Result;
 
 /// The group of each set, and where the sets of each of so many groups begin, and the end.
 #[derive(Debug)]
-pub(super) struct ByGroup {
+pub(crate) struct ByGroup {
     groups: Memory,
-    pub(super) segments: Memory,
-    pub(super) count: usize,
+    pub(crate) segments: Memory,
+    pub(crate) count: usize,
 }
 
 impl Sets {
     /// The groups of these sets, and where those of `indexed` begin: null pointers where there are none.
-    pub(super) fn groups_in<'a>(&'a self, indexed: &'a Self) -> [Option<&'a Memory>; 2] {
+    pub(crate) fn groups_in<'a>(&'a self, indexed: &'a Self) -> [Option<&'a Memory>; 2] {
         match (&self.by_group, &indexed.by_group) {
             (Some(mine), Some(indexed)) => [Some(&mine.groups), Some(&indexed.segments)],
             _ => [None, None],
@@ -31,7 +31,7 @@ impl Sets {
 impl Queue {
     /// The order of `n` sets of `sizes`, of which none is more than `longest`, by their `groups` where given, of which there are so
     /// many.
-    pub(super) fn in_order(
+    pub(crate) fn in_order(
         self: &Arc<Self>,
         groups: Option<(&Memory, usize)>,
         sizes: &Memory,
@@ -73,7 +73,7 @@ impl Queue {
     }
 
     /// Whether both are the same sets at the same positions.
-    pub(super) fn are_same(self: &Arc<Self>, a: &Sets, b: &Sets) -> Result<bool> {
+    pub(crate) fn are_same(self: &Arc<Self>, a: &Sets, b: &Sets) -> Result<bool> {
         let groups = match (&a.by_group, &b.by_group) {
             (Some(a), Some(b)) if a.count == b.count => Some([&a.segments, &b.segments]),
             (None, None) => None,

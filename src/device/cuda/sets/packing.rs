@@ -11,7 +11,7 @@ use crate::error::Result;
 
 /// How two numbers lie in a word: the upper one above the bits of the lower one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Packing {
+pub(crate) struct Packing {
     lower_bits: u32,
     upper_bits: u32,
 }
@@ -22,13 +22,13 @@ fn bits_of(count: usize) -> u32 {
 }
 
 /// The bits on which numbers below `count` differ.
-pub(super) fn bits_below(count: usize) -> u64 {
+pub(crate) fn bits_below(count: usize) -> u64 {
     (1 << bits_of(count)) - 1
 }
 
 impl Packing {
     /// Of upper numbers below one count and lower ones below another, or none.
-    pub(super) fn of(uppers: usize, lowers: usize) -> Self {
+    pub(crate) fn of(uppers: usize, lowers: usize) -> Self {
         let upper_bits = bits_of(uppers);
         Self {
             lower_bits: 0,
@@ -38,7 +38,7 @@ impl Packing {
     }
 
     /// The same with lower numbers below another count, or none.
-    pub(super) fn with_lowers(self, lowers: usize) -> Self {
+    pub(crate) fn with_lowers(self, lowers: usize) -> Self {
         Self {
             lower_bits: bits_of(lowers + 1),
             ..self
@@ -50,7 +50,7 @@ impl Packing {
         self.lower_bits + self.upper_bits > 32 || self.lower_bits == 32
     }
 
-    pub(super) fn bytes(self) -> usize {
+    pub(crate) fn bytes(self) -> usize {
         match self.is_wide() {
             true => 8,
             false => 4,
@@ -73,12 +73,12 @@ impl Packing {
     }
 
     /// The bits on which words differ at most by their upper numbers.
-    pub(super) fn upper(self) -> u64 {
+    pub(crate) fn upper(self) -> u64 {
         self.all() & !self.lower()
     }
 
     /// The bits on which words differ at most.
-    pub(super) fn all(self) -> u64 {
+    pub(crate) fn all(self) -> u64 {
         let others = u64::BITS - self.lower_bits - self.upper_bits;
         u64::MAX.checked_shr(others).unwrap_or(0)
     }
@@ -89,15 +89,15 @@ impl Packing {
 }
 
 /// So many words.
-pub(super) struct Words {
-    pub(super) memory: Memory,
-    pub(super) n: usize,
-    pub(super) packing: Packing,
+pub(crate) struct Words {
+    pub(crate) memory: Memory,
+    pub(crate) n: usize,
+    pub(crate) packing: Packing,
 }
 
 impl Words {
     /// As kernels take them.
-    pub(super) fn structure(&self) -> Structure<2> {
+    pub(crate) fn structure(&self) -> Structure<2> {
         let Packing { lower_bits, .. } = self.packing;
         let wide = u32::from(self.packing.is_wide());
         Structure([(&self.memory).into(), (lower_bits, wide).into()])
@@ -106,7 +106,7 @@ impl Words {
 
 impl Queue {
     /// Room for so many words.
-    pub(super) fn words(self: &Arc<Self>, packing: Packing, n: usize) -> Result<Words> {
+    pub(crate) fn words(self: &Arc<Self>, packing: Packing, n: usize) -> Result<Words> {
         Ok(Words {
             memory: self.alloc(n * packing.bytes(), "elements of sets")?,
             n,
@@ -115,7 +115,7 @@ impl Queue {
     }
 
     /// Words in the order of the bits that `by` says, those that agree on them as they stood.
-    pub(super) fn sorted_words(
+    pub(crate) fn sorted_words(
         self: &Arc<Self>,
         words: Words,
         by: fn(Packing) -> u64,
@@ -130,7 +130,7 @@ impl Queue {
     }
 
     /// The same, and where each word stood; `None` where all stand as they did.
-    pub(super) fn sorted_beside_rows(
+    pub(crate) fn sorted_beside_rows(
         self: &Arc<Self>,
         words: Words,
         by: fn(Packing) -> u64,
@@ -149,7 +149,7 @@ impl Queue {
     }
 
     /// Sorted words that differ from the one before and have a lower number.
-    pub(super) fn without_duplicates(self: &Arc<Self>, words: Words) -> Result<Words> {
+    pub(crate) fn without_duplicates(self: &Arc<Self>, words: Words) -> Result<Words> {
         let n = words.n;
         if n == 0 {
             return Ok(words);
@@ -173,7 +173,7 @@ impl Queue {
     }
 
     /// Where the words of each upper number below a count begin, and the end.
-    pub(super) fn upper_offsets(self: &Arc<Self>, words: &Words, count: usize) -> Result<Memory> {
+    pub(crate) fn upper_offsets(self: &Arc<Self>, words: &Words, count: usize) -> Result<Memory> {
         let offsets = self.alloc((count + 1) * 4, "elements of sets")?;
         let given = words.structure();
         let args = [

@@ -12,14 +12,14 @@ use crate::device::cuda::rows::memory;
 use crate::error::Result;
 
 #[derive(Debug)]
-pub(super) struct Prefix {
+pub(crate) struct Prefix {
     lists: Lists,
     /// Where in each set its element of a list stands.
     places: Memory,
 }
 
 impl Prefix {
-    pub(super) fn new(
+    pub(crate) fn new(
         queue: &Arc<Queue>,
         sets: &Sets,
         universe: usize,
@@ -43,11 +43,11 @@ impl Prefix {
     }
 
     /// Where the list of each element begins, and the end.
-    pub(super) fn list_offsets(&self) -> &Memory {
+    pub(crate) fn list_offsets(&self) -> &Memory {
         &self.lists.offsets
     }
 
-    pub(super) fn prepare<'a>(&'a self, search: Search<'a>) -> Result<Prepared<'a>> {
+    pub(crate) fn prepare<'a>(&'a self, search: Search<'a>) -> Result<Prepared<'a>> {
         let (queue, sets) = (search.queue, search.searching);
         let windows = search.windows()?;
         let (lo, hi) = (memory(&windows.lo)?, memory(&windows.hi)?);

@@ -11,7 +11,7 @@ use crate::error::Result;
 use std::sync::Arc;
 
 #[derive(Debug)]
-pub(super) struct Rarest {
+pub(crate) struct Rarest {
     lists: Lists,
     filter: Filter,
 }
@@ -39,7 +39,7 @@ const BITS_AN_ELEMENT: usize = 8;
 const ROOM_SHARE: u64 = 4;
 
 impl Rarest {
-    pub(super) fn new(queue: &Arc<Queue>, sets: &Sets, universe: usize) -> Result<Self> {
+    pub(crate) fn new(queue: &Arc<Queue>, sets: &Sets, universe: usize) -> Result<Self> {
         let lists = queue.inverted(sets, &sets.sizes, universe, false)?;
         let bits = universe
             .min(BITS_AN_ELEMENT * sets.mean())
@@ -65,7 +65,7 @@ impl Rarest {
         Ok(Self { lists, filter })
     }
 
-    pub(super) fn prepare<'a>(&'a self, search: Search<'a>) -> Result<Prepared<'a>> {
+    pub(crate) fn prepare<'a>(&'a self, search: Search<'a>) -> Result<Prepared<'a>> {
         let (queue, n) = (search.queue, search.searching.len);
         let starts = queue.alloc(n * 4, "candidates")?;
         let counts = queue.alloc(n * 4, "candidates")?;

@@ -11,32 +11,32 @@ use crate::error::Result;
 
 /// Both sides of a search.
 #[derive(Clone, Copy)]
-pub(super) struct Search<'a> {
-    pub(super) queue: &'a Arc<Queue>,
-    pub(super) go_on: &'a dyn Fn() -> Result<()>,
-    pub(super) measure: &'a Measure,
-    pub(super) searching: &'a Sets,
-    pub(super) indexed: &'a Sets,
+pub(crate) struct Search<'a> {
+    pub(crate) queue: &'a Arc<Queue>,
+    pub(crate) go_on: &'a dyn Fn() -> Result<()>,
+    pub(crate) measure: &'a Measure,
+    pub(crate) searching: &'a Sets,
+    pub(crate) indexed: &'a Sets,
     /// Where both sides are the same sets.
-    pub(super) half: Option<Half>,
+    pub(crate) half: Option<Half>,
 }
 
 /// Hands out the matches.
 type Run<'a> = Box<dyn Fn(&Target<'_>) -> Result<()> + 'a>;
 
 /// A search that can be run, once for each place where its matches might have room.
-pub(super) struct Prepared<'a> {
+pub(crate) struct Prepared<'a> {
     /// Pairs that are proposed.
-    pub(super) candidates: u64,
-    pub(super) run: Run<'a>,
+    pub(crate) candidates: u64,
+    pub(crate) run: Run<'a>,
 }
 
 /// Candidates from lists, numbered: those of each probe begin at a place in the lists.
-pub(super) struct Probes {
+pub(crate) struct Probes {
     starts: Memory,
     offsets: Buffer<u64>,
     count: usize,
-    pub(super) total: u64,
+    pub(crate) total: u64,
 }
 
 /// Candidates of the first launch, and those of any.
@@ -46,13 +46,13 @@ const FIRST_TESTS: u64 = 1 << 34;
 const MOST_CANDIDATES: usize = 1 << 30;
 
 impl<'a> Search<'a> {
-    pub(super) fn join(&self, first: usize, to: &Target<'_>) -> Structure<17> {
+    pub(crate) fn join(&self, first: usize, to: &Target<'_>) -> Structure<17> {
         let by = (self.measure, self.half);
         join(by, self.searching, first, self.indexed, to)
     }
 
     /// The indexed sets that each searching set may match by group and size.
-    pub(super) fn windows(&self) -> Result<Ranges> {
+    pub(crate) fn windows(&self) -> Result<Ranges> {
         let n = self.searching.len;
         let lo = self.queue.alloc(n * 4, "range bounds")?;
         let hi = self.queue.alloc(n * 4, "range bounds")?;
@@ -80,7 +80,7 @@ impl<'a> Search<'a> {
     }
 
     /// Pairs in windows.
-    pub(super) fn pairs_in(&self, windows: &Ranges) -> Result<(Buffer<u64>, u64)> {
+    pub(crate) fn pairs_in(&self, windows: &Ranges) -> Result<(Buffer<u64>, u64)> {
         let counts = self.queue.range_counts(windows, false)?;
         let offsets = self.queue.scan_offsets(&counts)?;
         let total = self.total(&offsets)?;
@@ -93,7 +93,7 @@ impl<'a> Search<'a> {
     }
 
     /// Probes that begin at `starts` and have `counts` candidates each.
-    pub(super) fn probes(&self, starts: Memory, counts: Memory, count: usize) -> Result<Probes> {
+    pub(crate) fn probes(&self, starts: Memory, counts: Memory, count: usize) -> Result<Probes> {
         let offsets = self.queue.scan_offsets(&Buffer::cuda(counts, count))?;
         Ok(Probes {
             starts,
@@ -107,7 +107,7 @@ impl<'a> Search<'a> {
     ///
     /// # Safety
     /// The kernel takes probes, a join and `rest`, of which addresses hold what it reads for these probes and sets.
-    pub(super) unsafe fn test_candidates(
+    pub(crate) unsafe fn test_candidates(
         &self,
         kernel: &'static str,
         probes: &Probes,
@@ -147,7 +147,7 @@ impl<'a> Search<'a> {
     ///
     /// # Safety
     /// The kernel takes a join and `rest`, of which addresses hold what it reads for these sets.
-    pub(super) unsafe fn test_windows(
+    pub(crate) unsafe fn test_windows(
         &self,
         kernel: &'static str,
         together: usize,

@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::spec::SetTest;
 
 #[derive(Debug)]
-pub(super) struct Signature {
+pub(crate) struct Signature {
     signatures: Memory,
     /// Of a signature, in 32 bits.
     words: usize,
@@ -41,7 +41,7 @@ fn words_for(mean: usize, test: SetTest) -> usize {
 }
 
 impl Signature {
-    pub(super) fn new(queue: &Arc<Queue>, sets: &Sets, test: SetTest) -> Result<Self> {
+    pub(crate) fn new(queue: &Arc<Queue>, sets: &Sets, test: SetTest) -> Result<Self> {
         let words = words_for(sets.mean(), test);
         Ok(Self {
             signatures: queue.signatures(sets, words)?,
@@ -76,7 +76,7 @@ impl Signature {
         (kernels[size], strip, 2048 / self.words)
     }
 
-    pub(super) fn prepare<'a>(&'a self, search: Search<'a>) -> Result<Prepared<'a>> {
+    pub(crate) fn prepare<'a>(&'a self, search: Search<'a>) -> Result<Prepared<'a>> {
         let windows = search.windows()?;
         let (_, candidates) = search.pairs_in(&windows)?;
         let signatures = search.queue.signatures(search.searching, self.words)?;

@@ -18,23 +18,23 @@ use crate::error::Result;
 
 /// The ranks of ids by frequency, from 0 on without a gap; ids of no set have none.
 #[derive(Debug)]
-pub(super) struct Ranks {
-    pub(super) of: Buffer<u32>,
-    pub(super) universe: usize,
-    pub(super) frequencies: Memory,
+pub(crate) struct Ranks {
+    pub(crate) of: Buffer<u32>,
+    pub(crate) universe: usize,
+    pub(crate) frequencies: Memory,
 }
 
 /// Words of (set, id) without duplicates, and the order of sets.
-pub(super) struct Distinct {
-    pub(super) words: Words,
-    pub(super) order: Order,
+pub(crate) struct Distinct {
+    pub(crate) words: Words,
+    pub(crate) order: Order,
 }
 
 /// Sets by group and size.
-pub(super) struct Order {
-    pub(super) sizes: Memory,
+pub(crate) struct Order {
+    pub(crate) sizes: Memory,
     /// Sets in order, and the place of each in it.
-    pub(super) order: Buffer<u32>,
+    pub(crate) order: Buffer<u32>,
     places: Buffer<u32>,
     by_group: Option<ByGroup>,
 }
@@ -46,7 +46,7 @@ const SOME_WORDS: usize = 4;
 
 impl Queue {
     /// The entries of rows: the row of each by number, and the exclusive sums of `lengths`.
-    pub(super) fn entries(
+    pub(crate) fn entries(
         self: &Arc<Self>,
         lengths: &Memory,
         rows: usize,
@@ -77,7 +77,7 @@ impl Queue {
     }
 
     /// Words of (set, id) as they stand in the lists; ids are below `universe`, or none.
-    pub(super) fn words_of(
+    pub(crate) fn words_of(
         self: &Arc<Self>,
         lying: &Lying,
         ids: &Buffer<u32>,
@@ -100,7 +100,7 @@ impl Queue {
         Ok(words)
     }
 
-    pub(super) fn distinct(
+    pub(crate) fn distinct(
         self: &Arc<Self>,
         lying: &Lying,
         ids: &Buffer<u32>,
@@ -121,7 +121,7 @@ impl Queue {
     }
 
     /// Sets of these sizes in order.
-    pub(super) fn sets_in_order(self: &Arc<Self>, lying: &Lying, sizes: &Memory) -> Result<Order> {
+    pub(crate) fn sets_in_order(self: &Arc<Self>, lying: &Lying, sizes: &Memory) -> Result<Order> {
         let len = lying.rows.len();
         let groups = lying
             .groups
@@ -137,7 +137,7 @@ impl Queue {
     }
 
     /// (group, element) of each word, elements by their `numbers` where given, as a column.
-    pub(super) fn grouped_words(
+    pub(crate) fn grouped_words(
         self: &Arc<Self>,
         words: &Words,
         groups: &Memory,
@@ -165,7 +165,7 @@ impl Queue {
     }
 
     /// The words with other elements, one for each, which are below `universe`, or none.
-    pub(super) fn renamed(
+    pub(crate) fn renamed(
         self: &Arc<Self>,
         words: &Words,
         elements: &Buffer<u32>,
@@ -185,7 +185,7 @@ impl Queue {
     }
 
     /// The words with elements by `ranks`, none where there is none, and sets by `places`. Ranks are below `universe`.
-    pub(super) fn recode(
+    pub(crate) fn recode(
         self: &Arc<Self>,
         words: &Words,
         ranks: &Buffer<u32>,
@@ -233,7 +233,7 @@ impl Queue {
     }
 
     /// The rank of each element by the number of sets that have it.
-    pub(super) fn ranks(self: &Arc<Self>, words: &Words, universe: usize) -> Result<Ranks> {
+    pub(crate) fn ranks(self: &Arc<Self>, words: &Words, universe: usize) -> Result<Ranks> {
         if words.n == 0 {
             return Ok(Ranks {
                 of: self.sequence(0, 0)?,
@@ -280,7 +280,7 @@ impl Queue {
     }
 
     /// The sets in order, their elements by `ranks`.
-    pub(super) fn arrange(
+    pub(crate) fn arrange(
         self: &Arc<Self>,
         lying: &Lying,
         distinct: Distinct,
@@ -304,7 +304,7 @@ impl Queue {
     }
 
     /// Sets in order, with their elements.
-    pub(super) fn sets_of(
+    pub(crate) fn sets_of(
         self: &Arc<Self>,
         lying: &Lying,
         order: Order,
@@ -327,7 +327,7 @@ impl Queue {
     }
 
     /// How often each number up to `most` stands in `numbers`, those above it together with it.
-    pub(super) fn histogram(
+    pub(crate) fn histogram(
         self: &Arc<Self>,
         numbers: &Memory,
         n: usize,
@@ -346,7 +346,7 @@ impl Queue {
     }
 
     /// Signatures of so many words of 32 bits.
-    pub(super) fn signatures(self: &Arc<Self>, sets: &Sets, words: usize) -> Result<Memory> {
+    pub(crate) fn signatures(self: &Arc<Self>, sets: &Sets, words: usize) -> Result<Memory> {
         let out = self.alloc(sets.len * words * 4, "signatures of sets")?;
         let structure = sets.structure();
         let args = [

@@ -9,7 +9,7 @@ use parking_lot::{Condvar, Mutex};
 use crate::error::{BowtieError, Result};
 
 /// A copy in pieces, of which several threads take one after the other.
-pub(super) trait Pieces: Sync {
+pub(crate) trait Pieces: Sync {
     /// Copies the next piece; false when none is left.
     fn copy_next(&self) -> Result<bool>;
 }
@@ -17,7 +17,7 @@ pub(super) trait Pieces: Sync {
 /// Threads that take pieces of all copies under way in turn, so that a short copy does not wait for a long one. One that has
 /// nothing to do sleeps.
 #[derive(Debug)]
-pub(super) struct Copiers(Arc<Shared>);
+pub(crate) struct Copiers(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
@@ -78,7 +78,7 @@ fn copy_next(pieces: &dyn Pieces) -> Result<bool> {
 
 impl Copiers {
     /// So many threads of a name; fewer where the system has no more.
-    pub(super) fn new(name: &str, threads: usize) -> Self {
+    pub(crate) fn new(name: &str, threads: usize) -> Self {
         let shared = Arc::new(Shared::default());
         for _ in 0..threads {
             let shared = Arc::clone(&shared);
@@ -91,7 +91,7 @@ impl Copiers {
     }
 
     /// Copies all pieces, on this thread and, when there are several, on the others.
-    pub(super) fn copy(&self, pieces: &dyn Pieces, several: bool) -> Result<()> {
+    pub(crate) fn copy(&self, pieces: &dyn Pieces, several: bool) -> Result<()> {
         if !several {
             while copy_next(pieces)? {}
             return Ok(());

@@ -3,7 +3,7 @@
 
 /// How many bytes of each value are copied.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(in crate::device::cuda) enum Narrowing {
+pub(crate) enum Narrowing {
     /// All of them.
     None,
     /// The lower four of eight, of which the others are the sign.
@@ -20,7 +20,7 @@ const VALUES: usize = 4;
 
 impl Narrowing {
     /// The narrowest one that a sample of values of `width` bytes fits.
-    pub(in crate::device::cuda) fn of(parts: &[&[u8]], width: usize) -> Self {
+    pub(crate) fn of(parts: &[&[u8]], width: usize) -> Self {
         let bytes = parts.iter().map(|part| part.len()).sum::<usize>();
         let candidates: &[Self] = match width {
             8 => &[Self::From8To4],
@@ -39,7 +39,7 @@ impl Narrowing {
     }
 
     /// So many bytes become one.
-    pub(in crate::device::cuda) fn times(self) -> usize {
+    pub(crate) fn times(self) -> usize {
         match self {
             Self::None => 1,
             Self::From8To4 | Self::From16To8 => 2,
@@ -48,7 +48,7 @@ impl Narrowing {
     }
 
     /// The kernel (family `widen`) that makes the values again.
-    pub(in crate::device::cuda) fn widens(self) -> Option<&'static str> {
+    pub(crate) fn widens(self) -> Option<&'static str> {
         match self {
             Self::None => None,
             Self::From8To4 => Some("widen_i32_i64"),
@@ -58,7 +58,7 @@ impl Narrowing {
     }
 
     /// Copies the values `from`, made narrower; false where one does not fit.
-    pub(super) fn narrow(self, from: &[u8], to: &mut [u8]) -> bool {
+    pub(crate) fn narrow(self, from: &[u8], to: &mut [u8]) -> bool {
         // Bits that a value has beyond the sign, of all values together: no branch for each of them.
         let mut beyond = 0;
         match self {

@@ -14,7 +14,7 @@ use crate::error::{BowtieError, Result};
 ///
 /// A word on the GPU takes an allocation, a clearing and a copy, which together take longer than a kernel of few rows.
 #[derive(Debug)]
-pub(in crate::device::cuda) struct Note {
+pub(crate) struct Note {
     gpu: Arc<Gpu>,
     /// Until it was read.
     word: Option<Word>,
@@ -22,7 +22,7 @@ pub(in crate::device::cuda) struct Note {
 
 /// Its memory, and what marks that it was written.
 #[derive(Debug)]
-pub(in crate::device::cuda) struct Word {
+pub(crate) struct Word {
     pinned: *mut u32,
     written: CudaEvent,
 }
@@ -30,7 +30,7 @@ pub(in crate::device::cuda) struct Word {
 // SAFETY: the memory is owned and not tied to the thread that allocated it.
 unsafe impl Send for Word {}
 /// Words that nobody uses.
-pub(in crate::device::cuda) type Words = Mutex<Vec<Word>>;
+pub(crate) type Words = Mutex<Vec<Word>>;
 
 impl Word {
     fn new(gpu: &Gpu) -> Result<Self> {
@@ -65,7 +65,7 @@ impl Drop for Word {
 
 impl Queue {
     /// A word that a kernel writes, which `launch` launches on this queue; 0 if it writes nothing.
-    pub(in crate::device::cuda) fn note(
+    pub(crate) fn note(
         &self,
         launch: impl FnOnce(Arg) -> Result<()>,
     ) -> Result<Note> {
@@ -97,7 +97,7 @@ impl Queue {
 
 impl Note {
     /// What was written: waits for the kernel, and for nothing that was launched after it.
-    pub(in crate::device::cuda) fn read(mut self) -> Result<u32> {
+    pub(crate) fn read(mut self) -> Result<u32> {
         self.take()
     }
 

@@ -25,8 +25,8 @@ const MOST_COPIERS: usize = 12;
 /// Slots of pinned memory, used in turn, on a stream of their own, so that copies and kernels overlap. A thread fills (or empties) a
 /// slot by itself and holds no other one meanwhile, so that several copies may go on at the same time.
 #[derive(Debug)]
-pub(in crate::device::cuda) struct Ring {
-    pub(super) stream: Arc<CudaStream>,
+pub(crate) struct Ring {
+    pub(crate) stream: Arc<CudaStream>,
     slots: Vec<Mutex<Slot>>,
     next: AtomicUsize,
     copiers: Copiers,
@@ -106,7 +106,7 @@ impl Ring {
     }
 
     /// The ring in `place`, made at its first use.
-    pub(super) fn of(place: &Mutex<Option<Arc<Self>>>, gpu: &Gpu, name: &str) -> Result<Arc<Self>> {
+    pub(crate) fn of(place: &Mutex<Option<Arc<Self>>>, gpu: &Gpu, name: &str) -> Result<Arc<Self>> {
         let mut place = place.lock();
         if let Some(ring) = place.as_ref() {
             return Ok(Arc::clone(ring));
@@ -136,7 +136,7 @@ impl Ring {
 
     /// Copies `parts`, made narrower, to address `to` and on; they are on their way when this returns. False where a value does not
     /// fit: then the rest was not copied.
-    pub(super) fn fill(&self, parts: &[&[u8]], narrowing: Narrowing, to: u64) -> Result<bool> {
+    pub(crate) fn fill(&self, parts: &[&[u8]], narrowing: Narrowing, to: u64) -> Result<bool> {
         let times = narrowing.times();
         let bytes = parts.iter().map(|part| part.len()).sum::<usize>();
         let piece = self.piece_bytes(bytes / times) * times;
@@ -158,7 +158,7 @@ impl Ring {
     }
 
     /// Copies from address `from` and on, and waits.
-    pub(super) fn empty(&self, to: &mut [MaybeUninit<u8>], from: u64) -> Result<()> {
+    pub(crate) fn empty(&self, to: &mut [MaybeUninit<u8>], from: u64) -> Result<()> {
         let piece = self.piece_bytes(to.len());
         let several = to.len() > piece;
         let down = Down {
@@ -271,7 +271,7 @@ impl Pieces for Down<'_> {
 
 impl Ring {
     /// Waits until nothing of the ring is under way.
-    pub(super) fn settle(&self) {
+    pub(crate) fn settle(&self) {
         // The first call may report the error of an earlier one instead of waiting.
         if self.stream.synchronize().is_err() {
             let _ = self.stream.synchronize();

@@ -12,7 +12,7 @@ fn some(turn: usize) -> [Option<GroupStrategy>; 2] {
 }
 
 /// What the device chooses, and all others.
-pub(super) const ALL: [Option<GroupStrategy>; 6] = [
+pub(crate) const ALL: [Option<GroupStrategy>; 6] = [
     None,
     Some(GroupStrategy::HashShared),
     Some(GroupStrategy::HashGlobal),
@@ -49,7 +49,7 @@ fn orders(here: &[ArrayRef], there: &[ArrayRef], what: &str) -> (UInt32Array, UI
     (here, there)
 }
 
-pub(super) fn same_aggregates(
+pub(crate) fn same_aggregates(
     host: &HostDevice,
     gpu: &CudaDevice,
     rows: usize,

@@ -80,7 +80,7 @@ fn ascending(random: &mut Random, rows: usize, most: u64) -> Vec<u32> {
     numbers.collect()
 }
 
-pub(super) fn check(sizes: &[usize], kinds: &[usize], runs: &[u64]) {
+pub(crate) fn check(sizes: &[usize], kinds: &[usize], runs: &[u64]) {
     let Some((_, mut gpu)) = twins() else { return };
     gpu.rows_before_compiling = 0;
     let mut random = Random(101);

@@ -36,7 +36,7 @@ fn matches(
     found
 }
 
-pub(super) fn compare(host: &HostDevice, gpu: &CudaDevice, base: &[ArrayRef], other: &[ArrayRef]) {
+pub(crate) fn compare(host: &HostDevice, gpu: &CudaDevice, base: &[ArrayRef], other: &[ArrayRef]) {
     for null_equal in [false, true] {
         let expected = matches(host, base, other, null_equal, None);
         let strategies = EquiStrategy::ALL.into_iter().map(Some);
@@ -121,7 +121,7 @@ fn many_rows_and_skew() {
 }
 
 /// A side: a key, and columns that are carried and not.
-pub(super) fn payload(keys: &ArrayRef, salt: u64) -> Vec<ArrayRef> {
+pub(crate) fn payload(keys: &ArrayRef, salt: u64) -> Vec<ArrayRef> {
     let n = keys.len() as u64;
     let word = |i: u64| (i + salt).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     vec![
@@ -164,7 +164,7 @@ fn rows_of(columns: &[ArrayRef]) -> Vec<String> {
 }
 
 /// The pairs, put together at once; `None` where the device does not.
-pub(super) fn joined(
+pub(crate) fn joined(
     device: &dyn Device,
     sides: [&[ArrayRef]; 2],
     by: EquiStrategy,

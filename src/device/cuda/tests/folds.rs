@@ -4,7 +4,7 @@ use super::matches::Sides;
 use super::*;
 
 /// Sums, counts and extremes over ranges, and weighed values.
-pub(super) fn same_folds(
+pub(crate) fn same_folds(
     host: &HostDevice,
     gpu: &CudaDevice,
     sides: &Sides,
@@ -115,7 +115,7 @@ pub(super) fn same_folds(
 }
 
 /// Floats of each width that are equal, or nothing to compare with, and differ in their bits.
-pub(super) fn close_floats(words: &[u64]) -> Vec<ArrayRef> {
+pub(crate) fn close_floats(words: &[u64]) -> Vec<ArrayRef> {
     let values = [0.0, -0.0, 1.5, f64::NAN, -f64::NAN, -2.0];
     let drawn = words
         .iter()

@@ -295,7 +295,7 @@ fn filters_of_many_tiles_keep_the_same_rows() {
 }
 
 /// Some columns' rows for which a random program is true; whether it was decided.
-pub(super) fn same_filter(
+pub(crate) fn same_filter(
     host: &HostDevice,
     gpu: &CudaDevice,
     random: &mut Random,

@@ -49,7 +49,7 @@ fn sums(random: &mut Random, n: usize) -> ArrayRef {
 }
 
 /// Text of at most so many bytes, of each type.
-pub(super) fn check(n: usize, most: usize) {
+pub(crate) fn check(n: usize, most: usize) {
     let Some((host, gpu)) = twins() else { return };
     let mut random = Random((n ^ most << 40) as u64 + 61);
     let text = texts(&mut random, n, most, 2 * (n % 2));

@@ -61,7 +61,7 @@ fn by_numbers(gpu: &CudaDevice, n: usize, keys: &[&ArrayRef]) -> bool {
 }
 
 /// So many rows of customers, of whom text is so long.
-pub(super) fn check(n: usize, many: usize, length: usize) {
+pub(crate) fn check(n: usize, many: usize, length: usize) {
     let Some((host, gpu)) = twins() else { return };
     let mut random = Random((n ^ length << 40) as u64 + 71);
     let rows = UInt32Array::from(random.rows(n, many));

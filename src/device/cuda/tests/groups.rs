@@ -19,7 +19,7 @@ fn group_in(device: &dyn Device, domain: &GroupDomain, other: &[ArrayRef]) -> Bu
 }
 
 /// Groups `base` and looks the rows of `other` up, NULLs being equal or not.
-pub(super) fn compare(host: &HostDevice, gpu: &CudaDevice, base: &[ArrayRef], other: &[ArrayRef]) {
+pub(crate) fn compare(host: &HostDevice, gpu: &CudaDevice, base: &[ArrayRef], other: &[ArrayRef]) {
     for null_equal in [false, true] {
         let types: Vec<_> = base.iter().map(|array| array.data_type()).collect();
         let what = format!("{types:?} of {} rows, {null_equal}", base[0].len());

@@ -64,7 +64,7 @@ fn rows_find_their_keys() {
 }
 
 /// Keys of every type, and of several columns, in a range of `spread`: `n` rows and three quarters of them.
-pub(super) fn every_type(
+pub(crate) fn every_type(
     host: &HostDevice,
     gpu: &CudaDevice,
     random: &mut Random,
@@ -129,7 +129,7 @@ fn side(random: &mut Random, rows: usize, kind: usize, spread: u64) -> Vec<Array
 
 /// Both devices keep the same of the second side's rows by the bits of the first one's keys: a column of row numbers, those keys that can be
 /// moved, and all of them.
-pub(super) fn same_kept(
+pub(crate) fn same_kept(
     host: &HostDevice,
     gpu: &CudaDevice,
     sides: [&[ArrayRef]; 2],
@@ -205,7 +205,7 @@ fn rows_are_kept_by_their_keys() {
 }
 
 /// Keys of every type, and of several columns.
-pub(super) fn kept_by_every_type(
+pub(crate) fn kept_by_every_type(
     host: &HostDevice,
     gpu: &CudaDevice,
     random: &mut Random,
@@ -341,7 +341,7 @@ fn every_key_is_set() {
 
 /// Bits for the keys of a part of the range: those outside have none, and where they lie is said. In order, in no order, each key
 /// several times.
-pub(super) fn outside(host: &HostDevice, gpu: &CudaDevice, random: &mut Random, rows: usize) {
+pub(crate) fn outside(host: &HostDevice, gpu: &CudaDevice, random: &mut Random, rows: usize) {
     for (turn, order) in (0..6).zip([1, 7, 40].repeat(2)) {
         let nulls = random.nulls(rows, if turn < 3 { 0 } else { 5 });
         let number = |random: &mut Random, i: usize| match order {

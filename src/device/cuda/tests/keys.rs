@@ -10,7 +10,7 @@ fn bytes_of(words: &[u64], width: usize) -> Vec<u8> {
 }
 
 /// Sorts `n` keys alone that differ in some bits.
-pub(super) fn sorted_alone(gpu: &CudaDevice, random: &mut Random, n: usize, kind: usize) {
+pub(crate) fn sorted_alone(gpu: &CudaDevice, random: &mut Random, n: usize, kind: usize) {
     let widths: [(KeyWidth, usize); 2] = [(WIDE_ALONE, 8), (NARROW_ALONE, 4)];
     for (width, bytes) in widths {
         let mut keys = random.words(n, kind);

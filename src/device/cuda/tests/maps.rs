@@ -11,7 +11,7 @@ use crate::spec::{
 
 const DECIMAL: DataType = DataType::Decimal128(38, 2);
 
-pub(super) fn type_of(kind: RowKind) -> DataType {
+pub(crate) fn type_of(kind: RowKind) -> DataType {
     use DataType::*;
     match kind {
         RowKind::Decimal => DECIMAL,
@@ -268,7 +268,7 @@ fn kinds(random: &mut Random) -> Vec<RowKind> {
 }
 
 /// A program of some outputs.
-pub(super) fn program(random: &mut Random, faults: bool) -> RowProgram {
+pub(crate) fn program(random: &mut Random, faults: bool) -> RowProgram {
     let kinds = kinds(random);
     loop {
         let outputs = 1 + random.below(3);
@@ -297,7 +297,7 @@ pub(super) fn program(random: &mut Random, faults: bool) -> RowProgram {
     }
 }
 
-pub(super) fn same_rows(
+pub(crate) fn same_rows(
     gpu: &CudaDevice,
     here: Option<(usize, Vec<Column>)>,
     there: Option<(usize, Vec<Column>)>,
@@ -314,14 +314,14 @@ pub(super) fn same_rows(
 }
 
 /// A column of each kind, and one of decimals.
-pub(super) fn each_kind(random: &mut Random, rows: usize) -> Vec<ArrayRef> {
+pub(crate) fn each_kind(random: &mut Random, rows: usize) -> Vec<ArrayRef> {
     let plain = KINDS.iter().map(|kind| column(random, *kind, rows));
     let plain: Vec<ArrayRef> = plain.collect();
     plain.into_iter().chain([decimals(random, rows)]).collect()
 }
 
 /// Both devices' outputs, of which those that are predicates are kept by, too; whether the program was decided.
-pub(super) fn same_outputs(
+pub(crate) fn same_outputs(
     host: &HostDevice,
     gpu: &CudaDevice,
     arrays: &[ArrayRef],
@@ -422,7 +422,7 @@ fn pieces_are_put_together() {
 }
 
 /// Pieces of columns of every type.
-pub(super) fn pieces_of(gpu: &CudaDevice, random: &mut Random, n: usize, turn: usize) {
+pub(crate) fn pieces_of(gpu: &CudaDevice, random: &mut Random, n: usize, turn: usize) {
     let words = random.words(n, turn);
     let mut arrays = columns(random, n, turn);
     let text = words.iter().map(|w| "é".repeat((w % 40) as usize));

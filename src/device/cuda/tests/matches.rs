@@ -4,20 +4,20 @@ use super::folds::same_folds;
 use super::*;
 
 /// Two sides on both devices, ready to be searched.
-pub(super) struct Sides {
-    pub(super) sorted: Sorted,
-    pub(super) sorted_there: Sorted,
-    pub(super) searching: Sorted,
-    pub(super) searching_there: Sorted,
+pub(crate) struct Sides {
+    pub(crate) sorted: Sorted,
+    pub(crate) sorted_there: Sorted,
+    pub(crate) searching: Sorted,
+    pub(crate) searching_there: Sorted,
     /// Keys of the searching side, by row.
-    pub(super) keys: Keys,
-    pub(super) keys_there: Keys,
-    pub(super) groups: Option<(Buffer<u32>, Buffer<u32>)>,
-    pub(super) rows: usize,
-    pub(super) searching_rows: usize,
+    pub(crate) keys: Keys,
+    pub(crate) keys_there: Keys,
+    pub(crate) groups: Option<(Buffer<u32>, Buffer<u32>)>,
+    pub(crate) rows: usize,
+    pub(crate) searching_rows: usize,
 }
 
-pub(super) fn sides(
+pub(crate) fn sides(
     host: &HostDevice,
     gpu: &CudaDevice,
     random: &mut Random,
@@ -172,7 +172,7 @@ fn ranges_counts_and_coverage_are_the_twins() {
 }
 
 /// Offsets, pieces and pairs.
-pub(super) fn same_pairs(
+pub(crate) fn same_pairs(
     host: &HostDevice,
     gpu: &CudaDevice,
     here: Matches<'_>,

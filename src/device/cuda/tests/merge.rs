@@ -189,7 +189,7 @@ impl Sides {
 }
 
 /// Each size with so many types of keys.
-pub(super) fn check(sizes: &[(usize, usize)], all_kinds: usize) {
+pub(crate) fn check(sizes: &[(usize, usize)], all_kinds: usize) {
     let Some((_, mut gpu)) = twins() else { return };
     gpu.least_merged_rows = 0;
     let mut random = Random(111);

@@ -6,7 +6,7 @@ use crate::device::BoundProgram;
 use crate::error::BowtieError;
 use crate::spec::{Instruction, Kind, MAX_INSTRUCTIONS, MAX_REGISTERS, Op, Program, Side};
 
-pub(super) const KINDS: [Kind; 11] = [
+pub(crate) const KINDS: [Kind; 11] = [
     Kind::I8,
     Kind::I16,
     Kind::I32,
@@ -41,7 +41,7 @@ const RIGHT: [Kind; 8] = [
 ];
 
 /// A column of a kind: now and then a value at the ends of its type.
-pub(super) fn column(random: &mut Random, kind: Kind, rows: usize) -> ArrayRef {
+pub(crate) fn column(random: &mut Random, kind: Kind, rows: usize) -> ArrayRef {
     let extremes = random.below(3) == 0;
     let words: Vec<u64> = (0..rows)
         .map(|_| match random.below(8) {

@@ -152,7 +152,7 @@ fn large_sets_from_their_rarest_element() {
 
 /// Sets so large that signatures of them would be full: rows of bits, as wide as the universe and folded. Searching sets are parts of the
 /// indexed ones, some with an element more.
-pub(super) fn parts_of_large_sets(
+pub(crate) fn parts_of_large_sets(
     host: &HostDevice,
     gpu: &CudaDevice,
     random: &mut Random,
@@ -190,7 +190,7 @@ pub(super) fn parts_of_large_sets(
 
 /// Numbers `least`, `least + step`, … of `universe`, and on the searching side of `more`.
 #[derive(Clone, Copy)]
-pub(super) struct Elements {
+pub(crate) struct Elements {
     pub least: i64,
     pub step: i64,
     pub universe: u64,
@@ -207,7 +207,7 @@ const fn elements(least: i64, step: i64, universe: u64, more: u64) -> Elements {
 }
 
 /// Side by side, far apart, and around the ends of a type; the searching side with elements that the other lacks, and with none of these.
-pub(super) const ELEMENTS: [Elements; 6] = [
+pub(crate) const ELEMENTS: [Elements; 6] = [
     elements(-20, 1, 50, 0),
     elements(-20, 1, 50, 9),
     elements(i64::MAX - 49, 1, 50, 0),
@@ -294,7 +294,7 @@ fn long_lists_of_few_elements() {
     long_lists(&host, &gpu, &mut random, 1_200, 160);
 }
 
-pub(super) fn long_lists(
+pub(crate) fn long_lists(
     host: &HostDevice,
     gpu: &CudaDevice,
     random: &mut Random,
@@ -366,7 +366,7 @@ fn lists_without_duplicates() {
 }
 
 /// Lists that are sets already; and with one list that has a duplicate, on either side.
-pub(super) fn lists_that_are_sets(
+pub(crate) fn lists_that_are_sets(
     random: &mut Random,
     rows: [usize; 2],
     elements: Elements,

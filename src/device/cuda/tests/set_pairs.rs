@@ -15,7 +15,7 @@ struct Joined {
 }
 
 /// Two columns, of which the first is indexed, and the groups of their rows.
-pub(super) struct Sides {
+pub(crate) struct Sides {
     pub indexed: ArrayRef,
     pub searching: ArrayRef,
     pub groups: Option<(Vec<u32>, Vec<u32>, u32)>,
@@ -87,7 +87,7 @@ fn joined(
     (index.technique(), joined)
 }
 
-pub(super) fn compare(
+pub(crate) fn compare(
     host: &HostDevice,
     gpu: &CudaDevice,
     sides: &Sides,
@@ -133,7 +133,7 @@ pub(super) fn compare(
     }
 }
 
-pub(super) fn every_technique() -> Vec<Option<SetTechnique>> {
+pub(crate) fn every_technique() -> Vec<Option<SetTechnique>> {
     SetTechnique::ALL
         .into_iter()
         .map(Some)
@@ -141,7 +141,7 @@ pub(super) fn every_technique() -> Vec<Option<SetTechnique>> {
         .collect()
 }
 
-pub(super) fn predicates() -> Vec<SetPredicate> {
+pub(crate) fn predicates() -> Vec<SetPredicate> {
     let degrees = [
         (SetMeasure::Jaccard, 0.3),
         (SetMeasure::Jaccard, 0.7),
@@ -167,7 +167,7 @@ pub(super) fn predicates() -> Vec<SetPredicate> {
 }
 
 /// `n` lists of up to `most` numbers below `universe`, small ones more often; NULL lists and elements, empty lists, duplicates.
-pub(super) fn lists(random: &mut Random, n: usize, most: u64, universe: u64) -> ArrayRef {
+pub(crate) fn lists(random: &mut Random, n: usize, most: u64, universe: u64) -> ArrayRef {
     let rows = (0..n).map(|_| {
         let element = |random: &mut Random| {
             let number = random.below(universe);
@@ -220,7 +220,7 @@ fn every_technique_finds_the_twins_pairs() {
     }
 }
 
-pub(super) fn numbers(rows: impl IntoIterator<Item = Vec<i32>>) -> ArrayRef {
+pub(crate) fn numbers(rows: impl IntoIterator<Item = Vec<i32>>) -> ArrayRef {
     let rows = rows.into_iter().map(|row| Some(row.into_iter().map(Some)));
     Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(rows))
 }

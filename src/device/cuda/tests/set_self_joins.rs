@@ -19,7 +19,7 @@ fn self_joins() {
 }
 
 /// Both sides are the same sets, in as many groups, or not in groups where these are none.
-pub(super) fn with_itself(random: &mut Random, n: usize, groups: u32) -> Sides {
+pub(crate) fn with_itself(random: &mut Random, n: usize, groups: u32) -> Sides {
     let array = lists(random, n, 11, 40);
     let groups = (groups > 0).then(|| {
         let ids = group_ids(random, n, groups);

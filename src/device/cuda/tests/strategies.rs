@@ -148,7 +148,7 @@ fn values(random: &mut Random, n: usize) -> Vec<(ArrayRef, Vec<Fold>)> {
     ]
 }
 
-pub(super) fn check(
+pub(crate) fn check(
     n: usize,
     groups: u64,
     skew: usize,

@@ -38,7 +38,7 @@ fn text_with(values: &[String], nulls: Option<NullBuffer>) -> StringArray {
 }
 
 /// The same values in every type that holds text, and numbers in some that do not.
-pub(super) fn text_columns(random: &mut Random, n: usize, kind: usize) -> Vec<ArrayRef> {
+pub(crate) fn text_columns(random: &mut Random, n: usize, kind: usize) -> Vec<ArrayRef> {
     let nulls = random.nulls(n, kind);
     let text: ArrayRef = Arc::new(text_with(&values(random, n, kind), nulls.clone()));
     let of = |data_type: DataType| cast(&text, &data_type).unwrap();

@@ -137,7 +137,7 @@ fn values_are_tested() {
 }
 
 /// Tests of values of `kind` in columns of every type.
-pub(super) fn values_of(
+pub(crate) fn values_of(
     host: &HostDevice,
     gpu: &CudaDevice,
     random: &mut Random,
@@ -172,7 +172,7 @@ fn columns_are_compared() {
 }
 
 /// Columns of `kind` beside others, by every comparison.
-pub(super) fn columns_of(
+pub(crate) fn columns_of(
     host: &HostDevice,
     gpu: &CudaDevice,
     random: &mut Random,
@@ -212,7 +212,7 @@ fn characters_are_cut_out() {
 }
 
 /// Characters of columns of `kind`, which are gathered thereafter.
-pub(super) fn characters_of(
+pub(crate) fn characters_of(
     host: &HostDevice,
     gpu: &CudaDevice,
     random: &mut Random,

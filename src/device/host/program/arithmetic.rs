@@ -92,7 +92,7 @@ macro_rules! by_integer {
 }
 
 /// Arithmetic or a comparison; `out` has the operands' states already.
-pub(super) fn binary(
+pub(crate) fn binary(
     arch: Arch,
     op: Op,
     kind: Kind,
@@ -253,7 +253,7 @@ fn nan_of_f64(value: f64) -> f32 {
 }
 
 /// NOT, a negation or a cast; `out` has the operand's states already.
-pub(super) fn unary(
+pub(crate) fn unary(
     arch: Arch,
     instruction: &Instruction,
     a: &Register,

@@ -9,18 +9,18 @@ use super::{BLOCK, arithmetic};
 use crate::spec::{Instruction, Op};
 
 /// States of a value.
-pub(in crate::device::host) const VALUE: u8 = 0;
-pub(in crate::device::host) const NULL: u8 = 1;
-pub(in crate::device::host) const HOST: u8 = 2;
+pub(crate) const VALUE: u8 = 0;
+pub(crate) const NULL: u8 = 1;
+pub(crate) const HOST: u8 = 2;
 
 /// One value of each candidate.
 #[derive(Debug)]
-pub(in crate::device::host) struct Register {
-    pub(in crate::device::host) words: Vec<u64>,
+pub(crate) struct Register {
+    pub(crate) words: Vec<u64>,
     /// Read only where not all are values.
-    pub(super) states: Vec<u8>,
+    pub(crate) states: Vec<u8>,
     /// Whether each is a value: no NULL, and none for the host to decide.
-    pub(super) all_values: bool,
+    pub(crate) all_values: bool,
 }
 
 impl Register {
@@ -32,7 +32,7 @@ impl Register {
         }
     }
 
-    pub(in crate::device::host) fn state(&self, i: usize) -> u8 {
+    pub(crate) fn state(&self, i: usize) -> u8 {
         match self.all_values {
             true => VALUE,
             false => self.states[i],
@@ -40,7 +40,7 @@ impl Register {
     }
 
     /// Leaves value `i` to the host, unless it is NULL.
-    pub(in crate::device::host) fn leave(&mut self, i: usize, len: usize) {
+    pub(crate) fn leave(&mut self, i: usize, len: usize) {
         if self.all_values {
             self.states[..len].fill(VALUE);
             self.all_values = false;
@@ -66,7 +66,7 @@ impl Register {
 }
 
 #[derive(Debug)]
-pub(in crate::device::host) struct Registers {
+pub(crate) struct Registers {
     arch: Arch,
     registers: Vec<Register>,
     /// Where an instruction writes, so that its register may be an operand too.
@@ -76,7 +76,7 @@ pub(in crate::device::host) struct Registers {
 }
 
 impl Registers {
-    pub(in crate::device::host) fn new(registers: usize) -> Self {
+    pub(crate) fn new(registers: usize) -> Self {
         Self {
             arch: Arch::new(),
             registers: (0..registers).map(|_| Register::new()).collect(),
@@ -86,7 +86,7 @@ impl Registers {
     }
 
     /// Sets a register by `write`, which gets `len` words and states and says whether all are values.
-    pub(in crate::device::host) fn write(
+    pub(crate) fn write(
         &mut self,
         out: u8,
         len: usize,
@@ -97,7 +97,7 @@ impl Registers {
     }
 
     /// Runs an instruction that is no load.
-    pub(in crate::device::host) fn run(&mut self, instruction: &Instruction, len: usize) {
+    pub(crate) fn run(&mut self, instruction: &Instruction, len: usize) {
         let Instruction { op, kind, .. } = *instruction;
         let register = |number: u8| &self.registers[usize::from(number)];
         let out = &mut self.spare;
@@ -135,12 +135,12 @@ impl Registers {
         swap(out, &mut self.registers[usize::from(instruction.out)]);
     }
 
-    pub(in crate::device::host) fn get(&self, register: u8) -> &Register {
+    pub(crate) fn get(&self, register: u8) -> &Register {
         &self.registers[usize::from(register)]
     }
 
     /// Sets register `out` by `make`, which finds the states of `operands` in it, and gets all registers as they were before.
-    pub(in crate::device::host) fn combine(
+    pub(crate) fn combine(
         &mut self,
         out: u8,
         operands: &[u8],
@@ -159,7 +159,7 @@ impl Registers {
     }
 
     /// The candidates for which a Boolean register is true, a bit each; `None` when the host must decide on one.
-    pub(super) fn passed(&mut self, register: u8, len: usize) -> Option<&[u64]> {
+    pub(crate) fn passed(&mut self, register: u8, len: usize) -> Option<&[u64]> {
         let register = &self.registers[usize::from(register)];
         let states = &register.states[..len];
         if !register.all_values && states.contains(&HOST) {
@@ -235,7 +235,7 @@ fn is_null(a: &Register, out: &mut Register, len: usize, wanted: bool) {
 }
 
 /// Corrects the comparison in `out` where an operand is NULL: two NULLs are equal.
-pub(in crate::device::host) fn distinct(
+pub(crate) fn distinct(
     a: &Register,
     b: &Register,
     out: &mut Register,

@@ -10,7 +10,7 @@ use crate::error::{BowtieError, Result};
 
 /// A column's values and NULLs.
 #[derive(Debug)]
-pub(in crate::device::host) struct Values<'a> {
+pub(crate) struct Values<'a> {
     words: Words<'a>,
     nulls: Option<&'a NullBuffer>,
 }
@@ -31,14 +31,14 @@ enum Words<'a> {
 }
 
 /// Positions of one side's values.
-pub(in crate::device::host) enum Positions<'a> {
+pub(crate) enum Positions<'a> {
     One(usize),
     Run(Range<usize>),
     Each(&'a [u32]),
 }
 
 impl<'a> Values<'a> {
-    pub(in crate::device::host) fn of(array: &'a ArrayRef) -> Result<Self> {
+    pub(crate) fn of(array: &'a ArrayRef) -> Result<Self> {
         macro_rules! words {
             ($words:ident, $t:ty) => {
                 Words::$words(array.as_primitive::<$t>().values())
@@ -87,7 +87,7 @@ impl<'a> Values<'a> {
     }
 
     /// Writes the words at `positions`, and their states where some value is NULL; returns whether none is.
-    pub(in crate::device::host) fn load(
+    pub(crate) fn load(
         &self,
         positions: Positions<'_>,
         words: &mut [u64],

@@ -15,12 +15,12 @@ use crate::error::Result;
 const STEP: usize = 16;
 
 #[derive(Debug)]
-pub(super) struct Bitmap {
+pub(crate) struct Bitmap {
     matrix: BinaryMatrix,
 }
 
 impl Bitmap {
-    pub(super) fn new(sets: &Sets, universe: usize, go_on: GoOn<'_>) -> Result<Self> {
+    pub(crate) fn new(sets: &Sets, universe: usize, go_on: GoOn<'_>) -> Result<Self> {
         Ok(Self {
             matrix: BinaryMatrix::new(sets, universe, go_on)?,
         })

@@ -6,22 +6,22 @@ use crate::error::Result;
 
 /// The sets of one side as rows of bits.
 #[derive(Debug)]
-pub(super) struct BinaryMatrix {
+pub(crate) struct BinaryMatrix {
     /// Words of a row.
-    pub(super) words: usize,
+    pub(crate) words: usize,
     bits: Vec<u64>,
 }
 
 impl BinaryMatrix {
-    pub(super) fn words_for(universe: usize) -> usize {
+    pub(crate) fn words_for(universe: usize) -> usize {
         universe.div_ceil(64).max(1)
     }
 
-    pub(super) fn bytes(sets: &Sets, universe: usize) -> u64 {
+    pub(crate) fn bytes(sets: &Sets, universe: usize) -> u64 {
         (sets.len() * Self::words_for(universe)) as u64 * 8
     }
 
-    pub(super) fn new(sets: &Sets, universe: usize, go_on: GoOn<'_>) -> Result<Self> {
+    pub(crate) fn new(sets: &Sets, universe: usize, go_on: GoOn<'_>) -> Result<Self> {
         let mut pace = Pace::new(go_on);
         let words = Self::words_for(universe);
         let mut matrix = Self {
@@ -39,19 +39,19 @@ impl BinaryMatrix {
     }
 
     /// Room for `rows` rows.
-    pub(super) fn empty(rows: usize, words: usize) -> Self {
+    pub(crate) fn empty(rows: usize, words: usize) -> Self {
         Self {
             words,
             bits: vec![0; rows * words],
         }
     }
 
-    pub(super) fn row(&self, position: usize) -> &[u64] {
+    pub(crate) fn row(&self, position: usize) -> &[u64] {
         &self.bits[position * self.words..(position + 1) * self.words]
     }
 
     /// Makes row `row` that of a set.
-    pub(super) fn set_row(&mut self, row: usize, elements: &[u32]) {
+    pub(crate) fn set_row(&mut self, row: usize, elements: &[u32]) {
         let bits = &mut self.bits[row * self.words..(row + 1) * self.words];
         bits.fill(0);
         set_bits(elements, bits);
@@ -66,6 +66,6 @@ fn set_bits(elements: &[u32], bits: &mut [u64]) {
 
 /// Bits that two rows share.
 #[inline(always)]
-pub(super) fn shared(a: &[u64], b: &[u64]) -> u32 {
+pub(crate) fn shared(a: &[u64], b: &[u64]) -> u32 {
     a.iter().zip(b).map(|(a, b)| (a & b).count_ones()).sum()
 }

@@ -38,7 +38,7 @@ const MOST_BITS: u64 = 1 << 32;
 
 /// What the choice goes by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Profile {
+pub(crate) struct Profile {
     pub indexed: u64,
     pub searching: u64,
     /// Elements of an average set of each side.
@@ -51,7 +51,7 @@ pub(super) struct Profile {
 }
 
 /// The technique for `test` on such sets: `wanted`, or the nearest that can serve them, or the one that should be best.
-pub(super) fn choose(
+pub(crate) fn choose(
     wanted: Option<SetTechnique>,
     test: SetTest,
     profile: &Profile,

@@ -19,7 +19,7 @@ const MOST_NUMBERS: u64 = 1 << 31;
 
 /// Numbers of the elements that one side has.
 #[derive(Debug)]
-pub(super) enum Dictionary {
+pub(crate) enum Dictionary {
     /// A word's distance from the least one; NULL follows the greatest.
     Dense { least: u64, null: u32 },
     Words {
@@ -34,7 +34,7 @@ pub(super) enum Dictionary {
 
 impl Dictionary {
     /// Numbers for `values` values, and that of each.
-    pub(super) fn of(
+    pub(crate) fn of(
         budget: &Arc<Budget>,
         elements: &Elements,
         values: usize,
@@ -81,14 +81,14 @@ impl Dictionary {
         })
     }
 
-    pub(super) fn converter(&self) -> Option<&RowConverter> {
+    pub(crate) fn converter(&self) -> Option<&RowConverter> {
         match self {
             Self::Rows { converter, .. } => Some(converter),
             Self::Dense { .. } | Self::Words { .. } => None,
         }
     }
 
-    pub(super) fn find(&self, element: Element<'_>) -> Option<u32> {
+    pub(crate) fn find(&self, element: Element<'_>) -> Option<u32> {
         match (self, element) {
             (Self::Dense { least, null }, Element::Word(Some(word))) => {
                 let distance = word.checked_sub(*least)?;

@@ -46,7 +46,7 @@ impl Lists {
     }
 
     /// With elements that may be those of a dictionary.
-    pub(super) fn as_they_are(array: &ArrayRef) -> Self {
+    pub(crate) fn as_they_are(array: &ArrayRef) -> Self {
         let nulls = array.logical_nulls();
         let (values, spans) = match array.data_type() {
             DataType::List(_) => {
@@ -86,7 +86,7 @@ impl Lists {
     }
 
     /// With the elements of a dictionary each as often as it stands there.
-    pub(super) fn plain(self) -> Result<Self> {
+    pub(crate) fn plain(self) -> Result<Self> {
         let values = match self.values.data_type() {
             DataType::Dictionary(_, plain) => plain_values(&self.values, plain)?,
             _ => return Ok(self),
@@ -95,7 +95,7 @@ impl Lists {
     }
 
     /// Bytes that elements of a dictionary take then, and their keys on the way; of others none.
-    pub(super) fn plain_bytes(&self) -> Result<u64> {
+    pub(crate) fn plain_bytes(&self) -> Result<u64> {
         let Some(dictionary) = self.values.as_any_dictionary_opt() else {
             return Ok(0);
         };
@@ -110,7 +110,7 @@ impl Lists {
     }
 
     /// Rows that are not `valid` have no list.
-    pub(super) fn leave_out(&mut self, valid: &BooleanBuffer) {
+    pub(crate) fn leave_out(&mut self, valid: &BooleanBuffer) {
         let others = NullBuffer::new(valid.clone());
         self.nulls = NullBuffer::union(self.nulls.as_ref(), Some(&others));
     }
@@ -262,7 +262,7 @@ impl Elements {
     }
 
     /// The same, with what is leased for it.
-    pub(super) fn leased(
+    pub(crate) fn leased(
         budget: &Arc<Budget>,
         values: &ArrayRef,
         converter: Option<&RowConverter>,

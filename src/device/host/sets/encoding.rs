@@ -31,13 +31,13 @@ const TASK_ROWS: usize = 1 << 12;
 #[derive(Debug, Default)]
 pub(crate) struct Sets {
     /// Row id at each position. Rows whose list is NULL, or that belong to no group, have none.
-    pub(super) rows: Vec<u32>,
-    pub(super) groups: Vec<u32>,
+    pub(crate) rows: Vec<u32>,
+    pub(crate) groups: Vec<u32>,
     /// Distinct elements, those without a number included.
-    pub(super) sizes: Vec<u32>,
+    pub(crate) sizes: Vec<u32>,
     /// The elements of position `p` are `elements[offsets[p] .. offsets[p + 1]]`, ascending: the rarest first.
-    pub(super) offsets: Vec<u32>,
-    pub(super) elements: Vec<u32>,
+    pub(crate) offsets: Vec<u32>,
+    pub(crate) elements: Vec<u32>,
     _lease: Option<Lease>,
 }
 
@@ -56,28 +56,28 @@ fn working_bytes(rows: usize, lists: &Lists) -> u64 {
 }
 
 impl Sets {
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.rows.len()
     }
 
     /// The numbered elements of a position.
-    pub(super) fn get(&self, position: usize) -> &[u32] {
+    pub(crate) fn get(&self, position: usize) -> &[u32] {
         &self.elements[self.offsets[position] as usize..self.offsets[position + 1] as usize]
     }
 
-    pub(super) fn size(&self, position: usize) -> u64 {
+    pub(crate) fn size(&self, position: usize) -> u64 {
         u64::from(self.sizes[position])
     }
 
     /// Elements of a position that no indexed set has.
-    pub(super) fn unknown(&self, position: usize) -> usize {
+    pub(crate) fn unknown(&self, position: usize) -> usize {
         self.sizes[position] as usize - self.get(position).len()
     }
 }
 
 /// Elements to numbers.
 #[derive(Debug)]
-pub(super) struct Domain {
+pub(crate) struct Domain {
     dictionary: Dictionary,
     /// Numbers of (group, number of the dictionary).
     grouped: Option<WordNumbers>,
@@ -87,11 +87,11 @@ pub(super) struct Domain {
 }
 
 /// The indexed side, encoded.
-pub(super) struct Encoded {
-    pub(super) sets: Sets,
-    pub(super) domain: Domain,
+pub(crate) struct Encoded {
+    pub(crate) sets: Sets,
+    pub(crate) domain: Domain,
     /// Different elements.
-    pub(super) universe: usize,
+    pub(crate) universe: usize,
 }
 
 /// Sets as they come.
@@ -105,7 +105,7 @@ struct Raw {
 }
 
 /// Encodes `rows` rows that are to be indexed.
-pub(super) fn encode(
+pub(crate) fn encode(
     budget: &Arc<Budget>,
     rows: usize,
     lists: &Lists,
@@ -200,7 +200,7 @@ fn read(
 
 impl Domain {
     /// Encodes `rows` rows of the other side.
-    pub(super) fn encode(
+    pub(crate) fn encode(
         &self,
         budget: &Arc<Budget>,
         rows: usize,

@@ -13,7 +13,7 @@ use crate::spec::SetTest;
 
 /// Which pairs are tested where both sides are the same sets.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Half {
+pub(crate) struct Half {
     /// Those with indexed positions from the searching one on, or up to it.
     later: bool,
     /// Only sets of one size match in both ways.
@@ -22,7 +22,7 @@ pub(super) struct Half {
 
 impl Half {
     /// `None` where the sides differ.
-    pub(super) fn of(indexed: &Sets, searching: &Sets, test: SetTest) -> Option<Self> {
+    pub(crate) fn of(indexed: &Sets, searching: &Sets, test: SetTest) -> Option<Self> {
         let same = indexed.sizes == searching.sizes
             && indexed.groups == searching.groups
             && indexed.offsets == searching.offsets
@@ -34,7 +34,7 @@ impl Half {
     }
 
     /// The part of the window of searching position `at` that is tested.
-    pub(super) fn of_window(&self, at: usize, window: &Range<usize>) -> Range<usize> {
+    pub(crate) fn of_window(&self, at: usize, window: &Range<usize>) -> Range<usize> {
         match self.later {
             true => window.start.max(at).min(window.end)..window.end,
             false => window.start..window.end.min(at + 1).max(window.start),
@@ -42,17 +42,17 @@ impl Half {
     }
 
     /// Whether a match of the two is found in this way alone. What empty sets match is found in both.
-    pub(super) fn mirrors(&self, sets: &Sets, at: usize, position: usize) -> bool {
+    pub(crate) fn mirrors(&self, sets: &Sets, at: usize, position: usize) -> bool {
         let [size, other] = [at, position].map(|at| sets.sizes[at]);
         at != position && size > 0 && other > 0 && (size == other || !self.of_one_size)
     }
 }
 
 /// Matches of a block of searching sets: how many each has, and all one after the other.
-pub(super) type Found = (Vec<u32>, Vec<u32>);
+pub(crate) type Found = (Vec<u32>, Vec<u32>);
 
 /// How many matches each searching set has, those that follow from others' included.
-pub(super) fn counts(
+pub(crate) fn counts(
     sets: &Sets,
     found: &[Found],
     half: Option<Half>,
@@ -71,7 +71,7 @@ pub(super) fn counts(
 }
 
 /// The lists of all searching sets, of so many matches each, as indexed rows: where each begins, the end, and the lists.
-pub(super) fn lists(
+pub(crate) fn lists(
     sets: &Sets,
     found: &[Found],
     half: Option<Half>,

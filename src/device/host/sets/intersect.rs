@@ -17,7 +17,7 @@ const PART: usize = 1 << 15;
 const STEP: u64 = 1 << 10;
 
 #[derive(Debug)]
-pub(super) struct Intersect;
+pub(crate) struct Intersect;
 
 /// Where the path of a merge crosses the diagonal `i + j = diagonal`. Equal elements lie on one side of it.
 fn crossing(a: &[u32], b: &[u32], diagonal: usize) -> (usize, usize) {

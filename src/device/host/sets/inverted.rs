@@ -12,25 +12,25 @@ use super::sink::{SetTally, Sink};
 use crate::error::Result;
 
 #[derive(Debug)]
-pub(super) struct InvertedIndex {
+pub(crate) struct InvertedIndex {
     postings: Postings,
 }
 
 impl InvertedIndex {
-    pub(super) fn new(sets: &Sets, universe: usize, go_on: GoOn<'_>) -> Result<Self> {
+    pub(crate) fn new(sets: &Sets, universe: usize, go_on: GoOn<'_>) -> Result<Self> {
         Ok(Self {
             postings: Postings::new(sets, universe, |size| size, false, go_on)?,
         })
     }
 
-    pub(super) fn bytes(sets: &Sets, universe: usize) -> u64 {
+    pub(crate) fn bytes(sets: &Sets, universe: usize) -> u64 {
         (sets.elements.len() + universe) as u64 * 4
     }
 }
 
 /// How often each position was met.
 #[derive(Debug)]
-pub(super) struct Met {
+pub(crate) struct Met {
     counts: Vec<u32>,
     positions: Vec<u32>,
 }

@@ -23,12 +23,12 @@ const TILE: usize = 64;
 const DEPTH: usize = 32;
 
 #[derive(Debug)]
-pub(super) struct Matrix {
+pub(crate) struct Matrix {
     matrix: BinaryMatrix,
 }
 
 impl Matrix {
-    pub(super) fn new(sets: &Sets, universe: usize, go_on: GoOn<'_>) -> Result<Self> {
+    pub(crate) fn new(sets: &Sets, universe: usize, go_on: GoOn<'_>) -> Result<Self> {
         Ok(Self {
             matrix: BinaryMatrix::new(sets, universe, go_on)?,
         })
@@ -57,7 +57,7 @@ impl Matrix {
 
 /// The searching sets' rows, and their product with a tile.
 #[derive(Debug)]
-pub(super) struct Product {
+pub(crate) struct Product {
     rows: BinaryMatrix,
     product: Vec<u32>,
 }

@@ -165,14 +165,14 @@ impl<'a> Pace<'a> {
 }
 
 impl SetIndex {
-    pub(in crate::device) fn technique(&self) -> SetTechnique {
+    pub(crate) fn technique(&self) -> SetTechnique {
         self.finder.technique()
     }
 }
 
 /// Indexes a column of lists, or of single elements, whose rows are in so many groups, by a technique or by one that suits them and a
 /// column of the other side.
-pub(super) fn index(
+pub(crate) fn index(
     budget: &Arc<Budget>,
     column: &Column,
     groups: Option<(&Buffer<u32>, u32)>,
@@ -242,7 +242,7 @@ fn lists_of(
 }
 
 /// The matches of each row of `column` as a list.
-pub(super) fn search(
+pub(crate) fn search(
     budget: &Arc<Budget>,
     index: &SetIndex,
     column: &Column,
@@ -303,7 +303,7 @@ pub(super) fn search(
 }
 
 /// How many matches rows have.
-pub(super) fn count(
+pub(crate) fn count(
     budget: &Arc<Budget>,
     index: &SetIndex,
     column: &Column,
@@ -363,7 +363,7 @@ pub(super) fn count(
 }
 
 /// How often each of `of` row ids stands in `rows`.
-pub(super) fn occurrences(
+pub(crate) fn occurrences(
     budget: &Arc<Budget>,
     rows: &Buffer<u32>,
     of: usize,

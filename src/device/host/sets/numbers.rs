@@ -44,7 +44,7 @@ fn doubled(capacity: usize, entry: u64) -> u64 {
 
 /// Numbers of words.
 #[derive(Debug)]
-pub(super) struct WordNumbers {
+pub(crate) struct WordNumbers {
     numbers: HashMap<u64, u32>,
     held: Growing,
 }
@@ -52,23 +52,23 @@ pub(super) struct WordNumbers {
 impl WordNumbers {
     const ENTRY: u64 = size_of::<(u64, u32)>() as u64;
 
-    pub(super) fn new(budget: &Arc<Budget>) -> Self {
+    pub(crate) fn new(budget: &Arc<Budget>) -> Self {
         Self {
             numbers: HashMap::new(),
             held: Growing::new(budget),
         }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.numbers.len()
     }
 
-    pub(super) fn get(&self, word: u64) -> Option<u32> {
+    pub(crate) fn get(&self, word: u64) -> Option<u32> {
         self.numbers.get(&word).copied()
     }
 
     /// The number of `word`: `fresh` if it has none yet.
-    pub(super) fn number(&mut self, word: u64, fresh: u32) -> Result<u32> {
+    pub(crate) fn number(&mut self, word: u64, fresh: u32) -> Result<u32> {
         let capacity = self.numbers.capacity();
         if self.numbers.len() == capacity {
             self.held.at_least(doubled(capacity, Self::ENTRY))?;
@@ -79,7 +79,7 @@ impl WordNumbers {
 
 /// Numbers of rows of bytes.
 #[derive(Debug)]
-pub(super) struct RowNumbers {
+pub(crate) struct RowNumbers {
     numbers: HashMap<Vec<u8>, u32>,
     /// Bytes that are leased for the entries.
     table: u64,
@@ -96,7 +96,7 @@ impl RowNumbers {
     /// Bytes of keys that are leased ahead, at most.
     const AHEAD: u64 = 1 << 20;
 
-    pub(super) fn new(budget: &Arc<Budget>) -> Self {
+    pub(crate) fn new(budget: &Arc<Budget>) -> Self {
         Self {
             numbers: HashMap::new(),
             table: 0,
@@ -106,12 +106,12 @@ impl RowNumbers {
         }
     }
 
-    pub(super) fn get(&self, row: &[u8]) -> Option<u32> {
+    pub(crate) fn get(&self, row: &[u8]) -> Option<u32> {
         self.numbers.get(row).copied()
     }
 
     /// The number of `row`: the next one if it has none yet.
-    pub(super) fn number(&mut self, row: &[u8]) -> Result<u32> {
+    pub(crate) fn number(&mut self, row: &[u8]) -> Result<u32> {
         let (fresh, capacity) = (self.numbers.len() as u32, self.numbers.capacity());
         if self.numbers.len() == capacity {
             self.table = doubled(capacity, Self::ENTRY);

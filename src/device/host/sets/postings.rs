@@ -8,7 +8,7 @@ use crate::error::Result;
 
 /// Positions by element.
 #[derive(Debug)]
-pub(super) struct Postings {
+pub(crate) struct Postings {
     /// Those of element `e` are numbers `begins[e] .. begins[e + 1]`.
     begins: Vec<u32>,
     /// Ascending for each element, and so by size inside a group.
@@ -19,7 +19,7 @@ pub(super) struct Postings {
 
 impl Postings {
     /// Of the first `prefix(size)` elements of each set; `universe` elements there are. `with_places`: places are wanted too.
-    pub(super) fn new(
+    pub(crate) fn new(
         sets: &Sets,
         universe: usize,
         prefix: impl Fn(usize) -> usize,
@@ -79,12 +79,12 @@ impl Postings {
     }
 
     /// Positions in `window` that `element` leads to.
-    pub(super) fn of(&self, element: u32, window: &Range<usize>) -> &[u32] {
+    pub(crate) fn of(&self, element: u32, window: &Range<usize>) -> &[u32] {
         &self.positions[self.numbers(element, window)]
     }
 
     /// The same, with the place of the element in each.
-    pub(super) fn placed(
+    pub(crate) fn placed(
         &self,
         element: u32,
         window: &Range<usize>,

@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::spec::SetTest;
 
 #[derive(Debug)]
-pub(super) struct Prefix {
+pub(crate) struct Prefix {
     postings: Postings,
     /// The number of each position's size among the sizes that there are.
     classes: Vec<u32>,
@@ -22,7 +22,7 @@ pub(super) struct Prefix {
 }
 
 impl Prefix {
-    pub(super) fn new(
+    pub(crate) fn new(
         sets: &Sets,
         universe: usize,
         test: SetTest,
@@ -48,7 +48,7 @@ impl Prefix {
     }
 
     /// Bytes of the index at most.
-    pub(super) fn bytes(sets: &Sets, universe: usize) -> u64 {
+    pub(crate) fn bytes(sets: &Sets, universe: usize) -> u64 {
         (sets.elements.len() * 8 + universe * 4 + sets.len() * 4) as u64
     }
 }
@@ -61,7 +61,7 @@ const UNASKED: u32 = u32::MAX - 1;
 const REJECTED: u32 = u32::MAX;
 
 #[derive(Debug)]
-pub(super) struct Candidates {
+pub(crate) struct Candidates {
     /// Shared elements of the prefixes so far.
     shared: Vec<u32>,
     positions: Vec<u32>,

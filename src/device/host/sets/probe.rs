@@ -9,30 +9,30 @@ use crate::error::Result;
 use crate::spec::SetTest;
 
 /// Searching sets that are handled together.
-pub(super) const BLOCK: usize = 64;
+pub(crate) const BLOCK: usize = 64;
 
 /// Both sides of a search.
-pub(super) struct Probe<'a> {
-    pub(super) indexed: &'a Sets,
-    pub(super) searching: &'a Sets,
+pub(crate) struct Probe<'a> {
+    pub(crate) indexed: &'a Sets,
+    pub(crate) searching: &'a Sets,
     /// Positions of group `g` are `segments[g] .. segments[g + 1]`.
-    pub(super) segments: &'a [u32],
-    pub(super) test: SetTest,
+    pub(crate) segments: &'a [u32],
+    pub(crate) test: SetTest,
     /// The pairs that are tested, where both sides are the same sets.
-    pub(super) half: Option<Half>,
-    pub(super) go_on: &'a (dyn Fn() -> Result<()> + Sync),
+    pub(crate) half: Option<Half>,
+    pub(crate) go_on: &'a (dyn Fn() -> Result<()> + Sync),
 }
 
 /// Neighbouring searching sets.
-pub(super) struct Block {
-    pub(super) first: usize,
+pub(crate) struct Block {
+    pub(crate) first: usize,
     /// For each of them the indexed positions whose sizes may match (\[B\]'s length filter). None of these, nor the searching set where
     /// there are any, is empty.
-    pub(super) windows: Vec<Range<usize>>,
+    pub(crate) windows: Vec<Range<usize>>,
 }
 
 /// A way to find the matches of non-empty sets.
-pub(super) trait Technique: Sync {
+pub(crate) trait Technique: Sync {
     /// What a thread keeps from one block to the next.
     type Scratch: Send;
 
@@ -52,13 +52,13 @@ pub(super) trait Technique: Sync {
 
 impl Probe<'_> {
     /// After each searching set: ends a search that nobody waits for, and leases what was found.
-    pub(super) fn step(&self, sink: &mut impl Sink) -> Result<()> {
+    pub(crate) fn step(&self, sink: &mut impl Sink) -> Result<()> {
         (self.go_on)()?;
         sink.settle()
     }
 
     /// The searching sets at `positions`, as a block. What empty sets match is found at once.
-    pub(super) fn block(&self, positions: Range<usize>, sink: &mut impl Sink) -> Result<Block> {
+    pub(crate) fn block(&self, positions: Range<usize>, sink: &mut impl Sink) -> Result<Block> {
         let first = positions.start;
         let mut windows: Vec<Range<usize>> = Vec::with_capacity(positions.len());
         let mut window = 0..0;
@@ -114,7 +114,7 @@ impl Probe<'_> {
     }
 
     /// Calls `each` with runs of positions of one size in `window`, and the overlap that each of them needs.
-    pub(super) fn for_each_size(
+    pub(crate) fn for_each_size(
         &self,
         size: u64,
         window: Range<usize>,

@@ -14,13 +14,13 @@ use super::verify::overlap_of_at_least;
 use crate::error::Result;
 
 #[derive(Debug)]
-pub(super) struct Rarest {
+pub(crate) struct Rarest {
     postings: Postings,
     signatures: Signatures,
 }
 
 impl Rarest {
-    pub(super) fn new(
+    pub(crate) fn new(
         sets: &Sets,
         universe: usize,
         indexed_contains: bool,
@@ -37,7 +37,7 @@ impl Rarest {
         Signatures::words_for(sets.elements.len() / sets.len().max(1))
     }
 
-    pub(super) fn bytes(sets: &Sets, universe: usize) -> u64 {
+    pub(crate) fn bytes(sets: &Sets, universe: usize) -> u64 {
         Signatures::bytes(sets, Self::words(sets)) + (sets.elements.len() + universe) as u64 * 4
     }
 }

@@ -20,17 +20,17 @@ use crate::error::Result;
 const SAMPLE: usize = 64;
 
 /// A side that searches an index.
-pub(super) struct Searching<'a> {
+pub(crate) struct Searching<'a> {
     index: &'a SetIndex,
-    pub(super) sets: Sets,
+    pub(crate) sets: Sets,
     /// Where both sides are the same sets.
-    pub(super) half: Option<Half>,
+    pub(crate) half: Option<Half>,
     budget: &'a Arc<Budget>,
     go_on: GoOn<'a>,
 }
 
 impl<'a> Searching<'a> {
-    pub(super) fn new(
+    pub(crate) fn new(
         budget: &'a Arc<Budget>,
         index: &'a SetIndex,
         column: &Column,
@@ -53,20 +53,20 @@ impl<'a> Searching<'a> {
     }
 
     /// The rows in the order in which they search.
-    pub(super) fn into_rows(self, budget: &Arc<Budget>) -> Result<Sorted> {
+    pub(crate) fn into_rows(self, budget: &Arc<Budget>) -> Result<Sorted> {
         let lease = budget.lease(self.sets.len() as u64 * 4, "sorted rows")?;
         Ok(Sorted::of_rows(Buffer::host(self.sets.rows, lease)))
     }
 
     /// All searching sets.
-    pub(super) fn blocks(&self) -> Vec<Range<usize>> {
+    pub(crate) fn blocks(&self) -> Vec<Range<usize>> {
         let all = self.sets.len();
         let begins = (0..all).step_by(BLOCK);
         begins.map(|from| from..(from + BLOCK).min(all)).collect()
     }
 
     /// About how many matches there are, by those of some sets; at most all pairs.
-    pub(super) fn expected_matches(&self) -> Result<u64> {
+    pub(crate) fn expected_matches(&self) -> Result<u64> {
         let all = self.sets.len();
         let pairs = all as u64 * self.index.sets.len() as u64;
         let sample = all.min(SAMPLE);
@@ -86,7 +86,7 @@ impl<'a> Searching<'a> {
     }
 
     /// What the sinks of blocks hold in the end, in order; of `half` of the pairs where that is given.
-    pub(super) fn run<S: Sink, T: Send>(
+    pub(crate) fn run<S: Sink, T: Send>(
         &self,
         blocks: &[Range<usize>],
         half: Option<Half>,

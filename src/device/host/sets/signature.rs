@@ -17,7 +17,7 @@ use super::verify::overlap_of_at_least;
 use crate::error::Result;
 
 #[derive(Debug)]
-pub(super) struct Signature {
+pub(crate) struct Signature {
     signatures: Signatures,
 }
 
@@ -25,7 +25,7 @@ pub(super) struct Signature {
 const STRIP: usize = 512;
 
 impl Signature {
-    pub(super) fn new(sets: &Sets, go_on: GoOn<'_>) -> Result<Self> {
+    pub(crate) fn new(sets: &Sets, go_on: GoOn<'_>) -> Result<Self> {
         Ok(Self {
             signatures: Signatures::new(sets, Self::words(sets), go_on)?,
         })
@@ -35,7 +35,7 @@ impl Signature {
         Signatures::words_for(sets.elements.len() / sets.len().max(1))
     }
 
-    pub(super) fn bytes(sets: &Sets) -> u64 {
+    pub(crate) fn bytes(sets: &Sets) -> u64 {
         Signatures::bytes(sets, Self::words(sets))
     }
 

@@ -5,26 +5,26 @@ use super::{GoOn, Pace};
 use crate::error::Result;
 
 /// Words of a signature that are compared at once.
-pub(super) const MOST_WORDS: usize = 8;
+pub(crate) const MOST_WORDS: usize = 8;
 
 /// A signature of `words` words for each set.
 #[derive(Debug)]
-pub(super) struct Signatures {
-    pub(super) words: usize,
+pub(crate) struct Signatures {
+    pub(crate) words: usize,
     bits: Vec<u64>,
 }
 
 impl Signatures {
     /// Words for sets of so many elements on average: a bit is set by about a fourth of an element.
-    pub(super) fn words_for(mean: usize) -> usize {
+    pub(crate) fn words_for(mean: usize) -> usize {
         (mean * 4).div_ceil(64).next_power_of_two().min(MOST_WORDS)
     }
 
-    pub(super) fn bytes(sets: &Sets, words: usize) -> u64 {
+    pub(crate) fn bytes(sets: &Sets, words: usize) -> u64 {
         (sets.len() * words * 8) as u64
     }
 
-    pub(super) fn new(sets: &Sets, words: usize, go_on: GoOn<'_>) -> Result<Self> {
+    pub(crate) fn new(sets: &Sets, words: usize, go_on: GoOn<'_>) -> Result<Self> {
         let mut pace = Pace::new(go_on);
         let mut bits = vec![0; sets.len() * words];
         for (position, bits) in bits.chunks_exact_mut(words).enumerate() {
@@ -35,18 +35,18 @@ impl Signatures {
     }
 
     #[inline]
-    pub(super) fn get<const W: usize>(&self, position: usize) -> &[u64; W] {
+    pub(crate) fn get<const W: usize>(&self, position: usize) -> &[u64; W] {
         let words = &self.bits[position * W..position * W + W];
         words.try_into().expect("W words")
     }
 
-    pub(super) fn of(&self, position: usize) -> &[u64] {
+    pub(crate) fn of(&self, position: usize) -> &[u64] {
         &self.bits[position * self.words..(position + 1) * self.words]
     }
 }
 
 /// The signature of a set.
-pub(super) fn sign(elements: &[u32], bits: &mut [u64]) {
+pub(crate) fn sign(elements: &[u32], bits: &mut [u64]) {
     let mask = bits.len() as u32 * 64 - 1;
     bits.fill(0);
     for element in elements {
@@ -58,7 +58,7 @@ pub(super) fn sign(elements: &[u32], bits: &mut [u64]) {
 
 /// Whether the first set may be contained in the second one.
 #[inline]
-pub(super) fn may_be_in(inner: &[u64], outer: &[u64]) -> bool {
+pub(crate) fn may_be_in(inner: &[u64], outer: &[u64]) -> bool {
     inner
         .iter()
         .zip(outer)

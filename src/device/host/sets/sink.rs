@@ -19,14 +19,14 @@ pub(crate) struct SetTally {
 }
 
 impl SetTally {
-    pub(super) fn add(&mut self, other: Self) {
+    pub(crate) fn add(&mut self, other: Self) {
         self.candidates += other.candidates;
         self.verified += other.verified;
     }
 }
 
 /// Matches of a block of searching sets.
-pub(super) trait Sink {
+pub(crate) trait Sink {
     /// Whether the first match of a searching set is as good as all.
     const FIRST_ONLY: bool;
 
@@ -41,7 +41,7 @@ pub(super) trait Sink {
 }
 
 /// A list for each searching set.
-pub(super) struct Lists {
+pub(crate) struct Lists {
     lists: Vec<Vec<u32>>,
     leases: Vec<Lease>,
     leased: usize,
@@ -52,7 +52,7 @@ impl Lists {
     /// Matches that are leased at once, at least.
     const STEP: usize = 1 << 8;
 
-    pub(super) fn new(sets: usize, budget: &Arc<Budget>) -> Self {
+    pub(crate) fn new(sets: usize, budget: &Arc<Budget>) -> Self {
         Self {
             lists: vec![vec![]; sets],
             leases: vec![],
@@ -62,7 +62,7 @@ impl Lists {
     }
 
     /// How many each set has, the matches of all one after the other, and their leases.
-    pub(super) fn finish(mut self) -> Result<(Vec<u32>, Vec<u32>, Vec<Lease>)> {
+    pub(crate) fn finish(mut self) -> Result<(Vec<u32>, Vec<u32>, Vec<Lease>)> {
         self.settle()?;
         let counts = self.lists.iter().map(|list| list.len() as u32).collect();
         Ok((counts, self.lists.concat(), self.leases))
@@ -93,20 +93,20 @@ impl Sink for Lists {
 }
 
 /// How many each searching set has, and each indexed position if these are counted.
-pub(super) struct Counts<'a> {
-    pub(super) counts: Vec<u32>,
-    pub(super) indexed: &'a [AtomicU32],
-    pub(super) mirror: Option<Mirror<'a>>,
+pub(crate) struct Counts<'a> {
+    pub(crate) counts: Vec<u32>,
+    pub(crate) indexed: &'a [AtomicU32],
+    pub(crate) mirror: Option<Mirror<'a>>,
 }
 
 /// Matches that follow from others, where both sides are the same sets.
-pub(super) struct Mirror<'a> {
-    pub(super) half: Half,
-    pub(super) sets: &'a Sets,
+pub(crate) struct Mirror<'a> {
+    pub(crate) half: Half,
+    pub(crate) sets: &'a Sets,
     /// The block's first searching position.
-    pub(super) first: usize,
+    pub(crate) first: usize,
     /// By searching position.
-    pub(super) counts: &'a [AtomicU32],
+    pub(crate) counts: &'a [AtomicU32],
 }
 
 fn add_one(counts: &[AtomicU32], at: usize) {
@@ -140,8 +140,8 @@ impl Sink for Counts<'_> {
 }
 
 /// Whether each searching set has one.
-pub(super) struct Exists {
-    pub(super) counts: Vec<u32>,
+pub(crate) struct Exists {
+    pub(crate) counts: Vec<u32>,
 }
 
 impl Sink for Exists {

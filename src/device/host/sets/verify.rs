@@ -4,7 +4,7 @@
 const SEARCH_FROM: usize = 16;
 
 /// Elements that both sets have, or `None` if these are fewer than `least`.
-pub(super) fn overlap_of_at_least(a: &[u32], b: &[u32], least: usize) -> Option<usize> {
+pub(crate) fn overlap_of_at_least(a: &[u32], b: &[u32], least: usize) -> Option<usize> {
     let (short, long) = if a.len() <= b.len() { (a, b) } else { (b, a) };
     if short.len() < least {
         return None;
@@ -53,7 +53,7 @@ fn searched(short: &[u32], long: &[u32], least: usize) -> Option<usize> {
 }
 
 /// How many leading elements of `set` are below `element`.
-pub(super) fn gallop(set: &[u32], element: u32) -> usize {
+pub(crate) fn gallop(set: &[u32], element: u32) -> usize {
     let mut step = 1;
     while step <= set.len() && set[step - 1] < element {
         step *= 2;
@@ -63,7 +63,7 @@ pub(super) fn gallop(set: &[u32], element: u32) -> usize {
 }
 
 /// Elements of one set that are in the other, for sets of any lengths; both ascend.
-pub(super) fn overlap(a: &[u32], b: &[u32]) -> usize {
+pub(crate) fn overlap(a: &[u32], b: &[u32]) -> usize {
     overlap_of_at_least(a, b, 0).unwrap_or(0)
 }
 

@@ -9,7 +9,7 @@ use datafusion::functions::datetime;
 use super::*;
 
 /// Those that are integers of 32 bits, some by other names of theirs.
-pub(super) const PARTS: &[&str] = &[
+pub(crate) const PARTS: &[&str] = &[
     "YEAR",
     "month",
     "days",

@@ -8,7 +8,7 @@ use super::super::text::{Predicate, Text, Word};
 
 /// What a kernel's text says of the bits; where they lie and what columns add to places are parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in super::super) struct KeyTest {
+pub(crate) struct KeyTest {
     /// The rows that pass are those whose bit is set, or those whose bit is not.
     pub set: bool,
     /// A NULL is one more digit of its column; else it has no place.
@@ -16,7 +16,7 @@ pub(in super::super) struct KeyTest {
 }
 
 /// A place and a word of bits of a row are in registers, too.
-pub(super) const BYTES: u32 = 8;
+pub(crate) const BYTES: u32 = 8;
 
 /// The place of a row, or a digit of it, and whether there is one; where nothing says so, there is.
 struct Digit {
@@ -26,7 +26,7 @@ struct Digit {
 
 impl KeyTest {
     /// The rows that pass, also those past the end. Each column that was loaded is a digit of their places.
-    pub(super) fn passing(self, machine: &mut Machine<'_>, columns: usize) -> Option<Word> {
+    pub(crate) fn passing(self, machine: &mut Machine<'_>, columns: usize) -> Option<Word> {
         let bits = machine.pointer(Parameter::Bits);
         let mut places: Option<Vec<Digit>> = None;
         for at in 0..columns {

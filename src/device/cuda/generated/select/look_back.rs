@@ -11,7 +11,7 @@ use super::tiles::{BEFORE, HEADER, Tiles};
 const AT_ONCE: u32 = 8;
 
 /// Publishes how many rows of the tile at hand are kept, and 1; and whether any was for the host.
-pub(super) fn publish(machine: &mut Machine<'_>, tiles: &Tiles, rows: Word) {
+pub(crate) fn publish(machine: &mut Machine<'_>, tiles: &Tiles, rows: Word) {
     let left = machine.left;
     let first = first_lane(machine);
     let text = &mut machine.text;
@@ -37,13 +37,13 @@ fn first_lane(machine: &mut Machine<'_>) -> Predicate {
 }
 
 /// What the first warp knows: the rows of so many tiles.
-pub(super) struct Known {
+pub(crate) struct Known {
     tiles: Word,
     rows: Word,
 }
 
 impl Known {
-    pub(super) fn new(text: &mut Text) -> Self {
+    pub(crate) fn new(text: &mut Text) -> Self {
         Self {
             tiles: text.word("mov.u32", &[&0]),
             rows: text.word("mov.u32", &[&0]),
@@ -51,7 +51,7 @@ impl Known {
     }
 
     /// How many rows are kept before the tile before, told to the block by a barrier.
-    pub(super) fn rows_before(&self, machine: &mut Machine<'_>, tiles: &Tiles) -> Word {
+    pub(crate) fn rows_before(&self, machine: &mut Machine<'_>, tiles: &Tiles) -> Word {
         let first = first_lane(machine);
         let (lane, warp) = (machine.place.lane, machine.place.warp);
         let text = &mut machine.text;

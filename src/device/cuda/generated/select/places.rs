@@ -5,7 +5,7 @@ use super::super::text::{Predicate, Text, Word};
 use super::tiles::Tiles;
 
 /// The rows of a tile that pass.
-pub(super) struct Places {
+pub(crate) struct Places {
     /// Those of the thread, and how many are before each of its units.
     passing: Word,
     before: Vec<Word>,
@@ -15,7 +15,7 @@ pub(super) struct Places {
 
 impl Places {
     /// With a barrier, before which the block's warps say how many rows they have; it is that of the tile, too.
-    pub(super) fn new(machine: &mut Machine<'_>, tiles: &Tiles, passing: Word) -> Self {
+    pub(crate) fn new(machine: &mut Machine<'_>, tiles: &Tiles, passing: Word) -> Self {
         let layout = machine.place.layout;
         let (lane, warp) = (machine.place.lane, machine.place.warp);
         let text = &mut machine.text;
@@ -80,7 +80,7 @@ impl Places {
     }
 
     /// Of each row of the thread its place, and whether it passes.
-    pub(super) fn of_rows(&self, text: &mut Text, unit: u32) -> Vec<(Word, Predicate)> {
+    pub(crate) fn of_rows(&self, text: &mut Text, unit: u32) -> Vec<(Word, Predicate)> {
         let mut places: Vec<(Word, Predicate)> = vec![];
         let mut next = self.passing;
         for k in 0..unit * self.before.len() as u32 {

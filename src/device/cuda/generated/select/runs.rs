@@ -56,7 +56,7 @@ enum Before {
     Long(Long),
 }
 
-pub(super) struct Runs {
+pub(crate) struct Runs {
     values: Long,
     before: Before,
     is_signed: bool,
@@ -64,7 +64,7 @@ pub(super) struct Runs {
 
 impl Runs {
     /// Of a program's first column: integers of 32 or 64 bits without NULLs.
-    pub(super) fn new(machine: &mut Machine<'_>) -> Option<Self> {
+    pub(crate) fn new(machine: &mut Machine<'_>) -> Option<Self> {
         let RowKind::Plain(kind) = machine.kind(0)? else {
             return None;
         };
@@ -83,7 +83,7 @@ impl Runs {
     }
 
     /// Loads what is before the rows at `place`.
-    pub(super) fn load(&self, text: &mut Text, place: &Place) {
+    pub(crate) fn load(&self, text: &mut Text, place: &Place) {
         let at = text.word("sub.u32", &[&place.first[0], &1]);
         // Nothing is before the first row of all, for which this is the greatest number.
         let is_there = text.predicate("setp.lt.u32", &[&at, &place.rows]);
@@ -96,7 +96,7 @@ impl Runs {
     }
 
     /// The rows that begin runs, and those that are less than the one before; also past the end.
-    pub(super) fn passing(&self, machine: &mut Machine<'_>) -> Option<(Word, Mask)> {
+    pub(crate) fn passing(&self, machine: &mut Machine<'_>) -> Option<(Word, Mask)> {
         let rows = machine.loaded(0)?.rows.clone();
         let Machine { text, place, .. } = machine;
         let (begins, descends) = match (&rows, &self.before) {

@@ -13,7 +13,7 @@ use super::tiles::Tiles;
 const AT_ONCE: u32 = 4;
 
 /// A column that is moved.
-pub(super) struct Column {
+pub(crate) struct Column {
     /// Which one.
     pub at: usize,
     pub bytes: u32,
@@ -23,20 +23,20 @@ pub(super) struct Column {
 }
 
 /// The values of the thread's rows.
-pub(super) enum Values {
+pub(crate) enum Values {
     Here(Rows),
     /// On their way.
     Coming(Units),
 }
 
 impl Column {
-    pub(super) fn arrives(&self) -> bool {
+    pub(crate) fn arrives(&self) -> bool {
         matches!(self.values, Values::Coming(_))
     }
 }
 
 /// Puts the rows of the tile at hand that pass side by side.
-pub(super) fn stage(machine: &mut Machine<'_>, tiles: &Tiles, places: &Places, columns: &[Column]) {
+pub(crate) fn stage(machine: &mut Machine<'_>, tiles: &Tiles, places: &Places, columns: &[Column]) {
     if columns.is_empty() {
         return;
     }
@@ -80,7 +80,7 @@ pub(super) fn stage(machine: &mut Machine<'_>, tiles: &Tiles, places: &Places, c
 
 /// Writes the rows of the tile before to their places, which begin after `before` rows. Warps write whole lines: 32 values from a
 /// multiple of 32 on.
-pub(super) fn write(machine: &mut Machine<'_>, tiles: &Tiles, before: Word, columns: &[Column]) {
+pub(crate) fn write(machine: &mut Machine<'_>, tiles: &Tiles, before: Word, columns: &[Column]) {
     let threads = machine.place.layout.threads;
     let (lane, warp) = (machine.place.lane, machine.place.warp);
     for Column {

@@ -11,11 +11,11 @@ use super::super::text::{Long, Predicate, Text, Word};
 
 /// Bytes before the counts of tiles, which are words of 32 bits: 64 bits each for the next tile, the rows in all, and whether a
 /// row is for the host; the rest of the line, which all blocks write to, is of nobody.
-pub(in super::super) const HEADER: usize = 128;
+pub(crate) const HEADER: usize = 128;
 
 /// How large a block is, and its tiles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in super::super) struct Size {
+pub(crate) struct Size {
     threads: u32,
     /// Bytes of values that a thread holds, where that is more than a row: they are on their way while the tile before is written.
     bytes: u32,
@@ -38,7 +38,7 @@ const SMALL: Size = Size {
 };
 
 /// The sizes to try, the best one first, where a block may have so many bytes of shared memory, and a multiprocessor has hardly more.
-pub(in super::super) fn sizes(shared: u32) -> &'static [Size] {
+pub(crate) fn sizes(shared: u32) -> &'static [Size] {
     match shared >= 2 * 2 * (SCRATCH + LARGE.tile) {
         true => &[LARGE, SMALL],
         false => &[SMALL],
@@ -46,22 +46,22 @@ pub(in super::super) fn sizes(shared: u32) -> &'static [Size] {
 }
 
 /// Of a half: how many rows of each warp pass, which tile the next one is, and how many rows are kept before the tile before; then rows.
-pub(super) const SCRATCH: u32 = NEXT + 32;
+pub(crate) const SCRATCH: u32 = NEXT + 32;
 const NEXT: u32 = LARGE.threads / 32 * 4;
-pub(super) const BEFORE: u32 = NEXT + 4;
+pub(crate) const BEFORE: u32 = NEXT + 4;
 
 /// No tile.
 const NONE: u32 = u32::MAX;
 
 /// Of values of so many bytes at most, so many bytes a row in registers, and so many that are moved.
-pub(super) fn layout(size: Size, widest: u32, bytes: u32, moved: u32) -> Layout {
+pub(crate) fn layout(size: Size, widest: u32, bytes: u32, moved: u32) -> Layout {
     let fits = |rows: &u32| rows * bytes <= size.bytes && rows * size.threads * moved <= size.tile;
     let rows = [16, 8, 4, 2].into_iter().find(fits).unwrap_or(1);
     Layout::new(widest, rows, size.threads)
 }
 
 /// A block's tiles.
-pub(super) struct Tiles {
+pub(crate) struct Tiles {
     /// The header, and the counts after it.
     pub counts: Long,
     /// How many tiles there are.
@@ -83,7 +83,7 @@ pub(super) struct Tiles {
 
 impl Tiles {
     /// The first one is at hand. Of rows of so many bytes that are moved.
-    pub(super) fn new(text: &mut Text, layout: Layout, rows: Word, bytes: u32) -> Self {
+    pub(crate) fn new(text: &mut Text, layout: Layout, rows: Word, bytes: u32) -> Self {
         let bytes_of_half = SCRATCH + layout.tile() * bytes;
         let counts = text.long("ld.param.u64", &[&"[p1]"]);
         let counts = text.long("cvta.to.global.u64", &[&counts]);
@@ -119,7 +119,7 @@ impl Tiles {
         tiles
     }
 
-    pub(super) fn shared(&self) -> u32 {
+    pub(crate) fn shared(&self) -> u32 {
         2 * self.bytes_of_half
     }
 
@@ -131,7 +131,7 @@ impl Tiles {
     }
 
     /// A turn begins: with a tile, or with nothing but the one before.
-    pub(super) fn turn(&mut self, text: &mut Text) {
+    pub(crate) fn turn(&mut self, text: &mut Text) {
         text.line("TURN:");
         let is_done = text.predicate("setp.ge.u32", &[&self.tile, &self.all]);
         text.line(format_args!("@{is_done} bra EARLIER;"));
@@ -139,7 +139,7 @@ impl Tiles {
     }
 
     /// Before a barrier: the next tile is told.
-    pub(super) fn tell(&self, text: &mut Text) {
+    pub(crate) fn tell(&self, text: &mut Text) {
         text.line(format_args!(
             "@{} st.shared.u32 [{}+{NEXT}], {};",
             self.is_first, self.half, self.ticket
@@ -147,21 +147,21 @@ impl Tiles {
     }
 
     /// After it: the next tile, and the one after that is asked for.
-    pub(super) fn next(&mut self, text: &mut Text) -> Word {
+    pub(crate) fn next(&mut self, text: &mut Text) -> Word {
         let next = text.word("ld.shared.u32", &[&format_args!("[{}+{NEXT}]", self.half)]);
         self.draw(text);
         text.word("min.u32", &[&next, &self.all])
     }
 
     /// What follows is for the tile before, if there is one.
-    pub(super) fn write(&self, text: &mut Text) {
+    pub(crate) fn write(&self, text: &mut Text) {
         text.line("EARLIER:");
         let is_none = text.predicate("setp.eq.u32", &[&self.earlier, &NONE]);
         text.line(format_args!("@{is_none} bra WRITTEN;"));
     }
 
     /// What follows is for the tile at hand; without one all is done.
-    pub(super) fn written(&self, text: &mut Text) {
+    pub(crate) fn written(&self, text: &mut Text) {
         text.line("WRITTEN:");
         if let Some(is_done) = self.is_done {
             text.line(format_args!("@{is_done} bra DONE;"));
@@ -169,7 +169,7 @@ impl Tiles {
     }
 
     /// The turn ends. The tile at hand, of which so many rows are kept, is that before.
-    pub(super) fn advance(&self, text: &mut Text, next: Word, rows: Word) {
+    pub(crate) fn advance(&self, text: &mut Text, next: Word, rows: Word) {
         text.set("mov.u32", self.earlier, &[&self.tile]);
         text.set("mov.u32", self.earlier_rows, &[&rows]);
         text.set("mov.u32", self.tile, &[&next]);
