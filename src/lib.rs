@@ -31,11 +31,12 @@
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 
-mod column;
 mod device;
 mod error;
 mod exec;
 mod functions;
+mod ir;
+mod list_sets;
 mod ops;
 mod options;
 mod plan;
@@ -43,7 +44,6 @@ mod plan;
 pub mod rates;
 mod session;
 mod spec;
-mod stream;
 
 pub use options::{
     BowtieOptions, Bytes, ChunkRows, DeviceChoice, GroupStrategy, JoinStrategy,

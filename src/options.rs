@@ -8,7 +8,8 @@ use datafusion::common::config::{ConfigExtension, ConfigField, ConfigOptions, Vi
 use datafusion::common::{config_err, extensions_options};
 use datafusion::error::{DataFusionError, Result};
 
-use crate::spec::{self, EquiStrategy, Materialization, SetTechnique, Strategy};
+use crate::ir::set_predicate::SetTechnique;
+use crate::spec::join::{EquiStrategy, Materialization, Strategy};
 
 extensions_options! {
     /// Options of datafusion-bowtie.
@@ -224,10 +225,12 @@ impl FromStr for ChunkRows {
             return Ok(Self(None));
         }
         match text.parse::<usize>() {
-            Ok(rows) if (1..=crate::spec::MAX_CHUNK_ROWS).contains(&rows) => Ok(Self(Some(rows))),
+            Ok(rows) if (1..=crate::ir::limits::MAX_CHUNK_ROWS).contains(&rows) => {
+                Ok(Self(Some(rows)))
+            }
             _ => config_err!(
                 "bowtie.chunk_rows cannot be '{value}': use auto, or a number of rows from 1 to {}",
-                crate::spec::MAX_CHUNK_ROWS
+                crate::ir::limits::MAX_CHUNK_ROWS
             ),
         }
     }
@@ -382,14 +385,14 @@ option_field!(SetStrategy);
 /// and SGB-DE for `sort_dict`. A strategy that a device has not, or that does not fit the groups, is replaced by the nearest one:
 /// `EXPLAIN ANALYZE` counts the chunks by the strategy that grouped them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GroupStrategy(pub(crate) Option<spec::GroupStrategy>);
+pub struct GroupStrategy(pub(crate) Option<crate::spec::aggregate::GroupStrategy>);
 
 impl FromStr for GroupStrategy {
     type Err = DataFusionError;
 
     fn from_str(value: &str) -> Result<Self> {
         let name = value.trim().to_ascii_lowercase();
-        let known = spec::GroupStrategy::ALL
+        let known = crate::spec::aggregate::GroupStrategy::ALL
             .into_iter()
             .find(|strategy| strategy.name() == name);
         match known {
@@ -403,7 +406,10 @@ impl FromStr for GroupStrategy {
 
 impl fmt::Display for GroupStrategy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0.map_or("auto", spec::GroupStrategy::name))
+        f.write_str(
+            self.0
+                .map_or("auto", crate::spec::aggregate::GroupStrategy::name),
+        )
     }
 }
 

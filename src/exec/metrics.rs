@@ -10,8 +10,9 @@ use datafusion::physical_plan::metrics::{
 };
 use parking_lot::Mutex;
 
-use crate::device::SetTally;
-use crate::spec::{GroupStrategy, Materialization};
+use crate::device::host::sets::collect::SetTally;
+use crate::spec::aggregate::GroupStrategy;
+use crate::spec::join::Materialization;
 
 #[derive(Debug, Clone)]
 pub(crate) struct DeviceMetrics {

@@ -1,14 +1,14 @@
 //! SQL functions of sets: how many elements two lists share, and how alike they are. Anywhere they are ordinary functions; compared
 //! with a constant in a join's condition they are recognised (`plan/set_predicate.rs`), and the join is served as a set join.
 
-mod overlap;
-mod set_function;
+pub(crate) mod overlap;
+pub(crate) mod set_function;
 
 use std::sync::Arc;
 
 use datafusion::logical_expr::ScalarUDF;
 
-pub(crate) use set_function::{SetFunction, SetValue, element_type};
+use crate::functions::set_function::{SetFunction, SetValue};
 
 /// All of them.
 pub(crate) fn set_functions() -> impl Iterator<Item = Arc<ScalarUDF>> {

@@ -2,8 +2,8 @@
 
 use arrow::array::ArrayRef;
 
-use crate::device::host::{Element, Elements, Lists};
 use crate::error::Result;
+use crate::list_sets::elements::{Element, Elements, Lists};
 
 /// Distinct elements of the first list, of the second one, and of both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,8 +7,7 @@ use std::sync::{Arc, LazyLock};
 
 use arrow::array::{ArrayRef, Float64Array, Int64Array, new_null_array};
 use arrow::datatypes::DataType;
-use datafusion::common::utils::ListCoercion;
-use datafusion::common::utils::take_function_args;
+use datafusion::common::utils::{ListCoercion, take_function_args};
 use datafusion::common::{ScalarValue, exec_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::{
@@ -16,9 +15,9 @@ use datafusion::logical_expr::{
     Volatility,
 };
 
-use super::overlap::{Argument, Sizes, sizes_by_row};
-use crate::device::host::are_elements;
-use crate::spec::SetMeasure;
+use crate::functions::overlap::{Argument, Sizes, sizes_by_row};
+use crate::ir::set_predicate::SetMeasure;
+use crate::list_sets::elements::are_elements;
 
 /// What a function says of two lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -5,12 +5,16 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 
-use super::{Rate, numbers, permuted, scattered, timed};
-use crate::device::open::Devices;
-use crate::device::{Ascending, Column, Device, Flags, KeyBits, KeyRange, Matches};
+use crate::device::data::buffer::{Column, Flags};
+use crate::device::key_bitmap::{KeyBits, KeyRange};
+use crate::device::presorted::Ascending;
+use crate::device::primitives::device::{Device, Matches};
+use crate::device::registry::Devices;
 use crate::error::{BowtieError, Result};
+use crate::ir::pair_program::{Kind, Op};
+use crate::ir::row_program::{RowInstruction, RowKind, RowOp, RowProgram, RowSource};
 use crate::options::DeviceChoice;
-use crate::spec::{Kind, Op, RowInstruction, RowKind, RowOp, RowProgram, RowSource};
+use crate::rates::{Rate, numbers, permuted, scattered, timed};
 
 /// An operator of \[D\] table 1, as plans have it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

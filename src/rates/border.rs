@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Decimal128Array};
 
-use super::{Rate, numbers, scattered, timed};
-use crate::device::Device;
-use crate::device::open::Devices;
+use crate::device::primitives::device::Device;
+use crate::device::registry::Devices;
 use crate::error::BowtieError;
 use crate::options::DeviceChoice;
+use crate::rates::{Rate, numbers, scattered, timed};
 
 /// A way across the border.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use super::{Rate, Zipf, fraction, numbers, permuted, scattered, timed};
-use crate::device::open::Devices;
-use crate::device::{Ascending, Column, Device, FirstProbe, Paired};
+use crate::device::data::buffer::{Column, Paired};
+use crate::device::presorted::Ascending;
+use crate::device::primitives::device::{Device, FirstProbe};
+use crate::device::registry::Devices;
 use crate::error::{BowtieError, Result};
 use crate::options::{DeviceChoice, JoinStrategy, MaterializationChoice};
-use crate::spec::EquiStrategy;
+use crate::rates::{Rate, Zipf, fraction, numbers, permuted, scattered, timed};
+use crate::spec::join::EquiStrategy;
 
 /// An equi-join of \[W\]'s sweeps (section 5): unique build keys in random order, of which a share is looked for; or of \[D\]'s sorted
 /// relations.
@@ -208,7 +210,7 @@ impl EquiSides {
         let device = self.device.as_ref();
         let index = device.equi_index(&build[..1], false, strategy.0)?;
         let (searching, ranges) = device.equi_search(&index, &probe[..1])?;
-        let matches = crate::device::Matches {
+        let matches = crate::device::primitives::device::Matches {
             sorted: &index.sorted,
             searching: &searching,
             ranges: &ranges,

@@ -1,11 +1,11 @@
 //! Rates of the device's primitives on data that lies there already, for the benches: what is left of a query's time when
 //! nothing crosses the border. Not part of the public interface.
 
-mod algebra;
-mod border;
-mod equi;
-mod group;
-mod sets;
+pub(crate) mod algebra;
+pub(crate) mod border;
+pub(crate) mod equi;
+pub(crate) mod group;
+pub(crate) mod sets;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,14 +13,14 @@ use std::time::Instant;
 use arrow::array::{ArrayRef, Int32Array, Int64Array};
 use rayon::prelude::*;
 
-pub use algebra::{AlgebraRows, Operator};
-pub use border::{BorderRows, Crossing};
-pub use equi::{EquiCase, EquiSides};
-pub use group::{GroupCase, GroupRows};
-pub use sets::{SetCase, SetQuery, SetSides};
-
-use crate::device::Device;
+use crate::device::primitives::device::Device;
 use crate::error::Result;
+
+pub use crate::rates::algebra::{AlgebraRows, Operator};
+pub use crate::rates::border::{BorderRows, Crossing};
+pub use crate::rates::equi::{EquiCase, EquiSides};
+pub use crate::rates::group::{GroupCase, GroupRows};
+pub use crate::rates::sets::{SetCase, SetQuery, SetSides};
 
 /// What was measured.
 #[derive(Debug, Clone)]

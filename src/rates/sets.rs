@@ -8,12 +8,14 @@ use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, Field};
 use rayon::prelude::*;
 
-use super::{Rate, Zipf, fraction, scattered, timed};
-use crate::device::open::Devices;
-use crate::device::{Device, SetIndex};
+use crate::device::data::buffer::SetIndex;
+use crate::device::primitives::device::Device;
+use crate::device::registry::Devices;
 use crate::error::Result;
+use crate::ir::set_predicate::{SetMeasure, SetPredicate};
 use crate::options::{DeviceChoice, SetStrategy};
-use crate::spec::{SetMeasure, SetPredicate, Side};
+use crate::rates::{Rate, Zipf, fraction, scattered, timed};
+use crate::spec::join::Side;
 
 /// Sets as a data set of \[B\] has them: so many, of so many elements on average, of a universe of so many. Sizes are geometrically
 /// distributed, frequencies by Zipf's distribution. Some sets are planted: subsets of others, and near-duplicates. The same case is

@@ -7,7 +7,7 @@ use arrow::compute::SortOptions;
 use arrow::datatypes::SchemaRef;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 
-use super::{JoinSpec, Side, SideInput};
+use crate::spec::join::{JoinSpec, Side, SideInput};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AggregateFunction {

@@ -1,11 +1,10 @@
 //! Guards: what must hold of a tile's values for a rewritten condition to be exact.
 
-use arrow::array::downcast_integer;
-use arrow::array::{ArrayRef, AsArray};
+use arrow::array::{ArrayRef, AsArray, downcast_integer};
 use arrow::compute::{cast, max, min};
 use arrow::datatypes::{DataType, Float64Type};
 
-use super::Side;
+use crate::spec::join::Side;
 
 /// A property of two chunks. Where it fails, the source's whole filter is evaluated instead of the rewritten one.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -12,7 +12,10 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr_common::physical_expr::fmt_sql;
 use datafusion::physical_plan::joins::utils::JoinFilter;
 
-use super::{Comparison, Guard, Program, SetSpec, SetTechnique};
+use crate::ir::comparison::Comparison;
+use crate::ir::pair_program::Program;
+use crate::ir::set_predicate::{SetSpec, SetTechnique};
+use crate::spec::guard::Guard;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Side {

@@ -7,7 +7,8 @@ use arrow::datatypes::SchemaRef;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr_common::physical_expr::fmt_sql;
 
-use super::{RowProgram, TextSlice};
+use crate::ir::row_program::RowProgram;
+use crate::ir::text_predicate::TextSlice;
 
 /// Expressions over the rows of an input, and the same for the device.
 #[derive(Debug, Clone)]

@@ -10,9 +10,9 @@
 //! (`docs/benchmarks.md`), where the cheapest by them took at most 1.5 times as long as the fastest. The indexed side alone is looked at;
 //! the searching one is taken for like it.
 
-use crate::device::cuda::queue::{Memory, Queue};
+use crate::device::cuda::runtime::stream::{Memory, Queue};
 use crate::error::Result;
-use crate::spec::SetTechnique;
+use crate::ir::set_predicate::SetTechnique;
 
 /// Picoseconds.
 const CANDIDATE: f64 = 3.0;

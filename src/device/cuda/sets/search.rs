@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::encode::Sets;
-use super::measure::{Half, Measure, Target, join};
-use crate::device::buffer::{Buffer, Ranges};
-use crate::device::cuda::queue::{Arg, Given, Memory, Queue, Shape, Structure};
-use crate::device::cuda::rows::memory;
+use crate::device::cuda::columns::rows::memory;
+use crate::device::cuda::runtime::stream::{Arg, Given, Memory, Queue, Shape, Structure};
+use crate::device::cuda::sets::encode::encoding::Sets;
+use crate::device::cuda::sets::predicate::{Half, Measure, Target, join};
+use crate::device::data::buffer::{Buffer, Ranges};
 use crate::error::Result;
 
 /// Both sides of a search.

@@ -1,8 +1,23 @@
 //! Few rows through the kernels of equi-joins, groups, sorts, set joins, bits of keys, text and row programs: what
 //! `compute-sanitizer` can come to the end of, under which a launch takes a hundred times as long (CONTRIBUTING.md).
 
-use super::*;
-use crate::spec::{EquiStrategy, Materialization, SetMeasure, SetPredicate, SetTechnique, Side};
+use crate::device::cuda::tests::aggregate::dependent_keys;
+use crate::device::cuda::tests::aggregate::short_text;
+use crate::device::cuda::tests::aggregate::strategies;
+use crate::device::cuda::tests::equi::equi_joins;
+use crate::device::cuda::tests::expr::codegen;
+use crate::device::cuda::tests::expr::row_program;
+use crate::device::cuda::tests::expr::string_predicate;
+use crate::device::cuda::tests::keys::order_keys;
+use crate::device::cuda::tests::semi::distinct;
+use crate::device::cuda::tests::semi::key_bitmap;
+use crate::device::cuda::tests::semi::presorted;
+use crate::device::cuda::tests::sets::encode;
+use crate::device::cuda::tests::sets::pairs;
+use crate::device::cuda::tests::sets::self_join;
+use crate::device::cuda::tests::*;
+use crate::ir::set_predicate::{SetMeasure, SetPredicate, SetTechnique};
+use crate::spec::join::{EquiStrategy, Materialization, Side};
 
 /// Over a block, a strip and a tile of each kernel, with a part of the last one.
 const ROWS: usize = 4_500;
@@ -25,16 +40,19 @@ fn equi_joins() {
     let texts: ArrayRef = Arc::new(StringArray::from_iter_values(
         (0..ROWS).map(|i| format!("text {:x}", key(i, 2))),
     ));
-    equi::compare(&host, &gpu, from_ref(&ints), from_ref(&shared));
-    equi::compare(&host, &gpu, from_ref(&shared), from_ref(&ints));
-    equi::compare(&host, &gpu, from_ref(&longs), from_ref(&longs));
+    equi_joins::compare(&host, &gpu, from_ref(&ints), from_ref(&shared));
+    equi_joins::compare(&host, &gpu, from_ref(&shared), from_ref(&ints));
+    equi_joins::compare(&host, &gpu, from_ref(&longs), from_ref(&longs));
     let (base, other) = ([texts.clone(), ints.clone()], [texts, shared]);
-    equi::compare(&host, &gpu, &base, &other);
-    let sides = [&equi::payload(&ints, 1)[..4], &equi::payload(&ints, 9)[..3]];
+    equi_joins::compare(&host, &gpu, &base, &other);
+    let sides = [
+        &equi_joins::payload(&ints, 1)[..4],
+        &equi_joins::payload(&ints, 9)[..3],
+    ];
     let mut first = None;
     for by in EquiStrategy::ALL {
         for how in [Materialization::Gftr, Materialization::Gfur] {
-            let rows = equi::joined(&gpu, sides, by, how).expect("unique keys");
+            let rows = equi_joins::joined(&gpu, sides, by, how).expect("unique keys");
             assert_eq!(
                 first.get_or_insert_with(|| rows.clone()),
                 &rows,
@@ -46,8 +64,8 @@ fn equi_joins() {
 
 #[test]
 fn sides_that_ascend() {
-    merge::check(&[(1, 1), (700, 1_900), (ROWS, ROWS)], 1);
-    merge::check(&[(1_300, 900)], 6);
+    presorted::check(&[(1, 1), (700, 1_900), (ROWS, ROWS)], 1);
+    presorted::check(&[(1_300, 900)], 6);
 }
 
 #[test]
@@ -63,10 +81,10 @@ fn groups() {
     ] {
         strategies::check(ROWS, groups, skew, kind, kind % 7, kind % 7 + 1);
     }
-    group_text::check(ROWS, 1);
-    group_text::check(ROWS, 7);
-    group_text::check(ROWS, 12);
-    group_verify::check(ROWS, 300, 13);
+    short_text::check(ROWS, 1);
+    short_text::check(ROWS, 7);
+    short_text::check(ROWS, 12);
+    dependent_keys::check(ROWS, 300, 13);
 }
 
 #[test]
@@ -75,7 +93,7 @@ fn keys_alone() {
     let mut random = Random(97);
     // Over a tile, and a tile of one digit.
     for kind in [0, 1, 5] {
-        keys::sorted_alone(&gpu, &mut random, 2 * ROWS, kind);
+        order_keys::sorted_alone(&gpu, &mut random, 2 * ROWS, kind);
     }
 }
 
@@ -83,8 +101,8 @@ fn keys_alone() {
 fn sets() {
     let Some((host, gpu)) = twins() else { return };
     let mut random = Random(92);
-    let lists = |random: &mut Random, n| set_pairs::lists(random, n, 11, 60);
-    let sides = set_pairs::Sides {
+    let lists = |random: &mut Random, n| pairs::lists(random, n, 11, 60);
+    let sides = pairs::Sides {
         indexed: lists(&mut random, 300),
         searching: lists(&mut random, 270),
         groups: None,
@@ -95,19 +113,19 @@ fn sets() {
         SetPredicate::Contains(Side::Right),
         SetPredicate::Overlap(2),
     ] {
-        let every = set_pairs::every_technique();
-        set_pairs::compare(&host, &gpu, &sides, predicate.seen_from(Side::Left), &every);
+        let every = pairs::every_technique();
+        pairs::compare(&host, &gpu, &sides, predicate.seen_from(Side::Left), &every);
     }
     // Pairs that are cut along the intersect path.
     let huge = |step| (0..3).map(move |i| (i..70_000).step_by(step).collect());
-    let sides = set_pairs::Sides {
-        indexed: set_pairs::numbers(huge(1)),
-        searching: set_pairs::numbers(huge(2)),
+    let sides = pairs::Sides {
+        indexed: pairs::numbers(huge(1)),
+        searching: pairs::numbers(huge(2)),
         groups: None,
     };
     let test = SetPredicate::degree(SetMeasure::Jaccard, 0.4, false).unwrap();
     let by = [Some(SetTechnique::Intersect)];
-    set_pairs::compare(&host, &gpu, &sides, test.seen_from(Side::Left), &by);
+    pairs::compare(&host, &gpu, &sides, test.seen_from(Side::Left), &by);
 }
 
 /// Pairs of a side and itself, by rows of bits, and of lists whose elements are their own ids.
@@ -117,22 +135,22 @@ fn other_sets() {
     let mut random = Random(93);
     let jaccard = SetPredicate::degree(SetMeasure::Jaccard, 0.5, false).unwrap();
     for groups in [0, 5] {
-        let sides = set_self_joins::with_itself(&mut random, 200, groups);
+        let sides = self_join::with_itself(&mut random, 200, groups);
         for predicate in [jaccard, SetPredicate::Contains(Side::Left)] {
-            let every = set_pairs::every_technique();
-            set_pairs::compare(&host, &gpu, &sides, predicate.seen_from(Side::Left), &every);
+            let every = pairs::every_technique();
+            pairs::compare(&host, &gpu, &sides, predicate.seen_from(Side::Left), &every);
         }
     }
     for universe in [257, 9_000] {
-        set_encodings::long_lists(&host, &gpu, &mut random, 16, universe);
+        encode::long_lists(&host, &gpu, &mut random, 16, universe);
     }
     for universe in [4_000, 300_000] {
-        set_encodings::parts_of_large_sets(&host, &gpu, &mut random, 5, universe, 900);
+        encode::parts_of_large_sets(&host, &gpu, &mut random, 5, universe, 900);
     }
-    for elements in [set_encodings::ELEMENTS[1], set_encodings::ELEMENTS[4]] {
-        for sides in set_encodings::lists_that_are_sets(&mut random, [200, 150], elements) {
+    for elements in [encode::ELEMENTS[1], encode::ELEMENTS[4]] {
+        for sides in encode::lists_that_are_sets(&mut random, [200, 150], elements) {
             let test = jaccard.seen_from(Side::Left);
-            set_pairs::compare(&host, &gpu, &sides, test, &[None]);
+            pairs::compare(&host, &gpu, &sides, test, &[None]);
         }
     }
 }
@@ -143,27 +161,27 @@ fn bits_of_keys() {
         return;
     };
     let mut random = Random(94);
-    key_bits::every_type(&host, &gpu, &mut random, 1_500, 2, 900);
+    key_bitmap::every_type(&host, &gpu, &mut random, 1_500, 2, 900);
     gpu.rows_before_compiling = 0;
     for turn in 0..2 {
-        key_bits::kept_by_every_type(&host, &gpu, &mut random, ROWS, turn);
+        key_bitmap::kept_by_every_type(&host, &gpu, &mut random, ROWS, turn);
     }
-    key_bits::outside(&host, &gpu, &mut random, ROWS);
+    key_bitmap::outside(&host, &gpu, &mut random, ROWS);
 }
 
 #[test]
 fn distinct_values_by_runs() {
     // Three tiles: a half of shared memory is filled again.
-    ascending::check(&[1, 130, 3 * 8192], &[0, 2], &[2, 700]);
+    distinct::check(&[1, 130, 3 * 8192], &[0, 2], &[2, 700]);
 }
 
 #[test]
 fn texts() {
     let Some((host, gpu)) = twins() else { return };
     let mut random = Random(95);
-    text_tests::values_of(&host, &gpu, &mut random, 600, 3);
-    text_tests::columns_of(&host, &gpu, &mut random, 600, [3, 5]);
-    text_tests::characters_of(&host, &gpu, &mut random, 600, 5);
+    string_predicate::values_of(&host, &gpu, &mut random, 600, 3);
+    string_predicate::columns_of(&host, &gpu, &mut random, 600, [3, 5]);
+    string_predicate::characters_of(&host, &gpu, &mut random, 600, 5);
 }
 
 /// Interpreted, and as kernels made for them; filters; and columns put together.
@@ -176,11 +194,11 @@ fn programs_over_rows() {
     for after in [u64::MAX, 0] {
         gpu.rows_before_compiling = after;
         for turn in 0..40 {
-            let arrays = maps::each_kind(&mut random, ROWS);
-            let program = maps::program(&mut random, turn % 5 == 0);
-            maps::same_outputs(&host, &gpu, &arrays, &program);
-            generated::same_filter(&host, &gpu, &mut random, ROWS, turn);
+            let arrays = row_program::each_kind(&mut random, ROWS);
+            let program = row_program::program(&mut random, turn % 5 == 0);
+            row_program::same_outputs(&host, &gpu, &arrays, &program);
+            codegen::same_filter(&host, &gpu, &mut random, ROWS, turn);
         }
     }
-    maps::pieces_of(&gpu, &mut random, ROWS, 2);
+    row_program::pieces_of(&gpu, &mut random, ROWS, 2);
 }

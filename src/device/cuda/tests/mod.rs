@@ -1,32 +1,23 @@
 //! Every primitive beside its twin: the same words, bit by bit. They need a GPU; without one they say so and pass, unless
 //! BOWTIE_REQUIRE_CUDA is set.
 
-mod aggregates;
-mod ascending;
-mod border;
-mod direct;
-mod equi;
-mod few;
-mod folds;
-mod generated;
-mod group_text;
-mod group_verify;
-mod groups;
-mod key_bits;
-mod keys;
-mod maps;
-mod matches;
-mod merge;
-mod programs;
-mod set_encodings;
-mod set_pairs;
-mod set_self_joins;
-mod sets;
-mod strategies;
-mod text;
-mod text_tests;
-mod tiles;
-mod wavelet;
+pub(crate) mod aggregate;
+
+pub(crate) mod semi;
+
+pub(crate) mod columns;
+
+pub(crate) mod equi;
+
+pub(crate) mod theta;
+
+pub(crate) mod expr;
+
+pub(crate) mod keys;
+
+pub(crate) mod sets;
+
+pub(crate) mod few;
 
 use std::slice::from_ref;
 use std::sync::Arc;
@@ -37,11 +28,13 @@ use arrow::buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
 use arrow::compute::{cast, take};
 use arrow::datatypes::*;
 
-use super::CudaDevice;
-use crate::device::buffer::{Bits, Buffer, Column, Keys, Sorted, ZonedKeys};
-use crate::device::host::HostDevice;
-use crate::device::{Bound, Budget, Device, Matches, NO_GROUP, Payload, Test};
-use crate::spec::Comparison;
+use crate::device::budget::Budget;
+use crate::device::cuda::device::CudaDevice;
+use crate::device::data::buffer::{Bits, Buffer, Column, Keys, Sorted, ZonedKeys};
+use crate::device::host::device::HostDevice;
+use crate::device::lazy_column::Payload;
+use crate::device::primitives::device::{Bound, Device, Matches, NO_GROUP, Test};
+use crate::ir::comparison::Comparison;
 
 const OPS: [Comparison; 6] = [
     Comparison::Lt,
@@ -73,7 +66,7 @@ fn twins() -> Option<(HostDevice, CudaDevice)> {
 }
 
 /// A small generator, the same everywhere.
-struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
     fn next(&mut self) -> u64 {

@@ -10,8 +10,8 @@
 //! | sets of average size must share two fifths of their elements or more | `prefix` | prefixes are short, and their elements rare |
 //! | anything else | `inverted_index` | overlaps are counted, whatever the threshold |
 
-use super::bits::BinaryMatrix;
-use crate::spec::{SetTechnique, SetTest};
+use crate::device::host::sets::techniques::binary_matrix::BinaryMatrix;
+use crate::ir::set_predicate::{SetTechnique, SetTest};
 
 /// Pairs of sets that are few.
 const FEW_PAIRS: u64 = 1 << 20;
@@ -104,7 +104,8 @@ fn best(test: SetTest, profile: &Profile) -> SetTechnique {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::{SetMeasure, SetPredicate, Side};
+    use crate::ir::set_predicate::{SetMeasure, SetPredicate};
+    use crate::spec::join::Side;
 
     const USUAL: Profile = Profile {
         indexed: 100_000,

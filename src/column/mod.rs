@@ -1,5 +1,0 @@
-//! Batches whose columns lie on a device.
-
-mod batch;
-
-pub(crate) use batch::DeviceBatch;

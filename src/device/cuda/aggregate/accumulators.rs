@@ -1,0 +1,503 @@
+//! Accumulators of groups, and the kernels that add rows to them: by dense ids (`kernels/group_dense.cu`, or `kernels/group_global.cu` where
+//! none is in shared memory; `group_clusters.rs` where clusters have some), by keys (`kernels/group_table.cu`), or in the order of groups (`kernels/group_sorted.cu`).
+
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+
+use crate::device::cuda::aggregate::directory::{Directory, Ids, KeyBits};
+use crate::device::cuda::aggregate::shared_layout::{Places, Slots};
+use crate::device::cuda::runtime::stream::{Arg, Given, Memory, Part, Queue, Shape, Structure};
+use crate::error::Result;
+
+/// What an accumulator does with a row (`Update` of `kernels/group_codes.cuh`).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Update {
+    Count = 0,
+    Sum = 1,
+    Sum128 = 2,
+    Sum256 = 3,
+    SumF64 = 4,
+    /// From the centers of the groups.
+    Deviation = 5,
+    SquaredDeviation = 6,
+    And = 9,
+    Or = 10,
+    Xor = 11,
+    FirstRow = 12,
+    ArgMin = 14,
+    ArgMax = 15,
+}
+
+impl Update {
+    /// Words of 32 bits that it takes in shared memory.
+    pub(crate) fn shared_words(self) -> usize {
+        match self {
+            Self::Count | Self::FirstRow | Self::ArgMin | Self::ArgMax => 1,
+            Self::Sum
+            | Self::SumF64
+            | Self::Deviation
+            | Self::SquaredDeviation
+            | Self::And
+            | Self::Or
+            | Self::Xor => 2,
+            Self::Sum128 => 4,
+            Self::Sum256 => 8,
+        }
+    }
+
+    /// Bytes of its result for a group.
+    pub(crate) fn bytes(self) -> usize {
+        match self {
+            Self::FirstRow | Self::ArgMin | Self::ArgMax => 4,
+            Self::Sum128 => 16,
+            Self::Sum256 => 32,
+            _ => 8,
+        }
+    }
+
+    /// Whether it adds floats.
+    pub(crate) fn is_of_floats(self) -> bool {
+        matches!(
+            self,
+            Self::SumF64 | Self::Deviation | Self::SquaredDeviation
+        )
+    }
+
+    /// Whether its result is a row id.
+    pub(crate) fn is_row(self) -> bool {
+        matches!(self, Self::FirstRow | Self::ArgMin | Self::ArgMax)
+    }
+
+    /// What a result says of whether anything was added to it.
+    pub(crate) fn tells(self) -> Tells {
+        match self {
+            Self::Count | Self::FirstRow | Self::ArgMin | Self::ArgMax => Tells::Surely,
+            Self::And => Tells::Nothing,
+            _ => Tells::UnlessZero,
+        }
+    }
+
+    /// Every byte of a result that nothing was added to.
+    fn neutral(self) -> u8 {
+        match self {
+            Self::And | Self::FirstRow | Self::ArgMin | Self::ArgMax => 0xFF,
+            _ => 0,
+        }
+    }
+}
+
+/// Whether a result tells a group of some rows from one of none.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Tells {
+    Surely,
+    /// One that is zero may be of values that add up to that.
+    UnlessZero,
+    Nothing,
+}
+
+/// How values are read (`Kind` of `kernels/group_codes.cuh`).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Kind {
+    Bit = 0,
+    U8,
+    U16,
+    U32,
+    U64,
+    I8,
+    I16,
+    I32,
+    I64,
+    /// Read by sums alone: extremes go by order keys.
+    F64 = 10,
+    I128,
+    I256,
+}
+
+impl Kind {
+    /// Of numbers and times that compare as their words do.
+    pub(crate) fn of(data_type: &DataType) -> Option<Self> {
+        use DataType::*;
+        Some(match data_type {
+            Boolean => Self::Bit,
+            UInt8 => Self::U8,
+            UInt16 => Self::U16,
+            UInt32 => Self::U32,
+            UInt64 => Self::U64,
+            Int8 => Self::I8,
+            Int16 => Self::I16,
+            Int32 | Date32 | Time32(_) | Decimal32(..) => Self::I32,
+            Int64 | Date64 | Time64(_) | Timestamp(..) | Duration(_) | Decimal64(..) => Self::I64,
+            Decimal128(..) => Self::I128,
+            Decimal256(..) => Self::I256,
+            _ => return None,
+        })
+    }
+
+    /// Bytes of a value, 0 of a bit.
+    pub(crate) fn width(self) -> usize {
+        match self {
+            Self::Bit => 0,
+            Self::U8 | Self::I8 => 1,
+            Self::U16 | Self::I16 => 2,
+            Self::U32 | Self::I32 => 4,
+            Self::U64 | Self::I64 | Self::F64 => 8,
+            Self::I128 => 16,
+            Self::I256 => 32,
+        }
+    }
+}
+
+/// An accumulator: what it reads, and what it does with it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) update: Update,
+    pub(crate) kind: Kind,
+    pub(crate) values: Option<&'a Memory>,
+    /// Bits of the rows that count; all, if there are none.
+    pub(crate) valid: Option<&'a Memory>,
+    /// By group, of deviations.
+    pub(crate) centers: Option<&'a Memory>,
+}
+
+impl<'a> Wanted<'a> {
+    /// One of rows, whatever their values.
+    pub(crate) fn of_rows(update: Update, valid: Option<&'a Memory>) -> Self {
+        Self {
+            update,
+            kind: Kind::U64,
+            values: None,
+            valid,
+            centers: None,
+        }
+    }
+}
+
+/// Most accumulators of a launch.
+pub(crate) const MOST_ACCUMULATORS: usize = 16;
+
+/// Words of shared memory that a group takes, in the launch that takes most.
+pub(crate) fn shared_words(all: &[Wanted<'_>]) -> usize {
+    let of_launch = |all: &[Wanted<'_>]| all.iter().map(|of| of.update.shared_words()).sum();
+    all.chunks(MOST_ACCUMULATORS)
+        .map(of_launch)
+        .max()
+        .unwrap_or(0)
+}
+
+/// How rows were added to groups of ids.
+#[derive(Debug)]
+pub(crate) struct Added {
+    /// Whether most groups had room in shared memory.
+    pub(crate) inside: bool,
+    claims: Option<Memory>,
+}
+
+impl Added {
+    /// Whether rows were left out, as their ids are of no group. Waits for the kernel.
+    pub(crate) fn left_out(&self, queue: &Queue) -> Result<bool> {
+        let mut word = [0; 4];
+        if let Some(claims) = &self.claims {
+            queue.read_few(&mut word, claims, BEYOND * 4)?;
+        }
+        Ok(word != [0; 4])
+    }
+}
+
+/// What launches of `group_global` and `group_cluster` find, each of at most [`MOST_ACCUMULATORS`].
+#[derive(Debug)]
+pub(crate) struct AddedInGlobal {
+    launches: Vec<Memory>,
+    groups: usize,
+}
+
+impl AddedInGlobal {
+    /// Of no launch yet.
+    pub(crate) fn new(groups: usize) -> Self {
+        let launches = vec![];
+        Self { launches, groups }
+    }
+
+    /// Launches a kernel for the accumulators after these, that puts what it finds there.
+    pub(crate) fn launch(
+        &mut self,
+        queue: &Arc<Queue>,
+        (all, outs): (&[Wanted<'_>], &[Memory]),
+        launch: impl FnOnce(&Memory, Given<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let given = structure(all, outs, self.groups);
+        let found = queue.zeroed(COPIES * COPY_BYTES, "aggregates")?;
+        launch(&found, Given::Accumulators(&given))?;
+        self.launches.push(found);
+        Ok(())
+    }
+
+    /// Launches for the accumulators after these.
+    pub(crate) fn extend(&mut self, others: Self) {
+        self.launches.extend(others.launches);
+    }
+
+    /// Waits for the kernels.
+    pub(crate) fn found(&self, queue: &Queue) -> Result<Found> {
+        let mut found = Found {
+            left_out: false,
+            unsure: vec![],
+            span: 0,
+        };
+        let (mut greatest, mut from_last) = (0, 0);
+        for launch in &self.launches {
+            let mut bytes = [0; COPIES * COPY_BYTES];
+            queue.read_few(&mut bytes, launch, 0)?;
+            let mut unsure = 0;
+            for copy in bytes.chunks_exact(COPY_BYTES) {
+                let word = |at: usize| {
+                    let word = copy[at * 4..][..4].try_into();
+                    u32::from_le_bytes(word.unwrap_or_default())
+                };
+                found.left_out |= word(0) != 0;
+                unsure |= word(1);
+                greatest = word(2).max(greatest);
+                from_last = word(3).max(from_last);
+            }
+            found.unsure.push(unsure);
+        }
+        let end = greatest as usize + 1 + from_last as usize;
+        found.span = end.saturating_sub(self.groups - 1);
+        Ok(found)
+    }
+}
+
+/// What was found while rows were added.
+#[derive(Debug)]
+pub(crate) struct Found {
+    /// Whether some rows were left out, as their ids are of no group: then results are of no use.
+    pub(crate) left_out: bool,
+    /// A bit for each accumulator of a launch.
+    unsure: Vec<u32>,
+    /// From the first group that has rows to the last.
+    pub(crate) span: usize,
+}
+
+impl Found {
+    /// Whether this accumulator is a sum that is not 0 where it has rows.
+    pub(crate) fn tells(&self, accumulator: usize) -> bool {
+        let launch = self.unsure.get(accumulator / MOST_ACCUMULATORS);
+        launch.is_some_and(|unsure| unsure >> (accumulator % MOST_ACCUMULATORS) & 1 == 0)
+    }
+}
+
+/// Copies of what blocks find: whether an id was beyond the groups, which results may be 0 though they have rows, the
+/// greatest group of a row, and how far the least one is from the last of all.
+const COPIES: usize = 64;
+const COPY_BYTES: usize = 128;
+
+/// Rows that a block of `group_global` takes.
+const GLOBAL_ROWS: usize = 1024;
+
+/// Words of a launch of `group_dense`: what each of at most so many teams has claimed; and whether an id was beyond the groups.
+const CLAIM_WORDS: usize = BEYOND + 1;
+const BEYOND: usize = 32;
+
+/// Rows that a warp takes at once, and threads of a block, where it has accumulators of its own.
+const CLAIM_ROWS: usize = 2048;
+const THREADS: u32 = 1024;
+
+/// Rows that a block of `group_sorted` takes.
+const SORTED_ROWS: usize = 8192;
+
+/// The accumulators of a launch, with results that have room for `capacity` groups.
+fn structure(all: &[Wanted<'_>], outs: &[Memory], capacity: usize) -> Structure<98> {
+    let nothing = Arg::from(0u64);
+    let mut given = [nothing; 98];
+    let mut words = 0;
+    for ((of, out), given) in all.iter().zip(outs).zip(given.chunks_exact_mut(6)) {
+        given.copy_from_slice(&[
+            of.values.into(),
+            of.valid.into(),
+            of.centers.into(),
+            out.into(),
+            (of.update as u32, of.kind as u32).into(),
+            (words as u32, 0).into(),
+        ]);
+        words += of.update.shared_words();
+    }
+    given[96] = (all.len() as u32).into();
+    given[97] = (capacity as u64).into();
+    Structure(given)
+}
+
+impl Queue {
+    /// Results for `capacity` groups that nothing was added to.
+    pub(crate) fn outs(
+        self: &Arc<Self>,
+        all: &[Wanted<'_>],
+        capacity: usize,
+    ) -> Result<Vec<Memory>> {
+        all.iter()
+            .map(|of| {
+                let bytes = capacity * of.update.bytes();
+                self.filled(bytes, of.update.neutral(), "aggregates")
+            })
+            .collect()
+    }
+
+    /// Adds `rows` rows of the groups `ids` to results for `groups`, below which ids are, or they are left out; in shared memory
+    /// if wanted.
+    pub(crate) fn accumulate_dense(
+        self: &Arc<Self>,
+        ids: Ids<'_>,
+        rows: usize,
+        groups: usize,
+        all: &[Wanted<'_>],
+        outs: &[Memory],
+        shared: bool,
+    ) -> Result<Added> {
+        let mut inside = true;
+        let mut claims = None;
+        let parts = all
+            .chunks(MOST_ACCUMULATORS)
+            .zip(outs.chunks(MOST_ACCUMULATORS));
+        for (all, outs) in parts {
+            let words = shared_words(all);
+            let bytes = self.gpu.shared_bytes as usize;
+            let places = match shared {
+                true => Places::of(groups, words, bytes),
+                false => Places::global(words, bytes),
+            };
+            inside &= places.holds(groups);
+            let given = structure(all, outs, groups);
+            let claims = &*claims.insert(self.zeroed(CLAIM_WORDS * 4, "aggregates")?);
+            let everything: Option<&Memory> = None;
+            let args = [
+                ids.words.into(),
+                ids.first.into(),
+                (groups as u32).into(),
+                everything.into(),
+                (rows as u32).into(),
+                claims.into(),
+                Given::Accumulators(&given),
+                (places.hot as u32).into(),
+                (places.plain as u32).into(),
+                (places.teams as u32).into(),
+            ];
+            let blocks = self.claiming_blocks(rows);
+            let shape = Shape {
+                blocks: (blocks / places.teams * places.teams).max(places.teams) as u32,
+                slices: 1,
+                threads: THREADS,
+                shared: places.bytes(words) as u32,
+            };
+            // SAFETY: `ids` holds a word a row, as many values and bits every column of an accumulator; each result has room for
+            // `groups`, and holds its neutral element; centers are as many; the claims are clear; and the shared memory is that of the places.
+            unsafe { self.launch_given("group_dense", shape, &args)? };
+        }
+        Ok(Added { inside, claims })
+    }
+
+    /// The same in global memory alone, for rows of which no group has many, or whose groups come together.
+    pub(crate) fn accumulate_in_global(
+        self: &Arc<Self>,
+        ids: Ids<'_>,
+        rows: usize,
+        groups: usize,
+        all: &[Wanted<'_>],
+        outs: &[Memory],
+    ) -> Result<AddedInGlobal> {
+        let mut added = AddedInGlobal::new(groups);
+        let parts = all
+            .chunks(MOST_ACCUMULATORS)
+            .zip(outs.chunks(MOST_ACCUMULATORS));
+        for of_launch in parts {
+            added.launch(self, of_launch, |found, accumulators| {
+                let args = [
+                    ids.words.into(),
+                    ids.first.into(),
+                    (groups as u32).into(),
+                    (rows as u32).into(),
+                    found.into(),
+                    accumulators,
+                ];
+                let shape = Shape::blocks_of(rows, GLOBAL_ROWS, 256);
+                // SAFETY: `ids` holds a word a row, of which there is one at least, as many values and bits every column of an accumulator;
+                // each result has room for `groups`, and holds its neutral element; centers are as many; what is found is clear.
+                unsafe { self.launch_given("group_global", shape, &args) }
+            })?;
+        }
+        Ok(added)
+    }
+
+    /// Adds rows to the groups of their keys, which the directory numbers; at most [`MOST_ACCUMULATORS`]. The results have room
+    /// for as many groups as the directory has.
+    pub(crate) fn accumulate_table(
+        self: &Arc<Self>,
+        (keys, bits): (Part<'_>, KeyBits),
+        rows: usize,
+        (directory, limit): (&Directory, usize),
+        all: &[Wanted<'_>],
+        outs: &[Memory],
+        slots: &Slots,
+    ) -> Result<()> {
+        let directory = directory.structure();
+        let given = structure(all, outs, limit);
+        let everything: Option<&Memory> = None;
+        let args = [
+            keys.into(),
+            everything.into(),
+            (rows as u32).into(),
+            Given::Four(&directory),
+            Given::Accumulators(&given),
+            (slots.hot as u32).into(),
+            (slots.plain as u32).into(),
+            1u32.into(),
+        ];
+        let kernel = match bits {
+            KeyBits::B32 => "group_table_u32",
+            KeyBits::B64 => "group_table_u64",
+        };
+        let shape = Shape {
+            blocks: self.claiming_blocks(rows) as u32,
+            slices: 1,
+            threads: THREADS,
+            shared: slots.bytes(shared_words(all), bits.bytes()) as u32,
+        };
+        // SAFETY: there are so many keys of the kernel's width, as many values and bits in every column of an accumulator; the
+        // directory was made for such keys and `limit` groups, of which each result has room for, and holds its neutral element;
+        // and the shared memory is that of the slots.
+        unsafe { self.launch_given(kernel, shape, &args) }
+    }
+
+    /// Adds rows to results for `groups` groups, in the order of their ids.
+    pub(crate) fn accumulate_sorted(
+        self: &Arc<Self>,
+        ids: &Memory,
+        rows: usize,
+        groups: usize,
+        all: &[Wanted<'_>],
+        outs: &[Memory],
+    ) -> Result<()> {
+        let parts = all
+            .chunks(MOST_ACCUMULATORS)
+            .zip(outs.chunks(MOST_ACCUMULATORS));
+        for (all, outs) in parts {
+            let given = structure(all, outs, groups);
+            let args = [
+                ids.into(),
+                (rows as u32).into(),
+                Given::Accumulators(&given),
+            ];
+            let shape = Shape {
+                slices: all.len() as u32,
+                ..Shape::blocks_of(rows, SORTED_ROWS, 256)
+            };
+            // SAFETY: `ids` holds a word a row, ascending and below `groups`; as many values and bits are in every column of an
+            // accumulator; each result has room for `groups`, and holds its neutral element.
+            unsafe { self.launch_given("group_sorted", shape, &args)? };
+        }
+        Ok(())
+    }
+
+    /// Blocks of which each has a multiprocessor to itself.
+    fn claiming_blocks(&self, rows: usize) -> usize {
+        (self.gpu.multiprocessors as usize).min(rows.div_ceil(CLAIM_ROWS))
+    }
+}

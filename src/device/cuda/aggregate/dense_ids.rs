@@ -1,0 +1,414 @@
+//! Direct address: keys in a narrow range are group ids once the least of them is taken off (`kernels/group_range.cu`).
+
+use std::sync::Arc;
+
+use crate::device::cuda::aggregate::directory::{Ids, KeyBits};
+use crate::device::cuda::aggregate::sample::SAMPLES;
+use crate::device::cuda::aggregate::strategies::Members;
+use crate::device::cuda::columns::fixed_width::Values;
+use crate::device::cuda::columns::minmax::Number;
+use crate::device::cuda::runtime::stream::{Arg, Memory, Queue, Shape};
+use crate::device::data::buffer::Column;
+use crate::device::key_bitmap::Extent;
+use crate::error::Result;
+
+/// Ids without a table. Not every id has rows.
+#[derive(Debug)]
+pub(crate) struct DirectIds<'a> {
+    words: Words<'a>,
+    first: u32,
+    /// Ids are below this.
+    pub(crate) range: usize,
+    /// Whether there are ids at both ends that no key of a sample had.
+    pub(crate) is_wider: bool,
+    of: DirectKeys<'a>,
+}
+
+/// Key columns as digits: how ids say keys.
+#[derive(Debug)]
+pub(crate) struct DirectKeys<'a>(pub(crate) Vec<(Number<'a>, Digits)>);
+
+impl DirectKeys<'_> {
+    /// The digits' product, where it is no greater than this.
+    pub(crate) fn range(&self, widest: u64) -> Option<u64> {
+        range_of(self.0.iter().map(|(_, digits)| digits), widest)
+    }
+
+    /// Whether the values of one column are keys as they are.
+    pub(crate) fn is_plain(&self) -> bool {
+        match &self.0[..] {
+            [(number, _)] => number.plain().is_some(),
+            _ => false,
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Words<'a> {
+    /// The values of a column of 32 bits without NULLs, as they are.
+    Values(&'a Memory),
+    Made(Memory),
+}
+
+impl<'a> DirectIds<'a> {
+    /// The members of groups of which these are the words.
+    pub(crate) fn members(self, words: Memory) -> Members<'a> {
+        match (&self.words, &self.of.0[..]) {
+            (Words::Values(_), [(number, _)]) => Members::Values(*number, words),
+            _ => Members::Ids(self.of, Some((words, KeyBits::B32))),
+        }
+    }
+
+    /// The keys, without the rows' ids.
+    pub(crate) fn into_keys(self) -> DirectKeys<'a> {
+        self.of
+    }
+
+    pub(crate) fn ids(&self) -> Ids<'_> {
+        let words = match &self.words {
+            Words::Values(values) => values,
+            Words::Made(made) => made,
+        };
+        Ids {
+            words,
+            first: self.first,
+        }
+    }
+}
+
+/// Ids that nobody has: accumulators of so many a row cost less than a table.
+const RANGE_PER_ROW: usize = 2;
+/// A range that is always narrow.
+const NARROW: usize = 1 << 12;
+/// So often a sample sees each key, at least, where its range is taken for that of all as it is: of uniform keys both ends with a
+/// probability of 96 %.
+const SAMPLES_PER_KEY: usize = 4;
+/// The widest, whatever the rows: results have a place for each id.
+const WIDEST: usize = 1 << 27;
+
+/// What is made for each id, which says how wide a range is narrow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ForEach {
+    Accumulators,
+    /// One is as long as 32 of the others.
+    Bit,
+}
+
+impl ForEach {
+    /// Ids at most, for so many rows.
+    pub(crate) fn widest(self, rows: usize) -> u64 {
+        let accumulators = (RANGE_PER_ROW * rows).clamp(NARROW, WIDEST) as u64;
+        match self {
+            Self::Accumulators => accumulators,
+            Self::Bit => (32 * accumulators).min(u64::from(u32::MAX) - 1),
+        }
+    }
+}
+
+/// Digits that a column gives to the ids.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Digits {
+    pub(crate) least: u64,
+    /// Values from the least to the greatest; a NULL is the digit after them.
+    pub(crate) values: u64,
+    pub(crate) nullable: bool,
+}
+
+impl Digits {
+    /// How many there are.
+    pub(crate) fn digits(&self) -> u64 {
+        self.values.saturating_add(u64::from(self.nullable))
+    }
+
+    /// Of a sample of values of 32 bits: with those around it that all values may have. Of uniform ones an end is beyond them with a
+    /// probability of e^-16.
+    fn wider(self) -> Self {
+        const LEAST: u64 = 16;
+        const GREATEST: u64 = u32::MAX as u64;
+        let margin = (self.values * 16 / SAMPLES as u64).max(LEAST);
+        let least = self.least.saturating_sub(margin);
+        let greatest = (self.least + self.values - 1 + margin).min(GREATEST);
+        Self {
+            least,
+            values: greatest - least + 1,
+            ..self
+        }
+    }
+}
+
+/// The digits' product, where it is no greater.
+fn range_of<'a>(mut digits: impl Iterator<Item = &'a Digits>, widest: u64) -> Option<u64> {
+    digits.try_fold(1u64, |range, digits| {
+        let product = range.checked_mul(digits.digits());
+        product.filter(|range| *range <= widest)
+    })
+}
+
+impl Queue {
+    /// The digits of `rows` > 0 rows' keys; `None` where some are no numbers.
+    pub(crate) fn key_digits<'a>(
+        self: &Arc<Self>,
+        keys: &[&'a Column],
+        rows: usize,
+    ) -> Result<Option<DirectKeys<'a>>> {
+        let numbers = keys.iter().map(|key| Number::of(key));
+        let Some(numbers) = numbers.collect::<Option<Vec<_>>>() else {
+            return Ok(None);
+        };
+        let digits = self.digits(&numbers, rows)?;
+        let keys = numbers.into_iter().zip(digits);
+        Ok(Some(DirectKeys(keys.collect())))
+    }
+
+    /// Ids of `rows` rows by direct address, of keys whose digits have this range. `from_0`: the words are to be the ids themselves.
+    pub(crate) fn direct_ids<'a>(
+        self: &Arc<Self>,
+        of: DirectKeys<'a>,
+        range: u64,
+        rows: usize,
+        from_0: bool,
+    ) -> Result<DirectIds<'a>> {
+        let range = range as usize;
+        if let ([(number, digits)], false) = (&of.0[..], from_0)
+            && number.is_id()
+        {
+            return Ok(DirectIds {
+                words: Words::Values(&number.values.values),
+                first: number.value_of(digits.least),
+                range,
+                is_wider: false,
+                of,
+            });
+        }
+        Ok(DirectIds {
+            words: Words::Made(self.numbers_of(&of, rows, KeyBits::B32)?),
+            first: 0,
+            range,
+            is_wider: false,
+            of,
+        })
+    }
+
+    /// The number of each row that its keys' digits make, the first column's digit the lowest.
+    pub(crate) fn numbers_of(
+        self: &Arc<Self>,
+        of: &DirectKeys<'_>,
+        rows: usize,
+        bits: KeyBits,
+    ) -> Result<Memory> {
+        let numbers = self.alloc(rows * bits.bytes(), "group ids")?;
+        let mut stride = 1u64;
+        for (i, (number, digits)) in of.0.iter().enumerate() {
+            self.add_digits((*number, *digits), (stride, i > 0), (&numbers, bits), rows)?;
+            stride *= digits.digits();
+        }
+        Ok(numbers)
+    }
+
+    /// The same in as few bits as hold them, where 64 do; `None` where values are as good.
+    pub(crate) fn packed(
+        self: &Arc<Self>,
+        of: &DirectKeys<'_>,
+        rows: usize,
+    ) -> Result<Option<(Memory, KeyBits)>> {
+        if of.is_plain() {
+            return Ok(None);
+        }
+        let fits = |most: u64| of.range(most - 1).is_some();
+        let bits = match (fits(u32::MAX.into()), fits(u64::MAX)) {
+            (true, _) => KeyBits::B32,
+            (_, true) => KeyBits::B64,
+            _ => return Ok(None),
+        };
+        Ok(Some((self.numbers_of(of, rows, bits)?, bits)))
+    }
+
+    /// Ids by direct address, of a key of 32 bits: as if all values were in the range of those of a sample, or a little outside of it where
+    /// that is wide; `None` where it is neither very narrow nor up to `widest`. The words are the sample, and all rows' are the second.
+    pub(crate) fn guessed_ids<'a>(
+        self: &Arc<Self>,
+        keys: &[&'a Column],
+        rows: usize,
+        widest: u64,
+    ) -> Result<Option<(DirectIds<'a>, &'a Memory)>> {
+        let [key] = keys else { return Ok(None) };
+        let Some(number) = Number::of(key).filter(|number| number.is_id()) else {
+            return Ok(None);
+        };
+        let values = number.values;
+        let sample = Values {
+            data_type: values.data_type.clone(),
+            values: self.sampled_words(&values.values, rows)?,
+            valid: None,
+            original: None,
+            made: None,
+        };
+        let sampled = Number {
+            values: &sample,
+            ..number
+        };
+        let mut digits = self.digits(&[sampled], SAMPLES)?[0];
+        let is_wider = digits.values > (SAMPLES / SAMPLES_PER_KEY) as u64;
+        if is_wider {
+            digits = digits.wider();
+            if digits.values > widest {
+                return Ok(None);
+            }
+        }
+        let guess = DirectIds {
+            words: Words::Made(sample.values),
+            first: number.value_of(digits.least),
+            range: digits.values as usize,
+            is_wider,
+            of: DirectKeys(vec![(number, digits)]),
+        };
+        Ok(Some((guess, &values.values)))
+    }
+
+    /// Sets the bits of the ids that some row has, among those of all ids.
+    pub(crate) fn set_present(
+        self: &Arc<Self>,
+        ids: Ids<'_>,
+        rows: usize,
+        bits: &Memory,
+    ) -> Result<()> {
+        let args = [
+            ids.words.into(),
+            ids.first.into(),
+            (rows as u32).into(),
+            bits.into(),
+        ];
+        // Rows as they come: the bits of neighbours that are of neighbouring ids then lie in the first-level cache.
+        let shape = Shape::rows(rows);
+        // SAFETY: there is a word a row, each an id that has a bit once the first is taken off.
+        unsafe { self.launch("group_range_present", shape, &args) }
+    }
+
+    /// Sets the bits of the ids, less the first, that some row has, among those of `range` ids, where most are set already. Rows may lie in
+    /// parts that ids have from a bit on.
+    pub(crate) fn set_other_present(
+        self: &Arc<Self>,
+        ids: Ids<'_>,
+        parts_from: Option<u32>,
+        rows: usize,
+        (bits, range): (&Memory, usize),
+    ) -> Result<()> {
+        if rows >= 1 << 31 {
+            return self.set_present(ids, rows, bits);
+        }
+        let first_bit = parts_from.unwrap_or(31).max(5);
+        let words = range.div_ceil(32);
+        // The greatest power of two that there is room for, and that is of use.
+        let room = 1usize << (self.gpu.shared_bytes / 4).ilog2();
+        let fold = room
+            .min(words.next_power_of_two())
+            .min(1 << (first_bit - 5));
+        let args = [
+            ids.words.into(),
+            (rows as u32).into(),
+            ids.first.into(),
+            first_bit.into(),
+            (fold as u32).into(),
+            bits.into(),
+            (words as u32).into(),
+        ];
+        let shape = Shape {
+            blocks: self.gpu.multiprocessors,
+            slices: 1,
+            threads: 1024,
+            shared: fold as u32 * 4,
+        };
+        // SAFETY: there is a word a row, each an id of the range once the first is taken off, and by ascending parts if there are such;
+        // a bit for each id of the range, in whole words; and the shared memory is that of the folded bits.
+        unsafe { self.launch("group_present", shape, &args) }
+    }
+
+    fn digits(self: &Arc<Self>, numbers: &[Number<'_>], rows: usize) -> Result<Vec<Digits>> {
+        let extents = self.extents(numbers, rows)?.into_iter().zip(numbers);
+        let digits = extents.map(|(Extent { least, greatest }, number)| Digits {
+            least,
+            // None at all where all rows are NULL.
+            values: match least <= greatest {
+                true => (greatest - least).saturating_add(1),
+                false => 0,
+            },
+            nullable: number.values.valid.is_some(),
+        });
+        Ok(digits.collect())
+    }
+
+    /// Adds a column's digits, times a stride, to what other columns gave.
+    fn add_digits(
+        &self,
+        (number, digits): (Number<'_>, Digits),
+        (stride, add): (u64, bool),
+        (numbers, bits): (&Memory, KeyBits),
+        rows: usize,
+    ) -> Result<()> {
+        let null = digits.values;
+        let mut args: Vec<Arg> = vec![
+            (&number.values.values).into(),
+            number.values.valid.as_ref().into(),
+            (rows as u32).into(),
+        ];
+        let kernel = match (number.sign, bits) {
+            (None, KeyBits::B32) => "group_range_ids_bool",
+            (None, KeyBits::B64) => "group_range_words_bool",
+            (Some(sign), bits) => {
+                args.extend([Arg::from(sign), digits.least.into()]);
+                number.kernel(match bits {
+                    KeyBits::B32 => [
+                        "group_range_ids8",
+                        "group_range_ids16",
+                        "group_range_ids32",
+                        "group_range_ids64",
+                    ],
+                    KeyBits::B64 => [
+                        "group_range_words8",
+                        "group_range_words16",
+                        "group_range_words32",
+                        "group_range_words64",
+                    ],
+                })?
+            }
+        };
+        args.extend([
+            Arg::from(null),
+            stride.into(),
+            u32::from(add).into(),
+            numbers.into(),
+        ]);
+        // SAFETY: a column holds as many values of the kernel's width as there are rows, and as many bits; `numbers` holds a number of
+        // the kernel's width a row. Of a word that the kernel takes for 32 bits it reads the lower half.
+        unsafe { self.launch(kernel, Shape::rows(rows), &args) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn narrow_ranges_are_products() {
+        let digits = |values, nullable| Digits {
+            least: 5,
+            values,
+            nullable,
+        };
+        let widest = |rows| ForEach::Accumulators.widest(rows);
+        let range_of = |of: &[Digits], rows| range_of(of.iter(), widest(rows));
+        assert_eq!(range_of(&[digits(7, false)], 1), Some(7));
+        assert_eq!(range_of(&[digits(7, true), digits(2, true)], 1), Some(24));
+        assert_eq!(range_of(&[digits(0, true)], 10), Some(1));
+        assert_eq!(range_of(&[digits(4097, false)], 10), None);
+        assert_eq!(range_of(&[digits(100_000, false)], 50_000), Some(100_000));
+        assert_eq!(range_of(&[digits(100_001, false)], 50_000), None);
+        assert_eq!(range_of(&[digits(u64::MAX, true)], 1 << 30), None);
+        assert_eq!(range_of(&[digits(1 << 27, false)], 1 << 30), Some(1 << 27));
+        let wide = [digits(1 << 20, false), digits(1 << 20, false)];
+        assert_eq!(range_of(&wide, 1 << 30), None);
+        assert_eq!(ForEach::Bit.widest(1), 1 << 17);
+        assert_eq!(ForEach::Bit.widest(50_000), 3_200_000);
+        assert_eq!(ForEach::Bit.widest(1 << 30), u64::from(u32::MAX) - 1);
+    }
+}

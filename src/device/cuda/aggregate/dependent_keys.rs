@@ -1,0 +1,210 @@
+//! Groups by the numbers among the keys, where the other keys follow from them, as a customer's name does from the customer's number
+//! (`kernels/group_verify.cu`). That is not known but tried: every row's other keys are compared with those of its group's first row,
+//! and where one differs all keys are grouped by. So long text is neither packed nor sorted. Of many rows a sample is tried first.
+//!
+//! ```text
+//! numbers ─► ids, and the first row of each ─► are all other keys those of the first row? ─► groups
+//!                                                                        └► no: all keys are packed
+//! ```
+//!
+//! Views and dictionary keys are compared as they are: the same word says the same value, and that others do too need not be found.
+
+use std::sync::Arc;
+
+use crate::device::cuda::aggregate::choose::choose;
+use crate::device::cuda::aggregate::directory::{GroupKeys, KeyBits};
+use crate::device::cuda::aggregate::strategies::{FEW_ROWS, Folded, Members, Ways};
+use crate::device::cuda::columns::fixed_width::width;
+use crate::device::cuda::columns::indirect::Referring;
+use crate::device::cuda::columns::minmax::Number;
+use crate::device::cuda::columns::storage::Stored;
+use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::keys::key_column::KeyBytes;
+use crate::device::cuda::runtime::stream::{Arg, Memory, Queue};
+use crate::device::data::buffer::Column;
+use crate::device::primitives::device::Device;
+use crate::error::{BowtieError, Result};
+use crate::spec::aggregate::GroupStrategy;
+
+/// Ids by the numbers among the keys.
+#[derive(Debug)]
+pub(crate) struct ByNumbers {
+    pub(crate) ids: Memory,
+    pub(crate) groups: usize,
+}
+
+/// Rows that are tried first, in runs of neighbours, as rows of a group may lie together. Two of one group are most likely among them
+/// unless groups are as many as half their square.
+const SAMPLES: usize = 1 << 14;
+const RUN: usize = 32;
+
+/// Bytes of a value that one thread compares.
+const LONG: usize = 4096;
+
+/// A key column that may follow from others.
+enum Other<'a> {
+    /// Of values, or words that refer to some, of so many bytes.
+    Words {
+        words: &'a Memory,
+        width: usize,
+        valid: Option<&'a Memory>,
+    },
+    Text(KeyBytes<'a>),
+}
+
+impl<'a> Other<'a> {
+    /// `None` where rows cannot be compared here.
+    fn of(column: &'a Column) -> Option<Self> {
+        let words = match column.stored()? {
+            Stored::Fixed(values) => values,
+            Stored::Referring(Referring { words, .. }) => words,
+            text @ Stored::Text(_) => return KeyBytes::of_text(text).map(Self::Text),
+            Stored::Late(_) => return None,
+        };
+        Some(Self::Words {
+            words: &words.values,
+            width: width(&words.data_type).filter(|width| (1..=LONG).contains(width))?,
+            valid: words.valid.as_ref(),
+        })
+    }
+}
+
+/// Whether keys of a column take a long way: those that refer to something, and text.
+fn is_long_way(column: &Column) -> bool {
+    !matches!(column.stored(), Some(Stored::Fixed(_)))
+}
+
+impl CudaDevice {
+    /// Groups of `rows` > 0 rows by the numbers among their keys; `None` where other keys do not follow from these, or take no longer.
+    pub(crate) fn ids_by_numbers(
+        &self,
+        keys: &[&Column],
+        rows: usize,
+    ) -> Result<Option<ByNumbers>> {
+        let (numbers, others): (Vec<&Column>, Vec<&Column>) =
+            keys.iter().partition(|column| Number::of(column).is_some());
+        if numbers.is_empty() || !others.iter().any(|column| is_long_way(column)) {
+            return Ok(None);
+        }
+        let others = others.into_iter().map(Other::of);
+        let Some(others) = others.collect::<Option<Vec<_>>>() else {
+            return Ok(None);
+        };
+        let texts = others.iter().filter_map(|other| match other {
+            Other::Text(text) => Some((*text, rows)),
+            Other::Words { .. } => None,
+        });
+        let texts: Vec<_> = texts.collect();
+        let longest = self.queue.longest_of(texts.into_iter())?;
+        if longest.into_iter().any(|longest| longest > LONG) {
+            return Ok(None);
+        }
+        let tried = || match rows >= FEW_ROWS && !self.may_follow(keys, rows)? {
+            true => Ok(None),
+            false => self.verified(&numbers, &others, rows),
+        };
+        match tried() {
+            // The other way may have room.
+            Err(error) if error.is_out_of_device_memory() => Ok(None),
+            verified => verified,
+        }
+    }
+
+    /// Whether other keys follow from the numbers in a sample of `rows` > 0 rows.
+    pub(crate) fn may_follow(&self, keys: &[&Column], rows: usize) -> Result<bool> {
+        let sample = self.queue.runs_of_rows(rows, (SAMPLES, RUN))?;
+        let sampled = keys.iter().map(|column| self.gather(column, &sample));
+        let sampled: Vec<Column> = sampled.collect::<Result<_>>()?;
+        let sampled: Vec<&Column> = sampled.iter().collect();
+        Ok(self.ids_by_numbers(&sampled, SAMPLES)?.is_some())
+    }
+
+    /// Groups by numbers, if `others` follow from these.
+    fn verified(
+        &self,
+        numbers: &[&Column],
+        others: &[Other<'_>],
+        rows: usize,
+    ) -> Result<Option<ByNumbers>> {
+        let (ids, groups) = self.numbered_by_all(rows, numbers)?;
+        let Members::Rows(firsts) = self.accumulated_by(rows, &ids, groups, &[])?.members else {
+            return Err(BowtieError::Internal("groups without first rows".into()));
+        };
+        let follow = self.queue.follow(others, &ids, &firsts, rows)?;
+        Ok(follow.then_some(ByNumbers { ids, groups }))
+    }
+}
+
+impl Ways<'_> {
+    /// By the ids of all groups.
+    pub(crate) fn by_numbers(
+        &self,
+        of: &ByNumbers,
+        strategy: Option<GroupStrategy>,
+    ) -> Result<Folded> {
+        let ByNumbers { ids, groups } = of;
+        let groups = *groups;
+        let keys = GroupKeys::Plain(ids, KeyBits::B32);
+        let strategy = match strategy {
+            Some(strategy) => strategy,
+            None => {
+                let profile = self.queue.profile_of_ids(ids.into(), groups, self.rows)?;
+                choose(&self.seen(&keys, &profile, Some(groups))).strategy
+            }
+        };
+        match strategy {
+            GroupStrategy::HashShared => self.by_ids(ids.into(), groups, true),
+            GroupStrategy::HashGlobal => self.by_ids(ids.into(), groups, false),
+            GroupStrategy::Partition => self.by_parts_of_ids(ids.into(), groups),
+            GroupStrategy::Sort | GroupStrategy::SortDictionary => {
+                self.by_sorted_ids(ids, groups, GroupStrategy::SortDictionary)
+            }
+        }
+    }
+}
+
+impl Queue {
+    /// Whether the values of all rows are those of the first rows of their groups.
+    fn follow(
+        self: &Arc<Self>,
+        others: &[Other<'_>],
+        ids: &Memory,
+        firsts: &Memory,
+        rows: usize,
+    ) -> Result<bool> {
+        let differ = self.zeroed(4, "group keys")?;
+        for other in others {
+            let (kernel, mut args): (_, Vec<Arg>) = match other {
+                Other::Words {
+                    words,
+                    width,
+                    valid,
+                } => {
+                    let (unit, kernel) = match width.trailing_zeros() {
+                        0 => (1, "group_verify_units8"),
+                        1 => (2, "group_verify_units16"),
+                        2 => (4, "group_verify_units32"),
+                        3 => (8, "group_verify_units64"),
+                        _ => (16, "group_verify_units128"),
+                    };
+                    let units = (width / unit) as u32;
+                    (kernel, vec![(*words).into(), units.into(), (*valid).into()])
+                }
+                Other::Text(text) => (
+                    "group_verify_text",
+                    vec![text.offsets().into(), text.bytes.into(), text.valid.into()],
+                ),
+            };
+            args.extend([
+                Arg::from(ids),
+                firsts.into(),
+                (rows as u32).into(),
+                (&differ).into(),
+            ]);
+            // SAFETY: there are `rows` values of so many units, or where offsets say, and as many bits and ids; each id has a first row,
+            // which is one of them; `differ` holds a word.
+            unsafe { self.launch(kernel, self.strips(rows.div_ceil(4)), &args)? };
+        }
+        Ok(self.read_word32(&differ, 0)? == 0)
+    }
+}

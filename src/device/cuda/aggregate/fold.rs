@@ -1,0 +1,314 @@
+//! Aggregates over groups of rows (\[W\] section 3.2): from columns to accumulators, and from their results to columns
+//! (`kernels/group_out.cu`). How rows come to their groups is for `group_ways.rs`.
+
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+
+use crate::device::cuda::aggregate::accumulators::{Kind, Update, Wanted};
+use crate::device::cuda::aggregate::short_text::KeyNumbers;
+use crate::device::cuda::aggregate::strategies::{Members, Results};
+use crate::device::cuda::aggregate::variance::Moments;
+use crate::device::cuda::columns::fixed_width::{Values, bitmap_bytes, width};
+use crate::device::cuda::columns::rows::memory;
+use crate::device::cuda::columns::storage::Stored;
+use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::runtime::stream::{Memory, Queue, Shape};
+use crate::device::cuda::theta::range::valid_memory;
+use crate::device::data::buffer::{Aggregated, Buffer, Column, Keys};
+use crate::device::primitives::device::Device;
+use crate::error::{BowtieError, Result};
+use crate::spec::aggregate::{Fold, GroupStrategy};
+
+/// What a fold reads.
+#[derive(Debug)]
+enum Source<'a> {
+    /// Which rows have a value is enough.
+    Valid(Option<&'a Memory>),
+    Values(&'a Values, Kind),
+    /// Floats, in two passes.
+    Moments(&'a Values),
+    /// The order keys of the values.
+    Keys(Keys),
+}
+
+/// Where a fold's result is.
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    /// In an accumulator; and which other one counts the values that it folds.
+    Out(usize, Option<usize>),
+    /// The mean (0) or the squared deviations (1) of some moments.
+    Moment(usize, usize),
+}
+
+fn taken_twice() -> BowtieError {
+    BowtieError::Internal("a result is taken twice".into())
+}
+
+impl Source<'_> {
+    fn memory(&self) -> Result<(Option<&Memory>, Option<&Memory>, Kind)> {
+        Ok(match self {
+            Self::Valid(valid) => (None, *valid, Kind::U64),
+            Self::Moments(_) => return Err(BowtieError::Internal("moments of one pass".into())),
+            Self::Values(values, kind) => (Some(&values.values), values.valid.as_ref(), *kind),
+            Self::Keys(keys) => (
+                Some(memory(&keys.values)?),
+                valid_memory(keys.valid.as_ref())?,
+                Kind::U64,
+            ),
+        })
+    }
+}
+
+impl CudaDevice {
+    /// Groups of `rows` rows, of which there is one at least, and the folds over each; `None` where the twin must fold a column.
+    pub(crate) fn aggregate_here(
+        &self,
+        rows: usize,
+        keys: &[&Column],
+        folds: &[(Fold, Option<&Column>)],
+        strategy: Option<GroupStrategy>,
+    ) -> Result<Option<Aggregated>> {
+        // Of a column in order nothing need be known of ranges or groups: they are sorted already.
+        if let ([key], [], None) = (keys, folds, strategy)
+            && let Some(distinct) = self.distinct_of_ascending(key)?
+        {
+            return Ok(Some(Aggregated {
+                groups: distinct.rows(),
+                keys: vec![distinct],
+                states: vec![],
+                strategy: Some(GroupStrategy::Sort),
+            }));
+        }
+        let mut sources = Vec::with_capacity(folds.len());
+        for (fold, values) in folds {
+            match self.source(*fold, *values)? {
+                Some(source) => sources.push(source),
+                None => return Ok(None),
+            }
+        }
+        let mut all = vec![];
+        // Which accumulator a fold is, and which counts the values that it folds.
+        let mut places = Vec::with_capacity(folds.len());
+        let mut moments: Vec<Moments<'_>> = vec![];
+        for ((fold, _), source) in folds.iter().zip(&sources) {
+            if let Source::Moments(values) = source {
+                // The mean and the squared deviations of a variance are of one pass.
+                let known = moments.last().is_some_and(|last| last.is_of(values));
+                if *fold == Fold::Mean || !known {
+                    moments.push(Moments::push(values, &mut all));
+                }
+                let of = usize::from(*fold == Fold::SquaredDeviations);
+                places.push(Place::Moment(moments.len() - 1, of));
+                continue;
+            }
+            let (values, valid, kind) = source.memory()?;
+            let counted = match fold {
+                // An extreme's row says it.
+                Fold::Count | Fold::Min | Fold::Max => None,
+                _ if valid.is_none() => None,
+                _ => {
+                    all.push(Wanted::of_rows(Update::Count, valid));
+                    Some(all.len() - 1)
+                }
+            };
+            places.push(Place::Out(all.len(), counted));
+            all.push(Wanted {
+                update: update_of(*fold, kind)?,
+                kind,
+                values,
+                valid,
+                centers: None,
+            });
+        }
+        let made = self.text_as_numbers(keys, rows)?;
+        let numbers = KeyNumbers::of(keys, &made);
+        let ids = match moments.is_empty() {
+            true => None,
+            false => Some(self.numbered(rows, &numbers.columns)?),
+        };
+        let Results {
+            outs,
+            members,
+            groups,
+            capacity,
+            strategy,
+        } = match &ids {
+            None => self.accumulated(rows, &numbers, &all, strategy)?,
+            Some((ids, groups)) => self.accumulated_by(rows, ids, *groups, &all)?,
+        };
+        let mut moments = match &ids {
+            None => vec![],
+            Some((ids, groups)) => moments
+                .iter()
+                .map(|of| self.moments(of, rows, (ids, *groups), &outs))
+                .collect::<Result<_>>()?,
+        };
+
+        let mut outs: Vec<Option<Memory>> = outs.into_iter().map(Some).collect();
+        let mut take = |at: usize| outs[at].take().ok_or_else(taken_twice);
+        let mut states = Vec::with_capacity(folds.len());
+        for ((fold, values), place) in folds.iter().zip(places) {
+            let (at, counted) = match place {
+                Place::Out(at, counted) => (at, counted),
+                Place::Moment(at, of) => {
+                    let moment: Option<Column> = moments[at][of].take();
+                    states.push(moment.ok_or_else(taken_twice)?);
+                    continue;
+                }
+            };
+            let valid = match counted {
+                Some(counted) => Some(self.queue.nonzero_bits(&take(counted)?, groups)?),
+                None => None,
+            };
+            states.push(self.state(*fold, *values, take(at)?, valid, (groups, capacity))?);
+        }
+        let keys = match members {
+            Members::Rows(firsts) => {
+                let firsts = Buffer::cuda(firsts, groups);
+                let keys = keys.iter().map(|key| self.gather(key, &firsts));
+                keys.collect::<Result<_>>()?
+            }
+            Members::Ids(of, numbers) => self.queue.direct_keys(&of, numbers.as_ref(), groups)?,
+            Members::Values(of, values) => vec![self.queue.found_keys(of, values, groups)?],
+        };
+        Ok(Some(Aggregated {
+            groups,
+            keys,
+            states,
+            strategy,
+        }))
+    }
+
+    /// `None` where the twin must fold the column.
+    fn source<'a>(&self, fold: Fold, values: Option<&'a Column>) -> Result<Option<Source<'a>>> {
+        let Some(column) = values else {
+            return Ok(Some(Source::Valid(None)));
+        };
+        let Some(stored) = column.stored() else {
+            return Ok(None);
+        };
+        Ok(match (fold, stored) {
+            (Fold::Count, Stored::Fixed(values)) => Some(Source::Valid(values.valid.as_ref())),
+            (Fold::Count, Stored::Text(text)) => Some(Source::Valid(text.valid.as_ref())),
+            (Fold::Sum, Stored::Fixed(values)) => match values.data_type {
+                DataType::Float64 => Some(Source::Values(values, Kind::F64)),
+                _ => Kind::of(&values.data_type).map(|kind| Source::Values(values, kind)),
+            },
+            (Fold::Mean | Fold::SquaredDeviations, Stored::Fixed(values)) => {
+                (values.data_type == DataType::Float64).then_some(Source::Moments(values))
+            }
+            (Fold::And | Fold::Or | Fold::Xor, Stored::Fixed(values)) => {
+                Kind::of(&values.data_type).map(|kind| Source::Values(values, kind))
+            }
+            (Fold::Min | Fold::Max, Stored::Fixed(values)) => match Kind::of(&values.data_type) {
+                Some(kind) => Some(Source::Values(values, kind)),
+                None => Some(Source::Keys(
+                    match self.queue.total_keys(values, column.rows())? {
+                        Some(floats) => floats,
+                        None => self.order_keys(column)?.0,
+                    },
+                )),
+            },
+            // Gathering knows no row that is none.
+            (Fold::Min | Fold::Max, Stored::Text(text)) if text.valid.is_none() => {
+                Some(Source::Keys(self.order_keys(column)?.0))
+            }
+            _ => None,
+        })
+    }
+
+    /// The column of a result that has room for `capacity` groups.
+    fn state(
+        &self,
+        fold: Fold,
+        values: Option<&Column>,
+        out: Memory,
+        valid: Option<Memory>,
+        (groups, capacity): (usize, usize),
+    ) -> Result<Column> {
+        let queue = &self.queue;
+        let (data_type, values) = match (fold, values) {
+            (Fold::Count, _) => (DataType::Int64, out),
+            (Fold::Min | Fold::Max, Some(values)) => {
+                return self.gather(values, &Buffer::cuda(out, groups));
+            }
+            (_, Some(values)) => {
+                let Some(Stored::Fixed(of)) = values.stored() else {
+                    return Err(BowtieError::Internal("a fold of no values".into()));
+                };
+                (
+                    of.data_type.clone(),
+                    queue.of_words(&of.data_type, out, capacity)?,
+                )
+            }
+            (_, None) => return Err(BowtieError::Internal("a fold of nothing".into())),
+        };
+        let bytes = match width(&data_type).unwrap_or_default() {
+            0 => bitmap_bytes(groups),
+            width => groups * width,
+        };
+        let values = Values {
+            data_type,
+            // There was room for as many groups as there might have been.
+            values: queue.shrunk(values, bytes)?,
+            valid,
+            original: None,
+            made: Some(queue.mark()?),
+        };
+        Ok(Column::cuda(values, groups))
+    }
+}
+
+fn update_of(fold: Fold, kind: Kind) -> Result<Update> {
+    Ok(match (fold, kind) {
+        (Fold::Count, _) => Update::Count,
+        (Fold::Sum, Kind::F64) => Update::SumF64,
+        (Fold::Sum, Kind::I128) => Update::Sum128,
+        (Fold::Sum, Kind::I256) => Update::Sum256,
+        (Fold::Sum, _) => Update::Sum,
+        (Fold::Min, _) => Update::ArgMin,
+        (Fold::Max, _) => Update::ArgMax,
+        (Fold::And, _) => Update::And,
+        (Fold::Or, _) => Update::Or,
+        (Fold::Xor, _) => Update::Xor,
+        (Fold::Mean | Fold::SquaredDeviations, _) => {
+            return Err(BowtieError::Internal(format!("{fold:?} of one pass")));
+        }
+    })
+}
+
+impl Queue {
+    /// Which of `n` words are not 0.
+    pub(crate) fn nonzero_bits(self: &Arc<Self>, words: &Memory, n: usize) -> Result<Memory> {
+        let bits = self.alloc(bitmap_bytes(n), "validity")?;
+        let args = [words.into(), (&bits).into(), (n as u32).into()];
+        // SAFETY: `words` holds n words of 64 bits, `bits` as many bits.
+        unsafe { self.launch("group_out_bits", Shape::rows(n), &args)? };
+        Ok(bits)
+    }
+
+    /// Values of a type from the words of its folds.
+    fn of_words(self: &Arc<Self>, data_type: &DataType, words: Memory, n: usize) -> Result<Memory> {
+        let (kernel, items) = match width(data_type) {
+            Some(0) => return self.nonzero_bits(&words, n),
+            Some(1) => ("group_out_narrow8", n),
+            Some(2) => ("group_out_narrow16", n),
+            Some(4) => ("group_out_narrow32", n),
+            Some(8) => return Ok(words),
+            Some(16) => ("group_out_join128", n),
+            Some(32) => ("group_out_join256", 2 * n),
+            _ => {
+                return Err(BowtieError::Internal(format!(
+                    "{data_type} has no words on a GPU"
+                )));
+            }
+        };
+        let bytes = width(data_type).unwrap_or_default() * n;
+        let out = self.alloc(bytes, "aggregates")?;
+        let args = [(&words).into(), (&out).into(), (n as u32).into()];
+        // SAFETY: `words` holds as many words for each of n values as the kernel reads; `out` has room for the values.
+        unsafe { self.launch(kernel, Shape::rows(items), &args)? };
+        Ok(out)
+    }
+}

@@ -1,0 +1,17 @@
+//! Grouped aggregation on a GPU (`kernels/aggregate`).
+
+pub(crate) mod accumulators;
+pub(crate) mod choose;
+pub(crate) mod cluster;
+pub(crate) mod decode_keys;
+pub(crate) mod dense_ids;
+pub(crate) mod dependent_keys;
+pub(crate) mod direct_address;
+pub(crate) mod directory;
+pub(crate) mod fold;
+pub(crate) mod partition;
+pub(crate) mod sample;
+pub(crate) mod shared_layout;
+pub(crate) mod short_text;
+pub(crate) mod strategies;
+pub(crate) mod variance;

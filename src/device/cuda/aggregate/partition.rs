@@ -1,0 +1,417 @@
+//! [`Order`]: rows in another order than their own, and the columns that go along: by parts (`kernels/group_spread.cu` where rows of a part may
+//! be in any order, or else `kernels/group_part.cu`) or sorted
+//! (`kernels/sort.cu`). Values that are transformed together with their keys need no gather afterwards (\[W\] 4.1, GFTR).
+
+use std::sync::Arc;
+
+use crate::device::cuda::aggregate::accumulators::{MOST_ACCUMULATORS, Wanted};
+use crate::device::cuda::aggregate::directory::{Ids, KeyBits};
+use crate::device::cuda::aggregate::strategies::FEW_IN_PARTS;
+use crate::device::cuda::columns::rows::memory;
+use crate::device::cuda::keys::sort::{NARROW, NARROW_BESIDE_WORDS, check_sortable, passes};
+use crate::device::cuda::runtime::stream::{Arg, Memory, Part, Queue, Shape};
+use crate::device::data::buffer::Buffer;
+use crate::error::{BowtieError, Result};
+
+/// Rows in another order.
+#[derive(Debug)]
+pub(crate) struct Order<'a> {
+    /// By position, where something needs them.
+    rows: Option<Buffer<u32>>,
+    /// Columns that are there already, by where they were.
+    there: Vec<(u64, Memory)>,
+    movement: Movement<'a>,
+    n: usize,
+}
+
+/// Adds columns to results.
+pub(crate) type FoldColumns<'f> = dyn FnMut(&[Wanted<'_>], &[Memory]) -> Result<()> + 'f;
+
+/// How values come there.
+#[derive(Debug)]
+enum Movement<'a> {
+    /// They are there, row by row.
+    None,
+    /// They are there, in no order within the parts that ids have from this bit on.
+    Spread(u32),
+    Gathered,
+    /// Together with the keys, those of 4 and 8 bytes.
+    ToParts(Parting<'a>),
+    /// The same, by these ids, which differ in these bits.
+    Sorted(&'a Memory, u64),
+}
+
+/// A pass over a column costs about 100 G rows/s, a gather afterwards 37.
+const MOST_PASSES: usize = 2;
+
+/// 256 parts of keys.
+#[derive(Debug)]
+struct Parting<'a> {
+    keys: Part<'a>,
+    bits: KeyBits,
+    /// Whether by the keys' hash; the first key; the first bit of what says the part.
+    digits: [Arg; 3],
+    starts: Memory,
+}
+
+/// Ids go to fewer, which makes longer runs: the second-level cache holds the results of several parts of 2^20 groups.
+const SPREAD_PARTS: usize = 96;
+/// Rows that a block of `group_spread` takes, and its shared memory: a value, a key and a place for each.
+const SPREAD_ROWS: usize = 8192;
+const SPREAD_SHARED: u32 = SPREAD_ROWS as u32 * (8 + 4 + 2);
+/// Beside it the kernel has two words a part.
+const SPREAD_COUNTS: u32 = 8 * SPREAD_PARTS as u32;
+
+const PARTS: usize = 256;
+const PART_BITS: u32 = PARTS.ilog2();
+/// The bits of a hash that make neighbours in a directory.
+const FIRST_HASH_BIT: u32 = u32::BITS - PART_BITS;
+
+impl Order<'_> {
+    /// The bit from which on ids say the part, of parts in which rows are in no order.
+    pub(crate) fn spread_bit(&self) -> Option<u32> {
+        match self.movement {
+            Movement::Spread(first_bit) => Some(first_bit),
+            _ => None,
+        }
+    }
+
+    /// Folds columns in this order: `fold` is given accumulators whose columns are, and results that are theirs. Results that
+    /// are rows of `groups` groups then are the rows' own.
+    pub(crate) fn fold(
+        &self,
+        queue: &Arc<Queue>,
+        groups: usize,
+        all: &[Wanted<'_>],
+        outs: &[Memory],
+        fold: &mut FoldColumns<'_>,
+    ) -> Result<()> {
+        if matches!(self.movement, Movement::None) || all.is_empty() {
+            return fold(all, outs);
+        }
+        if let Movement::Spread(_) = self.movement {
+            return fold(&self.here(&self.there, all), outs);
+        }
+        let parts = all
+            .chunks(MOST_ACCUMULATORS)
+            .zip(outs.chunks(MOST_ACCUMULATORS));
+        for (all, outs) in parts {
+            let mut columns: Vec<(u64, Memory)> = vec![];
+            for of in all {
+                for (column, width) in reads(of) {
+                    if self.of(&columns, column).is_none() {
+                        let there = self.moved(queue, column, width)?;
+                        columns.push((column.pointer(), there));
+                    }
+                }
+            }
+            fold(&self.here(&columns, all), outs)?;
+            for (of, out) in all.iter().zip(outs) {
+                if of.update.is_row() {
+                    let args = [self.rows()?.into(), out.into(), (groups as u32).into()];
+                    // SAFETY: `rows` holds the rows of all positions, `out` positions or no row for `groups` groups.
+                    unsafe { queue.launch("group_out_rows", Shape::rows(groups), &args)? };
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn rows(&self) -> Result<&Memory> {
+        let rows = self.rows.as_ref();
+        memory(rows.ok_or_else(|| BowtieError::Internal("rows of no order".into()))?)
+    }
+
+    /// The accumulators of columns that were moved.
+    fn here<'c>(&'c self, columns: &'c [(u64, Memory)], all: &[Wanted<'c>]) -> Vec<Wanted<'c>> {
+        let of = |of: &Wanted<'c>| Wanted {
+            values: of.values.and_then(|column| self.of(columns, column)),
+            valid: of.valid.and_then(|column| self.of(columns, column)),
+            ..*of
+        };
+        all.iter().map(of).collect()
+    }
+
+    /// A column that was moved.
+    fn of<'c>(&'c self, columns: &'c [(u64, Memory)], column: &Memory) -> Option<&'c Memory> {
+        let mut all = self.there.iter().chain(columns);
+        let moved = all.find(|(at, _)| *at == column.pointer());
+        moved.map(|(_, there)| there)
+    }
+
+    /// A column in this order, of values of `width` bytes, or of bits.
+    fn moved(&self, queue: &Arc<Queue>, column: &Memory, width: usize) -> Result<Memory> {
+        match (&self.movement, width) {
+            (Movement::ToParts(parting), 4 | 8) => {
+                Ok(queue.to_parts(parting, column, width, self.n)?.1)
+            }
+            (Movement::Sorted(ids, varying), 4 | 8) => {
+                let pairs = match width {
+                    4 => NARROW,
+                    _ => NARROW_BESIDE_WORDS,
+                };
+                let ids = Part::from(*ids);
+                match queue.sort_pairs(pairs, ids, Some(column), self.n, *varying)? {
+                    Some((_, column)) => Ok(column),
+                    None => queue.gather_values(column, self.rows()?, self.n, width),
+                }
+            }
+            (_, 0) => queue.gather_bits(column, self.rows()?, self.n),
+            (_, width) => queue.gather_values(column, self.rows()?, self.n, width),
+        }
+    }
+}
+
+/// The columns that an accumulator reads, of values of so many bytes, or of bits (0).
+fn reads<'a>(of: &Wanted<'a>) -> impl Iterator<Item = (&'a Memory, usize)> + use<'a> {
+    let values = of.values.map(|values| (values, of.kind.width()));
+    values.into_iter().chain(of.valid.map(|valid| (valid, 0)))
+}
+
+/// Whether all columns can move together with the keys, and nothing needs row ids.
+fn are_movable(all: &[Wanted<'_>]) -> bool {
+    let movable = |(_, width): (&Memory, usize)| matches!(width, 4 | 8);
+    let needs_no_rows = |of: &Wanted<'_>| !of.update.is_row() && reads(of).all(movable);
+    all.iter().all(needs_no_rows)
+}
+
+/// Columns of accumulators, each once.
+fn columns_of<'a>(all: &[Wanted<'a>]) -> Vec<(&'a Memory, usize)> {
+    let mut columns: Vec<(&Memory, usize)> = vec![];
+    for (column, width) in all.iter().flat_map(reads) {
+        if columns
+            .iter()
+            .all(|(known, _)| known.pointer() != column.pointer())
+        {
+            columns.push((column, width));
+        }
+    }
+    columns
+}
+
+impl Queue {
+    /// Rows in the parts of their keys' hashes, for accumulators to be folded; and the keys there.
+    pub(crate) fn parts_of_keys<'a>(
+        self: &Arc<Self>,
+        keys: (Part<'a>, KeyBits),
+        n: usize,
+        all: &[Wanted<'_>],
+    ) -> Result<(Memory, Order<'a>)> {
+        self.parts(keys, [1, 0, FIRST_HASH_BIT], n, all)
+    }
+
+    /// Rows in the parts of their ids, which are below `groups`, for accumulators to be folded; and the ids' words there.
+    pub(crate) fn parts_of_ids<'a>(
+        self: &Arc<Self>,
+        ids: Ids<'a>,
+        groups: usize,
+        n: usize,
+        all: &[Wanted<'_>],
+    ) -> Result<(Memory, Order<'a>)> {
+        let is_spread = groups > FEW_IN_PARTS && self.can_spread(n);
+        if is_spread && all.len() <= MOST_ACCUMULATORS && are_movable(all) {
+            let last = groups.saturating_sub(1);
+            let first_bit = (0..usize::BITS).find(|bit| last >> bit < SPREAD_PARTS);
+            return self.spread(ids, first_bit.unwrap_or(0), n, &columns_of(all));
+        }
+        let bits = usize::BITS - groups.saturating_sub(1).leading_zeros();
+        let digits = [0, ids.first, bits.saturating_sub(PART_BITS)];
+        self.parts((ids.words.into(), KeyBits::B32), digits, n, all)
+    }
+
+    /// Whether the GPU copies to shared memory without registers, and has room for a tile; steps over the rows are numbers of 32 bits.
+    fn can_spread(&self, n: usize) -> bool {
+        self.gpu.capability >= (8, 0)
+            && self.gpu.shared_bytes >= SPREAD_SHARED + SPREAD_COUNTS
+            && n < 1 << 31
+    }
+
+    /// Rows with these columns in the parts of their ids, which differ above `first_bit`, in any order within a part.
+    fn spread<'a>(
+        self: &Arc<Self>,
+        ids: Ids<'_>,
+        first_bit: u32,
+        n: usize,
+        columns: &[(&Memory, usize)],
+    ) -> Result<(Memory, Order<'a>)> {
+        let digits = [0, ids.first, first_bit].map(Arg::from);
+        let starts = self.part_starts((ids.words.into(), KeyBits::B32), &digits, n)?;
+        let keys = self.alloc(n * 4, "parts")?;
+        let moved = columns.iter().map(|(column, width)| {
+            let there = self.alloc(n * width, "parts")?;
+            Ok((column.pointer(), there))
+        });
+        let there: Vec<(u64, Memory)> = moved.collect::<Result<_>>()?;
+        let described = columns.iter().zip(&there);
+        let described = described.map(|((column, width), (_, there))| {
+            [column.pointer(), there.pointer(), *width as u64]
+        });
+        let described = match columns.is_empty() {
+            true => None,
+            false => Some(self.descriptors(&described.collect::<Vec<_>>())?),
+        };
+        let args = [
+            ids.words.into(),
+            (n as u32).into(),
+            digits[1],
+            digits[2],
+            (&keys).into(),
+            described.as_ref().into(),
+            (columns.len() as u32).into(),
+            (&starts).into(),
+        ];
+        let shape = Shape {
+            shared: SPREAD_SHARED,
+            ..Shape::blocks_of(n, SPREAD_ROWS, 512)
+        };
+        // SAFETY: in and out hold n keys and values of the columns' widths and do not overlap; memory begins at multiples of 16 bytes;
+        // `starts` says where the parts of these keys begin.
+        unsafe { self.launch("group_spread", shape, &args)? };
+        let order = Order {
+            rows: None,
+            there,
+            movement: Movement::Spread(first_bit),
+            n,
+        };
+        Ok((keys, order))
+    }
+
+    fn parts<'a>(
+        self: &Arc<Self>,
+        (keys, bits): (Part<'a>, KeyBits),
+        digits: [u32; 3],
+        n: usize,
+        all: &[Wanted<'_>],
+    ) -> Result<(Memory, Order<'a>)> {
+        check_sortable(n)?;
+        let digits = digits.map(Arg::from);
+        let starts = self.part_starts((keys, bits), &digits, n)?;
+        let parting = Parting {
+            keys,
+            bits,
+            digits,
+            starts,
+        };
+        let mut order = Order {
+            rows: None,
+            there: vec![],
+            movement: Movement::None,
+            n,
+        };
+        let movable = are_movable(all).then(|| all.iter().flat_map(reads).next());
+        let keys = match movable.flatten() {
+            Some((column, width)) => {
+                let (keys, there) = self.to_parts(&parting, column, width, n)?;
+                order.there.push((column.pointer(), there));
+                keys
+            }
+            None => {
+                let rows = self.sequence(0, n)?;
+                let (keys, rows) = self.to_parts(&parting, memory(&rows)?, 4, n)?;
+                order.rows = Some(Buffer::cuda(rows, n));
+                keys
+            }
+        };
+        order.movement = Movement::ToParts(parting);
+        Ok((keys, order))
+    }
+
+    /// Where the parts of n keys begin.
+    fn part_starts(
+        self: &Arc<Self>,
+        (keys, bits): (Part<'_>, KeyBits),
+        digits: &[Arg; 3],
+        n: usize,
+    ) -> Result<Memory> {
+        // One word more counts the blocks that are done.
+        let starts = self.zeroed((PARTS + 1) * 4, "parts")?;
+        let kernel = match bits {
+            KeyBits::B32 => "group_part_starts_u32",
+            KeyBits::B64 => "group_part_starts_u64",
+        };
+        let mut args: Vec<Arg> = vec![keys.into(), (n as u32).into()];
+        args.extend(digits);
+        args.extend([(&starts).into(), starts.word(PARTS)]);
+        // SAFETY: there are n keys of the kernel's width; `starts` holds a word for each part and the count of blocks, all zero.
+        unsafe { self.launch(kernel, self.strips(n.div_ceil(4)), &args)? };
+        Ok(starts)
+    }
+
+    /// Moves n keys and a column of 4 or 8 bytes to their parts.
+    fn to_parts(
+        self: &Arc<Self>,
+        parting: &Parting<'_>,
+        column: &Memory,
+        width: usize,
+        n: usize,
+    ) -> Result<(Memory, Memory)> {
+        const THREADS: u32 = 384;
+        let (kernel, tile) = match (parting.bits, width) {
+            (KeyBits::B32, 4) => ("group_part_u32_u32", 8832),
+            (KeyBits::B32, _) => ("group_part_u32_u64", 5760),
+            (KeyBits::B64, 4) => ("group_part_u64_u32", 5760),
+            (KeyBits::B64, _) => ("group_part_u64_u64", 5760),
+        };
+        let tiles = n.div_ceil(tile);
+        let keys = self.alloc(n * parting.bits.bytes(), "parts")?;
+        let values = self.alloc(n * width, "parts")?;
+        let lookback = self.zeroed((tiles * PARTS + 1) * 4, "parts")?;
+        let mut args: Vec<Arg> = vec![parting.keys.into(), column.into(), (n as u32).into()];
+        args.extend(parting.digits);
+        args.extend([
+            (&keys).into(),
+            (&values).into(),
+            (&parting.starts).into(),
+            (&lookback).into(),
+            lookback.word(tiles * PARTS),
+        ]);
+        let shape = Shape::blocks_of(n, tile, THREADS);
+        // SAFETY: in and out hold n keys and values of the kernel's widths and do not overlap; `starts` says where the parts of
+        // these keys begin; the look-back holds 256 words a tile and the next tile's number, all zero.
+        unsafe { self.launch(kernel, shape, &args)? };
+        Ok((keys, values))
+    }
+
+    /// Rows in the order of their ids, which are below `groups`; and the ids in order, `None` where they are in order already.
+    pub(crate) fn order_of_ids<'a>(
+        self: &Arc<Self>,
+        ids: &'a Memory,
+        groups: usize,
+        n: usize,
+    ) -> Result<(Option<Memory>, Order<'a>)> {
+        check_sortable(n)?;
+        let varying = match n > 1 {
+            true => (groups as u64).next_power_of_two() - 1,
+            false => 0,
+        };
+        let (sorted, rows) = match self.sort_pairs(NARROW, ids.into(), None, n, varying)? {
+            Some((sorted, rows)) => (Some(sorted), Some(Buffer::cuda(rows, n))),
+            None => (None, None),
+        };
+        let movement = match &rows {
+            None => Movement::None,
+            Some(_) if passes(varying) <= MOST_PASSES => Movement::Sorted(ids, varying),
+            Some(_) => Movement::Gathered,
+        };
+        let order = Order {
+            rows,
+            there: vec![],
+            movement,
+            n,
+        };
+        Ok((sorted, order))
+    }
+
+    /// An order that is known.
+    pub(crate) fn order_of_rows(rows: Option<Buffer<u32>>, n: usize) -> Order<'static> {
+        Order {
+            movement: match &rows {
+                None => Movement::None,
+                Some(_) => Movement::Gathered,
+            },
+            there: vec![],
+            rows,
+            n,
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! [`Profile`]: how many groups there are and how unlike in size, from a sample of the keys (`kernels/group_sample.cu`).
+
+use std::sync::Arc;
+
+use crate::device::cuda::aggregate::accumulators::{Update, Wanted};
+use crate::device::cuda::aggregate::directory::{GroupKeys, Ids, KeyBits};
+use crate::device::cuda::columns::fixed_width::bitmap_bytes;
+use crate::device::cuda::runtime::stream::{Memory, Part, Queue};
+use crate::error::Result;
+
+/// Keys that are looked at.
+pub(crate) const SAMPLES: usize = 1 << 16;
+
+/// What is thought of the groups.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Profile {
+    pub(crate) groups: usize,
+    /// The share of the rows that the largest has.
+    pub(crate) largest: f64,
+    /// The share of the rows whose groups the sample did not see (Good 1953).
+    pub(crate) unseen: f64,
+    /// Groups to make room for at first.
+    pub(crate) limit: usize,
+}
+
+/// Groups of rows that are too few to be worth a sample.
+const GUESS: usize = 1 << 12;
+
+impl Profile {
+    /// Of few rows.
+    fn guess(rows: usize) -> Self {
+        Self {
+            groups: rows.min(GUESS),
+            largest: 0.0,
+            unseen: 0.0,
+            limit: rows,
+        }
+    }
+
+    /// Of a sample that saw so many groups, some of them once or twice; after Chao (1984), and never more than if each
+    /// group that was seen once stood for as many as there are rows for it.
+    fn of_sample(rows: usize, samples: usize, [groups, once, twice, greatest]: [u32; 4]) -> Self {
+        let [seen, once, twice] = [groups, once, twice].map(f64::from);
+        let scaled = seen - once + once * rows as f64 / samples as f64;
+        let unseen = match twice > 0.0 {
+            true => once * once / (2.0 * twice),
+            false => f64::INFINITY,
+        };
+        let groups = match once > 0.0 {
+            true => (seen + unseen).min(scaled),
+            false => seen,
+        } as usize;
+        Self {
+            groups,
+            largest: f64::from(greatest) / samples as f64,
+            unseen: once / samples as f64,
+            limit: 2 * groups + GUESS,
+        }
+    }
+}
+
+/// Words of the kernel's profile, and ids of heavy groups that it has room for.
+const PROFILE_WORDS: usize = 6;
+const MOST_HEAVY: usize = 64;
+
+impl Queue {
+    /// Looks at the keys of `rows` rows, of which there is at least one.
+    pub(crate) fn profile(self: &Arc<Self>, keys: &GroupKeys<'_>, rows: usize) -> Result<Profile> {
+        if rows <= SAMPLES {
+            return Ok(Profile::guess(rows));
+        }
+        match keys {
+            GroupKeys::Plain(values, bits) => {
+                let sample = self.alloc(SAMPLES * bits.bytes(), "a sample")?;
+                self.sample(Part::from(*values), *bits, rows, (&sample).into())?;
+                self.profile_of(&GroupKeys::Plain(&sample, *bits), rows)
+            }
+            GroupKeys::Tuples(tuples) => {
+                let sample = self.tuples(SAMPLES, tuples.width())?;
+                for j in 0..tuples.width() {
+                    self.sample(tuples.word(j), KeyBits::B64, rows, sample.word(j))?;
+                }
+                self.profile_of(&GroupKeys::Tuples(sample), rows)
+            }
+        }
+    }
+
+    /// Looks at ids by direct address, all below `range`.
+    pub(crate) fn profile_of_ids(
+        self: &Arc<Self>,
+        ids: Ids<'_>,
+        range: usize,
+        rows: usize,
+    ) -> Result<Profile> {
+        if rows <= SAMPLES {
+            return Ok(Profile::guess(rows));
+        }
+        let words = self.sampled_words(ids.words, rows)?;
+        let words = &words;
+        self.profile_of_sampled_ids(Ids { words, ..ids }, range, rows)
+    }
+
+    /// A sample of words of 32 bits, one for each of `rows` rows, of which there are more than samples.
+    pub(crate) fn sampled_words(self: &Arc<Self>, words: &Memory, rows: usize) -> Result<Memory> {
+        let sample = self.alloc(SAMPLES * 4, "a sample")?;
+        self.sample(words.into(), KeyBits::B32, rows, (&sample).into())?;
+        Ok(sample)
+    }
+
+    /// Counts the groups of sampled ids, all below `range`.
+    pub(crate) fn profile_of_sampled_ids(
+        self: &Arc<Self>,
+        sample: Ids<'_>,
+        range: usize,
+        rows: usize,
+    ) -> Result<Profile> {
+        let count = [Wanted::of_rows(Update::Count, None)];
+        let outs = self.outs(&count, range)?;
+        self.accumulate_dense(sample, SAMPLES, range, &count, &outs, true)?;
+        self.profile_of_counts(&outs[0], range, rows)
+    }
+
+    /// Takes a sample of the words of `rows` rows.
+    fn sample(
+        self: &Arc<Self>,
+        words: Part<'_>,
+        bits: KeyBits,
+        rows: usize,
+        out: Part<'_>,
+    ) -> Result<()> {
+        let kernel = match bits {
+            KeyBits::B32 => "group_sample_u32",
+            KeyBits::B64 => "group_sample_u64",
+        };
+        let kept = self.alloc(bitmap_bytes(SAMPLES), "a sample")?;
+        let all: Option<&Memory> = None;
+        let args = [
+            words.into(),
+            all.into(),
+            (rows as u32).into(),
+            out.into(),
+            (&kept).into(),
+            (SAMPLES as u32).into(),
+        ];
+        // SAFETY: there are so many words, no fewer than samples; `out` has room for the samples, of as many bits each, and
+        // `kept` for a bit each.
+        unsafe { self.launch(kernel, self.strips(SAMPLES), &args) }
+    }
+
+    /// Counts the groups of a sample of `rows` rows.
+    fn profile_of(self: &Arc<Self>, sample: &GroupKeys<'_>, rows: usize) -> Result<Profile> {
+        let (ids, groups) = self.hashed_ids(sample, SAMPLES, SAMPLES)?;
+        self.profile_of_sampled_ids((&ids).into(), groups, rows)
+    }
+
+    /// Of the counts of `groups` groups in a sample of `rows` rows.
+    fn profile_of_counts(
+        self: &Arc<Self>,
+        counts: &Memory,
+        groups: usize,
+        rows: usize,
+    ) -> Result<Profile> {
+        let found = self.give(&[groups as u64], "a sample")?;
+        let profile = self.zeroed(PROFILE_WORDS * 4, "a sample")?;
+        let heavy = self.alloc(MOST_HEAVY * 4, "a sample")?;
+        let args = [
+            counts.into(),
+            (&found).into(),
+            // Which groups are heavy is not asked for.
+            u32::MAX.into(),
+            (&profile).into(),
+            (&heavy).into(),
+        ];
+        // SAFETY: `counts` holds a count for each of so many groups as `found` says; the profile is clear and has its words, and
+        // `heavy` room for as many ids as are written.
+        unsafe { self.launch("group_sample_profile", self.strips(groups), &args)? };
+        let mut bytes = [0; PROFILE_WORDS * 4];
+        self.read_few(&mut bytes, &profile, 0)?;
+        let word = |at: usize| {
+            let word = bytes[at * 4..][..4].try_into();
+            u32::from_le_bytes(word.unwrap_or_default())
+        };
+        Ok(Profile::of_sample(rows, SAMPLES, [0, 1, 2, 3].map(word)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_estimated_from_those_seen_once_and_twice() {
+        let samples = SAMPLES;
+        // All were seen often.
+        let few = Profile::of_sample(1 << 28, samples, [100, 0, 0, 700]);
+        assert_eq!(few.groups, 100);
+        // Every sample is a key of its own: so may every row be.
+        let all = [samples as u32, samples as u32, 0, 1];
+        assert_eq!(Profile::of_sample(1 << 28, samples, all).groups, 1 << 28);
+        // Two of 2^20 equally likely keys fell together now and then.
+        let once = 61_600;
+        let some = Profile::of_sample(1 << 28, samples, [63_500, once, 1_850, 4]);
+        assert!((900_000..1_200_000).contains(&some.groups), "{some:?}");
+        // One key has half of the rows.
+        let heavy = Profile::of_sample(1 << 28, samples, [2, 0, 0, samples as u32 / 2]);
+        assert_eq!(heavy.largest, 0.5);
+    }
+}

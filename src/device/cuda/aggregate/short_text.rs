@@ -1,0 +1,259 @@
+//! Short text among group keys as numbers that are equal where its values are, and in their order (`kernels/group_text.cu`): so it
+//! takes the ways of numbers, by direct address, or packed with others into one word.
+//!
+//! ```text
+//! offsets and bytes ─┬─► the longest ─► at most 7 bytes? ─► numbers of 32 or 64 bits, NULL where values are
+//! views ─────────────┤
+//! dictionary's values┘                                      a dictionary's gathered by its keys
+//! ```
+//!
+//! Numbers are of one chunk alone: groups of several chunks meet as text.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::datatypes::DataType;
+
+use crate::device::cuda::columns::fixed_width::Values;
+use crate::device::cuda::columns::indirect::{Referred, Referring};
+use crate::device::cuda::columns::storage::Stored;
+use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::keys::key_column::KeyBytes;
+use crate::device::cuda::runtime::stream::{Arg, Memory, Queue, Shape};
+use crate::device::data::buffer::Column;
+use crate::device::primitives::device::Device;
+use crate::error::{BowtieError, Result};
+
+/// Bytes that numbers of 64 bits have digits for.
+const MOST_BYTES: usize = 7;
+
+/// Bytes that numbers of 32 bits have digits for.
+const FEW_BYTES: usize = 3;
+
+/// Whether all values of a dictionary are text that is short enough, those behind NULLs too.
+fn has_digits(values: &ArrayRef) -> bool {
+    let mut lengths: Box<dyn Iterator<Item = usize>> = match values.data_type() {
+        DataType::Utf8 => Box::new(values.as_string::<i32>().offsets().lengths()),
+        DataType::LargeUtf8 => Box::new(values.as_string::<i64>().offsets().lengths()),
+        DataType::Binary => Box::new(values.as_binary::<i32>().offsets().lengths()),
+        DataType::LargeBinary => Box::new(values.as_binary::<i64>().offsets().lengths()),
+        // A view begins with its length.
+        DataType::Utf8View => {
+            let views = values.as_string_view().views().iter();
+            Box::new(views.map(|view| *view as u32 as usize))
+        }
+        DataType::BinaryView => {
+            let views = values.as_binary_view().views().iter();
+            Box::new(views.map(|view| *view as u32 as usize))
+        }
+        _ => return false,
+    };
+    lengths.all(|length| length <= MOST_BYTES)
+}
+
+/// Key columns as aggregation groups by them.
+#[derive(Debug)]
+pub(crate) struct KeyNumbers<'a> {
+    pub(crate) columns: Vec<&'a Column>,
+    /// Whether the columns are the keys themselves, no numbers made of them.
+    pub(crate) are_keys: bool,
+}
+
+impl<'a> KeyNumbers<'a> {
+    /// `made`: the numbers of some of the keys.
+    pub(crate) fn of(keys: &[&'a Column], made: &'a [Option<Column>]) -> Self {
+        let columns = keys.iter().zip(made);
+        Self {
+            columns: columns
+                .map(|(key, made)| made.as_ref().unwrap_or(key))
+                .collect(),
+            are_keys: made.iter().all(Option::is_none),
+        }
+    }
+}
+
+/// Text that may be short.
+struct Candidate<'a> {
+    text: Text<'a>,
+    rows: usize,
+    /// Of a dictionary of it the keys.
+    keys: Option<&'a Values>,
+}
+
+enum Text<'a> {
+    Here(KeyBytes<'a>),
+    /// A dictionary's values.
+    Sent(Column),
+}
+
+impl Candidate<'_> {
+    fn bytes(&self) -> Result<KeyBytes<'_>> {
+        match &self.text {
+            Text::Here(bytes) => Some(*bytes),
+            Text::Sent(column) => column.stored().and_then(KeyBytes::of_text),
+        }
+        .ok_or_else(|| BowtieError::Internal("text without bytes".into()))
+    }
+}
+
+impl CudaDevice {
+    /// For each key column its numbers, where it is short text.
+    pub(crate) fn text_as_numbers(
+        &self,
+        keys: &[&Column],
+        rows: usize,
+    ) -> Result<Vec<Option<Column>>> {
+        let candidates = keys
+            .iter()
+            .map(|key| self.text_candidate(key, rows))
+            .collect::<Result<Vec<_>>>()?;
+        let texts = candidates.iter().flatten();
+        let texts = texts.map(|text| Ok((text.bytes()?, text.rows)));
+        let texts = texts.collect::<Result<Vec<_>>>()?;
+        let mut longest = self.queue.longest_of(texts.into_iter())?.into_iter();
+        let numbers = candidates.iter().map(|candidate| {
+            let Some(candidate) = candidate else {
+                return Ok(None);
+            };
+            match longest.next() {
+                Some(longest) if longest <= MOST_BYTES => {
+                    self.numbers_of_text(candidate, longest, rows).map(Some)
+                }
+                _ => Ok(None),
+            }
+        });
+        numbers.collect()
+    }
+
+    fn text_candidate<'a>(&self, key: &'a Column, rows: usize) -> Result<Option<Candidate<'a>>> {
+        let Some(stored) = key.stored() else {
+            return Ok(None);
+        };
+        if let Stored::Referring(Referring {
+            words,
+            to: Referred::Values(values),
+            ..
+        }) = stored
+        {
+            // Values that would be sent for nothing: other ways may need none of them.
+            if !has_digits(values) {
+                return Ok(None);
+            }
+            let values = self
+                .queue
+                .upload(std::slice::from_ref(values), values.data_type())?;
+            self.receive(&values)?;
+            let is_here = values.stored().and_then(KeyBytes::of_text).is_some();
+            return Ok(is_here.then(|| Candidate {
+                rows: values.rows(),
+                text: Text::Sent(values),
+                keys: Some(words),
+            }));
+        }
+        Ok(KeyBytes::of_text(stored).map(|bytes| Candidate {
+            text: Text::Here(bytes),
+            rows,
+            keys: None,
+        }))
+    }
+
+    fn numbers_of_text(
+        &self,
+        candidate: &Candidate<'_>,
+        longest: usize,
+        rows: usize,
+    ) -> Result<Column> {
+        let queue = &self.queue;
+        let numbers = queue.text_numbers(candidate.bytes()?, longest.max(1), candidate.rows)?;
+        let Some(keys) = candidate.keys else {
+            return Ok(Column::cuda(numbers, rows));
+        };
+        let named = queue.dictionary_rows(keys, rows)?;
+        let mut numbers = queue
+            .gather(&numbers, &named)?
+            .into_cuda()
+            .ok_or_else(|| BowtieError::Internal("gathered numbers on the host".into()))?;
+        // Where a value may be NULL its bit was gathered, and is not set for a NULL key.
+        if numbers.valid.is_none() {
+            numbers.valid = queue.own_bits(keys.valid.as_ref(), rows)?;
+        }
+        Ok(Column::cuda(numbers, rows))
+    }
+}
+
+impl Queue {
+    /// Values of at most `digits` bytes as numbers.
+    fn text_numbers(
+        self: &Arc<Self>,
+        values: KeyBytes<'_>,
+        digits: usize,
+        rows: usize,
+    ) -> Result<Values> {
+        let (data_type, bytes) = match digits {
+            ..=FEW_BYTES => (DataType::UInt32, 4),
+            _ => (DataType::UInt64, 8),
+        };
+        let numbers = self.alloc(rows * bytes, "key words")?;
+        let (views, offsets) = (values.are_views(), values.offsets());
+        let kernel = match (views, bytes) {
+            (true, 4) => "group_text_views32",
+            (true, _) => "group_text_views64",
+            (false, 4) => "group_text_numbers32",
+            (false, _) => "group_text_numbers64",
+        };
+        let mut args: Vec<Arg> = match views {
+            true => vec![],
+            false => vec![offsets.into()],
+        };
+        args.extend([
+            Arg::from(values.bytes),
+            values.valid.into(),
+            (digits as u32).into(),
+            (&numbers).into(),
+            (rows as u32).into(),
+        ]);
+        // SAFETY: there are `rows` values, where offsets say, or as many views, and as many bits; `numbers` has room for a number of the
+        // kernel's width for each.
+        unsafe { self.launch(kernel, Shape::rows(rows), &args)? };
+        Ok(Values {
+            data_type,
+            values: numbers,
+            valid: self.own_bits(values.valid, rows)?,
+            original: None,
+            made: None,
+        })
+    }
+
+    /// A copy of a bitmap.
+    fn own_bits(self: &Arc<Self>, bits: Option<&Memory>, rows: usize) -> Result<Option<Memory>> {
+        bits.map(|bits| self.bits_and(bits, bits, rows)).transpose()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{Int32Array, StringArray};
+    use arrow::compute::cast;
+
+    use super::*;
+
+    #[test]
+    fn dictionaries_of_short_text_have_digits() {
+        use DataType::*;
+        let array = |longest: &str| -> ArrayRef {
+            Arc::new(StringArray::from(vec![Some(""), None, Some(longest)]))
+        };
+        let (short, long) = (array("1234567"), array("12345678"));
+        for data_type in [Utf8, LargeUtf8, Utf8View, Binary, LargeBinary, BinaryView] {
+            let [short, long] = [&short, &long].map(|values| cast(values, &data_type).unwrap());
+            assert!(has_digits(&short) && !has_digits(&long), "{data_type}");
+            // Of a slice its own values count.
+            assert!(has_digits(&long.slice(0, 2)), "{data_type}");
+            assert!(has_digits(&long.slice(0, 0)), "{data_type}");
+        }
+        let numbers: ArrayRef = Arc::new(Int32Array::from(vec![1]));
+        assert!(!has_digits(&numbers));
+    }
+}

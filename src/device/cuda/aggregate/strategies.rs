@@ -1,0 +1,574 @@
+//! Rows to results by group, by each strategy of \[W\] section 3.2.
+//!
+//! ```text
+//! numbers in a narrow range ─► ids by direct address ─┬──────────────► group_dense ─┐
+//! other keys ─┬─► ids by hashing ─────────────────────┼─► parts of ids ─► the same  ├─► results by group
+//!             │                                       └─► sorted ids ─► group_sorted│
+//!             ├─► keys of one word ─────────────────┬─► group_table ────────────────┤
+//!             │                                     └─► parts of keys ─► the same   │
+//!             └─► tuples, sorted word by word ─► runs ─► group_sorted ──────────────┘
+//! ```
+//!
+//! `group_dense` and `group_table` have accumulators in shared memory (hash_shared) or, but for hot keys, in global memory alone
+//! (hash_global; partition); `group_global` has no hot keys (ids by direct address, and in parts). Keys of several words are partitioned by their ids, and sorted by all their words, the last first.
+//! Numbers of several columns are one word where their ranges allow. Short text comes as numbers (`group_text.rs`). Who is in a group is said by its
+//! id by direct address, by its key's word where a directory has numbered it, and else by its first row.
+
+use std::iter;
+use std::sync::Arc;
+
+use crate::device::cuda::aggregate::accumulators::{
+    AddedInGlobal, MOST_ACCUMULATORS, Update, Wanted, shared_words,
+};
+use crate::device::cuda::aggregate::choose::{SKEWED, Seen, are_slots_taken, choose};
+use crate::device::cuda::aggregate::dense_ids::{DirectKeys, ForEach};
+use crate::device::cuda::aggregate::directory::{Directory, GroupKeys, Ids, KeyBits, with_room};
+use crate::device::cuda::aggregate::sample::Profile;
+use crate::device::cuda::aggregate::shared_layout::{Places, Slots};
+use crate::device::cuda::aggregate::short_text::KeyNumbers;
+use crate::device::cuda::columns::minmax::Number;
+use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::keys::pack::{KeyValues, Layout};
+use crate::device::cuda::keys::tuples::Significance;
+use crate::device::cuda::runtime::stream::{Memory, Part, Queue};
+use crate::error::{BowtieError, Result};
+use crate::spec::aggregate::GroupStrategy;
+
+/// Rows of which a look at a sample would take longer than what it might save.
+pub(crate) const FEW_ROWS: usize = 1 << 22;
+
+/// Ids of which so many rows fall on each that those in flight together wait for one another; of parts, for those that come one after the other.
+pub(crate) const FEW_IN_GLOBAL: usize = 1 << 12;
+pub(crate) const FEW_IN_PARTS: usize = 1 << 20;
+
+/// Results by group.
+#[derive(Debug)]
+pub(crate) struct Results<'a> {
+    /// One for each accumulator.
+    pub(crate) outs: Vec<Memory>,
+    pub(crate) members: Members<'a>,
+    pub(crate) groups: usize,
+    /// Groups that each has room for: words of wide sums lie so far apart.
+    pub(crate) capacity: usize,
+    pub(crate) strategy: Option<GroupStrategy>,
+}
+
+/// Who is in each group.
+#[derive(Debug)]
+pub(crate) enum Members<'a> {
+    /// The first row of each.
+    Rows(Memory),
+    /// Rows with the keys of all ids, or of these numbers.
+    Ids(DirectKeys<'a>, Option<(Memory, KeyBits)>),
+    /// Rows with these values of a key that is a number.
+    Values(Number<'a>, Memory),
+}
+
+/// What was folded by group.
+#[derive(Debug)]
+pub(crate) struct Folded {
+    /// One for each accumulator.
+    pub(crate) outs: Vec<Memory>,
+    pub(crate) groups: usize,
+    pub(crate) capacity: usize,
+    /// The words of ids in parts, if they were put in such; and the bit from which on ids say theirs, if rows of one are in no order.
+    pub(crate) parts: Option<(Memory, Option<u32>)>,
+    /// What was found on the way, in global memory.
+    pub(crate) added: Option<AddedInGlobal>,
+    /// By group its key's word, where a directory knows it and no accumulator finds first rows: `by_keys` drops them otherwise.
+    pub(crate) words: Option<Memory>,
+    pub(crate) strategy: Option<GroupStrategy>,
+}
+
+impl Folded {
+    pub(crate) fn of(outs: Vec<Memory>, groups: usize) -> Self {
+        Self {
+            outs,
+            groups,
+            capacity: groups,
+            parts: None,
+            added: None,
+            words: None,
+            strategy: None,
+        }
+    }
+
+    /// Of accumulators the first of which finds the first row of each group.
+    pub(crate) fn with_rows<'a>(mut self) -> Results<'a> {
+        let firsts = self.outs.remove(0);
+        self.with(Members::Rows(firsts))
+    }
+
+    /// Of keys whose words, if they are known, say who is in each group.
+    pub(crate) fn with_words<'a>(
+        mut self,
+        members: impl FnOnce(Memory) -> Members<'a>,
+    ) -> Results<'a> {
+        match self.words.take() {
+            Some(words) => self.with(members(words)),
+            None => self.with_rows(),
+        }
+    }
+
+    pub(crate) fn with(self, members: Members<'_>) -> Results<'_> {
+        Results {
+            outs: self.outs,
+            members,
+            groups: self.groups,
+            capacity: self.capacity,
+            strategy: self.strategy,
+        }
+    }
+
+    pub(crate) fn by(self, strategy: GroupStrategy) -> Self {
+        Self {
+            strategy: Some(strategy),
+            ..self
+        }
+    }
+}
+
+/// Adds rows to results by the numbers that a directory gives their keys, which has room for so many.
+type FoldKeys<'f> = dyn FnMut(&Directory, usize, &[Memory]) -> Result<()> + 'f;
+
+/// What is grouped: rows and their accumulators.
+pub(crate) struct Ways<'a> {
+    pub(crate) queue: &'a Arc<Queue>,
+    pub(crate) rows: usize,
+    pub(crate) all: &'a [Wanted<'a>],
+    /// Whether ids say the keys of their groups, so that no row of each need be known.
+    pub(crate) ids_say_keys: bool,
+}
+
+impl CudaDevice {
+    /// Accumulates `rows` rows, of which there is one at least, by groups of `keys`.
+    pub(crate) fn accumulated<'k>(
+        &self,
+        rows: usize,
+        keys: &KeyNumbers<'k>,
+        all: &[Wanted<'_>],
+        strategy: Option<GroupStrategy>,
+    ) -> Result<Results<'k>> {
+        let queue = &self.queue;
+        let with_first = with_first_row(all);
+        let ways = Ways {
+            queue,
+            rows,
+            all: &with_first,
+            ids_say_keys: keys.are_keys,
+        };
+        let keys = &keys.columns[..];
+        if keys.is_empty() {
+            let ids = queue.zeroed(rows * 4, "group ids")?;
+            let results = ways.by_ids((&ids).into(), 1, true)?.with_rows();
+            return Ok(Results {
+                strategy: None,
+                ..results
+            });
+        }
+        match ways.by_guess(keys, strategy) {
+            // A guess needs as much room as its range, which the keys themselves may not.
+            Err(error) if error.is_out_of_device_memory() => {}
+            guessed => {
+                if let Some(results) = guessed? {
+                    return Ok(results);
+                }
+            }
+        }
+        let digits = match strategy {
+            // Numbers that hashing gives are shorter where the range has gaps.
+            Some(GroupStrategy::SortDictionary) => None,
+            _ => queue.key_digits(keys, rows)?,
+        };
+        let made = match all.is_empty() && strategy.is_none() && ways.ids_say_keys {
+            true => ForEach::Bit,
+            false => ForEach::Accumulators,
+        };
+        let digits = match digits {
+            Some(of) => match of.range(made.widest(rows)) {
+                Some(range) => {
+                    let from_0 = strategy == Some(GroupStrategy::Sort);
+                    let direct = queue.direct_ids(of, range, rows, from_0)?;
+                    return match made {
+                        ForEach::Bit => ways.distinct(direct),
+                        ForEach::Accumulators => ways.by_direct(direct, strategy),
+                    };
+                }
+                None => Some(of),
+            },
+            None => None,
+        };
+        if strategy != Some(GroupStrategy::Sort)
+            && let [key] = keys
+            && let Some((number, bits)) = Number::of(key).and_then(Number::plain)
+        {
+            return Ok(ways
+                .by_words(&GroupKeys::Plain(&number.values.values, bits), strategy)?
+                .with_words(|values| Members::Values(number, values)));
+        }
+        if strategy != Some(GroupStrategy::Sort)
+            && let Some(of) = digits
+            && let Some((word, bits)) = queue.packed(&of, rows)?
+        {
+            return Ok(ways
+                .by_words(&GroupKeys::Plain(&word, bits), strategy)?
+                .with_words(|words| Members::Ids(of, Some((words, bits)))));
+        }
+        if strategy != Some(GroupStrategy::Sort)
+            && let Some(of) = self.ids_by_numbers(keys, rows)?
+        {
+            return Ok(ways.by_numbers(&of, strategy)?.with_rows());
+        }
+        let base = self.base_keys(keys, true)?;
+        let columns = base.values()?;
+        if strategy == Some(GroupStrategy::Sort) {
+            let layout = Layout::of(&columns, true);
+            return Ok(ways.by_sorted_tuples(&layout, &columns)?.with_rows());
+        }
+        let keys = GroupKeys::of(queue, &columns, rows)?;
+        let ways = Ways {
+            ids_say_keys: false,
+            ..ways
+        };
+        Ok(ways.by_words(&keys, strategy)?.with_rows())
+    }
+
+    /// Accumulates `rows` rows of `groups` groups by their ids.
+    pub(crate) fn accumulated_by<'k>(
+        &self,
+        rows: usize,
+        ids: &Memory,
+        groups: usize,
+        all: &[Wanted<'_>],
+    ) -> Result<Results<'k>> {
+        let queue = &self.queue;
+        let all = &with_first_row(all);
+        let ways = Ways {
+            queue,
+            rows,
+            all,
+            ids_say_keys: false,
+        };
+        Ok(ways.by_ids(ids.into(), groups, true)?.with_rows())
+    }
+}
+
+/// Accumulators, and before them one of the first row of each group.
+fn with_first_row<'a>(all: &[Wanted<'a>]) -> Vec<Wanted<'a>> {
+    let first_row = Wanted::of_rows(Update::FirstRow, None);
+    iter::once(first_row).chain(all.iter().copied()).collect()
+}
+
+impl Ways<'_> {
+    fn shared_bytes(&self) -> usize {
+        self.queue.gpu.shared_bytes as usize
+    }
+
+    /// Whether rows can be added by keys, without ids.
+    fn word<'k>(&self, keys: &'k GroupKeys<'_>) -> Option<(Part<'k>, KeyBits)> {
+        keys.word().filter(|_| self.all.len() <= MOST_ACCUMULATORS)
+    }
+
+    pub(crate) fn seen(
+        &self,
+        keys: &GroupKeys<'_>,
+        profile: &Profile,
+        range: Option<usize>,
+    ) -> Seen {
+        let words = shared_words(self.all);
+        Seen {
+            groups: profile.groups,
+            largest: profile.largest,
+            unseen: profile.unseen,
+            range,
+            whole: Places::most_whole(words, self.shared_bytes()),
+            places: Places::most(words, self.shared_bytes()),
+            slots: match self.word(keys) {
+                Some((_, bits)) => Slots::most((words, bits.bytes()), self.shared_bytes()),
+                None => 0,
+            },
+        }
+    }
+
+    /// Whether ids in this range are added in shared memory whatever the keys: one of many rows would not matter, as each lane
+    /// has a place of its own, or would not matter much, as the rows are few.
+    pub(crate) fn needs_no_look(&self, range: usize) -> bool {
+        let places = Places::of(range, shared_words(self.all), self.shared_bytes());
+        let all_hot = places.hot >= range;
+        all_hot || (places.groups() >= range && self.rows <= FEW_ROWS)
+    }
+
+    /// Whether so many ids have places in the shared memory of two blocks, but for some of them.
+    pub(crate) fn leave_some_out(&self, range: usize) -> bool {
+        let places = Places::of(range, shared_words(self.all), self.shared_bytes());
+        places.teams > 1 && places.groups() < range
+    }
+
+    /// Whether most of so many ids have places in shared memory.
+    pub(crate) fn have_places(&self, range: usize) -> bool {
+        Places::of(range, shared_words(self.all), self.shared_bytes()).holds(range)
+    }
+
+    /// By a strategy, or the one that suits the keys at hand.
+    fn by_words(&self, keys: &GroupKeys<'_>, strategy: Option<GroupStrategy>) -> Result<Folded> {
+        let profile = self.queue.profile(keys, self.rows)?;
+        let ways = self.by_directory();
+        let choose = || match choose(&ways.seen(keys, &profile, None)).strategy {
+            // No rows wait for one another where nothing is added.
+            GroupStrategy::SortDictionary if ways.all.is_empty() => GroupStrategy::HashGlobal,
+            chosen => chosen,
+        };
+        self.by_keys(keys, &profile, strategy.unwrap_or_else(choose))
+    }
+
+    /// Without the accumulator of first rows, which stands first, if words of keys say these.
+    pub(crate) fn by_directory(&self) -> Self {
+        match self.ids_say_keys {
+            true => Self {
+                all: &self.all[1..],
+                ..*self
+            },
+            false => Self { ..*self },
+        }
+    }
+
+    /// By keys that a directory numbers. Words of groups are known where those of rows say keys.
+    pub(crate) fn by_keys(
+        &self,
+        keys: &GroupKeys<'_>,
+        profile: &Profile,
+        strategy: GroupStrategy,
+    ) -> Result<Folded> {
+        if self.ids_say_keys {
+            return self
+                .by_directory()
+                .by_numbered_keys(keys, profile, strategy);
+        }
+        let folded = self.by_numbered_keys(keys, profile, strategy)?;
+        Ok(Folded {
+            words: None,
+            ..folded
+        })
+    }
+
+    fn by_numbered_keys(
+        &self,
+        keys: &GroupKeys<'_>,
+        profile: &Profile,
+        strategy: GroupStrategy,
+    ) -> Result<Folded> {
+        match (strategy, self.word(keys)) {
+            (GroupStrategy::HashShared, Some(word)) if self.seldom_outside(word, profile) => {
+                let skewed = profile.largest >= SKEWED;
+                let widths = (shared_words(self.all), word.1.bytes());
+                let slots = Slots::of(profile.groups, skewed, widths, self.shared_bytes());
+                let results = self.by_table(keys, word, profile.limit, &slots)?;
+                Ok(match results.groups <= slots.hot + slots.plain {
+                    true => results.by(GroupStrategy::HashShared),
+                    false => results,
+                })
+            }
+            (GroupStrategy::HashGlobal, Some(word)) => {
+                let widths = (shared_words(self.all), word.1.bytes());
+                let slots = Slots::global(widths, self.shared_bytes());
+                self.by_table(keys, word, profile.limit, &slots)
+            }
+            (GroupStrategy::Partition, Some(word)) => {
+                self.by_parts_of_keys(keys, word, profile.limit)
+            }
+            _ => {
+                let (ids, groups, words) =
+                    self.queue.hashed_groups(keys, self.rows, profile.limit)?;
+                let folded = match strategy {
+                    GroupStrategy::HashShared => self.by_ids((&ids).into(), groups, true)?,
+                    GroupStrategy::HashGlobal => self.by_ids((&ids).into(), groups, false)?,
+                    GroupStrategy::Partition => self.by_parts_of_ids((&ids).into(), groups)?,
+                    GroupStrategy::Sort | GroupStrategy::SortDictionary => {
+                        self.by_sorted_ids(&ids, groups, GroupStrategy::SortDictionary)?
+                    }
+                };
+                Ok(Folded {
+                    words: Some(words),
+                    ..folded
+                })
+            }
+        }
+    }
+
+    /// Whether a table of keys in shared memory serves these groups better than their ids: it holds them all, or ids would not
+    /// be there either.
+    fn seldom_outside(&self, (_, bits): (Part<'_>, KeyBits), profile: &Profile) -> bool {
+        let words = shared_words(self.all);
+        let bytes = self.shared_bytes();
+        let holds_all = profile.groups <= Slots::most((words, bits.bytes()), bytes)
+            && !are_slots_taken(profile.largest, profile.unseen);
+        holds_all || profile.groups > Places::most(words, bytes)
+    }
+
+    /// `shared`: in shared memory, if there is room.
+    pub(crate) fn by_ids(&self, ids: Ids<'_>, groups: usize, shared: bool) -> Result<Folded> {
+        let outs = self.queue.outs(self.all, groups)?;
+        let inside = self
+            .queue
+            .accumulate_dense(ids, self.rows, groups, self.all, &outs, shared)?
+            .inside;
+        Ok(Folded::of(outs, groups).by(match shared && inside {
+            true => GroupStrategy::HashShared,
+            false => GroupStrategy::HashGlobal,
+        }))
+    }
+
+    /// In the shared memory of clusters and in global memory; `None` where clusters gain nothing.
+    pub(crate) fn by_ids_in_clusters(
+        &self,
+        ids: Ids<'_>,
+        groups: usize,
+        strategy: GroupStrategy,
+    ) -> Result<Option<Folded>> {
+        let (queue, rows) = (self.queue, self.rows);
+        let Some(clusters) = queue.clusters(rows, groups, self.all)? else {
+            return Ok(None);
+        };
+        let outs = queue.outs(self.all, groups)?;
+        let added = queue.accumulate_in_clusters(clusters, ids, rows, groups, self.all, &outs)?;
+        Ok(Some(Folded {
+            added: Some(added),
+            ..Folded::of(outs, groups).by(strategy)
+        }))
+    }
+
+    /// In global memory, where no id has many rows, and for those that have no place in a block's shared memory in clusters' too.
+    pub(crate) fn by_ids_in_global(&self, ids: Ids<'_>, groups: usize) -> Result<Folded> {
+        if groups <= FEW_IN_GLOBAL {
+            return self.by_ids(ids, groups, false);
+        }
+        if !self.have_places(groups)
+            && let Some(folded) = self.by_ids_in_clusters(ids, groups, GroupStrategy::HashGlobal)?
+        {
+            return Ok(folded);
+        }
+        let outs = self.queue.outs(self.all, groups)?;
+        let added = self
+            .queue
+            .accumulate_in_global(ids, self.rows, groups, self.all, &outs)?;
+        Ok(Folded {
+            added: Some(added),
+            ..Folded::of(outs, groups).by(GroupStrategy::HashGlobal)
+        })
+    }
+
+    fn by_table(
+        &self,
+        keys: &GroupKeys<'_>,
+        word: (Part<'_>, KeyBits),
+        limit: usize,
+        slots: &Slots,
+    ) -> Result<Folded> {
+        let fold = &mut |directory: &Directory, limit, outs: &[Memory]| {
+            let table = (directory, limit);
+            self.queue
+                .accumulate_table(word, self.rows, table, self.all, outs, slots)
+        };
+        Ok(self
+            .with_directory(keys, limit, fold)?
+            .by(GroupStrategy::HashGlobal))
+    }
+
+    fn by_parts_of_keys(
+        &self,
+        keys: &GroupKeys<'_>,
+        word: (Part<'_>, KeyBits),
+        limit: usize,
+    ) -> Result<Folded> {
+        let (there, order) = self.queue.parts_of_keys(word, self.rows, self.all)?;
+        let bits = word.1;
+        let fold = &mut |directory: &Directory, limit, outs: &[Memory]| {
+            order.fold(self.queue, limit, self.all, outs, &mut |all, outs| {
+                let table = (directory, limit);
+                let word = (Part::from(&there), bits);
+                self.queue
+                    .accumulate_table(word, self.rows, table, all, outs, &Slots::NONE)
+            })
+        };
+        Ok(self
+            .with_directory(keys, limit, fold)?
+            .by(GroupStrategy::Partition))
+    }
+
+    /// Results by the numbers of a directory.
+    fn with_directory(
+        &self,
+        keys: &GroupKeys<'_>,
+        limit: usize,
+        fold: &mut FoldKeys<'_>,
+    ) -> Result<Folded> {
+        with_room(self.rows, limit, |limit| {
+            let directory = Directory::new(self.queue, keys, limit)?;
+            let outs = self.queue.outs(self.all, limit)?;
+            fold(&directory, limit, &outs)?;
+            let groups = directory.groups(self.queue)?;
+            Ok(groups.map(|groups| Folded {
+                capacity: limit,
+                words: Some(directory.into_members()),
+                ..Folded::of(outs, groups)
+            }))
+        })
+    }
+
+    pub(crate) fn by_parts_of_ids(&self, ids: Ids<'_>, groups: usize) -> Result<Folded> {
+        let (words, order) = self.queue.parts_of_ids(ids, groups, self.rows, self.all)?;
+        let there = Ids {
+            words: &words,
+            ..ids
+        };
+        let outs = self.queue.outs(self.all, groups)?;
+        let mut added = AddedInGlobal::new(groups);
+        order.fold(self.queue, groups, self.all, &outs, &mut |all, outs| {
+            let (queue, rows) = (self.queue, self.rows);
+            if groups > FEW_IN_PARTS {
+                added.extend(queue.accumulate_in_global(there, rows, groups, all, outs)?);
+            } else {
+                queue.accumulate_dense(there, rows, groups, all, outs, false)?;
+            }
+            Ok(())
+        })?;
+        Ok(Folded {
+            parts: Some((words, order.spread_bit())),
+            added: (groups > FEW_IN_PARTS).then_some(added),
+            ..Folded::of(outs, groups).by(GroupStrategy::Partition)
+        })
+    }
+
+    pub(crate) fn by_sorted_ids(
+        &self,
+        ids: &Memory,
+        groups: usize,
+        strategy: GroupStrategy,
+    ) -> Result<Folded> {
+        let (sorted, order) = self.queue.order_of_ids(ids, groups, self.rows)?;
+        let sorted = sorted.as_ref().unwrap_or(ids);
+        let outs = self.queue.outs(self.all, groups)?;
+        order.fold(self.queue, groups, self.all, &outs, &mut |all, outs| {
+            self.queue
+                .accumulate_sorted(sorted, self.rows, groups, all, outs)
+        })?;
+        Ok(Folded::of(outs, groups).by(strategy))
+    }
+
+    fn by_sorted_tuples(&self, layout: &Layout, columns: &[KeyValues<'_>]) -> Result<Folded> {
+        let queue = self.queue;
+        let tuples = queue.pack(layout, columns, self.rows)?;
+        let (runs, distinct) = queue
+            .runs(&tuples, None, Significance::MostVarying)?
+            .ok_or_else(|| BowtieError::Internal("rows without a run".into()))?;
+        let groups = distinct.len();
+        drop((tuples, distinct));
+        let (sorted, rows) = queue.runs_in_order(runs)?;
+        let order = Queue::order_of_rows(rows, self.rows);
+        let outs = queue.outs(self.all, groups)?;
+        order.fold(queue, groups, self.all, &outs, &mut |all, outs| {
+            queue.accumulate_sorted(&sorted, self.rows, groups, all, outs)
+        })?;
+        Ok(Folded::of(outs, groups).by(GroupStrategy::Sort))
+    }
+}

@@ -1,0 +1,144 @@
+//! Means and squared deviations over groups: a second pass over the rows, which the means of the first one are centers of.
+//!
+//! ```text
+//! ids ─► group_dense: counts, sums ─► means (on the host) ─► group_dense: x - mean, (x - mean)² ─► corrected (on the host)
+//! ```
+//!
+//! Both passes add rows to the groups of the same ids, as hashing numbers them.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, Float64Array};
+use arrow::buffer::{NullBuffer, ScalarBuffer};
+
+use crate::device::cuda::aggregate::accumulators::{Kind, Update, Wanted};
+use crate::device::cuda::aggregate::dependent_keys::ByNumbers;
+use crate::device::cuda::aggregate::directory::GroupKeys;
+use crate::device::cuda::columns::fixed_width::Values;
+use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::runtime::stream::Memory;
+use crate::device::data::buffer::Column;
+use crate::device::host::aggregate::fold::corrected;
+use crate::error::Result;
+
+/// Which accumulators of the first pass are the counts and the sums of some values.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Moments<'a> {
+    pub(crate) values: &'a Values,
+    pub(crate) count: usize,
+    pub(crate) sum: usize,
+}
+
+impl<'a> Moments<'a> {
+    /// The accumulators of the first pass, which go behind `all`.
+    pub(crate) fn push(values: &'a Values, all: &mut Vec<Wanted<'a>>) -> Self {
+        let count = all.len();
+        all.push(Wanted {
+            values: None,
+            ..wanted(Update::Count, values, None)
+        });
+        all.push(wanted(Update::SumF64, values, None));
+        Self {
+            values,
+            count,
+            sum: count + 1,
+        }
+    }
+
+    pub(crate) fn is_of(&self, values: &Values) -> bool {
+        std::ptr::eq(self.values, values)
+    }
+}
+
+fn wanted<'a>(update: Update, values: &'a Values, centers: Option<&'a Memory>) -> Wanted<'a> {
+    Wanted {
+        update,
+        kind: Kind::F64,
+        values: Some(&values.values),
+        valid: values.valid.as_ref(),
+        centers,
+    }
+}
+
+impl CudaDevice {
+    /// The id of each row's group, and how many groups there are.
+    pub(crate) fn numbered(&self, rows: usize, keys: &[&Column]) -> Result<(Memory, usize)> {
+        if keys.is_empty() {
+            return Ok((self.queue.zeroed(rows * 4, "group ids")?, 1));
+        }
+        match self.ids_by_numbers(keys, rows)? {
+            Some(ByNumbers { ids, groups }) => Ok((ids, groups)),
+            None => self.numbered_by_all(rows, keys),
+        }
+    }
+
+    /// The same, of keys none of which is left out.
+    pub(crate) fn numbered_by_all(&self, rows: usize, keys: &[&Column]) -> Result<(Memory, usize)> {
+        let numbered = |keys: &GroupKeys<'_>| {
+            let profile = self.queue.profile(keys, rows)?;
+            self.queue.hashed_ids(keys, rows, profile.limit)
+        };
+        if let Some(of) = self.queue.key_digits(keys, rows)?
+            && let Some((word, bits)) = self.queue.packed(&of, rows)?
+        {
+            return numbered(&GroupKeys::Plain(&word, bits));
+        }
+        let base = self.base_keys(keys, true)?;
+        numbered(&GroupKeys::of(&self.queue, &base.values()?, rows)?)
+    }
+
+    /// Means and squared deviations of the values of each group, NULL where there are none.
+    pub(crate) fn moments(
+        &self,
+        of: &Moments<'_>,
+        rows: usize,
+        (ids, groups): (&Memory, usize),
+        outs: &[Memory],
+    ) -> Result<[Option<Column>; 2]> {
+        let queue = &self.queue;
+        let counts: ScalarBuffer<i64> = self.numbers(&outs[of.count], groups)?;
+        let sums: ScalarBuffer<f64> = self.numbers(&outs[of.sum], groups)?;
+        let means: Vec<f64> = sums
+            .iter()
+            .zip(&counts)
+            .map(|(sum, count)| sum / *count as f64)
+            .collect();
+        let means = ScalarBuffer::from(means);
+        let centers = queue.send(means.inner().as_slice(), "means")?;
+        let all = [Update::Deviation, Update::SquaredDeviation]
+            .map(|update| wanted(update, of.values, Some(&centers)));
+        let outs = queue.outs(&all, groups)?;
+        queue.accumulate_dense(ids.into(), rows, groups, &all, &outs, true)?;
+
+        let deviations: ScalarBuffer<f64> = self.numbers(&outs[0], groups)?;
+        let squares: ScalarBuffer<f64> = self.numbers(&outs[1], groups)?;
+        let m2: Vec<f64> = (0..groups)
+            .map(|group| corrected(counts[group], deviations[group], squares[group]))
+            .collect();
+        let there = NullBuffer::from_iter(counts.iter().map(|count| *count > 0));
+        Ok([
+            Some(self.sent(Float64Array::new(means, Some(there.clone())))?),
+            Some(self.sent(Float64Array::new(m2.into(), Some(there)))?),
+        ])
+    }
+
+    fn numbers<T: arrow::datatypes::ArrowNativeType>(
+        &self,
+        words: &Memory,
+        len: usize,
+    ) -> Result<ScalarBuffer<T>> {
+        let bytes = self
+            .queue
+            .download_bytes(words, len * size_of::<T>(), None)?;
+        Ok(ScalarBuffer::new(bytes, 0, len))
+    }
+
+    fn sent(&self, array: Float64Array) -> Result<Column> {
+        let array: ArrayRef = Arc::new(array);
+        let column = self
+            .queue
+            .upload(std::slice::from_ref(&array), array.data_type())?;
+        crate::device::primitives::device::Device::receive(self, &column)?;
+        Ok(column)
+    }
+}

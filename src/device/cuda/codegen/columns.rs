@@ -1,0 +1,246 @@
+//! Loads and stores of whole units.
+//!
+//! Every memory is allocated in whole vectors, so a unit that begins below the end may be loaded and stored whole.
+
+use crate::device::cuda::codegen::layout::{Layout, Place, address};
+use crate::device::cuda::codegen::ptx::{Long, Predicate, Text, Word};
+use crate::device::cuda::codegen::registers::{Register, Rows, bits, bytes, is_signed};
+use crate::ir::pair_program::Kind;
+use crate::ir::row_program::RowKind;
+
+/// The registers that a thread's units of a column are loaded into.
+#[derive(Debug, Clone)]
+pub(crate) enum Units {
+    /// A column of Booleans or a bitmap: of each unit the byte that it is in.
+    Bits(Vec<Word>),
+    /// Values of at most 32 bits: of each unit the words in which they lie side by side.
+    Words(Kind, Vec<Vec<Word>>),
+    /// Of each unit its words of 64 bits.
+    Longs(RowKind, Vec<Vec<Long>>),
+}
+
+impl Units {
+    pub(crate) fn new(text: &mut Text, layout: Layout, kind: RowKind) -> Self {
+        let bytes = layout.unit * bytes(kind);
+        let words = |text: &mut Text| (0..bytes.div_ceil(4)).map(|_| text.new_word()).collect();
+        let longs = |text: &mut Text| (0..bytes / 8).map(|_| text.new_long()).collect();
+        let groups = 0..layout.groups;
+        match kind {
+            RowKind::Plain(Kind::Bool) => Self::Bits(groups.map(|_| text.new_word()).collect()),
+            RowKind::Plain(kind) if bits(kind) <= 32 => {
+                Self::Words(kind, groups.map(|_| words(text)).collect())
+            }
+            _ => Self::Longs(kind, groups.map(|_| longs(text)).collect()),
+        }
+    }
+
+    /// Loads them. Units are loaded where `wanted` has a predicate that holds, or all where there are none.
+    pub(crate) fn load(
+        &self,
+        text: &mut Text,
+        place: &Place,
+        from: Long,
+        wanted: Option<&[Predicate]>,
+    ) {
+        for (group, at) in place.read.iter().enumerate() {
+            let guard = wanted.map_or(String::new(), |wanted| format!("@{} ", wanted[group]));
+            match self {
+                Self::Bits(units) => {
+                    let byte = text.word("shr.u32", &[at, &3]);
+                    let address = address(text, from, byte, 1);
+                    text.line(format_args!(
+                        "{guard}ld.global.nc.u8 {}, [{address}];",
+                        units[group]
+                    ));
+                }
+                Self::Words(kind, units) => {
+                    let address = address(text, from, *at, bits(*kind) / 8);
+                    let bytes = place.layout.unit * bits(*kind) / 8;
+                    let to = vector(&units[group]);
+                    text.line(match (bytes, units[group].len()) {
+                        (1 | 2, _) => {
+                            format!("{guard}ld.global.nc.u{} {to}, [{address}];", 8 * bytes)
+                        }
+                        (_, 1) => format!("{guard}ld.global.nc.u32 {to}, [{address}];"),
+                        (_, words) => {
+                            format!("{guard}ld.global.nc.v{words}.u32 {{{to}}}, [{address}];")
+                        }
+                    });
+                }
+                Self::Longs(kind, units) => {
+                    let address = address(text, from, *at, bytes(*kind));
+                    for (pair, at) in units[group].chunks(2).zip((0..).step_by(16)) {
+                        let to = vector(pair);
+                        text.line(match pair.len() {
+                            1 => format!("{guard}ld.global.nc.u64 {to}, [{address}+{at}];"),
+                            _ => format!("{guard}ld.global.nc.v2.u64 {{{to}}}, [{address}+{at}];"),
+                        });
+                    }
+                }
+            }
+        }
+    }
+
+    /// The value of each row, once they are loaded.
+    pub(crate) fn rows(&self, text: &mut Text, place: &Place) -> Rows {
+        match self {
+            Self::Bits(units) => Rows::Bools(bits_of(text, place, units)),
+            Self::Words(kind, units) => {
+                let units = units.iter();
+                Rows::Words(
+                    units
+                        .flat_map(|unit| words_of(text, place.layout.unit, *kind, unit))
+                        .collect(),
+                )
+            }
+            Self::Longs(RowKind::Decimal, units) => {
+                let halves = units.as_slice().concat();
+                Rows::Decimals(halves.chunks(2).map(|half| [half[0], half[1]]).collect())
+            }
+            Self::Longs(_, units) => Rows::Longs(units.concat()),
+        }
+    }
+}
+
+fn vector(registers: &[impl ToString]) -> String {
+    let names: Vec<String> = registers.iter().map(ToString::to_string).collect();
+    names.join(", ")
+}
+
+/// A bit for each row.
+fn bits_of(text: &mut Text, place: &Place, bytes: &[Word]) -> Word {
+    let unit = place.layout.unit;
+    let mut bits = None;
+    for ((group, at), byte) in (0..).zip(&place.read).zip(bytes) {
+        let within = text.word("and.b32", &[at, &7]);
+        let mask = text.word("shr.u32", &[byte, &within]);
+        let mask = text.word("and.b32", &[&mask, &((1u32 << unit) - 1)]);
+        let mask = text.word("shl.b32", &[&mask, &(group * unit)]);
+        bits = text.or(bits, Some(mask));
+    }
+    bits.unwrap_or_else(|| unreachable!("a thread has a group"))
+}
+
+/// A unit's values of at most 32 bits.
+fn words_of(text: &mut Text, unit: u32, kind: Kind, vector: &[Word]) -> Vec<Word> {
+    let width = bits(kind) / 8;
+    let value = |k: u32| {
+        let word = vector[(k * width / 4) as usize];
+        let shift = k * width % 4 * 8;
+        match is_signed(kind) {
+            _ if width == 4 => word,
+            true => text.word("bfe.s32", &[&word, &shift, &(8 * width)]),
+            false => text.word("bfe.u32", &[&word, &shift, &(8 * width)]),
+        }
+    };
+    (0..unit).map(value).collect()
+}
+
+/// Where a thread's stores go: units that begin below the end.
+#[derive(Debug)]
+pub(crate) struct Stores {
+    inside: Vec<Predicate>,
+    /// Of each unit, whether this lane writes the byte that the bits of it and of its neighbours are.
+    byte: Vec<Predicate>,
+}
+
+impl Stores {
+    pub(crate) fn new(text: &mut Text, place: &Place) -> Self {
+        let inside = place.first.iter();
+        let inside = inside.map(|first| text.predicate("setp.lt.u32", &[first, &place.rows]));
+        let inside = inside.collect();
+        // Bitmaps are in whole words, whose bits past the end are 0.
+        let end = text.word("add.u32", &[&place.rows, &31]);
+        let end = text.word("and.b32", &[&end, &!31u32]);
+        let among = text.word("and.b32", &[&place.lane, &(8 / place.layout.unit - 1)]);
+        let first = text.predicate("setp.eq.u32", &[&among, &0]);
+        let byte = place.first.iter();
+        let byte = byte.map(|at| text.predicate("setp.lt.and.u32", &[at, &end, &first]));
+        Self {
+            byte: byte.collect(),
+            inside,
+        }
+    }
+
+    /// A bitmap of the bits of rows that are `inside`.
+    pub(crate) fn bits(&self, text: &mut Text, place: &Place, mask: Word, to: Long) {
+        let unit = place.layout.unit;
+        for (group, (at, stores)) in (0..).zip(place.first.iter().zip(&self.byte)) {
+            let mut byte = text.word("bfe.u32", &[&mask, &(group * unit), &unit]);
+            let mut lanes = 1;
+            while unit * lanes < 8 {
+                let other = text.word("shfl.sync.down.b32", &[&byte, &lanes, &31, &"0xffffffff"]);
+                let other = text.word("shl.b32", &[&other, &(unit * lanes)]);
+                byte = text.word("or.b32", &[&byte, &other]);
+                lanes *= 2;
+            }
+            let at = text.word("shr.u32", &[at, &3]);
+            let address = address(text, to, at, 1);
+            text.line(format_args!("@{stores} st.global.u8 [{address}], {byte};"));
+        }
+    }
+
+    /// The values of all rows, whatever their states; not those of Booleans.
+    pub(crate) fn values(&self, text: &mut Text, place: &Place, register: &Register, to: Long) {
+        let unit = place.layout.unit as usize;
+        let width = bytes(register.kind);
+        for (group, (at, stores)) in place.first.iter().zip(&self.inside).enumerate() {
+            let address = address(text, to, *at, width);
+            let rows = group * unit..(group + 1) * unit;
+            match &register.rows {
+                Rows::Bools(_) => {}
+                Rows::Words(words) => store_words(text, *stores, address, &words[rows], width),
+                Rows::Longs(longs) => store_longs(text, *stores, address, &longs[rows]),
+                Rows::Decimals(halves) => {
+                    store_longs(text, *stores, address, halves[rows].as_flattened());
+                }
+            }
+        }
+    }
+}
+
+fn store_longs(text: &mut Text, stores: Predicate, address: Long, longs: &[Long]) {
+    for (pair, at) in longs.chunks(2).zip((0..).step_by(16)) {
+        match pair {
+            [one, other] => text.line(format_args!(
+                "@{stores} st.global.v2.u64 [{address}+{at}], {{{one}, {other}}};"
+            )),
+            _ => text.line(format_args!(
+                "@{stores} st.global.u64 [{address}+{at}], {};",
+                pair[0]
+            )),
+        }
+    }
+}
+
+fn store_words(text: &mut Text, stores: Predicate, address: Long, words: &[Word], width: u32) {
+    let in_a_word = (4 / width) as usize;
+    let mut vector = vec![];
+    for together in words.chunks(in_a_word) {
+        let mut word = together[0];
+        for (value, at) in together[1..]
+            .iter()
+            .zip((8 * width..).step_by(8 * width as usize))
+        {
+            word = text.word("bfi.b32", &[value, &word, &at, &(8 * width)]);
+        }
+        vector.push(word.to_string());
+    }
+    let names = vector.join(", ");
+    match (words.len() as u32 * width, vector.len()) {
+        (narrow @ (1 | 2), _) => {
+            text.line(format_args!(
+                "@{stores} st.global.u{} [{address}], {names};",
+                8 * narrow
+            ));
+        }
+        (_, 1) => text.line(format_args!(
+            "@{stores} st.global.u32 [{address}], {names};"
+        )),
+        (_, words) => {
+            text.line(format_args!(
+                "@{stores} st.global.v{words}.u32 [{address}], {{{names}}};"
+            ));
+        }
+    }
+}

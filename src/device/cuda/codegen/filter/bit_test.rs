@@ -1,0 +1,152 @@
+//! Which rows pass where a bit for each key decides. Twin: `key_bits_test*` of `kernels/key_bits.cu`.
+
+use crate::device::cuda::codegen::kernel::Parameter;
+use crate::device::cuda::codegen::layout::address;
+use crate::device::cuda::codegen::ptx::{Predicate, Text, Word};
+use crate::device::cuda::codegen::registers::{Register, Rows};
+use crate::device::cuda::codegen::translate::Machine;
+
+/// What a kernel's text says of the bits; where they lie and what columns add to places are parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct KeyTest {
+    /// The rows that pass are those whose bit is set, or those whose bit is not.
+    pub set: bool,
+    /// A NULL is one more digit of its column; else it has no place.
+    pub null_equal: bool,
+}
+
+/// A place and a word of bits of a row are in registers, too.
+pub(crate) const BYTES: u32 = 8;
+
+/// The place of a row, or a digit of it, and whether there is one; where nothing says so, there is.
+struct Digit {
+    digit: Word,
+    is_there: Option<Predicate>,
+}
+
+impl KeyTest {
+    /// The rows that pass, also those past the end. Each column that was loaded is a digit of their places.
+    pub(crate) fn passing(self, machine: &mut Machine<'_>, columns: usize) -> Option<Word> {
+        let bits = machine.pointer(Parameter::Bits);
+        let mut places: Option<Vec<Digit>> = None;
+        for at in 0..columns {
+            let digits = self.digits(machine, at)?;
+            let Some(places) = &mut places else {
+                places = Some(digits);
+                continue;
+            };
+            let stride = parameter(machine, Parameter::Stride(at));
+            let text = &mut machine.text;
+            for (place, digit) in places.iter_mut().zip(digits) {
+                let with = [&digit.digit as _, &stride as _, &place.digit as _];
+                place.digit = text.word("mad.lo.u32", &with);
+                place.is_there = both(text, place.is_there, digit.is_there);
+            }
+        }
+        let places = places?;
+        let text = &mut machine.text;
+        let words = places.iter().map(|place| {
+            let word = text.word("shr.u32", &[&place.digit, &5]);
+            let from = address(text, bits, word, 4);
+            let word = text.word("mov.u32", &[&0]);
+            let if_there = place.is_there.map_or(String::new(), |is| format!("@{is} "));
+            text.line(format_args!("{if_there}ld.global.nc.u32 {word}, [{from}];"));
+            word
+        });
+        let words: Vec<Word> = words.collect();
+        let mut set = text.word("mov.u32", &[&0]);
+        for ((k, place), word) in (0u32..).zip(&places).zip(words) {
+            // The place's bit becomes bit k: rotations go by the lower five bits.
+            let by = text.word("sub.u32", &[&place.digit, &k]);
+            let bit = text.word("shf.r.wrap.b32", &[&word, &word, &by]);
+            let bit = text.word("and.b32", &[&bit, &(1u32 << k)]);
+            set = text.word("or.b32", &[&set, &bit]);
+        }
+        Some(match self.set {
+            true => set,
+            false => text.not(set),
+        })
+    }
+
+    /// What a column adds to the places of the thread's rows.
+    fn digits(self, machine: &mut Machine<'_>, at: usize) -> Option<Vec<Digit>> {
+        let rows = machine.place.layout.rows();
+        let Register {
+            rows: values, null, ..
+        } = machine.loaded(at)?.clone();
+        let mut digits: Vec<Digit> = match &values {
+            Rows::Bools(mask) => (0..rows)
+                .map(|k| Digit {
+                    digit: machine.text.word("bfe.u32", &[mask, &k, &1]),
+                    is_there: None,
+                })
+                .collect(),
+            Rows::Words(words) => {
+                let least = parameter(machine, Parameter::Least(at));
+                let values = parameter(machine, Parameter::Digits(at));
+                let text = &mut machine.text;
+                let digits = words.iter().map(|word| {
+                    let digit = text.word("sub.u32", &[word, &least]);
+                    let is_there = text.predicate("setp.lt.u32", &[&digit, &values]);
+                    Digit {
+                        digit,
+                        is_there: Some(is_there),
+                    }
+                });
+                digits.collect()
+            }
+            Rows::Longs(longs) => {
+                let least = machine.parameter(Parameter::Least(at));
+                let values = machine.parameter(Parameter::Digits(at));
+                let text = &mut machine.text;
+                let digits = longs.iter().map(|long| {
+                    let distance = text.long("sub.s64", &[long, &least]);
+                    let is_there = text.predicate("setp.lt.u64", &[&distance, &values]);
+                    Digit {
+                        digit: text.word("cvt.u32.u64", &[&distance]),
+                        is_there: Some(is_there),
+                    }
+                });
+                digits.collect()
+            }
+            Rows::Decimals(_) => return None,
+        };
+        let Some(null) = null else {
+            return Some(digits);
+        };
+        let of_null = match self.null_equal {
+            true => Some(parameter(machine, Parameter::NullDigit(at))),
+            false => None,
+        };
+        let text = &mut machine.text;
+        for (k, Digit { digit, is_there }) in (0u32..).zip(&mut digits) {
+            let is_null = text.bit(null, k);
+            match of_null {
+                Some(of_null) => {
+                    *digit = text.word("selp.b32", &[&of_null, digit, &is_null]);
+                    if let Some(there) = is_there {
+                        *there = text.predicate("or.pred", &[there, &is_null]);
+                    }
+                }
+                None => {
+                    let is_valid = text.predicate("not.pred", &[&is_null]);
+                    *is_there = both(text, *is_there, Some(is_valid));
+                }
+            }
+        }
+        Some(digits)
+    }
+}
+
+/// A parameter of 32 bits.
+fn parameter(machine: &mut Machine<'_>, parameter: Parameter) -> Word {
+    let long = machine.parameter(parameter);
+    machine.text.word("cvt.u32.u64", &[&long])
+}
+
+fn both(text: &mut Text, a: Option<Predicate>, b: Option<Predicate>) -> Option<Predicate> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(text.predicate("and.pred", &[&a, &b])),
+        (one, other) => one.or(other),
+    }
+}

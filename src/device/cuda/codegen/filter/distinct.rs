@@ -1,0 +1,76 @@
+//! The distinct values of a column that ascends: those that begin runs, found and kept in one pass.
+//!
+//! Tables are often in the order of a key: of a time, or of what they are clustered by. Then equal values lie side by side, and neither a
+//! table nor bits need say which have been seen (\[D\]'s set operations read sorted relations alone).
+
+use crate::device::cuda::codegen::filter::key_bitmap::{kind, loads};
+use crate::device::cuda::codegen::launch::Deciding;
+use crate::device::cuda::columns::fixed_width::width;
+use crate::device::cuda::columns::minmax::Number;
+use crate::device::cuda::device::CudaDevice;
+use crate::device::data::buffer::Column;
+use crate::error::Result;
+
+/// Where the host looks at values before a kernel is made, and at how many: what is in order in parts alone is hardly so over all.
+const PARTS: usize = 4;
+const LOOKED_AT: usize = 64;
+
+impl CudaDevice {
+    /// The distinct values of a column of integers without NULLs; `None` where it is another one or does not ascend, and of so few rows
+    /// that a kernel would be compiled for longer than the usual ways take.
+    pub(crate) fn distinct_of_ascending(&self, column: &Column) -> Result<Option<Column>> {
+        let rows = column.rows();
+        let Some(number) = Number::of(column) else {
+            return Ok(None);
+        };
+        let values = number.values;
+        let (true, None, Some(kind), Some(bytes @ (4 | 8))) = (
+            rows as u64 >= self.rows_before_compiling,
+            &values.valid,
+            kind(&number),
+            width(&values.data_type),
+        ) else {
+            return Ok(None);
+        };
+        if !self.ascends_here_and_there(number, rows, bytes)? {
+            return Ok(None);
+        }
+        let kinds = [(kind, false)];
+        let program = loads(&kinds);
+        let columns = [column];
+        let of = (&columns[..], &[values][..], &kinds[..]);
+        let kept = self.kept_in_one_pass(rows, (&program, Deciding::Run), of, &columns)?;
+        Ok(kept
+            .flatten()
+            .and_then(|(_, columns)| columns.into_iter().next()))
+    }
+
+    /// Whether some of the values that follow one another here and there do not descend.
+    fn ascends_here_and_there(
+        &self,
+        number: Number<'_>,
+        rows: usize,
+        bytes: usize,
+    ) -> Result<bool> {
+        let looked_at = LOOKED_AT.min(rows / PARTS);
+        let mut values = vec![0; looked_at * bytes];
+        let mut before = 0;
+        for part in 0..PARTS {
+            let from = (rows - looked_at) / (PARTS - 1) * part;
+            self.queue
+                .read_few(&mut values, &number.values.values, from * bytes)?;
+            for value in values.chunks_exact(bytes) {
+                let word = value
+                    .iter()
+                    .rev()
+                    .fold(0, |word, byte| word << 8 | u64::from(*byte));
+                let word = word ^ number.sign.unwrap_or_default();
+                if word < before {
+                    return Ok(false);
+                }
+                before = word;
+            }
+        }
+        Ok(true)
+    }
+}

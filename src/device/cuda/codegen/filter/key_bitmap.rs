@@ -1,0 +1,123 @@
+//! Filters by bits of keys (`device/key_bits.rs`): rows are tested and kept in one pass, of any columns that a kernel moves.
+
+use crate::device::cuda::codegen::filter::bit_test::KeyTest;
+use crate::device::cuda::codegen::kernel::Parameter;
+use crate::device::cuda::codegen::launch::Deciding;
+use crate::device::cuda::columns::fixed_width::{Values, width};
+use crate::device::cuda::columns::minmax::Number;
+use crate::device::cuda::device::{CudaDevice, flag_words};
+use crate::device::cuda::runtime::stream::{Arg, Memory};
+use crate::device::data::buffer::{Column, Kept};
+use crate::device::key_bitmap::{Digits, KeyBits};
+use crate::error::Result;
+use crate::ir::pair_program::Kind;
+use crate::ir::row_program::{RowInstruction, RowKind, RowOp, RowProgram, RowSource};
+
+/// What a kernel is given of the bits.
+pub(crate) struct KeysGiven<'a> {
+    pub test: KeyTest,
+    bits: &'a Memory,
+    numbers: &'a [Number<'a>],
+    digits: &'a [Digits],
+}
+
+impl KeysGiven<'_> {
+    pub(crate) fn arg(&self, parameter: Parameter) -> Arg {
+        let of = |at: usize| &self.digits[at];
+        match parameter {
+            Parameter::Least(at) => {
+                // As a value: words are order keys, whose sign is flipped.
+                let sign = self.numbers[at].sign.unwrap_or_default();
+                of(at).least.wrapping_sub(sign).into()
+            }
+            Parameter::Digits(at) => of(at).values.into(),
+            Parameter::NullDigit(at) => of(at).null.unwrap_or_default().into(),
+            Parameter::Stride(at) => of(at).stride.into(),
+            _ => self.bits.into(),
+        }
+    }
+}
+
+impl CudaDevice {
+    /// The rows whose key's bit is `set`: how many, and the columns, `None` if all are kept. Without an answer they are to be found by
+    /// flags.
+    pub(crate) fn select_keys_generated(
+        &self,
+        bits: &KeyBits,
+        columns: &[&Column],
+        set: bool,
+        kept: &[&Column],
+    ) -> Result<Option<Kept>> {
+        let numbers: Option<Vec<Number<'_>>> =
+            columns.iter().map(|column| Number::of(column)).collect();
+        let (Some(numbers), Some(first)) = (numbers, columns.first()) else {
+            return Ok(None);
+        };
+        let digits = bits.digits(columns.len())?;
+        // Where there were no rows, a Boolean's digits have no bits.
+        if digits.iter().all(|digits| digits.values == 0) {
+            return Ok(None);
+        }
+        let given = KeysGiven {
+            test: KeyTest {
+                set,
+                null_equal: digits.iter().any(|digits| digits.null.is_some()),
+            },
+            bits: flag_words(&bits.bits)?,
+            numbers: &numbers,
+            digits,
+        };
+        let values: Vec<&Values> = numbers.iter().map(|number| number.values).collect();
+        let kinds = numbers.iter();
+        let kinds = kinds.map(|number| Some((kind(number)?, number.values.valid.is_some())));
+        let Some(kinds) = kinds.collect::<Option<Vec<_>>>() else {
+            return Ok(None);
+        };
+        let program = loads(&kinds);
+        let columns = (columns, &values[..], &kinds[..]);
+        self.kept_in_one_pass(
+            first.rows(),
+            (&program, Deciding::Bits(&given)),
+            columns,
+            kept,
+        )
+    }
+}
+
+/// What a key's values are to a program.
+pub(crate) fn kind(number: &Number<'_>) -> Option<RowKind> {
+    let is_signed = number.sign != Some(0);
+    let kind = match (width(&number.values.data_type)?, is_signed) {
+        _ if number.sign.is_none() => Kind::Bool,
+        (1, true) => Kind::I8,
+        (1, false) => Kind::U8,
+        (2, true) => Kind::I16,
+        (2, false) => Kind::U16,
+        (4, true) => Kind::I32,
+        (4, false) => Kind::U32,
+        (8, true) => Kind::I64,
+        (8, false) => Kind::U64,
+        _ => return None,
+    };
+    Some(RowKind::Plain(kind))
+}
+
+/// A program that loads each column, and makes nothing of them.
+pub(crate) fn loads(kinds: &[(RowKind, bool)]) -> RowProgram {
+    let load = |(at, (kind, _)): (usize, &(RowKind, bool))| RowInstruction {
+        op: RowOp::Load,
+        kind: *kind,
+        out: 0,
+        a: 0,
+        b: 0,
+        c: 0,
+        column: at as u16,
+        constant: 0,
+        from: *kind,
+    };
+    RowProgram {
+        instructions: kinds.iter().enumerate().map(load).collect(),
+        columns: (0..kinds.len()).map(RowSource::Column).collect(),
+        outputs: vec![],
+    }
+}

@@ -1,0 +1,343 @@
+//! A filter in one pass: rows are tested, and those that pass are put side by side as they are found.
+//!
+//! Blocks stay, and each takes one tile of rows after the other. In a turn it has to do with three of them:
+//!
+//! ```text
+//! 1  the tile at hand: the predicate of its columns, which were loaded a turn before, the bits of its keys (bits.rs), or runs (runs.rs);
+//!    its rows that pass are counted and the count is published; the other columns' units that have such rows are loaded
+//!                                                                                                 places.rs, look_back.rs
+//! 2  its rows that are in registers are put side by side in shared memory                                       staging.rs
+//! 3  the next tile: the predicate's columns are loaded                                                            tiles.rs
+//! 4  the tile before: counts published since the block's last one are added up, and its rows are written to their
+//!    places, whole lines                                                                        look_back.rs, staging.rs
+//! 5  the tile at hand: its other columns have arrived, and are put side by side, too                            staging.rs
+//! ```
+//!
+//! So each value is read once and each that is kept written once. A tile is written a turn after it was counted: by then most tiles
+//! before it have been counted, too, and while a block waits for the others its loads are on their way. A tile's place is the sum of the
+//! counts before it (one-pass prefix sums: Merrill & Garland 2016), but as a block knows the rows up to its own last tile, none says how
+//! many there are up to it, and none waits for another one's sum.
+
+use crate::device::cuda::codegen::columns::Units;
+use crate::device::cuda::codegen::filter::bit_test::KeyTest;
+use crate::device::cuda::codegen::filter::compaction::Places;
+use crate::device::cuda::codegen::filter::look_back::Known;
+use crate::device::cuda::codegen::filter::run_heads::Runs;
+use crate::device::cuda::codegen::filter::staging::{Column, Values, stage, write};
+use crate::device::cuda::codegen::filter::tiles::{Size, Tiles};
+use crate::device::cuda::codegen::filter::{bit_test, look_back, tiles};
+use crate::device::cuda::codegen::kernel::{Generated, KERNEL, Parameter, Shape};
+use crate::device::cuda::codegen::layout::Place;
+use crate::device::cuda::codegen::ptx::{Predicate, Text, Word};
+use crate::device::cuda::codegen::translate::{Machine, loads, widths};
+use crate::ir::pair_program::Kind;
+use crate::ir::row_program::{RowKind, RowOp};
+
+/// A column without NULLs that is moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Moved {
+    /// Bytes of a value: 1, 2, 4, 8 or 16.
+    pub bytes: u32,
+    /// Which column of the program it is.
+    pub loaded: Option<usize>,
+}
+
+impl Moved {
+    /// What its values are taken for.
+    fn kind(self) -> RowKind {
+        match self.bytes {
+            1 => RowKind::Plain(Kind::U8),
+            2 => RowKind::Plain(Kind::U16),
+            4 => RowKind::Plain(Kind::U32),
+            8 => RowKind::Plain(Kind::U64),
+            _ => RowKind::Decimal,
+        }
+    }
+}
+
+/// Which rows are kept, and what of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Selection {
+    pub moved: Vec<Moved>,
+    pub test: Test,
+}
+
+/// What decides about a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Test {
+    /// The program's only output.
+    Program,
+    /// The bit of its key, of the columns that the program loads.
+    Bits(KeyTest),
+    /// Whether the only column that the program loads is another one than before. Where it is less the kernel has no answer.
+    Run,
+}
+
+/// Bytes of a row at most, in registers and in shared memory.
+const MOST_BYTES: u32 = 64;
+
+/// A kernel that keeps the rows of a selection; `None` where it is for `kernels/map.cu` or `kernels/key_bits.cu`, and
+/// `kernels/rows_select.cuh`. Its counts are zeroed: [`HEADER`] bytes, and 4 for each tile.
+pub(crate) fn generate(shape: &Shape<'_>, selection: &Selection, size: Size) -> Option<Generated> {
+    let Selection { moved, test } = selection;
+    let (loaded, widest) = widths(shape)?;
+    let loaded = loaded
+        + match test {
+            Test::Bits(_) => bit_test::BYTES,
+            Test::Program | Test::Run => 0,
+        };
+    let loads = loads(shape.program);
+    let is_loaded = |moved: &Moved| moved.loaded.is_some_and(|at| loads.contains(&at));
+    let others = moved.iter().filter(|moved| !is_loaded(moved));
+    let all = loaded + others.map(|moved| moved.bytes).sum::<u32>();
+    // One column may be moved several times.
+    let row = moved.iter().map(|moved| moved.bytes).sum::<u32>();
+    if all.max(row) > MOST_BYTES {
+        return None;
+    }
+    let widest = moved.iter().map(|moved| moved.bytes).fold(widest, u32::max);
+    let layout = tiles::layout(size, widest, all, row);
+
+    let mut text = Text::default();
+    let rows = text.rows();
+    let mut tiles = Tiles::new(&mut text, layout, rows, row);
+    let known = Known::new(&mut text);
+    let first = Place::new(&mut text, layout, tiles.tile, rows);
+    let parameters = vec![Parameter::Rows, Parameter::Counts];
+    let mut machine = Machine::new(shape, text, first.clone(), parameters)?;
+    machine.load(&first);
+    let runs = match test {
+        Test::Run => Some(Runs::new(&mut machine)?),
+        Test::Program | Test::Bits(_) => None,
+    };
+    if let Some(runs) = &runs {
+        runs.load(&mut machine.text, &first);
+    }
+
+    tiles.turn(&mut machine.text);
+    let place = first.in_tile(&mut machine.text, tiles.tile);
+    machine.take(place);
+    let passing = match (test, &runs) {
+        (_, Some(runs)) => of_runs(&mut machine, runs)?,
+        (Test::Bits(keys), None) => of_keys(&mut machine, *keys)?,
+        (_, None) => of_program(&mut machine)?,
+    };
+    let places = Places::new(&mut machine, &tiles, passing);
+    let next = tiles.next(&mut machine.text);
+    look_back::publish(&mut machine, &tiles, places.rows);
+    let columns = columns(&mut machine, passing, moved);
+    let (others, own): (Vec<Column>, Vec<Column>) = columns.into_iter().partition(Column::arrives);
+    stage(&mut machine, &tiles, &places, &own);
+    let place = first.in_tile(&mut machine.text, next);
+    machine.load(&place);
+    if let Some(runs) = &runs {
+        runs.load(&mut machine.text, &place);
+    }
+    tiles.write(&mut machine.text);
+    let before = known.rows_before(&mut machine, &tiles);
+    write(&mut machine, &tiles, before, &own);
+    write(&mut machine, &tiles, before, &others);
+    tiles.written(&mut machine.text);
+    stage(&mut machine, &tiles, &places, &others);
+    tiles.advance(&mut machine.text, next, places.rows);
+
+    let shared = tiles.shared();
+    let (text, parameters) = machine.done();
+    Some(Generated {
+        text: text.module(KERNEL, parameters.len(), layout.threads),
+        parameters,
+        layout,
+        stays: Some(shared),
+        nullable: vec![],
+    })
+}
+
+/// The rows of the tile at hand that pass by the bits of their keys.
+fn of_keys(machine: &mut Machine<'_>, keys: KeyTest) -> Option<Word> {
+    let columns = machine.program().columns.len();
+    let passing = keys.passing(machine, columns)?;
+    match machine.text.is_too_long() {
+        true => None,
+        false => machine.inside(passing),
+    }
+}
+
+/// The rows of the tile at hand that begin runs; those that descend are left.
+fn of_runs(machine: &mut Machine<'_>, runs: &Runs) -> Option<Word> {
+    let (begins, descends) = runs.passing(machine)?;
+    machine.leave_rows(descends);
+    machine.inside(begins)
+}
+
+/// The rows of the tile at hand that pass by the program.
+fn of_program(machine: &mut Machine<'_>) -> Option<Word> {
+    let mut passing = None;
+    for (at, instruction) in machine.program().instructions.iter().enumerate() {
+        match instruction.op {
+            RowOp::Store => passing = Some(machine.passing(instruction)?),
+            _ => machine.run(at, instruction)?,
+        }
+        if machine.text.is_too_long() {
+            return None;
+        }
+    }
+    passing
+}
+
+/// The moved columns. Those that the program does not load are on their way now, but for units without a row that passes.
+fn columns(machine: &mut Machine<'_>, passing: Word, moved: &[Moved]) -> Vec<Column> {
+    let layout = machine.place.layout;
+    let wanted = (0..layout.groups).map(|group| {
+        let bits = ((1u32 << layout.unit) - 1) << (group * layout.unit);
+        let some = machine.text.word("and.b32", &[&passing, &bits]);
+        machine.text.predicate("setp.ne.u32", &[&some, &0])
+    });
+    let wanted: Vec<Predicate> = wanted.collect();
+    let mut columns = vec![];
+    let mut from = tiles::SCRATCH;
+    for (at, column) in moved.iter().enumerate() {
+        let loaded = column.loaded.and_then(|at| machine.loaded(at));
+        let values = match loaded.map(|register| register.rows.clone()) {
+            Some(rows) => Values::Here(rows),
+            None => {
+                let from = machine.pointer(Parameter::Moved(at));
+                let Machine { text, place, .. } = machine;
+                let units = Units::new(text, layout, column.kind());
+                units.load(text, place, from, Some(&wanted));
+                Values::Coming(units)
+            }
+        };
+        columns.push(Column {
+            at,
+            bytes: column.bytes,
+            from,
+            values,
+        });
+        // The next one begins at a whole vector: tiles have a multiple of 16 rows.
+        from += layout.tile() * column.bytes;
+    }
+    columns
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::device::cuda::codegen::filter::tiles::sizes;
+    use arrow::datatypes::DataType;
+
+    use super::*;
+    use crate::device::cuda::codegen::filter::key_bitmap::loads as loads_of;
+    use crate::ir::pair_program::Op;
+    use crate::ir::row_program::{RowInstruction, RowProgram, RowSource};
+
+    const INT: RowKind = RowKind::Plain(Kind::I32);
+
+    #[test]
+    fn a_row_that_is_moved_has_so_many_bytes_however_often_a_column_is() {
+        let step = |op, [out, a, b]: [u8; 3]| RowInstruction {
+            op,
+            kind: INT,
+            out,
+            a,
+            b,
+            c: 0,
+            column: 0,
+            constant: 0,
+            from: INT,
+        };
+        let program = RowProgram {
+            instructions: vec![
+                step(RowOp::Load, [0, 0, 0]),
+                step(RowOp::Constant, [1, 0, 0]),
+                step(RowOp::Plain(Op::Lt), [2, 0, 1]),
+                step(RowOp::Store, [0, 2, 0]),
+            ],
+            columns: vec![RowSource::Column(0)],
+            outputs: vec![DataType::Boolean],
+        };
+        let made = |times: usize, loaded| {
+            let shape = Shape {
+                program: &program,
+                columns: &[(INT, false)],
+            };
+            let moved = vec![Moved { bytes: 4, loaded }; times];
+            generate(
+                &shape,
+                &Selection {
+                    moved,
+                    test: Test::Program,
+                },
+                sizes(227 << 10)[0],
+            )
+        };
+        for loaded in [Some(0), None] {
+            for times in 0..=15 {
+                let made = made(times, loaded).unwrap();
+                let kept = |parameter: &&Parameter| matches!(parameter, Parameter::Kept(_));
+                assert_eq!(made.parameters.iter().filter(kept).count(), times);
+                assert!(made.stays.is_some());
+            }
+            assert!(made(17, loaded).is_none());
+        }
+    }
+
+    /// The kernel of some key columns, the first of which is moved, and a column of 8 bytes.
+    fn of_keys(columns: &[(RowKind, bool)], test: KeyTest) -> Generated {
+        let program = loads_of(columns);
+        let shape = Shape {
+            program: &program,
+            columns,
+        };
+        let moved = [(4, Some(0)), (8, None)].map(|(bytes, loaded)| Moved { bytes, loaded });
+        let selection = Selection {
+            moved: moved.to_vec(),
+            test: Test::Bits(test),
+        };
+        generate(&shape, &selection, sizes(227 << 10)[0]).unwrap()
+    }
+
+    #[test]
+    fn keys_of_several_columns_are_digits_of_a_place() {
+        let kinds = [Kind::I32, Kind::Bool, Kind::U8, Kind::I64].map(RowKind::Plain);
+        let nullable = kinds.map(|kind| (kind, true));
+        for null_equal in [false, true] {
+            for columns in 1..=kinds.len() {
+                let test = KeyTest {
+                    set: true,
+                    null_equal,
+                };
+                let made = of_keys(&nullable[..columns], test);
+                let has = |parameter| made.parameters.contains(&parameter);
+                for (at, kind) in kinds[..columns].iter().enumerate() {
+                    let is_bool = *kind == RowKind::Plain(Kind::Bool);
+                    assert_eq!(has(Parameter::Least(at)), !is_bool);
+                    assert_eq!(has(Parameter::Digits(at)), !is_bool);
+                    assert_eq!(has(Parameter::NullDigit(at)), null_equal);
+                    assert_eq!(has(Parameter::Stride(at)), at > 0);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_key_of_one_column_takes_eight_rows_a_thread() {
+        let test = |set| KeyTest {
+            set,
+            null_equal: true,
+        };
+        let made = |set| {
+            let (program, columns) = (loads_of(&[(INT, false)]), [(INT, false)]);
+            let shape = Shape {
+                program: &program,
+                columns: &columns,
+            };
+            let moved = vec![Moved {
+                bytes: 4,
+                loaded: Some(0),
+            }];
+            let test = Test::Bits(test(set));
+            generate(&shape, &Selection { moved, test }, sizes(227 << 10)[0]).unwrap()
+        };
+        assert_eq!(made(true).layout.rows(), 8);
+        assert_ne!(made(true).text, made(false).text);
+    }
+}

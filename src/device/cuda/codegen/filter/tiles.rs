@@ -1,0 +1,216 @@
+//! Which tiles a block takes, and the turns in which it does.
+//!
+//! Tiles are given out in order, to blocks that run. A block asks for a tile a turn before it needs the answer. It waits for tiles before
+//! the one that it writes, and what it was given but has not counted comes after that one, so the first tile that is not counted is of a
+//! block that waits for nothing. A half of shared memory is of the tile at hand, the other one of the tile before; the barrier of a
+//! turn with a tile at hand (`places.rs`) stands between reading a half and filling it anew, and the one before rows are written
+//! (`look_back.rs`) between filling and reading.
+
+use crate::device::cuda::codegen::layout::Layout;
+use crate::device::cuda::codegen::ptx::{Long, Predicate, Text, Word};
+
+/// Bytes before the counts of tiles, which are words of 32 bits: 64 bits each for the next tile, the rows in all, and whether a
+/// row is for the host; the rest of the line, which all blocks write to, is of nobody.
+pub(crate) const HEADER: usize = 128;
+
+/// How large a block is, and its tiles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Size {
+    threads: u32,
+    /// Bytes of values that a thread holds, where that is more than a row: they are on their way while the tile before is written.
+    bytes: u32,
+    /// Bytes of a tile's rows in shared memory.
+    tile: u32,
+}
+
+/// Two such blocks run at once on a multiprocessor, if 64 registers suffice a thread: that is worth more than a third one.
+const LARGE: Size = Size {
+    threads: 512,
+    bytes: 128,
+    tile: 32 << 10,
+};
+
+/// For any card, for programs that need more registers, and for those that would be too long of as many rows.
+const SMALL: Size = Size {
+    threads: 256,
+    bytes: 96,
+    tile: 16 << 10,
+};
+
+/// The sizes to try, the best one first, where a block may have so many bytes of shared memory, and a multiprocessor has hardly more.
+pub(crate) fn sizes(shared: u32) -> &'static [Size] {
+    match shared >= 2 * 2 * (SCRATCH + LARGE.tile) {
+        true => &[LARGE, SMALL],
+        false => &[SMALL],
+    }
+}
+
+/// Of a half: how many rows of each warp pass, which tile the next one is, and how many rows are kept before the tile before; then rows.
+pub(crate) const SCRATCH: u32 = NEXT + 32;
+const NEXT: u32 = LARGE.threads / 32 * 4;
+pub(crate) const BEFORE: u32 = NEXT + 4;
+
+/// No tile.
+const NONE: u32 = u32::MAX;
+
+/// Of values of so many bytes at most, so many bytes a row in registers, and so many that are moved.
+pub(crate) fn layout(size: Size, widest: u32, bytes: u32, moved: u32) -> Layout {
+    let fits = |rows: &u32| rows * bytes <= size.bytes && rows * size.threads * moved <= size.tile;
+    let rows = [16, 8, 4, 2].into_iter().find(fits).unwrap_or(1);
+    Layout::new(widest, rows, size.threads)
+}
+
+/// A block's tiles.
+pub(crate) struct Tiles {
+    /// The header, and the counts after it.
+    pub counts: Long,
+    /// How many tiles there are.
+    pub all: Word,
+    pub tile: Word,
+    /// The tile before, and how many rows of it are kept.
+    pub earlier: Word,
+    pub earlier_rows: Word,
+    /// Where the halves of shared memory of both begin.
+    pub half: Word,
+    pub earlier_half: Word,
+    /// The first thread, and the tile that it was given for the turn after the next.
+    is_first: Predicate,
+    ticket: Word,
+    /// There is no tile at hand.
+    is_done: Option<Predicate>,
+    bytes_of_half: u32,
+}
+
+impl Tiles {
+    /// The first one is at hand. Of rows of so many bytes that are moved.
+    pub(crate) fn new(text: &mut Text, layout: Layout, rows: Word, bytes: u32) -> Self {
+        let bytes_of_half = SCRATCH + layout.tile() * bytes;
+        let counts = text.long("ld.param.u64", &[&"[p1]"]);
+        let counts = text.long("cvta.to.global.u64", &[&counts]);
+        let all = text.word("add.u32", &[&rows, &(layout.tile() - 1)]);
+        let all = text.word("shr.u32", &[&all, &layout.tile().trailing_zeros()]);
+        let thread = text.word("mov.u32", &[&"%tid.x"]);
+        let is_first = text.predicate("setp.eq.u32", &[&thread, &0]);
+        let half = text.word("mov.u32", &[&"rows"]);
+        let earlier_half = text.word("add.u32", &[&half, &bytes_of_half]);
+        let mut tiles = Self {
+            counts,
+            all,
+            tile: text.new_word(),
+            earlier: text.word("mov.u32", &[&NONE]),
+            earlier_rows: text.word("mov.u32", &[&0]),
+            half,
+            earlier_half,
+            is_first,
+            ticket: text.word("mov.u32", &[&0]),
+            is_done: None,
+            bytes_of_half,
+        };
+        tiles.draw(text);
+        // The other half, as this one's place is for the next tile, which may be told before all know the first.
+        text.line(format_args!(
+            "@{is_first} st.shared.u32 [{earlier_half}+{NEXT}], {};",
+            tiles.ticket
+        ));
+        tiles.draw(text);
+        text.line("bar.sync 0;");
+        let given = text.word("ld.shared.u32", &[&format_args!("[{earlier_half}+{NEXT}]")]);
+        text.set("min.u32", tiles.tile, &[&given, &all]);
+        tiles
+    }
+
+    pub(crate) fn shared(&self) -> u32 {
+        2 * self.bytes_of_half
+    }
+
+    fn draw(&mut self, text: &mut Text) {
+        text.line(format_args!(
+            "@{} atom.global.add.u32 {}, [{}], 1;",
+            self.is_first, self.ticket, self.counts
+        ));
+    }
+
+    /// A turn begins: with a tile, or with nothing but the one before.
+    pub(crate) fn turn(&mut self, text: &mut Text) {
+        text.line("TURN:");
+        let is_done = text.predicate("setp.ge.u32", &[&self.tile, &self.all]);
+        text.line(format_args!("@{is_done} bra EARLIER;"));
+        self.is_done = Some(is_done);
+    }
+
+    /// Before a barrier: the next tile is told.
+    pub(crate) fn tell(&self, text: &mut Text) {
+        text.line(format_args!(
+            "@{} st.shared.u32 [{}+{NEXT}], {};",
+            self.is_first, self.half, self.ticket
+        ));
+    }
+
+    /// After it: the next tile, and the one after that is asked for.
+    pub(crate) fn next(&mut self, text: &mut Text) -> Word {
+        let next = text.word("ld.shared.u32", &[&format_args!("[{}+{NEXT}]", self.half)]);
+        self.draw(text);
+        text.word("min.u32", &[&next, &self.all])
+    }
+
+    /// What follows is for the tile before, if there is one.
+    pub(crate) fn write(&self, text: &mut Text) {
+        text.line("EARLIER:");
+        let is_none = text.predicate("setp.eq.u32", &[&self.earlier, &NONE]);
+        text.line(format_args!("@{is_none} bra WRITTEN;"));
+    }
+
+    /// What follows is for the tile at hand; without one all is done.
+    pub(crate) fn written(&self, text: &mut Text) {
+        text.line("WRITTEN:");
+        if let Some(is_done) = self.is_done {
+            text.line(format_args!("@{is_done} bra DONE;"));
+        }
+    }
+
+    /// The turn ends. The tile at hand, of which so many rows are kept, is that before.
+    pub(crate) fn advance(&self, text: &mut Text, next: Word, rows: Word) {
+        text.set("mov.u32", self.earlier, &[&self.tile]);
+        text.set("mov.u32", self.earlier_rows, &[&rows]);
+        text.set("mov.u32", self.tile, &[&next]);
+        let half = text.word("mov.u32", &[&self.half]);
+        text.set("mov.u32", self.half, &[&self.earlier_half]);
+        text.set("mov.u32", self.earlier_half, &[&half]);
+        text.line("bra TURN;");
+        text.line("DONE:");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_tiles_of_any_rows_are_in_shared_memory() {
+        for (shared, sizes) in
+            [48, 64, 99, 163, 227].map(|shared| (shared << 10, sizes(shared << 10)))
+        {
+            assert_eq!(sizes.last(), Some(&SMALL));
+            for (size, bytes) in sizes
+                .iter()
+                .flat_map(|size| (1..=64).map(move |bytes| (*size, bytes)))
+            {
+                for widest in [1, 2, 4, 8, 16].into_iter().filter(|w| *w <= bytes) {
+                    for moved in 0..=bytes {
+                        let layout = layout(size, widest, bytes, moved);
+                        let tile = layout.tile();
+                        let what = format!("{bytes} bytes, {moved} moved: {layout:?}");
+                        assert!(2 * (SCRATCH + tile * moved) <= shared, "{what}");
+                        // `all` is found by a shift, and columns begin at whole vectors.
+                        assert!(tile.is_power_of_two() && tile >= 16, "{what}");
+                        assert!(layout.unit * widest <= 16, "{what}");
+                        let held = layout.unit * layout.groups * bytes;
+                        assert!(held <= size.bytes.max(bytes), "{what}");
+                    }
+                }
+            }
+        }
+        assert_eq!(layout(LARGE, 4, 8, 8), Layout::new(4, 8, 512));
+        assert_eq!(layout(SMALL, 4, 8, 8), Layout::new(4, 8, 256));
+    }
+}

@@ -1,0 +1,257 @@
+//! Kernels made from programs, which the driver has compiled for a card: at most so many, those used last.
+
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use cudarc::driver::sys::{CUfunction_attribute_enum, CUresult};
+use cudarc::driver::{CudaContext, CudaFunction, DriverError};
+use cudarc::nvrtc::Ptx;
+use parking_lot::Mutex;
+
+use crate::device::cuda::codegen::filter::one_pass::Selection;
+use crate::device::cuda::codegen::kernel::{Generated, KERNEL, Parameter};
+use crate::device::cuda::codegen::layout::Layout;
+use crate::device::cuda::runtime::driver::{failed, is_out_of_memory};
+use crate::error::Result;
+use crate::ir::row_program::{RowInstruction, RowKind, RowProgram};
+
+/// Kernels that are kept. One takes some tens of KiB of the card's memory.
+const KEPT: usize = 64;
+
+/// Programs without a kernel whose rows are counted.
+const SEEN: usize = 1024;
+
+/// What tells kernels apart: a program without its constants, which columns have NULLs, and of a filter what it keeps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Key {
+    instructions: Vec<RowInstruction>,
+    outputs: Vec<DataType>,
+    columns: Vec<(RowKind, bool)>,
+    selection: Option<Selection>,
+}
+
+impl Key {
+    pub(crate) fn new(
+        program: &RowProgram,
+        columns: &[(RowKind, bool)],
+        selection: Option<&Selection>,
+    ) -> Self {
+        let constants_apart = |instruction: &RowInstruction| RowInstruction {
+            constant: 0,
+            ..*instruction
+        };
+        Self {
+            instructions: program.instructions.iter().map(constants_apart).collect(),
+            outputs: program.outputs.clone(),
+            columns: columns.to_vec(),
+            selection: selection.cloned(),
+        }
+    }
+}
+
+/// Blocks that run at once on a multiprocessor, and the bytes of shared memory of each.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stay {
+    pub blocks: u32,
+    pub shared: u32,
+}
+
+/// A kernel that can be launched.
+#[derive(Debug)]
+pub(crate) struct Kernel {
+    pub function: CudaFunction,
+    pub parameters: Vec<Parameter>,
+    pub layout: Layout,
+    /// Of a kernel whose blocks take one tile after the other.
+    pub stay: Option<Stay>,
+    pub nullable: Vec<bool>,
+    context: Arc<CudaContext>,
+}
+
+impl Kernel {
+    /// Whether a multiprocessor has something to do while a block waits for others.
+    fn is_spread(&self) -> bool {
+        self.stay.is_none_or(|stay| stay.blocks > 1)
+    }
+}
+
+impl Drop for Kernel {
+    fn drop(&mut self) {
+        // Its module is unloaded with it, and it may be running. An error is seen by the next who waits.
+        let _ = self.context.synchronize();
+    }
+}
+
+/// One program.
+#[derive(Debug)]
+struct Entry {
+    key: Key,
+    /// Rows that it was asked to evaluate.
+    rows: Mutex<u64>,
+    /// `Some(None)`: it is the interpreter's.
+    kernel: Mutex<Option<Option<Arc<Kernel>>>>,
+}
+
+/// The programs of a card, that used last at the end.
+#[derive(Debug, Default)]
+pub(crate) struct Compiled(Mutex<Vec<Arc<Entry>>>);
+
+impl Compiled {
+    /// The kernel of a program that is asked for `rows` rows, the first one `generated` of which several blocks run at once, or the last;
+    /// `None` until it was asked for `after` rows in all, where none is generated, and where there is no room or no compiler.
+    pub(crate) fn kernel(
+        &self,
+        context: &Arc<CudaContext>,
+        key: Key,
+        (rows, after): (usize, u64),
+        generated: &mut dyn Iterator<Item = Generated>,
+    ) -> Result<Option<Arc<Kernel>>> {
+        let entry = self.entry(key);
+        {
+            let mut seen = entry.rows.lock();
+            *seen = seen.saturating_add(rows as u64);
+            if *seen < after {
+                return Ok(None);
+            }
+        }
+        // Who needs the same kernel waits until it is compiled, others do not.
+        let mut kernel = entry.kernel.lock();
+        if let Some(kernel) = kernel.as_ref() {
+            return Ok(kernel.clone());
+        }
+        let mut made = None;
+        for generated in generated {
+            match compile(context, generated) {
+                Ok(compiled) => made = Some(Arc::new(compiled)),
+                // Another time there may be room.
+                Err(e) if is_out_of_memory(e) => return Ok(None),
+                Err(e) if compiles_nothing(e) => break,
+                Err(e) => return Err(failed("compiling a program", e)),
+            }
+            if made.as_ref().is_some_and(|made| made.is_spread()) {
+                break;
+            }
+        }
+        let made = kernel.insert(made).clone();
+        drop(kernel);
+        self.make_room();
+        Ok(made)
+    }
+
+    fn entry(&self, key: Key) -> Arc<Entry> {
+        let mut entries = self.0.lock();
+        let known = entries.iter().position(|entry| entry.key == key);
+        let entry = match known {
+            Some(at) => entries.remove(at),
+            None => Arc::new(Entry {
+                key,
+                rows: Mutex::new(0),
+                kernel: Mutex::new(None),
+            }),
+        };
+        entries.push(Arc::clone(&entry));
+        drop(entries);
+        if known.is_none() {
+            self.make_room();
+        }
+        entry
+    }
+
+    fn make_room(&self) {
+        let mut entries = self.0.lock();
+        let mut dropped = vec![];
+        while let Some(at) = one_too_many(&entries) {
+            dropped.push(entries.remove(at));
+        }
+        // Nobody waits for what these may have to wait for.
+        drop(entries);
+    }
+}
+
+/// The entry that goes next, if one must: kernels take memory of the card, others hardly any.
+fn one_too_many(entries: &[Arc<Entry>]) -> Option<usize> {
+    // One that is being compiled, or asked for, counts as one that has it.
+    let has_kernel = |entry: &Arc<Entry>| {
+        let kernel = entry.kernel.try_lock();
+        kernel.is_none_or(|kernel| matches!(*kernel, Some(Some(_))))
+    };
+    let kernels = entries.iter().filter(|entry| has_kernel(entry)).count();
+    match (kernels > KEPT, entries.len() - kernels > SEEN) {
+        (true, _) => entries.iter().position(has_kernel),
+        (_, true) => entries.iter().position(|entry| !has_kernel(entry)),
+        _ => None,
+    }
+}
+
+/// The driver is without its compiler, or told not to use it: built-in kernels may be machine code all the same.
+fn compiles_nothing(error: DriverError) -> bool {
+    matches!(
+        error.0,
+        CUresult::CUDA_ERROR_JIT_COMPILER_NOT_FOUND
+            | CUresult::CUDA_ERROR_JIT_COMPILATION_DISABLED
+            | CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU
+    )
+}
+
+fn compile(context: &Arc<CudaContext>, generated: Generated) -> Result<Kernel, DriverError> {
+    let Generated {
+        text,
+        parameters,
+        layout,
+        stays,
+        nullable,
+    } = generated;
+    let function = context
+        .load_module(Ptx::from_src(text))
+        .and_then(|module| module.load_function(KERNEL))?;
+    let stay = match stays {
+        None => None,
+        Some(shared) => {
+            let most = CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+            function.set_attribute(most, shared as i32)?;
+            let shared_bytes = shared as usize;
+            let blocks = function.occupancy_max_active_blocks_per_multiprocessor(
+                layout.threads,
+                shared_bytes,
+                None,
+            )?;
+            Some(Stay {
+                blocks: blocks.max(1),
+                shared,
+            })
+        }
+    };
+    Ok(Kernel {
+        function,
+        parameters,
+        layout,
+        stay,
+        nullable,
+        context: Arc::clone(context),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_without_a_kernel_are_forgotten_those_asked_for_last_kept() {
+        let compiled = Compiled::default();
+        let key = |rows: usize| Key {
+            instructions: vec![],
+            outputs: vec![],
+            columns: vec![(RowKind::Decimal, false); rows],
+            selection: None,
+        };
+        for i in 0..SEEN + 100 {
+            compiled.entry(key(i));
+            compiled.entry(key(0));
+        }
+        let entries = compiled.0.lock();
+        assert_eq!(entries.len(), SEEN);
+        assert_eq!(entries.last().map(|last| &last.key), Some(&key(0)));
+        let columns: Vec<usize> = entries.iter().map(|e| e.key.columns.len()).collect();
+        assert!(columns[..SEEN - 1].is_sorted() && columns[0] == 101);
+    }
+}

@@ -1,0 +1,331 @@
+//! Launches programs as kernels of their own, where they have been asked for enough rows to pay for being compiled.
+
+use std::iter;
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+
+use crate::device::cuda::codegen::filter::key_bitmap::KeysGiven;
+use crate::device::cuda::codegen::filter::one_pass;
+use crate::device::cuda::codegen::filter::one_pass::{Moved, Selection, Test};
+use crate::device::cuda::codegen::filter::tiles::{HEADER, sizes};
+use crate::device::cuda::codegen::kernel::{Parameter, Shape, generate};
+use crate::device::cuda::codegen::kernel_cache::{Kernel, Key, Stay};
+use crate::device::cuda::columns::fixed_width::{Values, bitmap_bytes, width};
+use crate::device::cuda::columns::storage::Stored;
+use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::expr::row_program::kind_of;
+use crate::device::cuda::runtime::stream::{Arg, Memory, Shape as Grid};
+use crate::device::data::buffer::{Column, Kept};
+use crate::error::{BowtieError, Result};
+use crate::ir::row_program::{RowKind, RowProgram};
+
+/// Rows that a program must have been asked for, in all, before it is compiled. The driver takes some 5 to 30 ms, once a program
+/// and process, and less where it finds it on disk; the interpreter loses some 5 to 50 ms a thousand million rows, more the longer the
+/// program is. A program that is asked for so many rows is likely asked again.
+pub(crate) const ROWS_BEFORE_COMPILING: u64 = 1 << 22;
+
+/// A filter's rows are copied to memory of their size if they are fewer than all by so many times.
+const ROOM_TO_SPARE: usize = 4;
+
+/// What decides about rows.
+#[derive(Clone, Copy, Default)]
+pub(crate) enum Deciding<'a> {
+    #[default]
+    Program,
+    Bits(&'a KeysGiven<'a>),
+    Run,
+}
+
+/// What the parameters of a kernel stand for.
+#[derive(Default)]
+struct Given<'a> {
+    rows: usize,
+    columns: &'a [&'a Values],
+    outputs: &'a [(Memory, Option<Memory>)],
+    moved: &'a [&'a Values],
+    kept: &'a [Memory],
+    test: Deciding<'a>,
+    /// The flag, or the counts.
+    left: Option<&'a Memory>,
+}
+
+impl Given<'_> {
+    fn arg(&self, parameter: Parameter, program: &RowProgram) -> Arg {
+        match parameter {
+            Parameter::Rows => (self.rows as u64).into(),
+            Parameter::Column(at) => (&self.columns[at].values).into(),
+            Parameter::ColumnValidity(at) => self.columns[at].valid.as_ref().into(),
+            Parameter::Output(at) => (&self.outputs[at].0).into(),
+            Parameter::OutputValidity(at) => self.outputs[at].1.as_ref().into(),
+            Parameter::Constant(at) => (program.instructions[at].constant as u64).into(),
+            Parameter::ConstantUpper(at) => {
+                ((program.instructions[at].constant >> 64) as u64).into()
+            }
+            Parameter::Left | Parameter::Counts => self.left.into(),
+            Parameter::Moved(at) => (&self.moved[at].values).into(),
+            Parameter::Kept(at) => (&self.kept[at]).into(),
+            Parameter::Bits
+            | Parameter::Least(_)
+            | Parameter::Digits(_)
+            | Parameter::NullDigit(_)
+            | Parameter::Stride(_) => match self.test {
+                Deciding::Bits(keys) => keys.arg(parameter),
+                Deciding::Program | Deciding::Run => 0u64.into(),
+            },
+        }
+    }
+}
+
+/// Kernels count rows in 32 bits, with a sign, up to the end of the last tile. More of them are the interpreter's.
+const MOST_ROWS: usize = (1 << 31) - (1 << 16);
+
+impl CudaDevice {
+    /// The outputs of a program; `None` where the interpreter is asked for them.
+    pub(crate) fn map_generated(
+        &self,
+        rows: usize,
+        program: &RowProgram,
+        columns: &[&Values],
+    ) -> Result<Option<Vec<Column>>> {
+        let queue = &self.queue;
+        let kinds = kinds(columns)?;
+        let Some(kernel) = self.compiled(rows, program, &kinds, None)? else {
+            return Ok(None);
+        };
+        let outputs = program.outputs.iter().zip(&kernel.nullable);
+        let outputs = outputs.map(|(data_type, nullable)| {
+            let bytes = match width(data_type) {
+                Some(0) => bitmap_bytes(rows),
+                Some(width) => rows * width,
+                None => return Err(BowtieError::Internal("an output has no width".into())),
+            };
+            let valid = nullable.then(|| queue.alloc(bitmap_bytes(rows), "validity"));
+            Ok((queue.alloc(bytes, "columns")?, valid.transpose()?))
+        });
+        let outputs = outputs.collect::<Result<Vec<_>>>()?;
+        let left = match kernel.parameters.contains(&Parameter::Left) {
+            true => Some(queue.zeroed(4, "a program")?),
+            false => None,
+        };
+        let given = Given {
+            rows,
+            columns,
+            outputs: &outputs,
+            left: left.as_ref(),
+            ..Given::default()
+        };
+        // SAFETY: columns have as many values as there are rows, and outputs room for them, in whole vectors; bitmaps are in whole words.
+        unsafe { self.launch_generated(&kernel, program, &given)? };
+        if let Some(left) = &left {
+            let mut any = [0; 4];
+            queue.read_few(&mut any, left, 0)?;
+            if any != [0; 4] {
+                return Err(BowtieError::NeedsHost);
+            }
+        }
+        let made = outputs.into_iter().zip(&program.outputs);
+        let made = made.map(|((values, valid), data_type)| {
+            self.column(data_type.clone(), values, valid, rows)
+        });
+        made.collect::<Result<_>>().map(Some)
+    }
+
+    /// The rows for which a program is true, of columns without NULLs: how many, and the columns, `None` if all are kept. Without an
+    /// answer they are to be found by flags.
+    pub(crate) fn select_generated(
+        &self,
+        rows: usize,
+        program: &RowProgram,
+        columns: &[&Column],
+        kept: &[&Column],
+    ) -> Result<Option<Kept>> {
+        let values: Option<Vec<&Values>> = columns.iter().map(|column| column.on_cuda()).collect();
+        let Some(values) = values else {
+            return Ok(None);
+        };
+        let kinds = kinds(&values)?;
+        let deciding = (program, Deciding::Program);
+        self.kept_in_one_pass(rows, deciding, (columns, &values, &kinds), kept)
+    }
+
+    /// The rows for which a program is true, or what it loads decides. Of columns their values and kinds.
+    pub(crate) fn kept_in_one_pass(
+        &self,
+        rows: usize,
+        (program, test): (&RowProgram, Deciding<'_>),
+        (columns, values, kinds): (&[&Column], &[&Values], &[(RowKind, bool)]),
+        kept: &[&Column],
+    ) -> Result<Option<Kept>> {
+        let queue = &self.queue;
+        let moving: Option<Vec<&Values>> = kept.iter().map(|column| moving(column)).collect();
+        let (Some(moving), 1..) = (moving, rows) else {
+            return Ok(None);
+        };
+        let moved = kept.iter().zip(&moving).map(|(column, values)| Moved {
+            bytes: width(&values.data_type).unwrap_or_default() as u32,
+            loaded: columns
+                .iter()
+                .position(|loaded| std::ptr::eq(*loaded, *column)),
+        });
+        let selection = Selection {
+            moved: moved.collect(),
+            test: match test {
+                Deciding::Program => Test::Program,
+                Deciding::Bits(keys) => Test::Bits(keys.test),
+                Deciding::Run => Test::Run,
+            },
+        };
+        let Some(kernel) = self.compiled(rows, program, kinds, Some(&selection))? else {
+            return Ok(None);
+        };
+        // As many rows as there are may be kept.
+        let moved = selection.moved.iter();
+        let room = moved
+            .map(|moved| queue.alloc(rows * moved.bytes as usize, "kept rows"))
+            .collect::<Result<Vec<_>>>();
+        let room = match room {
+            Err(error) if error.is_out_of_device_memory() => return Ok(None),
+            room => room?,
+        };
+        let tiles = rows.div_ceil(kernel.layout.tile() as usize);
+        let counts = queue.zeroed(HEADER + tiles * 4, "counts of tiles")?;
+        let given = Given {
+            rows,
+            columns: values,
+            moved: &moving,
+            kept: &room,
+            left: Some(&counts),
+            test,
+            ..Given::default()
+        };
+        // SAFETY: columns have as many values as there are rows, in whole vectors, and there is room for as many; counts are zero. There
+        // is a bit for each place that digits make.
+        unsafe { self.launch_generated(&kernel, program, &given)? };
+        let mut header = [0; 24];
+        queue.read_few(&mut header, &counts, 0)?;
+        let word = |at: usize| {
+            header[at * 8..][..8]
+                .iter()
+                .rev()
+                .fold(0, |w, b| w << 8 | usize::from(*b))
+        };
+        let (selected, left) = (word(1), word(2));
+        match (left, test) {
+            (0, _) => {}
+            (_, Deciding::Run) => return Ok(None),
+            _ => return Err(BowtieError::NeedsHost),
+        }
+        // Who asks for runs has no column of them yet.
+        if selected == rows && !matches!(test, Deciding::Run) {
+            return Ok(Some(None));
+        }
+        let made = room.into_iter().zip(&moving).zip(&selection.moved);
+        let made = made.map(|((memory, values), moved)| {
+            let memory = self.trimmed(memory, selected, rows, moved.bytes as usize)?;
+            self.column(values.data_type.clone(), memory, None, selected)
+        });
+        Ok(Some(Some((selected, made.collect::<Result<_>>()?))))
+    }
+
+    /// The kernel of a program, or of a filter that moves columns.
+    fn compiled(
+        &self,
+        rows: usize,
+        program: &RowProgram,
+        columns: &[(RowKind, bool)],
+        selection: Option<&Selection>,
+    ) -> Result<Option<Arc<Kernel>>> {
+        if rows == 0 || rows > MOST_ROWS {
+            return Ok(None);
+        }
+        let gpu = &self.queue.gpu;
+        let key = Key::new(program, columns, selection);
+        let asked = (rows, self.rows_before_compiling);
+        let shape = Shape { program, columns };
+        let Some(selection) = selection else {
+            let mut made = iter::once_with(|| generate(&shape)).flatten();
+            return gpu.compiled.kernel(&gpu.context, key, asked, &mut made);
+        };
+        let sizes = sizes(gpu.shared_bytes).iter();
+        let mut made = sizes.filter_map(|size| one_pass::generate(&shape, selection, *size));
+        gpu.compiled.kernel(&gpu.context, key, asked, &mut made)
+    }
+
+    /// # Safety
+    /// What is given has as many values as the kernel reads or writes.
+    unsafe fn launch_generated(
+        &self,
+        kernel: &Kernel,
+        program: &RowProgram,
+        given: &Given<'_>,
+    ) -> Result<()> {
+        let args = kernel
+            .parameters
+            .iter()
+            .map(|parameter| given.arg(*parameter, program));
+        let args: Vec<Arg> = args.collect();
+        let layout = kernel.layout;
+        let mut grid = Grid::blocks_of(given.rows, layout.tile() as usize, layout.threads);
+        if let Some(Stay { blocks, shared }) = kernel.stay {
+            grid.blocks = grid.blocks.min(blocks * self.queue.gpu.multiprocessors);
+            grid.shared = shared;
+        }
+        // SAFETY: the caller's promise; the arguments are what the kernel was written for.
+        unsafe { self.queue.launch_function(&kernel.function, grid, &args) }
+    }
+
+    fn column(
+        &self,
+        data_type: DataType,
+        values: Memory,
+        valid: Option<Memory>,
+        rows: usize,
+    ) -> Result<Column> {
+        let values = Values {
+            data_type,
+            values,
+            valid,
+            original: None,
+            made: Some(self.queue.mark()?),
+        };
+        Ok(Column::cuda(values, rows))
+    }
+
+    /// The first values of a memory, which has room for all; in less room where that is worth a copy, and to be had.
+    fn trimmed(
+        &self,
+        memory: Memory,
+        selected: usize,
+        rows: usize,
+        bytes: usize,
+    ) -> Result<Memory> {
+        if selected.saturating_mul(ROOM_TO_SPARE) >= rows {
+            return Ok(memory);
+        }
+        match self
+            .queue
+            .copy_of((&memory).into(), selected * bytes, "kept rows")
+        {
+            Err(error) if error.is_out_of_device_memory() => Ok(memory),
+            copied => copied,
+        }
+    }
+}
+
+fn kinds(columns: &[&Values]) -> Result<Vec<(RowKind, bool)>> {
+    let kinds = columns.iter();
+    kinds
+        .map(|column| Ok((kind_of(&column.data_type)?, column.valid.is_some())))
+        .collect()
+}
+
+/// A column whose values can be moved by a kernel.
+fn moving(column: &Column) -> Option<&Values> {
+    match column.stored() {
+        Some(Stored::Fixed(values)) if values.valid.is_none() => {
+            matches!(width(&values.data_type)?, 1 | 2 | 4 | 8 | 16).then_some(values)
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,133 @@
+//! What looks at states: AND and OR, selection, NULLs.
+
+use crate::device::cuda::codegen::arithmetic::compare;
+use crate::device::cuda::codegen::registers::{Register, Rows};
+use crate::device::cuda::codegen::translate::Machine;
+use crate::ir::pair_program::Op;
+use crate::ir::row_program::{RowInstruction, RowKind};
+
+impl Machine<'_> {
+    /// AND, where false decides, or OR, where true does. Where the left operand alone decides, the right one is not asked.
+    pub(crate) fn kleene(&mut self, a: &Register, b: &Register, decides: bool) -> Option<Register> {
+        let text = &mut self.text;
+        let (mask_a, mask_b) = (a.as_bools()?, b.as_bools()?);
+        let name = if decides { "or.b32" } else { "and.b32" };
+        let mask = text.word(name, &[&mask_a, &mask_b]);
+        if [a.null, a.host, b.null, b.host].iter().all(Option::is_none) {
+            return Some(Register::bools(mask));
+        }
+        let mut decided = [mask_a, mask_b].map(|mask| if decides { mask } else { text.not(mask) });
+        for (decided, of) in decided.iter_mut().zip([a, b]) {
+            *decided = text.without(Some(*decided), of.null)?;
+            *decided = text.without(Some(*decided), of.host)?;
+        }
+        let [by_a, by_b] = decided;
+        let host = text.or(a.host, b.host);
+        let host = text.without(host, Some(by_a));
+        let by_b = text.without(Some(by_b), host);
+        let decided = text.or(Some(by_a), by_b)?;
+        let null = text.or(a.null, b.null);
+        let null = text.without(null, Some(decided));
+        let null = text.without(null, host);
+        // Where nothing decides all values are the other one.
+        let mask = if decides { decided } else { text.not(decided) };
+        Some(Register {
+            null,
+            host,
+            ..Register::bools(mask)
+        })
+    }
+
+    /// `b` where `a` is true, otherwise `c`, with its state.
+    pub(crate) fn select(
+        &mut self,
+        kind: RowKind,
+        a: &Register,
+        instruction: &RowInstruction,
+    ) -> Option<Register> {
+        let (b, c) = (self.register(instruction.b)?, self.register(instruction.c)?);
+        if b.kind != kind || c.kind != kind {
+            return None;
+        }
+        let text = &mut self.text;
+        let taken = a.is_true(text)?;
+        let rows = match (&b.rows, &c.rows) {
+            (Rows::Bools(b), Rows::Bools(c)) => {
+                Rows::Bools(text.choose(taken, Some(*b), Some(*c))?)
+            }
+            (Rows::Words(b), Rows::Words(c)) => {
+                let rows = (0..).zip(b.iter().zip(c)).map(|(k, (b, c))| {
+                    let row = text.bit(taken, k);
+                    text.word("selp.b32", &[b, c, &row])
+                });
+                Rows::Words(rows.collect())
+            }
+            (Rows::Longs(b), Rows::Longs(c)) => {
+                let rows = (0..).zip(b.iter().zip(c)).map(|(k, (b, c))| {
+                    let row = text.bit(taken, k);
+                    text.long("selp.b64", &[b, c, &row])
+                });
+                Rows::Longs(rows.collect())
+            }
+            (Rows::Decimals(b), Rows::Decimals(c)) => {
+                let rows = (0..).zip(b.iter().zip(c)).map(|(k, (b, c))| {
+                    let row = text.bit(taken, k);
+                    [0, 1].map(|half| text.long("selp.b64", &[&b[half], &c[half], &row]))
+                });
+                Rows::Decimals(rows.collect())
+            }
+            _ => return None,
+        };
+        let host = text.choose(taken, b.host, c.host);
+        let host = text.or(a.host, host);
+        let null = text.choose(taken, b.null, c.null);
+        let null = text.without(null, a.host);
+        Some(Register {
+            kind,
+            rows,
+            null,
+            host,
+        })
+    }
+
+    pub(crate) fn is_null(&mut self, op: Op, a: &Register) -> Register {
+        let null = match a.null {
+            Some(null) => null,
+            None => self.text.word("mov.u32", &[&0]),
+        };
+        let mask = match op {
+            Op::IsNull => null,
+            _ => self.text.not(null),
+        };
+        Register {
+            host: a.host,
+            ..Register::bools(mask)
+        }
+    }
+
+    /// Two NULLs are not distinct.
+    pub(crate) fn distinct(
+        &mut self,
+        op: Op,
+        kind: RowKind,
+        a: &Register,
+        b: &Register,
+    ) -> Option<Register> {
+        let mut same = compare(&mut self.text, Op::Eq, kind, a, b)?;
+        let text = &mut self.text;
+        if let Some(either) = text.or(a.null, b.null) {
+            let both = text.and(a.null, b.null);
+            let values = text.without(Some(same), Some(either));
+            same = text.or(both, values)?;
+        }
+        let mask = match op {
+            Op::NotDistinct => same,
+            _ => text.not(same),
+        };
+        let host = text.or(a.host, b.host);
+        Some(Register {
+            host,
+            ..Register::bools(mask)
+        })
+    }
+}

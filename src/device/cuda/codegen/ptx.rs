@@ -1,0 +1,141 @@
+//! PTX text on its way: registers are numbered as they are needed, an instruction is a line.
+//!
+//! Registers are untyped, of 32 or 64 bits: what an instruction takes them for stands in its name. But for a few that
+//! accumulate, each is set once; the driver's compiler finds out which can share a register of the card.
+
+use std::fmt;
+use std::fmt::{Display, Write as _};
+
+/// Lines of a kernel at most, and how many of them a division counts for.
+const MOST_LINES: usize = 4096;
+const DIVISION: usize = 8;
+
+/// A register of 32 bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Word(u32);
+
+/// A register of 64 bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Long(u32);
+
+/// A predicate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Predicate(u32);
+
+impl Display for Word {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "%r{}", self.0)
+    }
+}
+
+impl Display for Long {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "%d{}", self.0)
+    }
+}
+
+impl Display for Predicate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "%p{}", self.0)
+    }
+}
+
+/// An operand: a register, or a number.
+pub(crate) type Operand<'a> = &'a dyn Display;
+
+/// The lines of a kernel so far, and how many registers they name.
+#[derive(Debug, Default)]
+pub(crate) struct Text {
+    lines: String,
+    /// Lines, by the time that they take to be compiled.
+    cost: usize,
+    words: u32,
+    longs: u32,
+    predicates: u32,
+}
+
+impl Text {
+    /// Whether it is so long that the interpreter, which begins at once, is the better one. The time that the driver takes grows faster
+    /// than the text, and nobody can stop it: a second for some 5000 lines, a minute for 16,000.
+    pub(crate) fn is_too_long(&self) -> bool {
+        self.cost > MOST_LINES
+    }
+
+    pub(crate) fn new_word(&mut self) -> Word {
+        self.words += 1;
+        Word(self.words)
+    }
+
+    pub(crate) fn new_long(&mut self) -> Long {
+        self.longs += 1;
+        Long(self.longs)
+    }
+
+    fn new_predicate(&mut self) -> Predicate {
+        self.predicates += 1;
+        Predicate(self.predicates)
+    }
+
+    /// A whole line.
+    pub(crate) fn line(&mut self, line: impl Display) {
+        self.cost += 1;
+        // A string takes all that is written to it.
+        let _ = writeln!(self.lines, "\t{line}");
+    }
+
+    /// `name out, operands;`
+    pub(crate) fn set(&mut self, name: &str, out: impl Display, operands: &[Operand<'_>]) {
+        // By a number it is a multiplication.
+        let by_register = |by: &Operand<'_>| by.to_string().starts_with('%');
+        let divides = name.starts_with("div") || name.starts_with("rem");
+        let divides = divides && operands.last().is_some_and(by_register);
+        self.cost += if divides { DIVISION } else { 1 };
+        let _ = write!(self.lines, "\t{name} {out}");
+        for operand in operands {
+            let _ = write!(self.lines, ", {operand}");
+        }
+        self.lines.push_str(";\n");
+    }
+
+    /// What an instruction makes of its operands.
+    pub(crate) fn word(&mut self, name: &str, operands: &[Operand<'_>]) -> Word {
+        let out = self.new_word();
+        self.set(name, out, operands);
+        out
+    }
+
+    pub(crate) fn long(&mut self, name: &str, operands: &[Operand<'_>]) -> Long {
+        let out = self.new_long();
+        self.set(name, out, operands);
+        out
+    }
+
+    pub(crate) fn predicate(&mut self, name: &str, operands: &[Operand<'_>]) -> Predicate {
+        let out = self.new_predicate();
+        self.set(name, out, operands);
+        out
+    }
+
+    /// How many rows there are: every kernel's first parameter.
+    pub(crate) fn rows(&mut self) -> Word {
+        let rows = self.long("ld.param.u64", &[&"[p0]"]);
+        self.word("cvt.u32.u64", &[&rows])
+    }
+
+    /// The module: one kernel of this name with so many parameters of 64 bits, `p0`, `p1`, …; what shared memory it is launched
+    /// with is named `rows`.
+    pub(crate) fn module(self, kernel: &str, parameters: usize, threads: u32) -> String {
+        let parameters: Vec<String> = (0..parameters)
+            .map(|p| format!("\t.param .u64 p{p}"))
+            .collect();
+        format!(
+            ".version 8.3\n.target sm_75\n.address_size 64\n\n.extern .shared .align 16 .b8 rows[];\n\n.visible .entry {kernel}(\n{}\n)\n.maxntid {threads}, 1, 1\n{{\n\
+             \t.reg .b32 %r<{}>;\n\t.reg .b64 %d<{}>;\n\t.reg .pred %p<{}>;\n{}\tret;\n}}\n",
+            parameters.join(",\n"),
+            self.words + 1,
+            self.longs + 1,
+            self.predicates + 1,
+            self.lines
+        )
+    }
+}

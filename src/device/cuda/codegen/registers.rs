@@ -1,0 +1,118 @@
+//! What a register of a program is in a kernel: a register of the card for each row of the thread, and masks of states.
+
+use crate::device::cuda::codegen::ptx::{Long, Text, Word};
+use crate::device::cuda::codegen::row_masks::Mask;
+use crate::ir::pair_program::Kind;
+use crate::ir::row_program::RowKind;
+
+/// The value of each row.
+#[derive(Debug, Clone)]
+pub(crate) enum Rows {
+    /// A bit each.
+    Bools(Word),
+    /// Integers of at most 32 bits, extended to 32 by their sign or with zeros; floats of 32 bits.
+    Words(Vec<Word>),
+    /// Integers and floats of 64 bits.
+    Longs(Vec<Long>),
+    /// Lower and upper half.
+    Decimals(Vec<[Long; 2]>),
+}
+
+/// No row is both NULL and for the host.
+#[derive(Debug, Clone)]
+pub(crate) struct Register {
+    pub kind: RowKind,
+    pub rows: Rows,
+    pub null: Mask,
+    /// Rows that the host must decide.
+    pub host: Mask,
+}
+
+impl Register {
+    pub(crate) fn bools(mask: Word) -> Self {
+        Self {
+            kind: RowKind::Plain(Kind::Bool),
+            rows: Rows::Bools(mask),
+            null: None,
+            host: None,
+        }
+    }
+
+    pub(crate) fn as_bools(&self) -> Option<Word> {
+        match &self.rows {
+            Rows::Bools(mask) => Some(*mask),
+            _ => None,
+        }
+    }
+
+    /// Which rows are true.
+    pub(crate) fn is_true(&self, text: &mut Text) -> Option<Word> {
+        let mask = text.without(Some(self.as_bools()?), self.null);
+        text.without(mask, self.host)
+    }
+
+    /// The same rows with the states of operands, where a row for the host goes before NULL, and with rows at fault.
+    pub(crate) fn with_states(
+        self,
+        text: &mut Text,
+        a: &Register,
+        b: Option<&Register>,
+        faults: Mask,
+    ) -> Self {
+        let mut host = text.or(a.host, b.and_then(|b| b.host));
+        let null = text.or(a.null, b.and_then(|b| b.null));
+        let null = text.without(null, host);
+        if faults.is_some() {
+            let faults = text.without(faults, null);
+            host = text.or(host, faults);
+        }
+        Self { null, host, ..self }
+    }
+}
+
+pub(crate) fn is_signed(kind: Kind) -> bool {
+    matches!(kind, Kind::I8 | Kind::I16 | Kind::I32 | Kind::I64)
+}
+
+/// Bits of a value, of which a Boolean has 1.
+pub(crate) fn bits(kind: Kind) -> u32 {
+    match kind {
+        Kind::I8 | Kind::U8 => 8,
+        Kind::I16 | Kind::U16 => 16,
+        Kind::I32 | Kind::U32 | Kind::F32 => 32,
+        Kind::I64 | Kind::U64 | Kind::F64 => 64,
+        Kind::Bool => 1,
+    }
+}
+
+/// Bytes of a value in a column; those of Booleans are bits.
+pub(crate) fn bytes(kind: RowKind) -> u32 {
+    match kind {
+        RowKind::Plain(kind) => bits(kind) / 8,
+        RowKind::Decimal => 16,
+    }
+}
+
+/// The lower bits of a word, extended as values of an integer kind are.
+pub(crate) fn extended(text: &mut Text, kind: Kind, word: Word) -> Word {
+    match (kind, is_signed(kind)) {
+        (Kind::I8 | Kind::I16, _) => text.word("bfe.s32", &[&word, &0, &bits(kind)]),
+        (Kind::U8 | Kind::U16, _) => text.word("and.b32", &[&word, &((1u32 << bits(kind)) - 1)]),
+        _ => word,
+    }
+}
+
+/// A word of an integer kind with 64 bits.
+pub(crate) fn lengthened(text: &mut Text, kind: Kind, word: Word) -> Long {
+    match is_signed(kind) {
+        true => text.long("cvt.s64.s32", &[&word]),
+        false => text.long("cvt.u64.u32", &[&word]),
+    }
+}
+
+/// Booleans as words of 0 and 1.
+pub(crate) fn zeros_and_ones(text: &mut Text, mask: Word, rows: u32) -> Vec<Word> {
+    (0..rows)
+        .map(|k| text.word("bfe.u32", &[&mask, &k, &1]))
+        .collect()
+}

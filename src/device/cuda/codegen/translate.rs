@@ -1,0 +1,406 @@
+//! The instructions of a program, one after the other, for all rows of a thread. Twin: `run` of `kernels/map.cu`.
+
+use crate::device::cuda::codegen::arithmetic::{arithmetic, compare};
+use crate::device::cuda::codegen::casts::{cast, negative};
+use crate::device::cuda::codegen::columns::{Stores, Units};
+use crate::device::cuda::codegen::decimals;
+use crate::device::cuda::codegen::kernel::{Parameter, Shape};
+use crate::device::cuda::codegen::layout::Place;
+use crate::device::cuda::codegen::ptx::{Long, Text, Word};
+use crate::device::cuda::codegen::registers::{Register, Rows};
+use crate::device::cuda::codegen::row_masks::Mask;
+use crate::ir::pair_program::{Kind, Op};
+use crate::ir::row_program::{RowInstruction, RowKind, RowOp, RowProgram};
+
+/// What a kernel is while its text is written.
+pub(crate) struct Machine<'a> {
+    pub text: Text,
+    pub place: Place,
+    shape: &'a Shape<'a>,
+    parameters: Vec<Parameter>,
+    sources: Vec<Option<Source>>,
+    columns: Vec<Option<Register>>,
+    registers: Vec<Option<Register>>,
+    /// Rows past the end are not.
+    inside: Mask,
+    /// Rows for the host that reach an output.
+    pub left: Mask,
+    /// Outputs that may have NULLs.
+    pub nullable: Vec<bool>,
+}
+
+/// A column that a program loads: where its values are and, if it has NULLs, its bitmap; and what they are loaded into.
+struct Source {
+    kind: RowKind,
+    values: (Long, Units),
+    valid: Option<(Long, Units)>,
+}
+
+impl<'a> Machine<'a> {
+    /// A parameter's value.
+    pub(crate) fn parameter(&mut self, parameter: Parameter) -> Long {
+        let at = self.parameters.len();
+        self.parameters.push(parameter);
+        self.text.long("ld.param.u64", &[&format_args!("[p{at}]")])
+    }
+
+    /// A parameter that is an address.
+    pub(crate) fn pointer(&mut self, parameter: Parameter) -> Long {
+        let pointer = self.parameter(parameter);
+        self.text.long("cvta.to.global.u64", &[&pointer])
+    }
+
+    pub(crate) fn program(&self) -> &'a RowProgram {
+        self.shape.program
+    }
+
+    pub(crate) fn done(self) -> (Text, Vec<Parameter>) {
+        (self.text, self.parameters)
+    }
+}
+
+impl<'a> Machine<'a> {
+    /// For the rows at `place`, whose columns are to be loaded. `parameters` are those of the text so far.
+    pub(crate) fn new(
+        shape: &'a Shape<'a>,
+        text: Text,
+        place: Place,
+        parameters: Vec<Parameter>,
+    ) -> Option<Self> {
+        let program = shape.program;
+        let mut machine = Self {
+            text,
+            place,
+            shape,
+            parameters,
+            sources: vec![],
+            columns: vec![None; shape.columns.len()],
+            registers: vec![None; program.registers()],
+            inside: None,
+            left: None,
+            nullable: vec![false; program.outputs.len()],
+        };
+        let loads = loads(program);
+        for (at, (kind, nullable)) in shape.columns.iter().enumerate() {
+            let source = match loads.contains(&at) {
+                true => Some(machine.source(at, *kind, *nullable)),
+                false => None,
+            };
+            machine.sources.push(source);
+        }
+        match loads.iter().all(|at| *at < shape.columns.len()) {
+            true => Some(machine),
+            false => None,
+        }
+    }
+
+    fn source(&mut self, at: usize, kind: RowKind, nullable: bool) -> Source {
+        let layout = self.place.layout;
+        let values = self.pointer(Parameter::Column(at));
+        let values = (values, Units::new(&mut self.text, layout, kind));
+        let valid = nullable.then(|| {
+            let valid = self.pointer(Parameter::ColumnValidity(at));
+            let bits = RowKind::Plain(Kind::Bool);
+            (valid, Units::new(&mut self.text, layout, bits))
+        });
+        Source {
+            kind,
+            values,
+            valid,
+        }
+    }
+
+    /// Loads all columns of the rows at `place`: all loads are on their way before anything waits for one.
+    pub(crate) fn load(&mut self, place: &Place) {
+        for source in self.sources.iter().flatten() {
+            for (from, units) in [&source.values].into_iter().chain(&source.valid) {
+                units.load(&mut self.text, place, *from, None);
+            }
+        }
+    }
+
+    /// The rows at `place`, whose columns were loaded, are those at hand.
+    pub(crate) fn take(&mut self, place: Place) {
+        let text = &mut self.text;
+        self.inside = Some(place.inside(text));
+        for (column, source) in self.columns.iter_mut().zip(&self.sources) {
+            *column = source.as_ref().map(|source| Register {
+                kind: source.kind,
+                rows: source.values.1.rows(text, &place),
+                null: match source
+                    .valid
+                    .as_ref()
+                    .map(|(_, bits)| bits.rows(text, &place))
+                {
+                    Some(Rows::Bools(valid)) => Some(text.not(valid)),
+                    _ => None,
+                },
+                host: None,
+            });
+        }
+        self.place = place;
+    }
+
+    /// What a column is of.
+    pub(crate) fn kind(&self, column: usize) -> Option<RowKind> {
+        Some(self.shape.columns.get(column)?.0)
+    }
+
+    /// A column that the program loads too, without its states.
+    pub(crate) fn loaded(&self, column: usize) -> Option<&Register> {
+        self.columns.get(column)?.as_ref()
+    }
+
+    pub(crate) fn register(&self, number: u8) -> Option<Register> {
+        self.registers.get(usize::from(number))?.clone()
+    }
+
+    fn rows(&self) -> u32 {
+        self.place.layout.rows()
+    }
+
+    /// What all instructions but stores do; `None` where one has no text.
+    pub(crate) fn run(&mut self, at: usize, instruction: &RowInstruction) -> Option<()> {
+        let made = match (instruction.op, instruction.kind) {
+            (RowOp::Store, _) => return Some(()),
+            (RowOp::Load, _) => self.columns.get(usize::from(instruction.column))?.clone()?,
+            (RowOp::Constant, kind) => self.constant(at, kind, instruction.b == 1),
+            (RowOp::Plain(op), kind) => self.plain(op, kind, instruction)?,
+            (RowOp::Scale, _) => self.scale(at, instruction)?,
+            (RowOp::Floor, _) => self.floor(at, instruction)?,
+            (RowOp::Part, _) => self.part(instruction)?,
+            // They divide 128 bits, or are rare.
+            (RowOp::Round | RowOp::Truncate | RowOp::ToFloat | RowOp::FromFloat, _) => return None,
+        };
+        *self.registers.get_mut(usize::from(instruction.out))? = Some(made);
+        Some(())
+    }
+
+    /// Constants are parameters, so that programs that differ in them alone are one kernel.
+    fn constant(&mut self, at: usize, kind: RowKind, is_null: bool) -> Register {
+        let count = self.rows() as usize;
+        let lower = self.parameter(Parameter::Constant(at));
+        let rows = match kind {
+            RowKind::Plain(Kind::Bool) => {
+                let word = self.text.word("cvt.u32.u64", &[&lower]);
+                Rows::Bools(self.text.word("neg.s32", &[&word]))
+            }
+            RowKind::Plain(Kind::I64 | Kind::U64 | Kind::F64) => Rows::Longs(vec![lower; count]),
+            RowKind::Plain(_) => {
+                let word = self.text.word("cvt.u32.u64", &[&lower]);
+                Rows::Words(vec![word; count])
+            }
+            RowKind::Decimal => {
+                let upper = self.parameter(Parameter::ConstantUpper(at));
+                Rows::Decimals(vec![[lower, upper]; count])
+            }
+        };
+        let null = is_null.then(|| self.text.word("mov.u32", &[&"0xffffffff"]));
+        Register {
+            kind,
+            rows,
+            null,
+            host: None,
+        }
+    }
+
+    fn plain(&mut self, op: Op, kind: RowKind, instruction: &RowInstruction) -> Option<Register> {
+        let a = self.register(instruction.a)?;
+        match op {
+            Op::IsNull | Op::IsNotNull => return Some(self.is_null(op, &a)),
+            Op::Select => return self.select(kind, &a, instruction),
+            Op::Not => {
+                let mask = self.text.not(a.as_bools()?);
+                return Some(Register::bools(mask).with_states(&mut self.text, &a, None, None));
+            }
+            Op::Neg | Op::Cast => {
+                let RowKind::Plain(to) = kind else {
+                    return None;
+                };
+                let from = if op == Op::Neg {
+                    kind
+                } else {
+                    instruction.from
+                };
+                let (true, RowKind::Plain(from)) = (a.kind == from, from) else {
+                    return None;
+                };
+                let rows = self.rows();
+                let (rows, faults) = match op {
+                    Op::Neg => (negative(&mut self.text, to, &a)?, None),
+                    _ => cast(&mut self.text, from, to, &a, rows)?,
+                };
+                let made = Register {
+                    kind,
+                    rows,
+                    null: None,
+                    host: None,
+                };
+                return Some(made.with_states(&mut self.text, &a, None, faults));
+            }
+            _ => {}
+        }
+        let b = self.register(instruction.b)?;
+        if a.kind != kind || b.kind != kind {
+            return None;
+        }
+        match op {
+            Op::And => self.kleene(&a, &b, false),
+            Op::Or => self.kleene(&a, &b, true),
+            Op::Distinct | Op::NotDistinct => self.distinct(op, kind, &a, &b),
+            Op::Add | Op::Sub | Op::Mul | Op::Div | Op::Rem => self.arithmetic(op, kind, &a, &b),
+            _ => {
+                let mask = compare(&mut self.text, op, kind, &a, &b)?;
+                Some(Register::bools(mask).with_states(&mut self.text, &a, Some(&b), None))
+            }
+        }
+    }
+
+    fn arithmetic(
+        &mut self,
+        op: Op,
+        kind: RowKind,
+        a: &Register,
+        b: &Register,
+    ) -> Option<Register> {
+        let text = &mut self.text;
+        let (rows, faults) = match (kind, &a.rows, &b.rows) {
+            (RowKind::Plain(kind), ..) => arithmetic(text, op, kind, a, b)?,
+            (_, Rows::Decimals(x), Rows::Decimals(y)) => {
+                let rows = x.iter().zip(y);
+                let made = rows.map(|(x, y)| decimals::arithmetic(text, op, *x, *y));
+                let (made, faults): (Vec<_>, Vec<_>) =
+                    made.collect::<Option<Vec<_>>>()?.into_iter().unzip();
+                (Rows::Decimals(made), Some(text.mask(&faults)))
+            }
+            _ => return None,
+        };
+        let made = Register {
+            kind,
+            rows,
+            null: None,
+            host: None,
+        };
+        Some(made.with_states(text, a, Some(b), faults))
+    }
+
+    fn scale(&mut self, at: usize, instruction: &RowInstruction) -> Option<Register> {
+        let a = self.register(instruction.a)?;
+        if a.kind != instruction.from {
+            return None;
+        }
+        let by = [
+            self.parameter(Parameter::Constant(at)),
+            self.parameter(Parameter::ConstantUpper(at)),
+        ];
+        let text = &mut self.text;
+        let values: Vec<decimals::Halves> = match (&a.rows, instruction.from) {
+            (Rows::Decimals(halves), _) => halves.clone(),
+            (Rows::Words(words), RowKind::Plain(kind)) if !kind.is_float() => words
+                .iter()
+                .map(|word| decimals::of_word(text, kind, *word))
+                .collect(),
+            (Rows::Longs(longs), RowKind::Plain(kind)) if !kind.is_float() => longs
+                .iter()
+                .map(|long| decimals::of_long(text, kind, *long))
+                .collect(),
+            _ => return None,
+        };
+        let made = values.into_iter().map(|value| {
+            let (made, fault) = decimals::product(text, value, by);
+            match instruction.b {
+                0 => (made, fault),
+                digits => (made, decimals::too_long(text, made, digits, fault)),
+            }
+        });
+        let (made, faults): (Vec<_>, Vec<_>) = made.unzip();
+        let faults = text.mask(&faults);
+        let made = Register {
+            kind: RowKind::Decimal,
+            rows: Rows::Decimals(made),
+            null: None,
+            host: None,
+        };
+        Some(made.with_states(text, &a, None, Some(faults)))
+    }
+
+    /// Writes an output.
+    pub(crate) fn store(&mut self, stores: &Stores, instruction: &RowInstruction) -> Option<()> {
+        let output = usize::from(instruction.column);
+        let register = self.register(instruction.a)?;
+        let kind = RowKind::of(self.shape.program.outputs.get(output)?)?;
+        if register.kind != kind {
+            return None;
+        }
+        let values = self.pointer(Parameter::Output(output));
+        let valid = register
+            .null
+            .is_some()
+            .then(|| self.pointer(Parameter::OutputValidity(output)));
+        self.leave(&register);
+        let Self {
+            text,
+            place,
+            inside,
+            ..
+        } = self;
+        if let Rows::Bools(mask) = register.rows {
+            let mask = text.and(Some(mask), *inside)?;
+            stores.bits(text, place, mask, values);
+        }
+        stores.values(text, place, &register, values);
+        if let Some(valid) = valid {
+            let mask = text.without(*inside, register.null)?;
+            stores.bits(text, place, mask, valid);
+            self.nullable[output] = true;
+        }
+        Some(())
+    }
+
+    /// Which rows pass, of a program whose only output is a predicate.
+    pub(crate) fn passing(&mut self, instruction: &RowInstruction) -> Option<Word> {
+        let register = self.register(instruction.a)?;
+        self.leave(&register);
+        let passing = register.is_true(&mut self.text);
+        self.text.and(passing, self.inside)
+    }
+
+    /// Those of some rows that are not past the end.
+    pub(crate) fn inside(&mut self, rows: Word) -> Option<Word> {
+        self.text.and(Some(rows), self.inside)
+    }
+
+    fn leave(&mut self, register: &Register) {
+        self.leave_rows(register.host);
+    }
+
+    /// Rows that reach an output, or decide about it, and are not for this kernel.
+    pub(crate) fn leave_rows(&mut self, rows: Mask) {
+        let left = self.text.and(rows, self.inside);
+        self.left = self.text.or(self.left, left);
+    }
+}
+
+/// Which columns a program loads.
+pub(crate) fn loads(program: &RowProgram) -> Vec<usize> {
+    let loads = program.instructions.iter().filter(|i| i.op == RowOp::Load);
+    let mut loaded: Vec<usize> = loads.map(|load| usize::from(load.column)).collect();
+    loaded.sort_unstable();
+    loaded.dedup();
+    loaded
+}
+
+/// Bytes of all values of a row that a program loads and makes, and of the widest.
+pub(crate) fn widths(shape: &Shape<'_>) -> Option<(u32, u32)> {
+    let Shape { program, columns } = shape;
+    let loaded = loads(program).into_iter();
+    let loaded = loaded.map(|at| Some(columns.get(at)?.0));
+    let kinds = loaded.chain(program.outputs.iter().map(RowKind::of));
+    let (mut all, mut widest) = (0, 1);
+    for kind in kinds {
+        let bytes = crate::device::cuda::codegen::registers::bytes(kind?);
+        all += bytes;
+        widest = bytes.max(widest);
+    }
+    Some((all, widest))
+}

@@ -1,0 +1,211 @@
+//! Columns of several pieces put together (`kernels/rows_bits.cuh`, `kernels/text.cu`): values, views and bytes are copied as they
+//! are, bitmaps are shifted into place, and offsets counted on. Bound: each byte read and written once.
+
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+
+use crate::device::cuda::columns::fixed_width::{Values, bitmap_bytes, width};
+use crate::device::cuda::columns::indirect::{Referred, Referring};
+use crate::device::cuda::columns::storage::Stored;
+use crate::device::cuda::columns::var_width::{MOST_BYTES, Text};
+use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::runtime::stream::{Memory, Queue, Shape};
+use crate::device::data::buffer::Column;
+use crate::device::primitives::device::{Device, check_chunk_rows};
+use crate::error::{BowtieError, Result};
+
+impl CudaDevice {
+    /// The rows of all `parts`; what lies on the host, or refers to different values there, goes up once more.
+    pub(crate) fn concat_columns(&self, parts: &[&Column]) -> Result<Column> {
+        let rows: Vec<usize> = parts.iter().map(|part| part.rows()).collect();
+        let all = rows.iter().sum();
+        check_chunk_rows(all)?;
+        let stored: Vec<&Stored> = parts.iter().filter_map(|part| part.stored()).collect();
+        if stored.len() == parts.len()
+            && let Some(together) = self.queue.concat(&stored, &rows)?
+        {
+            return Ok(Column::cuda(together, all));
+        }
+        let arrays: Vec<ArrayRef> = parts
+            .iter()
+            .map(|part| self.download(part))
+            .collect::<Result<_>>()?;
+        let column = self.queue.upload(&arrays, arrays[0].data_type())?;
+        self.receive(&column)?;
+        Ok(column)
+    }
+}
+
+impl Queue {
+    /// `None` where the parts do not lie on the GPU in one way.
+    fn concat(self: &Arc<Self>, parts: &[&Stored], rows: &[usize]) -> Result<Option<Stored>> {
+        macro_rules! all {
+            ($variant:path) => {
+                parts
+                    .iter()
+                    .map(|part| match part {
+                        $variant(part) => Some(part),
+                        _ => None,
+                    })
+                    .collect::<Option<Vec<_>>>()
+            };
+        }
+        if let Some(values) = all!(Stored::Fixed) {
+            return Ok(Some(self.concat_values(&values, rows)?.into()));
+        }
+        if let Some(texts) = all!(Stored::Text) {
+            return Ok(Some(self.concat_text(&texts, rows)?.into()));
+        }
+        if let Some(referring) = all!(Stored::Referring) {
+            return self.concat_referring(&referring, rows);
+        }
+        Ok(None)
+    }
+
+    /// `None` for keys of several dictionaries.
+    fn concat_referring(
+        self: &Arc<Self>,
+        parts: &[&Referring],
+        rows: &[usize],
+    ) -> Result<Option<Stored>> {
+        let words = || {
+            let words: Vec<&Values> = parts.iter().map(|part| &part.words).collect();
+            self.concat_values(&words, rows)
+        };
+        if let Some((first, to)) = Referring::same(parts) {
+            return Ok(Some(Referring::new(first, words()?, to).into()));
+        }
+        // Views of all parts name the buffers of all: the rows at which parts begin, and how many buffers come before theirs.
+        let (mut firsts, mut before, mut buffers) = (vec![], vec![], vec![]);
+        let mut first = 0u32;
+        for (part, rows) in parts.iter().zip(rows) {
+            let Referred::Buffers(of_part) = &part.to else {
+                return Ok(None);
+            };
+            firsts.push(first);
+            before.push(buffers.len() as u32);
+            first += *rows as u32;
+            buffers.extend(of_part.iter().cloned());
+        }
+        let views = words()?;
+        let numbers = firsts.iter().chain(&before);
+        let table: Vec<u8> = numbers.flat_map(|number| number.to_le_bytes()).collect();
+        let table = self.send(&table, "columns")?;
+        let args = [
+            (&views.values).into(),
+            table.part(0).into(),
+            table.part(parts.len() * 4).into(),
+            (parts.len() as u32).into(),
+            first.into(),
+        ];
+        // SAFETY: there are `first` views, and two words in the table for each part, of which the first begins at row 0.
+        unsafe { self.launch("text_number_buffers", Shape::each(first as usize), &args)? };
+        let views = Values {
+            made: Some(self.mark()?),
+            ..views
+        };
+        let to = Referred::Buffers(buffers.into());
+        Ok(Some(Referring::new(parts[0], views, to).into()))
+    }
+
+    fn concat_values(self: &Arc<Self>, parts: &[&Values], rows: &[usize]) -> Result<Values> {
+        let all: usize = rows.iter().sum();
+        let data_type = parts[0].data_type.clone();
+        let values = match width(&data_type) {
+            Some(0) => self.concat_bits(parts.iter().map(|part| Some(&part.values)), rows)?,
+            Some(width) => {
+                let out = self.alloc(all * width, "columns")?;
+                let mut at = 0;
+                for (part, rows) in parts.iter().zip(rows) {
+                    part.values.copy_to(rows * width, &out, at)?;
+                    at += rows * width;
+                }
+                out
+            }
+            None => return Err(BowtieError::Internal("a column without a width".into())),
+        };
+        Ok(Values {
+            data_type,
+            values,
+            valid: self.concat_validity(parts.iter().map(|part| part.valid.as_ref()), rows)?,
+            original: None,
+            made: Some(self.mark()?),
+        })
+    }
+
+    fn concat_text(self: &Arc<Self>, parts: &[&Text], rows: &[usize]) -> Result<Text> {
+        let length: usize = parts.iter().map(|part| part.length).sum();
+        if length > MOST_BYTES {
+            return Err(BowtieError::OutOfDeviceMemory {
+                what: "one chunk's text on a GPU",
+                requested: length as u64,
+                in_use: 0,
+                limit: MOST_BYTES as u64,
+            });
+        }
+        let all: usize = rows.iter().sum();
+        let offsets = self.alloc((all + 1) * 4, "columns")?;
+        let bytes = self.alloc(length, "columns")?;
+        let (mut row, mut at) = (0, 0);
+        for (part, rows) in parts.iter().zip(rows) {
+            // The offset behind the last row too: the next part writes the same there.
+            let args = [
+                (&part.offsets).into(),
+                (*rows as u32 + 1).into(),
+                (at as u32).into(),
+                offsets.part(row * 4).into(),
+            ];
+            // SAFETY: the part has an offset more than rows, and `offsets` room for them from its first row on.
+            unsafe { self.launch("text_place_offsets", Shape::rows(rows + 1), &args)? };
+            part.bytes.copy_to(part.length, &bytes, at)?;
+            row += rows;
+            at += part.length;
+        }
+        Ok(Text {
+            data_type: parts[0].data_type.clone(),
+            offsets,
+            bytes,
+            length,
+            valid: self.concat_validity(parts.iter().map(|part| part.valid.as_ref()), rows)?,
+            original: None,
+            made: Some(self.mark()?),
+        })
+    }
+
+    /// `None` when no row is NULL.
+    fn concat_validity<'a>(
+        self: &Arc<Self>,
+        parts: impl Iterator<Item = Option<&'a Memory>> + Clone,
+        rows: &[usize],
+    ) -> Result<Option<Memory>> {
+        match parts.clone().any(|part| part.is_some()) {
+            true => self.concat_bits(parts, rows).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    /// Bitmaps of so many rows each, one after the other; one that is not there has all bits set.
+    fn concat_bits<'a>(
+        self: &Arc<Self>,
+        parts: impl Iterator<Item = Option<&'a Memory>>,
+        rows: &[usize],
+    ) -> Result<Memory> {
+        let all: usize = rows.iter().sum();
+        let out = self.zeroed(bitmap_bytes(all), "validity")?;
+        let mut at = 0;
+        for (part, rows) in parts.zip(rows) {
+            let args = [
+                part.into(),
+                (*rows as u32).into(),
+                (at as u32).into(),
+                (&out).into(),
+            ];
+            let words = rows.div_ceil(32);
+            // SAFETY: the part, if it is there, holds so many bits in whole words, and `out` as many from bit `at` on.
+            unsafe { self.launch("rows_bits_place", Shape::rows(words), &args)? };
+            at += rows;
+        }
+        Ok(out)
+    }
+}

@@ -1,0 +1,381 @@
+//! [`Referring`]: columns whose rows are words of fixed width that refer to something else: dictionary keys to values, views
+//! to the bytes of long values. The words lie on the GPU, where they are gathered like any others; what they refer to stays on
+//! the host and is shared, however often it is referred to.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayData, ArrayRef, AsArray, BinaryViewArray, GenericByteViewArray, StringViewArray,
+    make_array,
+};
+use arrow::buffer::{Buffer as Bytes, NullBuffer, ScalarBuffer};
+use arrow::datatypes::{ByteViewType, DataType};
+use parking_lot::Mutex;
+
+use crate::device::cuda::columns::fixed_width::Values;
+use crate::device::cuda::columns::var_width::{MOST_BYTES, TASK_ROWS, Text, at_once, offsets_of};
+use crate::device::cuda::runtime::stream::{Memory, Queue, Shape};
+use crate::device::data::buffer::{Buffer, Column};
+use crate::device::host::columns::values::together;
+use crate::error::{BowtieError, Result};
+
+/// Words that refer to something on the host.
+#[derive(Debug)]
+pub(crate) struct Referring {
+    data_type: DataType,
+    /// Keys, or views of 16 bytes.
+    pub(crate) words: Values,
+    pub(crate) to: Referred,
+    /// What is still to be done to the views once they are there.
+    numbering: Mutex<Option<Numbering>>,
+}
+
+/// What words refer to.
+#[derive(Debug, Clone)]
+pub(crate) enum Referred {
+    /// A dictionary's values.
+    Values(ArrayRef),
+    /// The bytes of views.
+    Buffers(Arc<[Bytes]>),
+}
+
+/// Views of several arrays name the buffers of their own: those of all together have other numbers.
+#[derive(Debug)]
+struct Numbering {
+    /// By array its first row; then by array the buffers before its own.
+    table: Memory,
+    parts: usize,
+    rows: usize,
+}
+
+impl Referring {
+    pub(crate) fn receive(&self) -> Result<()> {
+        self.words.receive()?;
+        let Some(Numbering { table, parts, rows }) = self.numbering.lock().take() else {
+            return Ok(());
+        };
+        table.receive()?;
+        let views = &self.words.values;
+        let args = [
+            views.into(),
+            table.part(0).into(),
+            table.part(parts * 4).into(),
+            (parts as u32).into(),
+            (rows as u32).into(),
+        ];
+        // SAFETY: there are `rows` views, and two words in the table for each part, of which the first begins at row 0.
+        unsafe {
+            views
+                .queue
+                .launch("text_number_buffers", Shape::each(rows), &args)
+        }
+    }
+}
+
+impl Referring {
+    /// Words that refer to what those of `like` do.
+    pub(crate) fn new(like: &Self, words: Values, to: Referred) -> Self {
+        Self {
+            data_type: like.data_type.clone(),
+            words,
+            to,
+            numbering: Mutex::default(),
+        }
+    }
+
+    /// The first of `parts` and what it refers to, if the others refer to the same.
+    pub(crate) fn same<'a>(parts: &[&'a Self]) -> Option<(&'a Self, Referred)> {
+        let (first, others) = parts.split_first()?;
+        let same = others.iter().all(|part| match (&first.to, &part.to) {
+            (Referred::Values(a), Referred::Values(b)) => Arc::ptr_eq(a, b),
+            (Referred::Buffers(a), Referred::Buffers(b)) => Arc::ptr_eq(a, b),
+            _ => false,
+        });
+        same.then(|| (*first, first.to.clone()))
+    }
+}
+
+/// Whether rows are views.
+pub(crate) fn is_view(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Utf8View | DataType::BinaryView)
+}
+
+/// Views lie on the GPU as values of so many bytes.
+const VIEW: DataType = DataType::FixedSizeBinary(VIEW_BYTES as i32);
+const VIEW_BYTES: usize = 16;
+
+/// The views of an array, and the bytes that they refer to.
+fn views(array: &ArrayRef) -> (&ScalarBuffer<u128>, &[Bytes]) {
+    fn of<T: ByteViewType>(array: &GenericByteViewArray<T>) -> (&ScalarBuffer<u128>, &[Bytes]) {
+        (array.views(), array.data_buffers())
+    }
+    match array.data_type() {
+        DataType::Utf8View => of(array.as_string_view()),
+        _ => of(array.as_binary_view()),
+    }
+}
+
+/// Bytes of a view's value.
+fn length(view: u128) -> usize {
+    view as u32 as usize
+}
+
+/// The values of views, NULLs as empty ones, as far as their first bytes are wanted.
+struct Beginnings<'a> {
+    views: &'a [u128],
+    buffers: &'a [Bytes],
+    nulls: Option<&'a NullBuffer>,
+    most: usize,
+    /// Bytes of all.
+    bytes: usize,
+}
+
+impl<'a> Beginnings<'a> {
+    fn of(array: &'a ArrayRef, most: usize) -> Self {
+        let (views, buffers) = views(array);
+        let mut values = Self {
+            views,
+            buffers,
+            nulls: array.nulls(),
+            most,
+            bytes: 0,
+        };
+        values.bytes = values.lengths().sum();
+        values
+    }
+
+    fn lengths(&self) -> impl Iterator<Item = usize> {
+        self.views.iter().enumerate().map(|(i, view)| {
+            match self.nulls.is_none_or(|nulls| nulls.is_valid(i)) {
+                true => length(*view).min(self.most),
+                false => 0,
+            }
+        })
+    }
+
+    fn write_ends(&self, ends: &mut [u32], base: usize) {
+        let mut at = base;
+        for (end, length) in ends.iter_mut().zip(self.lengths()) {
+            at += length;
+            *end = at as u32;
+        }
+    }
+
+    fn write(&self, mut to: &mut [u8]) {
+        for (view, wanted) in self.views.iter().zip(self.lengths()) {
+            let (value, rest) = to.split_at_mut(wanted);
+            match length(*view) {
+                _ if wanted == 0 => {}
+                ..=INLINE => value.copy_from_slice(&view.to_le_bytes()[4..4 + wanted]),
+                _ => {
+                    let buffer = &self.buffers[(view >> 64) as u32 as usize];
+                    let from = (view >> 96) as usize;
+                    value.copy_from_slice(&buffer[from..from + wanted]);
+                }
+            }
+            to = rest;
+        }
+    }
+}
+
+/// Bytes of a value that a view holds by itself.
+pub(crate) const INLINE: usize = 12;
+
+impl Queue {
+    /// The values of views, on their way: of each at most so many bytes.
+    pub(crate) fn send_views(self: &Arc<Self>, parts: &[ArrayRef], most: usize) -> Result<Text> {
+        let cut = parts.iter().flat_map(|part| {
+            let rows = part.len();
+            (0..rows)
+                .step_by(TASK_ROWS)
+                .map(move |from| part.slice(from, TASK_ROWS.min(rows - from)))
+        });
+        let cut: Vec<ArrayRef> = cut.collect();
+        let values: Vec<Beginnings<'_>> =
+            cut.iter().map(|part| Beginnings::of(part, most)).collect();
+        let length: usize = values.iter().map(|part| part.bytes).sum();
+        if length > MOST_BYTES {
+            return Err(BowtieError::OutOfDeviceMemory {
+                what: "one chunk's keys on a GPU",
+                requested: length as u64,
+                in_use: 0,
+                limit: MOST_BYTES as u64,
+            });
+        }
+        let offsets = offsets_of(
+            &values,
+            |part| (part.views.len(), part.bytes),
+            |part, ends, base| part.write_ends(ends, base),
+        );
+        let mut bytes = vec![0; length];
+        let mut tasks = Vec::with_capacity(values.len());
+        let mut rest = bytes.as_mut_slice();
+        for part in &values {
+            let (of_part, behind) = rest.split_at_mut(part.bytes);
+            tasks.push((part, of_part));
+            rest = behind;
+        }
+        at_once(tasks, |(part, to)| part.write(to));
+        let rows = offsets.len() - 1;
+        self.send_text(parts[0].data_type(), offsets, &[&bytes], parts, rows)
+    }
+
+    /// A column of `parts` together, on its way; `None` for a type whose rows do not refer to anything.
+    pub(crate) fn upload_referring(
+        self: &Arc<Self>,
+        parts: &[ArrayRef],
+        rows: usize,
+    ) -> Result<Option<Referring>> {
+        match parts[0].data_type() {
+            DataType::Dictionary(..) => self.upload_dictionary(parts, rows).map(Some),
+            other if is_view(other) => self.upload_views(parts, rows).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    fn upload_dictionary(self: &Arc<Self>, parts: &[ArrayRef], rows: usize) -> Result<Referring> {
+        // One dictionary of all parts.
+        let array = together(parts)?;
+        let dictionary = array.as_any_dictionary();
+        let keys = make_array(dictionary.keys().to_data());
+        let key_type = keys.data_type().clone();
+        let mut words = self.upload_values(&[keys], rows, &key_type)?;
+        let to = Referred::Values(Arc::clone(dictionary.values()));
+        words.original = Some(vec![Arc::clone(&array)]);
+        Ok(Referring {
+            data_type: array.data_type().clone(),
+            words,
+            to,
+            numbering: Mutex::default(),
+        })
+    }
+
+    fn upload_views(self: &Arc<Self>, parts: &[ArrayRef], rows: usize) -> Result<Referring> {
+        let all: Vec<_> = parts.iter().map(views).collect();
+        let bytes: Vec<&[u8]> = all
+            .iter()
+            // A buffer may be longer than its views.
+            .map(|(views, _)| &views.inner().as_slice()[..views.len() * VIEW_BYTES])
+            .collect();
+        let mut buffers: Vec<Bytes> = vec![];
+        let (mut firsts, mut before) = (vec![], vec![]);
+        let mut first = 0;
+        for (views, of_part) in &all {
+            firsts.push(first);
+            before.push(buffers.len() as u32);
+            first += views.len() as u32;
+            buffers.extend(of_part.iter().cloned());
+        }
+        let moved = all
+            .iter()
+            .zip(&before)
+            .any(|((_, of_part), before)| *before > 0 && !of_part.is_empty());
+        let numbering = match moved {
+            true => {
+                firsts.extend(before);
+                let table = Bytes::from_vec(firsts);
+                Some(Numbering {
+                    table: self.send_ahead(&[table.as_slice()], "columns")?,
+                    parts: parts.len(),
+                    rows,
+                })
+            }
+            false => None,
+        };
+        let words = Values {
+            data_type: VIEW,
+            // Of texts of up to four bytes no more than the first eight go: their length and the text.
+            values: self.send_values(&bytes, rows, VIEW_BYTES)?,
+            valid: self.send_validity(parts, rows)?,
+            original: Some(parts.to_vec()),
+            made: None,
+        };
+        Ok(Referring {
+            data_type: parts[0].data_type().clone(),
+            words,
+            to: Referred::Buffers(buffers.into()),
+            numbering: Mutex::new(numbering),
+        })
+    }
+
+    pub(crate) fn gather_referring(
+        self: &Arc<Self>,
+        column: &Referring,
+        rows: &Buffer<u32>,
+    ) -> Result<Referring> {
+        let words = self
+            .gather(&column.words, rows)
+            .map(Column::into_cuda)?
+            .ok_or_else(|| BowtieError::Internal("gathered words on the host".into()))?;
+        Ok(Referring {
+            data_type: column.data_type.clone(),
+            words,
+            to: column.to.clone(),
+            numbering: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn download_referring(&self, column: &Referring, rows: usize) -> Result<ArrayRef> {
+        let Values { valid, made, .. } = &column.words;
+        let words = self.download_words(&column.words, rows)?;
+        let nulls = self.download_nulls(valid.as_ref(), rows, made.as_ref())?;
+        Ok(match &column.to {
+            Referred::Values(values) => {
+                let data = ArrayData::builder(column.data_type.clone())
+                    .len(rows)
+                    .add_buffer(words)
+                    .nulls(nulls)
+                    .add_child_data(values.to_data());
+                // SAFETY: each key is one of an array with the same values.
+                make_array(unsafe { data.build_unchecked() })
+            }
+            Referred::Buffers(buffers) => {
+                let views = ScalarBuffer::new(words, 0, rows);
+                let buffers = Arc::clone(buffers);
+                // SAFETY: each view is one of an array of this type, whose buffers have the numbers that it names.
+                unsafe {
+                    match column.data_type {
+                        DataType::Utf8View => {
+                            Arc::new(StringViewArray::new_unchecked(views, buffers, nulls))
+                        }
+                        _ => Arc::new(BinaryViewArray::new_unchecked(views, buffers, nulls)),
+                    }
+                }
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::StringViewBuilder;
+
+    use super::*;
+
+    #[test]
+    fn beginnings_of_views() {
+        let mut builder = StringViewBuilder::new().with_fixed_block_size(64);
+        let values: Vec<Option<String>> = (0..200)
+            .map(|i| (i % 6 != 0).then(|| format!("{i}").repeat(i % 13)))
+            .collect();
+        for value in &values {
+            builder.append_option(value.as_ref());
+        }
+        let array: ArrayRef = Arc::new(builder.finish());
+        assert!(views(&array).1.len() > 2);
+        for most in [0, 1, 12, 13, 100] {
+            let array = array.slice(3, 190);
+            let part = Beginnings::of(&array, most);
+            let size = |part: &Beginnings<'_>| (part.views.len(), part.bytes);
+            let parts = [part];
+            let ends = offsets_of(&parts, size, |part, ends, base| part.write_ends(ends, base));
+            let mut bytes = vec![0; parts[0].bytes];
+            parts[0].write(&mut bytes);
+            for (value, ends) in values[3..193].iter().zip(ends.windows(2)) {
+                let value = value.as_deref().unwrap_or_default().as_bytes();
+                let found = &bytes[ends[0] as usize..ends[1] as usize];
+                assert_eq!(found, &value[..value.len().min(most)]);
+            }
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Columns that are numbers to the kernels, and the least and the greatest of them.
+
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+
+use crate::device::cuda::aggregate::directory::KeyBits;
+use crate::device::cuda::columns::fixed_width::{Values, width};
+use crate::device::cuda::columns::storage::Stored;
+use crate::device::cuda::runtime::stream::{Memory, Queue};
+use crate::device::data::buffer::Column;
+use crate::device::key_bitmap::Extent;
+use crate::error::{BowtieError, Result};
+
+/// Rows that a block of `group_range_extent*` looks at at once.
+const EXTENT_TILE: usize = 2048;
+/// Such tiles that a sample has: about one for each multiprocessor of a large card.
+const SAMPLED_TILES: usize = 128;
+/// The sample is this part of all rows, at most: else these are looked at as soon.
+const LEAST_SHARE: usize = 4;
+/// Two words.
+const EXTENT_BYTES: usize = 16;
+
+/// Values that are numbers to the kernels.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Number<'a> {
+    pub(crate) values: &'a Values,
+    /// Of signed types the sign bit; `None` for Booleans.
+    pub(crate) sign: Option<u64>,
+}
+
+impl<'a> Number<'a> {
+    pub(crate) fn of(column: &'a Column) -> Option<Self> {
+        let Some(Stored::Fixed(values)) = column.stored() else {
+            return None;
+        };
+        use DataType::*;
+        let sign = match &values.data_type {
+            Boolean => None,
+            UInt8 | UInt16 | UInt32 | UInt64 => Some(0),
+            Int8 => Some(1 << 7),
+            Int16 => Some(1 << 15),
+            Int32 | Date32 | Time32(_) | Decimal32(..) => Some(1 << 31),
+            Int64 | Date64 | Time64(_) | Timestamp(..) | Duration(_) | Decimal64(..) => {
+                Some(1 << 63)
+            }
+            _ => return None,
+        };
+        Some(Self { values, sign })
+    }
+
+    /// The greatest word that a value may have, in the order of the values.
+    pub(crate) fn greatest(self) -> u64 {
+        let bytes = width(&self.values.data_type).unwrap_or(8).clamp(1, 8);
+        u64::MAX >> (64 - 8 * bytes)
+    }
+
+    /// With the bits of its words, if these are equal where its values are.
+    pub(crate) fn plain(self) -> Option<(Self, KeyBits)> {
+        let bits = match width(&self.values.data_type)? {
+            4 => KeyBits::B32,
+            8 => KeyBits::B64,
+            _ => return None,
+        };
+        self.values.valid.is_none().then_some((self, bits))
+    }
+
+    /// Whether values are ids once the least of them is taken off.
+    pub(crate) fn is_id(self) -> bool {
+        let bytes = width(&self.values.data_type);
+        bytes == Some(4) && self.values.valid.is_none() && self.sign.is_some()
+    }
+
+    /// A word as the value that it stands for: differences wrap, so signs do not matter.
+    pub(crate) fn value_of(self, word: u64) -> u32 {
+        (word ^ self.sign.unwrap_or_default()) as u32
+    }
+
+    /// That for values of 1, 2, 4 or 8 bytes.
+    pub(crate) fn kernel(self, of: [&'static str; 4]) -> Result<&'static str> {
+        match width(&self.values.data_type) {
+            Some(1) => Ok(of[0]),
+            Some(2) => Ok(of[1]),
+            Some(4) => Ok(of[2]),
+            Some(8) => Ok(of[3]),
+            _ => Err(BowtieError::Internal("a number of no width".into())),
+        }
+    }
+}
+
+impl Queue {
+    /// The least and the greatest of the values that are not NULL, of `rows` > 0 rows.
+    pub(crate) fn extents(
+        self: &Arc<Self>,
+        numbers: &[Number<'_>],
+        rows: usize,
+    ) -> Result<Vec<Extent>> {
+        self.extents_of(numbers, rows, 1)
+    }
+
+    /// The same of a sample, in which the first and the last rows are; `None` where all rows are no more than a few samples.
+    pub(crate) fn sampled_extents(
+        self: &Arc<Self>,
+        numbers: &[Number<'_>],
+        rows: usize,
+    ) -> Result<Option<Vec<Extent>>> {
+        let every = rows / EXTENT_TILE / SAMPLED_TILES;
+        match every >= LEAST_SHARE {
+            true => self.extents_of(numbers, rows, every).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    /// Of every so many tiles one, and of the last.
+    fn extents_of(
+        self: &Arc<Self>,
+        numbers: &[Number<'_>],
+        rows: usize,
+        every: usize,
+    ) -> Result<Vec<Extent>> {
+        let extents = self.no_extents(numbers.len())?;
+        for (i, number) in numbers.iter().enumerate() {
+            let Some(sign) = number.sign else { continue };
+            let kernel = number.kernel([
+                "group_range_extent8",
+                "group_range_extent16",
+                "group_range_extent32",
+                "group_range_extent64",
+            ])?;
+            let args = [
+                (&number.values.values).into(),
+                number.values.valid.as_ref().into(),
+                (rows as u32).into(),
+                sign.into(),
+                (every as u32).into(),
+                extents.part(i * EXTENT_BYTES).into(),
+            ];
+            let shape = self.at_once(kernel, rows.div_ceil(every), EXTENT_TILE)?;
+            // SAFETY: a column holds as many values of the kernel's width as there are rows, in whole vectors, and as many bits; its
+            // extent is two words.
+            unsafe { self.launch(kernel, shape, &args)? };
+        }
+        let found = self.read_extents(&extents, numbers.len())?;
+        let extents = numbers.iter().zip(found);
+        let extents = extents.map(|(number, found)| match number.sign {
+            None => Extent {
+                least: 0,
+                greatest: 1,
+            },
+            Some(_) => found,
+        });
+        Ok(extents.collect())
+    }
+
+    /// Room for so many extents, of no value so far.
+    pub(crate) fn no_extents(self: &Arc<Self>, extents: usize) -> Result<Memory> {
+        let unknown = [Extent::NONE.least, Extent::NONE.greatest];
+        self.give(&unknown.repeat(extents), "key ranges")
+    }
+
+    pub(crate) fn read_extents(&self, memory: &Memory, extents: usize) -> Result<Vec<Extent>> {
+        let mut bytes = vec![0; extents * EXTENT_BYTES];
+        self.read_few(&mut bytes, memory, 0)?;
+        let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap_or_default());
+        let extents = bytes.chunks_exact(EXTENT_BYTES).map(|both| Extent {
+            least: word(&both[..8]),
+            greatest: word(&both[8..]),
+        });
+        Ok(extents.collect())
+    }
+}

@@ -1,0 +1,12 @@
+//! Columns on a GPU (`kernels/columns`).
+
+pub(crate) mod cast_on_upload;
+pub(crate) mod concat;
+pub(crate) mod fixed_width;
+pub(crate) mod indirect;
+pub(crate) mod lazy;
+pub(crate) mod minmax;
+pub(crate) mod rows;
+pub(crate) mod scan;
+pub(crate) mod storage;
+pub(crate) mod var_width;

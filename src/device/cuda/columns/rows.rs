@@ -1,0 +1,350 @@
+//! Rows: gathering values, bitmaps, row ids of set bits, and match flags (`kernels/rows.cu`).
+
+use std::sync::Arc;
+
+use crate::device::cuda::columns::fixed_width::{Values, bitmap_bytes, width};
+use crate::device::cuda::columns::scan::EXCLUSIVE_U32;
+use crate::device::cuda::columns::var_width::MOST_BYTES;
+use crate::device::cuda::runtime::stream::{Memory, Part, Queue, Shape};
+use crate::device::data::buffer::{Buffer, Column};
+use crate::error::{BowtieError, Result};
+
+impl Queue {
+    /// `values[rows[i]]`.
+    pub(crate) fn gather(self: &Arc<Self>, values: &Values, rows: &Buffer<u32>) -> Result<Column> {
+        let ids = memory(rows)?;
+        let n = rows.len();
+        let gathered = match width(&values.data_type) {
+            Some(0) => self.gather_bits(&values.values, ids, n)?,
+            Some(width) => self.gather_values(&values.values, ids, n, width)?,
+            None => return Err(BowtieError::Internal("a column without a width".into())),
+        };
+        let valid = match &values.valid {
+            Some(valid) => Some(self.gather_bits(valid, ids, n)?),
+            None => None,
+        };
+        let values = Values {
+            data_type: values.data_type.clone(),
+            values: gathered,
+            valid,
+            original: None,
+            made: Some(self.mark()?),
+        };
+        Ok(Column::cuda(values, n))
+    }
+
+    /// `n` values of `width` bytes.
+    pub(crate) fn gather_values<'a>(
+        self: &Arc<Self>,
+        values: impl Into<Part<'a>>,
+        rows: &Memory,
+        n: usize,
+        width: usize,
+    ) -> Result<Memory> {
+        let out = self.alloc(n * width, "output columns")?;
+        self.gather_into(values.into(), rows, out.part(0), n, width)?;
+        Ok(out)
+    }
+
+    /// The same to where there is room for `n` values.
+    pub(crate) fn gather_into(
+        &self,
+        values: Part<'_>,
+        rows: &Memory,
+        out: Part<'_>,
+        n: usize,
+        width: usize,
+    ) -> Result<()> {
+        let kernel = match width {
+            1 => "rows_gather8",
+            2 => "rows_gather16",
+            4 => "rows_gather32",
+            8 => "rows_gather64",
+            16 => "rows_gather128",
+            32 => "rows_gather256",
+            _ => return self.gather_units(values, rows, out, n, width),
+        };
+        let args = [values.into(), rows.into(), out.into(), (n as u32).into()];
+        let shape = match width {
+            // Two threads a value.
+            32 => Shape::rows(2 * n),
+            _ => Shape::rows(n),
+        };
+        // SAFETY: row ids are below the rows of `values`, as every row id of a chunk is; `out` holds n values.
+        unsafe { self.launch(kernel, shape, &args) }
+    }
+
+    /// Values of any width, in units that it is a multiple of.
+    fn gather_units(
+        &self,
+        values: Part<'_>,
+        rows: &Memory,
+        out: Part<'_>,
+        n: usize,
+        width: usize,
+    ) -> Result<()> {
+        let (unit, kernel) = match width.trailing_zeros() {
+            0 => (1, "text_gather_units8"),
+            1 => (2, "text_gather_units16"),
+            2 => (4, "text_gather_units32"),
+            3 => (8, "text_gather_units64"),
+            _ => (16, "text_gather_units128"),
+        };
+        let (of_value, of_all) = (width / unit, n * width / unit);
+        if n > 1 && n * width > MOST_BYTES {
+            return Err(BowtieError::OutOfDeviceMemory {
+                what: "one column of an output piece",
+                requested: (n * width) as u64,
+                in_use: 0,
+                limit: MOST_BYTES as u64,
+            });
+        }
+        let args = [
+            values.into(),
+            (of_value as u32).into(),
+            rows.into(),
+            out.into(),
+            (of_all as u32).into(),
+        ];
+        // SAFETY: row ids are below the rows of `values`; `out` holds n values of so many units; both are aligned as allocations are.
+        unsafe { self.launch(kernel, Shape::rows(of_all), &args) }
+    }
+
+    pub(crate) fn gather_bits(
+        self: &Arc<Self>,
+        bits: &Memory,
+        rows: &Memory,
+        n: usize,
+    ) -> Result<Memory> {
+        let out = self.alloc(bitmap_bytes(n), "validity")?;
+        let args = [bits.into(), rows.into(), (&out).into(), (n as u32).into()];
+        // SAFETY: row ids are below the bits of `bits`; `out` holds n bits.
+        unsafe { self.launch("rows_gather_bits", Shape::rows(n), &args)? };
+        Ok(out)
+    }
+
+    pub(crate) fn sequence(self: &Arc<Self>, from: u32, len: usize) -> Result<Buffer<u32>> {
+        let out = self.alloc(len * 4, "row ids")?;
+        let args = [from.into(), (&out).into(), (len as u32).into()];
+        // SAFETY: `out` holds len words.
+        unsafe { self.launch("rows_sequence", Shape::rows(len), &args)? };
+        Ok(Buffer::cuda(out, len))
+    }
+
+    /// So many row ids of `rows` > 0 rows, in runs of so many neighbours that are evenly spread; `run` divides `samples`.
+    pub(crate) fn runs_of_rows(
+        self: &Arc<Self>,
+        rows: usize,
+        (samples, run): (usize, usize),
+    ) -> Result<Buffer<u32>> {
+        let runs = (samples / run) as u64;
+        let ids = (0..samples as u64).map(|i| {
+            let begin = i / run as u64 * rows as u64 / runs;
+            (begin + i % run as u64).min(rows as u64 - 1) as u32
+        });
+        let ids: Vec<u8> = ids.flat_map(u32::to_le_bytes).collect();
+        Ok(Buffer::cuda(self.send(&ids, "a sample")?, samples))
+    }
+
+    /// Both bitmaps' common bits; of `n` rows.
+    pub(crate) fn bits_and(self: &Arc<Self>, a: &Memory, b: &Memory, n: usize) -> Result<Memory> {
+        let out = self.alloc(bitmap_bytes(n), "validity")?;
+        let words = n.div_ceil(32);
+        let args = [a.into(), b.into(), (&out).into(), (words as u32).into()];
+        // SAFETY: all three hold n bits in whole words.
+        unsafe { self.launch("rows_bits_and", Shape::rows(words), &args)? };
+        Ok(out)
+    }
+
+    /// The bits of rows that are in a group.
+    pub(crate) fn bits_of_groups(self: &Arc<Self>, groups: &Memory, n: usize) -> Result<Memory> {
+        let out = self.alloc(bitmap_bytes(n), "validity")?;
+        let args = [groups.into(), (n as u32).into(), (&out).into()];
+        // SAFETY: `groups` holds n words, `out` n bits.
+        unsafe { self.launch("rows_bits_of_groups", Shape::rows(n), &args)? };
+        Ok(out)
+    }
+
+    /// Bits `from .. from + len`, inverted or not.
+    pub(crate) fn bits_slice(
+        self: &Arc<Self>,
+        bits: &Memory,
+        from: usize,
+        len: usize,
+        invert: bool,
+    ) -> Result<Memory> {
+        if (from + len).div_ceil(32) * 4 > bits.bytes() {
+            return Err(BowtieError::Internal("bits past the end".into()));
+        }
+        let out = self.alloc(bitmap_bytes(len), "flags")?;
+        let args = [
+            bits.into(),
+            (from as u32).into(),
+            (len as u32).into(),
+            u32::from(invert).into(),
+            (&out).into(),
+        ];
+        let words = len.div_ceil(32);
+        // SAFETY: `bits` holds from + len bits, as was just checked, `out` len bits.
+        unsafe { self.launch("rows_bits_slice", Shape::rows(words), &args)? };
+        Ok(out)
+    }
+
+    /// Sets flags `first + rows[i]`.
+    pub(crate) fn set_flags(&self, flags: &Memory, first: usize, rows: &Buffer<u32>) -> Result<()> {
+        let ids = memory(rows)?;
+        let n = rows.len();
+        let args = [
+            flags.into(),
+            (first as u32).into(),
+            ids.into(),
+            (n as u32).into(),
+        ];
+        // SAFETY: flags were made for all rows of the chunk that `first` and the row ids count.
+        unsafe { self.launch("rows_set_flags", Shape::rows(n), &args) }
+    }
+
+    /// Sets flag `first + i` where `counts[i]` is not 0.
+    pub(crate) fn set_flags_counted(
+        &self,
+        flags: &Memory,
+        first: usize,
+        counts: &Buffer<u32>,
+    ) -> Result<()> {
+        let words = memory(counts)?;
+        let n = counts.len();
+        let args = [
+            flags.into(),
+            (first as u32).into(),
+            words.into(),
+            (n as u32).into(),
+        ];
+        // SAFETY: flags were made for all rows of the chunk, of which the counted ones begin at `first`.
+        unsafe { self.launch("rows_set_flags_counted", Shape::rows(first % 32 + n), &args) }
+    }
+
+    /// `out[rows[i]] = values[i]` among `len` words that are 0 otherwise.
+    pub(crate) fn scatter(
+        self: &Arc<Self>,
+        rows: &Buffer<u32>,
+        values: &Buffer<u32>,
+        len: usize,
+    ) -> Result<Buffer<u32>> {
+        let out = self.zeroed(len * 4, "counts by row")?;
+        let n = rows.len();
+        let args = [
+            memory(rows)?.into(),
+            memory(values)?.into(),
+            (&out).into(),
+            (n as u32).into(),
+        ];
+        // SAFETY: row ids are below `len`; rows and values have the same length.
+        unsafe { self.launch("rows_scatter32", Shape::rows(n), &args)? };
+        Ok(Buffer::cuda(out, len))
+    }
+
+    /// Row ids of the set bits among `n`, ascending; or `values` at those places.
+    pub(crate) fn select(
+        self: &Arc<Self>,
+        bits: &Memory,
+        n: usize,
+        values: Option<&Memory>,
+    ) -> Result<Buffer<u32>> {
+        if n == 0 {
+            return Ok(Buffer::cuda(self.alloc(0, "selected rows")?, 0));
+        }
+        let (offsets, selected) = self.select_offsets(bits, n)?;
+        self.select_at(bits, n, &offsets, selected, values)
+    }
+
+    /// How many of the `n` > 0 bits are set before each block of 8192, and how many are in all.
+    pub(crate) fn select_offsets(
+        self: &Arc<Self>,
+        bits: &Memory,
+        n: usize,
+    ) -> Result<(Memory, usize)> {
+        let words = n.div_ceil(32);
+        let blocks = words.div_ceil(256);
+        let counts = self.alloc(blocks * 4, "selected rows")?;
+        let args = [bits.into(), (words as u32).into(), (&counts).into()];
+        // SAFETY: `bits` holds whole words, `counts` one for each 256 of them.
+        unsafe { self.launch("rows_select_count", Shape::blocks_of(blocks, 8, 256), &args)? };
+        let offsets = self.scan(EXCLUSIVE_U32, &counts, blocks, "selected rows")?;
+        let mut total = [0; 4];
+        self.read_few(&mut total, &offsets, blocks * 4)?;
+        Ok((offsets, u32::from_le_bytes(total) as usize))
+    }
+
+    /// The selection, once it is known where each block's begins.
+    pub(crate) fn select_at(
+        self: &Arc<Self>,
+        bits: &Memory,
+        n: usize,
+        offsets: &Memory,
+        selected: usize,
+        values: Option<&Memory>,
+    ) -> Result<Buffer<u32>> {
+        let out = match values {
+            Some(values) => self.select_values(bits, n, (offsets, selected), values, 4)?,
+            None => {
+                let words = n.div_ceil(32);
+                let out = self.alloc(selected * 4, "selected rows")?;
+                let args = [
+                    bits.into(),
+                    (words as u32).into(),
+                    offsets.into(),
+                    (&out).into(),
+                ];
+                // SAFETY: `out` holds as many words as bits are set.
+                unsafe {
+                    self.launch(
+                        "rows_select_write",
+                        Shape::blocks_of(words, 256, 256),
+                        &args,
+                    )?;
+                }
+                out
+            }
+        };
+        Ok(Buffer::cuda(out, selected))
+    }
+
+    /// Values of 4, 8 or 16 bytes at the set bits among `n`, of which it is known where each block's begin, and how many there are.
+    pub(crate) fn select_values(
+        self: &Arc<Self>,
+        bits: &Memory,
+        n: usize,
+        (offsets, selected): (&Memory, usize),
+        values: &Memory,
+        width: usize,
+    ) -> Result<Memory> {
+        let kernel = match width {
+            4 => "rows_select_write_values32",
+            8 => "rows_select_write_values64",
+            16 => "rows_select_write_values128",
+            _ => {
+                let what = format!("values of {width} bytes are not selected");
+                return Err(BowtieError::Internal(what));
+            }
+        };
+        let words = n.div_ceil(32);
+        let out = self.alloc(selected * width, "selected rows")?;
+        let args = [
+            bits.into(),
+            (words as u32).into(),
+            offsets.into(),
+            values.into(),
+            (&out).into(),
+        ];
+        // SAFETY: there are n values of the kernel's width, and `out` has room for one a set bit.
+        unsafe { self.launch(kernel, Shape::blocks_of(words, 256, 256), &args)? };
+        Ok(out)
+    }
+}
+
+/// The memory of words that this device made.
+pub(crate) fn memory<T: arrow::datatypes::ArrowNativeType>(words: &Buffer<T>) -> Result<&Memory> {
+    words
+        .on_cuda()
+        .ok_or_else(|| BowtieError::Internal("the host's words were given to a GPU".into()))
+}

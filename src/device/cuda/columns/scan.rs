@@ -1,0 +1,100 @@
+//! Prefix sums (`kernels/scan.cu`).
+
+use std::sync::Arc;
+
+use crate::device::cuda::columns::rows::memory;
+use crate::device::cuda::runtime::stream::{Memory, Queue, Shape};
+use crate::device::data::buffer::Buffer;
+use crate::error::Result;
+
+/// One of the scans.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Scan {
+    kernel: &'static str,
+    /// Bytes of a sum.
+    bytes: usize,
+    /// Results that a block makes.
+    tile: usize,
+    /// Whether the total comes after the last sum.
+    total: bool,
+}
+
+/// u32 into u64, exclusive, with the total.
+pub(crate) const EXCLUSIVE_U64: Scan = Scan {
+    kernel: "scan_u32_u64",
+    bytes: 8,
+    tile: 4096,
+    total: true,
+};
+/// u32, exclusive, with the total.
+pub(crate) const EXCLUSIVE_U32: Scan = Scan {
+    kernel: "scan_u32_u32_exclusive",
+    bytes: 4,
+    tile: 4096,
+    total: true,
+};
+/// u32, inclusive.
+pub(crate) const INCLUSIVE_U32: Scan = Scan {
+    kernel: "scan_u32_u32_inclusive",
+    bytes: 4,
+    tile: 4096,
+    total: false,
+};
+/// i64, exclusive, with the total.
+pub(crate) const EXCLUSIVE_I64: Scan = Scan {
+    kernel: "scan_i64",
+    bytes: 8,
+    tile: 3072,
+    total: true,
+};
+/// i128, exclusive, with the total.
+pub(crate) const EXCLUSIVE_I128: Scan = Scan {
+    kernel: "scan_i128",
+    bytes: 16,
+    tile: 2048,
+    total: true,
+};
+
+/// Words of 64 bits before those of the tiles.
+const STATE_HEADER: usize = 16;
+
+impl Queue {
+    /// Sums of `n` items; wrapping.
+    pub(crate) fn scan(
+        self: &Arc<Self>,
+        scan: Scan,
+        items: &Memory,
+        n: usize,
+        what: &'static str,
+    ) -> Result<Memory> {
+        let results = n + usize::from(scan.total);
+        let out = self.alloc(results * scan.bytes, what)?;
+        let tiles = results.div_ceil(scan.tile);
+        let state = self.zeroed((STATE_HEADER + scan.bytes / 4 * tiles) * 8, "scan scratch")?;
+        let args = [
+            items.into(),
+            (n as u32).into(),
+            (&out).into(),
+            (&state).into(),
+        ];
+        // SAFETY: `items` holds n items, `out` all results, `state` a header and a word for each 32 bits of a tile's sum.
+        unsafe {
+            self.launch(
+                scan.kernel,
+                Shape::blocks_of(results, scan.tile, 256),
+                &args,
+            )?
+        };
+        Ok(out)
+    }
+
+    /// Exclusive prefix sums, one longer than `counts`; the last is the total.
+    pub(crate) fn scan_offsets(self: &Arc<Self>, counts: &Buffer<u32>) -> Result<Buffer<u64>> {
+        let n = counts.len();
+        let offsets = match n {
+            0 => self.zeroed(8, "match offsets")?,
+            n => self.scan(EXCLUSIVE_U64, memory(counts)?, n, "match offsets")?,
+        };
+        Ok(Buffer::cuda(offsets, n + 1))
+    }
+}

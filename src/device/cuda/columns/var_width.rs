@@ -1,0 +1,374 @@
+//! [`Text`]: text and binary with offsets on a GPU (`kernels/text.cu`).
+//!
+//! ```text
+//! gather: rows ─► where their values begin, and how long they are ─► scan ─► is the total below 2 GiB? ─► bytes
+//! ```
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayData, ArrayRef, AsArray, OffsetSizeTrait, make_array};
+use arrow::buffer::Buffer as Bytes;
+use arrow::datatypes::DataType;
+use cudarc::driver::CudaEvent;
+use rayon::prelude::*;
+
+use crate::device::cuda::columns::rows::memory;
+use crate::device::cuda::columns::scan::EXCLUSIVE_U64;
+use crate::device::cuda::runtime::stream::{Memory, Queue, Shape};
+use crate::device::data::buffer::Buffer;
+use crate::error::{BowtieError, Result};
+
+/// Bytes of a column's values: offsets have 32 bits, and Arrow's are signed.
+pub(crate) const MOST_BYTES: usize = i32::MAX as usize;
+
+/// A chunk of so few rows is not halved any more.
+const FEW_ROWS: usize = 64;
+
+/// Values of variable width.
+#[derive(Debug)]
+pub(crate) struct Text {
+    pub(crate) data_type: DataType,
+    /// Where in `bytes` each value begins, and behind them where the last one ends.
+    pub(crate) offsets: Memory,
+    pub(crate) bytes: Memory,
+    /// Bytes of all values.
+    pub(crate) length: usize,
+    /// Bits of rows that are not NULL; `None` when all are not.
+    pub(crate) valid: Option<Memory>,
+    /// What it was uploaded from, in parts.
+    pub(crate) original: Option<Vec<ArrayRef>>,
+    /// Marked when the values were there; without it they are when all work of the queue is done.
+    pub(crate) made: Option<CudaEvent>,
+}
+
+impl Text {
+    pub(crate) fn bytes(&self) -> u64 {
+        let valid = self.valid.as_ref().map_or(0, Memory::bytes);
+        (self.offsets.bytes() + self.bytes.bytes() + valid) as u64
+    }
+
+    pub(crate) fn receive(&self) -> Result<()> {
+        self.offsets.receive()?;
+        self.bytes.receive()?;
+        self.valid.as_ref().map_or(Ok(()), Memory::receive)
+    }
+}
+
+/// Whether columns of a type have offsets and bytes.
+pub(crate) fn is_text(data_type: &DataType) -> bool {
+    use DataType::*;
+    matches!(data_type, Utf8 | LargeUtf8 | Binary | LargeBinary)
+}
+
+/// Rows that one task writes the offsets of.
+pub(crate) const TASK_ROWS: usize = 1 << 16;
+
+/// Some values: offsets into the bytes of an array.
+struct Part<'a> {
+    offsets: Offsets<'a>,
+    bytes: &'a [u8],
+}
+
+/// Where values begin, and behind them where the last one ends.
+#[derive(Clone, Copy)]
+enum Offsets<'a> {
+    Of32(&'a [i32]),
+    Of64(&'a [i64]),
+}
+
+impl<'a> Part<'a> {
+    fn of(array: &'a ArrayRef) -> Result<Self> {
+        let (offsets, bytes) = match array.data_type() {
+            DataType::Utf8 => {
+                let text = array.as_string::<i32>();
+                (Offsets::Of32(text.offsets()), text.values())
+            }
+            DataType::LargeUtf8 => {
+                let text = array.as_string::<i64>();
+                (Offsets::Of64(text.offsets()), text.values())
+            }
+            DataType::Binary => {
+                let binary = array.as_binary::<i32>();
+                (Offsets::Of32(binary.offsets()), binary.values())
+            }
+            DataType::LargeBinary => {
+                let binary = array.as_binary::<i64>();
+                (Offsets::Of64(binary.offsets()), binary.values())
+            }
+            other => return Err(BowtieError::Internal(format!("{other} is no text"))),
+        };
+        let bytes = bytes.as_slice();
+        Ok(Self { offsets, bytes })
+    }
+
+    fn rows(&self) -> usize {
+        match self.offsets {
+            Offsets::Of32(offsets) => offsets.len() - 1,
+            Offsets::Of64(offsets) => offsets.len() - 1,
+        }
+    }
+
+    /// The same values in parts of some rows each.
+    fn tasks(&self) -> impl Iterator<Item = Part<'a>> {
+        let (offsets, bytes, rows) = (self.offsets, self.bytes, self.rows());
+        (0..rows).step_by(TASK_ROWS).map(move |from| Part {
+            offsets: offsets.of_rows(from, (from + TASK_ROWS).min(rows)),
+            bytes,
+        })
+    }
+
+    /// Its values' bytes alone.
+    fn used(&self) -> &'a [u8] {
+        let (first, end) = match self.offsets {
+            Offsets::Of32(offsets) => limits(offsets),
+            Offsets::Of64(offsets) => limits(offsets),
+        };
+        &self.bytes[first..end]
+    }
+
+    /// Where its values end, when the first begins at `base`.
+    fn write_ends(&self, ends: &mut [u32], base: usize) {
+        match self.offsets {
+            Offsets::Of32(offsets) => write_ends(offsets, ends, base),
+            Offsets::Of64(offsets) => write_ends(offsets, ends, base),
+        }
+    }
+}
+
+impl Offsets<'_> {
+    fn of_rows(self, from: usize, end: usize) -> Self {
+        match self {
+            Self::Of32(offsets) => Self::Of32(&offsets[from..=end]),
+            Self::Of64(offsets) => Self::Of64(&offsets[from..=end]),
+        }
+    }
+}
+
+fn limits<O: OffsetSizeTrait>(offsets: &[O]) -> (usize, usize) {
+    let at = |offset: Option<&O>| offset.map_or(0, |offset| offset.as_usize());
+    (at(offsets.first()), at(offsets.last()))
+}
+
+fn write_ends<O: OffsetSizeTrait>(offsets: &[O], ends: &mut [u32], base: usize) {
+    let (first, _) = limits(offsets);
+    for (end, offset) in ends.iter_mut().zip(&offsets[1..]) {
+        *end = (base + offset.as_usize() - first) as u32;
+    }
+}
+
+/// Calls `each` for all tasks, by several threads unless this is one of a pool's: while that waited it might take up other work.
+pub(crate) fn at_once<T: Send>(tasks: Vec<T>, each: impl Fn(T) + Sync + Send) {
+    match rayon::current_thread_index() {
+        None if tasks.len() > 1 => tasks.into_par_iter().for_each(each),
+        _ => tasks.into_iter().for_each(each),
+    }
+}
+
+/// Offsets of values that end where `write` says, part by part: of so many rows and bytes.
+pub(crate) fn offsets_of<P: Sync>(
+    parts: &[P],
+    size: impl Fn(&P) -> (usize, usize),
+    write: impl Fn(&P, &mut [u32], usize) + Sync + Send,
+) -> Vec<u32> {
+    let rows: usize = parts.iter().map(|part| size(part).0).sum();
+    let mut offsets = vec![0; rows + 1];
+    let mut tasks = Vec::with_capacity(parts.len());
+    let (mut rest, mut base) = (&mut offsets[1..], 0);
+    for part in parts {
+        let (rows, bytes) = size(part);
+        let (ends, behind) = rest.split_at_mut(rows);
+        tasks.push((part, ends, base));
+        rest = behind;
+        base += bytes;
+    }
+    at_once(tasks, |(part, ends, base)| write(part, ends, base));
+    offsets
+}
+
+impl Queue {
+    /// A column of `parts` together, on its way; `None` for one that must stay on the host: it has too many bytes, and so few rows
+    /// that the chunk could not be halved.
+    pub(crate) fn upload_text(
+        self: &Arc<Self>,
+        parts: &[ArrayRef],
+        rows: usize,
+    ) -> Result<Option<Text>> {
+        let sources: Vec<Part<'_>> = parts.iter().map(Part::of).collect::<Result<_>>()?;
+        let bytes: Vec<&[u8]> = sources.iter().map(Part::used).collect();
+        let length: usize = bytes.iter().map(|bytes| bytes.len()).sum();
+        if length > MOST_BYTES {
+            return match rows > FEW_ROWS {
+                true => Err(BowtieError::OutOfDeviceMemory {
+                    what: "one chunk's text on a GPU",
+                    requested: length as u64,
+                    in_use: 0,
+                    limit: MOST_BYTES as u64,
+                }),
+                false => Ok(None),
+            };
+        }
+        let tasks: Vec<Part<'_>> = sources.iter().flat_map(Part::tasks).collect();
+        let offsets = offsets_of(
+            &tasks,
+            |part| (part.rows(), part.used().len()),
+            Part::write_ends,
+        );
+        self.send_text(parts[0].data_type(), offsets, &bytes, parts, rows)
+            .map(Some)
+    }
+
+    /// Values that lie in `bytes`, one after the other, and are NULL where those of `parts` are.
+    pub(crate) fn send_text(
+        self: &Arc<Self>,
+        data_type: &DataType,
+        offsets: Vec<u32>,
+        bytes: &[&[u8]],
+        parts: &[ArrayRef],
+        rows: usize,
+    ) -> Result<Text> {
+        let offsets = Bytes::from_vec(offsets);
+        Ok(Text {
+            data_type: data_type.clone(),
+            offsets: self.send_ahead(&[offsets.as_slice()], "columns")?,
+            bytes: self.send_ahead(bytes, "columns")?,
+            length: bytes.iter().map(|bytes| bytes.len()).sum(),
+            valid: self.send_validity(parts, rows)?,
+            original: Some(parts.to_vec()),
+            made: None,
+        })
+    }
+
+    /// `text[rows[i]]`; empty for no row.
+    pub(crate) fn gather_text(self: &Arc<Self>, text: &Text, rows: &Buffer<u32>) -> Result<Text> {
+        let ids = memory(rows)?;
+        let n = rows.len();
+        let starts = self.alloc(n * 4, "output columns")?;
+        let lengths = self.alloc(n * 4, "output columns")?;
+        let args = [
+            (&text.offsets).into(),
+            text.valid.as_ref().into(),
+            ids.into(),
+            (&starts).into(),
+            (&lengths).into(),
+            (n as u32).into(),
+        ];
+        // SAFETY: row ids are below the rows that `offsets` and `valid` are of, or no row's; both outputs hold n words. Of a column
+        // without rows two offsets are read, for which an allocation always has room.
+        unsafe { self.launch("text_spans", Shape::rows(n), &args)? };
+        let (offsets, bytes, length) = self.text_at(text, &starts, lengths, n)?;
+        Ok(Text {
+            data_type: text.data_type.clone(),
+            offsets,
+            bytes,
+            length,
+            valid: match &text.valid {
+                Some(valid) => Some(self.gather_bits(valid, ids, n)?),
+                None => None,
+            },
+            original: None,
+            made: Some(self.mark()?),
+        })
+    }
+
+    /// Values of `text` together that begin and are as long as is given for each of `n`: where each begins, their bytes, and how many
+    /// these are.
+    pub(crate) fn text_at(
+        self: &Arc<Self>,
+        text: &Text,
+        starts: &Memory,
+        lengths: Memory,
+        n: usize,
+    ) -> Result<(Memory, Memory, usize)> {
+        let wide = match n {
+            0 => self.zeroed(8, "output columns")?,
+            n => self.scan(EXCLUSIVE_U64, &lengths, n, "output columns")?,
+        };
+        drop(lengths);
+        let length = self.read_word(&wide, n)?;
+        if length > MOST_BYTES as u64 {
+            return Err(BowtieError::OutOfDeviceMemory {
+                what: "one column of an output piece",
+                requested: length,
+                in_use: 0,
+                limit: MOST_BYTES as u64,
+            });
+        }
+        let length = length as usize;
+        let offsets = self.alloc((n + 1) * 4, "output columns")?;
+        let args = [(&wide).into(), (&offsets).into(), (n as u32 + 1).into()];
+        // SAFETY: both hold n + 1 offsets.
+        unsafe { self.launch("text_offsets", Shape::rows(n + 1), &args)? };
+        drop(wide);
+        let bytes = self.alloc(length, "output columns")?;
+        let args = [
+            (&text.bytes).into(),
+            starts.into(),
+            (&offsets).into(),
+            (n as u32).into(),
+            (&bytes).into(),
+        ];
+        let shape = Shape::blocks_of(n + length.div_ceil(16), 2048, 256);
+        // SAFETY: each value lies in `text.bytes` from its start on, for as long as its offsets say; `bytes` has room for all of
+        // them in words of 16 bytes, as allocations have whole ones.
+        unsafe { self.launch("text_gather", shape, &args)? };
+        Ok((offsets, bytes, length))
+    }
+
+    pub(crate) fn download_text(&self, text: &Text, rows: usize) -> Result<ArrayRef> {
+        let made = text.made.as_ref();
+        let offsets = self.download_bytes(&text.offsets, (rows + 1) * 4, made)?;
+        let offsets = match text.data_type {
+            DataType::LargeUtf8 | DataType::LargeBinary => {
+                let offsets: &[u32] = offsets.typed_data();
+                Bytes::from_vec(offsets.iter().map(|offset| i64::from(*offset)).collect())
+            }
+            _ => offsets,
+        };
+        let data = ArrayData::builder(text.data_type.clone())
+            .len(rows)
+            .add_buffer(offsets)
+            .add_buffer(self.download_bytes(&text.bytes, text.length, made)?)
+            .nulls(self.download_nulls(text.valid.as_ref(), rows, made)?);
+        // SAFETY: offsets ascend from 0 to `length`, and each value is one of an array of this type, or empty.
+        Ok(make_array(unsafe { data.build_unchecked() }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{LargeBinaryArray, StringArray};
+
+    use super::*;
+
+    #[test]
+    fn parts_lie_one_after_the_other() {
+        let rows = 2 * TASK_ROWS + 9;
+        let value = |i: usize| "é\0".repeat(i % 7);
+        let text: ArrayRef = Arc::new(StringArray::from_iter_values((0..rows).map(value)));
+        let binary: ArrayRef = Arc::new(LargeBinaryArray::from_iter_values((0..rows).map(value)));
+        for array in [text, binary] {
+            let cuts = [5, 5, 6, TASK_ROWS + 40, rows - 3];
+            let parts: Vec<ArrayRef> = cuts
+                .windows(2)
+                .map(|cut| array.slice(cut[0], cut[1] - cut[0]))
+                .collect();
+            let sources: Vec<Part<'_>> = parts.iter().map(|part| Part::of(part).unwrap()).collect();
+            let bytes: Vec<u8> = sources
+                .iter()
+                .flat_map(|part| part.used())
+                .copied()
+                .collect();
+            let tasks: Vec<Part<'_>> = sources.iter().flat_map(Part::tasks).collect();
+            let size = |part: &Part<'_>| (part.rows(), part.used().len());
+            let offsets = offsets_of(&tasks, size, Part::write_ends);
+            assert_eq!(offsets.len(), rows - 7);
+            for (i, ends) in offsets.windows(2).enumerate() {
+                let found = &bytes[ends[0] as usize..ends[1] as usize];
+                assert_eq!(found, value(i + 5).as_bytes(), "row {i}");
+            }
+            assert_eq!(offsets.last(), Some(&(bytes.len() as u32)));
+        }
+    }
+}

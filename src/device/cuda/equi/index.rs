@@ -1,0 +1,313 @@
+//! Indexes of one side's rows by equal keys, and the ranges that the other side's rows have in them (`kernels/equi.cu`; \[W\]
+//! section 3.1).
+//!
+//! ```text
+//! direct, hash:   key ─► address, or slot of a table ─► its rows: one, or those brought together by counting (CSR)
+//! partitioned:    both sides by the highest bits of the mixed key, a table of distinct keys for each partition in shared memory
+//! sort-merge:     both sides by all bits of the mixed key, ranges along the merge path
+//! ```
+
+use std::sync::Arc;
+
+use crate::device::cuda::columns::fixed_width::bitmap_bytes;
+use crate::device::cuda::columns::rows::memory;
+use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::equi::choose::{Build, choose};
+use crate::device::cuda::equi::key_words::{Addresses, EquiKeys, Keying, Width};
+use crate::device::cuda::equi::partition::{
+    CAPACITY, Carried, Depth, Partitioned, SLOTS, partition_bits,
+};
+use crate::device::cuda::equi::tables::{DirectTable, Grouped, HashTable, by_rows};
+use crate::device::cuda::runtime::stream::{Memory, Part, Queue, Shape};
+use crate::device::data::buffer;
+use crate::device::data::buffer::{Buffer, Column, EquiIndex, Ranges, Sorted};
+use crate::device::primitives::device::check_chunk_rows;
+use crate::error::{BowtieError, Result};
+use crate::spec::join::EquiStrategy;
+
+/// How keys of the other side are found.
+#[derive(Debug)]
+pub(crate) struct EquiTable {
+    keying: Keying,
+    finder: Finder,
+}
+
+#[derive(Debug)]
+enum Finder {
+    /// No row can match.
+    Nothing,
+    Direct(Grouped<DirectTable>),
+    Hash(Grouped<HashTable>),
+    Partitioned {
+        /// Distinct mixed keys, in order, and where the rows of each begin.
+        keys: Memory,
+        width: Width,
+        segments: Memory,
+        /// Where the partitions of the distinct keys begin.
+        starts: Memory,
+        bits: u32,
+    },
+    SortMerge(Partitioned),
+}
+
+/// The share of the budget that an array of addresses may take.
+const ROOM_SHARE: u64 = 8;
+
+impl CudaDevice {
+    /// Indexes the rows of a base.
+    pub(crate) fn index_keys(
+        &self,
+        base: &[&Column],
+        null_equal: bool,
+        wanted: Option<EquiStrategy>,
+    ) -> Result<EquiIndex> {
+        let rows = base.first().map_or(0, |column| column.rows());
+        check_chunk_rows(rows)?;
+        let (keys, keying, addresses, strategy) = self.keys_for(base, null_equal, wanted)?;
+        let queue = &self.queue;
+        let (rows, finder) = match rows {
+            0 => (queue.sequence(0, 0)?, Finder::Nothing),
+            _ => match strategy {
+                EquiStrategy::Direct => {
+                    let (table, unique) = queue.direct_table(&keys, addresses)?;
+                    let (rows, grouped) = queue.group_rows(table, unique, &keys)?;
+                    (rows, Finder::Direct(grouped))
+                }
+                EquiStrategy::Hash => {
+                    let (table, unique) = queue.hash_table(&keys)?;
+                    let (rows, grouped) = queue.group_rows(table, unique, &keys)?;
+                    (rows, Finder::Hash(grouped))
+                }
+                EquiStrategy::PartitionedHash => queue.partitioned_index(&keys)?,
+                EquiStrategy::SortMerge => match queue.by_all_bits(&keys)? {
+                    None => (queue.sequence(0, 0)?, Finder::Nothing),
+                    Some((rows, sorted)) => (rows, Finder::SortMerge(sorted)),
+                },
+            },
+        };
+        Ok(EquiIndex {
+            sorted: by_rows(rows),
+            strategy,
+            table: buffer::EquiTable::Cuda(EquiTable { keying, finder }),
+        })
+    }
+
+    /// A base's keys, their addresses, and the strategy for them.
+    pub(crate) fn keys_for<'a>(
+        &self,
+        base: &[&'a Column],
+        null_equal: bool,
+        wanted: Option<EquiStrategy>,
+    ) -> Result<(EquiKeys<'a>, Keying, Addresses, EquiStrategy)> {
+        let (mut keys, mut keying) = self.equi_keys(base, null_equal)?;
+        let build = Build {
+            rows: keys.rows,
+            width: keys.width,
+            numbered: matches!(keying, Keying::Groups(_)),
+            cache_bytes: self.queue.gpu.cache_bytes,
+            room: self.queue.budget.limit() / ROOM_SHARE,
+        };
+        let addresses = match build.may_be_direct(wanted) {
+            true => self.addresses(base, &keying)?,
+            false => None,
+        };
+        let strategy = choose(&build, addresses, wanted);
+        let addresses = match (strategy, addresses) {
+            (EquiStrategy::Direct, Some(addresses)) if build.has_room_for(addresses) => addresses,
+            (EquiStrategy::Direct, _) => {
+                (keys, keying) = self.equi_groups(base, null_equal)?;
+                let groups = self.addresses(base, &keying)?;
+                groups.unwrap_or(Addresses { least: 0, count: 0 })
+            }
+            _ => Addresses { least: 0, count: 0 },
+        };
+        Ok((keys, keying, addresses, strategy))
+    }
+
+    /// The range of each of the other side's rows.
+    pub(crate) fn search_keys(
+        &self,
+        index: &EquiIndex,
+        columns: &[&Column],
+    ) -> Result<(Sorted, Ranges)> {
+        let table = index.table.on_cuda()?;
+        let queue = &self.queue;
+        let keys = self.equi_keys_in(&table.keying, columns)?;
+        if keys.rows == 0 || matches!(table.finder, Finder::Nothing) {
+            return Ok((by_rows(queue.sequence(0, 0)?), queue.no_ranges()?));
+        }
+        match &table.finder {
+            Finder::Nothing => Ok((by_rows(queue.sequence(0, 0)?), queue.no_ranges()?)),
+            Finder::Direct(grouped) => queue.look_up(grouped, &keys),
+            Finder::Hash(grouped) => queue.look_up(grouped, &keys),
+            Finder::Partitioned {
+                keys: distinct,
+                width,
+                segments,
+                starts,
+                bits,
+            } => {
+                let Some((rows, probe)) = queue.in_partitions(&keys, Depth::Bits(*bits))? else {
+                    return Ok((by_rows(queue.sequence(0, 0)?), queue.no_ranges()?));
+                };
+                let (pieces, count, mut shape) = queue.pieces(&probe, starts, *bits, true)?;
+                let groups = queue.alloc(probe.rows * 4, "groups")?;
+                let status = queue.zeroed(4, "groups")?;
+                shape.shared = (4 * SLOTS + width.bytes() * CAPACITY) as u32;
+                let kernel = match width {
+                    Width::Four => "equi_part_find_u32",
+                    Width::Eight => "equi_part_find_u64",
+                };
+                let args = [
+                    distinct.into(),
+                    (&probe.keys).into(),
+                    (&pieces).into(),
+                    (&count).into(),
+                    (CAPACITY as u32).into(),
+                    (SLOTS as u32).into(),
+                    (&groups).into(),
+                    (&status).into(),
+                ];
+                // SAFETY: pieces name rows of both sides' keys, which are mixed and in partitions of the same bits; `groups` holds a
+                // word for each of the probe's rows; the shared memory has room for the table.
+                unsafe { queue.launch(kernel, shape, &args)? };
+                let ranges = queue.ranges_of_groups(&groups, probe.rows, segments)?;
+                Ok((by_rows(rows), ranges))
+            }
+            Finder::SortMerge(build) => {
+                let Some((rows, probe)) = queue.in_partitions(&keys, Depth::Whole)? else {
+                    return Ok((by_rows(queue.sequence(0, 0)?), queue.no_ranges()?));
+                };
+                let ranges = queue.merge_ranges(build, &probe)?;
+                Ok((by_rows(rows), ranges))
+            }
+        }
+    }
+}
+
+impl buffer::EquiTable {
+    fn on_cuda(&self) -> Result<&EquiTable> {
+        match self {
+            Self::Cuda(table) => Ok(table),
+            Self::Host(_) => Err(BowtieError::Internal(
+                "the host's index was given to a GPU".into(),
+            )),
+        }
+    }
+}
+
+impl Queue {
+    fn no_ranges(self: &Arc<Self>) -> Result<Ranges> {
+        Ok(Ranges {
+            lo: self.sequence(0, 0)?,
+            hi: self.sequence(0, 0)?,
+        })
+    }
+
+    /// A word of 32 bits.
+    pub(crate) fn read_word32(&self, words: &Memory, at: usize) -> Result<u32> {
+        let mut bytes = [0; 4];
+        self.read_few(&mut bytes, words, at * 4)?;
+        Ok(u32::from_le_bytes(bytes))
+    }
+
+    /// Keys that may match, in partitions, and their rows; `None` when there are none.
+    fn in_partitions(
+        self: &Arc<Self>,
+        keys: &EquiKeys<'_>,
+        depth: Depth,
+    ) -> Result<Option<(Buffer<u32>, Partitioned)>> {
+        let kept = self.kept_keys(keys)?;
+        let (words, n, carried): (Part<'_>, usize, Carried<'_>) = match &kept {
+            None => (keys.words()?, keys.rows, Carried::ROWS),
+            Some((rows, words)) => {
+                let of_rows = Carried {
+                    values: Some(memory(rows)?.into()),
+                    bytes: 4,
+                };
+                (words.into(), rows.len(), of_rows)
+            }
+        };
+        if n == 0 {
+            return Ok(None);
+        }
+        let mut parts = self.partition(words, keys.width, n, &[carried], depth)?;
+        Ok(parts
+            .columns
+            .pop()
+            .map(|rows| (Buffer::cuda(rows, n), parts)))
+    }
+
+    fn by_all_bits(
+        self: &Arc<Self>,
+        keys: &EquiKeys<'_>,
+    ) -> Result<Option<(Buffer<u32>, Partitioned)>> {
+        self.in_partitions(keys, Depth::Whole)
+    }
+
+    /// Rows by key, the distinct keys, and the partitions of these.
+    fn partitioned_index(self: &Arc<Self>, keys: &EquiKeys<'_>) -> Result<(Buffer<u32>, Finder)> {
+        let Some((rows, sorted)) = self.by_all_bits(keys)? else {
+            return Ok((self.sequence(0, 0)?, Finder::Nothing));
+        };
+        let (n, width) = (sorted.rows, sorted.width);
+        let heads = self.alloc(bitmap_bytes(n), "equi-join groups")?;
+        let kernel = match width {
+            Width::Four => "equi_heads_u32",
+            Width::Eight => "equi_heads_u64",
+        };
+        let args = [(&sorted.keys).into(), (&heads).into(), (n as u32).into()];
+        // SAFETY: `sorted` holds n keys, `heads` n bits.
+        unsafe { self.launch(kernel, Shape::rows(n), &args)? };
+        let (offsets, distinct) = self.select_offsets(&heads, n)?;
+        let firsts = self.select_at(&heads, n, &offsets, distinct, None)?;
+        let of_distinct =
+            self.gather_values(&sorted.keys, memory(&firsts)?, distinct, width.bytes())?;
+        // The rows of the last key end where all rows do.
+        let ended = self.alloc((distinct + 1) * 4, "equi-join groups")?;
+        self.copy_into(memory(&firsts)?.into(), &ended, distinct * 4)?;
+        let args = [(n as u32).into(), ended.word(distinct), 1u32.into()];
+        // SAFETY: there is room for the one word.
+        unsafe { self.launch("rows_sequence", Shape::rows(1), &args)? };
+        let bits = partition_bits(distinct);
+        let starts = self.partition_starts(&of_distinct, width, distinct, bits)?;
+        let finder = Finder::Partitioned {
+            keys: of_distinct,
+            width,
+            segments: ended,
+            starts,
+            bits,
+        };
+        Ok((rows, finder))
+    }
+
+    /// For each probe position the build positions with its key.
+    pub(crate) fn merge_ranges(
+        self: &Arc<Self>,
+        build: &Partitioned,
+        probe: &Partitioned,
+    ) -> Result<Ranges> {
+        let (n, m) = (build.rows, probe.rows);
+        let kernels = match build.width {
+            Width::Four => ["equi_merge_lower_u32", "equi_merge_upper_u32"],
+            Width::Eight => ["equi_merge_lower_u64", "equi_merge_upper_u64"],
+        };
+        let bound = |kernel| -> Result<Buffer<u32>> {
+            let out = self.alloc(m * 4, "range bounds")?;
+            let args = [
+                (&build.keys).into(),
+                (n as u32).into(),
+                (&probe.keys).into(),
+                (m as u32).into(),
+                (&out).into(),
+            ];
+            // SAFETY: both sides' keys ascend, n and m of them, together fewer than 2^32; `out` holds m words.
+            unsafe { self.launch(kernel, Shape::blocks_of(n + m, 4096, 256), &args)? };
+            Ok(Buffer::cuda(out, m))
+        };
+        Ok(Ranges {
+            lo: bound(kernels[0])?,
+            hi: bound(kernels[1])?,
+        })
+    }
+}

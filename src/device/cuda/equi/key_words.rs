@@ -1,0 +1,302 @@
+//! Keys of equi-joins as the kernels take them: a word a row that is equal where the key columns are.
+//!
+//! | key columns | the word |
+//! |---|---|
+//! | one of 4 or 8 bytes, not a float | its value |
+//! | others that share one word of 64 bits (`key_words.rs`) | that |
+//! | anything else | the number of its group among the base's rows (`groups.rs`), which compares whole keys |
+
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+
+use crate::device::cuda::columns::fixed_width::{Values, bitmap_bytes, width};
+use crate::device::cuda::columns::rows::memory;
+use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::keys::group_ids::key_values;
+use crate::device::cuda::keys::pack::Layout;
+use crate::device::cuda::runtime::stream::{Memory, Part, Queue};
+use crate::device::data::buffer::{Buffer, Column, GroupDomain};
+use crate::device::key_bitmap::are_addresses;
+use crate::device::primitives::device::Device;
+use crate::error::{BowtieError, Result};
+use crate::spec::aggregate::Fold;
+
+/// Bytes of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Width {
+    Four,
+    Eight,
+}
+
+impl Width {
+    pub(crate) fn bytes(self) -> usize {
+        match self {
+            Self::Four => 4,
+            Self::Eight => 8,
+        }
+    }
+
+    pub(crate) fn bits(self) -> u32 {
+        self.bytes() as u32 * 8
+    }
+}
+
+/// How the keys of a base, and of others that are looked up in it, become words.
+#[derive(Debug)]
+pub(crate) enum Keying {
+    Values(DataType),
+    Words(Layout),
+    Groups(GroupDomain),
+}
+
+/// The keys of one side.
+#[derive(Debug)]
+pub(crate) struct EquiKeys<'a> {
+    words: Words<'a>,
+    /// Rows that may match at all; `None`: all.
+    valid: Option<Valid<'a>>,
+    pub(crate) width: Width,
+    pub(crate) rows: usize,
+}
+
+#[derive(Debug)]
+enum Words<'a> {
+    Here(&'a Memory),
+    Made(Memory),
+    Ids(Buffer<u32>),
+}
+
+#[derive(Debug)]
+enum Valid<'a> {
+    Here(&'a Memory),
+    Made(Memory),
+}
+
+impl EquiKeys<'_> {
+    pub(crate) fn words(&self) -> Result<Part<'_>> {
+        Ok(match &self.words {
+            Words::Here(words) => Part::from(*words),
+            Words::Made(words) => words.into(),
+            Words::Ids(ids) => memory(ids)?.into(),
+        })
+    }
+
+    pub(crate) fn valid(&self) -> Option<&Memory> {
+        match self.valid.as_ref()? {
+            Valid::Here(valid) => Some(valid),
+            Valid::Made(valid) => Some(valid),
+        }
+    }
+}
+
+/// Words from one on, `count` of them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Addresses {
+    pub least: u64,
+    pub count: u64,
+}
+
+/// The column whose values are keys themselves.
+fn value_keys<'a>(columns: &[&'a Column], null_equal: bool) -> Option<(&'a Values, Width)> {
+    let [column] = columns else {
+        return None;
+    };
+    let values = column.on_cuda()?;
+    let key_width = match width(&values.data_type)? {
+        4 => Width::Four,
+        8 => Width::Eight,
+        _ => return None,
+    };
+    let nulls_match = null_equal && values.valid.is_some();
+    (!nulls_match && !values.data_type.is_floating()).then_some((values, key_width))
+}
+
+impl CudaDevice {
+    /// The keys of a base, and how those of others become comparable with them.
+    pub(crate) fn equi_keys<'a>(
+        &self,
+        base: &[&'a Column],
+        null_equal: bool,
+    ) -> Result<(EquiKeys<'a>, Keying)> {
+        let rows = base.first().map_or(0, |column| column.rows());
+        if let Some((values, key_width)) = value_keys(base, null_equal) {
+            let keying = Keying::Values(values.data_type.clone());
+            return Ok((of_values(values, key_width, rows), keying));
+        }
+        let keys = self.base_keys(base, null_equal)?;
+        if !keys.has_twins() {
+            let columns = keys.values()?;
+            let layout = Layout::of(&columns, null_equal);
+            if layout.words() == 1 {
+                let tuples = self.queue.pack(&layout, &columns, rows)?;
+                let valid = match null_equal {
+                    true => None,
+                    false => {
+                        let bitmaps = columns.iter().filter_map(|c| c.valid);
+                        self.queue.all_valid(bitmaps, rows, None)?
+                    }
+                };
+                let keys = EquiKeys {
+                    words: Words::Made(tuples.into_words()),
+                    valid: valid.map(Valid::Made),
+                    width: Width::Eight,
+                    rows,
+                };
+                return Ok((keys, Keying::Words(layout)));
+            }
+        }
+        drop(keys);
+        self.equi_groups(base, null_equal)
+    }
+
+    /// The same by group ids, which lie close together.
+    pub(crate) fn equi_groups(
+        &self,
+        base: &[&Column],
+        null_equal: bool,
+    ) -> Result<(EquiKeys<'static>, Keying)> {
+        let (ids, domain) = self.groups(base, null_equal)?;
+        Ok((self.of_ids(ids)?, Keying::Groups(domain)))
+    }
+
+    fn of_ids(&self, ids: Buffer<u32>) -> Result<EquiKeys<'static>> {
+        let rows = ids.len();
+        let valid = self.queue.bits_of_groups(memory(&ids)?, rows)?;
+        Ok(EquiKeys {
+            words: Words::Ids(ids),
+            valid: Some(Valid::Made(valid)),
+            width: Width::Four,
+            rows,
+        })
+    }
+
+    /// Keys of other rows.
+    pub(crate) fn equi_keys_in<'a>(
+        &self,
+        keying: &Keying,
+        columns: &[&'a Column],
+    ) -> Result<EquiKeys<'a>> {
+        let rows = columns.first().map_or(0, |column| column.rows());
+        match keying {
+            Keying::Values(data_type) => match value_keys(columns, false) {
+                Some((values, key_width)) if values.data_type == *data_type => {
+                    Ok(of_values(values, key_width, rows))
+                }
+                _ => Err(BowtieError::Internal(
+                    "key columns of different types".into(),
+                )),
+            },
+            Keying::Words(layout) => {
+                let here = columns
+                    .iter()
+                    .map(|column| {
+                        self.key_column(column)?.ok_or_else(|| {
+                            BowtieError::Internal("a key column of another type".into())
+                        })
+                    })
+                    .collect::<Result<Vec<_>>>()?;
+                let words = vec![0; here.len()];
+                let columns = key_values(None, &here, &words)?;
+                if !layout.fits(&columns) {
+                    return Err(BowtieError::Internal(
+                        "key columns of different types".into(),
+                    ));
+                }
+                let tuples = self.queue.pack(layout, &columns, rows)?;
+                let valid = self.queue.all_valid(layout.refused(&columns), rows, None)?;
+                Ok(EquiKeys {
+                    words: Words::Made(tuples.into_words()),
+                    valid: valid.map(Valid::Made),
+                    width: Width::Eight,
+                    rows,
+                })
+            }
+            Keying::Groups(domain) => self.of_ids(self.groups_in(domain, columns)?),
+        }
+    }
+
+    /// The words between the least and the greatest key of a base; `None` where they have no order, or there are none.
+    pub(crate) fn addresses(&self, base: &[&Column], keying: &Keying) -> Result<Option<Addresses>> {
+        let data_type = match keying {
+            Keying::Groups(domain) => {
+                return Ok(Some(Addresses {
+                    least: 0,
+                    count: u64::from(domain.groups()),
+                }));
+            }
+            Keying::Values(data_type) if are_addresses(data_type) => data_type,
+            _ => return Ok(None),
+        };
+        let rows = base[0].rows();
+        let folds = [(Fold::Min, Some(base[0])), (Fold::Max, Some(base[0]))];
+        let extremes = self.aggregate(rows, &[], &folds, None)?;
+        let mut words = vec![];
+        for column in &extremes.states {
+            let array = self.queue.download(column)?;
+            if array.is_empty() || array.is_null(0) {
+                return Ok(None);
+            }
+            let data = array.to_data();
+            let bytes =
+                &data.buffers()[0].as_slice()[data.offset() * width(data_type).unwrap_or(0)..];
+            words.push(word(bytes, data_type));
+        }
+        let (least, greatest) = (words[0], words[1]);
+        Ok(u64::try_from(greatest - least).ok().map(|span| Addresses {
+            least: least as u64,
+            count: span.saturating_add(1),
+        }))
+    }
+}
+
+fn of_values(values: &Values, key_width: Width, rows: usize) -> EquiKeys<'_> {
+    EquiKeys {
+        words: Words::Here(&values.values),
+        valid: values.valid.as_ref().map(Valid::Here),
+        width: key_width,
+        rows,
+    }
+}
+
+/// The value of an integer of 4 or 8 bytes.
+fn word(bytes: &[u8], data_type: &DataType) -> i128 {
+    let unsigned = data_type.is_unsigned_integer();
+    match width(data_type) {
+        Some(4) => {
+            let bits = u32::from_le_bytes(bytes[..4].try_into().unwrap_or_default());
+            match unsigned {
+                true => bits.into(),
+                false => (bits as i32).into(),
+            }
+        }
+        _ => {
+            let bits = u64::from_le_bytes(bytes[..8].try_into().unwrap_or_default());
+            match unsigned {
+                true => bits.into(),
+                false => (bits as i64).into(),
+            }
+        }
+    }
+}
+
+impl Queue {
+    /// Keys with a bit each that may match: their rows, and the keys side by side; `None` where all may.
+    pub(crate) fn kept_keys(
+        self: &Arc<Self>,
+        keys: &EquiKeys<'_>,
+    ) -> Result<Option<(Buffer<u32>, Memory)>> {
+        let Some(valid) = keys.valid() else {
+            return Ok(None);
+        };
+        debug_assert!(bitmap_bytes(keys.rows) <= valid.bytes().next_multiple_of(32));
+        let rows = self.select(valid, keys.rows, None)?;
+        let words = self.gather_values(
+            keys.words()?,
+            memory(&rows)?,
+            rows.len(),
+            keys.width.bytes(),
+        )?;
+        Ok(Some((rows, words)))
+    }
+}

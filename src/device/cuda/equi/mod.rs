@@ -1,0 +1,10 @@
+//! Equi-joins on a GPU (`kernels/equi`).
+
+pub(crate) mod choose;
+pub(crate) mod index;
+pub(crate) mod key_words;
+pub(crate) mod materialize;
+pub(crate) mod partition;
+pub(crate) mod sample;
+pub(crate) mod single_pass;
+pub(crate) mod tables;

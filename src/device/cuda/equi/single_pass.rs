@@ -1,0 +1,353 @@
+//! Inner equi-joins whose pairs are put together at once (\[W\] section 3.3), any number of columns: in the pass that finds them
+//! where build keys are unique (`kernels/equi_part_join.cuh`, `kernels/equi_index.cuh`), from both sides in order by sort-merge.
+//!
+//! Columns of 4, 8 or 16 bytes without NULLs are carried, by partitioned joins through the partition (GFTR); of the others row
+//! numbers are, by which they are gathered at the end (GFUR).
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::device::cuda::columns::fixed_width::{Values, width};
+use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::equi::choose::{materialization, share_keys};
+use crate::device::cuda::equi::key_words::{EquiKeys, Keying, Width};
+use crate::device::cuda::equi::materialize::{Output, Way, Ways, sources};
+use crate::device::cuda::equi::partition::{Depth, Partitioned, partition_bits};
+use crate::device::cuda::equi::tables::{DirectTable, HashTable};
+use crate::device::cuda::runtime::stream::{Arg, Memory};
+use crate::device::data::buffer;
+use crate::device::data::buffer::{Buffer, Column, Joined, Paired};
+use crate::device::primitives::device::{Device, FirstProbe};
+use crate::error::{BowtieError, Result};
+use crate::spec::join::{EquiStrategy, Materialization};
+
+/// One side, prepared for as many probes as come.
+#[derive(Debug)]
+pub(crate) struct EquiBuild {
+    keying: Keying,
+    table: Table,
+    ways: Ways,
+    materialization: Materialization,
+    /// A walk over sorted sides found build keys with repeats, a sample says that there are, or sides are too long for one: the next one
+    /// would be in vain, too.
+    in_vain: AtomicBool,
+}
+
+#[derive(Debug)]
+enum Table {
+    Direct(DirectTable),
+    Hash(HashTable),
+    Partitioned {
+        side: Partitioned,
+        starts: Memory,
+        bits: u32,
+    },
+    /// In the order of the mixed keys.
+    SortMerge(Partitioned),
+}
+
+impl EquiBuild {
+    pub(crate) fn strategy(&self) -> EquiStrategy {
+        match self.table {
+            Table::Direct(_) => EquiStrategy::Direct,
+            Table::Hash(_) => EquiStrategy::Hash,
+            Table::Partitioned { .. } => EquiStrategy::PartitionedHash,
+            Table::SortMerge(_) => EquiStrategy::SortMerge,
+        }
+    }
+
+    pub(crate) fn materialization(&self) -> Materialization {
+        self.materialization
+    }
+}
+
+impl CudaDevice {
+    /// `None` where build keys are not unique, or the strategy finds pairs in another way.
+    pub(crate) fn prepare_build(
+        &self,
+        base: &[&Column],
+        null_equal: bool,
+        wanted: Option<EquiStrategy>,
+        payload: &[&Column],
+        materialization: Option<Materialization>,
+        first: Option<FirstProbe<'_>>,
+    ) -> Result<Option<EquiBuild>> {
+        let rows = base.first().map_or(0, |column| column.rows());
+        if rows == 0 {
+            return Ok(None);
+        }
+        let (keys, keying, addresses, strategy) = self.keys_for(base, null_equal, wanted)?;
+        let (sampled, materialization) = match (strategy, first) {
+            (EquiStrategy::PartitionedHash, Some(first)) => {
+                self.by_sample((&keys, &keying, payload), first, (wanted, materialization))?
+            }
+            _ => (strategy, materialization.unwrap_or(Materialization::Gftr)),
+        };
+        // A sample says sort-merge only where build rows are likely to share keys.
+        let in_vain = sampled == EquiStrategy::SortMerge && strategy != sampled;
+        let strategy = sampled;
+        let ways = Ways::of(payload, None, materialization);
+        let queue = &self.queue;
+        let table = match strategy {
+            EquiStrategy::Direct => {
+                let (table, unique) = queue.direct_table(&keys, addresses)?;
+                unique.then_some(Table::Direct(table))
+            }
+            EquiStrategy::Hash => {
+                let (table, unique) = queue.hash_table(&keys)?;
+                unique.then_some(Table::Hash(table))
+            }
+            EquiStrategy::PartitionedHash => {
+                let bits = partition_bits(rows);
+                let depth = Depth::Bits(bits);
+                match queue.partition_side(&keys, &ways, payload, depth)? {
+                    None => None,
+                    Some(side) => {
+                        let starts =
+                            queue.partition_starts(&side.keys, side.width, side.rows, bits)?;
+                        Some(Table::Partitioned { side, starts, bits })
+                    }
+                }
+            }
+            EquiStrategy::SortMerge => queue
+                .partition_side(&keys, &ways, payload, Depth::Whole)?
+                .map(Table::SortMerge),
+        };
+        Ok(table.map(|table| EquiBuild {
+            keying,
+            table,
+            ways,
+            materialization,
+            in_vain: AtomicBool::new(in_vain),
+        }))
+    }
+
+    /// How partitioned sides are joined, as far as nobody says it.
+    fn by_sample(
+        &self,
+        (keys, keying, payload): (&EquiKeys<'_>, &Keying, &[&Column]),
+        first: FirstProbe<'_>,
+        wanted: (Option<EquiStrategy>, Option<Materialization>),
+    ) -> Result<(EquiStrategy, Materialization)> {
+        let by_default = (
+            EquiStrategy::PartitionedHash,
+            wanted.1.unwrap_or(Materialization::Gftr),
+        );
+        if let (Some(_), Some(_)) = wanted {
+            return Ok(by_default);
+        }
+        let (Keying::Values(_), [key]) = (keying, first.keys) else {
+            return Ok(by_default);
+        };
+        let probe = self.equi_keys_in(keying, first.keys)?;
+        let sampled = match self.queue.sample_keys(keys, &probe) {
+            Ok(Some(sampled)) => sampled,
+            Ok(None) => return Ok(by_default),
+            // It is a choice between ways that are all right.
+            Err(error) if error.is_out_of_device_memory() => return Ok(by_default),
+            Err(error) => return Err(error),
+        };
+        if wanted.0.is_none() && share_keys(sampled) {
+            return Ok((EquiStrategy::SortMerge, by_default.1));
+        }
+        let carried = |payload, key, rows| {
+            Ways::of(payload, key, Materialization::Gftr).payload(payload, rows)
+        };
+        match (wanted.1, sampled.matches) {
+            (None, Some(matches)) => {
+                let build = carried(payload, None, keys.rows);
+                let probe = carried(first.payload, Some(*key), probe.rows);
+                let rates = self.queue.memory_rates()?;
+                let how = materialization(build, probe, matches, rates);
+                Ok((by_default.0, how))
+            }
+            _ => Ok(by_default),
+        }
+    }
+
+    /// All pairs, unless build keys turn out not to be unique.
+    pub(crate) fn join_at_once(
+        &self,
+        build: &EquiBuild,
+        build_payload: &[&Column],
+        probe_keys: &[&Column],
+        payload: &[&Column],
+    ) -> Result<Paired> {
+        let queue = &self.queue;
+        let keys = self.equi_keys_in(&build.keying, probe_keys)?;
+        let key = match (&build.keying, &build.table, probe_keys) {
+            (_, Table::SortMerge(_), _) => None,
+            (Keying::Values(_), _, [key]) => Some(*key),
+            _ => None,
+        };
+        let ways = Ways::of(payload, key, build.materialization);
+        let put_together = |output, rows| {
+            let (build, probe) = ((&build.ways, build_payload), (&ways, payload));
+            self.put_together(build, probe, output, rows)
+                .map(Paired::All)
+        };
+        if keys.rows == 0 {
+            return put_together(None, 0);
+        }
+        if let Table::SortMerge(side) = &build.table {
+            let Some(probe) = queue.partition_side(&keys, &ways, payload, Depth::Whole)? else {
+                return put_together(None, 0);
+            };
+            // Room for as many pairs as probe rows may be too much, where the pairs themselves are not.
+            if !build.in_vain.load(Ordering::Relaxed) {
+                let (of_build, of_probe) = ((&build.ways, build_payload), (&ways, payload));
+                let pairs = queue.unique_pairs((side, &probe), of_build, of_probe);
+                let joined = pairs.and_then(|pairs| match pairs {
+                    Some((output, rows)) => put_together(Some(output), rows).map(Some),
+                    None => Ok(None),
+                });
+                match joined {
+                    Ok(Some(joined)) => return Ok(joined),
+                    Err(error) if !error.is_out_of_device_memory() => return Err(error),
+                    Ok(None) => build.in_vain.store(true, Ordering::Relaxed),
+                    // No room this time.
+                    Err(_) => {}
+                }
+            }
+            return match queue.merge_join(side, &probe)? {
+                Some((output, rows)) => put_together(Some(output), rows),
+                None => Ok(Paired::TooMany),
+            };
+        }
+        let output = queue.room_for_pairs(
+            &build.ways,
+            build_payload,
+            &ways,
+            payload,
+            (keys.rows, keys.width),
+        )?;
+        match &build.table {
+            Table::Direct(table) => {
+                let kernel = match keys.width {
+                    Width::Four => "equi_direct_join_u32",
+                    Width::Eight => "equi_direct_join_u64",
+                };
+                let table = [
+                    Arg::from(&table.rows),
+                    table.addresses.least.into(),
+                    (table.addresses.count as u32).into(),
+                ];
+                let sources = (sources(&build.ways, build_payload), sources(&ways, payload));
+                queue.join_by_index(kernel, &table, &keys, sources, &output)?;
+            }
+            Table::Hash(table) => {
+                let kernel = match keys.width {
+                    Width::Four => "equi_table_join_u32",
+                    Width::Eight => "equi_table_join_u64",
+                };
+                let table = [
+                    Arg::from(&table.slots),
+                    table.mask.into(),
+                    (&table.keys).into(),
+                ];
+                let sources = (sources(&build.ways, build_payload), sources(&ways, payload));
+                queue.join_by_index(kernel, &table, &keys, sources, &output)?;
+            }
+            Table::Partitioned { side, starts, bits } => {
+                let depth = Depth::Bits(*bits);
+                if let Some(probe) = queue.partition_side(&keys, &ways, payload, depth)? {
+                    queue.join_partitions(side, starts, *bits, &probe, &output)?;
+                }
+            }
+            Table::SortMerge(_) => {}
+        }
+        // Not all pairs were written.
+        if queue.read_word32(&output.state, 2)? != 0 {
+            return Ok(Paired::SharedKeys);
+        }
+        let rows = queue.read_word(&output.state, 0)? as usize;
+        put_together(Some(output), rows)
+    }
+
+    /// The payload's columns from what a join of so many rows wrote; from nothing of none.
+    pub(crate) fn put_together(
+        &self,
+        (build_ways, build_payload): (&Ways, &[&Column]),
+        (ways, payload): (&Ways, &[&Column]),
+        output: Option<Output>,
+        rows: usize,
+    ) -> Result<Joined> {
+        let Some(mut output) = output else {
+            let none = self.queue.sequence(0, 0)?;
+            let of_none = |columns: &[&Column]| -> Result<Vec<Column>> {
+                columns
+                    .iter()
+                    .map(|column| self.gather(column, &none))
+                    .collect()
+            };
+            return Ok(Joined {
+                rows: 0,
+                build: of_none(build_payload)?,
+                probe: of_none(payload)?,
+            });
+        };
+        let mut keys = output.keys.take();
+        let build_columns = std::mem::take(&mut output.build);
+        let probe_columns = std::mem::take(&mut output.probe);
+        Ok(Joined {
+            rows,
+            build: self.columns_of(build_ways, build_payload, build_columns, &mut keys, rows)?,
+            probe: self.columns_of(ways, payload, probe_columns, &mut keys, rows)?,
+        })
+    }
+
+    fn columns_of(
+        &self,
+        ways: &Ways,
+        payload: &[&Column],
+        mut written: Vec<Memory>,
+        keys: &mut Option<Memory>,
+        rows: usize,
+    ) -> Result<Vec<Column>> {
+        let by_row = match ways.needs_rows() {
+            true => written.pop().map(|ids| Buffer::<u32>::cuda(ids, rows)),
+            false => None,
+        };
+        let mut written: Vec<Option<Memory>> = written.into_iter().map(Some).collect();
+        payload
+            .iter()
+            .zip(&ways.ways)
+            .map(|(column, way)| {
+                let values = match way {
+                    Way::Key => keys.take(),
+                    Way::Carried(at) => written[*at].take(),
+                    Way::ByRow => None,
+                };
+                match (values, &by_row, column.on_cuda()) {
+                    (Some(values), _, Some(like)) => {
+                        let bytes = width(&like.data_type).unwrap_or_default() * rows;
+                        Ok(Column::cuda(
+                            Values {
+                                data_type: like.data_type.clone(),
+                                values: self.queue.shrunk(values, bytes)?,
+                                valid: None,
+                                original: None,
+                                made: Some(self.queue.mark()?),
+                            },
+                            rows,
+                        ))
+                    }
+                    (_, Some(ids), _) => self.gather(column, ids),
+                    _ => Err(BowtieError::Internal(
+                        "a joined column without values".into(),
+                    )),
+                }
+            })
+            .collect()
+    }
+}
+
+impl buffer::EquiBuild {
+    pub(crate) fn on_cuda(&self) -> Result<&EquiBuild> {
+        match self {
+            Self::Cuda(build) => Ok(build),
+            Self::Host(_) => Err(BowtieError::Internal(
+                "the host's build side was given to a GPU".into(),
+            )),
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! The rows for which a column is true (\[D\]'s SELECT: flag, scan, compact; `kernels/rows_select.cuh`).
+//!
+//! Values of 4, 8 and 16 bytes are compacted from the flags; others are gathered by row ids, which are made where one is.
+
+use crate::device::cuda::columns::fixed_width::{Values, width};
+use crate::device::cuda::columns::rows::memory;
+use crate::device::cuda::columns::storage::Stored;
+use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::runtime::stream::Memory;
+use crate::device::data::buffer::{Buffer, Column};
+use crate::device::primitives::device::Device;
+use crate::error::{BowtieError, Result};
+
+impl CudaDevice {
+    /// How many rows are kept, and their columns; `None` if all are.
+    pub(crate) fn kept(
+        &self,
+        flags: &Column,
+        columns: &[&Column],
+    ) -> Result<Option<(usize, Vec<Column>)>> {
+        let queue = &self.queue;
+        let rows = flags.rows();
+        if rows == 0 {
+            return Ok(None);
+        }
+        let here = match flags.on_cuda() {
+            Some(_) => None,
+            None => Some(self.column_from_host(flags)?),
+        };
+        let Some(Stored::Fixed(flags)) = here.as_ref().unwrap_or(flags).stored() else {
+            return Err(BowtieError::Internal("flags without bits".into()));
+        };
+        let both = match &flags.valid {
+            Some(valid) => Some(queue.bits_and(&flags.values, valid, rows)?),
+            None => None,
+        };
+        let bits = both.as_ref().unwrap_or(&flags.values);
+        let (offsets, selected) = queue.select_offsets(bits, rows)?;
+        if selected == rows {
+            return Ok(None);
+        }
+        let mut ids: Option<Buffer<u32>> = None;
+        let mut kept = Vec::with_capacity(columns.len());
+        for column in columns {
+            let compacted = match column.stored() {
+                Some(Stored::Fixed(values)) => compacted(values),
+                _ => None,
+            };
+            kept.push(match compacted {
+                Some((values, width)) => {
+                    let at = (&offsets, selected);
+                    let compact = Values {
+                        data_type: values.data_type.clone(),
+                        values: queue.select_values(bits, rows, at, &values.values, width)?,
+                        valid: match &values.valid {
+                            None => None,
+                            Some(valid) => {
+                                let ids = self.ids(&mut ids, (bits, rows), at)?;
+                                Some(queue.gather_bits(valid, memory(ids)?, selected)?)
+                            }
+                        },
+                        original: None,
+                        made: Some(queue.mark()?),
+                    };
+                    Column::cuda(compact, selected)
+                }
+                None => {
+                    let ids = self.ids(&mut ids, (bits, rows), (&offsets, selected))?;
+                    self.gather(column, ids)?
+                }
+            });
+        }
+        Ok(Some((selected, kept)))
+    }
+
+    /// The ids of the rows, made once.
+    fn ids<'i>(
+        &self,
+        ids: &'i mut Option<Buffer<u32>>,
+        (bits, rows): (&Memory, usize),
+        (offsets, selected): (&Memory, usize),
+    ) -> Result<&'i Buffer<u32>> {
+        let made = match ids.take() {
+            Some(made) => made,
+            None => self.queue.select_at(bits, rows, offsets, selected, None)?,
+        };
+        Ok(ids.insert(made))
+    }
+}
+
+fn compacted(values: &Values) -> Option<(&Values, usize)> {
+    let width = width(&values.data_type)?;
+    matches!(width, 4 | 8 | 16).then_some((values, width))
+}

@@ -1,0 +1,157 @@
+//! Programs over the rows of an input: interpreted by `kernels/map.cu`, or kernels of their own (`generated/`).
+
+use arrow::datatypes::DataType;
+
+use crate::device::cuda::columns::fixed_width::{Values, bitmap_bytes, width};
+use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::runtime::stream::{Memory, Shape};
+use crate::device::data::buffer::Column;
+use crate::error::{BowtieError, Result};
+use crate::ir::row_program::{RowInstruction, RowKind, RowOp, RowProgram};
+
+/// An output on its way.
+struct Output {
+    data_type: DataType,
+    values: Memory,
+    valid: Memory,
+}
+
+impl CudaDevice {
+    /// A column for each output; a column that lies elsewhere than its values do on a GPU is brought up first.
+    pub(crate) fn map_rows(
+        &self,
+        rows: usize,
+        program: &RowProgram,
+        columns: &[&Column],
+    ) -> Result<Vec<Column>> {
+        let queue = &self.queue;
+        let mut here = Vec::with_capacity(columns.len());
+        for column in columns {
+            here.push(match column.on_cuda() {
+                Some(_) => None,
+                None => Some(self.column_from_host(&self.column_to_host(column)?)?),
+            });
+        }
+        let values = columns.iter().zip(&here).map(|(column, here)| {
+            let column = here.as_ref().unwrap_or(column);
+            column
+                .on_cuda()
+                .ok_or_else(|| BowtieError::Internal("a program's column has no width".into()))
+        });
+        let values: Vec<&Values> = values.collect::<Result<_>>()?;
+        if let Some(made) = self.map_generated(rows, program, &values)? {
+            return Ok(made);
+        }
+        let outputs = program
+            .outputs
+            .iter()
+            .map(|data_type| {
+                let bytes = match width(data_type) {
+                    Some(0) => bitmap_bytes(rows),
+                    Some(width) => rows * width,
+                    None => return Err(BowtieError::Internal("an output has no width".into())),
+                };
+                Ok(Output {
+                    data_type: data_type.clone(),
+                    values: queue.alloc(bytes, "columns")?,
+                    valid: queue.alloc(bitmap_bytes(rows), "validity")?,
+                })
+            })
+            .collect::<Result<Vec<_>>>()?;
+        if rows > 0 {
+            let mut table: Vec<u64> = vec![];
+            for column in &values {
+                let valid = column.valid.as_ref().map_or(0, Memory::pointer);
+                let kind = kind_of(&column.data_type)?;
+                table.extend([column.values.pointer(), valid, kind.code().into()]);
+            }
+            for output in &outputs {
+                let kind = kind_of(&output.data_type)?;
+                let (values, valid) = (output.values.pointer(), output.valid.pointer());
+                table.extend([values, valid, kind.code().into()]);
+            }
+            table.extend(program.instructions.iter().flat_map(words));
+            let bytes: Vec<u8> = table.iter().flat_map(|word| word.to_le_bytes()).collect();
+            let table = queue.send(&bytes, "a program")?;
+            // Whether some row is for the host.
+            let left = queue.zeroed(4, "a program")?;
+            let args = [
+                (&table).into(),
+                (values.len() as u32).into(),
+                (outputs.len() as u32).into(),
+                (program.instructions.len() as u32).into(),
+                (rows as u32).into(),
+                (&left).into(),
+            ];
+            let kernel = match has_decimals(program, &values) {
+                true => "map_rows",
+                false => "map_rows_narrow",
+            };
+            // SAFETY: the table has three words for each column and each output, whose addresses are of memory of this queue with as
+            // many values as there are rows, and bitmaps in whole words; and six words for each instruction, which names columns,
+            // outputs and registers below their numbers.
+            unsafe { queue.launch(kernel, Shape::rows(rows), &args)? };
+            let mut any = [0; 4];
+            queue.read_few(&mut any, &left, 0)?;
+            if any != [0; 4] {
+                return Err(BowtieError::NeedsHost);
+            }
+        }
+        outputs
+            .into_iter()
+            .map(|output| {
+                let values = Values {
+                    data_type: output.data_type,
+                    values: output.values,
+                    valid: Some(output.valid),
+                    original: None,
+                    made: Some(queue.mark()?),
+                };
+                Ok(Column::cuda(values, rows))
+            })
+            .collect()
+    }
+}
+
+/// Whether some register holds one.
+fn has_decimals(program: &RowProgram, columns: &[&Values]) -> bool {
+    let of_columns = columns.iter().map(|column| &column.data_type);
+    let mut types = of_columns.chain(&program.outputs);
+    let mut kinds = program.instructions.iter().flat_map(|i| [i.kind, i.from]);
+    types.any(|of| RowKind::of(of) == Some(RowKind::Decimal))
+        || kinds.any(|k| k == RowKind::Decimal)
+}
+
+pub(crate) fn kind_of(data_type: &DataType) -> Result<RowKind> {
+    RowKind::of(data_type)
+        .ok_or_else(|| BowtieError::Internal(format!("{data_type} has no kind in a program")))
+}
+
+/// An instruction as `MapInstruction` of the kernels.
+fn words(instruction: &RowInstruction) -> [u64; 6] {
+    let RowInstruction {
+        op,
+        kind,
+        out,
+        a,
+        b,
+        c,
+        column,
+        constant,
+        from,
+    } = *instruction;
+    let bytes = [op.code(), kind.code(), from.code(), out, a, b, c, 0];
+    // What a decimal's distance from zero must be below.
+    let bound = match (op, b) {
+        (RowOp::Scale | RowOp::Round | RowOp::FromFloat, 1..) => 10u128.pow(b.into()),
+        _ => u128::MAX,
+    };
+    [
+        u64::from_le_bytes(bytes),
+        column.into(),
+        constant as u64,
+        (constant >> 64) as u64,
+        bound as u64,
+        (bound >> 64) as u64,
+    ]
+}

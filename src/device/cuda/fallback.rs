@@ -1,0 +1,208 @@
+//! Primitives that the host's twin does for a GPU: what they take comes down, what they make goes up.
+//!
+//! It is for types that do not lie on the GPU and for structures that have no kernel; every primitive that has one for the
+//! types at hand goes the other way.
+
+use arrow::buffer::ScalarBuffer;
+use arrow::datatypes::ArrowNativeType;
+
+use crate::device::cuda::columns::rows::memory;
+use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::theta::range::valid_memory;
+use crate::device::data::buffer::{Aggregated, Bits, Buffer, Column, Keys, Ranges, Sorted};
+use crate::device::host::device::HostDevice;
+use crate::device::primitives::device::{Device, Matches};
+use crate::error::Result;
+use crate::spec::aggregate::{Fold, GroupStrategy};
+
+impl CudaDevice {
+    pub(crate) fn words_to_host<T: ArrowNativeType>(
+        &self,
+        words: &Buffer<T>,
+    ) -> Result<ScalarBuffer<T>> {
+        match words.on_cuda() {
+            None => Ok(words.on_host().clone()),
+            Some(memory) => {
+                let bytes =
+                    self.queue
+                        .download_bytes(memory, words.len() * size_of::<T>(), None)?;
+                Ok(ScalarBuffer::new(bytes, 0, words.len()))
+            }
+        }
+    }
+
+    fn host_buffer<T: ArrowNativeType>(&self, words: &Buffer<T>) -> Result<Buffer<T>> {
+        let words = self.words_to_host(words)?;
+        Ok(Buffer::host_shared(
+            words,
+            self.twin.budget().lease(0, "twin")?,
+        ))
+    }
+
+    /// Words of the twin, on the GPU.
+    pub(crate) fn words_from_host<T: ArrowNativeType>(
+        &self,
+        words: &Buffer<T>,
+        what: &'static str,
+    ) -> Result<Buffer<T>> {
+        let words = words.on_host();
+        let bytes = words.inner().as_slice();
+        let memory = self.queue.send(bytes, what)?;
+        Ok(Buffer::cuda(memory, words.len()))
+    }
+
+    pub(crate) fn column_to_host(&self, column: &Column) -> Result<Column> {
+        let array = self.queue.download(column)?;
+        Ok(Column::host(array, self.twin.budget().lease(0, "twin")?))
+    }
+
+    /// A column that the twin made.
+    pub(crate) fn column_from_host(&self, column: &Column) -> Result<Column> {
+        let array = column.on_host();
+        let column = self
+            .queue
+            .upload(std::slice::from_ref(array), array.data_type())?;
+        self.receive(&column)?;
+        Ok(column)
+    }
+
+    pub(crate) fn bits_to_host(&self, bits: &Bits, len: usize) -> Result<Bits> {
+        Ok(Bits::Host(match bits {
+            Bits::Host(bits) => bits.clone(),
+            Bits::Cuda(memory) => self.queue.download_bits(memory, len, None)?,
+        }))
+    }
+
+    pub(crate) fn keys_to_host(&self, keys: &Keys) -> Result<Keys> {
+        let rows = keys.rows();
+        Ok(Keys {
+            values: self.host_buffer(&keys.values)?,
+            valid: match &keys.valid {
+                Some(bits) => Some(self.bits_to_host(bits, rows)?),
+                None => None,
+            },
+        })
+    }
+
+    pub(crate) fn keys_from_host(&self, keys: &Keys) -> Result<Keys> {
+        Ok(Keys {
+            values: self.words_from_host(&keys.values, "order keys")?,
+            valid: match &keys.valid {
+                Some(bits) => Some(Bits::Cuda(
+                    self.queue.upload_bits(bits.on_host(), "validity")?,
+                )),
+                None => None,
+            },
+        })
+    }
+
+    pub(crate) fn sorted_to_host(&self, sorted: &Sorted) -> Result<Sorted> {
+        Ok(Sorted {
+            rows: self.host_buffer(&sorted.rows)?,
+            keys: sorted
+                .keys
+                .as_ref()
+                .map(|keys| self.host_buffer(keys))
+                .transpose()?,
+            segments: sorted
+                .segments
+                .as_ref()
+                .map(|s| self.host_buffer(s))
+                .transpose()?,
+        })
+    }
+
+    pub(crate) fn ranges_to_host(&self, ranges: &Ranges) -> Result<Ranges> {
+        Ok(Ranges {
+            lo: self.host_buffer(&ranges.lo)?,
+            hi: self.host_buffer(&ranges.hi)?,
+        })
+    }
+
+    pub(crate) fn host_words<T: ArrowNativeType>(&self, words: &Buffer<T>) -> Result<Buffer<T>> {
+        self.host_buffer(words)
+    }
+
+    /// A fold over ranges, untested, by the twin.
+    pub(crate) fn on_twin(
+        &self,
+        values: &Column,
+        matches: Matches<'_>,
+        fold: impl FnOnce(&HostDevice, &Column, Matches<'_>) -> Result<Column>,
+    ) -> Result<Column> {
+        let values = self.column_to_host(values)?;
+        let sorted = self.sorted_to_host(matches.sorted)?;
+        let searching = self.sorted_to_host(matches.searching)?;
+        let ranges = self.ranges_to_host(matches.ranges)?;
+        let matches = Matches {
+            sorted: &sorted,
+            searching: &searching,
+            ranges: &ranges,
+            tests: &[],
+            program: None,
+        };
+        self.column_from_host(&fold(&self.twin, &values, matches)?)
+    }
+
+    /// Grouped aggregation by the twin.
+    pub(crate) fn aggregate_on_twin(
+        &self,
+        rows: usize,
+        keys: &[&Column],
+        folds: &[(Fold, Option<&Column>)],
+        strategy: Option<GroupStrategy>,
+    ) -> Result<Aggregated> {
+        let keys: Vec<Column> = keys
+            .iter()
+            .map(|key| self.column_to_host(key))
+            .collect::<Result<_>>()?;
+        let values: Vec<Option<Column>> = folds
+            .iter()
+            .map(|(_, values)| values.map(|values| self.column_to_host(values)).transpose())
+            .collect::<Result<_>>()?;
+        let keys: Vec<&Column> = keys.iter().collect();
+        let folds: Vec<(Fold, Option<&Column>)> = folds
+            .iter()
+            .zip(&values)
+            .map(|((fold, _), values)| (*fold, values.as_ref()))
+            .collect();
+        let Aggregated {
+            groups,
+            keys,
+            states,
+            strategy,
+        } = self.twin.aggregate(rows, &keys, &folds, strategy)?;
+        let up = |columns: &[Column]| {
+            let columns = columns.iter().map(|column| self.column_from_host(column));
+            columns.collect::<Result<_>>()
+        };
+        Ok(Aggregated {
+            groups,
+            keys: up(&keys)?,
+            states: up(&states)?,
+            strategy,
+        })
+    }
+
+    /// Keys of at most `sample` rows, spread evenly.
+    pub(crate) fn sample(&self, keys: &Keys, sample: usize) -> Result<Keys> {
+        let rows = keys.rows();
+        let count = rows.min(sample);
+        let spread: Vec<u32> = (0..count)
+            .map(|i| (i as u128 * rows as u128 / count as u128) as u32)
+            .collect();
+        let bytes: Vec<u8> = spread.iter().flat_map(|row| row.to_le_bytes()).collect();
+        let ids = self.queue.send(&bytes, "a sample")?;
+        let words = self
+            .queue
+            .gather_values(memory(&keys.values)?, &ids, count, 8)?;
+        let valid = match valid_memory(keys.valid.as_ref())? {
+            Some(valid) => Some(Bits::Cuda(self.queue.gather_bits(valid, &ids, count)?)),
+            None => None,
+        };
+        self.keys_to_host(&Keys {
+            values: Buffer::cuda(words, count),
+            valid,
+        })
+    }
+}

@@ -1,0 +1,246 @@
+//! Group ids by equality of columns of fixed width, and of text that is not too long (`kernels/groups.cu`).
+//!
+//! A row's values become a tuple of words that are equal where the values are: narrow columns share a word, a wide one takes
+//! two or four, text as many as its longest value. Group ids number the distinct tuples in order.
+
+use std::sync::Arc;
+
+use crate::device::cuda::columns::rows::memory;
+use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::keys::key_column::KeyColumn;
+use crate::device::cuda::keys::pack::{KeyValues, Layout};
+use crate::device::cuda::keys::tuples::{Distinct, Significance};
+use crate::device::cuda::runtime::stream::{Memory, Queue};
+use crate::device::data::buffer::{Buffer, Column, GroupDomain};
+use crate::device::primitives::device::Device;
+use crate::error::{BowtieError, Result};
+
+/// The groups of a base side on a GPU, in which rows of the other side are looked up.
+#[derive(Debug)]
+pub(crate) struct Groups {
+    layout: Layout,
+    /// `None` when no row of the base is in a group.
+    distinct: Option<Distinct>,
+    /// The groups of the columns that the twin groups: their ids are the first column.
+    on_host: Option<Box<GroupDomain>>,
+    /// Which columns those are.
+    by_twin: Vec<bool>,
+}
+
+impl Groups {
+    pub(crate) fn groups(&self) -> u32 {
+        self.distinct.as_ref().map_or(0, |d| d.len() as u32)
+    }
+}
+
+/// The key columns of a base.
+#[derive(Debug)]
+pub(crate) struct BaseKeys<'a> {
+    here: Vec<KeyColumn<'a>>,
+    /// How many each of them takes.
+    words: Vec<usize>,
+    by_twin: Vec<bool>,
+    /// Group ids of the columns that the twin groups, and their domain.
+    twins: Option<(Buffer<u32>, GroupDomain)>,
+}
+
+impl BaseKeys<'_> {
+    fn ids(&self) -> Result<Option<&Memory>> {
+        self.twins.as_ref().map(|(ids, _)| memory(ids)).transpose()
+    }
+
+    /// Whether the twin groups some of them.
+    pub(crate) fn has_twins(&self) -> bool {
+        self.twins.is_some()
+    }
+
+    pub(crate) fn values(&self) -> Result<Vec<KeyValues<'_>>> {
+        key_values(self.ids()?, &self.here, &self.words)
+    }
+}
+
+impl CudaDevice {
+    /// Group ids of the rows of `base`, and their domain.
+    pub(crate) fn groups(
+        &self,
+        base: &[&Column],
+        null_equal: bool,
+    ) -> Result<(Buffer<u32>, GroupDomain)> {
+        let keys = self.base_keys(base, null_equal)?;
+        if keys.here.is_empty()
+            && let Some(twins) = keys.twins
+        {
+            return Ok(twins);
+        }
+        let rows = base.first().map_or(0, |column| column.rows());
+        let grouped = match keys.ids()? {
+            Some(ids) if !null_equal => Some(self.queue.bits_of_groups(ids, rows)?),
+            _ => None,
+        };
+        let columns = keys.values()?;
+        let (ids, mut groups) = self.queue.group_keys(&columns, rows, null_equal, grouped)?;
+        groups.on_host = keys.twins.map(|(_, domain)| Box::new(domain));
+        groups.by_twin = keys.by_twin;
+        Ok((ids, GroupDomain::Cuda(groups)))
+    }
+
+    /// The key columns of a base where kernels read them. Nested columns and long text are grouped together by the twin, and
+    /// the ids that it gives them are one more column.
+    pub(crate) fn base_keys<'a>(
+        &self,
+        base: &[&'a Column],
+        null_equal: bool,
+    ) -> Result<BaseKeys<'a>> {
+        let (mut here, mut words, mut on_host) = (vec![], vec![], vec![]);
+        let mut by_twin = Vec::with_capacity(base.len());
+        for column in base {
+            let key = self.base_key(column)?;
+            by_twin.push(key.is_none());
+            match key {
+                Some((key, of_key)) => {
+                    here.push(key);
+                    words.push(of_key);
+                }
+                None => on_host.push(self.column_to_host(column)?),
+            }
+        }
+        let twins = match on_host.is_empty() {
+            true => None,
+            false => {
+                let on_host: Vec<&Column> = on_host.iter().collect();
+                let (ids, domain) = self.twin.group_keys(&on_host, null_equal)?;
+                Some((self.words_from_host(&ids, "group ids")?, domain))
+            }
+        };
+        Ok(BaseKeys {
+            here,
+            words,
+            by_twin,
+            twins,
+        })
+    }
+
+    /// Group ids of other rows in a domain.
+    pub(crate) fn groups_in(
+        &self,
+        domain: &GroupDomain,
+        columns: &[&Column],
+    ) -> Result<Buffer<u32>> {
+        let from_twin = |domain: &GroupDomain, columns: &[&Column]| {
+            let on_host: Vec<Column> = columns
+                .iter()
+                .map(|column| self.column_to_host(column))
+                .collect::<Result<_>>()?;
+            let on_host: Vec<&Column> = on_host.iter().collect();
+            let ids = self.twin.group_keys_in(domain, &on_host)?;
+            self.words_from_host(&ids, "group ids")
+        };
+        let groups = match domain {
+            GroupDomain::Host(_) => return from_twin(domain, columns),
+            GroupDomain::Cuda(groups) => groups,
+        };
+        // The base decides, whose text may be too long.
+        let (mut here, mut on_host) = (vec![], vec![]);
+        for (column, by_twin) in columns.iter().zip(&groups.by_twin) {
+            match by_twin {
+                true => on_host.push(*column),
+                false => here.push(self.key_column(column)?.ok_or_else(|| {
+                    BowtieError::Internal("a key column of another type than its base".into())
+                })?),
+            }
+        }
+        let ids = groups
+            .on_host
+            .as_deref()
+            .map(|domain| from_twin(domain, &on_host))
+            .transpose()?;
+        let rows = columns.first().map_or(0, |column| column.rows());
+        let words = vec![0; here.len()];
+        let columns = key_values(ids.as_ref().map(memory).transpose()?, &here, &words)?;
+        self.queue.group_keys_in(groups, &columns, rows)
+    }
+}
+
+pub(crate) fn key_values<'a>(
+    ids: Option<&'a Memory>,
+    here: &'a [KeyColumn<'a>],
+    words: &[usize],
+) -> Result<Vec<KeyValues<'a>>> {
+    let of_ids = ids.map(|ids| Ok(KeyValues::ids(ids)));
+    let here = here
+        .iter()
+        .zip(words)
+        .map(|(column, words)| KeyValues::of(column.source()?, *words));
+    of_ids.into_iter().chain(here).collect()
+}
+
+impl Queue {
+    /// Group ids of `rows` rows by equality of all `columns`; `grouped` are the rows that may be in a group at all, as far as
+    /// the columns do not say it.
+    pub(crate) fn group_keys(
+        self: &Arc<Self>,
+        columns: &[KeyValues<'_>],
+        rows: usize,
+        null_equal: bool,
+        grouped: Option<Memory>,
+    ) -> Result<(Buffer<u32>, Groups)> {
+        let mut layout = Layout::of(columns, null_equal);
+        let tuples = self.pack(&layout, columns, rows)?;
+        let kept = match null_equal {
+            true => grouped,
+            false => self.all_valid(columns.iter().filter_map(|c| c.valid), rows, grouped)?,
+        };
+        let (ids, distinct) = match self.runs(&tuples, kept.as_ref(), Significance::MostVarying)? {
+            Some((runs, distinct)) => {
+                drop(tuples);
+                layout.places = distinct.places();
+                (self.run_ids(&runs)?, Some(distinct))
+            }
+            None => (Buffer::cuda(self.no_groups(rows)?, rows), None),
+        };
+        let domain = Groups {
+            layout,
+            distinct,
+            on_host: None,
+            by_twin: vec![],
+        };
+        Ok((ids, domain))
+    }
+
+    /// Group ids of other rows in a domain.
+    pub(crate) fn group_keys_in(
+        self: &Arc<Self>,
+        domain: &Groups,
+        columns: &[KeyValues<'_>],
+        rows: usize,
+    ) -> Result<Buffer<u32>> {
+        if !domain.layout.fits(columns) {
+            return Err(BowtieError::Internal(
+                "key columns of different types".into(),
+            ));
+        }
+        let Some(distinct) = &domain.distinct else {
+            return Ok(Buffer::cuda(self.no_groups(rows)?, rows));
+        };
+        let tuples = self.pack(&domain.layout, columns, rows)?;
+        // A NULL is in a group only where the base has one in the same column.
+        let refused = domain.layout.refused(columns);
+        let valid = self.all_valid(refused, rows, None)?;
+        self.find_ids(Some(distinct), &tuples, valid.as_ref())
+    }
+
+    /// The rows that are valid in all bitmaps and set in `rows_set`; `None` where that is every row.
+    pub(crate) fn all_valid<'a>(
+        self: &Arc<Self>,
+        bitmaps: impl Iterator<Item = &'a Memory>,
+        rows: usize,
+        rows_set: Option<Memory>,
+    ) -> Result<Option<Memory>> {
+        let mut all = rows_set;
+        for valid in bitmaps {
+            let both = self.bits_and(all.as_ref().unwrap_or(valid), valid, rows)?;
+            all = Some(both);
+        }
+        Ok(all)
+    }
+}

@@ -1,0 +1,417 @@
+//! [`KeyColumn`]: a key column's values row by row, where kernels read them.
+//!
+//! | column | keys are made of |
+//! |---|---|
+//! | of fixed width | its values |
+//! | text and binary | its bytes, as words and a length (`kernels/text_words.cuh`), where the base has no value that is too long |
+//! | views | their bytes: where they lie in the views themselves, otherwise sent up for it, of long values only as many as can matter |
+//! | dictionaries | the values of the above that the keys name, gathered |
+//! | nested, run-ends, long text | the twin makes them |
+
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use arrow::compute::cast;
+use arrow::datatypes::DataType;
+
+use crate::device::cuda::columns::fixed_width::{Values, width};
+use crate::device::cuda::columns::indirect::{INLINE, Referred, Referring};
+use crate::device::cuda::columns::storage::Stored;
+use crate::device::cuda::columns::var_width;
+use crate::device::cuda::columns::var_width::MOST_BYTES;
+use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::keys::tuples::Tuples;
+use crate::device::cuda::runtime::stream::{Arg, Memory, Part, Queue, Shape};
+use crate::device::data::buffer::{Buffer, Column};
+use crate::device::primitives::device::Device;
+use crate::error::{BowtieError, Result};
+
+/// Words that a base's text takes at most: nine have room for a hash in hexadecimal digits.
+const MOST_WORDS: usize = 9;
+
+/// Bytes of a base's longest value.
+const MOST_KEY_BYTES: usize = MOST_WORDS * 8 - 1;
+
+/// A longer searching value compares with the base's as its first bytes do, so many of them.
+const ENOUGH_KEY_BYTES: usize = MOST_KEY_BYTES + 1;
+
+/// A key column's values where kernels read them.
+#[derive(Debug)]
+pub(crate) enum KeyColumn<'a> {
+    Resident(KeySource<'a>),
+    /// Made for it: a dictionary's values row by row, or the bytes of views.
+    Made(Box<Stored>),
+}
+
+/// What kernels read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum KeySource<'a> {
+    Values(&'a Values),
+    Bytes(KeyBytes<'a>),
+}
+
+/// Values that compare byte by byte.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KeyBytes<'a> {
+    spans: Spans<'a>,
+    /// Of views the views.
+    pub(crate) bytes: &'a Memory,
+    pub(crate) valid: Option<&'a Memory>,
+}
+
+/// Where values lie.
+#[derive(Debug, Clone, Copy)]
+enum Spans<'a> {
+    Offsets(&'a Memory),
+    /// One after the other, all of this width.
+    Width(usize),
+    /// In views.
+    Views,
+}
+
+impl<'a> KeyBytes<'a> {
+    /// Those of text. Of views of long values only the lengths are known.
+    pub(crate) fn of_text(stored: &'a Stored) -> Option<Self> {
+        match stored {
+            Stored::Text(text) => Some(Self {
+                spans: Spans::Offsets(&text.offsets),
+                bytes: &text.bytes,
+                valid: text.valid.as_ref(),
+            }),
+            Stored::Referring(Referring {
+                words,
+                to: Referred::Buffers(_),
+                ..
+            }) => Some(Self {
+                spans: Spans::Views,
+                bytes: &words.values,
+                valid: words.valid.as_ref(),
+            }),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn are_views(&self) -> bool {
+        matches!(self.spans, Spans::Views)
+    }
+
+    pub(crate) fn offsets(&self) -> Option<&'a Memory> {
+        match self.spans {
+            Spans::Offsets(offsets) => Some(offsets),
+            Spans::Width(_) | Spans::Views => None,
+        }
+    }
+}
+
+impl<'a> KeySource<'a> {
+    /// `None` for what lies elsewhere. Views must hold their values themselves.
+    fn of(stored: &'a Stored) -> Option<Self> {
+        match stored {
+            Stored::Fixed(values) => Some(Self::Values(values)),
+            other => KeyBytes::of_text(other).map(Self::Bytes),
+        }
+    }
+
+    /// The values' bytes, where these are what is compared.
+    pub(crate) fn bytes(self) -> Option<KeyBytes<'a>> {
+        match self {
+            Self::Bytes(bytes) => Some(bytes),
+            Self::Values(values) => match values.data_type {
+                DataType::FixedSizeBinary(_) => Some(KeyBytes {
+                    spans: Spans::Width(width(&values.data_type)?),
+                    bytes: &values.values,
+                    valid: values.valid.as_ref(),
+                }),
+                _ => None,
+            },
+        }
+    }
+}
+
+impl KeyColumn<'_> {
+    pub(crate) fn source(&self) -> Result<KeySource<'_>> {
+        match self {
+            Self::Resident(source) => Some(*source),
+            Self::Made(stored) => KeySource::of(stored),
+        }
+        .ok_or_else(|| BowtieError::Internal("a key column without values".into()))
+    }
+}
+
+/// Words of values of which this is the longest one's length.
+fn words_of(longest: usize) -> usize {
+    longest / 8 + 1
+}
+
+/// The views of a column of such.
+fn views(column: &Column) -> Option<KeyBytes<'_>> {
+    KeyBytes::of_text(column.stored()?).filter(KeyBytes::are_views)
+}
+
+impl CudaDevice {
+    /// The values of a base's key column, and how many words its bytes take (0 where they are not compared so); `None` where the
+    /// twin makes the keys.
+    pub(crate) fn base_key<'a>(
+        &self,
+        column: &'a Column,
+    ) -> Result<Option<(KeyColumn<'a>, usize)>> {
+        let rows = column.rows();
+        if let Some(views) = views(column) {
+            let longest = self.queue.longest(views, rows)?;
+            return Ok(match longest <= MOST_KEY_BYTES {
+                true => Some((
+                    self.key_of_views(column, views, longest)?,
+                    words_of(longest),
+                )),
+                false => None,
+            });
+        }
+        let Some(key) = self.key_column(column)? else {
+            return Ok(None);
+        };
+        let words = match key.source()?.bytes() {
+            Some(bytes) => words_of(self.queue.longest(bytes, rows)?),
+            None => 0,
+        };
+        Ok((words <= MOST_WORDS).then_some((key, words)))
+    }
+
+    /// The values of a key column; `None` for one that only the twin can read.
+    pub(crate) fn key_column<'a>(&self, column: &'a Column) -> Result<Option<KeyColumn<'a>>> {
+        let rows = column.rows();
+        if let Some(views) = views(column) {
+            let longest = self.queue.longest(views, rows)?;
+            return self.key_of_views(column, views, longest).map(Some);
+        }
+        let stored = match column.stored() {
+            Some(stored) => stored,
+            // Text that is too long for the GPU, but for its beginnings.
+            None if var_width::is_text(column.on_host().data_type()) => {
+                return self.beginnings(column.on_host()).map(Some);
+            }
+            None => return Ok(None),
+        };
+        Ok(match stored {
+            Stored::Referring(Referring {
+                words,
+                to: Referred::Values(values),
+                ..
+            }) => self.of_dictionary(words, values, rows)?,
+            stored => KeySource::of(stored).map(KeyColumn::Resident),
+        })
+    }
+
+    fn beginnings(&self, array: &ArrayRef) -> Result<KeyColumn<'static>> {
+        let views = match array.data_type() {
+            DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
+            _ => DataType::BinaryView,
+        };
+        self.of_views(&[cast(array, &views)?])
+    }
+
+    /// Views of which this is the longest value's length: they are read where they are if they hold all values themselves.
+    fn key_of_views<'a>(
+        &self,
+        column: &'a Column,
+        views: KeyBytes<'a>,
+        longest: usize,
+    ) -> Result<KeyColumn<'a>> {
+        if longest <= INLINE {
+            return Ok(KeyColumn::Resident(KeySource::Bytes(views)));
+        }
+        match column.stored().and_then(Stored::original) {
+            Some(parts) => self.of_views(parts),
+            None => self.of_views(&[self.queue.download(column)?]),
+        }
+    }
+
+    /// The bytes of views.
+    fn of_views(&self, parts: &[ArrayRef]) -> Result<KeyColumn<'static>> {
+        let text = self.queue.send_views(parts, ENOUGH_KEY_BYTES)?;
+        text.receive()?;
+        Ok(KeyColumn::Made(Box::new(text.into())))
+    }
+
+    /// A dictionary's values row by row.
+    fn of_dictionary(
+        &self,
+        keys: &Values,
+        values: &ArrayRef,
+        rows: usize,
+    ) -> Result<Option<KeyColumn<'static>>> {
+        let values = self
+            .queue
+            .upload(std::slice::from_ref(values), values.data_type())?;
+        self.receive(&values)?;
+        let made;
+        let values = match self.key_column(&values)? {
+            Some(KeyColumn::Made(bytes)) => {
+                made = bytes;
+                &made
+            }
+            Some(KeyColumn::Resident(_)) => match values.stored() {
+                Some(stored) => stored,
+                None => return Ok(None),
+            },
+            None => return Ok(None),
+        };
+        let named = self.queue.dictionary_rows(keys, rows)?;
+        let mut plain = self
+            .gather_stored(values, &named)?
+            .into_stored()
+            .ok_or_else(|| BowtieError::Internal("gathered values on the host".into()))?;
+        let valid = match &mut plain {
+            Stored::Fixed(plain) => &mut plain.valid,
+            Stored::Text(plain) => &mut plain.valid,
+            Stored::Referring(plain) => &mut plain.words.valid,
+            Stored::Late(_) => return Ok(None),
+        };
+        // Where a value may be NULL its bit was gathered, and is not set for a NULL key.
+        if let (None, Some(of_keys)) = (&valid, &keys.valid) {
+            *valid = Some(self.queue.bits_and(of_keys, of_keys, rows)?);
+        }
+        Ok(Some(KeyColumn::Made(Box::new(plain))))
+    }
+}
+
+impl Queue {
+    /// Which of a dictionary's values each row is; no row for a NULL.
+    pub(crate) fn dictionary_rows(
+        self: &Arc<Self>,
+        keys: &Values,
+        rows: usize,
+    ) -> Result<Buffer<u32>> {
+        let kernel = match width(&keys.data_type) {
+            Some(1) => "text_dictionary_rows8",
+            Some(2) => "text_dictionary_rows16",
+            Some(4) => "text_dictionary_rows32",
+            Some(8) => "text_dictionary_rows64",
+            _ => return Err(BowtieError::Internal(format!("keys of {}", keys.data_type))),
+        };
+        let out = self.alloc(rows * 4, "key words")?;
+        let args = [
+            (&keys.values).into(),
+            keys.valid.as_ref().into(),
+            (&out).into(),
+            (rows as u32).into(),
+        ];
+        // SAFETY: keys of the kernel's width, and their bits, are by row; `out` holds as many words.
+        unsafe { self.launch(kernel, Shape::rows(rows), &args)? };
+        Ok(Buffer::cuda(out, rows))
+    }
+
+    /// Bytes of the longest value that is not NULL.
+    fn longest(self: &Arc<Self>, values: KeyBytes<'_>, rows: usize) -> Result<usize> {
+        match values.spans {
+            Spans::Width(width) => Ok(width),
+            _ => Ok(self.longest_of([(values, rows)].into_iter())?[0]),
+        }
+    }
+
+    /// How far the offsets of two rows that follow one another lie apart at most.
+    pub(crate) fn longest_between(
+        self: &Arc<Self>,
+        offsets: &Memory,
+        rows: usize,
+    ) -> Result<usize> {
+        let values = KeyBytes {
+            spans: Spans::Offsets(offsets),
+            bytes: offsets,
+            valid: None,
+        };
+        self.longest(values, rows)
+    }
+
+    /// The same of several columns of text, each of so many rows.
+    pub(crate) fn longest_of<'a>(
+        self: &Arc<Self>,
+        texts: impl ExactSizeIterator<Item = (KeyBytes<'a>, usize)>,
+    ) -> Result<Vec<usize>> {
+        const BYTES: usize = 4;
+        let mut bytes = vec![0; texts.len() * BYTES];
+        if bytes.is_empty() {
+            return Ok(vec![]);
+        }
+        let longest = self.zeroed(bytes.len(), "key words")?;
+        for (i, (values, rows)) in texts.enumerate() {
+            let (kernel, spans) = match values.spans {
+                Spans::Offsets(offsets) => ("text_longest", offsets),
+                Spans::Views => ("text_longest_views", values.bytes),
+                Spans::Width(_) => {
+                    return Err(BowtieError::Internal("one width is no length".into()));
+                }
+            };
+            let args = [
+                spans.into(),
+                values.valid.into(),
+                longest.part(i * BYTES).into(),
+                (rows as u32).into(),
+            ];
+            // SAFETY: views are as many as `rows`, offsets one more, bits as many; `longest` holds a word for each column.
+            unsafe { self.launch(kernel, self.strips(rows.div_ceil(4)), &args)? };
+        }
+        self.read_few(&mut bytes, &longest, 0)?;
+        let words = bytes.chunks_exact(BYTES);
+        Ok(words
+            .map(|word| u32::from_le_bytes(word.try_into().unwrap_or_default()) as usize)
+            .collect())
+    }
+
+    /// Word `j` of `words` of each value, to `out`.
+    pub(crate) fn text_word(
+        &self,
+        values: KeyBytes<'_>,
+        valid: Option<&Memory>,
+        (j, words): (usize, usize),
+        out: Part<'_>,
+        rows: usize,
+    ) -> Result<()> {
+        let width = match values.spans {
+            Spans::Width(width) => width,
+            Spans::Offsets(_) | Spans::Views => 0,
+        };
+        if width * rows > MOST_BYTES {
+            return Err(BowtieError::OutOfDeviceMemory {
+                what: "one chunk's keys on a GPU",
+                requested: (width * rows) as u64,
+                in_use: 0,
+                limit: MOST_BYTES as u64,
+            });
+        }
+        let (kernel, mut args): (_, Vec<Arg>) = match values.are_views() {
+            true => ("text_words_views", vec![values.bytes.into()]),
+            false => (
+                "text_words",
+                vec![
+                    values.offsets().into(),
+                    (width as u32).into(),
+                    values.bytes.into(),
+                ],
+            ),
+        };
+        args.extend([
+            Arg::from(valid),
+            (j as u32).into(),
+            (words as u32).into(),
+            out.into(),
+            (rows as u32).into(),
+        ]);
+        // SAFETY: there are `rows` values, where the offsets or the width say, in fewer than 2^31 bytes, or in as many views, and as many
+        // bits; `out` holds as many words.
+        unsafe { self.launch(kernel, Shape::rows(rows), &args) }
+    }
+
+    /// Values as tuples of so many words in their order.
+    pub(crate) fn text_tuples(
+        self: &Arc<Self>,
+        values: KeyBytes<'_>,
+        words: usize,
+        rows: usize,
+    ) -> Result<Tuples> {
+        let tuples = self.tuples(rows, words)?;
+        for j in 0..words {
+            self.text_word(values, values.valid, (j, words), tuples.word(j), rows)?;
+        }
+        Ok(tuples)
+    }
+}

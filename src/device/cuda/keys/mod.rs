@@ -1,0 +1,9 @@
+//! Order keys, group ids and sorting on a GPU (`kernels/keys`).
+
+pub(crate) mod group_ids;
+pub(crate) mod key_column;
+pub(crate) mod order_keys;
+pub(crate) mod pack;
+pub(crate) mod ranks;
+pub(crate) mod sort;
+pub(crate) mod tuples;

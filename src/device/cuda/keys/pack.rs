@@ -1,0 +1,375 @@
+//! Key columns as tuples of words that are equal where the values are (`kernels/groups_words.cuh`): narrow columns share a
+//! word, a wide one takes two or four, and a bit says whether a value is NULL where NULLs are equal.
+
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+
+use crate::device::cuda::columns::fixed_width::{bitmap_bytes, width};
+use crate::device::cuda::keys::key_column::{KeyBytes, KeySource};
+use crate::device::cuda::keys::tuples::Tuples;
+use crate::device::cuda::runtime::stream::{Arg, Memory, Queue, Shape};
+use crate::error::{BowtieError, Result};
+
+/// A key column where kernels read it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KeyValues<'a> {
+    kind: Kind,
+    source: Source<'a>,
+    pub(crate) valid: Option<&'a Memory>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Source<'a> {
+    Values(&'a Memory),
+    Bytes(KeyBytes<'a>),
+}
+
+impl<'a> KeyValues<'a> {
+    /// `words`: of a base's values that compare byte by byte; another column takes as many as its base.
+    pub(crate) fn of(column: KeySource<'a>, words: usize) -> Result<Self> {
+        let kind = match column {
+            KeySource::Values(values) => Kind::of(&values.data_type),
+            KeySource::Bytes(_) => None,
+        };
+        match (kind, column, column.bytes()) {
+            (Some(kind), KeySource::Values(values), _) => Ok(Self {
+                kind,
+                source: Source::Values(&values.values),
+                valid: values.valid.as_ref(),
+            }),
+            (_, _, Some(bytes)) => Ok(Self {
+                kind: Kind::Text { words },
+                source: Source::Bytes(bytes),
+                valid: bytes.valid,
+            }),
+            _ => Err(BowtieError::Internal("a key column without words".into())),
+        }
+    }
+
+    /// The values and their bits, 32 or 64, where equal values have equal bits and none is NULL.
+    pub(crate) fn plain(&self) -> Option<(&'a Memory, u32)> {
+        match (self.kind, self.source, self.valid) {
+            (
+                Kind::Narrow {
+                    bits: bits @ (32 | 64),
+                    negative_zero: 0,
+                },
+                Source::Values(values),
+                None,
+            ) => Some((values, bits)),
+            _ => None,
+        }
+    }
+
+    /// Ids that say which rows are equal in other columns.
+    pub(crate) fn ids(ids: &'a Memory) -> Self {
+        Self {
+            kind: Kind::Narrow {
+                bits: 32,
+                negative_zero: 0,
+            },
+            source: Source::Values(ids),
+            valid: None,
+        }
+    }
+}
+
+/// How values become words.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Kind {
+    Bit,
+    /// At most 64 bits, of which one pattern equals 0.
+    Narrow {
+        bits: u32,
+        negative_zero: u64,
+    },
+    /// So many words.
+    Wide {
+        words: usize,
+    },
+    /// Bytes and a length, in so many words.
+    Text {
+        words: usize,
+    },
+}
+
+impl Kind {
+    /// `None` for a type that has no words of its own.
+    fn of(data_type: &DataType) -> Option<Self> {
+        Some(match width(data_type) {
+            Some(0) => Self::Bit,
+            Some(bytes @ (1 | 2 | 4 | 8)) => {
+                let bits = bytes as u32 * 8;
+                let negative_zero = match data_type.is_floating() {
+                    true => 1 << (bits - 1),
+                    false => 0,
+                };
+                Self::Narrow {
+                    bits,
+                    negative_zero,
+                }
+            }
+            Some(bytes @ (16 | 32)) => Self::Wide { words: bytes / 8 },
+            _ => return None,
+        })
+    }
+
+    fn bits(self) -> usize {
+        match self {
+            Self::Bit => 1,
+            Self::Narrow { bits, .. } => bits as usize,
+            Self::Wide { words } | Self::Text { words } => words * WORD_BITS,
+        }
+    }
+}
+
+/// The first bit of a field, counted from the lowest of the first word.
+type FirstBit = usize;
+
+const WORD_BITS: usize = u64::BITS as usize;
+
+/// Where a column's values are.
+#[derive(Debug, Clone, Copy)]
+struct Field {
+    kind: Kind,
+    at: FirstBit,
+    /// Whether the value is not NULL; `None` where no row of the base is NULL, or NULLs are in no group.
+    not_null: Option<FirstBit>,
+}
+
+/// How columns become tuples.
+#[derive(Debug)]
+pub(crate) struct Layout {
+    fields: Vec<Field>,
+    /// Where in the tuple each word is.
+    pub(crate) places: Vec<usize>,
+}
+
+impl Layout {
+    /// For the columns of a base.
+    pub(crate) fn of(columns: &[KeyValues<'_>], null_equal: bool) -> Self {
+        Self::new(
+            columns
+                .iter()
+                .map(|column| (column.kind, null_equal && column.valid.is_some())),
+        )
+    }
+
+    /// Words of a tuple.
+    pub(crate) fn words(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Whether other columns are of the same types. Their text may be longer than the base's.
+    pub(crate) fn fits(&self, columns: &[KeyValues<'_>]) -> bool {
+        let mut pairs = self.fields.iter().zip(columns);
+        let same = |(field, column): (&Field, &KeyValues<'_>)| match (field.kind, column.kind) {
+            (Kind::Text { .. }, Kind::Text { .. }) => true,
+            (base, other) => base == other,
+        };
+        self.fields.len() == columns.len() && pairs.all(same)
+    }
+
+    /// The bitmaps of those other columns in which a row that is NULL equals none of the base.
+    pub(crate) fn refused<'a>(
+        &self,
+        columns: &[KeyValues<'a>],
+    ) -> impl Iterator<Item = &'a Memory> {
+        columns
+            .iter()
+            .zip(&self.fields)
+            .filter(|(_, field)| field.not_null.is_none())
+            .filter_map(|(column, _)| column.valid)
+    }
+
+    /// Each field, nullable or not, in the first word that has room for it.
+    fn new(columns: impl Iterator<Item = (Kind, bool)>) -> Self {
+        let mut used: Vec<usize> = vec![];
+        let mut place = |bits: usize| -> FirstBit {
+            let roomy = used.iter().position(|used| used + bits <= WORD_BITS);
+            let word = roomy.unwrap_or(used.len());
+            if roomy.is_none() {
+                used.resize(word + bits.div_ceil(WORD_BITS), 0);
+            }
+            let at = word * WORD_BITS + used[word];
+            for used in &mut used[word..word + bits.div_ceil(WORD_BITS)] {
+                *used += bits.min(WORD_BITS);
+            }
+            at
+        };
+        let fields = columns
+            .map(|(kind, nullable)| Field {
+                kind,
+                at: place(kind.bits()),
+                not_null: nullable.then(|| place(1)),
+            })
+            .collect();
+        Self {
+            fields,
+            places: (0..used.len()).collect(),
+        }
+    }
+}
+
+impl Queue {
+    /// The columns' rows as tuples.
+    pub(crate) fn pack(
+        self: &Arc<Self>,
+        layout: &Layout,
+        columns: &[KeyValues<'_>],
+        rows: usize,
+    ) -> Result<Tuples> {
+        let mut packing = Packing {
+            queue: self,
+            tuples: self.tuples(rows, layout.places.len())?,
+            places: &layout.places,
+            begun: vec![false; layout.places.len()],
+        };
+        for (column, field) in columns.iter().zip(&layout.fields) {
+            // A NULL's value must not tell it from another.
+            let valid = field.not_null.and(column.valid);
+            match (field.kind, column.source) {
+                (Kind::Bit, Source::Values(values)) => packing.bits(values, valid, field.at)?,
+                (
+                    Kind::Narrow {
+                        bits,
+                        negative_zero,
+                    },
+                    Source::Values(values),
+                ) => {
+                    let kernel = match bits {
+                        8 => "groups_pack8",
+                        16 => "groups_pack16",
+                        32 => "groups_pack32",
+                        _ => "groups_pack64",
+                    };
+                    let source = [values.into(), valid.into(), negative_zero.into()];
+                    packing.field(kernel, &source, field.at)?;
+                }
+                (Kind::Wide { words }, Source::Values(values)) => {
+                    packing.wide(words, values, valid, field.at)?;
+                }
+                (Kind::Text { words }, Source::Bytes(bytes)) => {
+                    let first = field.at / WORD_BITS;
+                    for j in 0..words {
+                        let word = packing.tuples.word(layout.places[first + j]);
+                        self.text_word(bytes, valid, (j, words), word, rows)?;
+                    }
+                }
+                _ => {
+                    return Err(BowtieError::Internal(
+                        "key columns of different types".into(),
+                    ));
+                }
+            }
+            match (field.not_null, column.valid) {
+                (Some(at), Some(valid)) => packing.bits(valid, None, at)?,
+                (Some(at), None) => {
+                    let all = self.filled(bitmap_bytes(rows), 0xFF, "validity")?;
+                    packing.bits(&all, None, at)?;
+                }
+                (None, _) => {}
+            }
+        }
+        Ok(packing.tuples)
+    }
+}
+
+/// Tuples, as one column after the other is written to them.
+struct Packing<'a> {
+    queue: &'a Arc<Queue>,
+    tuples: Tuples,
+    places: &'a [usize],
+    /// Which words hold a field already.
+    begun: Vec<bool>,
+}
+
+impl Packing<'_> {
+    fn word(&self, word: usize) -> Arg {
+        self.tuples.word(self.places[word]).into()
+    }
+
+    /// One bit a row; the common ones of two bitmaps.
+    fn bits(&mut self, bits: &Memory, valid: Option<&Memory>, at: FirstBit) -> Result<()> {
+        self.field("groups_pack_bool", &[bits.into(), valid.into()], at)
+    }
+
+    /// A field beside those that its word holds.
+    fn field(&mut self, kernel: &'static str, source: &[Arg], at: FirstBit) -> Result<()> {
+        let word = at / WORD_BITS;
+        let add = std::mem::replace(&mut self.begun[word], true);
+        let rows = self.tuples.rows();
+        let mut args = source.to_vec();
+        args.extend([
+            Arg::from((at % WORD_BITS) as u32),
+            u32::from(add).into(),
+            self.word(word),
+            (rows as u32).into(),
+        ]);
+        // SAFETY: a column holds as many values, of the kernel's width, as the tuples have rows, and its bitmaps as many bits; so
+        // does a word of the tuples.
+        unsafe { self.queue.launch(kernel, Shape::rows(rows), &args) }
+    }
+
+    /// Values of whole words.
+    fn wide(
+        &mut self,
+        words: usize,
+        values: &Memory,
+        valid: Option<&Memory>,
+        at: FirstBit,
+    ) -> Result<()> {
+        let first = at / WORD_BITS;
+        let kernel = match words {
+            2 => "groups_split128",
+            _ => "groups_split256",
+        };
+        let rows = self.tuples.rows();
+        let mut args: Vec<Arg> = vec![values.into(), valid.into()];
+        args.extend((first..first + words).map(|word| self.word(word)));
+        args.push((rows as u32).into());
+        // SAFETY: `values` holds as many values of so many words as the tuples have rows, and `valid` as many bits; so does each
+        // word of the tuples.
+        unsafe { self.queue.launch(kernel, Shape::rows(rows), &args) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn narrow_columns_share_words_and_wide_ones_take_their_own() {
+        let narrow = |bits| Kind::Narrow {
+            bits,
+            negative_zero: 0,
+        };
+        let layout = Layout::new(
+            [
+                (narrow(32), false),
+                (Kind::Wide { words: 2 }, true),
+                (narrow(16), false),
+                (narrow(64), true),
+                (Kind::Bit, false),
+            ]
+            .into_iter(),
+        );
+        let places: Vec<(usize, Option<usize>)> = layout
+            .fields
+            .iter()
+            .map(|field| (field.at, field.not_null))
+            .collect();
+        assert_eq!(
+            places,
+            [
+                (0, None),
+                (64, Some(32)),
+                (33, None),
+                (192, Some(49)),
+                (50, None)
+            ]
+        );
+        assert_eq!(layout.places, [0, 1, 2, 3]);
+    }
+}

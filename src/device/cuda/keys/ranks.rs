@@ -1,0 +1,181 @@
+//! Order keys of wide values and of text, of which 64 bits are not enough (`kernels/keys.cu`, `kernels/groups.cu`): their distance from
+//! the base's least value, or their rank among the base's distinct ones.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, IntervalUnit};
+
+use crate::device::cuda::columns::fixed_width::Values;
+use crate::device::cuda::keys::key_column::{KeyBytes, KeySource};
+use crate::device::cuda::keys::tuples::{Distinct, Significance, Tuples};
+use crate::device::cuda::runtime::stream::{Memory, Queue, Shape};
+use crate::device::data::buffer;
+use crate::device::data::buffer::{Buffer, KeyDomain, Keys};
+use crate::error::{BowtieError, Result};
+
+/// The sorted distinct values of a base column on a GPU.
+#[derive(Debug)]
+pub(crate) struct Ranks {
+    wide: WideType,
+    /// `None` when all values are NULL.
+    distinct: Option<Distinct>,
+}
+
+/// Types of more than 64 bits.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum WideType {
+    Decimal128,
+    Decimal256,
+    MonthDayNano,
+    /// Values that compare byte by byte, in so many words.
+    Text {
+        words: usize,
+    },
+}
+
+impl WideType {
+    fn of(data_type: &DataType) -> Option<Self> {
+        match data_type {
+            DataType::Decimal128(..) => Some(Self::Decimal128),
+            DataType::Decimal256(..) => Some(Self::Decimal256),
+            DataType::Interval(IntervalUnit::MonthDayNano) => Some(Self::MonthDayNano),
+            _ => None,
+        }
+    }
+}
+
+impl Queue {
+    /// Keys of a base column of wide values, and their domain.
+    pub(crate) fn wide_keys(
+        self: &Arc<Self>,
+        values: &Values,
+        rows: usize,
+    ) -> Result<(Keys, KeyDomain)> {
+        let wide = WideType::of(&values.data_type).ok_or_else(|| {
+            BowtieError::Internal(format!("{} has no order keys", values.data_type))
+        })?;
+        if wide == WideType::Decimal128 {
+            let (low, high) = self.extremes(values, rows)?;
+            if let Some(domain) = KeyDomain::offset(low, high) {
+                let column = KeySource::Values(values);
+                return Ok((self.order_keys_in(&domain, column, rows)?, domain));
+            }
+        }
+        let tuples = self.ordered(wide, values, rows)?;
+        self.rank(wide, tuples, values.valid.as_ref(), rows)
+    }
+
+    /// Keys of a base column of values of so many words that compare byte by byte, and their domain.
+    pub(crate) fn text_keys(
+        self: &Arc<Self>,
+        values: KeyBytes<'_>,
+        words: usize,
+        rows: usize,
+    ) -> Result<(Keys, KeyDomain)> {
+        let tuples = self.text_tuples(values, words, rows)?;
+        self.rank(WideType::Text { words }, tuples, values.valid, rows)
+    }
+
+    /// The ranks of a base's tuples.
+    fn rank(
+        self: &Arc<Self>,
+        wide: WideType,
+        tuples: Tuples,
+        valid: Option<&Memory>,
+        rows: usize,
+    ) -> Result<(Keys, KeyDomain)> {
+        let found = self.runs(&tuples, valid, Significance::AsGiven)?;
+        drop(tuples);
+        let (keys, distinct) = match found {
+            Some((runs, distinct)) => (self.run_ranks(&runs)?, Some(distinct)),
+            None => {
+                let words = self.zeroed(rows * 8, "order keys")?;
+                (Buffer::cuda(words, rows), None)
+            }
+        };
+        let keys = Keys {
+            values: keys,
+            valid: self.valid_of(valid, rows)?,
+        };
+        let ranks = buffer::Ranks::Cuda(Ranks { wide, distinct });
+        Ok((keys, KeyDomain::Ranked(ranks)))
+    }
+
+    /// Keys of another column among the ranks of a base.
+    pub(crate) fn ranked_keys(
+        self: &Arc<Self>,
+        ranks: &Ranks,
+        column: KeySource<'_>,
+        rows: usize,
+    ) -> Result<Keys> {
+        let (tuples, valid) = match (ranks.wide, column, column.bytes()) {
+            (WideType::Text { words }, _, Some(values)) => {
+                (self.text_tuples(values, words, rows)?, values.valid)
+            }
+            (wide, KeySource::Values(values), None)
+                if WideType::of(&values.data_type) == Some(wide) =>
+            {
+                (self.ordered(wide, values, rows)?, values.valid.as_ref())
+            }
+            _ => {
+                return Err(BowtieError::Internal(
+                    "a key column among ranks of another type".into(),
+                ));
+            }
+        };
+        Ok(Keys {
+            values: self.find_ranks(ranks.distinct.as_ref(), &tuples, valid)?,
+            valid: self.valid_of(valid, rows)?,
+        })
+    }
+
+    /// Values as tuples in their order.
+    fn ordered(self: &Arc<Self>, wide: WideType, values: &Values, rows: usize) -> Result<Tuples> {
+        let (kernel, width) = match wide {
+            WideType::Decimal128 => ("groups_order128", 2),
+            WideType::Decimal256 => ("groups_order256", 4),
+            WideType::MonthDayNano => ("groups_order_month_day_nano", 2),
+            WideType::Text { .. } => {
+                return Err(BowtieError::Internal("text without bytes".into()));
+            }
+        };
+        let tuples = self.tuples(rows, width)?;
+        let args = [
+            (&values.values).into(),
+            tuples.word(0).into(),
+            (rows as u32).into(),
+        ];
+        // SAFETY: a column of this type holds `rows` values of so many words, and so do the tuples.
+        unsafe { self.launch(kernel, Shape::rows(rows), &args)? };
+        Ok(tuples)
+    }
+
+    /// The least and the greatest 128-bit value that is not NULL; 0 and 0 when all are.
+    fn extremes(self: &Arc<Self>, values: &Values, rows: usize) -> Result<(i128, i128)> {
+        if rows == 0 {
+            return Ok((0, 0));
+        }
+        let shape = self.strips(rows.div_ceil(4));
+        let of_blocks = self.alloc(shape.blocks as usize * 32, "a column's extremes")?;
+        let all = self.alloc(32, "a column's extremes")?;
+        let args = [
+            (&values.values).into(),
+            values.valid.as_ref().into(),
+            (&of_blocks).into(),
+            (rows as u32).into(),
+        ];
+        // SAFETY: the column holds `rows` values of 16 bytes, and as many bits; `of_blocks` 32 bytes a block.
+        unsafe { self.launch("keys_extremes128", shape, &args)? };
+        let args = [(&of_blocks).into(), (&all).into(), shape.blocks.into()];
+        // SAFETY: the blocks' extremes were written before; `all` holds 32 bytes.
+        unsafe { self.launch("keys_extremes128_total", Shape::blocks_of(1, 1, 256), &args)? };
+        let mut bytes = [[0; 16]; 2];
+        self.read_few(bytes.as_flattened_mut(), &all, 0)?;
+        let [low, high] = bytes.map(i128::from_le_bytes);
+        match low <= high {
+            true => Ok((low, high)),
+            // They stay crossed where no value is valid.
+            false => Ok((0, 0)),
+        }
+    }
+}

@@ -1,0 +1,326 @@
+//! Sorting row ids by group and key (`kernels/sort.cu`).
+
+use std::sync::Arc;
+
+use crate::device::cuda::columns::rows::memory;
+use crate::device::cuda::runtime::stream::{Memory, Part, Queue, Shape};
+use crate::device::cuda::theta::range::valid_memory;
+use crate::device::data::buffer::{Buffer, Keys, Sorted};
+use crate::device::primitives::device::check_chunk_rows;
+use crate::error::{BowtieError, Result};
+
+/// Bits of a digit.
+pub(crate) const DIGIT_BITS: u32 = 8;
+const DIGITS: usize = 1 << DIGIT_BITS;
+
+/// Offsets inside of a pass are signed words of 32 bits with two bits for the state of the look-back.
+const MOST_SORTED: usize = (1 << 30) - 1;
+
+/// Whether so many pairs can be sorted.
+pub(crate) fn check_sortable(n: usize) -> Result<()> {
+    match n > MOST_SORTED {
+        true => Err(BowtieError::OutOfDeviceMemory {
+            what: "one sort",
+            requested: n as u64,
+            in_use: 0,
+            limit: MOST_SORTED as u64,
+        }),
+        false => Ok(()),
+    }
+}
+
+/// What differs between pairs of different widths.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KeyWidth {
+    bytes: usize,
+    /// Of what goes along with a key: mostly a row id, or nothing.
+    value_bytes: usize,
+    histogram: &'static str,
+    onesweep: &'static str,
+    /// Pairs that a block of a pass takes.
+    tile: usize,
+}
+
+pub(crate) const WIDE: KeyWidth = KeyWidth {
+    bytes: 8,
+    value_bytes: 4,
+    histogram: "sort_histogram_u64",
+    onesweep: "sort_onesweep_u64",
+    tile: 5760,
+};
+pub(crate) const NARROW: KeyWidth = KeyWidth {
+    bytes: 4,
+    value_bytes: 4,
+    histogram: "sort_histogram_u32",
+    onesweep: "sort_onesweep_u32",
+    tile: 8832,
+};
+/// Keys of 32 bits beside values of 64.
+pub(crate) const NARROW_BESIDE_WORDS: KeyWidth = KeyWidth {
+    bytes: 4,
+    value_bytes: 8,
+    histogram: "sort_histogram_u32",
+    onesweep: "sort_onesweep_u32_u64",
+    tile: 5760,
+};
+/// Keys of 64 bits, and of 32, with nothing beside them.
+pub(crate) const WIDE_ALONE: KeyWidth = KeyWidth {
+    value_bytes: 0,
+    onesweep: "sort_onesweep_u64_alone",
+    ..WIDE
+};
+pub(crate) const NARROW_ALONE: KeyWidth = KeyWidth {
+    value_bytes: 0,
+    onesweep: "sort_onesweep_u32_alone",
+    ..NARROW
+};
+const ONESWEEP_THREADS: u32 = 384;
+
+/// A digit: its first bit and how many bits it has.
+type Digit = (u32, u32);
+
+/// Passes of a sort by keys that differ in `varying` bits.
+pub(crate) fn passes(varying: u64) -> usize {
+    digits(varying).len()
+}
+
+/// Digits that cover the bits on which keys differ, the lowest first.
+fn digits(varying: u64) -> Vec<Digit> {
+    let mut digits = vec![];
+    let mut left = varying;
+    while left != 0 {
+        let first = left.trailing_zeros();
+        let bits = DIGIT_BITS.min(u64::BITS - first);
+        digits.push((first, bits));
+        left = match first + bits {
+            u64::BITS => 0,
+            next => left >> next << next,
+        };
+    }
+    digits
+}
+
+impl Queue {
+    /// Row ids by group (of so many), then by key, then by row id; without rows that can match nothing.
+    pub(crate) fn sort(
+        self: &Arc<Self>,
+        rows: usize,
+        key: Option<&Keys>,
+        groups: Option<(&Buffer<u32>, u32)>,
+        not_null: &[&Keys],
+    ) -> Result<Sorted> {
+        check_chunk_rows(rows)?;
+        let mut kept: Option<Memory> = match groups {
+            Some((ids, _)) => Some(self.bits_of_groups(memory(ids)?, rows)?),
+            None => None,
+        };
+        for keys in key.into_iter().chain(not_null.iter().copied()) {
+            if let Some(valid) = valid_memory(keys.valid.as_ref())? {
+                kept = Some(match kept {
+                    Some(kept) => self.bits_and(&kept, valid, rows)?,
+                    None => self.bits_and(valid, valid, rows)?,
+                });
+            }
+        }
+        let mut ids = match kept {
+            Some(kept) => Some(self.select(&kept, rows, None)?),
+            None => None,
+        };
+        let n = ids.as_ref().map_or(rows, Buffer::len);
+        check_sortable(n)?;
+        let mut keys = None;
+        if let Some(key) = key {
+            let words = memory(&key.values)?;
+            let gathered = match &ids {
+                Some(ids) => Some(self.gather_values(words, memory(ids)?, n, 8)?),
+                None => None,
+            };
+            let unsorted = gathered.as_ref().unwrap_or(words);
+            let varying = match n > 1 {
+                true => self.varying_bits(unsorted, n)?,
+                false => 0,
+            };
+            let start = ids.as_ref().map(memory).transpose()?;
+            let sorted = self.sort_pairs(WIDE, unsorted.into(), start, n, varying)?;
+            if let Some((sorted, by_key)) = sorted {
+                (keys, ids) = (Some(sorted), Some(Buffer::cuda(by_key, n)));
+            } else {
+                keys = match gathered {
+                    Some(gathered) => Some(gathered),
+                    // All keys are equal, or there are none: they are in order, and need an owner of their own.
+                    None => {
+                        let all = self.sequence(0, n)?;
+                        Some(self.gather_values(words, memory(&all)?, n, 8)?)
+                    }
+                };
+            }
+        }
+        let mut rows = match ids {
+            Some(ids) => ids,
+            None => self.sequence(0, n)?,
+        };
+        let mut segments = None;
+        if let Some((group_ids, groups)) = groups {
+            let of_rows = self.gather_values(memory(group_ids)?, memory(&rows)?, n, 4)?;
+            // Ids are dense, so they differ in their low bits.
+            let varying = match n > 1 {
+                true => u64::from(groups).next_power_of_two() - 1,
+                false => 0,
+            };
+            let unsorted = Part::from(&of_rows);
+            let sorted = self.sort_pairs(NARROW, unsorted, Some(memory(&rows)?), n, varying)?;
+            let ids_in_order = match sorted {
+                Some((in_order, by_group)) => {
+                    rows = Buffer::cuda(by_group, n);
+                    if let (Some(_), Some(key)) = (&keys, key) {
+                        keys =
+                            Some(self.gather_values(memory(&key.values)?, memory(&rows)?, n, 8)?);
+                    }
+                    in_order
+                }
+                None => of_rows,
+            };
+            segments = Some(self.segments(&ids_in_order, n, groups)?);
+        }
+        Ok(Sorted {
+            rows,
+            keys: keys.map(|keys| Buffer::cuda(keys, n)),
+            segments,
+        })
+    }
+
+    /// Where each group begins in ascending group ids.
+    fn segments(self: &Arc<Self>, ids: &Memory, n: usize, groups: u32) -> Result<Buffer<u32>> {
+        let markers = groups as usize + 1;
+        let out = self.alloc(markers * 4, "segments")?;
+        let args = [ids.into(), (n as u32).into(), groups.into(), (&out).into()];
+        // SAFETY: `ids` holds n ids below `groups`, `out` one word more than groups.
+        unsafe {
+            self.launch(
+                "sort_segments",
+                Shape::blocks_of(n + markers, 4096, 256),
+                &args,
+            )?
+        };
+        Ok(Buffer::cuda(out, markers))
+    }
+
+    /// Keys, which differ in `varying` bits at most, and rows in the order of the keys; `None` when all keys are equal.
+    /// `rows`, or other values of the width's bytes, are 0, 1, … when not given; where it has no bytes for them they are neither read
+    /// nor made.
+    pub(crate) fn sort_pairs(
+        self: &Arc<Self>,
+        width: KeyWidth,
+        keys: Part<'_>,
+        rows: Option<&Memory>,
+        n: usize,
+        varying: u64,
+    ) -> Result<Option<(Memory, Memory)>> {
+        let digits = digits(varying);
+        if digits.is_empty() {
+            return Ok(None);
+        }
+        let starts = self.zeroed((digits.len() * DIGITS + 1) * 4, "sort scratch")?;
+        let byte_each = |of: fn(&Digit) -> u32| {
+            digits
+                .iter()
+                .enumerate()
+                .fold(0u64, |bytes, (pass, digit)| {
+                    bytes | u64::from(of(digit)) << (8 * pass)
+                })
+        };
+        let args = [
+            keys.into(),
+            (n as u32).into(),
+            (digits.len() as u32).into(),
+            byte_each(|(first, _)| *first).into(),
+            byte_each(|(_, bits)| *bits).into(),
+            (&starts).into(),
+            starts.word(digits.len() * DIGITS),
+        ];
+        // SAFETY: `keys` holds n keys of the kernel's width; `starts` 256 words a pass and the count of blocks, all zero.
+        unsafe { self.launch(width.histogram, self.strips(n / 8 + 1), &args)? };
+
+        let tiles = n.div_ceil(width.tile);
+        let lookback_words = tiles * DIGITS + 1;
+        let mut from: Option<(Memory, Memory)> = None;
+        let mut spare: Option<(Memory, Memory)> = None;
+        for (pass, (first_bit, bits)) in digits.iter().enumerate() {
+            let lookback = self.zeroed(lookback_words * 4, "sort scratch")?;
+            let to = match spare.take() {
+                Some(spare) => spare,
+                None => (
+                    self.alloc(n * width.bytes, "sorted keys")?,
+                    self.alloc(n * width.value_bytes, "sorted rows")?,
+                ),
+            };
+            let (keys_in, rows_in) = match &from {
+                Some((keys, rows)) => (keys.into(), Some(rows)),
+                None => (keys, rows),
+            };
+            let args = [
+                keys_in.into(),
+                rows_in.into(),
+                0u32.into(),
+                (n as u32).into(),
+                (&to.0).into(),
+                (&to.1).into(),
+                starts.word(pass * DIGITS),
+                0u64.into(),
+                (*first_bit).into(),
+                (*bits).into(),
+                (&lookback).into(),
+                lookback.word(tiles * DIGITS),
+            ];
+            let shape = Shape::blocks_of(n, width.tile, ONESWEEP_THREADS);
+            // SAFETY: in and out hold n pairs and do not overlap; the look-back holds 256 words a tile and the next tile's
+            // number, all zero; `starts` are this pass's.
+            unsafe { self.launch(width.onesweep, shape, &args)? };
+            spare = from.replace(to);
+        }
+        Ok(from)
+    }
+
+    /// The bits on which not all of `n` keys agree.
+    pub(crate) fn varying_bits(self: &Arc<Self>, keys: &Memory, n: usize) -> Result<u64> {
+        let varying = self.zeroed(8, "sort scratch")?;
+        self.add_varying_bits(keys.into(), n, varying.part(0))?;
+        self.read_word(&varying, 0)
+    }
+
+    /// Sets the same in a word of a GPU.
+    pub(crate) fn add_varying_bits(
+        &self,
+        keys: Part<'_>,
+        n: usize,
+        varying: Part<'_>,
+    ) -> Result<()> {
+        let args = [keys.into(), (n as u32).into(), varying.into()];
+        // SAFETY: `keys` holds n words, and `varying` is one.
+        unsafe { self.launch("sort_varying_bits", self.strips(n / 4 + 1), &args) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::digits;
+
+    #[test]
+    fn digits_cover_the_varying_bits_and_no_more_than_needed() {
+        assert_eq!(digits(0), []);
+        assert_eq!(digits(0b1000), [(3, 8)]);
+        assert_eq!(digits(u64::MAX).len(), 8);
+        assert_eq!(digits(1 << 63), [(63, 1)]);
+        assert_eq!(digits(1 | 1 << 40), [(0, 8), (40, 8)]);
+        for varying in [
+            0xFFFF_0000_0000_FFFF,
+            0x0FF0_0001_8000_0001,
+            0x8000_0000_0000_0001,
+        ] {
+            let covered = digits(varying).iter().fold(0u64, |bits, (first, len)| {
+                bits | ((1u64 << len) - 1) << first
+            });
+            assert_eq!(varying & !covered, 0, "{varying:x}");
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! [`Tuples`]: rows as tuples of words on a GPU; which of them are equal, and where others stand among them
+//! (`kernels/groups.cu`).
+//!
+//! ```text
+//! sort by the last word, …, by the first ─► where runs of equal tuples begin ─► distinct tuples
+//!                                                       └► each row's run: its group id, or its rank
+//! ```
+
+use std::sync::Arc;
+
+use crate::device::cuda::columns::fixed_width::bitmap_bytes;
+use crate::device::cuda::columns::rows::memory;
+use crate::device::cuda::keys::sort::{WIDE, check_sortable};
+use crate::device::cuda::runtime::stream::{Memory, Part, Queue, Shape};
+use crate::device::data::buffer::Buffer;
+use crate::device::primitives::device::NO_GROUP;
+use crate::error::Result;
+
+/// Rows as tuples, compared word by word; word `j` of row `i` lies at `j * rows + i`.
+#[derive(Debug)]
+pub(crate) struct Tuples {
+    words: Memory,
+    rows: usize,
+    width: usize,
+}
+
+impl Tuples {
+    pub(crate) fn word(&self, j: usize) -> Part<'_> {
+        self.words.part(j * self.rows * 8)
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    pub(crate) fn width(&self) -> usize {
+        self.width
+    }
+
+    /// All words, those of each place side by side.
+    pub(crate) fn into_words(self) -> Memory {
+        self.words
+    }
+}
+
+/// Rows in the order of their tuples, in which equal ones follow one another.
+#[derive(Debug)]
+pub(crate) struct Runs {
+    /// Row ids by position; `None`: all rows, in order.
+    rows: Option<Buffer<u32>>,
+    /// Positions.
+    len: usize,
+    /// Bits of the positions where runs begin.
+    heads: Memory,
+    /// How many runs begin before each block of positions.
+    offsets: Memory,
+    /// Rows of the tuples, those that are left out included.
+    of_rows: usize,
+}
+
+/// The distinct tuples of a base, in order.
+#[derive(Debug)]
+pub(crate) struct Distinct {
+    tuples: Tuples,
+    /// The base's word that is the tuples' word `j`.
+    order: Vec<usize>,
+}
+
+impl Distinct {
+    pub(crate) fn len(&self) -> usize {
+        self.tuples.rows
+    }
+
+    /// Where in the tuples each of the base's words is.
+    pub(crate) fn places(&self) -> Vec<usize> {
+        let mut places = vec![0; self.order.len()];
+        for (place, word) in self.order.iter().enumerate() {
+            places[*word] = place;
+        }
+        places
+    }
+}
+
+/// What comes first in a tuple.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Significance {
+    /// The words as they come: the tuples' order matters.
+    AsGiven,
+    /// The words that tell most tuples apart, where searches are decided soonest: only equality matters.
+    MostVarying,
+}
+
+impl Queue {
+    /// Room for the words of so many rows.
+    pub(crate) fn tuples(self: &Arc<Self>, rows: usize, width: usize) -> Result<Tuples> {
+        Ok(Tuples {
+            words: self.alloc(rows * width * 8, "key words")?,
+            rows,
+            width,
+        })
+    }
+
+    /// Finds the runs of equal tuples among the rows whose bit of `kept` is set; `None` when there is no such row.
+    pub(crate) fn runs(
+        self: &Arc<Self>,
+        tuples: &Tuples,
+        kept: Option<&Memory>,
+        significance: Significance,
+    ) -> Result<Option<(Runs, Distinct)>> {
+        let mut rows = match kept {
+            Some(kept) => Some(self.select(kept, tuples.rows, None)?),
+            None => None,
+        };
+        let n = rows.as_ref().map_or(tuples.rows, Buffer::len);
+        if n == 0 {
+            return Ok(None);
+        }
+        check_sortable(n)?;
+        let varying = self.varying_words(tuples)?;
+        let mut order: Vec<usize> = (0..tuples.width).collect();
+        if significance == Significance::MostVarying {
+            order.sort_by_key(|j| std::cmp::Reverse(varying[*j].count_ones()));
+        }
+
+        let mut differing: Vec<usize> = order.clone();
+        differing.retain(|j| varying[*j] != 0);
+        let mut last_sorted: Option<(usize, Memory)> = None;
+        for j in differing.iter().rev().copied() {
+            let gathered = match &rows {
+                Some(rows) => Some(self.gather_values(tuples.word(j), memory(rows)?, n, 8)?),
+                None => None,
+            };
+            let unsorted = gathered.as_ref().map_or(tuples.word(j), Part::from);
+            let before = rows.as_ref().map(memory).transpose()?;
+            if let Some((sorted, by_word)) =
+                self.sort_pairs(WIDE, unsorted, before, n, varying[j])?
+            {
+                rows = Some(Buffer::cuda(by_word, n));
+                last_sorted = Some((j, sorted));
+            }
+        }
+
+        let heads = self.alloc(bitmap_bytes(n), "groups")?;
+        if differing.is_empty() {
+            // All rows are equal: any word says so.
+            differing.push(0);
+        }
+        for (i, j) in differing.into_iter().enumerate() {
+            let gathered = match (&rows, &last_sorted) {
+                (_, Some((last, _))) if *last == j => None,
+                (Some(rows), _) => Some(self.gather_values(tuples.word(j), memory(rows)?, n, 8)?),
+                (None, _) => None,
+            };
+            let sorted = match (&gathered, &last_sorted) {
+                (Some(gathered), _) => gathered.into(),
+                (None, Some((last, sorted))) if *last == j => sorted.into(),
+                (None, _) => tuples.word(j),
+            };
+            let args = [
+                sorted.into(),
+                u32::from(i > 0).into(),
+                (&heads).into(),
+                (n as u32).into(),
+            ];
+            // SAFETY: `sorted` holds n words, `heads` n bits.
+            unsafe { self.launch("groups_heads", Shape::rows(n), &args)? };
+        }
+        drop(last_sorted);
+
+        let (offsets, count) = self.select_offsets(&heads, n)?;
+        let firsts = rows.as_ref().map(memory).transpose()?;
+        let firsts = self.select_at(&heads, n, &offsets, count, firsts)?;
+        let distinct = self.tuples(count, tuples.width)?;
+        for (at, j) in order.iter().enumerate() {
+            self.gather_into(
+                tuples.word(*j),
+                memory(&firsts)?,
+                distinct.word(at),
+                count,
+                8,
+            )?;
+        }
+        let runs = Runs {
+            rows,
+            len: n,
+            heads,
+            offsets,
+            of_rows: tuples.rows,
+        };
+        let distinct = Distinct {
+            tuples: distinct,
+            order,
+        };
+        Ok(Some((runs, distinct)))
+    }
+
+    /// For each word the bits on which not all rows agree.
+    fn varying_words(self: &Arc<Self>, tuples: &Tuples) -> Result<Vec<u64>> {
+        let varying = self.zeroed(tuples.width * 8, "sort scratch")?;
+        for j in 0..tuples.width {
+            self.add_varying_bits(tuples.word(j), tuples.rows, varying.part(j * 8))?;
+        }
+        let mut bytes = vec![0; tuples.width * 8];
+        self.read_few(&mut bytes, &varying, 0)?;
+        Ok(bytes
+            .chunks_exact(8)
+            .map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default()))
+            .collect())
+    }
+
+    /// Each row's run as its group id.
+    pub(crate) fn run_ids(self: &Arc<Self>, runs: &Runs) -> Result<Buffer<u32>> {
+        let out = match runs.len < runs.of_rows {
+            true => self.no_groups(runs.of_rows)?,
+            false => self.alloc(runs.of_rows * 4, "group ids")?,
+        };
+        self.number_runs("groups_ids", runs, &out)?;
+        Ok(Buffer::cuda(out, runs.of_rows))
+    }
+
+    /// The run of each position as its group id, and the rows by position (`None`: in order).
+    pub(crate) fn runs_in_order(
+        self: &Arc<Self>,
+        runs: Runs,
+    ) -> Result<(Memory, Option<Buffer<u32>>)> {
+        let ids = self.alloc(runs.len * 4, "group ids")?;
+        let rows = runs.rows;
+        let by_position = Runs { rows: None, ..runs };
+        self.number_runs("groups_ids", &by_position, &ids)?;
+        Ok((ids, rows))
+    }
+
+    /// Each row's run as its rank among the base's values, 0 for rows that are left out.
+    pub(crate) fn run_ranks(self: &Arc<Self>, runs: &Runs) -> Result<Buffer<u64>> {
+        let out = match runs.len < runs.of_rows {
+            true => self.zeroed(runs.of_rows * 8, "order keys")?,
+            false => self.alloc(runs.of_rows * 8, "order keys")?,
+        };
+        self.number_runs("groups_ranks", runs, &out)?;
+        Ok(Buffer::cuda(out, runs.of_rows))
+    }
+
+    fn number_runs(&self, kernel: &'static str, runs: &Runs, out: &Memory) -> Result<()> {
+        let args = [
+            (&runs.heads).into(),
+            (&runs.offsets).into(),
+            runs.rows.as_ref().map(memory).transpose()?.into(),
+            out.into(),
+            (runs.len as u32).into(),
+        ];
+        // SAFETY: `heads` holds a bit a position, `offsets` a word for each 8192 of them, `rows` row ids below `of_rows`, of
+        // which `out` holds as many words, of 32 bits for ids and of 64 for ranks.
+        unsafe { self.launch(kernel, Shape::blocks_of(runs.len, 8192, 256), &args) }
+    }
+
+    /// So many rows in no group.
+    pub(crate) fn no_groups(self: &Arc<Self>, rows: usize) -> Result<Memory> {
+        const { assert!(NO_GROUP == u32::from_ne_bytes([0xFF; 4])) };
+        self.filled(rows * 4, 0xFF, "group ids")
+    }
+
+    /// The number of each tuple among the distinct ones, or [`NO_GROUP`].
+    pub(crate) fn find_ids(
+        self: &Arc<Self>,
+        distinct: Option<&Distinct>,
+        tuples: &Tuples,
+        valid: Option<&Memory>,
+    ) -> Result<Buffer<u32>> {
+        let out = match distinct {
+            Some(distinct) => {
+                let out = self.alloc(tuples.rows * 4, "group ids")?;
+                self.find("groups_find", distinct, tuples, valid, &out)?;
+                out
+            }
+            None => self.no_groups(tuples.rows)?,
+        };
+        Ok(Buffer::cuda(out, tuples.rows))
+    }
+
+    /// The rank of each tuple among the distinct ones.
+    pub(crate) fn find_ranks(
+        self: &Arc<Self>,
+        distinct: Option<&Distinct>,
+        tuples: &Tuples,
+        valid: Option<&Memory>,
+    ) -> Result<Buffer<u64>> {
+        let out = match distinct {
+            Some(distinct) => {
+                let out = self.alloc(tuples.rows * 8, "order keys")?;
+                self.find("groups_rank", distinct, tuples, valid, &out)?;
+                out
+            }
+            None => self.zeroed(tuples.rows * 8, "order keys")?,
+        };
+        Ok(Buffer::cuda(out, tuples.rows))
+    }
+
+    fn find(
+        &self,
+        kernel: &'static str,
+        distinct: &Distinct,
+        tuples: &Tuples,
+        valid: Option<&Memory>,
+        out: &Memory,
+    ) -> Result<()> {
+        let args = [
+            distinct.tuples.word(0).into(),
+            (distinct.tuples.rows as u32).into(),
+            tuples.word(0).into(),
+            (tuples.width as u32).into(),
+            valid.into(),
+            out.into(),
+            (tuples.rows as u32).into(),
+        ];
+        debug_assert_eq!(distinct.tuples.width, tuples.width);
+        // SAFETY: both hold their rows' words, as many a row; `valid` holds a bit and `out` a word for each tuple.
+        unsafe { self.launch(kernel, self.strips(tuples.rows.div_ceil(4)), &args) }
+    }
+}

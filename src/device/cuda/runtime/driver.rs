@@ -1,0 +1,138 @@
+//! The driver: is there one, which GPUs does it know, and what its errors say.
+
+use std::sync::OnceLock;
+
+use cudarc::driver::{CudaContext, DriverError, result, sys};
+
+use crate::device::cuda::runtime::sticky_error;
+use crate::error::{BowtieError, Result};
+
+/// The oldest architecture that the kernels' PTX can be translated for: Turing.
+pub(crate) const LEAST_CAPABILITY: (i32, i32) = (7, 5);
+
+/// The oldest driver API that takes the kernels' PTX, whose label is 8.3.
+const LEAST_DRIVER: i32 = 12030;
+
+/// A GPU as the driver describes it.
+#[derive(Debug, Clone)]
+pub(crate) struct GpuInfo {
+    pub ordinal: u32,
+    pub name: String,
+    pub total_bytes: u64,
+    /// Such as 9.0.
+    pub compute_capability: String,
+    /// Whether the kernels can be translated for it.
+    pub takes_kernels: bool,
+    /// The newest CUDA version that the driver serves, such as 13.0.
+    pub driver: String,
+}
+
+/// Why no GPU can be used, or how many there are. Asked once in the process.
+pub(crate) fn count() -> Result<u32> {
+    static COUNT: OnceLock<Result<u32>> = OnceLock::new();
+    COUNT.get_or_init(probe).clone()
+}
+
+fn probe() -> Result<u32> {
+    // SAFETY: only tries to load the driver's library, whose initialisers are NVIDIA's.
+    if !unsafe { sys::is_culib_present() } {
+        return Err(BowtieError::Device(
+            "no NVIDIA driver is installed: the library libcuda was not found".into(),
+        ));
+    }
+    result::init().map_err(|e| {
+        BowtieError::Device(format!("the NVIDIA driver does not start: {}", text(e)))
+    })?;
+    let version = driver_version()?;
+    if version < LEAST_DRIVER {
+        return Err(BowtieError::Device(format!(
+            "the NVIDIA driver is too old: it serves CUDA {}, at least {} is needed",
+            dotted(version),
+            dotted(LEAST_DRIVER)
+        )));
+    }
+    let count = CudaContext::device_count()
+        .map_err(|e| BowtieError::Device(format!("the NVIDIA driver finds no GPU: {}", text(e))))?;
+    match u32::try_from(count) {
+        Ok(count) if count > 0 => Ok(count),
+        _ => Err(BowtieError::Device("the NVIDIA driver finds no GPU".into())),
+    }
+}
+
+/// All GPUs, or why there is none.
+pub(crate) fn gpus() -> Result<Vec<GpuInfo>> {
+    // First: to ask for the version where no library is panics.
+    let count = count()?;
+    let driver = dotted_version();
+    (0..count)
+        .map(|ordinal| {
+            let describe = || -> Result<GpuInfo, DriverError> {
+                let device = result::device::get(ordinal as i32)?;
+                // SAFETY: `device` was just given out by the driver.
+                let (total, major, minor) = unsafe {
+                    (
+                        result::device::total_mem(device)?,
+                        result::device::get_attribute(
+                            device,
+                            sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+                        )?,
+                        result::device::get_attribute(
+                            device,
+                            sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+                        )?,
+                    )
+                };
+                Ok(GpuInfo {
+                    ordinal,
+                    name: result::device::get_name(device)?,
+                    total_bytes: total as u64,
+                    compute_capability: format!("{major}.{minor}"),
+                    takes_kernels: (major, minor) >= LEAST_CAPABILITY,
+                    driver: driver.clone(),
+                })
+            };
+            describe().map_err(|e| failed("asking for a GPU's properties", e))
+        })
+        .collect()
+}
+
+fn driver_version() -> Result<i32> {
+    let mut version = 0;
+    // SAFETY: the driver writes one integer to the address of `version`.
+    unsafe { sys::cuDriverGetVersion(&mut version) }
+        .result()
+        .map_err(|e| failed("asking for the driver's version", e))?;
+    Ok(version)
+}
+
+fn dotted_version() -> String {
+    driver_version().map_or_else(|_| "unknown".into(), dotted)
+}
+
+fn dotted(version: i32) -> String {
+    format!("{}.{}", version / 1000, version % 1000 / 10)
+}
+
+/// The error of a call that should not fail.
+pub(crate) fn failed(what: &str, error: DriverError) -> BowtieError {
+    let failed = format!("{what} failed on the GPU: {}", text(error));
+    BowtieError::Device(match sticky_error::note(error, &failed) {
+        true => format!("{failed}; it takes no more work of this process"),
+        false => failed,
+    })
+}
+
+pub(crate) fn text(error: DriverError) -> String {
+    let name = error.error_name().map(|s| s.to_string_lossy().into_owned());
+    let meaning = error
+        .error_string()
+        .map(|s| s.to_string_lossy().into_owned());
+    match (name, meaning) {
+        (Ok(name), Ok(meaning)) => format!("{name} ({meaning})"),
+        _ => format!("{error:?}"),
+    }
+}
+
+pub(crate) fn is_out_of_memory(error: DriverError) -> bool {
+    error.0 == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY
+}

@@ -1,0 +1,10 @@
+//! The card: driver, context, streams, memory, launches, transfers.
+
+pub(crate) mod cancellable;
+pub(crate) mod clusters;
+pub(crate) mod driver;
+pub(crate) mod gpu;
+pub(crate) mod rates;
+pub(crate) mod staging;
+pub(crate) mod sticky_error;
+pub(crate) mod stream;

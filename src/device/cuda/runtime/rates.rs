@@ -1,0 +1,107 @@
+//! How fast a card's memory is, measured once: what the cost model of \[W\] 4.1 weighs against each other, copies in order and values
+//! gathered at random.
+
+use std::sync::Arc;
+
+use cudarc::driver::sys::CUevent_flags;
+
+use crate::device::cuda::runtime::driver::failed;
+use crate::device::cuda::runtime::stream::Queue;
+use crate::error::Result;
+
+/// In picoseconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct MemoryRates {
+    /// To read a byte and write it elsewhere, in order.
+    pub(crate) copied_byte: f64,
+    /// To gather a value of 4 bytes from anywhere.
+    pub(crate) gathered_value: f64,
+}
+
+/// Those of an H200, for a card of which nothing could be measured.
+pub(crate) const H200: MemoryRates = MemoryRates {
+    copied_byte: 0.51,
+    gathered_value: 23.7,
+};
+
+/// Values that are gathered from, more than any cache holds, and how many are gathered; as powers of two.
+const LOG_VALUES: u32 = 25;
+const LOG_GATHERED: u32 = 22;
+const TIMES: usize = 4;
+/// One copy takes hardly longer than it takes to begin.
+const COPIES: usize = 8;
+
+/// A card has memory of between a quarter and sixteen times an H200's times: what is beyond is of another's work on it.
+const LEAST: f64 = 0.25;
+const MOST: f64 = 16.0;
+
+/// Picoseconds in a millisecond.
+const PS: f64 = 1e9;
+
+impl Queue {
+    /// Measured by the first who asks, which takes a few milliseconds; the H200's where there is no room for it.
+    pub(crate) fn memory_rates(self: &Arc<Self>) -> Result<MemoryRates> {
+        if let Some(known) = self.gpu.memory_rates.get() {
+            return Ok(*known);
+        }
+        match self.measured() {
+            Ok(measured) => Ok(*self.gpu.memory_rates.get_or_init(|| measured)),
+            Err(error) if error.is_out_of_device_memory() => Ok(H200),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The least of some times each: the first one may touch memory for the first time, and others may be at work besides.
+    fn measured(self: &Arc<Self>) -> Result<MemoryRates> {
+        let (values, gathered) = (1usize << LOG_VALUES, 1usize << LOG_GATHERED);
+        let memory = self.zeroed(values * 4, "memory to measure")?;
+        let ids = arrow::buffer::Buffer::from_vec((0..gathered as u32).map(anywhere).collect());
+        let ids = self.send(ids.as_slice(), "memory to measure")?;
+        let out = self.alloc(values * 2, "memory to measure")?;
+        let mut best = [f64::INFINITY; 2];
+        for _ in 0..TIMES {
+            let copied = self.timed(|| {
+                (0..COPIES).try_for_each(|_| self.copy_into((&memory).into(), &out, values * 2))
+            })?;
+            let found = self
+                .timed(|| self.gather_into((&memory).into(), &ids, (&out).into(), gathered, 4))?;
+            best = [best[0].min(copied), best[1].min(found)];
+        }
+        let near = |measured: f64, of: f64| (measured / of).clamp(LEAST, MOST) * of;
+        let rates = MemoryRates {
+            copied_byte: near(
+                best[0] * PS / (COPIES * values * 2) as f64,
+                H200.copied_byte,
+            ),
+            gathered_value: near(best[1] * PS / gathered as f64, H200.gathered_value),
+        };
+        log::debug!("memory of the GPU: {rates:?}");
+        Ok(rates)
+    }
+
+    /// Milliseconds of what `work` submits.
+    fn timed(&self, work: impl FnOnce() -> Result<()>) -> Result<f64> {
+        let event = || {
+            let marked = self
+                .gpu
+                .context
+                .new_event(Some(CUevent_flags::CU_EVENT_DEFAULT));
+            marked.map_err(|e| failed("making an event", e))
+        };
+        let (begun, done) = (event()?, event()?);
+        let mark = |e| failed("recording an event", e);
+        begun.record(&self.stream).map_err(mark)?;
+        work()?;
+        done.record(&self.stream).map_err(mark)?;
+        let elapsed = begun.elapsed_ms(&done);
+        Ok(elapsed.map_err(|e| failed("a kernel", e))?.into())
+    }
+}
+
+/// The id of one of all values, mostly another one for each `i`, in no order.
+fn anywhere(i: u32) -> u32 {
+    let mut mixed = i.wrapping_mul(0x9E37_79B1);
+    mixed ^= mixed >> 15;
+    mixed = mixed.wrapping_mul(0x85EB_CA77);
+    mixed >> (32 - LOG_VALUES)
+}

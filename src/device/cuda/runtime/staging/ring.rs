@@ -1,0 +1,330 @@
+//! [`Ring`]: slots of pinned memory for copies in one direction.
+
+use std::mem::MaybeUninit;
+use std::slice::ChunksMut;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::available_parallelism;
+
+use cudarc::driver::{CudaEvent, CudaStream, DriverError, result, sys};
+use parking_lot::Mutex;
+
+use crate::device::cuda::runtime::driver::failed;
+use crate::device::cuda::runtime::gpu::Gpu;
+use crate::device::cuda::runtime::staging::copy_pool::{Copiers, Pieces};
+use crate::device::cuda::runtime::staging::narrow::Narrowing;
+use crate::error::{BowtieError, Result};
+
+const SLOTS: usize = 32;
+/// What one thread copies at a time at most, and of a short copy at least.
+const SLOT_BYTES: usize = 2 << 20;
+const LEAST_BYTES: usize = 256 << 10;
+/// Threads that fill the bus, with room to spare: of sixteen cores twelve copy 80 GB/s, where it carries 55.
+const MOST_COPIERS: usize = 12;
+
+/// Slots of pinned memory, used in turn, on a stream of their own, so that copies and kernels overlap. A thread fills (or empties) a
+/// slot by itself and holds no other one meanwhile, so that several copies may go on at the same time.
+#[derive(Debug)]
+pub(crate) struct Ring {
+    pub(crate) stream: Arc<CudaStream>,
+    slots: Vec<Mutex<Slot>>,
+    next: AtomicUsize,
+    copiers: Copiers,
+}
+
+#[derive(Debug)]
+struct Slot {
+    pinned: Pinned,
+    /// Recorded after the slot's last copy.
+    copied: CudaEvent,
+}
+
+impl Slot {
+    /// Its memory, once no copy uses it any more.
+    fn free(&mut self) -> Result<&mut [u8]> {
+        self.copied.synchronize().map_err(|e| failed("a copy", e))?;
+        Ok(self.pinned.bytes())
+    }
+}
+
+/// Pinned host memory.
+#[derive(Debug)]
+struct Pinned(*mut u8);
+
+// SAFETY: the memory is owned and not tied to the thread that allocated it.
+unsafe impl Send for Pinned {}
+
+impl Pinned {
+    fn bytes(&mut self) -> &mut [u8] {
+        // SAFETY: SLOT_BYTES were allocated and zeroed, and are borrowed through `self` alone. No copy of the GPU touches
+        // them meanwhile: the slot's event was waited for.
+        unsafe { std::slice::from_raw_parts_mut(self.0, SLOT_BYTES) }
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        // SAFETY: allocated by malloc_host, freed once. The rings live as long as the process: this is for a failed start.
+        let _ = unsafe { result::free_host(self.0.cast()) };
+    }
+}
+
+impl Ring {
+    fn new(gpu: &Gpu, name: &str) -> Result<Self> {
+        let slots = (0..SLOTS)
+            .map(|_| {
+                let copied = gpu
+                    .context
+                    .new_event(None)
+                    .map_err(|e| failed("making an event", e))?;
+                // SAFETY: plain allocation in the bound context; owned by `Pinned`.
+                let memory =
+                    unsafe { result::malloc_host(SLOT_BYTES, sys::CU_MEMHOSTALLOC_PORTABLE) }
+                        .map_err(|e| failed("pinning memory", e))?;
+                // SAFETY: SLOT_BYTES were just allocated.
+                unsafe { std::ptr::write_bytes(memory.cast::<u8>(), 0, SLOT_BYTES) };
+                Ok(Mutex::new(Slot {
+                    pinned: Pinned(memory.cast()),
+                    copied,
+                }))
+            })
+            .collect::<Result<_>>()?;
+        let cores = available_parallelism().map_or(1, usize::from);
+        Ok(Self {
+            stream: gpu.stream()?,
+            slots,
+            next: AtomicUsize::new(0),
+            copiers: Copiers::new(name, (cores * 3 / 4).clamp(1, MOST_COPIERS)),
+        })
+    }
+
+    /// Bytes of a piece of a copy of so many: each thread has some.
+    fn piece_bytes(&self, bytes: usize) -> usize {
+        (bytes / (2 * SLOTS))
+            .next_multiple_of(LEAST_BYTES)
+            .clamp(LEAST_BYTES, SLOT_BYTES)
+    }
+
+    /// The ring in `place`, made at its first use.
+    pub(crate) fn of(place: &Mutex<Option<Arc<Self>>>, gpu: &Gpu, name: &str) -> Result<Arc<Self>> {
+        let mut place = place.lock();
+        if let Some(ring) = place.as_ref() {
+            return Ok(Arc::clone(ring));
+        }
+        Ok(Arc::clone(place.insert(Arc::new(Self::new(gpu, name)?))))
+    }
+
+    /// The next slot in turn.
+    fn next_slot(&self) -> &Mutex<Slot> {
+        &self.slots[self.next.fetch_add(1, Ordering::Relaxed) % SLOTS]
+    }
+
+    fn bind(&self) -> Result<()> {
+        let context = self.stream.context();
+        context
+            .bind_to_thread()
+            .map_err(|e| failed("binding the context", e))
+    }
+
+    /// Waits for what is under way, before slots or what they are copied to are given back.
+    fn settled(&self, copied: Result<()>) -> Result<()> {
+        if copied.is_err() {
+            self.settle();
+        }
+        copied
+    }
+
+    /// Copies `parts`, made narrower, to address `to` and on; they are on their way when this returns. False where a value does not
+    /// fit: then the rest was not copied.
+    pub(crate) fn fill(&self, parts: &[&[u8]], narrowing: Narrowing, to: u64) -> Result<bool> {
+        let times = narrowing.times();
+        let bytes = parts.iter().map(|part| part.len()).sum::<usize>();
+        let piece = self.piece_bytes(bytes / times) * times;
+        let rest = Rest {
+            parts,
+            begin: 0,
+            to,
+            piece,
+            times,
+        };
+        let up = Up {
+            ring: self,
+            rest: Mutex::new(rest),
+            narrowing,
+            fits: AtomicBool::new(true),
+        };
+        self.settled(self.copiers.copy(&up, bytes > piece))?;
+        Ok(up.fits.into_inner())
+    }
+
+    /// Copies from address `from` and on, and waits.
+    pub(crate) fn empty(&self, to: &mut [MaybeUninit<u8>], from: u64) -> Result<()> {
+        let piece = self.piece_bytes(to.len());
+        let several = to.len() > piece;
+        let down = Down {
+            ring: self,
+            rest: Mutex::new((to.chunks_mut(piece), from)),
+        };
+        self.settled(self.copiers.copy(&down, several))
+    }
+}
+
+/// A copy from `parts`, one after the other.
+struct Up<'a> {
+    ring: &'a Ring,
+    rest: Mutex<Rest<'a>>,
+    narrowing: Narrowing,
+    /// No value was too wide so far.
+    fits: AtomicBool,
+}
+
+/// What is left to be copied.
+struct Rest<'a> {
+    parts: &'a [&'a [u8]],
+    /// Of the first part.
+    begin: usize,
+    to: u64,
+    /// Bytes of a piece, which fit into a slot.
+    piece: usize,
+    /// So many of them become one.
+    times: usize,
+}
+
+impl<'a> Rest<'a> {
+    /// A piece, how long it is and where it goes.
+    fn next(&mut self) -> (Vec<&'a [u8]>, usize, u64) {
+        let (mut pieces, mut len, to) = (vec![], 0, self.to);
+        while let Some(part) = self.parts.first()
+            && len < self.piece
+        {
+            let end = part.len().min(self.begin + self.piece - len);
+            pieces.push(&part[self.begin..end]);
+            len += end - self.begin;
+            self.begin = end;
+            if end == part.len() {
+                self.parts = &self.parts[1..];
+                self.begin = 0;
+            }
+        }
+        self.to += (len / self.times) as u64;
+        (pieces, len, to)
+    }
+}
+
+impl Pieces for Up<'_> {
+    fn copy_next(&self) -> Result<bool> {
+        let (pieces, len, to) = self.rest.lock().next();
+        if len == 0 || !self.fits.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+        self.ring.bind()?;
+        let times = self.narrowing.times();
+        let mut slot = self.ring.next_slot().lock();
+        let pinned = &mut slot.free()?[..len / times];
+        let mut room = &mut *pinned;
+        for piece in pieces {
+            let (target, behind) = room.split_at_mut(piece.len() / times);
+            if !self.narrowing.narrow(piece, target) {
+                self.fits.store(false, Ordering::Relaxed);
+                return Ok(false);
+            }
+            room = behind;
+        }
+        let stream = &self.ring.stream;
+        // SAFETY: the target has room for all parts; the slot stays untouched until its event is waited for.
+        unsafe { result::memcpy_htod_async(to, pinned, stream.cu_stream()) }
+            .and_then(|()| slot.copied.record(stream))
+            .map_err(|e| self.ring.abandon("a copy to the GPU", e))?;
+        Ok(true)
+    }
+}
+
+/// A copy to pieces of memory, from an address on.
+struct Down<'a> {
+    ring: &'a Ring,
+    rest: Mutex<(ChunksMut<'a, MaybeUninit<u8>>, u64)>,
+}
+
+impl Pieces for Down<'_> {
+    fn copy_next(&self) -> Result<bool> {
+        let (to, from) = {
+            let mut rest = self.rest.lock();
+            let Some(to) = rest.0.next() else {
+                return Ok(false);
+            };
+            let from = rest.1;
+            rest.1 += to.len() as u64;
+            (to, from)
+        };
+        self.ring.bind()?;
+        let mut slot = self.ring.next_slot().lock();
+        let pinned = &mut slot.free()?[..to.len()];
+        let stream = &self.ring.stream;
+        // SAFETY: the source is long enough; the slot stays untouched until its event is waited for.
+        unsafe { result::memcpy_dtoh_async(pinned, from, stream.cu_stream()) }
+            .and_then(|()| slot.copied.record(stream))
+            .map_err(|e| self.ring.abandon("a copy from the GPU", e))?;
+        to.write_copy_of_slice(&slot.free()?[..to.len()]);
+        Ok(true)
+    }
+}
+
+impl Ring {
+    /// Waits until nothing of the ring is under way.
+    pub(crate) fn settle(&self) {
+        // The first call may report the error of an earlier one instead of waiting.
+        if self.stream.synchronize().is_err() {
+            let _ = self.stream.synchronize();
+        }
+    }
+
+    /// After a failure: nothing of the ring is under way any more when the slot is given back.
+    fn abandon(&self, what: &str, error: DriverError) -> BowtieError {
+        self.settle();
+        failed(what, error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_all_parts_in_order() {
+        let bytes: Vec<u8> = (0..1000u32).map(|i| i as u8).collect();
+        for lengths in [
+            vec![0, 1000],
+            vec![1; 1000],
+            vec![7, 0, 0, 93, 900, 0],
+            vec![],
+        ] {
+            let mut at = 0;
+            let parts: Vec<&[u8]> = lengths
+                .iter()
+                .map(|len| {
+                    at += len;
+                    &bytes[at - len..at]
+                })
+                .collect();
+            let mut rest = Rest {
+                parts: &parts,
+                begin: 0,
+                to: 5,
+                piece: 64,
+                times: 1,
+            };
+            let mut seen: Vec<u8> = vec![];
+            loop {
+                let (pieces, len, to) = rest.next();
+                if len == 0 {
+                    break;
+                }
+                assert_eq!(to, 5 + seen.len() as u64);
+                assert_eq!(len, pieces.concat().len());
+                seen.extend(pieces.concat());
+                assert!(len == 64 || seen.len() == at);
+            }
+            assert_eq!(seen, &bytes[..at]);
+        }
+    }
+}

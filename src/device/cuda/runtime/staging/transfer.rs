@@ -1,0 +1,154 @@
+//! Staging: between ordinary memory and a GPU through rings of pinned memory, filled and emptied by several threads.
+//!
+//! Copies from pageable memory go at a fifth of the bus's rate; pinning memory takes longer than copying it, so the rings are
+//! allocated once. A thread copies a slot's bytes and puts them on the bus by itself (`ring.rs`): threads that meet after each slot
+//! wait for one another longer than they copy.
+//!
+//! ```text
+//!  parts ─► thread 0: slot ─┐
+//!           thread 1: slot ─┼─► one stream ─► memory on the GPU          and the same way back
+//!           thread 2: slot ─┘
+//! ```
+
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+
+use cudarc::driver::{CudaEvent, result};
+
+use crate::device::cuda::runtime::driver::failed;
+use crate::device::cuda::runtime::staging::narrow::Narrowing;
+use crate::device::cuda::runtime::staging::ring::Ring;
+use crate::device::cuda::runtime::stream::{
+    Arg, GIVEN_WORDS, Given, Memory, Queue, Shape, Structure,
+};
+use crate::error::{BowtieError, Result};
+
+/// Below it the driver's own way is quicker.
+const SMALL_BYTES: usize = 128 << 10;
+
+impl Queue {
+    /// Copies `bytes` into memory of their own. They may be reused as soon as this returns.
+    pub(crate) fn send(self: &Arc<Self>, bytes: &[u8], what: &'static str) -> Result<Memory> {
+        if bytes.len() <= SMALL_BYTES {
+            return self.send_small(bytes, what);
+        }
+        let memory = self.send_ahead(&[bytes], what)?;
+        memory.receive()?;
+        Ok(memory)
+    }
+
+    /// Copies `parts`, one after the other, into memory of their own, which must be received before it is used. They may be
+    /// reused as soon as this returns.
+    pub(crate) fn send_ahead(
+        self: &Arc<Self>,
+        parts: &[&[u8]],
+        what: &'static str,
+    ) -> Result<Memory> {
+        let sent = self.send_narrowed(parts, Narrowing::None, what)?;
+        sent.ok_or_else(|| BowtieError::Internal("whole values did not fit".into()))
+    }
+
+    /// The same of values made narrower; `None` where one does not fit.
+    pub(crate) fn send_narrowed(
+        self: &Arc<Self>,
+        parts: &[&[u8]],
+        narrowing: Narrowing,
+        what: &'static str,
+    ) -> Result<Option<Memory>> {
+        let bytes = parts.iter().map(|part| part.len()).sum::<usize>() / narrowing.times();
+        let ring = Ring::of(&self.gpu.up, &self.gpu, "bowtie-up")?;
+        // Allocated in the order of the copies, which so wait for no kernel.
+        let memory = self.alloc_on(&ring.stream, bytes, what)?;
+        // After a failure nothing is under way when the memory is dropped.
+        let fits = ring.fill(parts, narrowing, memory.pointer())?;
+        match self.gpu.mark(&ring.stream) {
+            Ok(copied) => {
+                memory.sent(copied);
+                Ok(fits.then_some(memory))
+            }
+            Err(error) => {
+                ring.settle();
+                Err(error)
+            }
+        }
+    }
+
+    /// Copies words into memory of their own, for kernels of this queue alone: few come as a kernel's argument, which is not waited
+    /// for as a copy from ordinary memory must be.
+    pub(crate) fn give(self: &Arc<Self>, words: &[u64], what: &'static str) -> Result<Memory> {
+        let mut given = [Arg::from(0u64); GIVEN_WORDS];
+        if words.is_empty() || words.len() > given.len() {
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            return self.send(&bytes, what);
+        }
+        for (given, word) in given.iter_mut().zip(words) {
+            *given = (*word).into();
+        }
+        let given = Structure(given);
+        let memory = self.alloc(words.len() * 8, what)?;
+        let args = [
+            Given::Words(&given),
+            (&memory).into(),
+            (words.len() as u32).into(),
+        ];
+        let shape = Shape::blocks_of(1, 1, GIVEN_WORDS as u32);
+        // SAFETY: so many words are given, and the memory has room for them.
+        unsafe { self.launch_given("rows_given", shape, &args)? };
+        Ok(memory)
+    }
+
+    fn send_small(self: &Arc<Self>, from: &[u8], what: &'static str) -> Result<Memory> {
+        let memory = self.alloc(from.len(), what)?;
+        if !from.is_empty() {
+            // SAFETY: the target is long enough, and `from` is borrowed until the copy was waited for: it may be memory that
+            // the caller has pinned, of which the driver makes no copy of its own.
+            unsafe { result::memcpy_htod_async(memory.pointer(), from, self.stream.cu_stream()) }
+                .map_err(|e| failed("a copy to the GPU", e))?;
+            self.wait()?;
+        }
+        Ok(memory)
+    }
+
+    /// Copies a few bytes of `from`, beginning at `offset`, and waits for them.
+    pub(crate) fn read_few(&self, to: &mut [u8], from: &Memory, offset: usize) -> Result<()> {
+        if offset + to.len() > from.bytes() {
+            return Err(BowtieError::Internal("a copy from past the end".into()));
+        }
+        self.bind()?;
+        let begin = from.pointer() + offset as u64;
+        // SAFETY: the source is long enough, and `to` is borrowed until the stream was waited for.
+        unsafe { result::memcpy_dtoh_async(to, begin, self.stream.cu_stream()) }
+            .map_err(|e| failed("a copy from the GPU", e))?;
+        self.wait()
+    }
+
+    /// Copies the first `to.len()` bytes of `from`, and waits for them. `made` was marked when they were there;
+    /// without it all work of the queue is waited for.
+    pub(crate) fn read(
+        &self,
+        to: &mut [MaybeUninit<u8>],
+        from: &Memory,
+        made: Option<&CudaEvent>,
+    ) -> Result<()> {
+        if to.len() > from.bytes() {
+            return Err(BowtieError::Internal("a copy from past the end".into()));
+        }
+        if to.is_empty() {
+            return Ok(());
+        }
+        self.bind()?;
+        let begin = from.pointer();
+        if to.len() <= SMALL_BYTES && made.is_none() {
+            // SAFETY: the source is long enough, and `to`, of which nothing is read, is borrowed until the stream was waited for.
+            unsafe { result::memcpy_dtoh_async(to, begin, self.stream.cu_stream()) }
+                .map_err(|e| failed("a copy from the GPU", e))?;
+            return self.wait();
+        }
+        // Whoever holds a slot waits for copies alone, not for kernels.
+        match made {
+            Some(made) => made.synchronize().map_err(|e| failed("a kernel", e))?,
+            None => self.wait()?,
+        }
+        Ring::of(&self.gpu.down, &self.gpu, "bowtie-down")?.empty(to, begin)
+    }
+}

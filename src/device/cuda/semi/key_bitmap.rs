@@ -1,0 +1,236 @@
+//! Bits of keys (`device/key_bits.rs`, `kernels/key_bits.cu`): one column goes as it is, of several places are made first.
+
+use std::sync::Arc;
+
+use crate::device::cuda::columns::minmax::Number;
+use crate::device::cuda::device::{CudaDevice, flag_words};
+use crate::device::cuda::runtime::stream::{Arg, Memory, Queue, Shape};
+use crate::device::data::buffer::{Column, Flags};
+use crate::device::key_bitmap::{Digits, Extent, KeyBits, KeyRange};
+use crate::error::{BowtieError, Result};
+
+/// "No bit", as the kernels have it.
+const NO_PLACE: u32 = u32::MAX;
+
+/// Rows that a block of `key_bits_set*` takes at once.
+const SET_TILE: usize = 2048;
+
+/// A key column where kernels read it.
+#[derive(Debug)]
+enum Key<'a> {
+    Here(&'a Column),
+    Brought(Column),
+}
+
+impl Key<'_> {
+    fn number(&self) -> Result<Number<'_>> {
+        let column = match self {
+            Self::Here(column) => column,
+            Self::Brought(column) => column,
+        };
+        Number::of(column)
+            .ok_or_else(|| BowtieError::Internal("values that are no addresses".into()))
+    }
+}
+
+/// What kernels are given of the keys of some rows.
+#[derive(Debug)]
+enum Keys<'a> {
+    Values(Number<'a>, Digits),
+    Places(Memory, u32),
+}
+
+impl CudaDevice {
+    fn keys<'a>(&self, columns: &[&'a Column]) -> Result<Vec<Key<'a>>> {
+        let brought = |column: &&'a Column| {
+            Ok(match column.on_cuda() {
+                Some(_) => Key::Here(column),
+                None => Key::Brought(self.column_from_host(&self.column_to_host(column)?)?),
+            })
+        };
+        columns.iter().map(brought).collect()
+    }
+
+    pub(crate) fn range_of_keys(&self, columns: &[&Column]) -> Result<KeyRange> {
+        let rows = columns.first().map_or(0, |column| column.rows());
+        if rows == 0 {
+            return Ok(KeyRange(vec![Extent::NONE; columns.len()]));
+        }
+        let keys = self.keys(columns)?;
+        let numbers = keys.iter().map(Key::number).collect::<Result<Vec<_>>>()?;
+        self.queue.extents(&numbers, rows).map(KeyRange)
+    }
+
+    /// Of one column of numbers; the places of several have no ends of their own.
+    pub(crate) fn likely_range_of_keys(&self, columns: &[&Column]) -> Result<Option<KeyRange>> {
+        let [column] = columns else { return Ok(None) };
+        let number = Number::of(column).filter(|number| number.sign.is_some());
+        let Some(number) = number else {
+            return Ok(None);
+        };
+        let extents = self.queue.sampled_extents(&[number], column.rows())?;
+        let Some([extent]) = extents.as_deref() else {
+            return Ok(None);
+        };
+        let likely = extent.with_margin(number.greatest());
+        Ok(Some(KeyRange(vec![likely])))
+    }
+
+    /// With where the keys without a bit lie, if that is `asked` for and they are the numbers of one column.
+    pub(crate) fn set_bits_of_keys(
+        &self,
+        bits: &KeyBits,
+        columns: &[&Column],
+        asked: bool,
+    ) -> Result<Option<KeyRange>> {
+        let rows = columns.first().map_or(0, |column| column.rows());
+        if rows == 0 {
+            return Ok(None);
+        }
+        let queue = &self.queue;
+        let keys = self.keys(columns)?;
+        let keys = queue.keys(bits, &keys, rows)?;
+        let extents = match (asked, &keys) {
+            (true, Keys::Values(..)) => Some(queue.no_extents(1)?),
+            _ => None,
+        };
+        let kernel = keys.kernel([
+            "key_bits_set8",
+            "key_bits_set16",
+            "key_bits_set32",
+            "key_bits_set64",
+        ])?;
+        let mut args = keys.args(rows);
+        args.push(flag_words(&bits.bits)?.into());
+        args.push(extents.as_ref().into());
+        let shape = queue.at_once(kernel, rows, SET_TILE)?;
+        // SAFETY: keys hold as many values of the kernel's width as there are rows, in whole vectors, and as many valid bits; places are
+        // below the number of bits; an extent is two words.
+        unsafe { queue.launch(kernel, shape, &args)? };
+        let found = extents.map(|extents| queue.read_extents(&extents, 1));
+        Ok(found.transpose()?.map(KeyRange))
+    }
+
+    pub(crate) fn flag_keys_found(
+        &self,
+        bits: &KeyBits,
+        columns: &[&Column],
+        flags: &Flags,
+        first: usize,
+    ) -> Result<()> {
+        let rows = columns.first().map_or(0, |column| column.rows());
+        if rows == 0 {
+            return Ok(());
+        }
+        let flags = flag_words(flags)?;
+        if !first.is_multiple_of(32) || (first + rows).div_ceil(32) * 4 > flags.bytes() {
+            return Err(BowtieError::Internal("flags of other rows".into()));
+        }
+        let keys = self.keys(columns)?;
+        let keys = self.queue.keys(bits, &keys, rows)?;
+        let kernel = keys.kernel([
+            "key_bits_test8",
+            "key_bits_test16",
+            "key_bits_test32",
+            "key_bits_test64",
+        ])?;
+        let mut args = keys.args(rows);
+        args.push(flag_words(&bits.bits)?.into());
+        args.push(flags.part(first / 8).into());
+        // SAFETY: as for setting them; there is a word of flags for each 32 rows from the first on, as was just checked.
+        unsafe { self.queue.launch(kernel, Shape::rows(rows), &args) }
+    }
+}
+
+impl Keys<'_> {
+    fn kernel(&self, of: [&'static str; 4]) -> Result<&'static str> {
+        match self {
+            Self::Values(number, _) => number.kernel(of),
+            Self::Places(..) => Ok(of[2]),
+        }
+    }
+
+    /// Up to what follows the digit of a NULL.
+    fn args(&self, rows: usize) -> Vec<Arg> {
+        match self {
+            Self::Values(number, digits) => vec![
+                (&number.values.values).into(),
+                number.values.valid.as_ref().into(),
+                (rows as u32).into(),
+                number.sign.unwrap_or_default().into(),
+                digits.least.into(),
+                digits.values.into(),
+                digits.null.unwrap_or(NO_PLACE).into(),
+            ],
+            Self::Places(places, count) => vec![
+                places.into(),
+                None.into(),
+                (rows as u32).into(),
+                0u64.into(),
+                0u64.into(),
+                (*count).into(),
+                NO_PLACE.into(),
+            ],
+        }
+    }
+}
+
+impl Queue {
+    /// Keys of `rows` > 0 rows.
+    fn keys<'a>(
+        self: &Arc<Self>,
+        bits: &KeyBits,
+        columns: &'a [Key<'_>],
+        rows: usize,
+    ) -> Result<Keys<'a>> {
+        let mut numbers = vec![];
+        for (key, digits) in columns.iter().zip(bits.digits(columns.len())?) {
+            numbers.push((key.number()?, *digits));
+        }
+        if let [(number, digits)] = numbers[..]
+            && number.sign.is_some()
+        {
+            return Ok(Keys::Values(number, digits));
+        }
+        let places = self.places(&numbers, rows)?;
+        Ok(Keys::Places(places, bits.places.count as u32))
+    }
+
+    /// The place of the key of each of `rows` rows, [`NO_PLACE`] where it has none.
+    pub(crate) fn places(
+        self: &Arc<Self>,
+        numbers: &[(Number<'_>, Digits)],
+        rows: usize,
+    ) -> Result<Memory> {
+        let places = self.alloc(rows * 4, "places of keys")?;
+        for (i, (number, digits)) in numbers.iter().enumerate() {
+            let mut args: Vec<Arg> = vec![
+                (&number.values.values).into(),
+                number.values.valid.as_ref().into(),
+                (rows as u32).into(),
+            ];
+            let kernel = match number.sign {
+                None => "key_bits_places_bool",
+                Some(sign) => {
+                    args.extend([Arg::from(sign), digits.least.into(), digits.values.into()]);
+                    number.kernel([
+                        "key_bits_places8",
+                        "key_bits_places16",
+                        "key_bits_places32",
+                        "key_bits_places64",
+                    ])?
+                }
+            };
+            args.extend([
+                Arg::from(digits.null.unwrap_or(NO_PLACE)),
+                digits.stride.into(),
+                u32::from(i > 0).into(),
+                (&places).into(),
+            ]);
+            // SAFETY: a column holds as many values of the kernel's width as there are rows, and as many bits; `places` holds a
+            // word a row.
+            unsafe { self.launch(kernel, Shape::rows(rows), &args)? };
+        }
+        Ok(places)
+    }
+}

@@ -1,0 +1,4 @@
+//! Semi joins and joins of presorted sides on a GPU (`kernels/semi`).
+
+pub(crate) mod key_bitmap;
+pub(crate) mod presorted;

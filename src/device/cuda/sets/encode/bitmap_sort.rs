@@ -1,0 +1,119 @@
+//! Lists that are sets as they are, put in order without sorting where elements have few ranks (`kernels/set_listed.cu`).
+
+use std::sync::Arc;
+
+use crate::device::cuda::columns::rows::memory;
+use crate::device::cuda::columns::scan::{EXCLUSIVE_U32, EXCLUSIVE_U64};
+use crate::device::cuda::keys::sort::check_sortable;
+use crate::device::cuda::runtime::stream::{Memory, Queue, Shape};
+use crate::device::cuda::sets::encode::encoding::Sets;
+use crate::device::cuda::sets::encode::list_offsets::Lying;
+use crate::device::cuda::sets::encode::set_element_words::{Distinct, Order, Ranks};
+use crate::device::cuda::sets::encode::word_packing::Words;
+use crate::device::data::buffer::Buffer;
+use crate::error::Result;
+
+/// Ranks that a block of the kernel has bits for.
+const MOST_RANKS: usize = 1 << 17;
+
+/// Values of an average list for which a block is worth while, by an estimate of what it waits for.
+const LEAST_VALUES: usize = 128;
+
+/// Bits that a block reads for each value, at most; a sort of words moves some 70 bytes for it.
+const BITS_A_VALUE: usize = 128;
+
+/// Whether lists of so many values are put in order by a bit for each rank.
+fn are_few(universe: usize, values: usize, lists: usize) -> bool {
+    let mean = values.checked_div(lists).unwrap_or(0);
+    mean >= LEAST_VALUES && universe <= MOST_RANKS.min(BITS_A_VALUE * mean)
+}
+
+impl Queue {
+    /// The sets that lists are, their elements by `ranks`; `None` where a list has duplicates, or elements without a rank. `words` are
+    /// theirs, which need not be made where elements have few ranks.
+    pub(crate) fn arrange_listed(
+        self: &Arc<Self>,
+        lying: &Lying,
+        ids: &Buffer<u32>,
+        ranks: &Ranks,
+        words: impl FnOnce() -> Result<Words>,
+    ) -> Result<Option<Sets>> {
+        // A set has no more elements than there are.
+        if lying.longest as usize > ranks.universe {
+            return Ok(None);
+        }
+        let order = self.sets_in_order(lying, &lying.counts)?;
+        // Lists may share values, or leave some out: then the estimate is off, and no more.
+        if are_few(ranks.universe, ids.len(), lying.rows.len()) {
+            drop(words);
+            return self.arrange_by_bits(lying, ids, ranks, order);
+        }
+        let words = words()?;
+        let total = words.n;
+        let sets = self.arrange(lying, Distinct { words, order }, ranks)?;
+        Ok((sets.entries == total).then_some(sets))
+    }
+
+    fn arrange_by_bits(
+        self: &Arc<Self>,
+        lying: &Lying,
+        ids: &Buffer<u32>,
+        ranks: &Ranks,
+        order: Order,
+    ) -> Result<Option<Sets>> {
+        let len = lying.rows.len();
+        let total = self.total_of(&order.sizes, len)?;
+        let offsets = self.scan(EXCLUSIVE_U32, &order.sizes, len, "elements of sets")?;
+        let elements = self.alloc(total * 4, "elements of sets")?;
+        let fewer = self.zeroed(4, "elements of sets")?;
+        let args = [
+            memory(&order.order)?.into(),
+            (&lying.starts).into(),
+            memory(ids)?.into(),
+            memory(&ranks.of)?.into(),
+            (ranks.of.len() as u32).into(),
+            (ranks.universe as u32).into(),
+            (&offsets).into(),
+            (len as u32).into(),
+            (&elements).into(),
+            (&fewer).into(),
+        ];
+        let shape = Shape {
+            blocks: (len as u32).min(8 * self.gpu.multiprocessors),
+            ..Shape::each(len)
+        };
+        // SAFETY: each list's values have ids behind its start; offsets are the sums of the lists' lengths in this order, so that
+        // `elements` holds as many words for each; ranks are below the universe, which is no more than the kernel has bits for.
+        unsafe { self.launch("set_listed_elements", shape, &args)? };
+        if self.read_word32(&fewer, 0)? != 0 {
+            return Ok(None);
+        }
+        self.sets_of(lying, order, offsets, elements, total)
+            .map(Some)
+    }
+
+    /// The sum of `n` lengths: as many elements as can be counted.
+    fn total_of(self: &Arc<Self>, lengths: &Memory, n: usize) -> Result<usize> {
+        let sums = self.scan(EXCLUSIVE_U64, lengths, n, "elements of sets")?;
+        let total = self.read_word(&sums, n)? as usize;
+        check_sortable(total)?;
+        Ok(total)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::are_few;
+
+    #[test]
+    fn bits_are_for_long_lists_of_few_elements() {
+        assert!(are_few(1 << 14, 2_000 * 100_000, 100_000));
+        assert!(are_few(1 << 14, 128 * 50, 50));
+        assert!(!are_few((1 << 14) + 1, 128 * 50, 50));
+        assert!(!are_few(100, 127 * 50, 50));
+        assert!(are_few(1 << 17, 1 << 20, 1));
+        assert!(!are_few((1 << 17) + 1, 1 << 20, 1));
+        // All lists are NULL.
+        assert!(!are_few(1, 1_000, 0));
+    }
+}

@@ -1,0 +1,71 @@
+//! Numbers that tell elements apart: numbers in a narrow range are their own ids once the least is taken off, others are grouped.
+
+use crate::device::cuda::columns::minmax::Number;
+use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::keys::sort::check_sortable;
+use crate::device::data::buffer::{Buffer, Column, GroupDomain};
+use crate::device::key_bitmap::{KeyRange, Places};
+use crate::error::{BowtieError, Result};
+
+/// How ids were given to elements; equal ones have the same id, NULLs too.
+#[derive(Debug)]
+pub(crate) enum ElementIds {
+    Grouped(GroupDomain),
+    /// By direct address. Some ids are of no element.
+    Direct(Places),
+}
+
+/// Ids for each value, at most, for the ranges of which a narrow one is; and ids that are few in any case.
+const IDS_PER_VALUE: u64 = 2;
+const FEW_IDS: u64 = 1 << 12;
+
+/// Bytes of room for each id: ranks take some 40 of them, an eighth.
+const ID_SHARE: u64 = 320;
+
+impl ElementIds {
+    /// Ids are below this.
+    pub(crate) fn count(&self) -> usize {
+        match self {
+            Self::Grouped(domain) => domain.groups() as usize,
+            Self::Direct(places) => places.count as usize,
+        }
+    }
+}
+
+impl CudaDevice {
+    /// The id of each value.
+    pub(crate) fn element_ids(&self, values: &Column) -> Result<(Buffer<u32>, ElementIds)> {
+        let rows = values.rows();
+        if let Some(number) = Number::of(values).filter(|_| rows > 0) {
+            let range = KeyRange(self.queue.extents(&[number], rows)?);
+            let room = self.queue.budget.room() / ID_SHARE;
+            let most = FEW_IDS.max(IDS_PER_VALUE * rows as u64).min(room);
+            // Their frequencies are sorted.
+            let are_few = |places: &Places| {
+                places.count <= most && check_sortable(places.count as usize).is_ok()
+            };
+            if let Some(places) = Places::of(&range, true).filter(are_few) {
+                let ids = self.places_in(&places, values)?;
+                return Ok((ids, ElementIds::Direct(places)));
+            }
+        }
+        let (ids, domain) = self.groups(&[values], true)?;
+        Ok((ids, ElementIds::Grouped(domain)))
+    }
+
+    /// The ids that other values have, `NO_GROUP` where none.
+    pub(crate) fn known_ids(&self, known: &ElementIds, values: &Column) -> Result<Buffer<u32>> {
+        match known {
+            ElementIds::Grouped(domain) => self.groups_in(domain, &[values]),
+            ElementIds::Direct(places) => self.places_in(places, values),
+        }
+    }
+
+    fn places_in(&self, places: &Places, values: &Column) -> Result<Buffer<u32>> {
+        let numbers = Number::of(values).zip(places.digits.first());
+        let (number, digits) = numbers
+            .ok_or_else(|| BowtieError::Internal("elements of another type than before".into()))?;
+        let ids = self.queue.places(&[(number, *digits)], values.rows())?;
+        Ok(Buffer::cuda(ids, values.rows()))
+    }
+}

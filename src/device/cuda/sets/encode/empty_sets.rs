@@ -1,0 +1,101 @@
+//! What empty sets match, and match with: known without a test (`kernels/set_matches.cu`). Techniques see other sets alone.
+
+use std::sync::Arc;
+
+use crate::device::cuda::columns::rows::memory;
+use crate::device::cuda::runtime::stream::{Memory, Queue, Shape};
+use crate::device::cuda::sets::encode::encoding::Sets;
+use crate::device::data::buffer::{Buffer, Ranges, Sorted};
+use crate::error::Result;
+use crate::ir::set_predicate::SetTest;
+
+/// Matches of searching sets because one of two is empty: ranges of the indexed sets, which stand by group and size.
+#[derive(Debug)]
+pub(crate) struct Empties {
+    indexed: usize,
+    ranges: Ranges,
+    /// Of each searching set.
+    pub(crate) counts: Buffer<u32>,
+    offsets: Buffer<u64>,
+    pub(crate) total: u64,
+}
+
+/// Which pairs match with an empty set: empty ones, an empty searching one with others, others with an empty indexed one.
+fn matching(test: SetTest) -> u32 {
+    let [both, searching, indexed] = [(0, 0), (0, 1), (1, 0)].map(|(a, b)| test.holds(0, a, b));
+    u32::from(both) | u32::from(searching) << 1 | u32::from(indexed) << 2
+}
+
+impl Empties {
+    /// `None` where that is nothing.
+    pub(crate) fn of(
+        queue: &Arc<Queue>,
+        [searching, indexed]: [&Sets; 2],
+        test: SetTest,
+    ) -> Result<Option<Self>> {
+        if matching(test) == 0 {
+            return Ok(None);
+        }
+        let n = searching.len;
+        let counts = queue.zeroed(n * 4, "match counts")?;
+        let lo = queue.alloc(n * 4, "range bounds")?;
+        let hi = queue.alloc(n * 4, "range bounds")?;
+        let [groups, segments] = searching.groups_in(indexed);
+        let args = [
+            (&searching.sizes).into(),
+            groups.into(),
+            (n as u32).into(),
+            segments.into(),
+            (&indexed.sizes).into(),
+            (indexed.len as u32).into(),
+            matching(test).into(),
+            (&counts).into(),
+            (&lo).into(),
+            (&hi).into(),
+        ];
+        // SAFETY: groups, where there are any, are those of the index, each of which has a segment; sizes are those of both sides;
+        // all others hold n words.
+        unsafe { queue.launch("set_matches_empty", Shape::rows(n), &args)? };
+        let counts = Buffer::cuda(counts, n);
+        let offsets = queue.scan_offsets(&counts)?;
+        let total = queue.read_word(memory(&offsets)?, n)?;
+        Ok((total > 0).then(|| Self {
+            indexed: indexed.len,
+            ranges: Ranges {
+                lo: Buffer::cuda(lo, n),
+                hi: Buffer::cuda(hi, n),
+            },
+            counts,
+            offsets,
+            total,
+        }))
+    }
+
+    /// All positions.
+    fn positions(&self, queue: &Arc<Queue>) -> Result<Sorted> {
+        Ok(Sorted::of_rows(queue.sequence(0, self.indexed)?))
+    }
+
+    /// Writes the pairs, as kernels hand out others.
+    pub(crate) fn write(&self, queue: &Arc<Queue>, pairs: &Memory) -> Result<()> {
+        let (len, n) = (self.total as usize, self.counts.len());
+        let searching = Sorted::of_rows(queue.sequence(0, n)?);
+        let positions = self.positions(queue)?;
+        let expanded =
+            queue.expand_ranges(&positions, &searching, &self.ranges, &self.offsets, 0, len)?;
+        let args = [
+            memory(&expanded.searching)?.into(),
+            memory(&expanded.sorted)?.into(),
+            (len as u32).into(),
+            pairs.into(),
+        ];
+        // SAFETY: there are so many of both, and the caller has room for as many pairs.
+        unsafe { queue.launch("set_matches_pack", Shape::rows(len), &args) }
+    }
+
+    /// How many each indexed position has.
+    pub(crate) fn of_indexed(&self, queue: &Arc<Queue>) -> Result<Buffer<u32>> {
+        let positions = self.positions(queue)?;
+        queue.cover(&positions, &self.ranges, positions.len())
+    }
+}

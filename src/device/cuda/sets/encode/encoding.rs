@@ -1,0 +1,246 @@
+//! Encoding (`kernels/set_encode.cu`; \[B\] 4.1): lists become ascending sets of numbers, as the host's do (`host/sets/encoding.rs`).
+//!
+//! ```text
+//!  values of all rows ─► ids by equality ─► words of (set, id), sorted, without duplicates ─► sizes, and sets in order of these
+//!        indexed:    ids ─► by (group, id) where there are groups ─► ranks by frequency: the rarest is 0
+//!        searching:  ids ─► those of the indexed side ─► ranks; what the indexed side lacks counts for the size alone
+//!  words of (position, rank), sorted ─► elements, offsets
+//! ```
+//!
+//! Without groups the first sort is left out as long as there are no duplicates: lists are taken for sets (`listed.rs`), and where one has a
+//! duplicate after all, or an element that the indexed side lacks, all is done again as above.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use arrow::array::{Array, ArrayRef};
+
+use crate::device::budget::Lease;
+use crate::device::cuda::columns::rows::memory;
+use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::runtime::stream::{Memory, Queue, Structure};
+use crate::device::cuda::sets::encode::element_ids::ElementIds;
+use crate::device::cuda::sets::encode::set_element_words::Ranks;
+use crate::device::cuda::sets::encode::set_order::ByGroup;
+use crate::device::cuda::theta::range::valid_memory;
+use crate::device::data::buffer::{Buffer, Column, GroupDomain, Keys};
+use crate::device::primitives::device::Device;
+use crate::error::Result;
+use crate::list_sets::same_lists::are_same_lists;
+
+/// The sets of one side by position, in the order of their groups and sizes.
+#[derive(Debug)]
+pub(crate) struct Sets {
+    /// Row ids. Rows without a list, or in no group, have no position.
+    pub(crate) rows: Buffer<u32>,
+    /// Where rows are in groups.
+    pub(crate) by_group: Option<ByGroup>,
+    pub(crate) offsets: Memory,
+    pub(crate) elements: Memory,
+    /// Distinct elements, those that the indexed side lacks included.
+    pub(crate) sizes: Memory,
+    pub(crate) len: usize,
+    /// Elements of all sets.
+    pub(crate) entries: usize,
+}
+
+impl Sets {
+    /// As kernels take them.
+    pub(crate) fn structure(&self) -> Structure<4> {
+        self.structure_from(0)
+    }
+
+    /// The same for a launch that begins with a set.
+    pub(crate) fn structure_from(&self, first: usize) -> Structure<4> {
+        Structure([
+            (&self.offsets).into(),
+            (&self.elements).into(),
+            (&self.sizes).into(),
+            (self.len as u32, first as u32).into(),
+        ])
+    }
+
+    /// Elements of an average set.
+    pub(crate) fn mean(&self) -> usize {
+        self.entries / self.len.max(1)
+    }
+}
+
+/// Elements of the indexed side to their ranks.
+#[derive(Debug)]
+pub(crate) struct Domain {
+    ids: ElementIds,
+    /// Ids of (group, id).
+    grouped: Option<GroupDomain>,
+    ranks: Ranks,
+    /// Whether searching lists were no sets as they are, or had other elements.
+    searched_twice: AtomicBool,
+    /// Groups of rows.
+    groups: u32,
+    source: Option<Source>,
+}
+
+impl Domain {
+    /// Elements that have a rank.
+    pub(crate) fn universe(&self) -> usize {
+        self.ranks.universe
+    }
+
+    /// Of each rank, how many sets have it.
+    pub(crate) fn frequencies(&self) -> &Memory {
+        &self.ranks.frequencies
+    }
+}
+
+/// The lists that were encoded, none left out but NULL ones: of a self join the other side need not be sent and encoded again.
+#[derive(Debug)]
+struct Source {
+    lists: ArrayRef,
+    #[expect(dead_code, reason = "held")]
+    lease: Lease,
+}
+
+/// What a source takes of the memory that is left.
+const SOURCE_SHARE: u64 = 8;
+
+impl Source {
+    /// `None` where they would take too much of the room.
+    fn of(queue: &Queue, column: &Column, lists: &ArrayRef) -> Option<Self> {
+        // Those that lie on the host are the column's, which has a lease and outlives the index.
+        let bytes = match column.lies_on_device() {
+            true => lists.to_data().get_slice_memory_size().ok()? as u64,
+            false => 0,
+        };
+        if bytes > queue.budget.room() / SOURCE_SHARE {
+            return None;
+        }
+        Some(Self {
+            lists: Arc::clone(lists),
+            lease: queue.budget.lease(bytes, "lists").ok()?,
+        })
+    }
+}
+
+/// Whether each row that has a list has a set.
+fn takes_all(is_grouped: bool, not_null: &[&Keys]) -> Result<bool> {
+    for keys in not_null {
+        if valid_memory(keys.valid.as_ref())?.is_some() {
+            return Ok(false);
+        }
+    }
+    Ok(!is_grouped)
+}
+
+/// Groups of rows, and how many there are.
+pub(crate) type Groups<'a> = (&'a Buffer<u32>, u32);
+
+impl CudaDevice {
+    /// Encodes a column that is to be indexed.
+    pub(crate) fn encode_indexed(
+        &self,
+        column: &Column,
+        groups: Option<Groups<'_>>,
+        not_null: &[&Keys],
+    ) -> Result<(Sets, Domain)> {
+        let lists = self.queue.download(column)?;
+        let source = match takes_all(groups.is_some(), not_null)? {
+            true => Source::of(&self.queue, column, &lists),
+            false => None,
+        };
+        let (values, lying) = self.lying(&lists, groups, not_null)?;
+        let (ids, elements) = self.element_ids(&values)?;
+        drop(values);
+        self.go_on()?;
+        let queue = &self.queue;
+        let universe = elements.count();
+        let mut grouped = None;
+        let as_listed = match lying.groups {
+            None => {
+                let words = queue.words_of(&lying, &ids, universe)?;
+                let ranks = queue.ranks(&words, universe)?;
+                let sets = queue.arrange_listed(&lying, &ids, &ranks, || Ok(words))?;
+                sets.map(|sets| (sets, ranks))
+            }
+            Some(_) => None,
+        };
+        self.go_on()?;
+        let (sets, ranks) = match as_listed {
+            Some(encoded) => encoded,
+            None => {
+                let mut distinct = queue.distinct(&lying, &ids, universe)?;
+                drop(ids);
+                let mut universe = universe;
+                if let Some((groups, _)) = &lying.groups {
+                    let keys = queue.grouped_words(&distinct.words, groups, None)?;
+                    let (ids, of_groups) = self.groups(&[&keys], true)?;
+                    universe = of_groups.groups() as usize;
+                    distinct.words = queue.renamed(&distinct.words, &ids, universe)?;
+                    grouped = Some(of_groups);
+                }
+                self.go_on()?;
+                let ranks = queue.ranks(&distinct.words, universe)?;
+                (queue.arrange(&lying, distinct, &ranks)?, ranks)
+            }
+        };
+        let domain = Domain {
+            ids: elements,
+            grouped,
+            ranks,
+            searched_twice: AtomicBool::new(false),
+            groups: groups.map_or(0, |(_, count)| count),
+            source,
+        };
+        Ok((sets, domain))
+    }
+
+    /// Encodes a column whose sets search; `None` where they are those that were indexed.
+    pub(crate) fn encode_searching(
+        &self,
+        domain: &Domain,
+        column: &Column,
+        groups: Option<&Buffer<u32>>,
+        not_null: &[&Keys],
+    ) -> Result<Option<Sets>> {
+        let lists = self.queue.download(column)?;
+        if let Some(source) = &domain.source
+            && takes_all(groups.is_some(), not_null)?
+            && are_same_lists(&source.lists, &lists)
+        {
+            self.go_on()?;
+            return Ok(None);
+        }
+        let groups = groups.map(|ids| (ids, domain.groups));
+        let (values, lying) = self.lying(&lists, groups, not_null)?;
+        let known = self.known_ids(&domain.ids, &values)?;
+        self.go_on()?;
+        let queue = &self.queue;
+        if lying.groups.is_none() && !domain.searched_twice.load(Ordering::Relaxed) {
+            let words = || queue.words_of(&lying, &known, domain.ids.count());
+            let sets = queue.arrange_listed(&lying, &known, &domain.ranks, words)?;
+            if sets.is_some() {
+                return Ok(sets);
+            }
+            // Nor will those that follow be, most likely.
+            domain.searched_twice.store(true, Ordering::Relaxed);
+        }
+        // Ids of their own tell elements apart that the indexed side lacks.
+        let (ids, own) = self.element_ids(&values)?;
+        drop(values);
+        self.go_on()?;
+        let mut distinct = queue.distinct(&lying, &ids, own.count())?;
+        // The same number for all values of one id.
+        let known = queue.scatter(&ids, &known, own.count())?;
+        drop(ids);
+        distinct.words = match (&lying.groups, &domain.grouped) {
+            (Some((groups, _)), Some(of_groups)) => {
+                let numbers = Some(memory(&known)?);
+                let keys = queue.grouped_words(&distinct.words, groups, numbers)?;
+                let ids = self.groups_in(of_groups, &[&keys])?;
+                queue.renamed(&distinct.words, &ids, of_groups.groups() as usize)?
+            }
+            _ => queue.recode(&distinct.words, &known, domain.ids.count(), None)?,
+        };
+        self.go_on()?;
+        queue.arrange(&lying, distinct, &domain.ranks).map(Some)
+    }
+}

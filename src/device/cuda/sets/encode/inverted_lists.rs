@@ -1,0 +1,76 @@
+//! Inverted lists (`kernels/set_encode.cu`): of each element the sets that have it, or have it in front, by size.
+
+use std::sync::Arc;
+
+use crate::device::cuda::columns::rows::memory;
+use crate::device::cuda::runtime::stream::{Given, Memory, Queue, Shape};
+use crate::device::cuda::sets::encode::encoding::Sets;
+use crate::device::cuda::sets::encode::word_packing::Packing;
+use crate::error::Result;
+
+/// The lists of all elements, one after the other.
+#[derive(Debug)]
+pub(crate) struct Lists {
+    /// Where those of each element begin, and the end.
+    pub(crate) offsets: Memory,
+    /// Positions.
+    pub(crate) sets: Memory,
+    /// Where in each set the element stands, where that is wanted.
+    pub(crate) places: Option<Memory>,
+}
+
+impl Queue {
+    /// The lists of each set's first elements, as many as `lengths` says.
+    pub(crate) fn inverted(
+        self: &Arc<Self>,
+        sets: &Sets,
+        lengths: &Memory,
+        universe: usize,
+        with_places: bool,
+    ) -> Result<Lists> {
+        let (of_entries, offsets, total) = self.entries(lengths, sets.len)?;
+        let words = self.words(Packing::of(universe, sets.len), total)?;
+        let (structure, out) = (sets.structure(), words.structure());
+        let args = [
+            Given::Four(&structure),
+            (&offsets).into(),
+            (&of_entries).into(),
+            (total as u32).into(),
+            Given::Two(&out),
+        ];
+        // SAFETY: entries are the first elements of each set, at most as many as it has; there is a word for each entry.
+        unsafe { self.launch_given("set_encode_list_words", Shape::rows(total), &args)? };
+        drop(of_entries);
+        // Entries are in the order of sets, which a sort by elements keeps.
+        let (words, entries) = match with_places {
+            true => {
+                let (words, entries) = self.sorted_beside_rows(words, Packing::upper)?;
+                let in_order = || self.sequence(0, total);
+                (words, Some(entries.map_or_else(in_order, Ok)?))
+            }
+            false => (self.sorted_words(words, Packing::upper)?, None),
+        };
+        let lists = self.alloc(total * 4, "inverted lists")?;
+        let places = match with_places {
+            true => Some(self.alloc(total * 4, "inverted lists")?),
+            false => None,
+        };
+        let given = words.structure();
+        let args = [
+            entries.as_ref().map(memory).transpose()?.into(),
+            (total as u32).into(),
+            (&offsets).into(),
+            (&lists).into(),
+            places.as_ref().into(),
+        ];
+        let shape = Shape::rows(total);
+        // SAFETY: words are one for each of the total, as are lists, and entries where places are wanted; entries are numbers of words
+        // in order of sets, whose offsets say where each set's begin.
+        unsafe { self.launch_with("set_encode_lists", shape, Some(&given), &args)? };
+        Ok(Lists {
+            offsets: self.upper_offsets(&words, universe)?,
+            sets: lists,
+            places,
+        })
+    }
+}

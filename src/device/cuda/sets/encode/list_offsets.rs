@@ -1,0 +1,131 @@
+//! Where the elements of lists lie, once their values are on the GPU.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, make_array};
+use arrow::datatypes::{ArrowNativeType, DataType, ToByteSlice};
+use rayon::prelude::*;
+
+use crate::device::cuda::columns::rows::memory;
+use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::keys::sort::check_sortable;
+use crate::device::cuda::runtime::stream::{Memory, Queue, Shape};
+use crate::device::cuda::sets::encode::encoding::Groups;
+use crate::device::cuda::theta::range::valid_memory;
+use crate::device::data::buffer::{Buffer, Column, Keys};
+use crate::device::primitives::device::{Device, check_chunk_rows};
+use crate::error::Result;
+use crate::list_sets::elements::Lists;
+
+/// Rows that have a list, and where these lie among values.
+pub(crate) struct Lying {
+    pub(crate) rows: Buffer<u32>,
+    pub(crate) groups: Option<(Memory, u32)>,
+    /// Where each row's values begin, and how many they are.
+    pub(crate) starts: Memory,
+    pub(crate) counts: Memory,
+    /// Values of the longest list.
+    pub(crate) longest: u32,
+}
+
+impl CudaDevice {
+    /// The values of a column's lists, and the rows that have a list, are in a group and are not NULL in any of `not_null`.
+    pub(crate) fn lying(
+        &self,
+        lists: &ArrayRef,
+        groups: Option<Groups<'_>>,
+        not_null: &[&Keys],
+    ) -> Result<(Column, Lying)> {
+        let rows = lists.len();
+        check_chunk_rows(rows)?;
+        let queue = &self.queue;
+        let lists = Lists::of(lists)?;
+        check_sortable(lists.values.len())?;
+        let values = by_bits(&lists.values)?;
+        let values = queue.upload(std::slice::from_ref(&values), values.data_type())?;
+        self.receive(&values)?;
+        let mut kept = match lists.nulls() {
+            Some(nulls) => Some(queue.upload_bits(nulls.inner(), "validity")?),
+            None => None,
+        };
+        for keys in not_null {
+            if let Some(valid) = valid_memory(keys.valid.as_ref())? {
+                kept = Some(queue.bits_and(kept.as_ref().unwrap_or(valid), valid, rows)?);
+            }
+        }
+        if let Some((groups, _)) = groups {
+            let grouped = queue.bits_of_groups(memory(groups)?, rows)?;
+            kept = Some(queue.bits_and(kept.as_ref().unwrap_or(&grouped), &grouped, rows)?);
+        }
+        let (starts, counts, longest) = queue.send_spans(&lists, rows)?;
+        let Some(kept) = kept else {
+            let lying = Lying {
+                rows: queue.sequence(0, rows)?,
+                groups: None,
+                starts,
+                counts,
+                longest,
+            };
+            return Ok((values, lying));
+        };
+        let rows = queue.select(&kept, rows, None)?;
+        let of_rows = |words: &Memory| queue.gather_values(words, memory(&rows)?, rows.len(), 4);
+        let lying = Lying {
+            groups: match groups {
+                Some((ids, count)) => Some((of_rows(memory(ids)?)?, count)),
+                None => None,
+            },
+            starts: of_rows(&starts)?,
+            counts: of_rows(&counts)?,
+            rows,
+            longest,
+        };
+        Ok((values, lying))
+    }
+}
+
+/// Floats as their bits, by which elements are equal.
+fn by_bits(values: &ArrayRef) -> Result<ArrayRef> {
+    let bits = match values.data_type() {
+        DataType::Float16 => DataType::UInt16,
+        DataType::Float32 => DataType::UInt32,
+        DataType::Float64 => DataType::UInt64,
+        _ => return Ok(Arc::clone(values)),
+    };
+    let data = values.to_data().into_builder().data_type(bits).build()?;
+    Ok(make_array(data))
+}
+
+impl Queue {
+    /// Where the values of each row's list begin, how many they are, and how many at most.
+    fn send_spans(self: &Arc<Self>, lists: &Lists, rows: usize) -> Result<(Memory, Memory, u32)> {
+        let Some(offsets) = lists.offsets() else {
+            let (starts, counts) = lists.spans(rows);
+            let longest = counts.par_iter().copied().max().unwrap_or(0);
+            return Ok((
+                self.send_words(&starts)?,
+                self.send_words(&counts)?,
+                longest,
+            ));
+        };
+        let first = offsets[0] as u32;
+        let offsets = self.send_words(&offsets[..])?;
+        let starts = self.alloc(rows * 4, "lists")?;
+        let counts = self.alloc(rows * 4, "lists")?;
+        let args = [
+            (&offsets).into(),
+            first.into(),
+            (rows as u32).into(),
+            (&starts).into(),
+            (&counts).into(),
+        ];
+        // SAFETY: there is an offset more than rows; both others hold a word a row.
+        unsafe { self.launch("set_encode_spans", Shape::rows(rows), &args)? };
+        let longest = self.longest_between(&offsets, rows)?;
+        Ok((starts, counts, longest as u32))
+    }
+
+    fn send_words<T: ArrowNativeType>(self: &Arc<Self>, words: &[T]) -> Result<Memory> {
+        self.send(words.to_byte_slice(), "lists")
+    }
+}

@@ -1,0 +1,362 @@
+//! Words of (set, element), between sorts (`kernels/set_encode.cu`): lists to sets, sets to their order, elements to their ranks.
+
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+
+use crate::device::cuda::columns::fixed_width::Values;
+use crate::device::cuda::columns::rows::memory;
+use crate::device::cuda::columns::scan::EXCLUSIVE_U64;
+use crate::device::cuda::keys::sort::{NARROW, check_sortable};
+use crate::device::cuda::runtime::stream::{Given, Memory, Queue, Shape};
+use crate::device::cuda::sets::encode::encoding::Sets;
+use crate::device::cuda::sets::encode::list_offsets::Lying;
+use crate::device::cuda::sets::encode::set_order::ByGroup;
+use crate::device::cuda::sets::encode::word_packing::{Packing, Words, bits_below};
+use crate::device::data::buffer::{Buffer, Column};
+use crate::error::Result;
+
+/// The ranks of ids by frequency, from 0 on without a gap; ids of no set have none.
+#[derive(Debug)]
+pub(crate) struct Ranks {
+    pub(crate) of: Buffer<u32>,
+    pub(crate) universe: usize,
+    pub(crate) frequencies: Memory,
+}
+
+/// Words of (set, id) without duplicates, and the order of sets.
+pub(crate) struct Distinct {
+    pub(crate) words: Words,
+    pub(crate) order: Order,
+}
+
+/// Sets by group and size.
+pub(crate) struct Order {
+    pub(crate) sizes: Memory,
+    /// Sets in order, and the place of each in it.
+    pub(crate) order: Buffer<u32>,
+    places: Buffer<u32>,
+    by_group: Option<ByGroup>,
+}
+
+/// Elements that a block of the kernel counts by itself.
+const FEW_ELEMENTS: usize = 12_288;
+/// Words of a block for each element.
+const SOME_WORDS: usize = 4;
+
+impl Queue {
+    /// The entries of rows: the row of each by number, and the exclusive sums of `lengths`.
+    pub(crate) fn entries(
+        self: &Arc<Self>,
+        lengths: &Memory,
+        rows: usize,
+    ) -> Result<(Memory, Memory, usize)> {
+        let offsets = match rows {
+            0 => self.zeroed(8, "elements of sets")?,
+            _ => self.scan(EXCLUSIVE_U64, lengths, rows, "elements of sets")?,
+        };
+        let total = self.read_word(&offsets, rows)? as usize;
+        check_sortable(total)?;
+        let all = self.sequence(0, rows)?;
+        let of_entries = self.alloc(total * 4, "elements of sets")?;
+        let args = [
+            memory(&all)?.into(),
+            (&offsets).into(),
+            (rows as u32).into(),
+            0u64.into(),
+            (total as u32).into(),
+            (&of_entries).into(),
+        ];
+        let shape = match total {
+            0 => Shape::rows(0),
+            _ => self.expansion(total + rows),
+        };
+        // SAFETY: offsets are one more than the rows, and `of_entries` holds a word for each of the total.
+        unsafe { self.launch("expand_searching", shape, &args)? };
+        Ok((of_entries, offsets, total))
+    }
+
+    /// Words of (set, id) as they stand in the lists; ids are below `universe`, or none.
+    pub(crate) fn words_of(
+        self: &Arc<Self>,
+        lying: &Lying,
+        ids: &Buffer<u32>,
+        universe: usize,
+    ) -> Result<Words> {
+        let sets = lying.rows.len();
+        let (of_entries, offsets, total) = self.entries(&lying.counts, sets)?;
+        let words = self.words(Packing::of(sets, universe), total)?;
+        let given = words.structure();
+        let args = [
+            (&lying.starts).into(),
+            memory(ids)?.into(),
+            (&offsets).into(),
+            (&of_entries).into(),
+            (total as u32).into(),
+            Given::Two(&given),
+        ];
+        // SAFETY: each entry is of a row, whose values' ids lie behind its start; there is a word for each entry.
+        unsafe { self.launch_given("set_encode_entries", Shape::rows(total), &args)? };
+        Ok(words)
+    }
+
+    pub(crate) fn distinct(
+        self: &Arc<Self>,
+        lying: &Lying,
+        ids: &Buffer<u32>,
+        universe: usize,
+    ) -> Result<Distinct> {
+        let len = lying.rows.len();
+        let words = self.words_of(lying, ids, universe)?;
+        let words = self.sorted_words(words, Packing::all)?;
+        let words = self.without_duplicates(words)?;
+
+        let offsets = self.upper_offsets(&words, len)?;
+        let sizes = self.alloc(len * 4, "sizes of sets")?;
+        let args = [(&offsets).into(), (len as u32).into(), (&sizes).into()];
+        // SAFETY: `offsets` holds one word more than `sizes`.
+        unsafe { self.launch("set_encode_sizes", Shape::rows(len), &args)? };
+        let order = self.sets_in_order(lying, &sizes)?;
+        Ok(Distinct { words, order })
+    }
+
+    /// Sets of these sizes in order.
+    pub(crate) fn sets_in_order(self: &Arc<Self>, lying: &Lying, sizes: &Memory) -> Result<Order> {
+        let len = lying.rows.len();
+        let groups = lying
+            .groups
+            .as_ref()
+            .map(|(ids, count)| (ids, *count as usize));
+        let (order, by_group) = self.in_order(groups, sizes, len, lying.longest as usize)?;
+        Ok(Order {
+            sizes: self.gather_values(sizes, memory(&order)?, len, 4)?,
+            places: self.scatter(&order, &self.sequence(0, len)?, len)?,
+            order,
+            by_group,
+        })
+    }
+
+    /// (group, element) of each word, elements by their `numbers` where given, as a column.
+    pub(crate) fn grouped_words(
+        self: &Arc<Self>,
+        words: &Words,
+        groups: &Memory,
+        numbers: Option<&Memory>,
+    ) -> Result<Column> {
+        let out = self.alloc(words.n * 8, "elements of sets")?;
+        let given = words.structure();
+        let args = [
+            (words.n as u32).into(),
+            groups.into(),
+            numbers.into(),
+            (&out).into(),
+        ];
+        let shape = Shape::rows(words.n);
+        // SAFETY: each of n words has a set, which has a group, and an element, which has a number; `out` holds n words.
+        unsafe { self.launch_with("set_encode_grouped", shape, Some(&given), &args)? };
+        let values = Values {
+            data_type: DataType::UInt64,
+            values: out,
+            valid: None,
+            original: None,
+            made: None,
+        };
+        Ok(Column::cuda(values, words.n))
+    }
+
+    /// The words with other elements, one for each, which are below `universe`, or none.
+    pub(crate) fn renamed(
+        self: &Arc<Self>,
+        words: &Words,
+        elements: &Buffer<u32>,
+        universe: usize,
+    ) -> Result<Words> {
+        let renamed = self.words(words.packing.with_lowers(universe), words.n)?;
+        let (given, out) = (words.structure(), renamed.structure());
+        let args = [
+            Given::Two(&given),
+            memory(elements)?.into(),
+            (words.n as u32).into(),
+            Given::Two(&out),
+        ];
+        // SAFETY: all hold n words.
+        unsafe { self.launch_given("set_encode_renamed", Shape::rows(words.n), &args)? };
+        Ok(renamed)
+    }
+
+    /// The words with elements by `ranks`, none where there is none, and sets by `places`. Ranks are below `universe`.
+    pub(crate) fn recode(
+        self: &Arc<Self>,
+        words: &Words,
+        ranks: &Buffer<u32>,
+        universe: usize,
+        places: Option<&Memory>,
+    ) -> Result<Words> {
+        let recoded = self.words(words.packing.with_lowers(universe), words.n)?;
+        let (given, out) = (words.structure(), recoded.structure());
+        let args = [
+            Given::Two(&given),
+            (words.n as u32).into(),
+            memory(ranks)?.into(),
+            (ranks.len() as u32).into(),
+            places.into(),
+            Given::Two(&out),
+        ];
+        // SAFETY: `places` holds a word for each set of the words; of what has no rank none is read; words and recoded are n.
+        unsafe { self.launch_given("set_encode_recode", Shape::rows(words.n), &args)? };
+        Ok(recoded)
+    }
+
+    /// How many sets have each element.
+    fn frequencies(self: &Arc<Self>, words: &Words, universe: usize) -> Result<Memory> {
+        let frequencies = self.zeroed(universe * 4, "elements of sets")?;
+        let given = Some(words.structure());
+        let (given, n) = (given.as_ref(), (words.n as u32).into());
+        let blocks = 4 * self.gpu.multiprocessors;
+        // A block adds each element at last, which should be few beside its words.
+        let many = SOME_WORDS * universe * blocks as usize;
+        if (1..=FEW_ELEMENTS).contains(&universe) && words.n >= many {
+            let args = [n, (universe as u32).into(), (&frequencies).into()];
+            let shape = Shape {
+                blocks,
+                ..Shape::rows(words.n)
+            };
+            // SAFETY: elements of n words are below the universe, of each of which `frequencies` holds a word, and a block too.
+            unsafe { self.launch_with("set_encode_few_frequencies", shape, given, &args)? };
+        } else {
+            let args = [n, (&frequencies).into()];
+            let shape = Shape::rows(words.n);
+            // SAFETY: elements of n words are below the universe, of each of which `frequencies` holds a word.
+            unsafe { self.launch_with("set_encode_frequencies", shape, given, &args)? };
+        }
+        Ok(frequencies)
+    }
+
+    /// The rank of each element by the number of sets that have it.
+    pub(crate) fn ranks(self: &Arc<Self>, words: &Words, universe: usize) -> Result<Ranks> {
+        if words.n == 0 {
+            return Ok(Ranks {
+                of: self.sequence(0, 0)?,
+                universe: 0,
+                frequencies: self.zeroed(0, "elements of sets")?,
+            });
+        }
+        let frequencies = self.frequencies(words, universe)?;
+        let order = match universe {
+            0 | 1 => None,
+            _ => {
+                let varying = bits_below(words.n + 1);
+                self.sort_pairs(NARROW, (&frequencies).into(), None, universe, varying)?
+            }
+        };
+        let Some((sorted, order)) = order else {
+            return Ok(Ranks {
+                of: self.sequence(0, universe)?,
+                universe,
+                frequencies,
+            });
+        };
+        // Those that nobody has come first.
+        let absent = self.alloc(4, "elements of sets")?;
+        let args = [(&sorted).into(), (universe as u32).into(), (&absent).into()];
+        // SAFETY: there is a frequency for each of the universe; `absent` holds a word.
+        unsafe { self.launch("set_encode_absent", Shape::rows(1), &args)? };
+        let absent = self.read_word32(&absent, 0)? as usize;
+        let of = self.alloc(universe * 4, "elements of sets")?;
+        let args = [
+            (&order).into(),
+            (universe as u32).into(),
+            (absent as u32).into(),
+            (&of).into(),
+        ];
+        // SAFETY: `order` holds each number below the universe once, of each of which `of` holds a word.
+        unsafe { self.launch("set_encode_ranks", Shape::rows(universe), &args)? };
+        let present = universe - absent;
+        Ok(Ranks {
+            of: Buffer::cuda(of, universe),
+            universe: present,
+            frequencies: self.copy_of(sorted.part(absent * 4), present * 4, "elements of sets")?,
+        })
+    }
+
+    /// The sets in order, their elements by `ranks`.
+    pub(crate) fn arrange(
+        self: &Arc<Self>,
+        lying: &Lying,
+        distinct: Distinct,
+        ranks: &Ranks,
+    ) -> Result<Sets> {
+        let Distinct { words, order } = distinct;
+        let places = memory(&order.places)?;
+        let recoded = self.recode(&words, &ranks.of, ranks.universe, Some(places))?;
+        drop(words);
+        let words = self.sorted_words(recoded, Packing::all)?;
+        let words = self.without_duplicates(words)?;
+        let entries = words.n;
+        let elements = self.alloc(entries * 4, "elements of sets")?;
+        let given = words.structure();
+        let args = [(entries as u32).into(), (&elements).into()];
+        let shape = Shape::rows(entries);
+        // SAFETY: both hold so many words.
+        unsafe { self.launch_with("set_encode_elements", shape, Some(&given), &args)? };
+        let offsets = self.upper_offsets(&words, lying.rows.len())?;
+        self.sets_of(lying, order, offsets, elements, entries)
+    }
+
+    /// Sets in order, with their elements.
+    pub(crate) fn sets_of(
+        self: &Arc<Self>,
+        lying: &Lying,
+        order: Order,
+        offsets: Memory,
+        elements: Memory,
+        entries: usize,
+    ) -> Result<Sets> {
+        let len = lying.rows.len();
+        let in_order = memory(&order.order)?;
+        let rows = self.gather_values(memory(&lying.rows)?, in_order, len, 4)?;
+        Ok(Sets {
+            rows: Buffer::cuda(rows, len),
+            by_group: order.by_group,
+            offsets,
+            elements,
+            sizes: order.sizes,
+            len,
+            entries,
+        })
+    }
+
+    /// How often each number up to `most` stands in `numbers`, those above it together with it.
+    pub(crate) fn histogram(
+        self: &Arc<Self>,
+        numbers: &Memory,
+        n: usize,
+        most: usize,
+    ) -> Result<Memory> {
+        let histogram = self.zeroed((most + 1) * 4, "coverage")?;
+        let args = [
+            numbers.into(),
+            (n as u32).into(),
+            (most as u32).into(),
+            (&histogram).into(),
+        ];
+        // SAFETY: `numbers` holds n words, `histogram` one more than `most`.
+        unsafe { self.launch("set_encode_size_histogram", Shape::rows(n), &args)? };
+        Ok(histogram)
+    }
+
+    /// Signatures of so many words of 32 bits.
+    pub(crate) fn signatures(self: &Arc<Self>, sets: &Sets, words: usize) -> Result<Memory> {
+        let out = self.alloc(sets.len * words * 4, "signatures of sets")?;
+        let structure = sets.structure();
+        let args = [
+            Given::Four(&structure),
+            (words as u32).into(),
+            (&out).into(),
+        ];
+        let shape = Shape::blocks_of(sets.len, 32, 256);
+        // SAFETY: the structure is of sets, each of which has so many words in `out`.
+        unsafe { self.launch_given("set_signature_build", shape, &args)? };
+        Ok(out)
+    }
+}

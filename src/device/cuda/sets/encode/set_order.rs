@@ -1,0 +1,102 @@
+//! In which order sets stand: by group, where there are groups, and by size; and whether those of two sides are the same.
+
+use std::sync::Arc;
+
+use crate::device::cuda::columns::rows::memory;
+use crate::device::cuda::keys::sort::NARROW;
+use crate::device::cuda::runtime::stream::{Given, Memory, Queue, Shape};
+use crate::device::cuda::sets::encode::encoding::Sets;
+use crate::device::cuda::sets::encode::word_packing::{Packing, bits_below};
+use crate::device::data::buffer::Buffer;
+use crate::error::Result;
+
+/// The group of each set, and where the sets of each of so many groups begin, and the end.
+#[derive(Debug)]
+pub(crate) struct ByGroup {
+    groups: Memory,
+    pub(crate) segments: Memory,
+    pub(crate) count: usize,
+}
+
+impl Sets {
+    /// The groups of these sets, and where those of `indexed` begin: null pointers where there are none.
+    pub(crate) fn groups_in<'a>(&'a self, indexed: &'a Self) -> [Option<&'a Memory>; 2] {
+        match (&self.by_group, &indexed.by_group) {
+            (Some(mine), Some(indexed)) => [Some(&mine.groups), Some(&indexed.segments)],
+            _ => [None, None],
+        }
+    }
+}
+
+impl Queue {
+    /// The order of `n` sets of `sizes`, of which none is more than `longest`, by their `groups` where given, of which there are so
+    /// many.
+    pub(crate) fn in_order(
+        self: &Arc<Self>,
+        groups: Option<(&Memory, usize)>,
+        sizes: &Memory,
+        n: usize,
+        longest: usize,
+    ) -> Result<(Buffer<u32>, Option<ByGroup>)> {
+        let order = |sorted: Option<Buffer<u32>>| match sorted {
+            Some(order) => Ok(order),
+            None => self.sequence(0, n),
+        };
+        let Some((groups, count)) = groups else {
+            let sorted = match n {
+                0 | 1 => None,
+                _ => self.sort_pairs(NARROW, sizes.into(), None, n, bits_below(longest + 1))?,
+            };
+            return Ok((
+                order(sorted.map(|(_, order)| Buffer::cuda(order, n)))?,
+                None,
+            ));
+        };
+        let words = self.words(Packing::of(count, longest + 1), n)?;
+        let out = words.structure();
+        let args = [
+            groups.into(),
+            sizes.into(),
+            (n as u32).into(),
+            Given::Two(&out),
+        ];
+        // SAFETY: each of n sets has a group and a size, and a word.
+        unsafe { self.launch_given("set_encode_order", Shape::rows(n), &args)? };
+        let (words, sorted) = self.sorted_beside_rows(words, Packing::all)?;
+        let order = order(sorted)?;
+        let by_group = ByGroup {
+            groups: self.gather_values(groups, memory(&order)?, n, 4)?,
+            segments: self.upper_offsets(&words, count)?,
+            count,
+        };
+        Ok((order, Some(by_group)))
+    }
+
+    /// Whether both are the same sets at the same positions.
+    pub(crate) fn are_same(self: &Arc<Self>, a: &Sets, b: &Sets) -> Result<bool> {
+        let groups = match (&a.by_group, &b.by_group) {
+            (Some(a), Some(b)) if a.count == b.count => Some([&a.segments, &b.segments]),
+            (None, None) => None,
+            _ => return Ok(false),
+        };
+        if (a.len, a.entries) != (b.len, b.entries) {
+            return Ok(false);
+        }
+        let segments = a.by_group.as_ref().map_or(0, |groups| groups.count + 1);
+        let differ = self.zeroed(4, "sets")?;
+        let sets = [
+            ([&a.sizes, &b.sizes], a.len),
+            ([&a.offsets, &b.offsets], a.len + 1),
+            ([&a.elements, &b.elements], a.entries),
+        ];
+        for ([a, b], n) in sets
+            .into_iter()
+            .chain(groups.map(|groups| (groups, segments)))
+        {
+            let args = [a.into(), b.into(), (n as u32).into(), (&differ).into()];
+            // SAFETY: both hold n words.
+            unsafe { self.launch("set_matches_differ", Shape::rows(n), &args)? };
+        }
+        Ok(self.read_word32(&differ, 0)? == 0)
+    }
+}

@@ -1,0 +1,224 @@
+//! Words of two numbers, by which sets are sorted (`kernels/set_words.cuh`): of as few bits as both numbers have.
+
+use std::sync::Arc;
+
+use crate::device::cuda::columns::fixed_width::bitmap_bytes;
+use crate::device::cuda::columns::rows::memory;
+use crate::device::cuda::keys::sort::{KeyWidth, NARROW, NARROW_ALONE, WIDE, WIDE_ALONE};
+use crate::device::cuda::runtime::stream::{Memory, Queue, Shape, Structure};
+use crate::device::data::buffer::Buffer;
+use crate::error::Result;
+
+/// How two numbers lie in a word: the upper one above the bits of the lower one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Packing {
+    lower_bits: u32,
+    upper_bits: u32,
+}
+
+/// The bits that numbers below `count` have.
+fn bits_of(count: usize) -> u32 {
+    usize::BITS - count.saturating_sub(1).leading_zeros()
+}
+
+/// The bits on which numbers below `count` differ.
+pub(crate) fn bits_below(count: usize) -> u64 {
+    (1 << bits_of(count)) - 1
+}
+
+impl Packing {
+    /// Of upper numbers below one count and lower ones below another, or none.
+    pub(crate) fn of(uppers: usize, lowers: usize) -> Self {
+        let upper_bits = bits_of(uppers);
+        Self {
+            lower_bits: 0,
+            upper_bits,
+        }
+        .with_lowers(lowers)
+    }
+
+    /// The same with lower numbers below another count, or none.
+    pub(crate) fn with_lowers(self, lowers: usize) -> Self {
+        Self {
+            lower_bits: bits_of(lowers + 1),
+            ..self
+        }
+    }
+
+    /// Whether words have 64 bits.
+    fn is_wide(self) -> bool {
+        self.lower_bits + self.upper_bits > 32 || self.lower_bits == 32
+    }
+
+    pub(crate) fn bytes(self) -> usize {
+        match self.is_wide() {
+            true => 8,
+            false => 4,
+        }
+    }
+
+    /// Words with something beside them, as they are sorted.
+    fn beside_rows(self) -> KeyWidth {
+        match self.is_wide() {
+            true => WIDE,
+            false => NARROW,
+        }
+    }
+
+    fn alone(self) -> KeyWidth {
+        match self.is_wide() {
+            true => WIDE_ALONE,
+            false => NARROW_ALONE,
+        }
+    }
+
+    /// The bits on which words differ at most by their upper numbers.
+    pub(crate) fn upper(self) -> u64 {
+        self.all() & !self.lower()
+    }
+
+    /// The bits on which words differ at most.
+    pub(crate) fn all(self) -> u64 {
+        let others = u64::BITS - self.lower_bits - self.upper_bits;
+        u64::MAX.checked_shr(others).unwrap_or(0)
+    }
+
+    fn lower(self) -> u64 {
+        (1 << self.lower_bits) - 1
+    }
+}
+
+/// So many words.
+pub(crate) struct Words {
+    pub(crate) memory: Memory,
+    pub(crate) n: usize,
+    pub(crate) packing: Packing,
+}
+
+impl Words {
+    /// As kernels take them.
+    pub(crate) fn structure(&self) -> Structure<2> {
+        let Packing { lower_bits, .. } = self.packing;
+        let wide = u32::from(self.packing.is_wide());
+        Structure([(&self.memory).into(), (lower_bits, wide).into()])
+    }
+}
+
+impl Queue {
+    /// Room for so many words.
+    pub(crate) fn words(self: &Arc<Self>, packing: Packing, n: usize) -> Result<Words> {
+        Ok(Words {
+            memory: self.alloc(n * packing.bytes(), "elements of sets")?,
+            n,
+            packing,
+        })
+    }
+
+    /// Words in the order of the bits that `by` says, those that agree on them as they stood.
+    pub(crate) fn sorted_words(
+        self: &Arc<Self>,
+        words: Words,
+        by: fn(Packing) -> u64,
+    ) -> Result<Words> {
+        let Words { memory, n, packing } = words;
+        let sorted = match n {
+            0 | 1 => None,
+            _ => self.sort_pairs(packing.alone(), (&memory).into(), None, n, by(packing))?,
+        };
+        let memory = sorted.map_or(memory, |(sorted, _)| sorted);
+        Ok(Words { memory, n, packing })
+    }
+
+    /// The same, and where each word stood; `None` where all stand as they did.
+    pub(crate) fn sorted_beside_rows(
+        self: &Arc<Self>,
+        words: Words,
+        by: fn(Packing) -> u64,
+    ) -> Result<(Words, Option<Buffer<u32>>)> {
+        let Words { memory, n, packing } = words;
+        let width = packing.beside_rows();
+        let sorted = match n {
+            0 | 1 => None,
+            _ => self.sort_pairs(width, (&memory).into(), None, n, by(packing))?,
+        };
+        let (memory, rows) = match sorted {
+            Some((sorted, rows)) => (sorted, Some(Buffer::cuda(rows, n))),
+            None => (memory, None),
+        };
+        Ok((Words { memory, n, packing }, rows))
+    }
+
+    /// Sorted words that differ from the one before and have a lower number.
+    pub(crate) fn without_duplicates(self: &Arc<Self>, words: Words) -> Result<Words> {
+        let n = words.n;
+        if n == 0 {
+            return Ok(words);
+        }
+        let heads = self.alloc(bitmap_bytes(n), "elements of sets")?;
+        let given = words.structure();
+        let args = [(n as u32).into(), (&heads).into()];
+        // SAFETY: `words` are n, `heads` holds n bits.
+        unsafe { self.launch_with("set_encode_heads", Shape::rows(n), Some(&given), &args)? };
+        let (offsets, kept) = self.select_offsets(&heads, n)?;
+        if kept == n {
+            return Ok(words);
+        }
+        let rows = self.select_at(&heads, n, &offsets, kept, None)?;
+        let bytes = words.packing.bytes();
+        Ok(Words {
+            memory: self.gather_values(&words.memory, memory(&rows)?, kept, bytes)?,
+            n: kept,
+            packing: words.packing,
+        })
+    }
+
+    /// Where the words of each upper number below a count begin, and the end.
+    pub(crate) fn upper_offsets(self: &Arc<Self>, words: &Words, count: usize) -> Result<Memory> {
+        let offsets = self.alloc((count + 1) * 4, "elements of sets")?;
+        let given = words.structure();
+        let args = [
+            (words.n as u32).into(),
+            (count as u32).into(),
+            (&offsets).into(),
+        ];
+        let shape = Shape::each(count + 1);
+        // SAFETY: the words are so many; `offsets` holds one more than the count.
+        unsafe { self.launch_with("set_encode_offsets", shape, Some(&given), &args)? };
+        Ok(offsets)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_the_bits_of_the_greatest() {
+        let counts = [0, 1, 2, 3, 4, 5, 1 << 20, (1 << 20) + 1];
+        let bits = counts.map(bits_below);
+        assert_eq!(bits, [0, 0, 1, 3, 3, 7, (1 << 20) - 1, (1 << 21) - 1]);
+    }
+
+    #[test]
+    fn words_are_as_narrow_as_both_numbers_allow() {
+        // One lower number more stands for none.
+        assert_eq!(Packing::of(1 << 17, 1 << 14).all(), u64::from(u32::MAX));
+        for (uppers, lowers, bytes) in [
+            (0, 0, 4),
+            (1, 1, 4),
+            (1 << 16, (1 << 16) - 1, 4),
+            (1 << 16, 1 << 16, 8),
+            ((1 << 16) + 1, (1 << 16) - 1, 8),
+            (1, (1 << 31) - 1, 4),
+            (1, (1 << 32) - 1, 8),
+            ((1 << 32) - 1, (1 << 32) - 1, 8),
+        ] {
+            let packing = Packing::of(uppers, lowers);
+            assert_eq!(packing.bytes(), bytes, "{uppers} and {lowers}");
+            let greatest = (uppers as u64).saturating_sub(1) << packing.lower_bits | lowers as u64;
+            assert_eq!(greatest & !packing.all(), 0);
+            assert_eq!(packing.upper() & lowers as u64, 0);
+            assert_eq!(packing.upper() | packing.lower(), packing.all());
+        }
+    }
+}

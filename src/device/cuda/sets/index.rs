@@ -1,0 +1,344 @@
+//! Set joins on a GPU (`kernels/set*.cu`; \[B\] chapters 4 to 6): what `device/host/sets` does, in kernels.
+//!
+//! ```text
+//!  encode.rs       lists ─► sets of numbers; lying.rs: where their elements lie; element_ids.rs: which of these are equal;
+//!                  words.rs: sorts of (set, element); order.rs: sets by group and size
+//!  choice.rs       which technique serves them; costs.rs: what those for similar sets cost
+//!  rarest.rs prefix.rs inverted.rs signature.rs bits.rs intersect.rs    the techniques; lists.rs: inverted lists of those that have them
+//!  search.rs       both sides and the launches that compare them; measure.rs: the predicate
+//!  empties.rs      what empty sets match; found.rs: lists of matches, and counts
+//! ```
+
+use std::sync::Arc;
+
+use crate::device::cuda::columns::rows::memory;
+use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::runtime::stream::Queue;
+use crate::device::cuda::sets::choose;
+use crate::device::cuda::sets::choose::Profile;
+use crate::device::cuda::sets::costs::Work;
+use crate::device::cuda::sets::encode::empty_sets::Empties;
+use crate::device::cuda::sets::encode::encoding::{Domain, Sets};
+use crate::device::cuda::sets::predicate::{Half, Measure};
+use crate::device::cuda::sets::search::{Prepared, Search};
+use crate::device::cuda::sets::techniques::bit_rows::Bits;
+use crate::device::cuda::sets::techniques::intersect;
+use crate::device::cuda::sets::techniques::inverted::InvertedIndex;
+use crate::device::cuda::sets::techniques::prefix::Prefix;
+use crate::device::cuda::sets::techniques::rarest::Rarest;
+use crate::device::cuda::sets::techniques::signature::Signature;
+use crate::device::data::buffer;
+use crate::device::data::buffer::{
+    Buffer, Column, Keys, Ranges, SetCounting, SetCounts, SetMatches, Sorted,
+};
+use crate::device::host::sets::collect::SetTally;
+use crate::device::primitives::device::Device;
+use crate::error::{BowtieError, Result};
+use crate::ir::set_predicate::{SetTechnique, SetTest};
+use crate::list_sets::elements::mean_length;
+
+/// One side's sets on a GPU, indexed by a technique.
+#[derive(Debug)]
+pub(crate) struct SetIndex {
+    sets: Arc<Sets>,
+    domain: Domain,
+    /// Rows of the column, those without a set included.
+    rows: usize,
+    test: SetTest,
+    measure: Measure,
+    technique: SetTechnique,
+    finder: Finder,
+}
+
+#[derive(Debug)]
+enum Finder {
+    Prefix(Prefix),
+    InvertedIndex(InvertedIndex),
+    Signature(Signature),
+    Bits(Bits),
+    Rarest(Rarest),
+    Intersect,
+}
+
+impl Finder {
+    fn new(
+        queue: &Arc<Queue>,
+        technique: SetTechnique,
+        sets: &Sets,
+        universe: usize,
+        (test, measure): (SetTest, &Measure),
+    ) -> Result<Self> {
+        Ok(match technique {
+            // A set that is contained has its rarest element as its prefix.
+            SetTechnique::Rarest if !measure.is_contained() => {
+                Self::Prefix(Prefix::new(queue, sets, universe, measure)?)
+            }
+            SetTechnique::Prefix => Self::Prefix(Prefix::new(queue, sets, universe, measure)?),
+            SetTechnique::InvertedIndex => {
+                Self::InvertedIndex(InvertedIndex::new(queue, sets, universe)?)
+            }
+            SetTechnique::Signature => Self::Signature(Signature::new(queue, sets, test)?),
+            SetTechnique::Bitmap => Self::Bits(Bits::new(queue, sets, universe, false)?),
+            SetTechnique::Matrix => Self::Bits(Bits::new(queue, sets, universe, true)?),
+            SetTechnique::Rarest => Self::Rarest(Rarest::new(queue, sets, universe)?),
+            SetTechnique::Intersect => Self::Intersect,
+        })
+    }
+
+    fn prepare<'a>(&'a self, search: Search<'a>) -> Result<Prepared<'a>> {
+        match self {
+            Self::Prefix(prefix) => prefix.prepare(search),
+            Self::InvertedIndex(index) => index.prepare(search),
+            Self::Signature(signature) => signature.prepare(search),
+            Self::Bits(bits) => bits.prepare(search),
+            Self::Rarest(rarest) => rarest.prepare(search),
+            Self::Intersect => intersect::prepare(search),
+        }
+    }
+}
+
+impl SetIndex {
+    pub(crate) fn technique(&self) -> SetTechnique {
+        self.technique
+    }
+}
+
+impl buffer::SetIndex {
+    fn on_cuda(&self) -> Result<&SetIndex> {
+        match self {
+            Self::Cuda(index) => Ok(index),
+            Self::Host(_) => Err(BowtieError::Internal(
+                "the host's index was given to a GPU".into(),
+            )),
+        }
+    }
+}
+
+impl CudaDevice {
+    /// Indexes a column of lists, or of single elements.
+    pub(crate) fn index_sets(
+        &self,
+        column: &Column,
+        groups: Option<(&Buffer<u32>, u32)>,
+        not_null: &[&Keys],
+        test: SetTest,
+        wanted: Option<SetTechnique>,
+        searching: &Column,
+    ) -> Result<SetIndex> {
+        let queue = &self.queue;
+        let (sets, domain) = self.encode_indexed(column, groups, not_null)?;
+        let universe = domain.universe();
+        let profile = Profile {
+            indexed: sets.len as u64,
+            searching: searching.rows() as u64,
+            mean_indexed: sets.mean() as u64,
+            mean_searching: match searching.lies_on_device() {
+                true => 1,
+                false => mean_length(searching.on_host()),
+            },
+            universe: universe as u64,
+            room: queue.budget.room(),
+        };
+        self.go_on()?;
+        let measure = Measure::of(test);
+        let of = (test, &measure);
+        let (technique, finder) = match choose::choose(wanted, test, &profile) {
+            Some(technique) => (
+                technique,
+                Finder::new(queue, technique, &sets, universe, of)?,
+            ),
+            None => self.cheapest(&sets, &domain, of, &profile)?,
+        };
+        Ok(SetIndex {
+            finder,
+            sets: Arc::new(sets),
+            domain,
+            rows: column.rows(),
+            test,
+            measure,
+            technique,
+        })
+    }
+
+    /// The technique for similar sets that costs least, by what it would meet if the other side were like this one.
+    fn cheapest(
+        &self,
+        sets: &Sets,
+        domain: &Domain,
+        (test, measure): (SetTest, &Measure),
+        profile: &Profile,
+    ) -> Result<(SetTechnique, Finder)> {
+        let (queue, universe) = (&self.queue, domain.universe());
+        let prefix = Prefix::new(queue, sets, universe, measure)?;
+        let search = Search {
+            queue,
+            go_on: &|| self.go_on(),
+            measure,
+            searching: sets,
+            indexed: sets,
+            half: None,
+        };
+        let (_, pairs) = search.pairs_in(&search.windows()?)?;
+        let longer = profile.searching as f64 / sets.len.max(1) as f64;
+        let all_pairs = match &sets.by_group {
+            Some(groups) => queue.sum_of_squares(&groups.segments, groups.count, true)? * longer,
+            None => profile.indexed as f64 * profile.searching as f64,
+        };
+        let work = Work {
+            pairs: pairs as f64 * longer,
+            all_pairs,
+            items: queue.sum_of_squares(domain.frequencies(), universe, false)? * longer,
+            candidates: queue.sum_of_squares(prefix.list_offsets(), universe, true)? * longer,
+            mean: profile.mean() as f64,
+            share: profile.least_share(test),
+            universe: universe as f64,
+        };
+        let technique = work.cheapest(profile.bits_fit());
+        let finder = match technique {
+            SetTechnique::Prefix => Finder::Prefix(prefix),
+            other => {
+                drop(prefix);
+                Finder::new(queue, other, sets, universe, (test, measure))?
+            }
+        };
+        Ok((technique, finder))
+    }
+
+    /// The matches of each row of the other side as a list.
+    pub(crate) fn search_sets(
+        &self,
+        index: &buffer::SetIndex,
+        column: &Column,
+        groups: Option<&Buffer<u32>>,
+        not_null: &[&Keys],
+    ) -> Result<SetMatches> {
+        let (index, queue) = (index.on_cuda()?, &self.queue);
+        let sets =
+            index.searching(self.encode_searching(&index.domain, column, groups, not_null)?);
+        if sets.len == 0 || index.sets.len == 0 {
+            let none = || queue.sequence(0, 0);
+            return Ok(SetMatches {
+                matches: Sorted {
+                    rows: none()?,
+                    keys: None,
+                    segments: Some(Buffer::cuda(queue.zeroed(4, "range bounds")?, 1)),
+                },
+                searching: Sorted::of_rows(none()?),
+                ranges: Ranges {
+                    lo: none()?,
+                    hi: none()?,
+                },
+                tally: SetTally::default(),
+            });
+        }
+        let go_on = || self.go_on();
+        let empties = Empties::of(queue, [sets.as_ref(), index.sets.as_ref()], index.test)?;
+        let prepared = index.finder.prepare(index.search(queue, &go_on, &sets)?)?;
+        let found = queue.list_matches(&prepared, &sets, empties.as_ref())?;
+        let tally = SetTally {
+            candidates: prepared.candidates,
+            verified: found.verified,
+        };
+        drop(prepared);
+        let of_indexed = memory(&index.sets.rows)?;
+        let rows = queue.gather_values(of_indexed, &found.positions, found.total, 4)?;
+        Ok(SetMatches {
+            matches: Sorted {
+                rows: Buffer::cuda(rows, found.total),
+                keys: None,
+                segments: Some(found.segments),
+            },
+            searching: Sorted::of_rows(queue.rows_of(sets)?),
+            ranges: found.ranges,
+            tally,
+        })
+    }
+
+    /// How many matches rows have.
+    pub(crate) fn count_sets(
+        &self,
+        index: &buffer::SetIndex,
+        column: &Column,
+        groups: Option<&Buffer<u32>>,
+        counting: SetCounting,
+    ) -> Result<SetCounts> {
+        let (index, queue) = (index.on_cuda()?, &self.queue);
+        let sets = index.searching(self.encode_searching(&index.domain, column, groups, &[])?);
+        if sets.len == 0 || index.sets.len == 0 {
+            let indexed = match counting {
+                SetCounting::Both => Some(queue.zeroed(index.rows * 4, "match counts")?),
+                SetCounting::Exists | SetCounting::Searching => None,
+            };
+            return Ok(SetCounts {
+                searching: Sorted::of_rows(queue.sequence(0, 0)?),
+                counts: queue.sequence(0, 0)?,
+                indexed: indexed.map(|counts| Buffer::cuda(counts, index.rows)),
+                tally: SetTally::default(),
+            });
+        }
+        let go_on = || self.go_on();
+        let empties = Empties::of(queue, [sets.as_ref(), index.sets.as_ref()], index.test)?;
+        let prepared = index.finder.prepare(index.search(queue, &go_on, &sets)?)?;
+        let sides = [sets.as_ref(), index.sets.as_ref()];
+        let counted = queue.count_matches_of_sets(&prepared, sides, empties.as_ref(), counting)?;
+        let tally = SetTally {
+            candidates: prepared.candidates,
+            verified: counted.verified,
+        };
+        drop(prepared);
+        let by_row = |counts| {
+            let counts = Buffer::cuda(counts, index.sets.len);
+            queue.scatter(&index.sets.rows, &counts, index.rows)
+        };
+        let indexed = counted.indexed.map(by_row).transpose()?;
+        Ok(SetCounts {
+            counts: Buffer::cuda(counted.searching, sets.len),
+            searching: Sorted::of_rows(queue.rows_of(sets)?),
+            indexed,
+            tally,
+        })
+    }
+
+    /// How often each of `rows` row ids stands in `list`.
+    pub(crate) fn count_occurrences(&self, list: &Buffer<u32>, rows: usize) -> Result<Buffer<u32>> {
+        let counts = self.queue.histogram(memory(list)?, list.len(), rows)?;
+        Ok(Buffer::cuda(counts, rows))
+    }
+}
+
+impl Queue {
+    /// The rows of sets that are no longer needed, but perhaps by the index.
+    fn rows_of(self: &Arc<Self>, sets: Arc<Sets>) -> Result<Buffer<u32>> {
+        match Arc::try_unwrap(sets) {
+            Ok(sets) => Ok(sets.rows),
+            Err(shared) => {
+                let rows = self.copy_of(memory(&shared.rows)?.into(), shared.len * 4, "sets")?;
+                Ok(Buffer::cuda(rows, shared.len))
+            }
+        }
+    }
+}
+
+impl SetIndex {
+    /// The sets of the searching side: those that were encoded, or the indexed ones.
+    fn searching(&self, encoded: Option<Sets>) -> Arc<Sets> {
+        encoded.map_or_else(|| Arc::clone(&self.sets), Arc::new)
+    }
+
+    fn search<'a>(
+        &'a self,
+        queue: &'a Arc<Queue>,
+        go_on: &'a dyn Fn() -> Result<()>,
+        searching: &'a Arc<Sets>,
+    ) -> Result<Search<'a>> {
+        let same = Arc::ptr_eq(searching, &self.sets) || queue.are_same(searching, &self.sets)?;
+        Ok(Search {
+            queue,
+            go_on,
+            measure: &self.measure,
+            searching,
+            indexed: &self.sets,
+            half: same.then(|| Half::of(&self.measure)),
+        })
+    }
+}

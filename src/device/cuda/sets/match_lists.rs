@@ -1,0 +1,190 @@
+//! From matches as kernels hand them out to lists of them, or to counts (`kernels/set_matches.cu`).
+//!
+//! ```text
+//!  a search ─► pairs in any order, and counts ─► more than there was room for: again with as much as is needed
+//!           ─► counts scanned ─► each pair to its searching set's list
+//! ```
+
+use std::sync::Arc;
+
+use crate::device::cuda::columns::rows::memory;
+use crate::device::cuda::columns::scan::EXCLUSIVE_U32;
+use crate::device::cuda::runtime::stream::{Memory, Queue, Shape};
+use crate::device::cuda::sets::encode::empty_sets::Empties;
+use crate::device::cuda::sets::encode::encoding::Sets;
+use crate::device::cuda::sets::predicate::Target;
+use crate::device::cuda::sets::search::Prepared;
+use crate::device::data::buffer::{Buffer, Ranges, SetCounting};
+use crate::error::{BowtieError, Result};
+
+/// Pairs that there is room for at first: so many for each searching set, and some more.
+const PAIRS_A_SET: usize = 4;
+const SOME_PAIRS: usize = 1 << 16;
+
+/// The part of what is free that they take at most.
+const ROOM_SHARE: u64 = 4;
+
+const PAIR_BYTES: usize = 8;
+
+/// Matches of one search: as many as a chunk has rows, and few enough for output to begin soon.
+const MOST_LISTED: u64 = 1 << 28;
+
+/// Lists of matches.
+pub(crate) struct Found {
+    /// Indexed positions, list after list.
+    pub(crate) positions: Memory,
+    pub(crate) total: usize,
+    pub(crate) ranges: Ranges,
+    /// Where each list begins, and the end.
+    pub(crate) segments: Buffer<u32>,
+    pub(crate) verified: u64,
+}
+
+/// Counts of matches by position.
+pub(crate) struct Counted {
+    pub(crate) searching: Memory,
+    pub(crate) indexed: Option<Memory>,
+    pub(crate) verified: u64,
+}
+
+impl Queue {
+    /// Runs a search for its pairs.
+    pub(crate) fn list_matches(
+        self: &Arc<Self>,
+        search: &Prepared<'_>,
+        searching: &Sets,
+        empties: Option<&Empties>,
+    ) -> Result<Found> {
+        let n = searching.len;
+        let known = empties.map_or(0, |empties| empties.total);
+        self.check_listed(known)?;
+        let free = self
+            .budget
+            .limit()
+            .saturating_sub(self.budget.in_use_by_all());
+        let room = free / ROOM_SHARE / PAIR_BYTES as u64;
+        let wanted = (n * PAIRS_A_SET).max(SOME_PAIRS) as u64;
+        let mut capacity = wanted.min(room).max(1);
+        let (counts, pairs, tested, verified) = loop {
+            let bytes = (known + capacity) as usize * PAIR_BYTES;
+            let pairs = self.alloc(bytes, "matches of sets")?;
+            let counts = self.zeroed(n * 4, "match counts")?;
+            let totals = self.zeroed(16, "match counts")?;
+            (search.run)(&Target {
+                counts: &counts,
+                indexed: None,
+                pairs: Some(pairs.part(known as usize * PAIR_BYTES)),
+                capacity,
+                totals: &totals,
+            })?;
+            let (tested, verified) = self.totals(&totals)?;
+            self.check_listed(known + tested)?;
+            if tested <= capacity {
+                break (counts, pairs, tested, verified);
+            }
+            capacity = tested;
+        };
+        if let Some(empties) = empties {
+            empties.write(self, &pairs)?;
+            self.add(&counts, memory(&empties.counts)?, n)?;
+        }
+        let total = (known + tested) as usize;
+        let offsets = match n {
+            0 => self.zeroed(4, "range bounds")?,
+            _ => self.scan(EXCLUSIVE_U32, &counts, n, "range bounds")?,
+        };
+        let positions = self.alloc(total * 4, "matches of sets")?;
+        let args = [
+            (&pairs).into(),
+            (total as u32).into(),
+            (&offsets).into(),
+            (&counts).into(),
+            (&positions).into(),
+        ];
+        // SAFETY: counts are those of the pairs, and offsets their sums, so that each pair has a place of its own.
+        unsafe { self.launch("set_matches_place", Shape::rows(total), &args)? };
+        let bound = |from: usize| -> Result<Buffer<u32>> {
+            let words = self.copy_of(offsets.part(from * 4), n * 4, "range bounds")?;
+            Ok(Buffer::cuda(words, n))
+        };
+        Ok(Found {
+            positions,
+            total,
+            ranges: Ranges {
+                lo: bound(0)?,
+                hi: bound(1)?,
+            },
+            segments: Buffer::cuda(offsets, n + 1),
+            verified,
+        })
+    }
+
+    /// Runs a search for its counts alone.
+    pub(crate) fn count_matches_of_sets(
+        self: &Arc<Self>,
+        search: &Prepared<'_>,
+        [searching, indexed]: [&Sets; 2],
+        empties: Option<&Empties>,
+        counting: SetCounting,
+    ) -> Result<Counted> {
+        let n = searching.len;
+        let counts = self.zeroed(n * 4, "match counts")?;
+        let of_indexed = match counting {
+            SetCounting::Exists | SetCounting::Searching => None,
+            SetCounting::Both => Some(self.zeroed(indexed.len * 4, "match counts")?),
+        };
+        let totals = self.zeroed(16, "match counts")?;
+        (search.run)(&Target {
+            counts: &counts,
+            indexed: of_indexed.as_ref(),
+            pairs: None,
+            capacity: 0,
+            totals: &totals,
+        })?;
+        if let Some(empties) = empties {
+            self.add(&counts, memory(&empties.counts)?, n)?;
+            if let Some(of_indexed) = &of_indexed {
+                let more = empties.of_indexed(self)?;
+                self.add(of_indexed, memory(&more)?, indexed.len)?;
+            }
+        }
+        if counting == SetCounting::Exists {
+            let args = [(&counts).into(), (n as u32).into()];
+            // SAFETY: there are n counts.
+            unsafe { self.launch("set_matches_exist", Shape::rows(n), &args)? };
+        }
+        let (_, verified) = self.totals(&totals)?;
+        Ok(Counted {
+            searching: counts,
+            indexed: of_indexed,
+            verified,
+        })
+    }
+
+    /// Positions in lists count no more than 32 bits: fewer rows do.
+    fn check_listed(&self, matches: u64) -> Result<()> {
+        if matches <= MOST_LISTED {
+            return Ok(());
+        }
+        Err(BowtieError::OutOfDeviceMemory {
+            what: "matches of sets",
+            requested: matches * 4,
+            in_use: self.budget.in_use(),
+            limit: MOST_LISTED * 4,
+        })
+    }
+
+    /// Pairs, and candidates that were verified.
+    fn totals(&self, totals: &Memory) -> Result<(u64, u64)> {
+        let mut bytes = [[0; 8]; 2];
+        self.read_few(bytes.as_flattened_mut(), totals, 0)?;
+        let [pairs, verified] = bytes.map(u64::from_le_bytes);
+        Ok((pairs, verified))
+    }
+
+    fn add(&self, sums: &Memory, added: &Memory, n: usize) -> Result<()> {
+        let args = [sums.into(), added.into(), (n as u32).into()];
+        // SAFETY: both hold n words.
+        unsafe { self.launch("set_matches_add", Shape::rows(n), &args) }
+    }
+}

@@ -1,0 +1,104 @@
+//! Rows of bits, one for each element of a small universe (`kernels/set_bitmap.cu`, `kernels/set_matrix.cu`): compared pair by pair
+//! (BI, \[B\] 6.2.1), or multiplied as binary matrices on tensor cores (MM, \[B\] 6.2.2).
+
+use std::sync::Arc;
+
+use crate::device::cuda::columns::rows::memory;
+use crate::device::cuda::runtime::stream::{Given, Memory, Queue, Shape};
+use crate::device::cuda::sets::encode::encoding::Sets;
+use crate::device::cuda::sets::search::{Prepared, Search};
+use crate::error::Result;
+
+#[derive(Debug)]
+pub(crate) struct Bits {
+    rows: Memory,
+    words: usize,
+    /// Whether rows are multiplied.
+    product: bool,
+}
+
+/// Sets of each side that a block compares.
+const SIDE: usize = 128;
+
+/// Words of 32 bits of a row: whole vectors of four.
+pub(crate) fn words_for(universe: usize) -> usize {
+    universe.div_ceil(32).next_multiple_of(4).max(4)
+}
+
+impl Queue {
+    /// Rows of so many words, in which element `e` is bit `e & mask`.
+    pub(crate) fn bit_rows(
+        self: &Arc<Self>,
+        sets: &Sets,
+        words: usize,
+        mask: u32,
+    ) -> Result<Memory> {
+        let rows = self.zeroed(sets.len * words * 4, "bits of sets")?;
+        let structure = sets.structure();
+        let args = [
+            Given::Four(&structure),
+            (words as u32).into(),
+            mask.into(),
+            (&rows).into(),
+        ];
+        let shape = Shape::blocks_of(sets.len, 32, 256);
+        // SAFETY: elements are below the universe, and rows have a bit for each of it, or for each number that the mask lets be.
+        unsafe { self.launch_given("set_bitmap_build", shape, &args)? };
+        Ok(rows)
+    }
+}
+
+impl Bits {
+    pub(crate) fn new(
+        queue: &Arc<Queue>,
+        sets: &Sets,
+        universe: usize,
+        product: bool,
+    ) -> Result<Self> {
+        let words = words_for(universe);
+        Ok(Self {
+            rows: queue.bit_rows(sets, words, u32::MAX)?,
+            words,
+            product,
+        })
+    }
+
+    pub(crate) fn prepare<'a>(&'a self, search: Search<'a>) -> Result<Prepared<'a>> {
+        let windows = search.windows()?;
+        let (_, candidates) = search.pairs_in(&windows)?;
+        let rows = search
+            .queue
+            .bit_rows(search.searching, self.words, u32::MAX)?;
+        let containment = search.measure.is_contained() || search.measure.is_contains();
+        // Later cards make products of bits of many of bytes.
+        let has_products_of_bits = ((8, 0)..(10, 0)).contains(&search.queue.gpu.capability);
+        let kernel = match (self.product, containment) {
+            (true, _) if has_products_of_bits => "set_matrix_and",
+            (true, _) => "set_matrix_bytes",
+            (false, true) => "set_bitmap_contained",
+            (false, false) => "set_bitmap_overlap",
+        };
+        Ok(Prepared {
+            candidates,
+            run: Box::new(move |to| {
+                let mut rest: Vec<Given<'_>> = match (self.product, containment) {
+                    (false, true) => vec![u32::from(search.measure.is_contains()).into()],
+                    _ => vec![],
+                };
+                rest.extend([
+                    Given::from(self.words as u32),
+                    (&rows).into(),
+                    (&self.rows).into(),
+                    memory(&windows.lo)?.into(),
+                    memory(&windows.hi)?.into(),
+                ]);
+                let most = 16 * search.queue.gpu.multiprocessors as usize;
+                let tiles = search.indexed.len.div_ceil(SIDE);
+                let slices = |blocks: usize| most.div_ceil(blocks).min(tiles);
+                let cost = self.words as f64 / 4.0;
+                // SAFETY: each set has a row of so many words, each searching set a window.
+                unsafe { search.test_windows(kernel, SIDE, cost, &slices, to, &rest) }
+            }),
+        })
+    }
+}

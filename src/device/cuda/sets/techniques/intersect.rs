@@ -1,0 +1,85 @@
+//! Pair by pair, for few huge sets (`kernels/set_intersect.cu`; IP-OBS, \[B\] 6.2.1): all pairs of near sizes are written down, and cut
+//! into tiles of equal work.
+
+use crate::device::cuda::columns::rows::memory;
+use crate::device::cuda::runtime::stream::{Given, Shape};
+use crate::device::cuda::sets::search::{Prepared, Search};
+use crate::device::data::buffer::{Buffer, Sorted};
+use crate::error::Result;
+
+/// From how many times its size on the other set of a pair is searched, not merged.
+const SEARCHED_FROM: u32 = 16;
+
+/// Pairs that are written down at once, at most, and elements of those of the first launch.
+const MOST_PAIRS: usize = 1 << 22;
+const FIRST_ELEMENTS: usize = 1 << 31;
+
+pub(crate) fn prepare(search: Search<'_>) -> Result<Prepared<'_>> {
+    let windows = search.windows()?;
+    let (offsets, candidates) = search.pairs_in(&windows)?;
+    let queue = search.queue;
+    let searching = Sorted::of_rows(queue.sequence(0, search.searching.len)?);
+    let indexed = Sorted::of_rows(queue.sequence(0, search.indexed.len)?);
+    let elements = search.searching.mean() + search.indexed.mean();
+    let first = (FIRST_ELEMENTS / elements.max(1)).clamp(1, MOST_PAIRS);
+    Ok(Prepared {
+        candidates,
+        run: Box::new(move |to| {
+            let join = search.join(0, to);
+            let (of_searching, of_indexed) =
+                (search.searching.structure(), search.indexed.structure());
+            let piece = |from: usize, n: usize| -> Result<()> {
+                let pairs = queue.expand_ranges(
+                    &indexed,
+                    &searching,
+                    &windows,
+                    &offsets,
+                    from as u64,
+                    n,
+                )?;
+                let (rs, ss) = (memory(&pairs.searching)?, memory(&pairs.sorted)?);
+                let tiles = queue.alloc(n * 4, "pairs of sets")?;
+                let overlaps = queue.zeroed(n * 4, "pairs of sets")?;
+                let args = [
+                    Given::Four(&of_searching),
+                    Given::Four(&of_indexed),
+                    rs.into(),
+                    ss.into(),
+                    (n as u32).into(),
+                    SEARCHED_FROM.into(),
+                    (&tiles).into(),
+                ];
+                // SAFETY: pairs are positions of both sides; `tiles` holds a word a pair.
+                unsafe { queue.launch_given("set_intersect_tiles", Shape::each(n), &args)? };
+                let tile_offsets = queue.scan_offsets(&Buffer::cuda(tiles, n))?;
+                let args = [
+                    Given::Four(&of_searching),
+                    Given::Four(&of_indexed),
+                    rs.into(),
+                    ss.into(),
+                    (n as u32).into(),
+                    SEARCHED_FROM.into(),
+                    memory(&tile_offsets)?.into(),
+                    (&overlaps).into(),
+                ];
+                let mut shape = Shape::each(n);
+                shape.blocks = 8 * queue.gpu.multiprocessors;
+                // SAFETY: the same; tiles are counted by the same ratio, and `overlaps` holds a word a pair, all zero.
+                unsafe { queue.launch_given("set_intersect_counts", shape, &args)? };
+                let args = [
+                    Given::Join(&join),
+                    rs.into(),
+                    ss.into(),
+                    (&overlaps).into(),
+                    (n as u32).into(),
+                ];
+                // SAFETY: the join is of the same sets.
+                unsafe { queue.launch_given("set_intersect_take", Shape::each(n), &args) }
+            };
+            queue.in_launches(candidates as usize, 1, first, search.go_on, |from, len| {
+                let mut pieces = (from..from + len).step_by(MOST_PAIRS);
+                pieces.try_for_each(|at| piece(at, MOST_PAIRS.min(from + len - at)))
+            })
+        }),
+    })
+}

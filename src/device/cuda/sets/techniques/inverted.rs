@@ -1,0 +1,63 @@
+//! Overlap counts from a static inverted index (`kernels/set_index.cu`; sf-gSSJoin, \[B\] 5.1.1): a block goes through the lists of a
+//! searching set's elements and counts how often it meets each indexed set.
+
+use std::sync::Arc;
+
+use crate::device::cuda::columns::rows::memory;
+use crate::device::cuda::runtime::stream::{Given, Queue, Structure};
+use crate::device::cuda::sets::encode::encoding::Sets;
+use crate::device::cuda::sets::encode::inverted_lists::Lists;
+use crate::device::cuda::sets::search::{Prepared, Search};
+use crate::error::Result;
+
+#[derive(Debug)]
+pub(crate) struct InvertedIndex {
+    lists: Lists,
+    universe: usize,
+}
+
+/// An item of a list takes as long as so many pairs that are not met.
+const ITEM_COST: f64 = 8.0;
+
+/// Searching sets that keep the GPU busy alone.
+const ENOUGH_SETS: usize = 1000;
+
+/// Indexed sets whose counters a block has at once.
+const COUNTED: usize = 1 << 15;
+
+impl InvertedIndex {
+    pub(crate) fn new(queue: &Arc<Queue>, sets: &Sets, universe: usize) -> Result<Self> {
+        Ok(Self {
+            lists: queue.inverted(sets, &sets.sizes, universe, false)?,
+            universe,
+        })
+    }
+
+    pub(crate) fn prepare<'a>(&'a self, search: Search<'a>) -> Result<Prepared<'a>> {
+        let windows = search.windows()?;
+        let (_, candidates) = search.pairs_in(&windows)?;
+        Ok(Prepared {
+            candidates,
+            run: Box::new(move |to| {
+                let index = Structure([(&self.lists.offsets).into(), (&self.lists.sets).into()]);
+                let rest = [
+                    Given::Two(&index),
+                    memory(&windows.lo)?.into(),
+                    memory(&windows.hi)?.into(),
+                ];
+                let most = 8 * search.queue.gpu.multiprocessors as usize;
+                let windows = search.indexed.len / COUNTED;
+                let slices = |blocks: usize| match blocks {
+                    ENOUGH_SETS.. => 1,
+                    few => (most / few).min(windows).min(1024),
+                };
+                // A list's item takes as long as some pairs that are looked at, and a pair shares so many on average.
+                let items = search.searching.mean() as f64 * search.indexed.entries as f64;
+                let pairs = search.indexed.len.max(1) as f64 * self.universe.max(1) as f64;
+                let cost = 1.0 + ITEM_COST * items / pairs;
+                // SAFETY: the index has a list for each element that searching sets have here; windows are one a searching set.
+                unsafe { search.test_windows("set_index_counts", 1, cost, &slices, to, &rest) }
+            }),
+        })
+    }
+}

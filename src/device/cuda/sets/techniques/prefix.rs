@@ -1,0 +1,102 @@
+//! The prefix filter (`kernels/set_prefix.cu`; AllPairs, PPJoin; \[B\] 4.1.2): sets that match share one of the rarest elements of
+//! each. Lists of these give the candidates, which places in the sets cut, and then are verified.
+
+use std::sync::Arc;
+
+use crate::device::cuda::columns::rows::memory;
+use crate::device::cuda::runtime::stream::{Given, Memory, Queue, Shape, Structure};
+use crate::device::cuda::sets::encode::encoding::Sets;
+use crate::device::cuda::sets::encode::inverted_lists::Lists;
+use crate::device::cuda::sets::predicate::Measure;
+use crate::device::cuda::sets::search::{Prepared, Search};
+use crate::error::Result;
+
+#[derive(Debug)]
+pub(crate) struct Prefix {
+    lists: Lists,
+    /// Where in each set its element of a list stands.
+    places: Memory,
+}
+
+impl Prefix {
+    pub(crate) fn new(
+        queue: &Arc<Queue>,
+        sets: &Sets,
+        universe: usize,
+        measure: &Measure,
+    ) -> Result<Self> {
+        let lengths = queue.alloc(sets.len * 4, "prefixes of sets")?;
+        let (structure, measure) = (sets.structure(), measure.structure());
+        let args = [
+            Given::Four(&structure),
+            Given::Three(&measure),
+            (&lengths).into(),
+        ];
+        // SAFETY: the structures are of sets and a measure; `lengths` holds a word a set.
+        unsafe { queue.launch_given("set_prefix_sorted", Shape::each(sets.len), &args)? };
+        let mut lists = queue.inverted(sets, &lengths, universe, true)?;
+        let places = match lists.places.take() {
+            Some(places) => places,
+            None => queue.alloc(0, "inverted lists")?,
+        };
+        Ok(Self { lists, places })
+    }
+
+    /// Where the list of each element begins, and the end.
+    pub(crate) fn list_offsets(&self) -> &Memory {
+        &self.lists.offsets
+    }
+
+    pub(crate) fn prepare<'a>(&'a self, search: Search<'a>) -> Result<Prepared<'a>> {
+        let (queue, sets) = (search.queue, search.searching);
+        let windows = search.windows()?;
+        let (lo, hi) = (memory(&windows.lo)?, memory(&windows.hi)?);
+        let lengths = queue.alloc(sets.len * 4, "prefixes of sets")?;
+        let (structure, measure) = (sets.structure(), search.measure.structure());
+        let args = [
+            Given::Four(&structure),
+            (&search.indexed.sizes).into(),
+            Given::Three(&measure),
+            lo.into(),
+            hi.into(),
+            (&lengths).into(),
+        ];
+        // SAFETY: windows are of indexed sets, which have sizes; `lengths` holds a word a set.
+        unsafe { queue.launch_given("set_prefix_searching", Shape::each(sets.len), &args)? };
+        let (of_entries, offsets, total) = queue.entries(&lengths, sets.len)?;
+        let prefixes = move |offsets: &Memory, of_entries: &Memory| {
+            Structure([offsets.into(), of_entries.into()])
+        };
+        let starts = queue.alloc(total * 4, "candidates")?;
+        let counts = queue.alloc(total * 4, "candidates")?;
+        let given = prefixes(&offsets, &of_entries);
+        let args = [
+            Given::Four(&structure),
+            Given::Two(&given),
+            (total as u32).into(),
+            (&self.lists.offsets).into(),
+            (&self.lists.sets).into(),
+            lo.into(),
+            hi.into(),
+            (&starts).into(),
+            (&counts).into(),
+        ];
+        // SAFETY: entries are the first elements of searching sets, each of which has a list; `starts` and `counts` hold a word an
+        // entry.
+        unsafe { queue.launch_given("set_prefix_ranges", Shape::each(total), &args)? };
+        let probes = search.probes(starts, counts, total)?;
+        Ok(Prepared {
+            candidates: probes.total,
+            run: Box::new(move |to| {
+                let given = prefixes(&offsets, &of_entries);
+                let rest = [
+                    (&self.lists.sets).into(),
+                    (&self.places).into(),
+                    Given::Two(&given),
+                ];
+                // SAFETY: candidates are places in the lists; probes are the entries of the prefixes.
+                unsafe { search.test_candidates("set_prefix_test", &probes, to, &rest) }
+            }),
+        })
+    }
+}

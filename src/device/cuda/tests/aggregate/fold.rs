@@ -1,0 +1,289 @@
+//! Aggregates over groups. Groups come in any order: they are compared in that of their keys.
+
+use arrow::row::{RowConverter, Rows, SortField};
+
+use crate::device::cuda::tests::*;
+use crate::device::data::buffer::Aggregated;
+use crate::spec::aggregate::{Fold, GroupStrategy};
+
+/// What the device chooses, and another strategy at each turn.
+fn some(turn: usize) -> [Option<GroupStrategy>; 2] {
+    [None, Some(GroupStrategy::ALL[turn % 5])]
+}
+
+/// What the device chooses, and all others.
+pub(crate) const ALL: [Option<GroupStrategy>; 6] = [
+    None,
+    Some(GroupStrategy::HashShared),
+    Some(GroupStrategy::HashGlobal),
+    Some(GroupStrategy::Partition),
+    Some(GroupStrategy::Sort),
+    Some(GroupStrategy::SortDictionary),
+];
+
+/// Keys as rows that compare, and the order of these.
+fn in_order(keys: &[ArrayRef]) -> Option<(Rows, UInt32Array)> {
+    if keys.is_empty() {
+        return None;
+    }
+    let fields = keys
+        .iter()
+        .map(|key| SortField::new(key.data_type().clone()));
+    let converter = RowConverter::new(fields.collect()).unwrap();
+    let rows = converter.convert_columns(keys).unwrap();
+    let mut order: Vec<u32> = (0..rows.num_rows() as u32).collect();
+    order.sort_unstable_by_key(|group| rows.row(*group as usize));
+    Some((rows, order.into()))
+}
+
+/// The orders in which groups have the same keys.
+fn orders(here: &[ArrayRef], there: &[ArrayRef], what: &str) -> (UInt32Array, UInt32Array) {
+    let (Some((rows_here, here)), Some((rows_there, there))) = (in_order(here), in_order(there))
+    else {
+        let one = UInt32Array::from(vec![0]);
+        return (one.clone(), one);
+    };
+    let mut both = here.values().iter().zip(there.values());
+    let same = both.all(|(h, t)| rows_here.row(*h as usize) == rows_there.row(*t as usize));
+    assert!(same, "{what}: keys");
+    (here, there)
+}
+
+pub(crate) fn same_aggregates(
+    host: &HostDevice,
+    gpu: &CudaDevice,
+    rows: usize,
+    keys: &[&ArrayRef],
+    folds: &[(Fold, Option<&ArrayRef>)],
+    strategies: &[Option<GroupStrategy>],
+    what: &str,
+) {
+    let on_both = |array: &ArrayRef| {
+        (
+            host.upload(from_ref(array)).unwrap(),
+            gpu.upload(from_ref(array)).unwrap(),
+        )
+    };
+    let keys: Vec<_> = keys.iter().map(|array| on_both(array)).collect();
+    let values: Vec<_> = folds.iter().map(|(_, array)| array.map(on_both)).collect();
+    let here: Vec<&Column> = keys.iter().map(|(here, _)| here.as_ref()).collect();
+    let there: Vec<&Column> = keys.iter().map(|(_, there)| there.as_ref()).collect();
+    let folds_here: Vec<_> = folds
+        .iter()
+        .zip(&values)
+        .map(|((fold, _), values)| (*fold, values.as_ref().map(|(here, _)| here.as_ref())))
+        .collect();
+    let folds_there: Vec<_> = folds
+        .iter()
+        .zip(&values)
+        .map(|((fold, _), values)| (*fold, values.as_ref().map(|(_, there)| there.as_ref())))
+        .collect();
+    let here = host.aggregate(rows, &here, &folds_here, None).unwrap();
+    for strategy in strategies {
+        let there = gpu
+            .aggregate(rows, &there, &folds_there, *strategy)
+            .unwrap();
+        let what = match (strategy, there.strategy) {
+            (None, None) => what.to_string(),
+            (None, Some(taken)) => format!("{what}, chosen {taken}"),
+            (Some(wanted), taken) => format!("{what}, {wanted} by {taken:?}"),
+        };
+        same_groups(gpu, &here, &there, folds, &what);
+    }
+}
+
+/// The same groups in any order.
+fn same_groups(
+    gpu: &CudaDevice,
+    here: &Aggregated,
+    there: &Aggregated,
+    folds: &[(Fold, Option<&ArrayRef>)],
+    what: &str,
+) {
+    assert_eq!(here.groups, there.groups, "{what}: groups");
+    let keys_here: Vec<ArrayRef> = here.keys.iter().map(|key| key.on_host().clone()).collect();
+    let keys_there = there.keys.iter().map(|key| gpu.download(key).unwrap());
+    let keys_there: Vec<ArrayRef> = keys_there.collect();
+    let (order_here, order_there) = orders(&keys_here, &keys_there, what);
+    for ((here, there), (fold, _)) in here.states.iter().zip(&there.states).zip(folds) {
+        let expected = take(here.on_host(), &order_here, None).unwrap();
+        let given = take(&gpu.download(there).unwrap(), &order_there, None).unwrap();
+        let what = format!("{what}: {fold:?} of {}", expected.data_type());
+        match fold {
+            Fold::SquaredDeviations => close(&given, &expected, &what),
+            _ => assert_eq!(&given, &expected, "{what}"),
+        }
+    }
+}
+
+/// The same floats but for rounding.
+fn close(given: &ArrayRef, expected: &ArrayRef, what: &str) {
+    let [given, expected] = [given, expected].map(|array| array.as_primitive::<Float64Type>());
+    for (given, expected) in given.iter().zip(expected) {
+        let same = match (given, expected) {
+            (Some(given), Some(expected)) => {
+                (given - expected).abs() <= 1e-9 * expected.abs() + 1e-9
+            }
+            (given, expected) => given.is_none() && expected.is_none(),
+        };
+        assert!(same, "{what}: {given:?}, not {expected:?}");
+    }
+}
+
+/// Every fold of a column's type. Sums of floats are of small integers, which add up in any order.
+fn folds_of(array: &ArrayRef) -> Vec<Fold> {
+    use DataType::*;
+    let mut folds = vec![Fold::Count, Fold::Min, Fold::Max];
+    match array.data_type() {
+        Int64 | UInt64 | Decimal32(..) | Decimal64(..) | Decimal128(..) | Decimal256(..)
+        | Duration(_) => folds.push(Fold::Sum),
+        _ => {}
+    }
+    if array.data_type().is_integer() || *array.data_type() == Boolean {
+        folds.extend([Fold::And, Fold::Or, Fold::Xor]);
+    }
+    folds
+}
+
+/// Keys of so many values, some of them NULL.
+fn keys(random: &mut Random, n: usize, groups: u64, nulls: usize) -> ArrayRef {
+    let nulls = random.nulls(n, nulls);
+    let heavy = random.below(3) == 0;
+    Arc::new(Int32Array::new(
+        (0..n)
+            .map(|_| match heavy && random.below(2) == 0 {
+                true => 3,
+                false => random.below(groups) as i32 - 5,
+            })
+            .collect(),
+        nulls,
+    ))
+}
+
+#[test]
+fn every_type_is_folded_as_by_the_twin() {
+    let Some((host, gpu)) = twins() else { return };
+    let mut random = Random(11);
+    for (kind, n) in SIZES.into_iter().enumerate() {
+        let arrays = columns(&mut random, n, kind);
+        let key = keys(&mut random, n, 40, kind);
+        for (turn, array) in arrays.iter().enumerate() {
+            let folds: Vec<_> = folds_of(array)
+                .into_iter()
+                .map(|fold| (fold, Some(array)))
+                .chain([(Fold::Count, None)])
+                .collect();
+            let what = format!("{n} rows, {kind}");
+            same_aggregates(&host, &gpu, n, &[&key], &folds, &some(kind + turn), &what);
+            same_aggregates(&host, &gpu, n, &[], &folds, &[None], &what);
+        }
+        let small: ArrayRef = Arc::new(Float64Array::new(
+            (0..n).map(|_| random.below(1000) as f64 - 300.0).collect(),
+            random.nulls(n, kind),
+        ));
+        let folds = [
+            (Fold::Sum, Some(&small)),
+            (Fold::Count, Some(&small)),
+            (Fold::Mean, Some(&small)),
+            (Fold::SquaredDeviations, Some(&small)),
+        ];
+        same_aggregates(&host, &gpu, n, &[&key], &folds, &some(kind), "floats");
+    }
+}
+
+#[test]
+fn any_number_of_groups_is_the_twins() {
+    let Some((host, gpu)) = twins() else { return };
+    let mut random = Random(12);
+    for (turn, groups) in [1, 2, 31, 64, 65, 1000, 5000, 30_000, 90_000, 1 << 40]
+        .into_iter()
+        .enumerate()
+    {
+        for n in [1000, 300_001, 3_000_000] {
+            let key = keys(&mut random, n, groups, turn * 2);
+            let values: ArrayRef = Arc::new(Int64Array::new(
+                random.words(n, 0).into_iter().map(|w| w as i64).collect(),
+                random.nulls(n, turn),
+            ));
+            let wide: ArrayRef = Arc::new(Decimal128Array::from_iter_values(
+                random.words(n, 0).into_iter().map(|w| i128::from(w) << 30),
+            ));
+            let far: ArrayRef = Arc::new(Float64Array::new(
+                (0..n).map(|_| random.below(64) as f64 + 1e9).collect(),
+                random.nulls(n, turn),
+            ));
+            let what = format!("{n} rows, {groups} keys");
+            let moments = [
+                (Fold::Max, Some(&values)),
+                (Fold::Count, Some(&far)),
+                (Fold::Mean, Some(&far)),
+                (Fold::SquaredDeviations, Some(&far)),
+                (Fold::Mean, Some(&far)),
+                (Fold::SquaredDeviations, Some(&far)),
+            ];
+            same_aggregates(&host, &gpu, n, &[&key], &moments, &[None], &what);
+            let folds = [
+                (Fold::Count, None),
+                (Fold::Sum, Some(&values)),
+                (Fold::Sum, Some(&wide)),
+                (Fold::Max, Some(&values)),
+            ];
+            same_aggregates(&host, &gpu, n, &[&key], &folds, &[None], &what);
+            // More accumulators than a launch takes.
+            let many: Vec<_> = (0..14)
+                .map(|i| ([Fold::Sum, Fold::Xor][i % 2], Some(&values)))
+                .collect();
+            if n < 1_000_000 {
+                same_aggregates(&host, &gpu, n, &[&key], &many, &some(turn), &what);
+            }
+        }
+    }
+}
+
+#[test]
+fn keys_of_several_columns_and_types_are_grouped() {
+    let Some((host, gpu)) = twins() else { return };
+    let mut random = Random(13);
+    for (kind, n) in [1, 33, 1000, 65_537].into_iter().enumerate() {
+        let arrays = columns(&mut random, n, 5);
+        let values: ArrayRef = Arc::new(UInt64Array::from(random.words(n, 2)));
+        let folds = [(Fold::Count, None), (Fold::Sum, Some(&values))];
+        for i in 0..arrays.len() {
+            let what = format!("{n} rows, key {i}");
+            same_aggregates(&host, &gpu, n, &[&arrays[i]], &folds, &some(i), &what);
+            let second = &arrays[(i * 7 + kind) % arrays.len()];
+            same_aggregates(
+                &host,
+                &gpu,
+                n,
+                &[&arrays[i], second],
+                &folds,
+                &some(i + 1),
+                &what,
+            );
+        }
+        let all = [&arrays[2], &arrays[27], &arrays[13], &arrays[26]];
+        same_aggregates(&host, &gpu, n, &all, &folds, &ALL, "four keys");
+    }
+}
+
+/// Zeros and NaN of both signs, which MIN and MAX tell apart: of all rows, and of groups by each strategy.
+#[test]
+fn extremes_of_floats() {
+    let Some((host, gpu)) = twins() else { return };
+    let mut random = Random(23);
+    for n in [3, 700, 9_001] {
+        let words = random.words(n, 0);
+        let floats = crate::device::cuda::tests::theta::range_fold::close_floats(&words);
+        let folds: Vec<(Fold, Option<&ArrayRef>)> = floats
+            .iter()
+            .flat_map(|values| [(Fold::Min, Some(values)), (Fold::Max, Some(values))])
+            .collect();
+        let key: ArrayRef = Arc::new(Int64Array::from_iter_values(
+            words.iter().map(|w| (w >> 20) as i64 % 60),
+        ));
+        let strategies: Vec<_> = ALL.to_vec();
+        same_aggregates(&host, &gpu, n, &[], &folds, &[None], "all rows");
+        same_aggregates(&host, &gpu, n, &[&key], &folds, &strategies, "groups");
+    }
+}

@@ -1,0 +1,7 @@
+//! Grouped aggregation.
+
+pub(crate) mod dependent_keys;
+pub(crate) mod direct_address;
+pub(crate) mod fold;
+pub(crate) mod short_text;
+pub(crate) mod strategies;

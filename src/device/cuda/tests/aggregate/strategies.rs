@@ -1,0 +1,255 @@
+//! Every strategy of grouped aggregation beside the twin: few and many groups, skew, NULLs and keys of different widths.
+
+use crate::device::cuda::tests::aggregate::fold::{ALL, same_aggregates};
+use crate::device::cuda::tests::*;
+use crate::spec::aggregate::{Fold, GroupStrategy};
+
+/// Key numbers of so many rows, below `groups`.
+fn numbers(random: &mut Random, n: usize, groups: u64, skew: usize) -> Vec<u64> {
+    (0..n)
+        .map(|i| match skew {
+            // All different as far as they go, and in order.
+            0 => i as u64 % groups,
+            1 => random.below(groups),
+            // Half of the rows have one key.
+            2 if random.below(2) == 0 => groups / 2,
+            2 => random.below(groups),
+            // As Zipf's distribution of exponent 1: twice the number, half as often.
+            _ => {
+                let share = random.below(1 << 53) as f64 / (1u64 << 53) as f64;
+                ((groups as f64).powf(share) as u64 - 1).min(groups - 1)
+            }
+        })
+        .collect()
+}
+
+/// Keys of those numbers: plain values of 32 and 64 bits in a narrow range and not, with NULLs, of several columns, and of
+/// several words.
+fn keys(random: &mut Random, numbers: &[u64], kind: usize) -> Vec<ArrayRef> {
+    let n = numbers.len();
+    let odd = 0x9E37_79B9_7F4A_7C15u64;
+    match kind {
+        0 => vec![Arc::new(Int32Array::from_iter_values(
+            numbers.iter().map(|k| *k as i32 - 7),
+        ))],
+        1 => vec![Arc::new(Int32Array::from_iter_values(
+            numbers
+                .iter()
+                .map(|k| (*k as u32).wrapping_mul(odd as u32) as i32),
+        ))],
+        2 => vec![u64_column(
+            numbers.iter().map(|k| k.wrapping_mul(odd)).collect(),
+            None,
+        )],
+        3 => vec![u64_column(
+            numbers.iter().map(|k| k.wrapping_mul(odd)).collect(),
+            random.nulls(n, 2),
+        )],
+        4 => vec![
+            Arc::new(Int16Array::new(
+                numbers.iter().map(|k| (*k % 64) as i16 - 32).collect(),
+                random.nulls(n, 2),
+            )),
+            u64_column(numbers.iter().map(|k| k / 64 + (1 << 40)).collect(), None),
+            Arc::new(BooleanArray::from_iter(
+                numbers.iter().map(|k| Some(k & 1 == 0)),
+            )),
+        ],
+        5 => vec![Arc::new(Float64Array::from_iter_values(
+            numbers.iter().map(|k| *k as f64 * -0.25),
+        ))],
+        6 => vec![
+            Arc::new(Decimal128Array::from_iter_values(
+                numbers.iter().map(|k| i128::from(*k) << 70),
+            )),
+            Arc::new(Int64Array::new(
+                numbers.iter().map(|k| (*k % 3) as i64).collect(),
+                random.nulls(n, 2),
+            )),
+        ],
+        // Packed into a word of 64 bits.
+        7 => vec![
+            Arc::new(Int32Array::new(
+                numbers
+                    .iter()
+                    .map(|k| (*k as u32).wrapping_mul(odd as u32) as i32)
+                    .collect(),
+                random.nulls(n, 2),
+            )),
+            Arc::new(BooleanArray::new(
+                BooleanBuffer::collect_bool(n, |i| numbers[i] & 1 == 0),
+                random.nulls(n, 2),
+            )),
+            Arc::new(Int8Array::from_iter_values(
+                numbers.iter().map(|k| (*k % 5) as i8 - 2),
+            )),
+        ],
+        // Packed into one of 32.
+        8 => vec![
+            Arc::new(UInt16Array::from_iter_values(
+                numbers.iter().map(|k| (*k as u16).wrapping_mul(odd as u16)),
+            )),
+            Arc::new(Int16Array::new(
+                numbers
+                    .iter()
+                    .map(|k| (*k / 7 % 3) as i16 * 9_000)
+                    .collect(),
+                random.nulls(n, 2),
+            )),
+        ],
+        _ => vec![Arc::new(Int64Array::new_null(n))],
+    }
+}
+
+const KEY_KINDS: usize = 10;
+
+/// Values of each way to fold them. Floats are small integers, which add up in any order.
+fn values(random: &mut Random, n: usize) -> Vec<(ArrayRef, Vec<Fold>)> {
+    use crate::spec::aggregate::Fold::*;
+    let words = random.words(n, 0);
+    let some = random.nulls(n, 2);
+    let integers: ArrayRef = Arc::new(Int64Array::new(
+        words.iter().map(|w| *w as i64).collect(),
+        some.clone(),
+    ));
+    let narrow: ArrayRef = Arc::new(Int16Array::from_iter_values(
+        words.iter().map(|w| (*w >> 40) as i16),
+    ));
+    let ints: ArrayRef = Arc::new(UInt32Array::from_iter_values(
+        words.iter().map(|w| (*w >> 17) as u32),
+    ));
+    let decimals: ArrayRef = Arc::new(Decimal128Array::new(
+        words
+            .iter()
+            .map(|w| i128::from(*w as i64) << 40)
+            .collect::<Vec<_>>()
+            .into(),
+        some.clone(),
+    ));
+    let widest: ArrayRef = Arc::new(Decimal256Array::from_iter_values(words.iter().map(|w| {
+        arrow::datatypes::i256::from_parts(u128::from(*w) << 64, i128::from(*w as i64) << 3)
+    })));
+    let floats: ArrayRef = Arc::new(Float64Array::new(
+        words.iter().map(|w| (*w % 1000) as f64 - 300.0).collect(),
+        some.clone(),
+    ));
+    let flags: ArrayRef = Arc::new(BooleanArray::new(
+        BooleanBuffer::collect_bool(n, |i| words[i] & 4 != 0),
+        some,
+    ));
+    vec![
+        (integers, vec![Count, Sum, Min, Max, And, Or, Xor]),
+        (narrow, vec![Min, Max, Xor]),
+        (ints, vec![Min, Max, Or]),
+        (decimals, vec![Sum, Min, Max]),
+        (widest, vec![Sum, Max]),
+        (floats, vec![Sum, Min]),
+        (flags, vec![And, Or, Min]),
+    ]
+}
+
+pub(crate) fn check(
+    n: usize,
+    groups: u64,
+    skew: usize,
+    kind: usize,
+    folds_from: usize,
+    folds_to: usize,
+) {
+    let Some((host, gpu)) = twins() else { return };
+    let mut random = Random((n as u64 ^ groups << 20) + 77 * skew as u64 + kind as u64);
+    let numbers = numbers(&mut random, n, groups, skew);
+    let keys = keys(&mut random, &numbers, kind);
+    let keys: Vec<&ArrayRef> = keys.iter().collect();
+    let values = values(&mut random, n);
+    let folds: Vec<(Fold, Option<&ArrayRef>)> = [(Fold::Count, None)]
+        .into_iter()
+        .chain(
+            values[folds_from..folds_to]
+                .iter()
+                .flat_map(|(array, folds)| folds.iter().map(move |fold| (*fold, Some(array)))),
+        )
+        .collect();
+    let what = format!("{n} rows, {groups} groups, skew {skew}, keys {kind}");
+    same_aggregates(&host, &gpu, n, &keys, &folds, &ALL, &what);
+}
+
+/// All folds together are more accumulators than a launch takes, and keys are numbered first.
+#[test]
+fn every_fold_by_every_strategy() {
+    for (turn, n) in [1, 31, 33, 1000, 1025, 8193, 70_001]
+        .into_iter()
+        .enumerate()
+    {
+        for kind in 0..KEY_KINDS {
+            for groups in [1, 16, 4096] {
+                check(n, groups, (turn + kind) % 4, kind, 0, 7);
+                check(
+                    n,
+                    groups,
+                    (turn + kind + 1) % 4,
+                    kind,
+                    turn % 6,
+                    turn % 6 + 2,
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn many_groups_by_every_strategy() {
+    for (turn, groups) in [1, 1 << 4, 1 << 12, 1 << 16, 1 << 20]
+        .into_iter()
+        .enumerate()
+    {
+        for kind in 0..KEY_KINDS - 1 {
+            let first = (turn + kind) % 6;
+            let n = match groups {
+                0..=0xFFFF => 150_007,
+                _ => 1_200_007,
+            };
+            check(n, groups, (turn + kind) % 4, kind, first, first + 2);
+        }
+    }
+}
+
+#[test]
+fn skew_by_every_strategy() {
+    for skew in 0..4 {
+        for kind in [0, 1, 2, 4, 6, 7] {
+            check(400_003, 100_000, skew, kind, skew, skew + 2);
+        }
+    }
+}
+
+/// So many rows that even few ids are looked at first.
+#[test]
+fn a_heavy_key_among_few() {
+    for skew in [1, 2] {
+        check(5_000_003, 3000, skew, 0, 0, 1);
+    }
+}
+
+/// What is forced is what runs, where it can.
+#[test]
+fn forced_strategies_run() {
+    let Some((_, gpu)) = twins() else { return };
+    let mut random = Random(5);
+    for kind in 0..KEY_KINDS {
+        let numbers = numbers(&mut random, 100_000, 1000, 1);
+        let keys: Vec<_> = keys(&mut random, &numbers, kind)
+            .iter()
+            .map(|array| gpu.upload(from_ref(array)).unwrap())
+            .collect();
+        let keys: Vec<&Column> = keys.iter().map(AsRef::as_ref).collect();
+        for strategy in GroupStrategy::ALL {
+            let all = [(Fold::Count, None)];
+            let taken = gpu
+                .aggregate(100_000, &keys, &all, Some(strategy))
+                .unwrap()
+                .strategy;
+            assert_eq!(taken, Some(strategy), "keys {kind}");
+        }
+    }
+}

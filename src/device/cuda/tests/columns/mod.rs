@@ -1,0 +1,4 @@
+//! Columns: transfer, text.
+
+pub(crate) mod text;
+pub(crate) mod transfer;

@@ -1,0 +1,3 @@
+//! Equi-joins.
+
+pub(crate) mod equi_joins;

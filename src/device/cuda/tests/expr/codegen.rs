@@ -1,0 +1,390 @@
+//! Programs over rows as kernels of their own, filters in one pass, and products.
+
+use crate::device::cuda::codegen::kernel::{Shape, generate};
+use crate::device::cuda::tests::expr::row_program::{
+    each_kind, program, same_outputs, same_rows, type_of,
+};
+use crate::device::cuda::tests::theta::pair_program::KINDS;
+use crate::device::cuda::tests::*;
+use crate::error::BowtieError;
+use crate::ir::pair_program::{Kind, Op};
+use crate::ir::row_program::{RowInstruction, RowKind, RowOp, RowProgram, RowSource};
+
+/// Programs of every operation on two columns of a kind: those that leave nothing to the host in one, each other one alone.
+fn operations(kind: RowKind) -> Vec<RowProgram> {
+    use crate::ir::pair_program::Op::*;
+    const BOOL: RowKind = RowKind::Plain(Kind::Bool);
+    let emit = |op, of: RowKind, [out, a, b, c]: [u8; 4], from| RowInstruction {
+        op,
+        kind: of,
+        out,
+        a,
+        b,
+        c,
+        column: 0,
+        constant: 0,
+        from,
+    };
+    // Registers 0 and 1 are the operands, 2 a condition, 3 the result.
+    let plain = |op, of| emit(RowOp::Plain(op), of, [3, 0, 1, 0], kind);
+    let mut safe = vec![];
+    let mut alone = vec![];
+    for op in [
+        Eq,
+        NotEq,
+        Lt,
+        LtEq,
+        Gt,
+        GtEq,
+        Distinct,
+        NotDistinct,
+        IsNull,
+        IsNotNull,
+    ] {
+        safe.push((plain(op, kind), BOOL));
+    }
+    safe.push((emit(RowOp::Plain(Select), kind, [3, 2, 0, 1], kind), kind));
+    match kind {
+        BOOL => {
+            for op in [And, Or, Not] {
+                safe.push((plain(op, BOOL), BOOL));
+            }
+        }
+        RowKind::Decimal => {
+            for op in [Add, Sub, Mul] {
+                alone.push((plain(op, kind), kind));
+            }
+            for op in [RowOp::Scale, RowOp::Round] {
+                let mut rescale = emit(op, kind, [3, 0, 20, 0], kind);
+                rescale.constant = 100;
+                alone.push((rescale, kind));
+            }
+        }
+        RowKind::Plain(plain_kind) => {
+            safe.push((plain(Neg, kind), kind));
+            for op in [Add, Sub, Mul, Div, Rem] {
+                match plain_kind.is_float() || matches!(op, Div | Rem) {
+                    true => alone.push((plain(op, kind), kind)),
+                    false => safe.push((plain(op, kind), kind)),
+                }
+            }
+            if !plain_kind.is_float() {
+                let mut scale = emit(RowOp::Scale, RowKind::Decimal, [3, 0, 0, 0], kind);
+                scale.constant = 1000;
+                safe.push((scale, RowKind::Decimal));
+            }
+        }
+    }
+    if let RowKind::Plain(from) = kind {
+        // A program has no cast to the kind that a value is of.
+        for to in KINDS.into_iter().filter(|to| *to != from) {
+            let fits = to == Kind::Bool || to.is_float() || to.holds_all_of(from);
+            let to = RowKind::Plain(to);
+            let cast = (emit(RowOp::Plain(Cast), to, [3, 0, 0, 0], kind), to);
+            if fits { &mut safe } else { &mut alone }.push(cast);
+        }
+    }
+    let together = |operations: &[(RowInstruction, RowKind)]| {
+        let load = |out, column: RowKind| RowInstruction {
+            column: column.code().into(),
+            ..emit(RowOp::Load, column, [out, 0, 0, 0], column)
+        };
+        let mut code = vec![load(0, kind), load(1, kind), load(2, BOOL)];
+        // The second operand is 1, or what the first one is.
+        let one = match kind {
+            RowKind::Plain(Kind::F32) => 1f32.to_bits().into(),
+            RowKind::Plain(Kind::F64) => 1f64.to_bits().into(),
+            _ => 1,
+        };
+        code.push(RowInstruction {
+            constant: one,
+            ..emit(RowOp::Constant, kind, [3, 0, 0, 0], kind)
+        });
+        code.push(emit(RowOp::Plain(Select), kind, [1, 2, 1, 3], kind));
+        for (at, (operation, made)) in operations.iter().enumerate() {
+            code.push(*operation);
+            code.push(RowInstruction {
+                column: at as u16,
+                ..emit(RowOp::Store, *made, [0, 3, 0, 0], *made)
+            });
+        }
+        RowProgram {
+            instructions: code,
+            columns: (0..12).map(RowSource::Column).collect(),
+            outputs: operations.iter().map(|(_, made)| type_of(*made)).collect(),
+        }
+    };
+    let alone = alone.chunks(1).map(together);
+    [together(&safe)].into_iter().chain(alone).collect()
+}
+
+/// Whether a kernel is made of a program for columns.
+fn is_generated(program: &RowProgram, arrays: &[ArrayRef]) -> bool {
+    let of_column = |array: &ArrayRef| {
+        let kind = RowKind::of(array.data_type()).unwrap();
+        (kind, array.null_count() > 0)
+    };
+    let columns: Vec<_> = arrays.iter().map(of_column).collect();
+    generate(&Shape {
+        program,
+        columns: &columns,
+    })
+    .is_some()
+}
+
+#[test]
+fn programs_as_kernels_make_what_the_twins_do() {
+    let Some((host, mut gpu)) = twins() else {
+        return;
+    };
+    gpu.rows_before_compiling = 0;
+    let mut random = Random(37);
+    let (mut decided, mut generated, turns) = (0, 0, 300);
+    for turn in 0..turns {
+        let arrays = each_kind(&mut random, SIZES[turn % SIZES.len()]);
+        let program = program(&mut random, turn % 5 == 0);
+        decided += usize::from(same_outputs(&host, &gpu, &arrays, &program));
+        generated += usize::from(is_generated(&program, &arrays));
+    }
+    assert!(decided > turns / 3, "{decided} programs decided");
+    assert!(generated > turns / 2, "{generated} programs as kernels");
+}
+
+/// A program is compiled when it was asked for enough rows, and with other constants it is the same kernel.
+#[test]
+fn programs_that_differ_in_constants_are_one_kernel() {
+    let Some((host, mut gpu)) = twins() else {
+        return;
+    };
+    gpu.rows_before_compiling = 2500;
+    let int = RowKind::Plain(Kind::I32);
+    let mut random = Random(41);
+    let arrays = each_kind(&mut random, 1000);
+    for constant in [1, -7, 1 << 20, 0, 5] {
+        let step = |op, [out, a, b]: [u8; 3], column, constant| RowInstruction {
+            op,
+            kind: int,
+            out,
+            a,
+            b,
+            c: 0,
+            column,
+            constant,
+            from: int,
+        };
+        let program = RowProgram {
+            instructions: vec![
+                step(RowOp::Load, [0, 0, 0], int.code().into(), 0),
+                step(RowOp::Constant, [1, 0, 0], 0, i128::from(constant as u64)),
+                step(RowOp::Plain(Op::Mul), [0, 0, 1], 0, 0),
+                step(RowOp::Store, [0, 0, 0], 0, 0),
+            ],
+            columns: (0..12).map(RowSource::Column).collect(),
+            outputs: vec![DataType::Int32],
+        };
+        assert!(same_outputs(&host, &gpu, &arrays, &program), "{constant}");
+    }
+}
+
+#[test]
+fn every_operation_makes_what_the_twin_does() {
+    let Some((host, mut gpu)) = twins() else {
+        return;
+    };
+    let mut random = Random(29);
+    let kinds = KINDS.map(RowKind::Plain);
+    for kind in kinds.into_iter().chain([RowKind::Decimal]) {
+        for program in operations(kind) {
+            for rows in [1025, 2049] {
+                let arrays = each_kind(&mut random, rows);
+                for after in [0, u64::MAX] {
+                    gpu.rows_before_compiling = after;
+                    same_outputs(&host, &gpu, &arrays, &program);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn filters_keep_the_same_rows_in_one_pass() {
+    let Some((host, mut gpu)) = twins() else {
+        return;
+    };
+    gpu.rows_before_compiling = 0;
+    let mut random = Random(31);
+    let turns = 200;
+    let filters = (0..turns).filter(|turn| {
+        let rows = SIZES[turn % SIZES.len()];
+        same_filter(&host, &gpu, &mut random, rows, *turn)
+    });
+    let decided = filters.count();
+    assert!(decided > turns / 3, "{decided} filters decided");
+}
+
+/// `a < 0` of 32 bits.
+fn negative() -> RowProgram {
+    let int = RowKind::Plain(Kind::I32);
+    let step = |op, [out, a, b]: [u8; 3], kind: RowKind| RowInstruction {
+        op,
+        kind,
+        out,
+        a,
+        b,
+        c: 0,
+        column: 0,
+        constant: 0,
+        from: kind,
+    };
+    RowProgram {
+        instructions: vec![
+            step(RowOp::Load, [0, 0, 0], int),
+            step(RowOp::Constant, [1, 0, 0], int),
+            step(RowOp::Plain(Op::Lt), [2, 0, 1], int),
+            step(RowOp::Store, [0, 2, 0], RowKind::Plain(Kind::Bool)),
+        ],
+        columns: vec![RowSource::Column(0)],
+        outputs: vec![DataType::Boolean],
+    }
+}
+
+/// A column of random integers, of those that are below 0 here and there, or side by side.
+fn signed(random: &mut Random, rows: usize, share: u64, run: usize) -> ArrayRef {
+    let (mut negative, mut values) = (false, vec![]);
+    for row in 0..rows {
+        if row % run == 0 {
+            negative = random.below(1000) < share;
+        }
+        let value = (random.next() >> 33) as i32;
+        values.push(if negative { !value } else { value });
+    }
+    Arc::new(Int32Array::from(values))
+}
+
+/// Blocks take many tiles, whole ones and others, of which some keep no row and some all.
+#[test]
+fn filters_of_many_tiles_keep_the_same_rows() {
+    let Some((host, mut gpu)) = twins() else {
+        return;
+    };
+    gpu.rows_before_compiling = 0;
+    let mut random = Random(59);
+    let cases = [(500, 1), (10, 1), (990, 1), (500, 5000), (0, 1), (1000, 1)];
+    for rows in [2047, 2048, 2049, 6 << 20] {
+        for (share, run) in cases {
+            let key = signed(&mut random, rows, share, run);
+            let narrow: ArrayRef = Arc::new(Int16Array::from_iter_values(
+                (0..rows).map(|_| random.next() as i16),
+            ));
+            let word = signed(&mut random, rows, 500, 1);
+            let long: ArrayRef = Arc::new(Int64Array::from_iter_values(
+                (0..rows).map(|_| random.next() as i64),
+            ));
+            let arrays = [&key, &narrow, &word, &long];
+            let here = arrays.map(|array| host.upload(from_ref(array)).unwrap());
+            let there = arrays.map(|array| gpu.upload(from_ref(array)).unwrap());
+            let here: Vec<&Column> = here.iter().map(AsRef::as_ref).collect();
+            let there: Vec<&Column> = there.iter().map(AsRef::as_ref).collect();
+            for kept in [&[0][..], &[0, 2], &[1], &[2, 0, 3, 1], &[]] {
+                let here_kept: Vec<&Column> = kept.iter().map(|at| here[*at]).collect();
+                let there_kept: Vec<&Column> = kept.iter().map(|at| there[*at]).collect();
+                let there = gpu.select(rows, &negative(), &there[..1], &there_kept);
+                let here = host.select(rows, &negative(), &here[..1], &here_kept);
+                let what = format!("{rows} rows, {share} of 1000 in runs of {run}, {kept:?}");
+                same_rows(&gpu, here.unwrap(), there.unwrap(), &what);
+            }
+        }
+    }
+}
+
+/// Some columns' rows for which a random program is true; whether it was decided.
+pub(crate) fn same_filter(
+    host: &HostDevice,
+    gpu: &CudaDevice,
+    random: &mut Random,
+    rows: usize,
+    turn: usize,
+) -> bool {
+    let arrays = each_kind(random, rows);
+    let program = loop {
+        let program = program(random, turn.is_multiple_of(5));
+        if program.outputs == [DataType::Boolean] {
+            break program;
+        }
+    };
+    // One in three has columns of NULLs or bits, too, which take the way by flags.
+    let moves =
+        |array: &ArrayRef| array.null_count() == 0 && *array.data_type() != DataType::Boolean;
+    let kept = |at: &usize| (turn.is_multiple_of(3) || moves(&arrays[*at])) && at % 5 != turn % 5;
+    let kept: Vec<usize> = (0..arrays.len()).filter(kept).collect();
+    let (here, there) = (upload(host, &arrays), upload(gpu, &arrays));
+    let (here, there) = (borrowed(&here), borrowed(&there));
+    let here_kept: Vec<&Column> = kept.iter().map(|at| here[*at]).collect();
+    let there_kept: Vec<&Column> = kept.iter().map(|at| there[*at]).collect();
+    let what = format!("{rows} rows of {kept:?}, {:#?}", program.instructions);
+    match (
+        host.select(rows, &program, &here, &here_kept),
+        gpu.select(rows, &program, &there, &there_kept),
+    ) {
+        (Ok(here), Ok(there)) => {
+            same_rows(gpu, here, there, &what);
+            true
+        }
+        (Err(BowtieError::NeedsHost), Err(BowtieError::NeedsHost)) => false,
+        (here, there) => panic!("{what}: {here:?} here, {there:?} there"),
+    }
+}
+
+/// By every device's own way: columns of all pairs, from any pair on.
+#[test]
+fn products_repeat_one_side_and_the_other_again() {
+    let Some((_, gpu)) = twins() else { return };
+    let mut random = Random(43);
+    for (turn, (left, right)) in [
+        (1, 1),
+        (3, 5),
+        (7, 1),
+        (1, 1000),
+        (129, 257),
+        (1000, 33),
+        (40, 70_001),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut served = 0;
+        for (repeated, n) in [(true, left), (false, right)] {
+            for array in columns(&mut random, n, turn * 3) {
+                let column = gpu.upload(from_ref(&array)).unwrap();
+                let all = left as u64 * right as u64;
+                let cuts = [
+                    (0, all),
+                    (all / 3, all - all / 3),
+                    (all - 1, 1),
+                    (all / 2, (all / 7).max(1)),
+                ];
+                for (from, len) in cuts.map(|(from, len)| (from, len.min(all - from))) {
+                    let made = gpu
+                        .of_product(&column, repeated, right, from, len as usize)
+                        .unwrap();
+                    let Some(made) = made else { continue };
+                    let row = |pair: u64| match repeated {
+                        true => pair / right as u64,
+                        false => pair % right as u64,
+                    };
+                    let rows: UInt32Array = (from..from + len)
+                        .map(|pair| Some(row(pair) as u32))
+                        .collect();
+                    let expected = take(&array, &rows, None).unwrap();
+                    assert_eq!(
+                        &gpu.download(&made).unwrap(),
+                        &expected,
+                        "{left} x {right}, {from}, {len}"
+                    );
+                    served += 1;
+                }
+            }
+        }
+        assert!(served > 100, "{served} columns");
+    }
+}

@@ -1,0 +1,5 @@
+//! Compiled expressions and string predicates.
+
+pub(crate) mod codegen;
+pub(crate) mod row_program;
+pub(crate) mod string_predicate;

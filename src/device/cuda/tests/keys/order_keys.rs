@@ -1,0 +1,187 @@
+//! Order keys and sorting.
+
+use crate::device::cuda::keys::sort::{KeyWidth, NARROW_ALONE, WIDE_ALONE};
+use crate::device::cuda::tests::*;
+
+/// The bytes of words of 64 bits, or of 32.
+fn bytes_of(words: &[u64], width: usize) -> Vec<u8> {
+    let words = words.iter().map(|word| word.to_le_bytes());
+    words.flat_map(|word| word[..width].to_vec()).collect()
+}
+
+/// Sorts `n` keys alone that differ in some bits.
+pub(crate) fn sorted_alone(gpu: &CudaDevice, random: &mut Random, n: usize, kind: usize) {
+    let widths: [(KeyWidth, usize); 2] = [(WIDE_ALONE, 8), (NARROW_ALONE, 4)];
+    for (width, bytes) in widths {
+        let mut keys = random.words(n, kind);
+        if bytes == 4 {
+            // Of some kinds the upper halves alone differ.
+            keys = keys
+                .iter()
+                .map(|key| (key ^ key >> 32) as u32 as u64)
+                .collect();
+        }
+        for varying in [u64::MAX, 0x7F_FFFF_FFFF, 0xFFF0_FFF0, 1 << 20, 0] {
+            let varying = match bytes {
+                4 => varying & u64::from(u32::MAX),
+                _ => varying,
+            };
+            let keys: Vec<u64> = keys.iter().map(|key| key & varying).collect();
+            let unsorted = gpu.queue.send(&bytes_of(&keys, bytes), "test").unwrap();
+            let sorted = gpu
+                .queue
+                .sort_pairs(width, (&unsorted).into(), None, n, varying);
+            let sorted = sorted.unwrap().map_or(unsorted, |(sorted, _)| sorted);
+            let mut found = vec![0; n * bytes];
+            gpu.queue.read_few(&mut found, &sorted, 0).unwrap();
+            let mut expected = keys;
+            expected.sort_unstable();
+            assert!(
+                found == bytes_of(&expected, bytes),
+                "{n} keys of {bytes} bytes, kind {kind}, {varying:x}"
+            );
+        }
+    }
+}
+
+#[test]
+fn keys_alone_are_sorted() {
+    let Some((_, gpu)) = twins() else { return };
+    let mut random = Random(5);
+    // Around the tiles of both widths too.
+    let tiles = [5759, 5760, 5761, 8831, 8832, 8833, 17_665];
+    for n in SIZES.into_iter().chain(tiles) {
+        for kind in 0..6 {
+            sorted_alone(&gpu, &mut random, n, kind);
+        }
+    }
+}
+
+/// Keys that agree on the bits by which they are sorted stay as they stood.
+#[test]
+fn keys_alone_by_some_bits_are_stable() {
+    let Some((_, gpu)) = twins() else { return };
+    let mut random = Random(6);
+    for n in [2, 33, 9_000, 70_000] {
+        for (width, bytes, first) in [(WIDE_ALONE, 8, 40), (NARROW_ALONE, 4, 24)] {
+            let key = |i: u64, random: &mut Random| random.below(9) << first | i;
+            let keys: Vec<u64> = (0..n).map(|i| key(i, &mut random)).collect();
+            let unsorted = gpu.queue.send(&bytes_of(&keys, bytes), "test").unwrap();
+            let varying = 0xF << first;
+            let n = keys.len();
+            let sorted = gpu
+                .queue
+                .sort_pairs(width, (&unsorted).into(), None, n, varying);
+            let (sorted, _) = sorted.unwrap().unwrap();
+            let mut found = vec![0; n * bytes];
+            gpu.queue.read_few(&mut found, &sorted, 0).unwrap();
+            // By all bits, as the lower ones ascended.
+            let mut expected = keys;
+            expected.sort_unstable();
+            assert!(
+                found == bytes_of(&expected, bytes),
+                "{n} keys of {bytes} bytes"
+            );
+        }
+    }
+}
+
+#[test]
+fn order_keys_are_the_twins() {
+    let Some((host, gpu)) = twins() else { return };
+    let mut random = Random(2);
+    for (kind, n) in SIZES.into_iter().enumerate() {
+        for array in columns(&mut random, n, kind + 2) {
+            for array in [Arc::clone(&array), array.slice(n / 3, n / 5)] {
+                let (here, there) = keys_of(&host, &gpu, &array);
+                let what = format!("{} of {n}", array.data_type());
+                same_keys(&gpu, &here, &there, &what);
+                // Rows with a NULL are left out of every sort, and none is made up.
+                let rows = array.len();
+                let here = host.sort(rows, None, None, &[&here]).unwrap();
+                let there = gpu.sort(rows, None, None, &[&there]).unwrap();
+                same_sorted(&gpu, &here, &there, &what);
+            }
+        }
+    }
+}
+
+#[test]
+fn keys_of_another_column_in_a_domain() {
+    let Some((host, gpu)) = twins() else { return };
+    let mut random = Random(3);
+    for n in [0, 1, 33, 5000, 70_000] {
+        for kind in [0, 1, 3, 4, 5] {
+            // As a base one in seven is NULL, all are, or none; some of the others' values are the base's.
+            let (base, other) = (
+                columns(&mut random, n, kind),
+                columns(&mut random, n / 2, if kind == 4 { 4 } else { 3 }),
+            );
+            for (base, other) in base.iter().zip(&other) {
+                let (_, here) = host
+                    .order_keys(&host.upload(from_ref(base)).unwrap())
+                    .unwrap();
+                let (_, there) = gpu
+                    .order_keys(&gpu.upload(from_ref(base)).unwrap())
+                    .unwrap();
+                let here = host
+                    .order_keys_in(&here, &host.upload(from_ref(other)).unwrap())
+                    .unwrap();
+                let there = gpu
+                    .order_keys_in(&there, &gpu.upload(from_ref(other)).unwrap())
+                    .unwrap();
+                same_keys(&gpu, &here, &there, &base.data_type().to_string());
+            }
+        }
+    }
+}
+
+#[test]
+fn sorting_is_the_twins() {
+    let Some((host, gpu)) = twins() else { return };
+    let mut random = Random(4);
+    for n in SIZES.into_iter().chain([3_000_000]) {
+        for kind in 0..6 {
+            if n > 1_000_000 && kind % 3 != 0 {
+                continue;
+            }
+            let array = u64_column(random.words(n, kind), random.nulls(n, kind));
+            let (key, key_there) = keys_of(&host, &gpu, &array);
+            let second = u64_column(random.words(n, 0), random.nulls(n, kind + 1));
+            let (not_null, not_null_there) = keys_of(&host, &gpu, &second);
+            for groups in [None, Some(1), Some(300), Some(70_000)] {
+                let ids = groups.map(|groups| group_ids(&mut random, n, groups));
+                let here_ids = ids.as_ref().map(|ids| on_host(&host, ids));
+                let there_ids = ids.as_ref().map(|ids| on_gpu(&gpu, ids));
+                for (with_key, with_other) in
+                    [(true, false), (true, true), (false, true), (false, false)]
+                {
+                    let here = host
+                        .sort(
+                            n,
+                            with_key.then_some(&key),
+                            here_ids.as_ref().zip(groups),
+                            &if with_other { vec![&not_null] } else { vec![] },
+                        )
+                        .unwrap();
+                    let there = gpu
+                        .sort(
+                            n,
+                            with_key.then_some(&key_there),
+                            there_ids.as_ref().zip(groups),
+                            &if with_other {
+                                vec![&not_null_there]
+                            } else {
+                                vec![]
+                            },
+                        )
+                        .unwrap();
+                    let what = format!(
+                        "{n} rows, kind {kind}, {groups:?} groups, {with_key} {with_other}"
+                    );
+                    same_sorted(&gpu, &here, &there, &what);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Set joins of a side with itself: each pair is looked at once.
+
+use crate::device::cuda::tests::sets::pairs::{
+    Sides, compare, every_technique, lists, numbers, predicates,
+};
+use crate::device::cuda::tests::*;
+use crate::ir::set_predicate::{SetMeasure, SetPredicate};
+use crate::spec::join::Side;
+
+/// Few groups, and many of a few sets.
+#[test]
+fn self_joins() {
+    let Some((host, gpu)) = twins() else { return };
+    let mut random = Random(67);
+    for (n, groups) in [(1, 1), (700, 0), (700, 3), (3_000, 800)] {
+        let sides = with_itself(&mut random, n, groups);
+        for (i, predicate) in predicates().into_iter().enumerate() {
+            let test = predicate.seen_from([Side::Left, Side::Right][i % 2]);
+            compare(&host, &gpu, &sides, test, &every_technique());
+        }
+    }
+}
+
+/// Both sides are the same sets, in as many groups, or not in groups where these are none.
+pub(crate) fn with_itself(random: &mut Random, n: usize, groups: u32) -> Sides {
+    let array = lists(random, n, 11, 40);
+    let groups = (groups > 0).then(|| {
+        let ids = group_ids(random, n, groups);
+        (ids.clone(), ids, groups)
+    });
+    Sides {
+        indexed: Arc::clone(&array),
+        searching: array,
+        groups,
+    }
+}
+
+/// Pairs that are looked at: of a self join about half of those of a set more; of groups those inside of each.
+#[test]
+fn pairs_that_are_looked_at() {
+    let Some((_, gpu)) = twins() else { return };
+    let mut random = Random(68);
+    let n = 4_000;
+    let array = lists(&mut random, n, 11, 40);
+    let one = numbers((0..1).map(|_| vec![1]));
+    let more = arrow::compute::concat(&[&array, &one]).unwrap();
+    let ids: Vec<u32> = (0..n as u32).map(|i| i % 50).collect();
+    for by in every_technique() {
+        let test = SetPredicate::degree(SetMeasure::Jaccard, 0.5, false)
+            .unwrap()
+            .seen_from(Side::Left);
+        let candidates = |searching: &ArrayRef, groups: Option<&[u32]>| {
+            let [lists, searching] = [&array, searching].map(|a| gpu.upload(from_ref(a)).unwrap());
+            let ids = groups.map(|ids| on_gpu(&gpu, ids));
+            let of_index = ids.as_ref().map(|ids| (ids, 50));
+            let index = gpu
+                .set_index(&lists, of_index, &[], test, by, &searching)
+                .unwrap();
+            let found = gpu.set_search(&index, &searching, ids.as_ref(), &[]);
+            found.unwrap().tally.candidates
+        };
+        let (once, twice) = (candidates(&array, None), candidates(&more, None));
+        assert!(
+            once <= twice / 2 + 8 * n as u64,
+            "{by:?}: {once} of {twice}"
+        );
+        let grouped = candidates(&array, Some(&ids));
+        assert!(grouped <= once / 20, "{by:?}: {grouped} of {once}");
+    }
+}

@@ -1,0 +1,371 @@
+//! Random register programs: on ranges alone and behind tests.
+
+use crate::device::cuda::tests::theta::matches::{same_pairs, sides};
+use crate::device::cuda::tests::*;
+use crate::device::primitives::device::BoundProgram;
+use crate::error::BowtieError;
+use crate::ir::pair_program::{Instruction, Kind, MAX_INSTRUCTIONS, MAX_REGISTERS, Op, Program};
+use crate::spec::join::Side;
+
+pub(crate) const KINDS: [Kind; 11] = [
+    Kind::I8,
+    Kind::I16,
+    Kind::I32,
+    Kind::I64,
+    Kind::U8,
+    Kind::U16,
+    Kind::U32,
+    Kind::U64,
+    Kind::F32,
+    Kind::F64,
+    Kind::Bool,
+];
+const LEFT: [Kind; 8] = [
+    Kind::I8,
+    Kind::I16,
+    Kind::I32,
+    Kind::I64,
+    Kind::F32,
+    Kind::F64,
+    Kind::Bool,
+    Kind::U64,
+];
+const RIGHT: [Kind; 8] = [
+    Kind::U8,
+    Kind::U16,
+    Kind::U32,
+    Kind::U64,
+    Kind::F32,
+    Kind::F64,
+    Kind::Bool,
+    Kind::I64,
+];
+
+/// A column of a kind: now and then a value at the ends of its type.
+pub(crate) fn column(random: &mut Random, kind: Kind, rows: usize) -> ArrayRef {
+    let extremes = random.below(3) == 0;
+    let words: Vec<u64> = (0..rows)
+        .map(|_| match random.below(8) {
+            0 if extremes => [0, u64::MAX, 1 << 63, 1 << 31][random.below(4) as usize],
+            _ => random.below(50),
+        })
+        .collect();
+    let nulls = random.below(3) as usize;
+    let nulls = random.nulls(rows, if nulls == 1 { 0 } else { nulls });
+    macro_rules! primitive {
+        ($t:ty, $value:expr) => {{
+            let values: Vec<_> = words.iter().map(|word| $value(*word)).collect();
+            Arc::new(PrimitiveArray::<$t>::new(values.into(), nulls)) as ArrayRef
+        }};
+    }
+    let special = |word: u64| match word {
+        0 => -0.0,
+        u64::MAX => f64::NAN,
+        word if word >= 1 << 31 => f64::INFINITY,
+        word => word as f64 / 4.0 - 3.0,
+    };
+    match kind {
+        Kind::I8 => primitive!(Int8Type, |w| w as i8),
+        Kind::I16 => primitive!(Int16Type, |w| w as i16),
+        Kind::I32 => primitive!(Int32Type, |w| w as i32),
+        Kind::I64 => primitive!(Int64Type, |w| w as i64),
+        Kind::U8 => primitive!(UInt8Type, |w| w as u8),
+        Kind::U16 => primitive!(UInt16Type, |w| w as u16),
+        Kind::U32 => primitive!(UInt32Type, |w| w as u32),
+        Kind::U64 => primitive!(UInt64Type, |w| w),
+        Kind::F32 => primitive!(Float32Type, |w| special(w) as f32),
+        Kind::F64 => primitive!(Float64Type, special),
+        Kind::Bool => {
+            let bits = BooleanBuffer::collect_bool(rows, |row| words[row] & 1 != 0);
+            Arc::new(BooleanArray::new(bits, nulls))
+        }
+    }
+}
+
+/// Writes programs whose registers are handed out as a stack.
+struct Writer<'a> {
+    random: &'a mut Random,
+    code: Vec<Instruction>,
+    /// Whether divisions and casts that may be for the host occur.
+    faults: bool,
+}
+
+impl Writer<'_> {
+    fn emit(&mut self, op: Op, kind: Kind, [out, a, b, c]: [u8; 4]) -> &mut Instruction {
+        self.code.push(Instruction {
+            op,
+            kind,
+            out,
+            a,
+            b,
+            c,
+            column: 0,
+            constant: 0,
+            from: kind,
+        });
+        self.code.last_mut().unwrap()
+    }
+
+    fn kind(&mut self) -> Kind {
+        KINDS[self.random.below(11) as usize]
+    }
+
+    fn leaf(&mut self, kind: Kind, out: u8) {
+        let of = |kinds: [Kind; 8]| kinds.iter().position(|of| *of == kind);
+        let left_first = self.random.below(2) == 0;
+        let (op, column) = match (of(LEFT), of(RIGHT)) {
+            (Some(left), right) if left_first || right.is_none() => (Op::LoadLeft, left),
+            (_, Some(right)) => (Op::LoadRight, right),
+            _ => unreachable!("each kind is on a side"),
+        };
+        if self.random.below(5) == 0 {
+            let null = u8::from(self.random.below(6) == 0);
+            let word = self.random.below(2 + u64::from(kind != Kind::Bool) * 10);
+            let constant = match kind {
+                Kind::F32 => u64::from((word as f32).to_bits()),
+                Kind::F64 => (word as f64).to_bits(),
+                _ => word,
+            };
+            self.emit(Op::Constant, kind, [out, 0, null, 0]).constant = constant;
+        } else {
+            self.emit(op, kind, [out, 0, 0, 0]).column = column as u16;
+        }
+    }
+
+    fn value(&mut self, kind: Kind, depth: usize, out: u8) {
+        if depth == 0 {
+            return self.leaf(kind, out);
+        }
+        let below = depth - 1;
+        match self.random.below(8) {
+            0 => self.leaf(kind, out),
+            1 => {
+                self.value(Kind::Bool, below, out);
+                self.value(kind, below, out + 1);
+                self.value(kind, below, out + 2);
+                self.emit(Op::Select, kind, [out, out, out + 1, out + 2]);
+            }
+            2 => {
+                let from = self.kind();
+                let fits = kind == Kind::Bool || kind.is_float() || kind.holds_all_of(from);
+                let from = if fits || self.faults { from } else { kind };
+                self.value(from, below, out);
+                self.emit(Op::Cast, kind, [out, out, 0, 0]).from = from;
+            }
+            _ if kind == Kind::Bool => self.boolean(below, out),
+            3 => {
+                self.value(kind, below, out);
+                self.emit(Op::Neg, kind, [out, out, 0, 0]);
+            }
+            _ => {
+                let ops = [Op::Add, Op::Sub, Op::Mul, Op::Div, Op::Rem];
+                let some = if self.faults || kind.is_float() { 5 } else { 3 };
+                let op = ops[self.random.below(some) as usize];
+                self.value(kind, below, out);
+                self.value(kind, below, out + 1);
+                self.emit(op, kind, [out, out, out + 1, 0]);
+            }
+        }
+    }
+
+    fn boolean(&mut self, below: usize, out: u8) {
+        use crate::ir::pair_program::Op::And;
+        use crate::ir::pair_program::Op::Distinct;
+        use crate::ir::pair_program::Op::Eq;
+        use crate::ir::pair_program::Op::Gt;
+        use crate::ir::pair_program::Op::GtEq;
+        use crate::ir::pair_program::Op::IsNotNull;
+        use crate::ir::pair_program::Op::IsNull;
+        use crate::ir::pair_program::Op::Lt;
+        use crate::ir::pair_program::Op::LtEq;
+        use crate::ir::pair_program::Op::Not;
+        use crate::ir::pair_program::Op::NotDistinct;
+        use crate::ir::pair_program::Op::NotEq;
+        use crate::ir::pair_program::Op::Or;
+        let ops = [
+            Eq,
+            NotEq,
+            Lt,
+            LtEq,
+            Gt,
+            GtEq,
+            Distinct,
+            NotDistinct,
+            And,
+            Or,
+            Not,
+            IsNull,
+            IsNotNull,
+        ];
+        let op = ops[self.random.below(13) as usize];
+        let kind = match op {
+            And | Or | Not => Kind::Bool,
+            _ => self.kind(),
+        };
+        self.value(kind, below, out);
+        if matches!(op, Not | IsNull | IsNotNull) {
+            self.emit(op, kind, [out, out, 0, 0]);
+        } else {
+            self.value(kind, below, out + 1);
+            self.emit(op, kind, [out, out, out + 1, 0]);
+        }
+    }
+}
+
+/// A program of no more than is allowed.
+fn program(random: &mut Random, faults: bool) -> Program {
+    loop {
+        let mut writer = Writer {
+            code: vec![],
+            faults,
+            random: &mut *random,
+        };
+        writer.value(Kind::Bool, 4, 0);
+        let program = Program {
+            instructions: writer.code,
+            left: (0..8).collect(),
+            right: (0..8).collect(),
+            covers: vec![],
+            can_fail: faults,
+        };
+        if program.instructions.len() <= MAX_INSTRUCTIONS && program.registers() <= MAX_REGISTERS {
+            return program;
+        }
+    }
+}
+
+#[test]
+fn programs_decide_as_the_twins() {
+    let Some((host, gpu)) = twins() else { return };
+    let mut random = Random(9);
+    let mut decided = 0;
+    for (turn, sizes) in [(1, 1), (65, 64), (1000, 257), (3000, 1500), (200_001, 60)]
+        .into_iter()
+        .cycle()
+        .take(200)
+        .enumerate()
+    {
+        let groups = (turn % 3 == 0).then_some(5);
+        let sides = sides(&host, &gpu, &mut random, sizes, [0, 4, 5][turn % 3], groups);
+        let program = program(&mut random, turn % 4 == 0);
+        let sorted_side = [Side::Left, Side::Right][turn % 2];
+        let (of_sorted, of_searching) = match sorted_side {
+            Side::Left => (LEFT, RIGHT),
+            Side::Right => (RIGHT, LEFT),
+        };
+        let gather =
+            |random: &mut Random, kinds: [Kind; 8], rows, here: &Sorted, there: &Sorted| {
+                let arrays = kinds.map(|kind| column(random, kind, rows));
+                let here = arrays.each_ref().map(|array| {
+                    let column = host.upload(from_ref(array)).unwrap();
+                    host.gather(&column, &here.rows).unwrap()
+                });
+                let there = arrays.each_ref().map(|array| {
+                    let column = gpu.upload(from_ref(array)).unwrap();
+                    gpu.gather(&column, &there.rows).unwrap()
+                });
+                (here, there)
+            };
+        let (sorted, sorted_there) = gather(
+            &mut random,
+            of_sorted,
+            sides.rows,
+            &sides.sorted,
+            &sides.sorted_there,
+        );
+        let (searching, searching_there) = gather(
+            &mut random,
+            of_searching,
+            sides.searching_rows,
+            &sides.searching,
+            &sides.searching_there,
+        );
+        let bound = |searching| match turn % 2 {
+            0 => vec![],
+            _ => vec![Bound {
+                op: Comparison::Lt,
+                searching,
+            }],
+        };
+        let groups = sides.groups.as_ref();
+        let (s, p) = (&sides.sorted, &sides.searching);
+        let ranges = host
+            .range_bounds(s, p, &bound(&sides.keys), groups.map(|g| &g.0))
+            .unwrap();
+        let (s, p) = (&sides.sorted_there, &sides.searching_there);
+        let bounds = bound(&sides.keys_there);
+        let ranges_there = gpu
+            .range_bounds(s, p, &bounds, groups.map(|g| &g.1))
+            .unwrap();
+
+        // Behind none, one or two tests; five are for the host.
+        let tests = [0, 1, 0, 2, 0, 5][turn % 6];
+        let keys: Vec<_> = (0..tests)
+            .map(|i| {
+                let left = u64_column(random.words(sides.rows, i), None);
+                let right = u64_column(random.words(sides.searching_rows, i), None);
+                let (left, left_there) = keys_of(&host, &gpu, &left);
+                let (right, right_there) = keys_of(&host, &gpu, &right);
+                (
+                    host.zone_keys(&left, &sides.sorted).unwrap(),
+                    host.zone_keys(&right, &sides.searching).unwrap(),
+                    gpu.zone_keys(&left_there, &sides.sorted_there).unwrap(),
+                    gpu.zone_keys(&right_there, &sides.searching_there).unwrap(),
+                )
+            })
+            .collect();
+        let op = Comparison::NotEq;
+        let here = keys.iter().map(|(sorted, searching, _, _)| Test {
+            op,
+            sorted,
+            searching,
+        });
+        let there = keys.iter().map(|(_, _, sorted, searching)| Test {
+            op,
+            sorted,
+            searching,
+        });
+        let (here, there): (Vec<_>, Vec<_>) = (here.collect(), there.collect());
+        let matches = Matches {
+            sorted: &sides.sorted,
+            searching: &sides.searching,
+            ranges: &ranges,
+            tests: &here,
+            program: Some(BoundProgram {
+                program: &program,
+                sorted_side,
+                sorted: &sorted,
+                searching: &searching,
+            }),
+        };
+        let matches_there = Matches {
+            sorted: &sides.sorted_there,
+            searching: &sides.searching_there,
+            ranges: &ranges_there,
+            tests: &there,
+            program: Some(BoundProgram {
+                program: &program,
+                sorted_side,
+                sorted: &sorted_there,
+                searching: &searching_there,
+            }),
+        };
+        let what = format!("{sizes:?}, {tests} tests, {:#?}", program.instructions);
+        let counts = host.count_matches(matches, false);
+        let counts_there = gpu.count_matches(matches_there, false);
+        match (counts, counts_there) {
+            (Ok(_), Ok(_)) => decided += 1,
+            (Err(BowtieError::NeedsHost), Err(BowtieError::NeedsHost)) => continue,
+            (here, there) => panic!("{what}: {here:?} here, {there:?} there"),
+        }
+        let exists = host.count_matches(matches, true).unwrap();
+        let exists_there = gpu.count_matches(matches_there, true).unwrap();
+        assert_eq!(
+            exists.on_host(),
+            &down(&gpu, &exists_there),
+            "{what}: exists"
+        );
+        same_pairs(&host, &gpu, matches, matches_there, &mut random, &what);
+    }
+    assert!(decided > 100, "{decided} programs decided");
+}

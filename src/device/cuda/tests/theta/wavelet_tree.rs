@@ -1,0 +1,256 @@
+//! Counts of two inequalities: by the tree, whatever the choice would be, and by a walk that is cancelled.
+
+use std::time::{Duration, Instant};
+
+use crate::device::cuda::tests::*;
+use crate::device::data::buffer::Ranges;
+use crate::error::BowtieError;
+
+const INEQUALITIES: [Comparison; 4] = [
+    Comparison::Lt,
+    Comparison::LtEq,
+    Comparison::Gt,
+    Comparison::GtEq,
+];
+
+/// Ranges of `n` sorted positions for `m` searching ones: empty, whole, prefixes, suffixes, narrow, inside of groups.
+fn ranges_like(random: &mut Random, kind: usize, n: usize, m: usize) -> (Vec<u32>, Vec<u32>) {
+    let (n, m) = (n as u64, m as u64);
+    let group = n / 12 + 1;
+    (0..m)
+        .map(|i| {
+            let at = i * (n + 1) / m;
+            let (from, to) = match kind {
+                0 => (0, at),
+                1 => (at, n),
+                2 => (0, n),
+                3 => (at, (at + random.below(70)).min(n)),
+                4 => (at / group * group, at),
+                _ => {
+                    let (a, b) = (random.below(n + 1), random.below(n + 1));
+                    (a.min(b), a.max(b))
+                }
+            };
+            match from < to && random.below(9) != 0 {
+                true => (from as u32, to as u32),
+                false => (0, 0),
+            }
+        })
+        .unzip()
+}
+
+/// Both sides' ranges, and their keys of one column, in order already.
+struct Searched {
+    host: (Sorted, Sorted, Ranges, ZonedKeys, ZonedKeys),
+    gpu: (Sorted, Sorted, Ranges, ZonedKeys, ZonedKeys),
+}
+
+impl Searched {
+    fn of(
+        host: &HostDevice,
+        gpu: &CudaDevice,
+        keys: Vec<u64>,
+        words: Vec<u64>,
+        (lo, hi): (Vec<u32>, Vec<u32>),
+    ) -> Self {
+        fn on<D: Device>(
+            device: &D,
+            keys: &ArrayRef,
+            words: &ArrayRef,
+            ranges: Ranges,
+        ) -> (Sorted, Sorted, Ranges, ZonedKeys, ZonedKeys) {
+            let keys_of = |array: &ArrayRef| {
+                let column = device.upload(from_ref(array)).unwrap();
+                device.order_keys(&column).unwrap().0
+            };
+            let in_order = |array: &ArrayRef| {
+                let keys = keys_of(array);
+                // Ranges are of positions that are sorted by some column.
+                let places = keys_of(&u64_column((0..array.len() as u64).collect(), None));
+                let sorted = device.sort(array.len(), Some(&places), None, &[]).unwrap();
+                let zoned = device.zone_keys(&keys, &sorted).unwrap();
+                (sorted, zoned)
+            };
+            let (sorted, keys) = in_order(keys);
+            let (searching, words) = in_order(words);
+            (sorted, searching, ranges, keys, words)
+        }
+        let (keys, words) = (u64_column(keys, None), u64_column(words, None));
+        let here = Ranges {
+            lo: on_host(host, &lo),
+            hi: on_host(host, &hi),
+        };
+        let there = Ranges {
+            lo: on_gpu(gpu, &lo),
+            hi: on_gpu(gpu, &hi),
+        };
+        Self {
+            host: on(host, &keys, &words, here),
+            gpu: on(gpu, &keys, &words, there),
+        }
+    }
+}
+
+fn matches<'a>(
+    (sorted, searching, ranges, _, _): &'a (Sorted, Sorted, Ranges, ZonedKeys, ZonedKeys),
+    tests: &'a [Test<'a>],
+) -> Matches<'a> {
+    Matches {
+        sorted,
+        searching,
+        ranges,
+        tests,
+        program: None,
+    }
+}
+
+fn test(
+    (_, _, _, sorted, searching): &(Sorted, Sorted, Ranges, ZonedKeys, ZonedKeys),
+    op: Comparison,
+) -> Test<'_> {
+    Test {
+        op,
+        sorted,
+        searching,
+    }
+}
+
+#[test]
+fn counts_of_two_inequalities_are_the_twins() {
+    let Some((host, gpu)) = twins() else { return };
+    let mut random = Random(11);
+    let around = |n: usize| [n - 1, n, n + 1];
+    let sizes: Vec<usize> = [1, 31, 32, 33, 1000, 100_000, 300_001]
+        .into_iter()
+        .chain(
+            [64, 128, 256, 512, 4096, 8192, 16_384, 65_536]
+                .into_iter()
+                .flat_map(around),
+        )
+        .collect();
+    for (i, n) in sizes.into_iter().enumerate() {
+        for kind in 0..6 {
+            let m = [1, 31, 257, 3000][(i + kind) % 4];
+            let keys = random.words(n, kind);
+            let mut words = random.words(m, kind);
+            for word in words.iter_mut().step_by(3) {
+                *word = keys[random.below(n as u64) as usize];
+            }
+            let ranges = ranges_like(&mut random, (i + kind) % 6, n, m);
+            let searched = Searched::of(&host, &gpu, keys, words, ranges);
+            for op in INEQUALITIES {
+                let tests = [test(&searched.host, op)];
+                let here = host
+                    .count_matches(matches(&searched.host, &tests), false)
+                    .unwrap();
+                let tests = [test(&searched.gpu, op)];
+                let there = matches(&searched.gpu, &tests);
+                let by_tree = gpu.queue.wavelet_count(there, &tests[0]).unwrap();
+                let what = format!("{n} x {m}, kind {kind}, {op}");
+                assert_eq!(here.on_host(), &down(&gpu, &by_tree), "{what}: by the tree");
+                let chosen = gpu.count_matches(there, false).unwrap();
+                assert_eq!(here.on_host(), &down(&gpu, &chosen), "{what}: as chosen");
+                let exists = host
+                    .count_matches(matches(&searched.host, &[test(&searched.host, op)]), true)
+                    .unwrap();
+                let exists_there = gpu.count_matches(there, true).unwrap();
+                assert_eq!(
+                    exists.on_host(),
+                    &down(&gpu, &exists_there),
+                    "{what}: exists"
+                );
+            }
+        }
+    }
+}
+
+/// Prefixes of keys without order: no zone decides anything.
+fn unordered(host: &HostDevice, gpu: &CudaDevice, n: usize, m: usize) -> Searched {
+    let mut random = Random(12);
+    let (keys, words) = (random.words(n, 0), random.words(m, 0));
+    let hi = (0..m).map(|i| (i * n / m) as u32).collect();
+    Searched::of(host, gpu, keys, words, (vec![0; m], hi))
+}
+
+#[test]
+fn the_tree_is_made_where_zones_decide_nothing_and_there_is_room() {
+    let Some((host, gpu)) = twins() else { return };
+    let n = 400_000;
+    let has_tree = |searched: &Searched| match &searched.gpu.3 {
+        ZonedKeys::Cuda(keys) => keys.wavelet.get().is_some(),
+        ZonedKeys::Host(_) => unreachable!(),
+    };
+    let apart = unordered(&host, &gpu, n, n);
+    let tests = [test(&apart.gpu, Comparison::Gt)];
+    let counts = gpu
+        .count_matches(matches(&apart.gpu, &tests), false)
+        .unwrap();
+    assert!(has_tree(&apart));
+
+    let rising: Vec<u64> = (0..n as u64).map(|i| i << 20).collect();
+    let prefixes = (vec![0; n], (0..n as u32).collect());
+    let close = Searched::of(&host, &gpu, rising.clone(), rising, prefixes);
+    let tests = [test(&close.gpu, Comparison::Gt)];
+    gpu.count_matches(matches(&close.gpu, &tests), false)
+        .unwrap();
+    assert!(!has_tree(&close));
+
+    // Without room for the tree a smaller tile is asked for.
+    let refused = unordered(&host, &gpu, n, n);
+    let tests = [test(&refused.gpu, Comparison::Gt)];
+    let there = matches(&refused.gpu, &tests);
+    let full = gpu.budget().limit() - gpu.budget().in_use() - n as u64 * 8;
+    let held = gpu.budget().lease(full, "test").unwrap();
+    let error = gpu.count_matches(there, false).unwrap_err();
+    assert!(error.is_out_of_device_memory());
+    drop(held);
+    assert!(!has_tree(&refused));
+    let counts_again = gpu.count_matches(there, false).unwrap();
+    assert!(has_tree(&refused));
+    assert_eq!(down(&gpu, &counts_again), down(&gpu, &counts));
+}
+
+#[test]
+fn a_walk_in_several_launches_counts_the_same_and_can_be_cancelled() {
+    let Some((host, gpu)) = twins() else { return };
+    let (n, m) = (1_000_000, 200_000);
+    let searched = unordered(&host, &gpu, n, m);
+    let tests = [test(&searched.gpu, Comparison::Gt)];
+    let there = matches(&searched.gpu, &tests);
+    let walked = gpu
+        .queue
+        .zones_count(there, false, &|| Ok(()))
+        .unwrap()
+        .unwrap();
+    let by_tree = gpu.queue.wavelet_count(there, &tests[0]).unwrap();
+    assert_eq!(down(&gpu, &walked), down(&gpu, &by_tree));
+
+    // 10^13 pairs, tested twice.
+    let searched = unordered(&host, &gpu, 10_000_000, 1_000_000);
+    let cancelled = Arc::new(AtomicBool::new(false));
+    let handle = CudaDevice {
+        rows_before_compiling: gpu.rows_before_compiling,
+        least_merged_rows: gpu.least_merged_rows,
+        name: gpu.name.clone(),
+        queue: Arc::clone(&gpu.queue),
+        twin: host.clone(),
+        cancelled: Arc::clone(&cancelled),
+    };
+    let tests = [
+        test(&searched.gpu, Comparison::Gt),
+        test(&searched.gpu, Comparison::Gt),
+    ];
+    std::thread::scope(|scope| {
+        let count = scope.spawn(|| handle.count_matches(matches(&searched.gpu, &tests), false));
+        std::thread::sleep(Duration::from_millis(100));
+        let from = Instant::now();
+        cancelled.store(true, Ordering::Relaxed);
+        let ended = count.join().unwrap();
+        assert!(matches!(ended, Err(BowtieError::Cancelled)));
+        assert!(
+            from.elapsed() < Duration::from_millis(200),
+            "{:?}",
+            from.elapsed()
+        );
+    });
+}

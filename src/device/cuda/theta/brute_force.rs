@@ -1,0 +1,124 @@
+//! Counting by brute force: every pair of a searching and a sorted position is tested (`kernels/tiles.cu`).
+
+use std::sync::Arc;
+
+use cudarc::driver::DeviceRepr;
+
+use crate::device::cuda::columns::rows::memory;
+use crate::device::cuda::runtime::stream::{Queue, Shape};
+use crate::device::cuda::theta::zone_map::{FIRST_CANDIDATES, on_gpu};
+use crate::device::data::buffer::Buffer;
+use crate::device::primitives::device::Matches;
+use crate::error::Result;
+use crate::ir::comparison::Comparison;
+
+/// The kernel for so many tests, less one.
+const KERNELS: [&str; 3] = [
+    "tiles_row_counts1_u64",
+    "tiles_row_counts2_u64",
+    "tiles_row_counts3_u64",
+];
+
+/// Picoseconds of a pair on an H200 under 1, 2, 3 tests, where the keys of a strip lie far apart. Where they lie within
+/// 2^31 it is half of that.
+const PAIR: [f64; 3] = [0.134, 0.257, 0.43];
+/// Picoseconds that a launch, and the sample that decides on it, take of themselves.
+const BEGIN: f64 = 3e7;
+
+/// Searching positions of a block of threads.
+const STRIP: usize = 2048;
+/// Sorted positions of a slice, at least.
+const SLICE: usize = 4096;
+/// Blocks for each multiprocessor.
+const BLOCKS: usize = 16;
+
+/// The array of `Comparison` in `kernels/tiles_strip.cuh`, of which a kernel takes as many as it has tests.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+struct PairTests([PairTest; KERNELS.len()]);
+
+/// `Comparison` of `kernels/tiles_strip.cuh`: addresses of the keys by searching and by sorted position, and the orders of the
+/// two that pass.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+struct PairTest {
+    searching: u64,
+    sorted: u64,
+    mask: u32,
+    unused: u32,
+}
+
+// SAFETY: plain words in C's layout, as the kernels declare them.
+unsafe impl DeviceRepr for PairTests {}
+
+/// The orders of (searching key, sorted key) in which `sorted OP searching` holds: 1 for less, 2 for equal, 4 for greater.
+fn mask(op: Comparison) -> u32 {
+    match op {
+        Comparison::Lt => 4,
+        Comparison::LtEq => 6,
+        Comparison::Gt => 1,
+        Comparison::GtEq => 3,
+        Comparison::Eq => 2,
+        Comparison::NotEq => 5,
+    }
+}
+
+/// Picoseconds that testing every pair takes; `None` where that is not what is asked for: the ranges are not the whole
+/// sorted side, one match is enough, or a test is none that the kernels are fast at.
+pub(crate) fn cost(matches: Matches<'_>, exists_only: bool) -> Option<f64> {
+    let whole = matches.sorted.keys.is_none() && matches.sorted.segments.is_none();
+    let fast = matches.tests.iter().all(|test| test.op.is_inequality());
+    if exists_only || !whole || !fast || matches.program.is_some() {
+        return None;
+    }
+    let pair = PAIR.get(matches.tests.len().checked_sub(1)?)?;
+    Some(BEGIN + pair * matches.sorted.len() as f64 * matches.ranges.rows() as f64)
+}
+
+impl Queue {
+    /// Blocks for so many searching positions: few of them are spread over slices of the sorted side.
+    fn tiles(&self, positions: usize, sorted: usize) -> Shape {
+        let strips = positions.div_ceil(STRIP).max(1);
+        let wanted = (BLOCKS * self.gpu.multiprocessors as usize).div_ceil(strips);
+        Shape {
+            slices: wanted.min(sorted / SLICE).max(1) as u32,
+            ..Shape::blocks_of(positions, STRIP, 256)
+        }
+    }
+
+    /// The counts of each searching position under 1 to 3 tests of all sorted positions, while `go_on` allows it.
+    pub(crate) fn tiles_count(
+        self: &Arc<Self>,
+        matches: Matches<'_>,
+        go_on: &dyn Fn() -> Result<()>,
+    ) -> Result<Buffer<u32>> {
+        let (n, m) = (matches.sorted.len(), matches.ranges.rows());
+        let counts = self.zeroed(m * 4, "match counts")?;
+        if n == 0 {
+            return Ok(Buffer::cuda(counts, m));
+        }
+        let kernel = KERNELS[matches.tests.len() - 1];
+        let mut tests = PairTests::default();
+        for (slot, test) in tests.0.iter_mut().zip(matches.tests) {
+            slot.searching = memory(&on_gpu(test.searching)?.keys)?.pointer();
+            slot.sorted = memory(&on_gpu(test.sorted)?.keys)?.pointer();
+            slot.mask = mask(test.op);
+        }
+        self.in_launches(m, STRIP, FIRST_CANDIDATES / n, go_on, |first, positions| {
+            let mut part = tests;
+            for test in &mut part.0[..matches.tests.len()] {
+                test.searching += first as u64 * 8;
+            }
+            let args = [
+                (positions as u32).into(),
+                (n as u32).into(),
+                counts.word(first),
+            ];
+            let shape = self.tiles(positions, n);
+            // SAFETY: keys are by searching and by sorted position; from position `first` on there are as many searching
+            // keys as positions, and as many counts, all zero.
+            unsafe { self.launch_with(kernel, shape, Some(&part), &args) }
+        })?;
+        Ok(Buffer::cuda(counts, m))
+    }
+}

@@ -1,0 +1,52 @@
+//! Which way counts tested matches soonest.
+
+use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::theta::brute_force;
+use crate::device::cuda::theta::wavelet_tree::COSTS;
+use crate::device::cuda::theta::zone_map::on_gpu;
+use crate::device::data::buffer::Buffer;
+use crate::device::primitives::device::{Matches, Test};
+use crate::error::Result;
+
+/// What can count in place of a walk over zone maps.
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    /// A wavelet tree over the ranks of the one tested column.
+    Wavelet,
+    /// A test of every pair.
+    Tiles,
+}
+
+impl CudaDevice {
+    /// The counts of each searching position under one test or more, without a program, while `go_on` allows it. Where a walk
+    /// is expected to cost more, what costs least counts.
+    pub(crate) fn count_soonest(
+        &self,
+        matches: Matches<'_>,
+        exists_only: bool,
+        go_on: &dyn Fn() -> Result<()>,
+    ) -> Result<Buffer<u32>> {
+        let built = |test: &Test<'_>| Ok(on_gpu(test.sorted)?.wavelet.get().is_some());
+        let wavelet = COSTS.index(matches, exists_only, built)?;
+        let tiles = brute_force::cost(matches, exists_only);
+        let mut ways: Vec<(f64, Way)> = [(wavelet, Way::Wavelet), (tiles, Way::Tiles)]
+            .into_iter()
+            .filter_map(|(cost, way)| Some((cost?, way)))
+            .collect();
+        ways.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+        let leaf_tests = || self.queue.sampled_leaf_tests(matches);
+        if let Some((cost, way)) = ways.first()
+            && COSTS.walk_exceeds(*cost, matches, leaf_tests)?
+        {
+            // Where there is no room for it, a smaller tile costs less than a walk.
+            return match way {
+                Way::Wavelet => self.queue.wavelet_count(matches, &matches.tests[0]),
+                Way::Tiles => self.queue.tiles_count(matches, go_on),
+            };
+        }
+        match self.queue.zones_count(matches, exists_only, go_on)? {
+            Some(counts) => Ok(counts),
+            None => self.count_on_twin(matches, exists_only),
+        }
+    }
+}

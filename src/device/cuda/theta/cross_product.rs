@@ -1,0 +1,77 @@
+//! Columns of a product of two inputs, by the numbers of its pairs alone (`kernels/product.cu`).
+
+use crate::device::cuda::columns::fixed_width::{Values, width};
+use crate::device::cuda::columns::storage::Stored;
+use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::runtime::stream::Shape;
+use crate::device::data::buffer::Column;
+use crate::error::{BowtieError, Result};
+
+/// Bytes that a block writes.
+const BLOCK_BYTES: usize = 16 << 10;
+
+impl CudaDevice {
+    /// The values of `len` pairs; `None` for columns with NULLs and those without a kernel.
+    pub(crate) fn product_column(
+        &self,
+        column: &Column,
+        repeated: bool,
+        rows: usize,
+        from: u64,
+        len: usize,
+    ) -> Result<Option<Column>> {
+        let Some(Stored::Fixed(values)) = column.stored() else {
+            return Ok(None);
+        };
+        let (Some(width), None) = (width(&values.data_type), &values.valid) else {
+            return Ok(None);
+        };
+        let kernel = match (width, repeated) {
+            (1, true) => "product_repeated8",
+            (2, true) => "product_repeated16",
+            (4, true) => "product_repeated32",
+            (8, true) => "product_repeated64",
+            (16, true) => "product_repeated128",
+            (1, false) => "product_again8",
+            (2, false) => "product_again16",
+            (4, false) => "product_again32",
+            (8, false) => "product_again64",
+            (16, false) => "product_again128",
+            _ => return Ok(None),
+        };
+        let (quotient, rest) = (from / rows as u64, from % rows as u64);
+        if rest + len as u64 > u64::from(u32::MAX) {
+            return Ok(None);
+        }
+        let last = if repeated {
+            (from + len as u64).div_ceil(rows as u64)
+        } else {
+            rows as u64
+        };
+        if last > column.rows() as u64 {
+            return Err(BowtieError::Internal(
+                "pairs of rows that are not there".into(),
+            ));
+        }
+        let out = self.queue.alloc(len * width, "output columns")?;
+        let args = [
+            (&values.values).into(),
+            (rows as u32).into(),
+            (quotient as u32).into(),
+            (rest as u32).into(),
+            (&out).into(),
+            (len as u32).into(),
+        ];
+        let shape = Shape::blocks_of(len * width, BLOCK_BYTES, 256);
+        // SAFETY: the column has the rows of all pairs, as was just checked; `out` has room for them in whole vectors.
+        unsafe { self.queue.launch(kernel, shape, &args)? };
+        let values = Values {
+            data_type: values.data_type.clone(),
+            values: out,
+            valid: None,
+            original: None,
+            made: Some(self.queue.mark()?),
+        };
+        Ok(Some(Column::cuda(values, len)))
+    }
+}

@@ -1,0 +1,11 @@
+//! Theta joins on a GPU (`kernels/theta`).
+
+pub(crate) mod brute_force;
+pub(crate) mod choose_count;
+pub(crate) mod cross_product;
+pub(crate) mod pair_program;
+pub(crate) mod pair_program_arg;
+pub(crate) mod range;
+pub(crate) mod range_fold;
+pub(crate) mod wavelet_tree;
+pub(crate) mod zone_map;

@@ -1,0 +1,218 @@
+//! Sorted bounds, counts and coverage (`kernels/range.cu`), and expansion of untested ranges (`kernels/expand.cu`).
+
+use std::sync::Arc;
+
+use crate::device::cuda::columns::rows::memory;
+use crate::device::cuda::columns::scan::INCLUSIVE_U32;
+use crate::device::cuda::runtime::stream::{Memory, Queue, Shape};
+use crate::device::data::buffer::{Bits, Buffer, Pairs, Ranges, Sorted};
+use crate::device::primitives::device::Bound;
+use crate::error::{BowtieError, Result};
+use crate::ir::comparison::Comparison;
+
+/// As `kernels/common.cuh` numbers them.
+pub(crate) fn op_code(op: Comparison) -> u32 {
+    match op {
+        Comparison::Lt => 0,
+        Comparison::LtEq => 1,
+        Comparison::Gt => 2,
+        Comparison::GtEq => 3,
+        Comparison::Eq => 4,
+        Comparison::NotEq => 5,
+    }
+}
+
+/// The validity of keys, as the GPU has it.
+pub(crate) fn valid_memory(valid: Option<&Bits>) -> Result<Option<&Memory>> {
+    match valid {
+        None => Ok(None),
+        Some(Bits::Cuda(memory)) => Ok(Some(memory)),
+        Some(Bits::Host(_)) => Err(BowtieError::Internal(
+            "the host's bits were given to a GPU".into(),
+        )),
+    }
+}
+
+impl Queue {
+    pub(crate) fn range_bounds(
+        self: &Arc<Self>,
+        sorted: &Sorted,
+        searching: &Sorted,
+        bounds: &[Bound<'_>],
+        groups: Option<&Buffer<u32>>,
+    ) -> Result<Ranges> {
+        let m = searching.len();
+        let lo = self.alloc(m * 4, "range bounds")?;
+        let hi = self.alloc(m * 4, "range bounds")?;
+        let rows = memory(&searching.rows)?;
+        let (segments, groups) = match (&sorted.segments, groups) {
+            (Some(segments), Some(groups)) => (Some(memory(segments)?), Some(memory(groups)?)),
+            _ => (None, None),
+        };
+        let args = [
+            segments.into(),
+            groups.into(),
+            rows.into(),
+            (sorted.len() as u32).into(),
+            (&lo).into(),
+            (&hi).into(),
+            (m as u32).into(),
+        ];
+        // SAFETY: groups are by row of the searching side, segments by group and one more; `lo` and `hi` hold m words.
+        unsafe { self.launch("range_begin", Shape::rows(m), &args)? };
+        for (i, bound) in bounds.iter().enumerate() {
+            // Not one range: never a bound.
+            if bound.op == Comparison::NotEq {
+                continue;
+            }
+            // The first bound's words are what the searching side is sorted by: in that order they are read in sequence, and
+            // none of them is NULL.
+            let (by_row, words, valid) = match &searching.keys {
+                Some(ordered) if i == 0 => (None, memory(ordered)?, None),
+                _ => (
+                    Some(rows),
+                    memory(&bound.searching.values)?,
+                    valid_memory(bound.searching.valid.as_ref())?,
+                ),
+            };
+            let keys = sorted
+                .keys
+                .as_ref()
+                .ok_or_else(|| BowtieError::Internal("bounds on an unsorted side".into()))?;
+            let args = [
+                memory(keys)?.into(),
+                by_row.into(),
+                words.into(),
+                valid.into(),
+                op_code(bound.op).into(),
+                u32::from(segments.is_none()).into(),
+                (&lo).into(),
+                (&hi).into(),
+                (m as u32).into(),
+            ];
+            // SAFETY: words and validity are by row of the searching side, or words by position; ranges lie inside of the sorted keys.
+            unsafe { self.launch("range_narrow", Shape::rows(m), &args)? };
+        }
+        Ok(Ranges {
+            lo: Buffer::cuda(lo, m),
+            hi: Buffer::cuda(hi, m),
+        })
+    }
+
+    pub(crate) fn range_counts(
+        self: &Arc<Self>,
+        ranges: &Ranges,
+        exists_only: bool,
+    ) -> Result<Buffer<u32>> {
+        let m = ranges.rows();
+        let counts = self.alloc(m * 4, "match counts")?;
+        let args = [
+            memory(&ranges.lo)?.into(),
+            memory(&ranges.hi)?.into(),
+            (&counts).into(),
+            u32::from(exists_only).into(),
+            (m as u32).into(),
+        ];
+        // SAFETY: all hold m words.
+        unsafe { self.launch("range_counts", Shape::rows(m), &args)? };
+        Ok(Buffer::cuda(counts, m))
+    }
+
+    pub(crate) fn cover(
+        self: &Arc<Self>,
+        sorted: &Sorted,
+        ranges: &Ranges,
+        rows: usize,
+    ) -> Result<Buffer<u32>> {
+        let (n, m) = (sorted.len(), ranges.rows());
+        let steps = self.zeroed((n + 1) * 4, "coverage scratch")?;
+        let args = [
+            memory(&ranges.lo)?.into(),
+            memory(&ranges.hi)?.into(),
+            (&steps).into(),
+            (m as u32).into(),
+        ];
+        // SAFETY: ranges end at n at most, and `steps` holds n + 1 words.
+        unsafe { self.launch("range_cover_steps", self.strips(m), &args)? };
+        let covering = match n {
+            0 => self.zeroed(0, "coverage scratch")?,
+            n => self.scan(INCLUSIVE_U32, &steps, n, "coverage scratch")?,
+        };
+        let out = self.zeroed(rows * 4, "coverage")?;
+        let args = [
+            (&covering).into(),
+            memory(&sorted.rows)?.into(),
+            (&out).into(),
+            (n as u32).into(),
+        ];
+        // SAFETY: row ids are below `rows`.
+        unsafe { self.launch("range_cover_scatter", Shape::rows(n), &args)? };
+        Ok(Buffer::cuda(out, rows))
+    }
+
+    /// A word of 64 bits.
+    pub(crate) fn read_word(&self, words: &Memory, at: usize) -> Result<u64> {
+        let mut bytes = [0; 8];
+        self.read_few(&mut bytes, words, at * 8)?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    pub(crate) fn piece_end(
+        self: &Arc<Self>,
+        offsets: &Buffer<u64>,
+        from: u64,
+        target: u64,
+        most: u64,
+    ) -> Result<u64> {
+        let out = self.alloc(8, "a piece's end")?;
+        let args = [
+            memory(offsets)?.into(),
+            (offsets.len() as u32 - 1).into(),
+            from.into(),
+            target.into(),
+            most.into(),
+            (&out).into(),
+        ];
+        // SAFETY: offsets are one more than the positions.
+        unsafe { self.launch("expand_piece_end", Shape::blocks_of(1, 1, 32), &args)? };
+        self.read_word(&out, 0)
+    }
+
+    /// How expansion of so many pairs and positions is spread.
+    pub(crate) fn expansion(&self, items: usize) -> Shape {
+        let mut shape = Shape::blocks_of(items, 4092, 256);
+        shape.blocks = shape.blocks.min(5 * self.gpu.multiprocessors);
+        shape
+    }
+
+    /// The pairs `from .. from + len` of untested ranges.
+    pub(crate) fn expand_ranges(
+        self: &Arc<Self>,
+        sorted: &Sorted,
+        searching: &Sorted,
+        ranges: &Ranges,
+        offsets: &Buffer<u64>,
+        from: u64,
+        len: usize,
+    ) -> Result<Pairs> {
+        let out_searching = self.alloc(len * 4, "output pairs")?;
+        let out_sorted = self.alloc(len * 4, "output pairs")?;
+        let args = [
+            memory(&ranges.lo)?.into(),
+            memory(&searching.rows)?.into(),
+            memory(&sorted.rows)?.into(),
+            memory(offsets)?.into(),
+            (ranges.rows() as u32).into(),
+            from.into(),
+            (len as u32).into(),
+            (&out_searching).into(),
+            (&out_sorted).into(),
+        ];
+        // SAFETY: offsets are the scanned lengths of the ranges, so pair numbers lead to positions inside of them.
+        unsafe { self.launch("expand_ranges", self.expansion(len + ranges.rows()), &args)? };
+        Ok(Pairs {
+            searching: Buffer::cuda(out_searching, len),
+            sorted: Buffer::cuda(out_sorted, len),
+        })
+    }
+}

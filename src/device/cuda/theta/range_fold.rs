@@ -1,0 +1,424 @@
+//! Aggregates without pairs (`kernels/fold.cu`): the twin's, for types that lie on the GPU.
+//!
+//! Each returns `None` for a type that has no kernel; the host's twin takes it then.
+
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+
+use crate::device::cuda::columns::fixed_width::{Values, bitmap_bytes};
+use crate::device::cuda::columns::rows::memory;
+use crate::device::cuda::columns::scan::{EXCLUSIVE_I64, EXCLUSIVE_I128, EXCLUSIVE_U32, Scan};
+use crate::device::cuda::runtime::stream::{Arg, Memory, Queue, Shape};
+use crate::device::cuda::theta::range::valid_memory;
+use crate::device::data::buffer::{Buffer, Column, Keys, Sorted};
+use crate::device::primitives::device::Matches;
+use crate::error::{BowtieError, Result};
+
+/// Positions, or nodes, folded into one node of the next level.
+const FAN_OUT: usize = 16;
+
+/// How values of a type are added.
+#[derive(Debug, Clone, Copy)]
+struct Sum {
+    bytes: usize,
+    weigh: &'static str,
+    in_order: &'static str,
+    /// Adds a whole column, if there is such a kernel.
+    whole: Option<&'static str>,
+    /// Differences of prefix sums; `None` for floats, which are folded by trees.
+    by_prefix: Option<(Scan, &'static str)>,
+}
+
+fn sum_of(data_type: &DataType) -> Option<Sum> {
+    match data_type {
+        DataType::Int64 | DataType::UInt64 | DataType::Decimal64(..) | DataType::Duration(_) => {
+            Some(Sum {
+                bytes: 8,
+                weigh: "fold_weigh_i64",
+                in_order: "fold_in_order_i64",
+                whole: Some("fold_sum_i64"),
+                by_prefix: Some((EXCLUSIVE_I64, "fold_range_i64")),
+            })
+        }
+        DataType::Decimal128(..) => Some(Sum {
+            bytes: 16,
+            weigh: "fold_weigh_i128",
+            in_order: "fold_in_order_i128",
+            whole: Some("fold_sum_i128"),
+            by_prefix: Some((EXCLUSIVE_I128, "fold_range_i128")),
+        }),
+        DataType::Decimal32(..) => Some(Sum {
+            bytes: 4,
+            weigh: "fold_weigh_i32",
+            in_order: "fold_in_order_i32",
+            whole: None,
+            by_prefix: Some((EXCLUSIVE_U32, "fold_range_i32")),
+        }),
+        DataType::Float64 => Some(Sum {
+            bytes: 8,
+            weigh: "fold_weigh_f64",
+            in_order: "fold_in_order_f64",
+            whole: Some("fold_sum_f64"),
+            by_prefix: None,
+        }),
+        _ => None,
+    }
+}
+
+impl Queue {
+    pub(crate) fn weigh(
+        self: &Arc<Self>,
+        values: &Column,
+        weights: &Buffer<u32>,
+    ) -> Result<Option<Column>> {
+        let rows = values.rows();
+        let Some((column, sum)) = values
+            .on_cuda()
+            .and_then(|v| Some((v, sum_of(&v.data_type)?)))
+        else {
+            return Ok(None);
+        };
+        let out = self.alloc(rows * sum.bytes, "weighed values")?;
+        let valid = self.alloc(bitmap_bytes(rows), "weighed values")?;
+        let args = [
+            (&column.values).into(),
+            column.valid.as_ref().into(),
+            memory(weights)?.into(),
+            (&out).into(),
+            (&valid).into(),
+            (rows as u32).into(),
+        ];
+        // SAFETY: values, validity and weights are by row; `out` and `valid` hold as many values and bits.
+        unsafe { self.launch(sum.weigh, Shape::rows(rows), &args)? };
+        Ok(Some(made(column.data_type.clone(), out, Some(valid), rows)))
+    }
+
+    pub(crate) fn weigh_count(
+        self: &Arc<Self>,
+        values: Option<&Column>,
+        weights: &Buffer<u32>,
+    ) -> Result<Option<Column>> {
+        let valid = match values.map(Column::on_cuda) {
+            None => None,
+            Some(Some(values)) => values.valid.as_ref(),
+            Some(None) => return Ok(None),
+        };
+        let rows = weights.len();
+        let out = self.alloc(rows * 8, "weighed counts")?;
+        let args = [
+            valid.into(),
+            memory(weights)?.into(),
+            (&out).into(),
+            (rows as u32).into(),
+        ];
+        // SAFETY: validity and weights are by row; `out` holds as many words.
+        unsafe { self.launch("fold_weigh_count", Shape::rows(rows), &args)? };
+        Ok(Some(made(DataType::Int64, out, None, rows)))
+    }
+
+    /// The sum of a whole column, in one row.
+    pub(crate) fn sum(self: &Arc<Self>, states: &Column) -> Result<Option<Column>> {
+        let Some((column, sum)) = states
+            .on_cuda()
+            .and_then(|v| Some((v, sum_of(&v.data_type)?)))
+        else {
+            return Ok(None);
+        };
+        let Some(kernel) = sum.whole else {
+            return Ok(None);
+        };
+        let rows = states.rows();
+        // The sum in the first words, then the number of values.
+        let out = self.zeroed(sum.bytes + 8, "sums")?;
+        let mut blocks = Shape::rows(rows);
+        blocks.blocks = blocks.blocks.min(1024);
+        match kernel {
+            "fold_sum_f64" => {
+                let parts = self.alloc(1024 * 8, "sums")?;
+                let counts = self.alloc(1024 * 8, "sums")?;
+                let args = [
+                    (&column.values).into(),
+                    column.valid.as_ref().into(),
+                    (&parts).into(),
+                    (&counts).into(),
+                    (rows as u32).into(),
+                ];
+                // Always as many blocks, so that the order of additions depends on the rows alone.
+                let all = Shape::blocks_of(1024, 1, 256);
+                // SAFETY: a value and a bit a row; a word a block.
+                unsafe { self.launch(kernel, all, &args)? };
+                let args = [
+                    (&parts).into(),
+                    (&counts).into(),
+                    (&out).into(),
+                    out.word(sum.bytes / 4),
+                    1024u32.into(),
+                ];
+                // SAFETY: `out` holds the sum and the number.
+                unsafe { self.launch("fold_sum_f64_total", Shape::blocks_of(1, 1, 256), &args)? };
+            }
+            kernel => {
+                let args = [
+                    (&column.values).into(),
+                    column.valid.as_ref().into(),
+                    (&out).into(),
+                    (rows as u32).into(),
+                ];
+                // SAFETY: a value and a bit a row; `out` holds the sum and the number, both 0.
+                unsafe { self.launch(kernel, blocks, &args)? };
+            }
+        }
+        let mut bytes = vec![0; sum.bytes + 8];
+        self.read_few(&mut bytes, &out, 0)?;
+        let count = &bytes[sum.bytes..];
+        let some = count.iter().any(|byte| *byte != 0);
+        let valid = self.send(&u32::from(some).to_le_bytes(), "sums")?;
+        Ok(Some(made(column.data_type.clone(), out, Some(valid), 1)))
+    }
+
+    /// Prefix counts of values that are not NULL in sorted order; `None` when none is NULL.
+    fn valid_prefix(self: &Arc<Self>, values: &Values, sorted: &Sorted) -> Result<Option<Memory>> {
+        let n = sorted.len();
+        let Some(valid) = values.valid.as_ref().filter(|_| n > 0) else {
+            return Ok(None);
+        };
+        let marks = self.alloc(n * 4, "range counts")?;
+        let args = [
+            valid.into(),
+            memory(&sorted.rows)?.into(),
+            (&marks).into(),
+            (n as u32).into(),
+        ];
+        // SAFETY: row ids are below the validity's bits; `marks` holds n words.
+        unsafe { self.launch("fold_valid_in_order", Shape::rows(n), &args)? };
+        self.scan(EXCLUSIVE_U32, &marks, n, "range counts")
+            .map(Some)
+    }
+
+    /// Counts of values that are not NULL by searching row, and the bits of rows that have some.
+    fn counts_of_ranges(
+        self: &Arc<Self>,
+        values: &Values,
+        matches: Matches<'_>,
+        rows: usize,
+    ) -> Result<(Memory, Memory)> {
+        let prefix = self.valid_prefix(values, matches.sorted)?;
+        let counts = self.zeroed(rows * 8, "range counts")?;
+        let some = self.zeroed(bitmap_bytes(rows), "range counts")?;
+        let m = matches.ranges.rows();
+        let args = [
+            prefix.as_ref().into(),
+            memory(&matches.ranges.lo)?.into(),
+            memory(&matches.ranges.hi)?.into(),
+            memory(&matches.searching.rows)?.into(),
+            (&counts).into(),
+            (&some).into(),
+            (m as u32).into(),
+        ];
+        // SAFETY: ranges lie inside of the prefix counts; searching row ids are below `rows`.
+        unsafe { self.launch("fold_range_count", Shape::rows(m), &args)? };
+        Ok((counts, some))
+    }
+
+    pub(crate) fn range_count(
+        self: &Arc<Self>,
+        values: &Column,
+        matches: Matches<'_>,
+        rows: usize,
+    ) -> Result<Option<Column>> {
+        let Some(values) = values.on_cuda() else {
+            return Ok(None);
+        };
+        let (counts, _) = self.counts_of_ranges(values, matches, rows)?;
+        Ok(Some(made(DataType::Int64, counts, None, rows)))
+    }
+
+    pub(crate) fn range_sum(
+        self: &Arc<Self>,
+        values: &Column,
+        matches: Matches<'_>,
+        rows: usize,
+    ) -> Result<Option<Column>> {
+        let Some((column, sum)) = values
+            .on_cuda()
+            .and_then(|v| Some((v, sum_of(&v.data_type)?)))
+        else {
+            return Ok(None);
+        };
+        let (_, some) = self.counts_of_ranges(column, matches, rows)?;
+        let out = self.zeroed(rows * sum.bytes, "range sums")?;
+        let (n, m) = (matches.sorted.len(), matches.ranges.rows());
+        if n > 0 && m > 0 {
+            let ordered = self.alloc(n * sum.bytes, "range sums")?;
+            let args = [
+                (&column.values).into(),
+                column.valid.as_ref().into(),
+                memory(&matches.sorted.rows)?.into(),
+                (&ordered).into(),
+                (n as u32).into(),
+            ];
+            // SAFETY: row ids are below the column's rows; `ordered` holds n values.
+            unsafe { self.launch(sum.in_order, Shape::rows(n), &args)? };
+            let [lo, hi, rows] = [
+                memory(&matches.ranges.lo)?,
+                memory(&matches.ranges.hi)?,
+                memory(&matches.searching.rows)?,
+            ];
+            match sum.by_prefix {
+                Some((scan, kernel)) => {
+                    let prefix = self.scan(scan, &ordered, n, "range sums")?;
+                    let args = [
+                        (&prefix).into(),
+                        lo.into(),
+                        hi.into(),
+                        rows.into(),
+                        (&out).into(),
+                        (m as u32).into(),
+                    ];
+                    // SAFETY: ranges end at n at most, and there are n + 1 prefix sums.
+                    unsafe { self.launch(kernel, Shape::rows(m), &args)? };
+                }
+                None => self.fold_floats(ordered, n, [lo, hi, rows], &out, m)?,
+            }
+        }
+        Ok(Some(made(column.data_type.clone(), out, Some(some), rows)))
+    }
+
+    /// Sums of ranges of floats, by a tree of partial sums.
+    fn fold_floats(
+        self: &Arc<Self>,
+        ordered: Memory,
+        n: usize,
+        [lo, hi, rows]: [&Memory; 3],
+        out: &Memory,
+        m: usize,
+    ) -> Result<()> {
+        let mut levels = vec![ordered];
+        for (len, nodes) in tree_levels(n) {
+            let level = self.alloc(nodes * 8, "range sums")?;
+            let below = &levels[levels.len() - 1];
+            let args: [Arg; 3] = [below.into(), (len as u32).into(), (&level).into()];
+            // SAFETY: the level below holds `len` values, this one a sixteenth of it, rounded up.
+            unsafe {
+                self.launch(
+                    "fold_tree_level_f64",
+                    Shape::blocks_of(len, 1024, 64),
+                    &args,
+                )?
+            };
+            levels.push(level);
+        }
+        let table = self.addresses(&levels)?;
+        let args = [
+            (&table).into(),
+            (levels.len() as u32).into(),
+            lo.into(),
+            hi.into(),
+            rows.into(),
+            out.into(),
+            (m as u32).into(),
+        ];
+        // SAFETY: the table holds the address of every level, which live until the work given so far is done.
+        unsafe { self.launch("fold_tree_range_f64", Shape::each(m), &args) }
+    }
+
+    /// The least (`max`: greatest) value of each range, by searching row; `keys` are those of `values`.
+    pub(crate) fn range_extreme(
+        self: &Arc<Self>,
+        values: &Values,
+        keys: &Keys,
+        matches: Matches<'_>,
+        rows: usize,
+        max: bool,
+    ) -> Result<Column> {
+        let (n, m) = (matches.sorted.len(), matches.ranges.rows());
+        // No row, for rows whose range has no value.
+        let found = self.filled(rows * 4, 0xFF, "range extremes")?;
+        if n > 0 && m > 0 {
+            let mut key_levels = vec![self.alloc(n * 8, "range extremes")?];
+            let mut row_levels = vec![self.alloc(n * 4, "range extremes")?];
+            let args = [
+                memory(&keys.values)?.into(),
+                valid_memory(keys.valid.as_ref())?.into(),
+                memory(&matches.sorted.rows)?.into(),
+                u32::from(max).into(),
+                (&key_levels[0]).into(),
+                (&row_levels[0]).into(),
+                (n as u32).into(),
+            ];
+            // SAFETY: row ids are below the keys' rows; both levels hold n words.
+            unsafe { self.launch("fold_extreme_in_order", Shape::rows(n), &args)? };
+            for (level, (len, nodes)) in tree_levels(n).enumerate() {
+                let up_keys = self.alloc(nodes * 8, "range extremes")?;
+                let up_rows = self.alloc(nodes * 4, "range extremes")?;
+                let args = [
+                    (&key_levels[level]).into(),
+                    (&row_levels[level]).into(),
+                    (len as u32).into(),
+                    (&up_keys).into(),
+                    (&up_rows).into(),
+                ];
+                let shape = Shape::blocks_of(len, 1024, 64);
+                // SAFETY: the level below holds `len` candidates, this one a sixteenth of it, rounded up.
+                unsafe { self.launch("fold_tree_level_extreme", shape, &args)? };
+                key_levels.push(up_keys);
+                row_levels.push(up_rows);
+            }
+            let tables = (self.addresses(&key_levels)?, self.addresses(&row_levels)?);
+            let args = [
+                (&tables.0).into(),
+                (&tables.1).into(),
+                (key_levels.len() as u32).into(),
+                memory(&matches.ranges.lo)?.into(),
+                memory(&matches.ranges.hi)?.into(),
+                memory(&matches.searching.rows)?.into(),
+                (&found).into(),
+                (m as u32).into(),
+            ];
+            // SAFETY: the tables hold the address of every level; searching row ids are below `rows`.
+            unsafe { self.launch("fold_tree_range_extreme", Shape::each(m), &args)? };
+        }
+        let some = self.bits_of_groups(&found, rows)?;
+        let found = Buffer::cuda(found, rows);
+        let extremes = self.gather(values, &found)?;
+        // A NULL is never found, so who has a row has a value.
+        match extremes.into_cuda() {
+            Some(extremes) => Ok(made(
+                values.data_type.clone(),
+                extremes.values,
+                Some(some),
+                rows,
+            )),
+            None => Err(BowtieError::Internal("a GPU's column on the host".into())),
+        }
+    }
+
+    /// The addresses of some memories, for a kernel.
+    fn addresses(self: &Arc<Self>, memories: &[Memory]) -> Result<Memory> {
+        let addresses: Vec<u8> = memories
+            .iter()
+            .flat_map(|memory| memory.pointer().to_le_bytes())
+            .collect();
+        self.send(&addresses, "a fold's levels")
+    }
+}
+
+/// Of each level of a fold tree above `n` values: how many nodes lie below it, and how many it has.
+fn tree_levels(n: usize) -> impl Iterator<Item = (usize, usize)> {
+    std::iter::successors(Some(n), |len| Some(len.div_ceil(FAN_OUT)))
+        .take_while(|len| *len > FAN_OUT)
+        .map(|len| (len, len.div_ceil(FAN_OUT)))
+}
+
+/// A column that a kernel made.
+fn made(data_type: DataType, values: Memory, valid: Option<Memory>, rows: usize) -> Column {
+    let values = Values {
+        data_type,
+        values,
+        valid,
+        original: None,
+        made: None,
+    };
+    Column::cuda(values, rows)
+}

@@ -1,0 +1,224 @@
+//! Counting two inequalities by a wavelet tree (`kernels/wavelet.cu`). What the tree is, says its twin.
+
+use std::sync::Arc;
+
+use crate::device::cuda::columns::rows::memory;
+use crate::device::cuda::columns::scan::EXCLUSIVE_U32;
+use crate::device::cuda::keys::sort::{DIGIT_BITS, NARROW, WIDE};
+use crate::device::cuda::runtime::stream::{Memory, Queue, Shape};
+use crate::device::cuda::theta::range::op_code;
+use crate::device::cuda::theta::zone_map::on_gpu;
+use crate::device::data::buffer::Buffer;
+use crate::device::host::theta::wavelet_tree::{Costs, Layout};
+use crate::device::primitives::device::{Matches, Test};
+use crate::error::Result;
+use crate::ir::comparison::Comparison;
+
+/// Ranks that a block of threads orders.
+const TILE: usize = 4096;
+/// Bytes of a block of the tree.
+const BLOCK_BYTES: usize = 32;
+
+/// Picoseconds on an H200: of a leaf test where all leaves are tested, and of 10^8 random keys of 64 bits a side. To begin
+/// is some eighty launches.
+pub(crate) const COSTS: Costs = Costs {
+    leaf_test: 22.0,
+    begin: 3e8,
+    build: 150.0,
+    count: 250.0,
+};
+
+/// A wavelet tree over the ranks of keys.
+#[derive(Debug)]
+pub(crate) struct Wavelet {
+    layout: Layout,
+    /// The keys in ascending order; `None` when all are equal, and so in order by position too.
+    keys: Option<Memory>,
+    /// The blocks of all levels.
+    levels: Memory,
+    /// The low bits of the ranks in the order below the last level.
+    low: Memory,
+}
+
+impl Queue {
+    /// The tree over `n` keys by position, at least one.
+    fn wavelet(self: &Arc<Self>, keys: &Memory, n: usize) -> Result<Wavelet> {
+        let what = "counts of two inequalities";
+        let layout = Layout::of(n);
+        let varying = self.varying_bits(keys, n)?;
+        let (keys, mut ranks) = match self.sort_pairs(WIDE, keys.into(), None, n, varying)? {
+            Some((sorted, positions)) => (Some(sorted), self.placed(positions, None, n)?),
+            None => (None, self.sequence(0, n)?),
+        };
+        let level_bytes = layout.blocks() * BLOCK_BYTES;
+        let levels = self.alloc(layout.levels() as usize * level_bytes, what)?;
+        let low = self.alloc(n, what)?;
+        // Nodes of so many bits are finished in shared memory.
+        let node_bits = match layout.low_bits {
+            8 => 12,
+            _ => 13,
+        };
+        let tiles = n.div_ceil(TILE);
+        let mut level = 0;
+        while layout.shift(level) >= node_bits {
+            let shift = layout.shift(level);
+            let counts = self.alloc(4 * tiles * 4, what)?;
+            let args = [
+                memory(&ranks)?.into(),
+                (n as u32).into(),
+                shift.into(),
+                (&counts).into(),
+            ];
+            // SAFETY: `ranks` holds n words, `counts` four for each tile.
+            unsafe { self.launch("wavelet_digits", Shape::blocks_of(n, TILE, 256), &args)? };
+            let sums = self.scan(EXCLUSIVE_U32, &counts, 4 * tiles, what)?;
+            let ordered = self.alloc(n * 4, what)?;
+            let args = [
+                memory(&ranks)?.into(),
+                (n as u32).into(),
+                shift.into(),
+                (&sums).into(),
+                (&ordered).into(),
+                levels.word(level as usize * level_bytes / 4),
+            ];
+            // SAFETY: the ranks are 0 .. n in an order in which each node holds its own, so that each has its place in
+            // `ordered`; the level's blocks begin at its bytes in `levels`.
+            unsafe { self.launch("wavelet_partition", Shape::blocks_of(n, TILE, 256), &args)? };
+            ranks = Buffer::cuda(ordered, n);
+            level += 1;
+        }
+        let args = [
+            memory(&ranks)?.into(),
+            (n as u32).into(),
+            node_bits.into(),
+            layout.low_bits.into(),
+            levels.word(level as usize * level_bytes / 4),
+            (&low).into(),
+        ];
+        let node = 1 << node_bits;
+        // SAFETY: as above; `low` holds n bytes and what is missing to whole vectors.
+        unsafe {
+            self.launch(
+                "wavelet_finish",
+                Shape::blocks_of(n, node, node as u32 / 16),
+                &args,
+            )?
+        };
+        Ok(Wavelet {
+            layout,
+            keys,
+            levels,
+            low,
+        })
+    }
+
+    /// `out[places[i]] = values[i]`, or `i` without values; the places are 0 .. n in some order, n at least 2.
+    fn placed(
+        self: &Arc<Self>,
+        places: Memory,
+        values: Option<&Memory>,
+        n: usize,
+    ) -> Result<Buffer<u32>> {
+        // Ordered by their leading bits first, the writes of a moment stay within a stretch that the cache holds.
+        let bits = usize::BITS - (n - 1).leading_zeros();
+        let leading = (1u64 << bits) - (1 << bits.saturating_sub(DIGIT_BITS));
+        let (places, values) =
+            match self.sort_pairs(NARROW, (&places).into(), values, n, leading)? {
+                Some((places, values)) => (places, Buffer::cuda(values, n)),
+                None => (places, self.sequence(0, n)?),
+            };
+        self.scatter(&Buffer::cuda(places, n), &values, n)
+    }
+
+    /// For each of `m` words, at least one, how many of the `n` ascending keys are less, or with `through` equal to it too.
+    fn bounds(
+        self: &Arc<Self>,
+        keys: &Memory,
+        n: usize,
+        words: &Memory,
+        m: usize,
+        through: bool,
+    ) -> Result<Buffer<u32>> {
+        let what = "counts of two inequalities";
+        let varying = self.varying_bits(words, m)?;
+        let sorted = self.sort_pairs(WIDE, words.into(), None, m, varying)?;
+        let in_order = sorted.as_ref().map_or(words, |(words, _)| words);
+        let lo = self.alloc(m * 4, what)?;
+        let hi = self.alloc(m * 4, what)?;
+        let none = None::<&Memory>;
+        let args = [
+            none.into(),
+            none.into(),
+            none.into(),
+            (n as u32).into(),
+            (&lo).into(),
+            (&hi).into(),
+            (m as u32).into(),
+        ];
+        // SAFETY: without groups no row is read; `lo` and `hi` hold m words.
+        unsafe { self.launch("range_begin", Shape::rows(m), &args)? };
+        let op = match through {
+            true => Comparison::LtEq,
+            false => Comparison::Lt,
+        };
+        let args = [
+            keys.into(),
+            none.into(),
+            in_order.into(),
+            none.into(),
+            op_code(op).into(),
+            1u32.into(),
+            (&lo).into(),
+            (&hi).into(),
+            (m as u32).into(),
+        ];
+        // SAFETY: words lie by position, all valid; ranges lie inside of the n keys.
+        unsafe { self.launch("range_narrow", Shape::rows(m), &args)? };
+        match sorted {
+            Some((_, positions)) => self.placed(positions, Some(&hi), m),
+            None => Ok(Buffer::cuda(hi, m)),
+        }
+    }
+
+    /// The counts of each searching position under one test, an inequality. Neither side is empty.
+    pub(crate) fn wavelet_count(
+        self: &Arc<Self>,
+        matches: Matches<'_>,
+        test: &Test<'_>,
+    ) -> Result<Buffer<u32>> {
+        let (n, m) = (matches.sorted.len(), matches.ranges.rows());
+        let (sorted, searching) = (on_gpu(test.sorted)?, on_gpu(test.searching)?);
+        // Two who build it at the same time make the same.
+        let wavelet = match sorted.wavelet.get() {
+            Some(wavelet) => wavelet,
+            None => {
+                let built = self.wavelet(memory(&sorted.keys)?, n)?;
+                sorted.wavelet.get_or_init(|| built)
+            }
+        };
+        let keys = match &wavelet.keys {
+            Some(keys) => keys,
+            None => memory(&sorted.keys)?,
+        };
+        let through = matches!(test.op, Comparison::LtEq | Comparison::Gt);
+        let others = matches!(test.op, Comparison::Gt | Comparison::GtEq);
+        let bounds = self.bounds(keys, n, memory(&searching.keys)?, m, through)?;
+        let counts = self.alloc(m * 4, "match counts")?;
+        let args = [
+            (&wavelet.levels).into(),
+            (&wavelet.low).into(),
+            (n as u32).into(),
+            wavelet.layout.bits.into(),
+            wavelet.layout.low_bits.into(),
+            memory(&matches.ranges.lo)?.into(),
+            memory(&matches.ranges.hi)?.into(),
+            memory(&bounds)?.into(),
+            u32::from(others).into(),
+            (m as u32).into(),
+            (&counts).into(),
+        ];
+        // SAFETY: the tree is that of the n sorted positions, inside of which the ranges lie; the rest holds m words.
+        unsafe { self.launch("wavelet_count", Shape::each(m), &args)? };
+        Ok(Buffer::cuda(counts, m))
+    }
+}

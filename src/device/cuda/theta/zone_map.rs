@@ -1,0 +1,403 @@
+//! Zone maps and the walk over them (`kernels/zones.cu`).
+
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use cudarc::driver::DeviceRepr;
+
+use crate::device::cuda::columns::rows::memory;
+use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::runtime::cancellable::{Tester, Written};
+use crate::device::cuda::runtime::stream::{Memory, Queue, Shape};
+use crate::device::cuda::theta::range::op_code;
+use crate::device::cuda::theta::wavelet_tree::Wavelet;
+use crate::device::data::buffer;
+use crate::device::data::buffer::{Buffer, Column, Keys, Pairs, Sorted};
+use crate::device::primitives::device::{BoundProgram, Device, Matches, Test};
+use crate::error::{BowtieError, Result};
+
+/// Positions in a block of the lowest level.
+const LEAF: usize = 64;
+/// Blocks of one level in a block of the next.
+const FAN_OUT: usize = 8;
+/// Levels, and tests, that a kernel takes.
+const MAX_LEVELS: usize = 12;
+const MAX_TESTS: usize = 4;
+/// Searching positions that a block of threads walks with.
+const WALKED: usize = 64;
+/// Searching positions that are sampled, and leaves of the range of each.
+const SAMPLED_POSITIONS: usize = 1 << 14;
+const SAMPLED_LEAVES: usize = 16;
+
+/// Candidates of the first launch of a walk or of tiles: some 25 ms on an H200, should it have to test all of them.
+pub(crate) const FIRST_CANDIDATES: usize = 1 << 36;
+/// Keys at each position, and zones: level 0 of 64 keys, every further level of 8 zones of the one below, the last of 8 at most.
+#[derive(Debug)]
+pub(crate) struct ZonedKeys {
+    pub(crate) keys: Buffer<u64>,
+    pub(crate) levels: Vec<Zones>,
+    /// Made when it is first needed, and kept as long as the keys are.
+    pub(crate) wavelet: OnceLock<Wavelet>,
+}
+
+/// Extremes of the blocks of one level.
+#[derive(Debug)]
+pub(crate) struct Zones {
+    pub(crate) min: Memory,
+    pub(crate) max: Memory,
+}
+
+impl Queue {
+    pub(crate) fn zone_keys(self: &Arc<Self>, keys: &Keys, sorted: &Sorted) -> Result<ZonedKeys> {
+        let n = sorted.len();
+        let ordered = self.gather_values(memory(&keys.values)?, memory(&sorted.rows)?, n, 8)?;
+        let mut levels: Vec<Zones> = vec![];
+        let mut len = n;
+        loop {
+            let block = if levels.is_empty() { LEAF } else { FAN_OUT };
+            let blocks = len.div_ceil(block);
+            let level = Zones {
+                min: self.alloc(blocks * 8, "zone maps")?,
+                max: self.alloc(blocks * 8, "zone maps")?,
+            };
+            match levels.last() {
+                None => {
+                    let args = [
+                        (&ordered).into(),
+                        (len as u32).into(),
+                        (&level.min).into(),
+                        (&level.max).into(),
+                    ];
+                    // SAFETY: `ordered` holds len keys; a zone for each 64 of them.
+                    unsafe { self.launch("zones_leaf", Shape::blocks_of(len, 2048, 256), &args)? };
+                }
+                Some(below) => {
+                    let args = [
+                        (&below.min).into(),
+                        (&below.max).into(),
+                        (len as u32).into(),
+                        (&level.min).into(),
+                        (&level.max).into(),
+                    ];
+                    // SAFETY: the level below holds len zones; a zone for each 8 of them.
+                    unsafe { self.launch("zones_up", Shape::each(blocks), &args)? };
+                }
+            }
+            levels.push(level);
+            len = blocks;
+            if len <= FAN_OUT {
+                break;
+            }
+        }
+        Ok(ZonedKeys {
+            keys: Buffer::cuda(ordered, n),
+            levels,
+            wavelet: OnceLock::new(),
+        })
+    }
+}
+
+/// `ZoneTests` of `kernels/zones_walk.cuh`.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+struct ZoneTests {
+    tests: [ZoneTest; MAX_TESTS],
+    count: u32,
+    levels: u32,
+    n: u32,
+    unused: u32,
+}
+
+/// `ZoneTest` of `kernels/zones_walk.cuh`: addresses, and the comparison.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+struct ZoneTest {
+    sorted: u64,
+    searching: u64,
+    min: [u64; MAX_LEVELS],
+    max: [u64; MAX_LEVELS],
+    op: u64,
+}
+
+// SAFETY: plain words in C's layout, as the kernel declares them.
+unsafe impl DeviceRepr for ZoneTests {}
+
+impl ZoneTests {
+    /// `None` when there are more tests than a kernel takes.
+    fn of(matches: Matches<'_>) -> Result<Option<Self>> {
+        let mut all = Self {
+            count: matches.tests.len() as u32,
+            n: matches.sorted.len() as u32,
+            ..Self::default()
+        };
+        if matches.tests.len() > MAX_TESTS {
+            return Ok(None);
+        }
+        for (slot, test) in all.tests.iter_mut().zip(matches.tests) {
+            let (sorted, searching) = (on_gpu(test.sorted)?, on_gpu(test.searching)?);
+            if sorted.levels.len() > MAX_LEVELS {
+                return Ok(None);
+            }
+            all.levels = sorted.levels.len() as u32;
+            slot.sorted = memory(&sorted.keys)?.pointer();
+            slot.searching = memory(&searching.keys)?.pointer();
+            for (level, zones) in sorted.levels.iter().enumerate() {
+                slot.min[level] = zones.min.pointer();
+                slot.max[level] = zones.max.pointer();
+            }
+            slot.op = u64::from(op_code(test.op));
+        }
+        Ok(Some(all))
+    }
+}
+
+pub(crate) fn on_gpu(zoned: &buffer::ZonedKeys) -> Result<&ZonedKeys> {
+    match zoned {
+        buffer::ZonedKeys::Cuda(zoned) => Ok(zoned),
+        buffer::ZonedKeys::Host(_) => Err(BowtieError::Internal(
+            "the host's zone maps were given to a GPU".into(),
+        )),
+    }
+}
+
+impl Queue {
+    /// Into how many slices the sorted side is cut, so that few searching positions keep the card busy too.
+    fn slices(&self, positions: usize, sorted: usize) -> u32 {
+        let warps = positions.div_ceil(32).max(1);
+        let wanted = (64 * self.gpu.multiprocessors as usize).div_ceil(warps);
+        // A slice much shorter than this costs more to begin than to walk.
+        wanted.min(sorted / (64 * LEAF)).clamp(1, 1024) as u32
+    }
+
+    fn walkers(&self, positions: usize, sorted: usize) -> Shape {
+        Shape {
+            slices: self.slices(positions, sorted),
+            ..Shape::blocks_of(positions, WALKED, 64)
+        }
+    }
+
+    /// How many times a walk that ends nowhere early tests a key with a leaf, from a sample; infinitely often with more tests
+    /// than a kernel takes.
+    pub(crate) fn sampled_leaf_tests(self: &Arc<Self>, matches: Matches<'_>) -> Result<f64> {
+        let Some(tests) = ZoneTests::of(matches)? else {
+            return Ok(f64::INFINITY);
+        };
+        let m = matches.ranges.rows();
+        let sample = m.min(SAMPLED_POSITIONS);
+        let undecided = self.zeroed(8, "a sample")?;
+        let args = [
+            memory(&matches.ranges.lo)?.into(),
+            memory(&matches.ranges.hi)?.into(),
+            (m as u32).into(),
+            (sample as u32).into(),
+            (&undecided).into(),
+        ];
+        let shape = Shape::each(sample * SAMPLED_LEAVES);
+        // SAFETY: as for zones_count; `undecided` is one word, which is zero.
+        unsafe { self.launch_with("zones_sample", shape, Some(&tests), &args)? };
+        let leaves = self.read_word(&undecided, 0)? as f64 / SAMPLED_LEAVES as f64;
+        Ok(leaves * (m as f64 / sample.max(1) as f64))
+    }
+
+    /// Candidates that pass all tests, by searching position; `None` for more tests than a kernel takes. Where there are
+    /// many it goes on while `go_on` allows it.
+    pub(crate) fn zones_count(
+        self: &Arc<Self>,
+        matches: Matches<'_>,
+        exists_only: bool,
+        go_on: &dyn Fn() -> Result<()>,
+    ) -> Result<Option<Buffer<u32>>> {
+        let Some(tests) = ZoneTests::of(matches)? else {
+            return Ok(None);
+        };
+        let (m, n) = (matches.ranges.rows(), matches.sorted.len());
+        let counts = self.zeroed(m * 4, "match counts")?;
+        let most = FIRST_CANDIDATES / n.max(1);
+        self.in_launches(m, WALKED, most, go_on, |first, positions| {
+            let args = [
+                memory(&matches.ranges.lo)?.into(),
+                memory(&matches.ranges.hi)?.into(),
+                (first as u32).into(),
+                (positions as u32).into(),
+                u32::from(exists_only).into(),
+                0u32.into(),
+                counts.word(first),
+            ];
+            let shape = self.walkers(positions, n);
+            // SAFETY: the tests' keys are by sorted and by searching position; from position `first` on `counts` holds as
+            // many words as there are positions, all zero.
+            unsafe { self.launch_with("zones_count", shape, Some(&tests), &args) }
+        })?;
+        Ok(Some(Buffer::cuda(counts, m)))
+    }
+
+    /// The same, of the positions of a window only; 0 for others.
+    pub(crate) fn zones_count_of(
+        self: &Arc<Self>,
+        matches: Matches<'_>,
+        window: Range<usize>,
+    ) -> Result<Option<Buffer<u32>>> {
+        let Some(tests) = ZoneTests::of(matches)? else {
+            return Ok(None);
+        };
+        let m = matches.ranges.rows();
+        let counts = self.zeroed(m * 4, "match counts")?;
+        let args = [
+            memory(&matches.ranges.lo)?.into(),
+            memory(&matches.ranges.hi)?.into(),
+            (window.start as u32).into(),
+            (window.len() as u32).into(),
+            0u32.into(),
+            0u32.into(),
+            counts.word(window.start),
+        ];
+        let shape = self.walkers(window.len(), matches.sorted.len());
+        // SAFETY: as for zones_count; the window lies inside of the m positions, and its counts begin at its first one's.
+        unsafe { self.launch_with("zones_count", shape, Some(&tests), &args)? };
+        Ok(Some(Buffer::cuda(counts, m)))
+    }
+
+    /// The pairs `from .. from + len`; `None` for more tests than a kernel takes.
+    pub(crate) fn zones_expand(
+        self: &Arc<Self>,
+        matches: Matches<'_>,
+        offsets: &Buffer<u64>,
+        from: u64,
+        len: usize,
+        go_on: &dyn Fn() -> Result<()>,
+    ) -> Result<Option<Pairs>> {
+        let Some(tests) = ZoneTests::of(matches)? else {
+            return Ok(None);
+        };
+        let n = matches.sorted.len();
+        let out_sorted = self.alloc(len * 4, "output pairs")?;
+        if len > 0 {
+            let window = self.window(offsets, from, len)?;
+            let most = FIRST_CANDIDATES / n.max(1);
+            let tester = Tester {
+                count: "zones_count",
+                expand: "zones_expand",
+                by: &tests,
+                fault: None,
+            };
+            let written = Written {
+                from,
+                len,
+                sorted: &out_sorted,
+            };
+            self.in_launches(window.len(), WALKED, most, go_on, |first, positions| {
+                let first = window.start + first;
+                let (shape, positions) = (self.walkers(positions, n), first..first + positions);
+                // SAFETY: the tests' keys are by sorted and by searching position, offsets come from zones_count.
+                unsafe {
+                    self.expand_positions(&tester, shape, matches, offsets, positions, written)
+                }
+            })?;
+        }
+        let searching = match len {
+            0 => Buffer::cuda(self.alloc(0, "output pairs")?, 0),
+            len => self.expand_searching(matches, offsets, from, len)?,
+        };
+        Ok(Some(Pairs {
+            searching,
+            sorted: Buffer::cuda(out_sorted, len),
+        }))
+    }
+}
+
+impl CudaDevice {
+    /// The twin counts.
+    pub(crate) fn count_on_twin(
+        &self,
+        matches: Matches<'_>,
+        exists_only: bool,
+    ) -> Result<Buffer<u32>> {
+        let counts = self.tested_on_twin(matches, |twin, matches| {
+            twin.count_matches(matches, exists_only)
+        })?;
+        self.words_from_host(&counts, "match counts")
+    }
+
+    /// The twin expands.
+    pub(crate) fn expand_on_twin(
+        &self,
+        matches: Matches<'_>,
+        offsets: &Buffer<u64>,
+        from: u64,
+        len: usize,
+    ) -> Result<Pairs> {
+        let offsets = self.host_words(offsets)?;
+        let pairs = self.tested_on_twin(matches, |twin, matches| {
+            twin.expand(matches, &offsets, from, len)
+        })?;
+        Ok(Pairs {
+            searching: self.words_from_host(&pairs.searching, "output pairs")?,
+            sorted: self.words_from_host(&pairs.sorted, "output pairs")?,
+        })
+    }
+
+    /// Calls `with` with matches as the twin takes them.
+    fn tested_on_twin<T>(
+        &self,
+        matches: Matches<'_>,
+        with: impl FnOnce(&crate::device::host::device::HostDevice, Matches<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let sorted = self.sorted_to_host(matches.sorted)?;
+        let searching = self.sorted_to_host(matches.searching)?;
+        let ranges = self.ranges_to_host(matches.ranges)?;
+        let zoned = |zoned: &buffer::ZonedKeys| -> Result<buffer::ZonedKeys> {
+            let zoned = on_gpu(zoned)?;
+            // They are in order already.
+            let keys = Keys {
+                values: self.host_words(&zoned.keys)?,
+                valid: None,
+            };
+            let in_order = Sorted {
+                rows: self.twin.sequence(0, keys.rows())?,
+                keys: None,
+                segments: None,
+            };
+            self.twin.zone_keys(&keys, &in_order)
+        };
+        let zones = matches
+            .tests
+            .iter()
+            .map(|test| Ok((zoned(test.sorted)?, zoned(test.searching)?)))
+            .collect::<Result<Vec<_>>>()?;
+        let tests: Vec<Test<'_>> = matches
+            .tests
+            .iter()
+            .zip(&zones)
+            .map(|(test, (sorted, searching))| Test {
+                op: test.op,
+                sorted,
+                searching,
+            })
+            .collect();
+        let columns = |columns: &[Column]| -> Result<Vec<Column>> {
+            columns.iter().map(|c| self.column_to_host(c)).collect()
+        };
+        let program_columns = match &matches.program {
+            Some(program) => Some((columns(program.sorted)?, columns(program.searching)?)),
+            None => None,
+        };
+        let program = match (&matches.program, &program_columns) {
+            (Some(program), Some((sorted, searching))) => Some(BoundProgram {
+                sorted,
+                searching,
+                ..*program
+            }),
+            _ => None,
+        };
+        with(
+            &self.twin,
+            Matches {
+                sorted: &sorted,
+                searching: &searching,
+                ranges: &ranges,
+                tests: &tests,
+                program,
+            },
+        )
+    }
+}

@@ -1,0 +1,106 @@
+//! [`DeviceBatch`]: what device nodes hand to one another. Never a `RecordBatch` that hides a device pointer.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{DataType, SchemaRef};
+
+use crate::device::data::buffer::Column;
+use crate::device::lazy_column::Need;
+use crate::device::primitives::device::Device;
+use crate::error::{BowtieError, Result};
+
+/// Columns of equal length on a device. A column that no one needs there is left out.
+#[derive(Debug, Clone)]
+pub(crate) struct DeviceBatch {
+    rows: usize,
+    columns: Vec<Option<Arc<Column>>>,
+}
+
+impl DeviceBatch {
+    pub(crate) fn new(rows: usize, columns: Vec<Option<Arc<Column>>>) -> Self {
+        Self { rows, columns }
+    }
+
+    /// Columns of `rows` rows on their way to the device, as far as they are needed: `column` returns the parts of one, and the
+    /// type that it shall have. The batch can be used once it was received.
+    pub(crate) fn upload_ahead<'a>(
+        device: &dyn Device,
+        rows: usize,
+        needs: impl IntoIterator<Item = &'a Need>,
+        column: impl Fn(usize) -> (Vec<ArrayRef>, DataType),
+    ) -> Result<Self> {
+        let needs = needs.into_iter().enumerate();
+        let columns = needs
+            .map(|(i, need)| {
+                if matches!(need, Need::Never) {
+                    return Ok(None);
+                }
+                let (parts, wanted) = column(i);
+                let as_it_is = *parts[0].data_type() == wanted;
+                let uploaded = match need {
+                    Need::Late(payload) if as_it_is && !payload.pays() => {
+                        device.upload_late(&parts, payload)?
+                    }
+                    _ => device.upload_ahead(&parts, &wanted)?,
+                };
+                Ok(Some(uploaded))
+            })
+            .collect::<Result<_>>()?;
+        Ok(Self::new(rows, columns))
+    }
+
+    /// Some of its columns, in this order.
+    pub(crate) fn select(&self, columns: &[usize]) -> Self {
+        let columns = columns
+            .iter()
+            .map(|i| self.columns.get(*i).cloned().flatten());
+        Self::new(self.rows, columns.collect())
+    }
+
+    /// What is done from now on sees the columns.
+    pub(crate) fn receive(self, device: &dyn Device) -> Result<Self> {
+        for column in self.columns.iter().flatten() {
+            device.receive(column)?;
+        }
+        Ok(self)
+    }
+
+    /// Whether reading it waits for the device.
+    pub(crate) fn lies_on_device(&self) -> bool {
+        self.columns.iter().flatten().any(|c| c.lies_on_device())
+    }
+
+    /// Downloads all columns.
+    pub(crate) fn download(&self, device: &dyn Device, schema: &SchemaRef) -> Result<RecordBatch> {
+        let arrays = (0..self.columns.len())
+            .map(|i| device.download(self.column(i)?))
+            .collect::<Result<_>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(self.rows));
+        Ok(RecordBatch::try_new_with_options(
+            Arc::clone(schema),
+            arrays,
+            &options,
+        )?)
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    pub(crate) fn columns(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// Bytes that its columns take on the device.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.columns.iter().flatten().map(|c| c.bytes()).sum()
+    }
+
+    pub(crate) fn column(&self, index: usize) -> Result<&Arc<Column>> {
+        self.columns
+            .get(index)
+            .and_then(Option::as_ref)
+            .ok_or_else(|| BowtieError::Internal(format!("column {index} is not on the device")))
+    }
+}

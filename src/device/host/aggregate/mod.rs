@@ -1,0 +1,4 @@
+//! Grouped aggregation on the host.
+
+pub(crate) mod fold;
+pub(crate) mod strategies;

@@ -1,0 +1,380 @@
+//! Aggregates over groups of rows, by each strategy of \[W\] section 3.2: how rows come to their groups, and in which order they are
+//! folded. Each is the specification of a GPU's: the same groups, in any order.
+//!
+//! | strategy | here |
+//! |---|---|
+//! | `hash_shared`, `hash_global` | one hash table; threads have no memory of their own that is faster, so both are the second |
+//! | `partition` | keys and values gathered to parts by a hash of the key, each part grouped by itself, several at a time |
+//! | `sort` | keys and values gathered in the order of keys |
+//! | `sort_dict` | the same in the order of the keys' numbers in a hash table, by counting |
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef};
+use arrow::compute::concat;
+use rayon::prelude::*;
+
+use crate::device::budget::Budget;
+use crate::device::data::buffer::{Aggregated, Buffer, Column};
+use crate::device::host::aggregate::fold::{GoOn, fold_groups};
+use crate::device::host::columns::values::gather;
+use crate::device::host::keys::group_ids::{KeyOrder, group_keys, key_hashes, key_order};
+use crate::device::primitives::device::check_chunk_rows;
+use crate::error::Result;
+use crate::spec::aggregate::{Fold, GroupStrategy};
+
+/// Groups of rows, known by their rows.
+#[derive(Debug)]
+struct Grouped {
+    /// A row of each group; of the one group without keys any, if there are rows.
+    firsts: Buffer<u32>,
+    states: Vec<Column>,
+    strategy: Option<GroupStrategy>,
+}
+
+/// Groups of `rows` rows, and the folds over each of them; `go_on` fails when nobody wants them any more.
+pub(crate) fn aggregate(
+    budget: &Arc<Budget>,
+    rows: usize,
+    keys: &[&Column],
+    folds: &[(Fold, Option<&Column>)],
+    strategy: Option<GroupStrategy>,
+    go_on: GoOn<'_>,
+) -> Result<Aggregated> {
+    let Grouped {
+        firsts,
+        states,
+        strategy,
+    } = grouped(budget, rows, keys, folds, strategy, go_on)?;
+    let keys = keys.iter().map(|key| gather(budget, key, &firsts));
+    Ok(Aggregated {
+        groups: firsts.len(),
+        keys: keys.collect::<Result<_>>()?,
+        states,
+        strategy,
+    })
+}
+
+fn grouped(
+    budget: &Arc<Budget>,
+    rows: usize,
+    keys: &[&Column],
+    folds: &[(Fold, Option<&Column>)],
+    strategy: Option<GroupStrategy>,
+    go_on: GoOn<'_>,
+) -> Result<Grouped> {
+    check_chunk_rows(rows)?;
+    go_on()?;
+    if keys.is_empty() {
+        let _lease = budget.lease(rows as u64 * 4, "group ids")?;
+        let (firsts, states) = fold_groups(budget, &vec![0; rows], 1, folds, go_on)?;
+        return Ok(Grouped {
+            firsts,
+            states,
+            strategy: None,
+        });
+    }
+    match strategy {
+        Some(GroupStrategy::Partition) if rows > 0 => by_parts(budget, keys, folds, go_on),
+        Some(GroupStrategy::Sort) => {
+            let order = key_order(budget, keys)?;
+            in_order(budget, order, folds, GroupStrategy::Sort, go_on)
+        }
+        Some(GroupStrategy::SortDictionary) => {
+            let (ids, domain) = group_keys(budget, keys, true)?;
+            let order = order_of_ids(budget, ids.on_host(), domain.groups() as usize)?;
+            in_order(budget, order, folds, GroupStrategy::SortDictionary, go_on)
+        }
+        _ => by_hash(budget, keys, folds, go_on),
+    }
+}
+
+fn by_hash(
+    budget: &Arc<Budget>,
+    keys: &[&Column],
+    folds: &[(Fold, Option<&Column>)],
+    go_on: GoOn<'_>,
+) -> Result<Grouped> {
+    let (ids, domain) = group_keys(budget, keys, true)?;
+    let groups = domain.groups() as usize;
+    let (firsts, states) = fold_groups(budget, ids.on_host(), groups, folds, go_on)?;
+    Ok(Grouped {
+        firsts,
+        states,
+        strategy: Some(GroupStrategy::HashGlobal),
+    })
+}
+
+/// Bits of the hash that say the part.
+const PART_BITS: u32 = 6;
+
+fn by_parts(
+    budget: &Arc<Budget>,
+    keys: &[&Column],
+    folds: &[(Fold, Option<&Column>)],
+    go_on: GoOn<'_>,
+) -> Result<Grouped> {
+    let mut parts: Vec<Vec<u32>> = vec![vec![]; 1 << PART_BITS];
+    for (row, hash) in key_hashes(budget, keys)?.into_iter().enumerate() {
+        parts[(hash >> (u64::BITS - PART_BITS)) as usize].push(row as u32);
+    }
+    parts.retain(|part| !part.is_empty());
+    let parts: Vec<Grouped> = parts
+        .into_par_iter()
+        .map(|rows| {
+            let lease = budget.lease(rows.len() as u64 * 4, "parts")?;
+            let rows = Buffer::host(rows, lease);
+            let keys = keys
+                .iter()
+                .map(|key| gather(budget, key, &rows))
+                .collect::<Result<Vec<_>>>()?;
+            let keys: Vec<&Column> = keys.iter().collect();
+            let values = gathered(budget, folds, &rows)?;
+            let part = by_hash(budget, &keys, &moved(folds, &values), go_on)?;
+            Ok(Grouped {
+                firsts: rows_of(budget, &rows, &part.firsts)?,
+                ..part
+            })
+        })
+        .collect::<Result<_>>()?;
+
+    let groups: usize = parts.iter().map(|part| part.firsts.len()).sum();
+    let lease = budget.lease(groups as u64 * 4, "groups")?;
+    let firsts: Vec<u32> = parts
+        .iter()
+        .flat_map(|part| part.firsts.on_host().iter().copied())
+        .collect();
+    let states = (0..folds.len())
+        .map(|i| {
+            let states: Vec<&dyn Array> = parts
+                .iter()
+                .map(|part| part.states[i].on_host().as_ref())
+                .collect();
+            let array: ArrayRef = concat(&states)?;
+            let lease = budget.lease(array.get_array_memory_size() as u64, "aggregates")?;
+            Ok(Column::host(array, lease))
+        })
+        .collect::<Result<_>>()?;
+    Ok(Grouped {
+        firsts: Buffer::host(firsts, lease),
+        states,
+        strategy: Some(GroupStrategy::Partition),
+    })
+}
+
+/// Rows in the order of the numbers of their keys.
+fn order_of_ids(budget: &Arc<Budget>, ids: &[u32], groups: usize) -> Result<KeyOrder> {
+    let leases = [
+        budget.lease(ids.len() as u64 * 4, "sorted rows")?,
+        budget.lease(ids.len() as u64 * 4, "group ids")?,
+    ];
+    let mut next = vec![0u32; groups + 1];
+    for id in ids {
+        next[*id as usize + 1] += 1;
+    }
+    for group in 0..groups {
+        next[group + 1] += next[group];
+    }
+    let (mut rows, mut sorted) = (vec![0; ids.len()], vec![0; ids.len()]);
+    for (row, id) in ids.iter().enumerate() {
+        let at = &mut next[*id as usize];
+        rows[*at as usize] = row as u32;
+        sorted[*at as usize] = *id;
+        *at += 1;
+    }
+    let [of_rows, of_ids] = leases;
+    Ok(KeyOrder {
+        rows: Buffer::host(rows, of_rows),
+        ids: Buffer::host(sorted, of_ids),
+        groups,
+    })
+}
+
+/// Folds rows group by group.
+fn in_order(
+    budget: &Arc<Budget>,
+    order: KeyOrder,
+    folds: &[(Fold, Option<&Column>)],
+    strategy: GroupStrategy,
+    go_on: GoOn<'_>,
+) -> Result<Grouped> {
+    go_on()?;
+    let values = gathered(budget, folds, &order.rows)?;
+    let folds = moved(folds, &values);
+    let (firsts, states) = fold_groups(budget, order.ids.on_host(), order.groups, &folds, go_on)?;
+    Ok(Grouped {
+        firsts: rows_of(budget, &order.rows, &firsts)?,
+        states,
+        strategy: Some(strategy),
+    })
+}
+
+/// The values that folds read, in another order of rows.
+fn gathered(
+    budget: &Arc<Budget>,
+    folds: &[(Fold, Option<&Column>)],
+    rows: &Buffer<u32>,
+) -> Result<Vec<Option<Column>>> {
+    folds
+        .iter()
+        .map(|(_, values)| {
+            values
+                .map(|values| gather(budget, values, rows))
+                .transpose()
+        })
+        .collect()
+}
+
+fn moved<'a>(
+    folds: &[(Fold, Option<&Column>)],
+    values: &'a [Option<Column>],
+) -> Vec<(Fold, Option<&'a Column>)> {
+    folds
+        .iter()
+        .zip(values)
+        .map(|((fold, _), values)| (*fold, values.as_ref()))
+        .collect()
+}
+
+/// The rows that lie at some positions.
+fn rows_of(
+    budget: &Arc<Budget>,
+    rows: &Buffer<u32>,
+    positions: &Buffer<u32>,
+) -> Result<Buffer<u32>> {
+    let lease = budget.lease(positions.len() as u64 * 4, "groups")?;
+    let of = rows.on_host();
+    let at = |position: &u32| of[*position as usize];
+    Ok(Buffer::host(
+        positions.on_host().iter().map(at).collect(),
+        lease,
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{
+        Array, ArrayRef, AsArray, Float64Array, Int32Array, Int64Array, StringArray, UInt32Array,
+    };
+    use arrow::compute::take;
+    use arrow::datatypes::Float64Type;
+
+    use super::*;
+
+    /// Groups come in any order: they are compared in that of their first rows.
+    fn in_order_of_firsts(groups: &Grouped, firsts: &[u32], expected: &[[Option<i64>; 3]]) {
+        let found = groups.firsts.on_host();
+        let mut order: Vec<u32> = (0..found.len() as u32).collect();
+        order.sort_by_key(|group| found[*group as usize]);
+        let sorted: Vec<u32> = order.iter().map(|group| found[*group as usize]).collect();
+        assert_eq!(sorted, firsts);
+        let order = UInt32Array::from(order);
+        for (state, expected) in groups.states.iter().zip(expected) {
+            let expected: ArrayRef = Arc::new(Int64Array::from(expected.to_vec()));
+            assert_eq!(&take(state.on_host(), &order, None).unwrap(), &expected);
+        }
+    }
+
+    fn column(array: ArrayRef) -> Column {
+        Column::host(array, Budget::new(0).lease(0, "test").unwrap())
+    }
+
+    #[test]
+    fn groups_fold_their_values_and_are_null_without_any() {
+        let budget = Budget::new(u64::MAX);
+        let key = column(Arc::new(Int32Array::from(vec![
+            Some(7),
+            None,
+            Some(7),
+            None,
+            Some(2),
+        ])));
+        let values = column(Arc::new(Int64Array::from(vec![
+            Some(i64::MAX),
+            Some(3),
+            Some(2),
+            None,
+            None,
+        ])));
+        let all = [
+            (Fold::Count, None),
+            (Fold::Count, Some(&values)),
+            (Fold::Sum, Some(&values)),
+            (Fold::Min, Some(&values)),
+            (Fold::Max, Some(&values)),
+            (Fold::And, Some(&values)),
+            (Fold::Or, Some(&values)),
+            (Fold::Xor, Some(&values)),
+        ];
+        let expected = [
+            [Some(2), Some(2), Some(1)],
+            [Some(2), Some(1), Some(0)],
+            [Some(i64::MIN + 1), Some(3), None],
+            [Some(2), Some(3), None],
+            [Some(i64::MAX), Some(3), None],
+            [Some(2), Some(3), None],
+            [Some(i64::MAX), Some(3), None],
+            [Some(i64::MAX - 2), Some(3), None],
+        ];
+        for strategy in GroupStrategy::ALL.map(Some).into_iter().chain([None]) {
+            let groups = grouped(&budget, 5, &[&key], &all, strategy, &|| Ok(())).unwrap();
+            in_order_of_firsts(&groups, &[0, 1, 4], &expected);
+        }
+    }
+
+    #[test]
+    fn squared_deviations_cancel_nothing() {
+        let budget = Budget::new(u64::MAX);
+        let far = 1e12;
+        let values = column(Arc::new(Float64Array::from(vec![
+            Some(far + 1.0),
+            Some(0.25),
+            Some(far + 3.0),
+            None,
+            Some(far + 5.0),
+            None,
+        ])));
+        let key = column(Arc::new(Int32Array::from(vec![1, 2, 1, 1, 1, 3])));
+        let all = [
+            (Fold::Mean, Some(&values)),
+            (Fold::SquaredDeviations, Some(&values)),
+        ];
+        for strategy in GroupStrategy::ALL {
+            let groups = grouped(&budget, 6, &[&key], &all, Some(strategy), &|| Ok(())).unwrap();
+            let group_of = |first| {
+                let mut firsts = groups.firsts.on_host().iter();
+                firsts.position(|row| *row == first).unwrap()
+            };
+            let found = |state: usize, first| {
+                let states = groups.states[state].on_host().as_primitive::<Float64Type>();
+                let group = group_of(first);
+                states.is_valid(group).then(|| states.value(group))
+            };
+            assert_eq!([found(0, 0), found(1, 0)], [Some(far + 3.0), Some(8.0)]);
+            assert_eq!([found(0, 1), found(1, 1)], [Some(0.25), Some(0.0)]);
+            assert_eq!([found(0, 5), found(1, 5)], [None, None]);
+        }
+    }
+
+    #[test]
+    fn without_keys_there_is_one_group() {
+        let budget = Budget::new(u64::MAX);
+        let text = column(Arc::new(StringArray::from(vec![
+            Some("pear"),
+            None,
+            Some("fig"),
+        ])));
+        let folds = [(Fold::Count, None), (Fold::Min, Some(&text))];
+        let groups = grouped(&budget, 3, &[], &folds, None, &|| Ok(())).unwrap();
+        let least: ArrayRef = Arc::new(StringArray::from(vec!["fig"]));
+        assert_eq!(groups.states[1].on_host(), &least);
+
+        let none = column(Arc::new(StringArray::new_null(0)));
+        let folds = [(Fold::Count, None), (Fold::Max, Some(&none))];
+        let groups = grouped(&budget, 0, &[], &folds, None, &|| Ok(())).unwrap();
+        assert_eq!(groups.firsts.len(), 1);
+        let zero: ArrayRef = Arc::new(Int64Array::from(vec![0]));
+        assert_eq!(groups.states[0].on_host(), &zero);
+        assert!(groups.states[1].on_host().is_null(0));
+    }
+}

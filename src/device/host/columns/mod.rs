@@ -1,0 +1,4 @@
+//! Columns on the host: transfer, gather, compaction, flags.
+
+pub(crate) mod flags;
+pub(crate) mod values;

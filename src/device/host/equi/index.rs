@@ -1,0 +1,458 @@
+//! Equi-joins by each of \[W\]'s strategies (section 3.1): an index of one side's rows by their keys, in which each row of the
+//! other side finds a range.
+//!
+//! A key is a word: the order key of one narrow column, or the group id of anything else.
+
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use arrow::buffer::BooleanBuffer;
+use hashbrown::{DefaultHashBuilder, HashMap};
+use rayon::prelude::*;
+
+use crate::device::budget::{Budget, Lease};
+use crate::device::data::buffer;
+use crate::device::data::buffer::{Buffer, Column, EquiIndex, Ranges, Sorted};
+use crate::device::host::columns::values::sequence;
+use crate::device::host::keys::group_ids;
+use crate::device::host::keys::group_ids::Groups;
+use crate::device::host::keys::order_keys::{natural, plain_values};
+use crate::device::host::keys::sort::{KeyedRow, sort_by_key};
+use crate::device::primitives::device::{NO_GROUP, check_chunk_rows};
+use crate::error::Result;
+use crate::spec::join::EquiStrategy;
+
+/// How keys of the other side are found.
+#[derive(Debug)]
+pub(crate) struct EquiTable {
+    /// `None`: order keys are compared.
+    groups: Option<Groups>,
+    finder: Finder,
+    _leases: (Lease, Option<Lease>),
+}
+
+/// Positions `begin .. end`.
+type Span = (u32, u32);
+
+#[derive(Debug)]
+enum Finder {
+    /// Key `least + i` has the positions `begins[i] .. begins[i + 1]`.
+    Direct {
+        least: u64,
+        begins: Vec<u32>,
+    },
+    Hash(HashMap<u64, Span>),
+    /// A table for each value of the lowest bits of the hash.
+    Partitioned(Partitions),
+    /// The key at each position.
+    SortMerge(Vec<u64>),
+}
+
+#[derive(Debug, Default)]
+struct Partitions {
+    hasher: DefaultHashBuilder,
+    tables: Vec<HashMap<u64, Span>>,
+}
+
+impl Partitions {
+    /// So many, a power of two.
+    fn new(count: usize) -> Self {
+        Self {
+            hasher: DefaultHashBuilder::default(),
+            tables: (0..count).map(|_| HashMap::new()).collect(),
+        }
+    }
+
+    fn of(&self, key: u64) -> usize {
+        self.hasher.hash_one(key) as usize & (self.tables.len() - 1)
+    }
+}
+
+/// Rows of a partition, about.
+const PARTITION_ROWS: usize = 1 << 12;
+
+/// Keys whose values span no more than so many times the rows, and some more, are addresses when nobody says otherwise.
+const DENSE: u64 = 4;
+const FEW_ADDRESSES: u64 = 1 << 10;
+
+/// Addresses at most when keys are to be addresses: those of wider keys are their group ids.
+const MOST_ADDRESSES: u64 = 1 << 26;
+
+/// Rows up to which one thread makes one table, when nobody says otherwise.
+const ONE_TABLE: usize = 1 << 18;
+
+/// Rough bytes of the structures for each row, for the lease: the row with its key, twice where it is moved to its partition, and a
+/// table's entry.
+const ROW_BYTES: u64 = 72;
+
+/// Rows that one task looks up.
+const TASK_ROWS: usize = 1 << 14;
+
+/// The words of rows, and which rows have one.
+struct Words {
+    words: Buffer<u64>,
+    valid: Option<BooleanBuffer>,
+}
+
+impl Words {
+    /// Order keys, where a column alone has them.
+    fn natural(
+        budget: &Arc<Budget>,
+        columns: &[&Column],
+        null_equal: bool,
+    ) -> Result<Option<Self>> {
+        let [column] = columns else {
+            return Ok(None);
+        };
+        if null_equal {
+            return Ok(None);
+        }
+        let keys = natural(budget, &plain_values(column.on_host())?)?;
+        Ok(keys.map(|keys| Self {
+            words: keys.values,
+            valid: keys.valid.map(|valid| valid.on_host().clone()),
+        }))
+    }
+
+    fn ids(budget: &Arc<Budget>, ids: &Buffer<u32>) -> Result<Self> {
+        let lease = budget.lease(ids.len() as u64 * 8, "equi keys")?;
+        let ids = ids.on_host();
+        let valid = BooleanBuffer::collect_bool(ids.len(), |i| ids[i] != NO_GROUP);
+        Ok(Self {
+            words: Buffer::host(ids.iter().map(|id| u64::from(*id)).collect(), lease),
+            valid: Some(valid),
+        })
+    }
+
+    fn get(&self, row: usize) -> Option<u64> {
+        let valid = self.valid.as_ref().is_none_or(|valid| valid.value(row));
+        valid.then(|| self.words.on_host()[row])
+    }
+
+    fn keyed(&self) -> Vec<KeyedRow> {
+        let rows = 0..self.words.len();
+        rows.filter_map(|row| {
+            let key = self.get(row)?;
+            Some(KeyedRow {
+                key,
+                row: row as u32,
+            })
+        })
+        .collect()
+    }
+}
+
+/// Indexes the rows of `base`.
+pub(crate) fn index(
+    budget: &Arc<Budget>,
+    base: &[&Column],
+    null_equal: bool,
+    wanted: Option<EquiStrategy>,
+    go_on: &(dyn Fn() -> Result<()> + Sync),
+) -> Result<EquiIndex> {
+    let rows = base.first().map_or(0, |column| column.rows());
+    check_chunk_rows(rows)?;
+    let lease = budget.lease(rows as u64 * ROW_BYTES, "equi-join index")?;
+    let rows_lease = budget.lease(rows as u64 * 4, "sorted rows")?;
+    let mut groups = None;
+    let mut by_ids = || -> Result<Words> {
+        let (ids, domain) = group_ids::group_keys(budget, base, null_equal)?;
+        groups = Some(domain);
+        Words::ids(budget, &ids)
+    };
+    let words = match Words::natural(budget, base, null_equal)? {
+        Some(words) => words,
+        None => by_ids()?,
+    };
+    let mut keyed = words.keyed();
+    let mut addresses = address_span(&keyed);
+    let dense = addresses.is_some_and(|(_, span)| span <= DENSE * rows as u64 + FEW_ADDRESSES);
+    let strategy = wanted.unwrap_or(match dense {
+        true => EquiStrategy::Direct,
+        false if rows <= ONE_TABLE => EquiStrategy::Hash,
+        // By several threads.
+        false => EquiStrategy::PartitionedHash,
+    });
+    go_on()?;
+    let mut of_addresses = None;
+    if strategy == EquiStrategy::Direct {
+        let lease = |span: u64| budget.lease(span.saturating_mul(8), "equi-join index");
+        let span = addresses.map_or(0, |(_, span)| span);
+        of_addresses = match span <= MOST_ADDRESSES {
+            true => lease(span).ok(),
+            false => None,
+        };
+        if of_addresses.is_none() {
+            keyed = by_ids()?.keyed();
+            addresses = address_span(&keyed);
+            of_addresses = Some(lease(addresses.map_or(0, |(_, span)| span))?);
+        }
+    }
+    let (order, finder) = match strategy {
+        EquiStrategy::Direct => {
+            let (least, span) = addresses.unwrap_or((0, 0));
+            let (order, begins) = by_address(&keyed, least, span as usize);
+            (order, Finder::Direct { least, begins })
+        }
+        EquiStrategy::Hash => {
+            let (order, table) = by_hash(&keyed, 0);
+            (order, Finder::Hash(table))
+        }
+        EquiStrategy::PartitionedHash => {
+            let (order, partitions) = by_partition(&keyed, go_on)?;
+            (order, Finder::Partitioned(partitions))
+        }
+        EquiStrategy::SortMerge => {
+            sort_by_key(&mut keyed);
+            go_on()?;
+            let keys = keyed.iter().map(|k| k.key).collect();
+            (rows_of(&keyed), Finder::SortMerge(keys))
+        }
+    };
+    Ok(EquiIndex {
+        sorted: Sorted {
+            rows: Buffer::host(order, rows_lease),
+            keys: None,
+            segments: None,
+        },
+        strategy,
+        table: buffer::EquiTable::Host(EquiTable {
+            groups,
+            finder,
+            _leases: (lease, of_addresses),
+        }),
+    })
+}
+
+/// The least key, and how many addresses there are from it to the greatest; `None` of no rows.
+fn address_span(keyed: &[KeyedRow]) -> Option<(u64, u64)> {
+    let least = keyed.iter().map(|k| k.key).min()?;
+    let most = keyed.iter().map(|k| k.key).max()?;
+    Some((least, (most - least).saturating_add(1)))
+}
+
+fn rows_of(keyed: &[KeyedRow]) -> Vec<u32> {
+    keyed.iter().map(|k| k.row).collect()
+}
+
+/// Rows by address, and where those of each address begin.
+fn by_address(keyed: &[KeyedRow], least: u64, span: usize) -> (Vec<u32>, Vec<u32>) {
+    let mut begins = vec![0u32; span + 1];
+    for k in keyed {
+        begins[(k.key - least) as usize + 1] += 1;
+    }
+    for address in 0..span {
+        begins[address + 1] += begins[address];
+    }
+    let mut next = begins.clone();
+    let mut order = vec![0; keyed.len()];
+    for k in keyed {
+        let at = &mut next[(k.key - least) as usize];
+        order[*at as usize] = k.row;
+        *at += 1;
+    }
+    (order, begins)
+}
+
+/// Rows with those of a key side by side, and where these are, from position `first` on.
+fn by_hash(keyed: &[KeyedRow], first: u32) -> (Vec<u32>, HashMap<u64, Span>) {
+    let mut table: HashMap<u64, Span> = HashMap::new();
+    for k in keyed {
+        table.entry(k.key).or_default().1 += 1;
+    }
+    let mut begin = first;
+    for span in table.values_mut() {
+        // The end moves on as rows are placed.
+        let rows = span.1;
+        *span = (begin, begin);
+        begin += rows;
+    }
+    let mut order = vec![0; keyed.len()];
+    for k in keyed {
+        if let Some((_, end)) = table.get_mut(&k.key) {
+            order[(*end - first) as usize] = k.row;
+            *end += 1;
+        }
+    }
+    (order, table)
+}
+
+fn by_partition(
+    keyed: &[KeyedRow],
+    go_on: &(dyn Fn() -> Result<()> + Sync),
+) -> Result<(Vec<u32>, Partitions)> {
+    let count = keyed.len().div_ceil(PARTITION_ROWS).next_power_of_two();
+    let mut partitions = Partitions::new(count);
+    let mut begins = vec![0usize; count + 1];
+    for k in keyed {
+        begins[partitions.of(k.key) + 1] += 1;
+    }
+    for p in 0..count {
+        begins[p + 1] += begins[p];
+    }
+    let mut next = begins.clone();
+    let mut parted = vec![KeyedRow { key: 0, row: 0 }; keyed.len()];
+    for k in keyed {
+        let at = &mut next[partitions.of(k.key)];
+        parted[*at] = *k;
+        *at += 1;
+    }
+    let made: Vec<(Vec<u32>, HashMap<u64, Span>)> = (0..count)
+        .into_par_iter()
+        .map(|p| {
+            go_on()?;
+            Ok(by_hash(&parted[begins[p]..begins[p + 1]], begins[p] as u32))
+        })
+        .collect::<Result<_>>()?;
+    let (orders, tables): (Vec<_>, Vec<_>) = made.into_iter().unzip();
+    partitions.tables = tables;
+    Ok((orders.concat(), partitions))
+}
+
+/// The range of each row of `columns` in the index.
+pub(crate) fn search(
+    budget: &Arc<Budget>,
+    index: &EquiIndex,
+    columns: &[&Column],
+    go_on: &(dyn Fn() -> Result<()> + Sync),
+) -> Result<(Sorted, Ranges)> {
+    let rows = columns.first().map_or(0, |column| column.rows());
+    let table = index.table.on_host();
+    let lo_lease = budget.lease(rows as u64 * 4, "range bounds")?;
+    let hi_lease = budget.lease(rows as u64 * 4, "range bounds")?;
+    let words = match &table.groups {
+        Some(groups) => Words::ids(budget, &group_ids::group_keys_in(budget, groups, columns)?)?,
+        None => Words::natural(budget, columns, false)?.ok_or_else(|| {
+            crate::error::BowtieError::Internal("key columns of different types".into())
+        })?,
+    };
+    let spans = |span_of: &(dyn Fn(u64) -> Option<Span> + Sync)| -> Result<Vec<Span>> {
+        let tasks: Vec<usize> = (0..rows).step_by(TASK_ROWS).collect();
+        let found: Vec<Vec<Span>> = tasks
+            .into_par_iter()
+            .map(|from| {
+                go_on()?;
+                Ok((from..rows.min(from + TASK_ROWS))
+                    .map(|row| words.get(row).and_then(span_of).unwrap_or_default())
+                    .collect())
+            })
+            .collect::<Result<_>>()?;
+        Ok(found.concat())
+    };
+    let (order, spans) = match &table.finder {
+        Finder::Direct { least, begins } => {
+            let spans = spans(&|key| {
+                let address = usize::try_from(key.checked_sub(*least)?).ok()?;
+                Some((*begins.get(address)?, *begins.get(address + 1)?))
+            })?;
+            (sequence(budget, 0, rows)?, spans)
+        }
+        Finder::Hash(table) => {
+            let spans = spans(&|key| table.get(&key).copied())?;
+            (sequence(budget, 0, rows)?, spans)
+        }
+        Finder::Partitioned(partitions) => {
+            let spans = spans(&|key| partitions.tables[partitions.of(key)].get(&key).copied())?;
+            (sequence(budget, 0, rows)?, spans)
+        }
+        Finder::SortMerge(keys) => {
+            let mut searching = words.keyed();
+            sort_by_key(&mut searching);
+            let lease = budget.lease(searching.len() as u64 * 4, "sorted rows")?;
+            let spans = merge(keys, &searching);
+            (Buffer::host(rows_of(&searching), lease), spans)
+        }
+    };
+    let (lo, hi) = spans.into_iter().map(non_empty).unzip();
+    Ok((
+        Sorted {
+            rows: order,
+            keys: None,
+            segments: None,
+        },
+        Ranges {
+            lo: Buffer::host(lo, lo_lease),
+            hi: Buffer::host(hi, hi_lease),
+        },
+    ))
+}
+
+fn non_empty((lo, hi): Span) -> Span {
+    match lo < hi {
+        true => (lo, hi),
+        false => (0, 0),
+    }
+}
+
+/// The positions of each searching key among ascending `keys`.
+fn merge(keys: &[u64], searching: &[KeyedRow]) -> Vec<Span> {
+    let (mut lo, mut hi) = (0, 0);
+    let mut spans = Vec::with_capacity(searching.len());
+    for k in searching {
+        while lo < keys.len() && keys[lo] < k.key {
+            lo += 1;
+        }
+        hi = hi.max(lo);
+        while hi < keys.len() && keys[hi] == k.key {
+            hi += 1;
+        }
+        spans.push((lo as u32, hi as u32));
+    }
+    spans
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{ArrayRef, Int64Array, StringArray};
+
+    use super::*;
+
+    fn column(array: ArrayRef) -> Column {
+        Column::host(array, Budget::new(0).lease(0, "test").unwrap())
+    }
+
+    /// Each row's matches, ascending.
+    fn matches(base: &Column, other: &Column, null_equal: bool, by: EquiStrategy) -> Vec<Vec<u32>> {
+        let budget = Budget::new(u64::MAX);
+        let go_on = || Ok(());
+        let index = index(&budget, &[base], null_equal, Some(by), &go_on).unwrap();
+        let (searching, ranges) = search(&budget, &index, &[other], &go_on).unwrap();
+        let mut found = vec![vec![]; other.rows()];
+        for (at, row) in searching.rows.on_host().iter().enumerate() {
+            let span = ranges.lo.on_host()[at] as usize..ranges.hi.on_host()[at] as usize;
+            let mut rows = index.sorted.rows.on_host()[span].to_vec();
+            rows.sort();
+            found[*row as usize] = rows;
+        }
+        found
+    }
+
+    #[test]
+    fn strategies_find_the_same_rows() {
+        let wide =
+            |i: i64| (i % 13 != 0).then_some(i.wrapping_mul(0x9E37_79B9_7F4A_7C15u64 as i64));
+        let narrow = |i: i64| (i % 11 != 0).then_some(i * 3 % 5_000);
+        let text = |i: i64| (i % 7 != 0).then(|| format!("value {}", i % 999));
+        let numbers = |of: &dyn Fn(i64) -> Option<i64>, rows| {
+            column(Arc::new((0..rows).map(of).collect::<Int64Array>()))
+        };
+        let texts = |rows| column(Arc::new((0..rows).map(text).collect::<StringArray>()));
+        for (base, other) in [
+            (numbers(&wide, 20_000), numbers(&wide, 30_000)),
+            (numbers(&narrow, 20_000), numbers(&narrow, 9_000)),
+            (texts(4_000), texts(2_000)),
+            (numbers(&narrow, 0), numbers(&narrow, 50)),
+            (numbers(&narrow, 50), numbers(&narrow, 0)),
+        ] {
+            for null_equal in [false, true] {
+                let expected = matches(&base, &other, null_equal, EquiStrategy::Hash);
+                for by in EquiStrategy::ALL {
+                    assert_eq!(matches(&base, &other, null_equal, by), expected, "{by}");
+                }
+                let nulls = other.on_host().null_count();
+                let unmatched = expected.iter().filter(|rows| rows.is_empty()).count();
+                assert!(null_equal || unmatched >= nulls);
+            }
+        }
+    }
+}

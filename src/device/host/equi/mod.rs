@@ -1,0 +1,4 @@
+//! Equi-joins on the host.
+
+pub(crate) mod index;
+pub(crate) mod single_pass;

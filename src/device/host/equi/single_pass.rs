@@ -1,0 +1,74 @@
+//! Pairs of an equi-join put together at once, from transformed columns: \[W\]'s GFTR (section 3.3).
+//!
+//! Each side's columns are brought into the order of its keys once, and pairs are numbers of positions in that order: values of
+//! neighbouring pairs lie side by side.
+
+use std::sync::Arc;
+
+use crate::device::budget::Budget;
+use crate::device::data::buffer::{Buffer, Column, EquiIndex, Joined, Paired, Ranges, Sorted};
+use crate::device::host::columns::values::gather;
+use crate::error::Result;
+
+/// The build side's index, and its columns in the order of the index.
+#[derive(Debug)]
+pub(crate) struct EquiBuild {
+    index: EquiIndex,
+    transformed: Vec<Column>,
+}
+
+impl EquiBuild {
+    pub(crate) fn new(budget: &Arc<Budget>, index: EquiIndex, payload: &[&Column]) -> Result<Self> {
+        let transformed = payload
+            .iter()
+            .map(|column| gather(budget, column, &index.sorted.rows))
+            .collect::<Result<_>>()?;
+        Ok(Self { index, transformed })
+    }
+
+    pub(crate) fn index(&self) -> &EquiIndex {
+        &self.index
+    }
+}
+
+/// Pairs that are made at once, at most: more are made piece by piece.
+const MOST_PAIRS: usize = 1 << 22;
+
+/// All pairs of a side whose rows in order are `searching`, each with its range in the index.
+pub(crate) fn join(
+    budget: &Arc<Budget>,
+    build: &EquiBuild,
+    searching: &Sorted,
+    ranges: &Ranges,
+    payload: &[&Column],
+) -> Result<Paired> {
+    let (lo, hi) = (ranges.lo.on_host(), ranges.hi.on_host());
+    let spans = || lo.iter().zip(hi.iter()).map(|(lo, hi)| *lo..*hi);
+    let rows: usize = spans().map(|span| span.len()).sum();
+    if rows > MOST_PAIRS {
+        return Ok(Paired::TooMany);
+    }
+    let positions = || budget.lease(rows as u64 * 4, "output pairs");
+    let (of_build, of_probe) = (positions()?, positions()?);
+    let build_positions = Buffer::host(spans().flatten().collect(), of_build);
+    let searching_positions = spans()
+        .enumerate()
+        .flat_map(|(at, span)| std::iter::repeat_n(at as u32, span.len()));
+    let probe_positions = Buffer::host(searching_positions.collect(), of_probe);
+    let gathered = |column: &Column, positions| gather(budget, column, positions);
+    Ok(Paired::All(Joined {
+        rows,
+        build: build
+            .transformed
+            .iter()
+            .map(|column| gathered(column, &build_positions))
+            .collect::<Result<_>>()?,
+        probe: payload
+            .iter()
+            .map(|column| {
+                let transformed = gather(budget, column, &searching.rows)?;
+                gathered(&transformed, &probe_positions)
+            })
+            .collect::<Result<_>>()?,
+    }))
+}

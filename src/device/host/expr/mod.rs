@@ -1,0 +1,4 @@
+//! Compiled expressions and string predicates on the host.
+
+pub(crate) mod row_program;
+pub(crate) mod string_predicate;

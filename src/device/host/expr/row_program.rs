@@ -1,0 +1,471 @@
+//! Running a program over rows on the host: blocks of rows at a time, one instruction for a whole block. What is no decimal is done
+//! by the machine of programs over pairs.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayData, ArrayRef, AsArray, BooleanBufferBuilder, make_array};
+use arrow::buffer::{BooleanBuffer, Buffer as Bytes, NullBuffer};
+use arrow::datatypes::{DataType, Decimal128Type};
+use rayon::prelude::*;
+
+use crate::device::budget::Budget;
+use crate::device::data::buffer::{Buffer, Column};
+use crate::device::host::theta::pair_program::BLOCK;
+use crate::device::host::theta::pair_program::registers::{HOST, NULL, Registers, VALUE, distinct};
+use crate::device::host::theta::pair_program::values::{Positions, Values};
+use crate::error::{BowtieError, Result};
+use crate::ir::pair_program::{Instruction, Kind, Op};
+use crate::ir::row_program::{FAR_DAYS, RowInstruction, RowKind, RowOp, RowProgram};
+
+/// Rows that one task evaluates.
+const TASK_ROWS: usize = 1 << 14;
+
+/// A column as a program reads it.
+enum Source<'a> {
+    Plain(Values<'a>),
+    Decimals(&'a [i128], Option<&'a NullBuffer>),
+}
+
+/// What a task makes of one output.
+struct Made {
+    words: Words,
+    valid: BooleanBufferBuilder,
+}
+
+enum Words {
+    Plain(Vec<u64>),
+    Decimals(Vec<i128>),
+}
+
+/// A column for each output of `program` over `rows` rows.
+pub(crate) fn map(
+    budget: &Arc<Budget>,
+    rows: usize,
+    program: &RowProgram,
+    columns: &[&Column],
+    go_on: &(dyn Fn() -> Result<()> + Sync),
+) -> Result<Vec<Column>> {
+    let sources = columns
+        .iter()
+        .map(|column| source(column.on_host()))
+        .collect::<Result<Vec<_>>>()?;
+    let made = (0..rows.div_ceil(TASK_ROWS))
+        .into_par_iter()
+        .map(|task| {
+            go_on()?;
+            let from = task * TASK_ROWS;
+            task_of(program, &sources, from..(from + TASK_ROWS).min(rows))
+        })
+        .collect::<Result<Vec<_>>>()?;
+    let outputs = program.outputs.iter().enumerate();
+    outputs
+        .map(|(i, data_type)| {
+            let parts: Vec<&Made> = made.iter().map(|outputs| &outputs[i]).collect();
+            let array = array_of(data_type, &parts, rows)?;
+            let bytes = array.to_data().get_slice_memory_size()? as u64;
+            Ok(Column::host(array, budget.lease(bytes, "columns")?))
+        })
+        .collect()
+}
+
+fn source(array: &ArrayRef) -> Result<Source<'_>> {
+    Ok(match array.data_type() {
+        DataType::Decimal128(..) => {
+            let decimals = array.as_primitive::<Decimal128Type>();
+            let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
+            Source::Decimals(decimals.values(), nulls)
+        }
+        _ => Source::Plain(Values::of(array)?),
+    })
+}
+
+/// The outputs of some rows.
+fn task_of(program: &RowProgram, sources: &[Source<'_>], rows: Range<usize>) -> Result<Vec<Made>> {
+    let registers = program.registers();
+    let mut machine = Machine {
+        registers: Registers::new(registers),
+        wide: vec![vec![0; BLOCK]; registers],
+        spare: vec![0; BLOCK],
+        outputs: program
+            .outputs
+            .iter()
+            .map(|data_type| Made {
+                words: match data_type {
+                    DataType::Decimal128(..) => Words::Decimals(Vec::with_capacity(rows.len())),
+                    _ => Words::Plain(Vec::with_capacity(rows.len())),
+                },
+                valid: BooleanBufferBuilder::new(rows.len()),
+            })
+            .collect(),
+    };
+    for from in rows.clone().step_by(BLOCK) {
+        let block = from..(from + BLOCK).min(rows.end);
+        for instruction in &program.instructions {
+            machine.run(instruction, sources, block.clone())?;
+        }
+    }
+    Ok(machine.outputs)
+}
+
+struct Machine {
+    /// States of all values, and words of those that are no decimals.
+    registers: Registers,
+    /// Decimals.
+    wide: Vec<Vec<i128>>,
+    /// Where an instruction writes decimals, so that its register may be an operand too.
+    spare: Vec<i128>,
+    outputs: Vec<Made>,
+}
+
+impl Machine {
+    fn run(
+        &mut self,
+        instruction: &RowInstruction,
+        sources: &[Source<'_>],
+        rows: Range<usize>,
+    ) -> Result<()> {
+        let RowInstruction { op, kind, out, .. } = *instruction;
+        let len = rows.len();
+        match (op, kind) {
+            (RowOp::Load, _) => {
+                let column = usize::from(instruction.column);
+                let source = sources.get(column).ok_or_else(|| {
+                    BowtieError::Internal(format!("a program without its column {column}"))
+                })?;
+                self.load(source, out, rows);
+            }
+            (RowOp::Store, _) => return self.store(instruction, len),
+            (RowOp::Constant, RowKind::Decimal) => {
+                self.wide[usize::from(out)][..len].fill(instruction.constant);
+                let is_null = instruction.b == 1;
+                self.registers.write(out, len, |_, states| {
+                    states.fill(NULL);
+                    !is_null
+                });
+            }
+            (RowOp::Constant, _) => self.plain(Op::Constant, Kind::Bool, instruction, len),
+            (RowOp::Plain(op), RowKind::Plain(kind)) => self.plain(op, kind, instruction, len),
+            (RowOp::Plain(op), RowKind::Decimal) => self.decimal(op, instruction, len),
+            (RowOp::Scale | RowOp::Round | RowOp::FromFloat, _) => self.rescale(instruction, len),
+            (RowOp::Truncate | RowOp::ToFloat, _) => self.undecimal(instruction, len),
+            (RowOp::Floor, _) => {
+                let by = instruction.constant as i64;
+                self.days(instruction, len, |word| {
+                    Some((word as i64).div_euclid(by) as u64)
+                });
+            }
+            (RowOp::Part, _) => {
+                let part = instruction.b;
+                self.days(instruction, len, |word| {
+                    let days = word as i64;
+                    (days.abs() <= FAR_DAYS).then(|| date_part(days, part) as u64)
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn load(&mut self, source: &Source<'_>, out: u8, rows: Range<usize>) {
+        let wide = &mut self.wide[usize::from(out)];
+        self.registers
+            .write(out, rows.len(), |words, states| match source {
+                Source::Plain(values) => values.load(Positions::Run(rows.clone()), words, states),
+                Source::Decimals(values, nulls) => {
+                    wide[..rows.len()].copy_from_slice(&values[rows.clone()]);
+                    let Some(nulls) = nulls else {
+                        return true;
+                    };
+                    for (state, row) in states.iter_mut().zip(rows.clone()) {
+                        *state = if nulls.is_null(row) { NULL } else { VALUE };
+                    }
+                    false
+                }
+            });
+    }
+
+    /// What programs over pairs do too.
+    fn plain(&mut self, op: Op, kind: Kind, instruction: &RowInstruction, len: usize) {
+        let from = match instruction.from {
+            RowKind::Plain(from) => from,
+            RowKind::Decimal => kind,
+        };
+        let instruction = Instruction {
+            op,
+            kind,
+            out: instruction.out,
+            a: instruction.a,
+            b: instruction.b,
+            c: instruction.c,
+            column: 0,
+            constant: instruction.constant as u64,
+            from,
+        };
+        self.registers.run(&instruction, len);
+    }
+
+    fn decimal(&mut self, op: Op, instruction: &RowInstruction, len: usize) {
+        let RowInstruction { out, a, b, c, .. } = *instruction;
+        if op == Op::IsNull || op == Op::IsNotNull {
+            return self.plain(op, Kind::Bool, instruction, len);
+        }
+        let Self { wide, spare, .. } = self;
+        let [x, y, z] = [a, b, c].map(|register| &wide[usize::from(register)]);
+        if op == Op::Select {
+            let condition = self.registers.get(a);
+            for i in 0..len {
+                let taken = condition.state(i) == VALUE && condition.words[i] == 1;
+                spare[i] = if taken { y[i] } else { z[i] };
+            }
+            std::mem::swap(spare, &mut wide[usize::from(out)]);
+            return self.plain(op, Kind::Bool, instruction, len);
+        }
+        if let Op::Add | Op::Sub | Op::Mul | Op::Div | Op::Rem = op {
+            self.registers.combine(out, &[a, b], len, |to, _| {
+                for i in 0..len {
+                    let result = match op {
+                        Op::Add => x[i].checked_add(y[i]),
+                        Op::Sub => x[i].checked_sub(y[i]),
+                        Op::Mul => x[i].checked_mul(y[i]),
+                        Op::Div => x[i].checked_div(y[i]),
+                        _ => x[i].checked_rem(y[i]),
+                    };
+                    match result {
+                        Some(result) => spare[i] = result,
+                        None => to.leave(i, len),
+                    }
+                }
+            });
+            return std::mem::swap(spare, &mut wide[usize::from(out)]);
+        }
+        self.registers.combine(out, &[a, b], len, |to, registers| {
+            for i in 0..len {
+                let (x, y) = (x[i], y[i]);
+                to.words[i] = u64::from(match op {
+                    Op::Eq | Op::NotDistinct => x == y,
+                    Op::NotEq | Op::Distinct => x != y,
+                    Op::Lt => x < y,
+                    Op::LtEq => x <= y,
+                    Op::Gt => x > y,
+                    _ => x >= y,
+                });
+            }
+            if let Op::Distinct | Op::NotDistinct = op {
+                let [a, b] = [a, b].map(|register| &registers[usize::from(register)]);
+                distinct(a, b, to, len, op == Op::NotDistinct);
+            }
+        });
+    }
+
+    /// Of decimals of 64 bits integers or floats.
+    fn undecimal(&mut self, instruction: &RowInstruction, len: usize) {
+        let RowInstruction {
+            op,
+            kind,
+            out,
+            a,
+            constant,
+            ..
+        } = *instruction;
+        let decimals = &self.wide[usize::from(a)];
+        let scale = f64::from_bits(constant as u64);
+        self.registers.combine(out, &[a], len, |to, _| {
+            for (i, decimal) in decimals.iter().enumerate().take(len) {
+                let word = match op {
+                    RowOp::Truncate => word_of(decimal / constant, kind),
+                    _ => i64::try_from(*decimal)
+                        .ok()
+                        .map(|value| (value as f64 / scale).to_bits()),
+                };
+                match word {
+                    Some(word) => to.words[i] = word,
+                    None => to.leave(i, len),
+                }
+            }
+        });
+    }
+
+    /// To another scale, and of at most so many digits.
+    fn rescale(&mut self, instruction: &RowInstruction, len: usize) {
+        let RowInstruction {
+            op,
+            out,
+            a,
+            b: digits,
+            constant,
+            from,
+            ..
+        } = *instruction;
+        let Self { wide, spare, .. } = self;
+        let decimals = &wide[usize::from(a)];
+        self.registers.combine(out, &[a], len, |to, registers| {
+            let words = &registers[usize::from(a)].words;
+            for i in 0..len {
+                let value = match from {
+                    RowKind::Decimal => decimals[i],
+                    RowKind::Plain(Kind::F64) => 0,
+                    RowKind::Plain(Kind::U64) => words[i].into(),
+                    RowKind::Plain(_) => i128::from(words[i] as i64),
+                };
+                let scaled = match op {
+                    RowOp::Scale => value.checked_mul(constant),
+                    RowOp::FromFloat => {
+                        let by = f64::from_bits(constant as u64);
+                        whole((f64::from_bits(words[i]) * by).round())
+                    }
+                    _ => Some(round(value, constant)),
+                };
+                let fits = |v: &i128| digits == 0 || v.unsigned_abs() < 10u128.pow(digits.into());
+                match scaled.filter(fits) {
+                    Some(scaled) => spare[i] = scaled,
+                    None => to.leave(i, len),
+                }
+            }
+        });
+        std::mem::swap(spare, &mut wide[usize::from(out)]);
+    }
+
+    /// A word of each word; `None` for the host.
+    fn days(&mut self, instruction: &RowInstruction, len: usize, f: impl Fn(u64) -> Option<u64>) {
+        let RowInstruction { out, a, .. } = *instruction;
+        self.registers.combine(out, &[a], len, |to, registers| {
+            let words = &registers[usize::from(a)].words;
+            for (i, word) in words.iter().enumerate().take(len) {
+                match f(*word) {
+                    Some(word) => to.words[i] = word,
+                    None => to.leave(i, len),
+                }
+            }
+        });
+    }
+
+    /// Adds a block to an output.
+    fn store(&mut self, instruction: &RowInstruction, len: usize) -> Result<()> {
+        let (a, output) = (instruction.a, usize::from(instruction.column));
+        let register = self.registers.get(a);
+        let made = &mut self.outputs[output];
+        for i in 0..len {
+            match register.state(i) {
+                HOST => return Err(BowtieError::NeedsHost),
+                state => made.valid.append(state == VALUE),
+            }
+        }
+        match &mut made.words {
+            Words::Plain(words) => words.extend_from_slice(&register.words[..len]),
+            Words::Decimals(words) => {
+                words.extend_from_slice(&self.wide[usize::from(a)][..len]);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An integer of 64 bits as the word of a type; `None` where it has no such value.
+fn word_of(value: i128, kind: RowKind) -> Option<u64> {
+    let value = i64::try_from(value).ok()?;
+    let fits = match kind {
+        RowKind::Plain(Kind::I8) => i8::try_from(value).is_ok(),
+        RowKind::Plain(Kind::I16) => i16::try_from(value).is_ok(),
+        RowKind::Plain(Kind::I32) => i32::try_from(value).is_ok(),
+        RowKind::Plain(Kind::U8) => u8::try_from(value).is_ok(),
+        RowKind::Plain(Kind::U16) => u16::try_from(value).is_ok(),
+        RowKind::Plain(Kind::U32) => u32::try_from(value).is_ok(),
+        RowKind::Plain(Kind::U64) => value >= 0,
+        _ => true,
+    };
+    fits.then_some(value as u64)
+}
+
+/// A whole number that 64 bits hold.
+fn whole(value: f64) -> Option<i128> {
+    const ABOVE: f64 = (1u64 << 63) as f64;
+    (-ABOVE..ABOVE).contains(&value).then_some(value as i128)
+}
+
+/// `value / by`, half away from zero.
+fn round(value: i128, by: i128) -> i128 {
+    let (quotient, rest) = (value / by, value % by);
+    let half = by / 2;
+    match () {
+        () if value >= 0 && rest >= half => quotient + 1,
+        () if value < 0 && rest <= -half => quotient - 1,
+        () => quotient,
+    }
+}
+
+/// The year, the month or the day of the month of a day counted from 1970, in the proleptic Gregorian calendar.
+fn date_part(days: i64, part: u8) -> i64 {
+    // Years begin in March here, so that the day which some lack is the last one; eras have 400 of them.
+    let days = days + 719_468;
+    let era = days.div_euclid(146_097);
+    let of_era = days.rem_euclid(146_097);
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let march_month = (5 * of_year + 2) / 153;
+    let month = if march_month < 10 {
+        march_month + 3
+    } else {
+        march_month - 9
+    };
+    match part {
+        0 => year_of_era + era * 400 + i64::from(month <= 2),
+        1 => month,
+        _ => of_year - (153 * march_month + 2) / 5 + 1,
+    }
+}
+
+/// The parts of an output together.
+fn array_of(data_type: &DataType, parts: &[&Made], rows: usize) -> Result<ArrayRef> {
+    let mut valid = BooleanBufferBuilder::new(rows);
+    for part in parts {
+        valid.append_buffer(&BooleanBuffer::new(
+            Bytes::from_slice_ref(part.valid.as_slice()),
+            0,
+            part.valid.len(),
+        ));
+    }
+    let nulls = NullBuffer::new(valid.finish());
+    let plain = || {
+        parts.iter().flat_map(|part| match &part.words {
+            Words::Plain(words) => words.as_slice(),
+            Words::Decimals(_) => &[],
+        })
+    };
+    macro_rules! values {
+        ($t:ty) => {
+            Bytes::from_iter(plain().map(|word| *word as $t))
+        };
+    }
+    let bytes = match (data_type, data_type.primitive_width()) {
+        (DataType::Boolean, _) => {
+            let mut bits = BooleanBufferBuilder::new(rows);
+            plain().for_each(|word| bits.append(*word == 1));
+            bits.finish().into_inner()
+        }
+        (_, Some(1)) => values!(u8),
+        (_, Some(2)) => values!(u16),
+        (_, Some(4)) => values!(u32),
+        (_, Some(8)) => values!(u64),
+        _ => Bytes::from_iter(parts.iter().flat_map(|part| match &part.words {
+            Words::Decimals(words) => words.iter().copied(),
+            Words::Plain(_) => [].iter().copied(),
+        })),
+    };
+    let data = ArrayData::builder(data_type.clone())
+        .len(rows)
+        .add_buffer(bytes);
+    let data = data.nulls((nulls.null_count() > 0).then_some(nulls));
+    Ok(make_array(data.build()?))
+}
+
+/// The rows for which a Boolean column is true.
+pub(crate) fn rows_where(budget: &Arc<Budget>, flags: &Column) -> Result<Buffer<u32>> {
+    let flags = flags.on_host().as_boolean();
+    let set = match flags.nulls() {
+        Some(nulls) => flags.values() & nulls.inner(),
+        None => flags.values().clone(),
+    };
+    let lease = budget.lease(set.count_set_bits() as u64 * 4, "selected rows")?;
+    let rows = set.set_indices().map(|row| row as u32).collect();
+    Ok(Buffer::host(rows, lease))
+}

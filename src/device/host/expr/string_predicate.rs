@@ -1,0 +1,330 @@
+//! Tests of text and binary values, and their characters. What a test says of the values of a dictionary, its keys gather.
+
+use std::cmp::Ordering;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::builder::make_view;
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, GenericStringArray,
+    OffsetSizeTrait, StringViewArray,
+};
+use arrow::buffer::{BooleanBuffer, Buffer as Bytes, ScalarBuffer};
+use arrow::compute::{cast, take};
+use arrow::datatypes::DataType;
+use rayon::prelude::*;
+
+use crate::device::budget::Budget;
+use crate::device::data::buffer::Column;
+use crate::device::host::columns::values::bytes_of;
+use crate::error::{BowtieError, Result};
+use crate::ir::comparison::Comparison;
+use crate::ir::text_predicate::{LikePattern, TextPredicate, TextSlice, TextTest};
+
+/// Rows that one task tests.
+const TASK_ROWS: usize = 1 << 13;
+
+/// Where values lie.
+#[derive(Debug, Clone, Copy)]
+enum Values<'a> {
+    Of32(&'a [i32], &'a [u8]),
+    Of64(&'a [i64], &'a [u8]),
+    /// Views, their bytes, and what long ones refer to.
+    Views(&'a [u128], &'a [u8], &'a [Bytes]),
+}
+
+/// Bytes of a value that a view holds by itself.
+const INLINE: usize = 12;
+
+impl<'a> Values<'a> {
+    fn of(array: &'a dyn Array) -> Result<Self> {
+        Ok(match array.data_type() {
+            DataType::Utf8 => {
+                let text = array.as_string::<i32>();
+                Self::Of32(text.value_offsets(), text.value_data())
+            }
+            DataType::LargeUtf8 => {
+                let text = array.as_string::<i64>();
+                Self::Of64(text.value_offsets(), text.value_data())
+            }
+            DataType::Binary => {
+                let binary = array.as_binary::<i32>();
+                Self::Of32(binary.value_offsets(), binary.value_data())
+            }
+            DataType::LargeBinary => {
+                let binary = array.as_binary::<i64>();
+                Self::Of64(binary.value_offsets(), binary.value_data())
+            }
+            DataType::Utf8View => {
+                let text = array.as_string_view();
+                Self::Views(text.views(), text.views().inner(), text.data_buffers())
+            }
+            DataType::BinaryView => {
+                let binary = array.as_binary_view();
+                Self::Views(
+                    binary.views(),
+                    binary.views().inner(),
+                    binary.data_buffers(),
+                )
+            }
+            other => return Err(BowtieError::Internal(format!("{other} is no text"))),
+        })
+    }
+
+    fn value(self, row: usize) -> &'a [u8] {
+        match self {
+            Self::Of32(offsets, bytes) => between(offsets, bytes, row),
+            Self::Of64(offsets, bytes) => between(offsets, bytes, row),
+            Self::Views(views, bytes, buffers) => {
+                let view = views[row];
+                let length = view as u32 as usize;
+                if length <= INLINE {
+                    return &bytes[row * 16 + 4..][..length];
+                }
+                let from = (view >> 96) as usize;
+                &buffers[(view >> 64) as u32 as usize][from..from + length]
+            }
+        }
+    }
+}
+
+fn between<'a, O: OffsetSizeTrait>(offsets: &[O], bytes: &'a [u8], row: usize) -> &'a [u8] {
+    &bytes[offsets[row].as_usize()..offsets[row + 1].as_usize()]
+}
+
+/// An error once the query was cancelled.
+type GoOn<'a> = &'a (dyn Fn() -> Result<()> + Sync);
+
+/// What `test` says of each value.
+pub(crate) fn test_text(
+    budget: &Arc<Budget>,
+    column: &Column,
+    other: Option<&Column>,
+    test: &TextTest,
+    go_on: GoOn<'_>,
+) -> Result<Column> {
+    let other = other.map(Column::on_host);
+    let truths = truths(column.on_host(), other, test, go_on)?;
+    let truths: ArrayRef = Arc::new(truths);
+    let lease = budget.lease(bytes_of(std::slice::from_ref(&truths))?, "columns")?;
+    Ok(Column::host(truths, lease))
+}
+
+fn truths(
+    array: &ArrayRef,
+    other: Option<&ArrayRef>,
+    test: &TextTest,
+    go_on: GoOn<'_>,
+) -> Result<BooleanArray> {
+    let rows = array.len();
+    if let TextPredicate::Present = test.predicate {
+        let nulls = array.logical_nulls();
+        return Ok(BooleanArray::new(BooleanBuffer::new_set(rows), nulls));
+    }
+    if let Some(other) = other {
+        let (array, other) = (undictionaried(array)?, undictionaried(other)?);
+        let TextPredicate::Column(op, _) = test.predicate else {
+            return Err(BowtieError::Internal(
+                "a test with a column too many".into(),
+            ));
+        };
+        let (left, right) = (Values::of(&array)?, Values::of(&other)?);
+        let nulls = arrow::buffer::NullBuffer::union(array.nulls(), other.nulls());
+        let truths = by_row(rows, go_on, |row| {
+            holds(op, left.value(row).cmp(right.value(row)))
+        })?;
+        return Ok(BooleanArray::new(truths, nulls));
+    }
+    if let Some(dictionary) = array.as_any_dictionary_opt() {
+        let of_values = truths(dictionary.values(), None, test, go_on)?;
+        let gathered = take(&of_values, dictionary.keys(), None)?;
+        return Ok(gathered.as_boolean().clone());
+    }
+    let values = Values::of(array)?;
+    let truths = by_row(rows, go_on, |row| {
+        let value = values.value(row);
+        let value = match test.slice {
+            Some(slice) => &value[characters(value, slice)],
+            None => value,
+        };
+        says(&test.predicate, value)
+    })?;
+    Ok(BooleanArray::new(truths, array.nulls().cloned()))
+}
+
+fn undictionaried(array: &ArrayRef) -> Result<ArrayRef> {
+    Ok(match array.data_type() {
+        DataType::Dictionary(_, values) => cast(array, values)?,
+        _ => Arc::clone(array),
+    })
+}
+
+fn by_row(
+    rows: usize,
+    go_on: GoOn<'_>,
+    says: impl Fn(usize) -> bool + Sync,
+) -> Result<BooleanBuffer> {
+    let parts = (0..rows.div_ceil(TASK_ROWS)).into_par_iter().map(|task| {
+        go_on()?;
+        let from = task * TASK_ROWS;
+        let rows = TASK_ROWS.min(rows - from);
+        Ok(BooleanBuffer::collect_bool(rows, |i| says(from + i)))
+    });
+    let parts = parts.collect::<Result<Vec<BooleanBuffer>>>()?;
+    let mut all = BooleanBufferBuilder::new(rows);
+    for part in &parts {
+        all.append_buffer(part);
+    }
+    Ok(all.finish())
+}
+
+fn says(predicate: &TextPredicate, value: &[u8]) -> bool {
+    match predicate {
+        TextPredicate::Present | TextPredicate::Column(..) => true,
+        TextPredicate::Among(constants) => constants
+            .binary_search_by(|constant| constant.as_slice().cmp(value))
+            .is_ok(),
+        TextPredicate::Compare(op, constant) => holds(*op, value.cmp(constant)),
+        TextPredicate::Like(pattern) => is_like(pattern, value),
+    }
+}
+
+fn holds(op: Comparison, order: Ordering) -> bool {
+    match op {
+        Comparison::Lt => order.is_lt(),
+        Comparison::LtEq => order.is_le(),
+        Comparison::Gt => order.is_gt(),
+        Comparison::GtEq => order.is_ge(),
+        Comparison::Eq => order.is_eq(),
+        Comparison::NotEq => order.is_ne(),
+    }
+}
+
+/// Whether a character begins with this byte.
+fn begins(byte: u8) -> bool {
+    byte & 0xC0 != 0x80
+}
+
+/// Where the character behind the one at `at` begins.
+fn next(value: &[u8], at: usize) -> usize {
+    let rest = value[at + 1..].iter();
+    at + 1 + rest.take_while(|byte| !begins(**byte)).count()
+}
+
+/// Where characters of a value lie.
+fn characters(value: &[u8], slice: TextSlice) -> Range<usize> {
+    let ahead = |mut at: usize, count: u32| {
+        // All, however many there are.
+        if count as usize >= value.len() - at {
+            return value.len();
+        }
+        for _ in 0..count {
+            if at == value.len() {
+                break;
+            }
+            at = next(value, at);
+        }
+        at
+    };
+    let start = ahead(0, slice.skip);
+    start..ahead(start, slice.take)
+}
+
+/// Segment by segment from the left: the leftmost place of each leaves most to those that follow.
+fn is_like(pattern: &LikePattern, value: &[u8]) -> bool {
+    let Some((first, rest)) = pattern.segments.split_first() else {
+        return false;
+    };
+    let Some(mut at) = end_of(first, value, 0) else {
+        return false;
+    };
+    let Some((last, between)) = rest.split_last() else {
+        return at == value.len();
+    };
+    for segment in between {
+        let ends = (at..value.len())
+            .filter(|at| begins(value[*at]))
+            .find_map(|at| end_of(segment, value, at));
+        match ends {
+            Some(end) => at = end,
+            None => return false,
+        }
+    }
+    start_of(last, value).is_some_and(|start| start >= at)
+}
+
+/// Where a segment that begins at `at` ends.
+fn end_of(segment: &[u8], value: &[u8], mut at: usize) -> Option<usize> {
+    for byte in segment {
+        match value.get(at)? {
+            _ if *byte == LikePattern::ANY => at = next(value, at),
+            found if found == byte => at += 1,
+            _ => return None,
+        }
+    }
+    Some(at)
+}
+
+/// Where a segment begins that the value ends with.
+fn start_of(segment: &[u8], value: &[u8]) -> Option<usize> {
+    let mut at = value.len();
+    for byte in segment.iter().rev() {
+        at = at.checked_sub(1)?;
+        if *byte == LikePattern::ANY {
+            while !begins(value[at]) {
+                at = at.checked_sub(1)?;
+            }
+        } else if value[at] != *byte {
+            return None;
+        }
+    }
+    Some(at)
+}
+
+/// The same characters of each value.
+pub(crate) fn slice_text(
+    budget: &Arc<Budget>,
+    column: &Column,
+    slice: TextSlice,
+) -> Result<Column> {
+    let array = column.on_host();
+    let sliced: ArrayRef = match array.data_type() {
+        DataType::Utf8 => Arc::new(slices(array.as_string::<i32>(), slice)),
+        DataType::LargeUtf8 => Arc::new(slices(array.as_string::<i64>(), slice)),
+        DataType::Utf8View => Arc::new(slices_of_views(array.as_string_view(), slice)?),
+        other => return Err(BowtieError::Internal(format!("{other} has no characters"))),
+    };
+    let lease = budget.lease(bytes_of(std::slice::from_ref(&sliced))?, "columns")?;
+    Ok(Column::host(sliced, lease))
+}
+
+fn slices<O: OffsetSizeTrait>(
+    array: &GenericStringArray<O>,
+    slice: TextSlice,
+) -> GenericStringArray<O> {
+    let values = array.iter();
+    values
+        .map(|value| value.map(|value| &value[characters(value.as_bytes(), slice)]))
+        .collect()
+}
+
+/// Views of the same bytes.
+fn slices_of_views(array: &StringViewArray, slice: TextSlice) -> Result<StringViewArray> {
+    let views = array.views().iter().enumerate().map(|(row, view)| {
+        if array.is_null(row) {
+            return 0;
+        }
+        let value = array.value(row).as_bytes();
+        let place = characters(value, slice);
+        let (buffer, from) = match value.len() {
+            ..=INLINE => (0, 0),
+            _ => ((view >> 64) as u32, (view >> 96) as u32),
+        };
+        make_view(&value[place.clone()], buffer, from + place.start as u32)
+    });
+    Ok(StringViewArray::try_new(
+        ScalarBuffer::from(views.collect::<Vec<u128>>()),
+        array.data_buffers().to_vec(),
+        array.nulls().cloned(),
+    )?)
+}

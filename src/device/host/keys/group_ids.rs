@@ -1,0 +1,356 @@
+//! Group ids: rows that are equal in all key columns get one dense `u32`.
+//!
+//! One narrow column is hashed by its order key, anything else by Arrow's row format over order keys (so that −0.0 equals
+//! 0.0, as in DataFusion) and, for wide types, the values themselves.
+
+use std::hash::{DefaultHasher, Hasher};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef};
+use arrow::buffer::BooleanBuffer;
+use arrow::row::{RowConverter, Rows, SortField};
+use hashbrown::HashMap;
+use rayon::prelude::*;
+
+use crate::device::budget::{Budget, Lease};
+use crate::device::data::buffer::{Buffer, Column};
+use crate::device::host::keys::order_keys::{natural, natural_array, plain_values, validity};
+use crate::device::primitives::device::{NO_GROUP, check_chunk_rows};
+use crate::error::{BowtieError, Result};
+
+/// The groups of a base side, in which rows of the other side are looked up.
+#[derive(Debug)]
+pub(crate) struct Groups {
+    table: Table,
+    groups: u32,
+    null_equal: bool,
+    _lease: Lease,
+}
+
+#[derive(Debug)]
+enum Table {
+    Word(HashMap<u64, u32>),
+    Row {
+        converter: RowConverter,
+        ids: HashMap<Vec<u8>, u32>,
+    },
+}
+
+impl Groups {
+    pub(crate) fn groups(&self) -> u32 {
+        self.groups
+    }
+}
+
+/// Rough bytes of a hash table's entry, for the lease.
+const ENTRY_BYTES: u64 = 24;
+
+/// Rows that one task looks up.
+const TASK_ROWS: usize = 1 << 14;
+
+pub(crate) fn group_keys(
+    budget: &Arc<Budget>,
+    base: &[&Column],
+    null_equal: bool,
+) -> Result<(Buffer<u32>, Groups)> {
+    let rows = base.first().map_or(0, |c| c.rows());
+    check_chunk_rows(rows)?;
+    let ids_lease = budget.lease(rows as u64 * 4, "group ids")?;
+    let table_lease = budget.lease(rows as u64 * ENTRY_BYTES, "group table")?;
+    let mut ids = Vec::with_capacity(rows);
+    let arrays = base.iter().map(|c| Arc::clone(c.on_host()));
+    let keys = KeyRows::new(budget, arrays, null_equal, None)?;
+    let mut next = 0u32;
+    let mut fresh = || {
+        let id = next;
+        next += 1;
+        id
+    };
+    let table = match keys {
+        KeyRows::Words { words, valid } => {
+            let mut table = HashMap::new();
+            for (i, word) in words.on_host().iter().enumerate() {
+                ids.push(match is_valid(&valid, i) {
+                    true => *table.entry(*word).or_insert_with(&mut fresh),
+                    false => NO_GROUP,
+                });
+            }
+            Table::Word(table)
+        }
+        KeyRows::Rows {
+            converter,
+            rows: key_rows,
+            valid,
+        } => {
+            let mut table: HashMap<Vec<u8>, u32> = HashMap::new();
+            for (i, row) in key_rows.iter().enumerate() {
+                ids.push(match is_valid(&valid, i) {
+                    true => *table.entry_ref(row.as_ref()).or_insert_with(&mut fresh),
+                    false => NO_GROUP,
+                });
+            }
+            Table::Row {
+                converter: converter.expect("a base makes its own converter"),
+                ids: table,
+            }
+        }
+    };
+    let domain = Groups {
+        table,
+        groups: next,
+        null_equal,
+        _lease: table_lease,
+    };
+    Ok((Buffer::host(ids, ids_lease), domain))
+}
+
+/// What an order of rows by their keys says.
+#[derive(Debug)]
+pub(crate) struct KeyOrder {
+    /// Rows by position: equal ones follow one another, in their old order.
+    pub(crate) rows: Buffer<u32>,
+    /// The group of each position, ascending from 0.
+    pub(crate) ids: Buffer<u32>,
+    pub(crate) groups: usize,
+}
+
+/// Rows in the order of their keys. NULLs are equal.
+pub(crate) fn key_order(budget: &Arc<Budget>, base: &[&Column]) -> Result<KeyOrder> {
+    let (keys, n) = row_keys(budget, base)?;
+    let leases = [
+        budget.lease(n as u64 * 4, "sorted rows")?,
+        budget.lease(n as u64 * 4, "group ids")?,
+    ];
+    let mut rows: Vec<u32> = (0..n as u32).collect();
+    rows.par_sort_by(|a, b| keys.row(*a as usize).cmp(&keys.row(*b as usize)));
+    let mut groups = 0;
+    let mut ids = Vec::with_capacity(n);
+    for (at, row) in rows.iter().enumerate() {
+        if at == 0 || keys.row(rows[at - 1] as usize) != keys.row(*row as usize) {
+            groups += 1;
+        }
+        ids.push(groups as u32 - 1);
+    }
+    let [of_rows, of_ids] = leases;
+    Ok(KeyOrder {
+        rows: Buffer::host(rows, of_rows),
+        ids: Buffer::host(ids, of_ids),
+        groups,
+    })
+}
+
+/// A hash of each row's key, which is that of all equal keys. NULLs are equal.
+pub(crate) fn key_hashes(budget: &Arc<Budget>, base: &[&Column]) -> Result<Vec<u64>> {
+    let (keys, n) = row_keys(budget, base)?;
+    Ok((0..n)
+        .into_par_iter()
+        .map(|i| {
+            let mut hasher = DefaultHasher::new();
+            hasher.write(keys.row(i).as_ref());
+            hasher.finish()
+        })
+        .collect())
+}
+
+/// Keys of which NULLs are equal, as rows.
+fn row_keys(budget: &Arc<Budget>, base: &[&Column]) -> Result<(Rows, usize)> {
+    let n = base.first().map_or(0, |column| column.rows());
+    let arrays = base.iter().map(|column| Arc::clone(column.on_host()));
+    match KeyRows::new(budget, arrays, true, None)? {
+        KeyRows::Rows { rows, .. } => Ok((rows, n)),
+        KeyRows::Words { .. } => Err(BowtieError::Internal("NULL has no word".into())),
+    }
+}
+
+/// Looks rows up by several threads, each of which makes the keys of its own.
+pub(crate) fn group_keys_in(
+    budget: &Arc<Budget>,
+    domain: &Groups,
+    columns: &[&Column],
+) -> Result<Buffer<u32>> {
+    let rows = columns.first().map_or(0, |c| c.rows());
+    let lease = budget.lease(rows as u64 * 4, "group ids")?;
+    let tasks: Vec<usize> = (0..rows).step_by(TASK_ROWS).collect();
+    let ids: Vec<Vec<u32>> = tasks
+        .into_par_iter()
+        .map(|from| {
+            let len = TASK_ROWS.min(rows - from);
+            let part = columns.iter().map(|c| c.on_host().slice(from, len));
+            domain.find(budget, part)
+        })
+        .collect::<Result<_>>()?;
+    Ok(Buffer::host(ids.concat(), lease))
+}
+
+impl Groups {
+    fn find(
+        &self,
+        budget: &Arc<Budget>,
+        arrays: impl Iterator<Item = ArrayRef>,
+    ) -> Result<Vec<u32>> {
+        let converter = match &self.table {
+            Table::Word(_) => None,
+            Table::Row { converter, .. } => Some(converter),
+        };
+        let keys = KeyRows::new(budget, arrays, self.null_equal, converter)?;
+        Ok(match (&self.table, keys) {
+            (Table::Word(table), KeyRows::Words { words, valid }) => words
+                .on_host()
+                .iter()
+                .enumerate()
+                .map(|(i, word)| match is_valid(&valid, i) {
+                    true => table.get(word).copied().unwrap_or(NO_GROUP),
+                    false => NO_GROUP,
+                })
+                .collect(),
+            (Table::Row { ids, .. }, KeyRows::Rows { rows, valid, .. }) => rows
+                .iter()
+                .enumerate()
+                .map(|(i, row)| match is_valid(&valid, i) {
+                    true => ids.get(row.as_ref()).copied().unwrap_or(NO_GROUP),
+                    false => NO_GROUP,
+                })
+                .collect(),
+            _ => {
+                return Err(BowtieError::Internal(
+                    "key columns of different types".into(),
+                ));
+            }
+        })
+    }
+}
+
+/// Key columns made hashable. `valid` marks the rows that belong to a group at all.
+enum KeyRows {
+    Words {
+        words: Buffer<u64>,
+        valid: Option<BooleanBuffer>,
+    },
+    Rows {
+        converter: Option<RowConverter>,
+        rows: Rows,
+        valid: Option<BooleanBuffer>,
+    },
+}
+
+impl KeyRows {
+    /// `converter`: the base's, when looking up in its domain.
+    fn new(
+        budget: &Arc<Budget>,
+        arrays: impl Iterator<Item = ArrayRef>,
+        null_equal: bool,
+        converter: Option<&RowConverter>,
+    ) -> Result<Self> {
+        let arrays: Vec<ArrayRef> = arrays
+            .map(|array| plain_values(&array))
+            .collect::<Result<_>>()?;
+        // NULL needs a place of its own when it equals itself; the row format has one.
+        if let [array] = arrays.as_slice()
+            && !null_equal
+            && let Some(keys) = natural(budget, array)?
+        {
+            return Ok(Self::Words {
+                words: keys.values,
+                valid: keys.valid.map(|valid| valid.on_host().clone()),
+            });
+        }
+        let valid = match null_equal {
+            true => None,
+            false => arrays
+                .iter()
+                .filter_map(validity)
+                .reduce(|all, one| &all & &one),
+        };
+        let hashable: Vec<ArrayRef> = arrays
+            .iter()
+            .map(|array| Ok(natural_array(budget, array)?.unwrap_or_else(|| Arc::clone(array))))
+            .collect::<Result<_>>()?;
+        match converter {
+            Some(converter) => Ok(Self::Rows {
+                rows: converter.convert_columns(&hashable)?,
+                converter: None,
+                valid,
+            }),
+            None => {
+                let fields = hashable
+                    .iter()
+                    .map(|array| SortField::new(array.data_type().clone()))
+                    .collect();
+                let converter = RowConverter::new(fields)?;
+                Ok(Self::Rows {
+                    rows: converter.convert_columns(&hashable)?,
+                    converter: Some(converter),
+                    valid,
+                })
+            }
+        }
+    }
+}
+
+fn is_valid(valid: &Option<BooleanBuffer>, row: usize) -> bool {
+    valid.as_ref().is_none_or(|valid| valid.value(row))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{Float64Array, Int32Array, StringArray};
+
+    use super::*;
+
+    fn column(array: ArrayRef) -> Column {
+        Column::host(array, Budget::new(0).lease(0, "test").unwrap())
+    }
+
+    #[test]
+    fn rows_of_several_tasks_find_their_own_groups() {
+        let budget = Budget::new(u64::MAX);
+        let n = 2 * TASK_ROWS + 5;
+        let text = (0..n).map(|i| (i % 11 != 0).then(|| format!("{}", i * 7 % 20_011)));
+        let base = column(Arc::new(text.collect::<StringArray>()));
+        for null_equal in [false, true] {
+            let (ids, domain) = group_keys(&budget, &[&base], null_equal).unwrap();
+            let found = group_keys_in(&budget, &domain, &[&base]).unwrap();
+            assert_eq!(ids.on_host(), found.on_host());
+        }
+    }
+
+    #[test]
+    fn zeros_are_equal_and_nulls_are_in_no_group() {
+        let budget = Budget::new(u64::MAX);
+        let base = column(Arc::new(Float64Array::from(vec![
+            Some(-0.0),
+            Some(0.0),
+            None,
+            Some(1.0),
+        ])));
+        let (ids, domain) = group_keys(&budget, &[&base], false).unwrap();
+        assert_eq!(ids.on_host().as_ref(), [0, 0, NO_GROUP, 1]);
+        let other = column(Arc::new(Float64Array::from(vec![
+            Some(1.0),
+            None,
+            Some(7.0),
+        ])));
+        let ids = group_keys_in(&budget, &domain, &[&other]).unwrap();
+        assert_eq!(ids.on_host().as_ref(), [1, NO_GROUP, NO_GROUP]);
+    }
+
+    #[test]
+    fn several_columns_and_equal_nulls() {
+        let budget = Budget::new(u64::MAX);
+        let a = column(Arc::new(Int32Array::from(vec![Some(1), None, Some(1)])));
+        let b = column(Arc::new(StringArray::from(vec![
+            Some("x"),
+            Some("x"),
+            None,
+        ])));
+        let (ids, domain) = group_keys(&budget, &[&a, &b], true).unwrap();
+        assert_eq!(
+            (ids.on_host().as_ref(), domain.groups()),
+            ([0, 1, 2].as_slice(), 3)
+        );
+        let (ids, domain) = group_keys(&budget, &[&a, &b], false).unwrap();
+        assert_eq!(ids.on_host().as_ref(), [0, NO_GROUP, NO_GROUP]);
+        let ids = group_keys_in(&budget, &domain, &[&a, &b]).unwrap();
+        assert_eq!(ids.on_host().as_ref(), [0, NO_GROUP, NO_GROUP]);
+    }
+}

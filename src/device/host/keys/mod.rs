@@ -1,0 +1,5 @@
+//! Order keys, group ids and sorting on the host.
+
+pub(crate) mod group_ids;
+pub(crate) mod order_keys;
+pub(crate) mod sort;

@@ -1,0 +1,363 @@
+//! Order keys: every orderable Arrow type as `u64` words whose order is DataFusion's.
+//!
+//! Narrow types map bit by bit ("natural"). 128-bit decimals are offset from the base column's minimum when its values
+//! span less than 64 bits. Everything else is ranked: the base column's distinct values are sorted, the i-th becomes
+//! `2 i + 1`, and a value of another column becomes the even number between its neighbours when it equals none. So keys
+//! of a ranked domain compare base with other, never other with other.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, UInt64Array};
+use arrow::buffer::{BooleanBuffer, NullBuffer};
+use arrow::compute::cast;
+use arrow::datatypes::*;
+use arrow::row::{OwnedRow, RowConverter, SortField};
+use half::f16;
+use rayon::prelude::*;
+
+use crate::device::budget::{Budget, Lease};
+use crate::device::data::buffer;
+use crate::device::data::buffer::{Bits, Buffer, Column, KeyDomain, Keys};
+use crate::error::{BowtieError, Result};
+
+const SIGN: u64 = 1 << 63;
+
+/// The sorted distinct values of a base column, in Arrow's row format.
+#[derive(Debug)]
+pub(crate) struct Ranks {
+    converter: RowConverter,
+    distinct: Vec<OwnedRow>,
+    _lease: Lease,
+}
+
+/// Keys of `base` and their domain.
+pub(crate) fn order_keys(budget: &Arc<Budget>, base: &Column) -> Result<(Keys, KeyDomain)> {
+    let array = plain_values(base.on_host())?;
+    if let Some(keys) = natural(budget, &array)? {
+        return Ok((keys, KeyDomain::Natural));
+    }
+    if let Some(values) = array.as_primitive_opt::<Decimal128Type>() {
+        let (low, high) = match (arrow::compute::min(values), arrow::compute::max(values)) {
+            (Some(low), Some(high)) => (low, high),
+            _ => (0, 0),
+        };
+        if let Some(domain) = KeyDomain::offset(low, high) {
+            return Ok((order_keys_in(budget, &domain, base)?, domain));
+        }
+    }
+    rank(budget, &array)
+}
+
+/// Keys of another column in `domain`.
+pub(crate) fn order_keys_in(
+    budget: &Arc<Budget>,
+    domain: &KeyDomain,
+    column: &Column,
+) -> Result<Keys> {
+    let array = plain_values(column.on_host())?;
+    match domain {
+        KeyDomain::Natural => natural(budget, &array)?.ok_or_else(|| {
+            BowtieError::Internal(format!("{} has no natural order key", array.data_type()))
+        }),
+        KeyDomain::Offset { low, high } => {
+            let values = array.as_primitive_opt::<Decimal128Type>().ok_or_else(|| {
+                BowtieError::Internal(format!("{} among decimal keys", array.data_type()))
+            })?;
+            let word = |v: i128| match v {
+                v if v < *low => 0,
+                v if v > *high => (high - low) as u64 + 2,
+                v => (v - low) as u64 + 1,
+            };
+            keys(budget, &array, values.values().iter().map(|v| word(*v)))
+        }
+        KeyDomain::Ranked(ranks) => {
+            let ranks = ranks.on_host();
+            let lease = lease_keys(budget, array.len())?;
+            let rows = ranks.converter.convert_columns(&[Arc::clone(&array)])?;
+            let words: Vec<u64> = (0..rows.num_rows())
+                .into_par_iter()
+                .map(|i| {
+                    let row = rows.row(i);
+                    let at = ranks.distinct.partition_point(|d| d.row() < row);
+                    let equal = ranks
+                        .distinct
+                        .get(at)
+                        .is_some_and(|d| d.row().cmp(&row) == Ordering::Equal);
+                    2 * at as u64 + u64::from(equal)
+                })
+                .collect();
+            Ok(Keys {
+                values: Buffer::host(words, lease),
+                valid: validity(&array).map(Bits::Host),
+            })
+        }
+    }
+}
+
+/// Natural keys, or `None` for a type that has none.
+pub(crate) fn natural(budget: &Arc<Budget>, array: &ArrayRef) -> Result<Option<Keys>> {
+    macro_rules! words {
+        ($t:ty, $word:expr) => {{
+            let values = array.as_primitive::<$t>().values();
+            Ok(Some(keys(budget, array, values.iter().map(|v| $word(*v)))?))
+        }};
+    }
+    let signed32 = |v: i32| i64::from(v) as u64 ^ SIGN;
+    let signed64 = |v: i64| v as u64 ^ SIGN;
+    match array.data_type() {
+        DataType::Boolean => {
+            let values = array.as_boolean().values();
+            Ok(Some(keys(budget, array, values.iter().map(u64::from))?))
+        }
+        DataType::Int8 => words!(Int8Type, |v: i8| i64::from(v) as u64 ^ SIGN),
+        DataType::Int16 => words!(Int16Type, |v: i16| i64::from(v) as u64 ^ SIGN),
+        DataType::Int32 => words!(Int32Type, signed32),
+        DataType::Int64 => words!(Int64Type, signed64),
+        DataType::UInt8 => words!(UInt8Type, u64::from),
+        DataType::UInt16 => words!(UInt16Type, u64::from),
+        DataType::UInt32 => words!(UInt32Type, u64::from),
+        DataType::UInt64 => words!(UInt64Type, |v: u64| v),
+        DataType::Float16 => words!(Float16Type, float16_word),
+        DataType::Float32 => words!(Float32Type, |v: f32| float32_word(v)),
+        DataType::Float64 => words!(Float64Type, float_word),
+        DataType::Decimal32(..) => words!(Decimal32Type, signed32),
+        DataType::Decimal64(..) => words!(Decimal64Type, signed64),
+        DataType::Date32 => words!(Date32Type, signed32),
+        DataType::Date64 => words!(Date64Type, signed64),
+        DataType::Time32(TimeUnit::Second) => words!(Time32SecondType, signed32),
+        DataType::Time32(_) => words!(Time32MillisecondType, signed32),
+        DataType::Time64(TimeUnit::Microsecond) => words!(Time64MicrosecondType, signed64),
+        DataType::Time64(_) => words!(Time64NanosecondType, signed64),
+        DataType::Timestamp(unit, _) => match unit {
+            TimeUnit::Second => words!(TimestampSecondType, signed64),
+            TimeUnit::Millisecond => words!(TimestampMillisecondType, signed64),
+            TimeUnit::Microsecond => words!(TimestampMicrosecondType, signed64),
+            TimeUnit::Nanosecond => words!(TimestampNanosecondType, signed64),
+        },
+        DataType::Duration(unit) => match unit {
+            TimeUnit::Second => words!(DurationSecondType, signed64),
+            TimeUnit::Millisecond => words!(DurationMillisecondType, signed64),
+            TimeUnit::Microsecond => words!(DurationMicrosecondType, signed64),
+            TimeUnit::Nanosecond => words!(DurationNanosecondType, signed64),
+        },
+        DataType::Interval(IntervalUnit::YearMonth) => words!(IntervalYearMonthType, signed32),
+        DataType::Interval(IntervalUnit::DayTime) => {
+            let half_word = |v: i32| u64::from(v as u32 ^ (1 << 31));
+            words!(IntervalDayTimeType, |v: IntervalDayTime| half_word(v.days)
+                << 32
+                | half_word(v.milliseconds))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// IEEE 754 total order, but −0.0 is 0.0: DataFusion compares floats so.
+#[inline(always)]
+pub(crate) fn float_word(value: f64) -> u64 {
+    total_word(if value == 0.0 { 0.0 } else { value })
+}
+
+/// As [`float_word`], without widening: a conversion would change the payload of a NaN.
+#[inline(always)]
+pub(crate) fn float32_word(value: f32) -> u64 {
+    total_word32(if value == 0.0 { 0.0 } else { value })
+}
+
+fn float16_word(value: f16) -> u64 {
+    total_word16(match value == f16::ZERO {
+        true => f16::ZERO,
+        false => value,
+    })
+}
+
+fn total_word(value: f64) -> u64 {
+    let bits = value.to_bits();
+    if bits & SIGN == 0 { bits | SIGN } else { !bits }
+}
+
+fn total_word32(value: f32) -> u64 {
+    let (bits, sign) = (value.to_bits(), 1u32 << 31);
+    u64::from(if bits & sign == 0 { bits | sign } else { !bits })
+}
+
+fn total_word16(value: f16) -> u64 {
+    let (bits, sign) = (value.to_bits(), 1u16 << 15);
+    u64::from(if bits & sign == 0 { bits | sign } else { !bits })
+}
+
+/// Keys of floats in IEEE 754 total order, in which zeros differ: that of MIN and MAX. `None` of other types, whose equal values are
+/// the same.
+pub(crate) fn total(budget: &Arc<Budget>, array: &ArrayRef) -> Result<Option<Keys>> {
+    macro_rules! words {
+        ($t:ty, $word:expr) => {{
+            let values = array.as_primitive::<$t>().values();
+            Ok(Some(keys(budget, array, values.iter().map(|v| $word(*v)))?))
+        }};
+    }
+    match array.data_type() {
+        DataType::Float16 => words!(Float16Type, total_word16),
+        DataType::Float32 => words!(Float32Type, total_word32),
+        DataType::Float64 => words!(Float64Type, total_word),
+        _ => Ok(None),
+    }
+}
+
+fn rank(budget: &Arc<Budget>, array: &ArrayRef) -> Result<(Keys, KeyDomain)> {
+    let lease = lease_keys(budget, array.len())?;
+    let converter = RowConverter::new(vec![SortField::new(array.data_type().clone())])?;
+    let rows = converter.convert_columns(&[Arc::clone(array)])?;
+    let rows_lease = budget.lease(rows.size() as u64, "ranks of a key column")?;
+    let valid = validity(array);
+    let mut order: Vec<u32> = match &valid {
+        Some(valid) => valid.set_indices().map(|i| i as u32).collect(),
+        None => (0..array.len() as u32).collect(),
+    };
+    order.par_sort_unstable_by(|a, b| rows.row(*a as usize).cmp(&rows.row(*b as usize)));
+    let mut words = vec![0u64; array.len()];
+    let mut distinct: Vec<OwnedRow> = Vec::new();
+    for id in order {
+        let row = rows.row(id as usize);
+        if distinct.last().is_none_or(|last| last.row() != row) {
+            distinct.push(row.owned());
+        }
+        words[id as usize] = 2 * (distinct.len() as u64 - 1) + 1;
+    }
+    let keys = Keys {
+        values: Buffer::host(words, lease),
+        valid: valid.map(Bits::Host),
+    };
+    let ranks = Ranks {
+        converter,
+        distinct,
+        _lease: rows_lease,
+    };
+    Ok((keys, KeyDomain::Ranked(buffer::Ranks::Host(ranks))))
+}
+
+fn keys(budget: &Arc<Budget>, array: &ArrayRef, words: impl Iterator<Item = u64>) -> Result<Keys> {
+    let lease = lease_keys(budget, array.len())?;
+    Ok(Keys {
+        values: Buffer::host(words.collect(), lease),
+        valid: validity(array).map(Bits::Host),
+    })
+}
+
+fn lease_keys(budget: &Arc<Budget>, rows: usize) -> Result<Lease> {
+    budget.lease(rows as u64 * 8, "order keys")
+}
+
+/// Bits of the rows that are not NULL; `None` when all are.
+pub(crate) fn validity(array: &ArrayRef) -> Option<BooleanBuffer> {
+    array
+        .logical_nulls()
+        .filter(|nulls| nulls.null_count() > 0)
+        .map(|nulls| nulls.inner().clone())
+}
+
+/// Whether the row's value is not NULL.
+#[inline]
+pub(crate) fn is_valid(keys: &Keys, row: usize) -> bool {
+    keys.valid
+        .as_ref()
+        .is_none_or(|valid| valid.on_host().value(row))
+}
+
+/// A dictionary's values row by row; any other array as it is.
+pub(crate) fn plain_values(array: &ArrayRef) -> Result<ArrayRef> {
+    match array.data_type() {
+        DataType::Dictionary(_, values) => Ok(cast(array, values)?),
+        _ => Ok(Arc::clone(array)),
+    }
+}
+
+/// The natural keys of a column as an Arrow array with its NULLs, for row-format conversion.
+pub(crate) fn natural_array(budget: &Arc<Budget>, array: &ArrayRef) -> Result<Option<ArrayRef>> {
+    Ok(natural(budget, array)?.map(|keys| {
+        let nulls = keys
+            .valid
+            .map(|valid| NullBuffer::new(valid.on_host().clone()));
+        Arc::new(UInt64Array::new(keys.values.on_host().clone(), nulls)) as ArrayRef
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{Decimal128Array, Float64Array, StringArray};
+
+    use super::*;
+
+    fn on_host(array: ArrayRef) -> (Arc<Budget>, Column) {
+        let budget = Budget::new(u64::MAX);
+        let lease = budget.lease(0, "test").unwrap();
+        (budget, Column::host(array, lease))
+    }
+
+    #[test]
+    fn floats_order_as_datafusion_does() {
+        let ascending = [
+            -f64::NAN,
+            f64::NEG_INFINITY,
+            -1.0,
+            -f64::MIN_POSITIVE / 2.0,
+            0.0,
+            f64::MIN_POSITIVE / 2.0,
+            1.0,
+            f64::INFINITY,
+            f64::NAN,
+        ];
+        for pair in ascending.windows(2) {
+            assert!(float_word(pair[0]) < float_word(pair[1]), "{pair:?}");
+            assert!(
+                float32_word(pair[0] as f32) <= float32_word(pair[1] as f32),
+                "{pair:?}"
+            );
+        }
+        assert_eq!(float_word(-0.0), float_word(0.0));
+        assert_eq!(float32_word(-0.0), float32_word(0.0));
+    }
+
+    #[test]
+    fn strings_rank_between_the_base_values() {
+        let (budget, base) = on_host(Arc::new(StringArray::from(vec![
+            Some("m"),
+            None,
+            Some("c"),
+            Some("m"),
+        ])));
+        let (keys, domain) = order_keys(&budget, &base).unwrap();
+        assert_eq!(keys.values.on_host().as_ref(), [3, 0, 1, 3]);
+        let (_, other) = on_host(Arc::new(StringArray::from(vec!["a", "c", "d", "m", "z"])));
+        let keys = order_keys_in(&budget, &domain, &other).unwrap();
+        assert_eq!(keys.values.on_host().as_ref(), [0, 1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn wide_decimals_clamp_to_the_base() {
+        let (budget, base) = on_host(Arc::new(Decimal128Array::from(vec![10, 12, 11])));
+        let (keys, domain) = order_keys(&budget, &base).unwrap();
+        assert_eq!(keys.values.on_host().as_ref(), [1, 3, 2]);
+        let (_, other) = on_host(Arc::new(Decimal128Array::from(vec![i128::MIN, 9, 10, 13])));
+        let keys = order_keys_in(&budget, &domain, &other).unwrap();
+        assert_eq!(keys.values.on_host().as_ref(), [0, 0, 1, 4]);
+    }
+
+    #[test]
+    fn decimals_that_span_more_than_64_bits_are_ranked() {
+        let (budget, base) = on_host(Arc::new(Decimal128Array::from(vec![
+            i128::MAX,
+            i128::MIN,
+            0,
+        ])));
+        let (keys, domain) = order_keys(&budget, &base).unwrap();
+        assert!(matches!(domain, KeyDomain::Ranked(_)));
+        assert_eq!(keys.values.on_host().as_ref(), [5, 1, 3]);
+    }
+
+    #[test]
+    fn nothing_in_a_base_of_nulls() {
+        let (budget, base) = on_host(Arc::new(Float64Array::from(vec![None, None])));
+        let (keys, _) = order_keys(&budget, &base).unwrap();
+        assert_eq!(keys.valid.unwrap().on_host().count_set_bits(), 0);
+    }
+}

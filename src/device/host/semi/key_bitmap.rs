@@ -1,0 +1,131 @@
+//! Bits of keys (`device/key_bits.rs`): their range, setting them, and rows that find theirs set.
+
+use std::sync::Arc;
+
+use arrow::array::Array;
+use rayon::prelude::*;
+
+use crate::device::budget::Budget;
+use crate::device::data::buffer::{Column, Keys};
+use crate::device::host::keys::order_keys::{is_valid, natural};
+use crate::device::key_bitmap::{Extent, KeyBits, KeyRange};
+use crate::error::{BowtieError, Result};
+
+/// Rows that one task takes.
+const TASK_ROWS: usize = 1 << 14;
+
+type GoOn<'a> = &'a (dyn Fn() -> Result<()> + Sync);
+
+fn rows_of(columns: &[&Column]) -> usize {
+    columns.first().map_or(0, |column| column.rows())
+}
+
+/// What `of` makes of the keys of each column, some rows at a time.
+fn by_task<T: Send>(
+    budget: &Arc<Budget>,
+    columns: &[&Column],
+    go_on: GoOn<'_>,
+    of: impl Fn(usize, Vec<Keys>) -> T + Sync,
+) -> Result<Vec<T>> {
+    let rows = rows_of(columns);
+    let tasks: Vec<usize> = (0..rows).step_by(TASK_ROWS).collect();
+    tasks
+        .into_par_iter()
+        .map(|from| {
+            go_on()?;
+            let len = TASK_ROWS.min(rows - from);
+            let keys = columns.iter().map(|column| {
+                let part = column.on_host().slice(from, len);
+                natural(budget, &part)?.ok_or_else(|| {
+                    let data_type = part.data_type();
+                    BowtieError::Internal(format!("{data_type} values are no addresses"))
+                })
+            });
+            Ok(of(from, keys.collect::<Result<_>>()?))
+        })
+        .collect()
+}
+
+pub(crate) fn range(
+    budget: &Arc<Budget>,
+    columns: &[&Column],
+    go_on: GoOn<'_>,
+) -> Result<KeyRange> {
+    let none = KeyRange(vec![Extent::NONE; columns.len()]);
+    let extents = by_task(budget, columns, go_on, |_, keys| {
+        KeyRange(keys.iter().map(extent).collect())
+    })?;
+    Ok(extents.iter().fold(none, KeyRange::with))
+}
+
+fn extent(keys: &Keys) -> Extent {
+    let words = keys.values.on_host().iter().enumerate();
+    let there = words.filter(|(row, _)| is_valid(keys, *row));
+    there.fold(Extent::NONE, |extent, (_, word)| {
+        extent.with(Extent {
+            least: *word,
+            greatest: *word,
+        })
+    })
+}
+
+/// Calls `each` with every row whose key lies in the range, and the place of its bit.
+fn each_place(
+    budget: &Arc<Budget>,
+    bits: &KeyBits,
+    columns: &[&Column],
+    go_on: GoOn<'_>,
+    each: impl Fn(usize, usize) + Sync,
+) -> Result<()> {
+    let digits = bits.digits(columns.len())?;
+    let of_rows = |from: usize, keys: Vec<Keys>| {
+        let rows = keys.first().map_or(0, Keys::rows);
+        for row in 0..rows {
+            let digits = keys.iter().zip(digits);
+            let mut digits = digits.map(|(keys, of)| {
+                let digit = match is_valid(keys, row) {
+                    true => {
+                        let word = keys.values.on_host()[row];
+                        let distance = word.checked_sub(of.least)?;
+                        (distance < u64::from(of.values)).then_some(distance)?
+                    }
+                    false => u64::from(of.null?),
+                };
+                Some(digit * u64::from(of.stride))
+            });
+            if let Some(place) = digits.try_fold(0, |place, digit| Some(place + digit?)) {
+                each(from + row, place as usize);
+            }
+        }
+    };
+    by_task(budget, columns, go_on, of_rows).map(|_| ())
+}
+
+pub(crate) fn set(
+    budget: &Arc<Budget>,
+    bits: &KeyBits,
+    columns: &[&Column],
+    go_on: GoOn<'_>,
+) -> Result<()> {
+    let of_keys = bits.bits.on_host();
+    each_place(budget, bits, columns, go_on, |_, place| of_keys.set(place))
+}
+
+/// Sets the flags, from `first` on, of the rows whose bits are set.
+pub(crate) fn flag(
+    budget: &Arc<Budget>,
+    bits: &KeyBits,
+    columns: &[&Column],
+    (flags, first): (&crate::device::host::columns::flags::Flags, usize),
+    go_on: GoOn<'_>,
+) -> Result<()> {
+    let of_keys = bits.bits.on_host();
+    each_place(budget, bits, columns, go_on, |row, place| {
+        if of_keys.is_set(place) {
+            flags.set(first + row);
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests;

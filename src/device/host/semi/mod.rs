@@ -1,0 +1,3 @@
+//! Semi joins on the host, by a bitmap of keys.
+
+pub(crate) mod key_bitmap;

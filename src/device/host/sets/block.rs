@@ -1,0 +1,134 @@
+//! A search on its way: which indexed sets are near enough in size to each searching one, and what a block of searching sets is.
+
+use std::ops::Range;
+
+use crate::device::host::sets::collect::{SetTally, Sink};
+use crate::device::host::sets::encode::encoding::Sets;
+use crate::device::host::sets::self_join::Half;
+use crate::error::Result;
+use crate::ir::set_predicate::SetTest;
+
+/// Searching sets that are handled together.
+pub(crate) const BLOCK: usize = 64;
+
+/// Both sides of a search.
+pub(crate) struct Probe<'a> {
+    pub(crate) indexed: &'a Sets,
+    pub(crate) searching: &'a Sets,
+    /// Positions of group `g` are `segments[g] .. segments[g + 1]`.
+    pub(crate) segments: &'a [u32],
+    pub(crate) test: SetTest,
+    /// The pairs that are tested, where both sides are the same sets.
+    pub(crate) half: Option<Half>,
+    pub(crate) go_on: &'a (dyn Fn() -> Result<()> + Sync),
+}
+
+/// Neighbouring searching sets.
+pub(crate) struct Block {
+    pub(crate) first: usize,
+    /// For each of them the indexed positions whose sizes may match (\[B\]'s length filter). None of these, nor the searching set where
+    /// there are any, is empty.
+    pub(crate) windows: Vec<Range<usize>>,
+}
+
+/// A way to find the matches of non-empty sets.
+pub(crate) trait Technique: Sync {
+    /// What a thread keeps from one block to the next.
+    type Scratch: Send;
+
+    fn scratch(&self, indexed: &Sets) -> Self::Scratch;
+
+    /// Bytes of a scratch.
+    fn scratch_bytes(&self, indexed: &Sets) -> u64;
+
+    fn block<S: Sink>(
+        &self,
+        probe: &Probe<'_>,
+        block: &Block,
+        scratch: &mut Self::Scratch,
+        sink: &mut S,
+    ) -> Result<SetTally>;
+}
+
+impl Probe<'_> {
+    /// After each searching set: ends a search that nobody waits for, and leases what was found.
+    pub(crate) fn step(&self, sink: &mut impl Sink) -> Result<()> {
+        (self.go_on)()?;
+        sink.settle()
+    }
+
+    /// The searching sets at `positions`, as a block. What empty sets match is found at once.
+    pub(crate) fn block(&self, positions: Range<usize>, sink: &mut impl Sink) -> Result<Block> {
+        let first = positions.start;
+        let mut windows: Vec<Range<usize>> = Vec::with_capacity(positions.len());
+        let mut window = 0..0;
+        for at in positions {
+            let like_last = at > first
+                && self.searching.sizes[at] == self.searching.sizes[at - 1]
+                && self.searching.groups[at] == self.searching.groups[at - 1];
+            let size = self.searching.size(at);
+            let (segment, filled) = self.segment(at);
+            for (empty, positions) in [(true, segment.start..filled), (false, filled..segment.end)]
+            {
+                if (empty || size == 0) && !positions.is_empty() {
+                    // Of a size that is not zero it does not matter which.
+                    let holds = self.test.holds(0, size, u64::from(!empty));
+                    let all = if holds { positions } else { 0..0 };
+                    all.for_each(|position| sink.found(at - first, position));
+                }
+            }
+            self.step(sink)?;
+            if !like_last {
+                window = match size {
+                    0 => 0..0,
+                    _ => self.window(size, filled..segment.end),
+                };
+            }
+            windows.push(match self.half {
+                Some(half) => half.of_window(at, &window),
+                None => window.clone(),
+            });
+        }
+        Ok(Block { first, windows })
+    }
+
+    /// The positions of the group of searching position `at`, and the first of them whose set is not empty.
+    fn segment(&self, at: usize) -> (Range<usize>, usize) {
+        let group = self.searching.groups[at] as usize;
+        let segment = self.segments[group] as usize..self.segments[group + 1] as usize;
+        let empty = self.indexed.sizes[segment.clone()].partition_point(|size| *size == 0);
+        let filled = segment.start + empty;
+        (segment, filled)
+    }
+
+    /// Those of `positions`, by size, that may match a set of `size`.
+    fn window(&self, size: u64, positions: Range<usize>) -> Range<usize> {
+        let sizes = &self.indexed.sizes[positions.clone()];
+        let too_small =
+            |other: &u32| u64::from(*other) < size && !self.test.may_hold(size, u64::from(*other));
+        let not_too_large =
+            |other: &u32| u64::from(*other) < size || self.test.may_hold(size, u64::from(*other));
+        let low = sizes.partition_point(too_small);
+        let high = sizes.partition_point(not_too_large).max(low);
+        positions.start + low..positions.start + high
+    }
+
+    /// Calls `each` with runs of positions of one size in `window`, and the overlap that each of them needs.
+    pub(crate) fn for_each_size(
+        &self,
+        size: u64,
+        window: Range<usize>,
+        mut each: impl FnMut(Range<usize>, u64),
+    ) {
+        let mut from = window.start;
+        while from < window.end {
+            let other = self.indexed.sizes[from];
+            let rest = &self.indexed.sizes[from..window.end];
+            let end = from + rest.partition_point(|size| *size == other);
+            if let Some(least) = self.test.least_overlap(size, u64::from(other)) {
+                each(from..end, least);
+            }
+            from = end;
+        }
+    }
+}

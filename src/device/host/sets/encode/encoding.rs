@@ -1,0 +1,372 @@
+//! Encoding: sets of elements of any type become ascending lists of numbers.
+//!
+//! ```text
+//!  values of all rows ─► numbers by equality ─► by (group, number) where sides must be equal in other columns too
+//!        ─► without duplicates ─► ranked by frequency: the rarest element is 0 ─► CSR, sets ordered by group and size
+//! ```
+//!
+//! The indexed side makes the numbers ([`Domain`]); elements of the other side that it lacks count for a set's size only. As an element
+//! is numbered together with its group, sets of different groups share none.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use rayon::prelude::*;
+
+use crate::device::budget::{Budget, Lease};
+use crate::device::host::sets::encode::dictionary::Dictionary;
+use crate::device::host::sets::encode::element_ids::WordNumbers;
+use crate::device::host::sets::index::{GoOn, Pace};
+use crate::device::primitives::device::NO_GROUP;
+use crate::error::{BowtieError, Result};
+use crate::list_sets::elements::{Element, Elements, Lists};
+
+/// No number: no indexed set has the element.
+const UNKNOWN: u32 = u32::MAX;
+
+/// Rows that one task encodes.
+const TASK_ROWS: usize = 1 << 12;
+
+/// The sets of one side, ordered by group, size and row.
+#[derive(Debug, Default)]
+pub(crate) struct Sets {
+    /// Row id at each position. Rows whose list is NULL, or that belong to no group, have none.
+    pub(crate) rows: Vec<u32>,
+    pub(crate) groups: Vec<u32>,
+    /// Distinct elements, those without a number included.
+    pub(crate) sizes: Vec<u32>,
+    /// The elements of position `p` are `elements[offsets[p] .. offsets[p + 1]]`, ascending: the rarest first.
+    pub(crate) offsets: Vec<u32>,
+    pub(crate) elements: Vec<u32>,
+    _lease: Option<Lease>,
+}
+
+/// Bytes that encoding takes for a while: of an element its number, and its places in lists that are put together; of a row its
+/// numbers there, and where its elements lie.
+const ELEMENT_BYTES: u64 = 20;
+const ROW_BYTES: u64 = 64;
+/// Of an element that differs from the others its count, rank and frequency, and its place by these.
+const DIFFERENT_BYTES: u64 = 16;
+
+/// Bytes of a row's numbers in [`Sets`].
+const SET_BYTES: u64 = 16;
+
+fn working_bytes(rows: usize, lists: &Lists) -> u64 {
+    lists.values.len() as u64 * ELEMENT_BYTES + rows as u64 * ROW_BYTES
+}
+
+impl Sets {
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// The numbered elements of a position.
+    pub(crate) fn get(&self, position: usize) -> &[u32] {
+        &self.elements[self.offsets[position] as usize..self.offsets[position + 1] as usize]
+    }
+
+    pub(crate) fn size(&self, position: usize) -> u64 {
+        u64::from(self.sizes[position])
+    }
+
+    /// Elements of a position that no indexed set has.
+    pub(crate) fn unknown(&self, position: usize) -> usize {
+        self.sizes[position] as usize - self.get(position).len()
+    }
+}
+
+/// Elements to numbers.
+#[derive(Debug)]
+pub(crate) struct Domain {
+    dictionary: Dictionary,
+    /// Numbers of (group, number of the dictionary).
+    grouped: Option<WordNumbers>,
+    /// Rank by frequency of each number.
+    ranks: Vec<u32>,
+    _lease: Lease,
+}
+
+/// The indexed side, encoded.
+pub(crate) struct Encoded {
+    pub(crate) sets: Sets,
+    pub(crate) domain: Domain,
+    /// Different elements.
+    pub(crate) universe: usize,
+}
+
+/// Sets as they come.
+#[derive(Default)]
+struct Raw {
+    rows: Vec<u32>,
+    groups: Vec<u32>,
+    sizes: Vec<u32>,
+    ends: Vec<usize>,
+    elements: Vec<u32>,
+}
+
+/// Encodes `rows` rows that are to be indexed.
+pub(crate) fn encode(
+    budget: &Arc<Budget>,
+    rows: usize,
+    lists: &Lists,
+    groups: Option<&[u32]>,
+    go_on: GoOn<'_>,
+) -> Result<Encoded> {
+    let _working = budget.lease(working_bytes(rows, lists), "sets")?;
+    let converter = Elements::converter(lists.values.data_type())?;
+    let (elements, lease) = Elements::leased(budget, &lists.values, converter.as_ref())?;
+    let values = lists.values.len();
+    let (dictionary, numbers) = Dictionary::of(budget, &elements, values, converter, go_on)?;
+    drop((elements, lease));
+    let mut universe = numbers.iter().map(|n| *n as usize + 1).max().unwrap_or(0);
+    go_on()?;
+    let (mut raw, grouped) = match groups {
+        None => {
+            let number = |_: u32, at: usize| numbers[at];
+            (read(rows, lists, None, &number, go_on)?, None)
+        }
+        Some(groups) => {
+            let mut known = WordNumbers::new(budget);
+            let mut pace = Pace::new(go_on);
+            for (row, group) in groups.iter().enumerate().take(rows) {
+                let span = lists.get(row).filter(|_| *group != NO_GROUP);
+                for at in span.unwrap_or(0..0) {
+                    let fresh = known.len() as u32;
+                    known.number(tuple(*group, numbers[at]), fresh)?;
+                    pace.step(1)?;
+                }
+            }
+            universe = known.len();
+            let number = |group: u32, at: usize| {
+                let number = known.get(tuple(group, numbers[at]));
+                number.expect("each was numbered")
+            };
+            let raw = read(rows, lists, Some(groups), &number, go_on)?;
+            (raw, Some(known))
+        }
+    };
+    drop(numbers);
+    let _different = budget.lease(universe as u64 * DIFFERENT_BYTES, "elements of sets")?;
+    let mut counts = vec![0u32; universe];
+    for numbers in raw.elements.chunks(Pace::STEPS) {
+        go_on()?;
+        for number in numbers {
+            counts[*number as usize] += 1;
+        }
+    }
+    let mut by_frequency: Vec<u32> = (0..universe as u32).collect();
+    by_frequency.retain(|number| counts[*number as usize] > 0);
+    by_frequency.par_sort_unstable_by_key(|number| (counts[*number as usize], *number));
+    let mut ranks = vec![UNKNOWN; universe];
+    for (rank, number) in by_frequency.iter().enumerate() {
+        ranks[*number as usize] = rank as u32;
+    }
+    go_on()?;
+    raw.elements
+        .par_iter_mut()
+        .for_each(|element| *element = ranks[*element as usize]);
+    let ranks_lease = budget.lease(universe as u64 * 4, "elements of sets")?;
+    Ok(Encoded {
+        sets: raw.arrange(budget, go_on)?,
+        domain: Domain {
+            dictionary,
+            grouped,
+            ranks,
+            _lease: ranks_lease,
+        },
+        universe: by_frequency.len(),
+    })
+}
+
+fn tuple(group: u32, number: u32) -> u64 {
+    u64::from(group) << 32 | u64::from(number)
+}
+
+/// The sets of `rows` rows, each element as the number that `number` gives for its group and place among the values.
+fn read(
+    rows: usize,
+    lists: &Lists,
+    groups: Option<&[u32]>,
+    number: &(dyn Fn(u32, usize) -> u32 + Sync),
+    go_on: GoOn<'_>,
+) -> Result<Raw> {
+    in_tasks(rows, lists, groups, go_on, |group, span, elements| {
+        let first = elements.len();
+        elements.extend(span.map(|at| number(group, at)));
+        dedup_from(elements, first);
+        (elements.len() - first) as u32
+    })
+}
+
+impl Domain {
+    /// Encodes `rows` rows of the other side.
+    pub(crate) fn encode(
+        &self,
+        budget: &Arc<Budget>,
+        rows: usize,
+        lists: &Lists,
+        groups: Option<&[u32]>,
+        go_on: GoOn<'_>,
+    ) -> Result<Sets> {
+        let _working = budget.lease(working_bytes(rows, lists), "sets")?;
+        let converter = self.dictionary.converter();
+        let (values, _lease) = Elements::leased(budget, &lists.values, converter)?;
+        go_on()?;
+        let raw = in_tasks(rows, lists, groups, go_on, |group, span, elements| {
+            let first = elements.len();
+            // By place, which takes less than the element does.
+            let mut unknown: Vec<usize> = vec![];
+            for at in span {
+                match self.number(group, values.get(at)) {
+                    UNKNOWN => unknown.push(at),
+                    number => elements.push(number),
+                }
+            }
+            dedup_from(elements, first);
+            unknown.sort_unstable_by(|a, b| values.get(*a).cmp(&values.get(*b)));
+            unknown.dedup_by(|a, b| values.get(*a) == values.get(*b));
+            (elements.len() - first + unknown.len()) as u32
+        })?;
+        raw.arrange(budget, go_on)
+    }
+
+    fn number(&self, group: u32, element: Element<'_>) -> u32 {
+        let Some(number) = self.dictionary.find(element) else {
+            return UNKNOWN;
+        };
+        let number = match &self.grouped {
+            None => Some(number),
+            Some(known) => known.get(tuple(group, number)),
+        };
+        let rank = number.and_then(|number| self.ranks.get(number as usize));
+        rank.copied().unwrap_or(UNKNOWN)
+    }
+}
+
+fn dedup_from(elements: &mut Vec<u32>, first: usize) {
+    elements[first..].sort_unstable();
+    let mut kept = first;
+    for at in first..elements.len() {
+        if at == first || elements[at] != elements[kept - 1] {
+            elements[kept] = elements[at];
+            kept += 1;
+        }
+    }
+    elements.truncate(kept);
+}
+
+/// The sets of rows that have one, by several threads: `set` appends a set's elements and returns its size.
+fn in_tasks(
+    rows: usize,
+    lists: &Lists,
+    groups: Option<&[u32]>,
+    go_on: GoOn<'_>,
+    set: impl Fn(u32, Range<usize>, &mut Vec<u32>) -> u32 + Sync,
+) -> Result<Raw> {
+    let tasks: Vec<usize> = (0..rows).step_by(TASK_ROWS).collect();
+    let parts: Vec<Raw> = tasks
+        .into_par_iter()
+        .map(|from| {
+            go_on()?;
+            let mut part = Raw::default();
+            for row in from..(from + TASK_ROWS).min(rows) {
+                let group = groups.map_or(0, |groups| groups[row]);
+                let Some(span) = lists.get(row).filter(|_| group != NO_GROUP) else {
+                    continue;
+                };
+                let size = set(group, span, &mut part.elements);
+                part.rows.push(row as u32);
+                part.groups.push(group);
+                part.sizes.push(size);
+                part.ends.push(part.elements.len());
+            }
+            Ok(part)
+        })
+        .collect::<Result<_>>()?;
+    let sum = |len: fn(&Raw) -> usize| parts.iter().map(len).sum();
+    let (rows, elements): (usize, usize) =
+        (sum(|part| part.rows.len()), sum(|part| part.elements.len()));
+    let mut all = Raw {
+        rows: Vec::with_capacity(rows),
+        groups: Vec::with_capacity(rows),
+        sizes: Vec::with_capacity(rows),
+        ends: Vec::with_capacity(rows),
+        elements: Vec::with_capacity(elements),
+    };
+    for part in parts {
+        let first = all.elements.len();
+        all.rows.extend(part.rows);
+        all.groups.extend(part.groups);
+        all.sizes.extend(part.sizes);
+        all.ends
+            .extend(part.ends.into_iter().map(|end| first + end));
+        all.elements.extend(part.elements);
+    }
+    match u32::try_from(all.elements.len()) {
+        Ok(_) => Ok(all),
+        // Offsets count no more: fewer rows do.
+        Err(_) => Err(BowtieError::OutOfDeviceMemory {
+            what: "elements of sets",
+            requested: all.elements.len() as u64 * 4,
+            in_use: 0,
+            limit: u64::from(u32::MAX) * 4,
+        }),
+    }
+}
+
+impl Raw {
+    fn arrange(mut self, budget: &Arc<Budget>, go_on: GoOn<'_>) -> Result<Sets> {
+        let (len, elements) = (self.rows.len(), self.elements.len());
+        let bytes = elements as u64 * 4 + len as u64 * SET_BYTES + 4;
+        let lease = budget.lease(bytes, "sets")?;
+        let mut order: Vec<u32> = (0..self.rows.len() as u32).collect();
+        order.par_sort_unstable_by_key(|i| {
+            let i = *i as usize;
+            (self.groups[i], self.sizes[i], self.rows[i])
+        });
+        let span = |i: usize| match i {
+            0 => 0..self.ends[0],
+            i => self.ends[i - 1]..self.ends[i],
+        };
+        let mut sets = Sets {
+            rows: Vec::with_capacity(len),
+            groups: Vec::with_capacity(len),
+            sizes: Vec::with_capacity(len),
+            offsets: Vec::with_capacity(len + 1),
+            elements: Vec::with_capacity(elements),
+            _lease: Some(lease),
+        };
+        sets.offsets.push(0);
+        // Sets of the indexed side were ranked since they were sorted.
+        let spans: Vec<Range<usize>> = (0..self.rows.len()).map(span).collect();
+        let mut rest = self.elements.as_mut_slice();
+        let mut parts = Vec::with_capacity(spans.len());
+        for span in &spans {
+            let (part, behind) = rest.split_at_mut(span.len());
+            parts.push(part);
+            rest = behind;
+        }
+        parts.par_chunks_mut(TASK_ROWS / 4).try_for_each(|parts| {
+            let mut pace = Pace::new(go_on);
+            parts.iter_mut().try_for_each(|part| {
+                part.sort_unstable();
+                pace.step(part.len())
+            })
+        })?;
+        let mut pace = Pace::new(go_on);
+        for i in order {
+            let i = i as usize;
+            sets.rows.push(self.rows[i]);
+            sets.groups.push(self.groups[i]);
+            sets.sizes.push(self.sizes[i]);
+            sets.elements
+                .extend_from_slice(&self.elements[spans[i].clone()]);
+            sets.offsets.push(sets.elements.len() as u32);
+            pace.step(spans[i].len() + 1)?;
+        }
+        Ok(sets)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,5 @@
+//! Encoding: lists become ascending sets of numbers.
+
+pub(crate) mod dictionary;
+pub(crate) mod element_ids;
+pub(crate) mod encoding;

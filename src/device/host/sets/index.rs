@@ -1,0 +1,355 @@
+//! Set joins on the host (\[B\] chapters 4 to 6): one side's lists are encoded and indexed, the other side's search it.
+//!
+//! ```text
+//!  indexed lists ─► encode ─► choose ─► an index of the technique
+//!  searching lists ─► encode in the same domain ─► blocks of 64 sets ─► length filter ─► technique ─► lists of matches, or counts
+//! ```
+//!
+//! What empty sets match is found beside the techniques: they see non-empty sets alone, of which none match that share nothing.
+
+use crate::device::host::sets::encode::encoding;
+use crate::device::host::sets::{choice, collect, self_join};
+
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+
+use crate::device::budget::{Budget, Lease};
+use crate::device::data::buffer::{
+    Buffer, Column, Keys, Ranges, SetCounting, SetCounts, SetMatches, Sorted,
+};
+use crate::device::host::sets::choice::Profile;
+use crate::device::host::sets::encode::encoding::{Domain, Sets};
+use crate::device::host::sets::probe_side::Searching;
+use crate::device::host::sets::techniques::binary_matrix::BinaryMatrix;
+use crate::device::host::sets::techniques::bitmap::Bitmap;
+use crate::device::host::sets::techniques::intersect::Intersect;
+use crate::device::host::sets::techniques::inverted::InvertedIndex;
+use crate::device::host::sets::techniques::matrix::Matrix;
+use crate::device::host::sets::techniques::prefix::Prefix;
+use crate::device::host::sets::techniques::rarest::Rarest;
+use crate::device::host::sets::techniques::signature::Signature;
+use crate::device::primitives::device::check_chunk_rows;
+use crate::error::{BowtieError, Result};
+use crate::ir::set_predicate::{SetTechnique, SetTest};
+use crate::list_sets::elements::{Lists, mean_length};
+
+/// One side's sets, indexed by a technique.
+#[derive(Debug)]
+pub(crate) struct SetIndex {
+    pub(crate) sets: Sets,
+    pub(crate) domain: Domain,
+    /// Positions of each group; of all where there are none.
+    pub(crate) segments: Vec<u32>,
+    /// Rows of the column, those without a set included.
+    rows: usize,
+    pub(crate) test: SetTest,
+    pub(crate) finder: Finder,
+    _lease: Lease,
+}
+
+#[derive(Debug)]
+pub(crate) enum Finder {
+    Prefix(Prefix),
+    InvertedIndex(InvertedIndex),
+    Signature(Signature),
+    Bitmap(Bitmap),
+    Matrix(Matrix),
+    Rarest(Rarest),
+    Intersect(Intersect),
+}
+
+impl Finder {
+    fn new(
+        technique: SetTechnique,
+        sets: &Sets,
+        universe: usize,
+        test: SetTest,
+        go_on: GoOn<'_>,
+    ) -> Result<Self> {
+        Ok(match technique {
+            SetTechnique::Prefix => Self::Prefix(Prefix::new(sets, universe, test, go_on)?),
+            SetTechnique::InvertedIndex => {
+                Self::InvertedIndex(InvertedIndex::new(sets, universe, go_on)?)
+            }
+            SetTechnique::Signature => Self::Signature(Signature::new(sets, go_on)?),
+            SetTechnique::Bitmap => Self::Bitmap(Bitmap::new(sets, universe, go_on)?),
+            SetTechnique::Matrix => Self::Matrix(Matrix::new(sets, universe, go_on)?),
+            SetTechnique::Rarest => {
+                let contains = test.indexed_contains();
+                Self::Rarest(Rarest::new(sets, universe, contains, go_on)?)
+            }
+            SetTechnique::Intersect => Self::Intersect(Intersect),
+        })
+    }
+
+    /// Bytes that it takes at most.
+    fn bytes(technique: SetTechnique, sets: &Sets, universe: usize) -> u64 {
+        match technique {
+            SetTechnique::Prefix => Prefix::bytes(sets, universe),
+            SetTechnique::InvertedIndex => InvertedIndex::bytes(sets, universe),
+            SetTechnique::Signature => Signature::bytes(sets),
+            SetTechnique::Bitmap | SetTechnique::Matrix => BinaryMatrix::bytes(sets, universe),
+            SetTechnique::Rarest => Rarest::bytes(sets, universe),
+            SetTechnique::Intersect => 0,
+        }
+    }
+
+    fn technique(&self) -> SetTechnique {
+        match self {
+            Self::Prefix(_) => SetTechnique::Prefix,
+            Self::InvertedIndex(_) => SetTechnique::InvertedIndex,
+            Self::Signature(_) => SetTechnique::Signature,
+            Self::Bitmap(_) => SetTechnique::Bitmap,
+            Self::Matrix(_) => SetTechnique::Matrix,
+            Self::Rarest(_) => SetTechnique::Rarest,
+            Self::Intersect(_) => SetTechnique::Intersect,
+        }
+    }
+}
+
+/// Matches that are listed at once: more are those of fewer rows at a time, so that the first come soon.
+pub(crate) const MOST_MATCHES: u64 = 1 << 26;
+
+pub(crate) type GoOn<'a> = &'a (dyn Fn() -> Result<()> + Sync);
+
+/// Ends a loop over many elements when nobody waits for it any more.
+pub(crate) struct Pace<'a> {
+    go_on: GoOn<'a>,
+    steps: usize,
+}
+
+impl<'a> Pace<'a> {
+    /// Elements after which it is asked.
+    pub(crate) const STEPS: usize = 1 << 16;
+
+    pub(crate) fn new(go_on: GoOn<'a>) -> Self {
+        Self { go_on, steps: 0 }
+    }
+
+    /// After so many more elements.
+    #[inline]
+    pub(crate) fn step(&mut self, elements: usize) -> Result<()> {
+        self.steps += elements;
+        if self.steps < Self::STEPS {
+            return Ok(());
+        }
+        self.steps = 0;
+        (self.go_on)()
+    }
+}
+
+impl SetIndex {
+    pub(crate) fn technique(&self) -> SetTechnique {
+        self.finder.technique()
+    }
+}
+
+/// Indexes a column of lists, or of single elements, whose rows are in so many groups, by a technique or by one that suits them and a
+/// column of the other side.
+pub(crate) fn index(
+    budget: &Arc<Budget>,
+    column: &Column,
+    groups: Option<(&Buffer<u32>, u32)>,
+    not_null: &[&Keys],
+    test: SetTest,
+    (technique, searching): (Option<SetTechnique>, &Column),
+    go_on: GoOn<'_>,
+) -> Result<SetIndex> {
+    let rows = column.rows();
+    check_chunk_rows(rows)?;
+    let (lists, plain) = lists_of(budget, column, not_null)?;
+    let ids = groups.map(|(ids, _)| ids.on_host().as_ref());
+    let encoded = encoding::encode(budget, rows, &lists, ids, go_on)?;
+    drop((lists, plain));
+    let (sets, universe) = (encoded.sets, encoded.universe);
+    let count = groups.map_or(1, |(_, count)| count as usize);
+    let mut segments = vec![0u32; count + 1];
+    for group in &sets.groups {
+        segments[*group as usize + 1] += 1;
+    }
+    for group in 0..count {
+        segments[group + 1] += segments[group];
+    }
+    let squares = segments
+        .windows(2)
+        .map(|of_group| u64::from(of_group[1] - of_group[0]).pow(2));
+    let squares: u64 = squares.sum();
+    let profile = Profile {
+        indexed: sets.len() as u64,
+        searching: searching.rows() as u64,
+        mean_indexed: (sets.elements.len() / sets.len().max(1)) as u64,
+        mean_searching: mean_length(searching.on_host()),
+        universe: universe as u64,
+        groups: (sets.len() as u64).pow(2) / squares.max(1),
+    };
+    let technique = choice::choose(technique, test, &profile);
+    let bytes = Finder::bytes(technique, &sets, universe);
+    let lease = budget.lease(bytes, "an index of sets")?;
+    go_on()?;
+    Ok(SetIndex {
+        finder: Finder::new(technique, &sets, universe, test, go_on)?,
+        sets,
+        domain: encoded.domain,
+        segments,
+        rows,
+        test,
+        _lease: lease,
+    })
+}
+
+/// The lists of rows that are not NULL in any of `not_null`, and what is leased for them.
+pub(crate) fn lists_of(
+    budget: &Arc<Budget>,
+    column: &Column,
+    not_null: &[&Keys],
+) -> Result<(Lists, Option<Lease>)> {
+    let lists = Lists::as_they_are(column.on_host());
+    let lease = match lists.plain_bytes()? {
+        0 => None,
+        bytes => Some(budget.lease(bytes, "elements of sets")?),
+    };
+    let mut lists = lists.plain()?;
+    for valid in not_null.iter().filter_map(|keys| keys.valid.as_ref()) {
+        lists.leave_out(valid.on_host());
+    }
+    Ok((lists, lease))
+}
+
+/// The matches of each row of `column` as a list.
+pub(crate) fn search(
+    budget: &Arc<Budget>,
+    index: &SetIndex,
+    column: &Column,
+    groups: Option<&Buffer<u32>>,
+    not_null: &[&Keys],
+    go_on: GoOn<'_>,
+) -> Result<SetMatches> {
+    let searching = Searching::new(budget, index, column, groups, not_null, go_on)?;
+    let too_many = |matches: u64, most: u64| BowtieError::OutOfDeviceMemory {
+        what: "matches of sets",
+        requested: matches * 4,
+        in_use: budget.in_use(),
+        limit: most * 4,
+    };
+    let expected = searching.expected_matches()?;
+    if expected > MOST_MATCHES {
+        return Err(too_many(expected, MOST_MATCHES));
+    }
+    let (found, tally) = searching.run(
+        &searching.blocks(),
+        searching.half,
+        |sets| collect::Lists::new(sets.len(), budget),
+        collect::Lists::finish,
+    )?;
+    let mut leases = Vec::with_capacity(found.len());
+    let mut lists = Vec::with_capacity(found.len());
+    for (counts, matches, of_block) in found {
+        leases.push(of_block);
+        lists.push((counts, matches));
+    }
+    let counts = self_join::counts(&index.sets, &lists, searching.half, go_on)?;
+    let total: u64 = counts.iter().map(|count| u64::from(*count)).sum();
+    if u32::try_from(total).is_err() {
+        // Positions count no more: fewer rows do.
+        return Err(too_many(total, u64::from(u32::MAX)));
+    }
+    let places = searching.sets.len() as u64;
+    let lo_lease = budget.lease(places * 4, "range bounds")?;
+    let hi_lease = budget.lease(places * 4, "range bounds")?;
+    let segments_lease = budget.lease(places * 4 + 4, "range bounds")?;
+    let matches_lease = budget.lease(total * 4, "matches of sets")?;
+    let (segments, rows) = self_join::lists(&index.sets, &lists, searching.half, counts, go_on)?;
+    drop((lists, leases));
+    let bounds = |of: &[u32], lease| Buffer::host(of.to_vec(), lease);
+    Ok(SetMatches {
+        ranges: Ranges {
+            lo: bounds(&segments[..segments.len() - 1], lo_lease),
+            hi: bounds(&segments[1..], hi_lease),
+        },
+        matches: Sorted {
+            rows: Buffer::host(rows, matches_lease),
+            keys: None,
+            segments: Some(Buffer::host(segments, segments_lease)),
+        },
+        searching: searching.into_rows(budget)?,
+        tally,
+    })
+}
+
+/// How many matches rows have.
+pub(crate) fn count(
+    budget: &Arc<Budget>,
+    index: &SetIndex,
+    column: &Column,
+    groups: Option<&Buffer<u32>>,
+    counting: SetCounting,
+    go_on: GoOn<'_>,
+) -> Result<SetCounts> {
+    let searching = Searching::new(budget, index, column, groups, &[], go_on)?;
+    let blocks = searching.blocks();
+    let counts_lease = budget.lease(searching.sets.len() as u64 * 4, "match counts")?;
+    let both = counting == SetCounting::Both;
+    let counted = if both { index.rows } else { 0 };
+    let indexed_lease = budget.lease(counted as u64 * 8, "match counts")?;
+    let of_positions: Vec<AtomicU32> = match both {
+        true => index.sets.rows.iter().map(|_| AtomicU32::new(0)).collect(),
+        false => vec![],
+    };
+    let none = |sets: Range<usize>| vec![0; sets.len()];
+    // Where the first match is enough, a set need not wait for that of another one.
+    let half = searching.half.filter(|_| counting != SetCounting::Exists);
+    let places = half.map_or(0, |_| searching.sets.len());
+    let _lease = budget.lease(places as u64 * 4, "match counts")?;
+    let mirrored: Vec<AtomicU32> = (0..places).map(|_| AtomicU32::new(0)).collect();
+    let (counts, tally) = match counting {
+        SetCounting::Exists => {
+            let exists = |sets| collect::Exists { counts: none(sets) };
+            searching.run(&blocks, None, exists, |sink| Ok(sink.counts))?
+        }
+        SetCounting::Searching | SetCounting::Both => {
+            let counts = |sets: Range<usize>| collect::Counts {
+                mirror: half.map(|half| collect::Mirror {
+                    half,
+                    sets: &index.sets,
+                    first: sets.start,
+                    counts: &mirrored,
+                }),
+                counts: none(sets),
+                indexed: &of_positions,
+            };
+            searching.run(&blocks, half, counts, |sink| Ok(sink.counts))?
+        }
+    };
+    let mut counts = counts.concat();
+    for (count, more) in counts.iter_mut().zip(mirrored) {
+        *count += more.into_inner();
+    }
+    let mut indexed = vec![0; counted];
+    for (row, count) in index.sets.rows.iter().zip(of_positions) {
+        indexed[*row as usize] = count.into_inner();
+    }
+    Ok(SetCounts {
+        counts: Buffer::host(counts, counts_lease),
+        searching: searching.into_rows(budget)?,
+        indexed: both.then(|| Buffer::host(indexed, indexed_lease)),
+        tally,
+    })
+}
+
+/// How often each of `of` row ids stands in `rows`.
+pub(crate) fn occurrences(
+    budget: &Arc<Budget>,
+    rows: &Buffer<u32>,
+    of: usize,
+) -> Result<Buffer<u32>> {
+    let lease = budget.lease(of as u64 * 4, "coverage")?;
+    let mut counts = vec![0u32; of];
+    for row in rows.on_host().iter() {
+        counts[*row as usize] += 1;
+    }
+    Ok(Buffer::host(counts, lease))
+}

@@ -1,0 +1,154 @@
+//! A side that searches an index of sets: its blocks, by several threads, each with what it found.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use rayon::prelude::*;
+
+use crate::device::budget::{Budget, Lease};
+use crate::device::data::buffer::{Buffer, Column, Keys, Sorted};
+use crate::device::host::sets::block::{BLOCK, Probe, Technique};
+use crate::device::host::sets::collect;
+use crate::device::host::sets::collect::{SetTally, Sink};
+use crate::device::host::sets::encode::encoding::Sets;
+use crate::device::host::sets::index::{Finder, GoOn, MOST_MATCHES, SetIndex, lists_of};
+use crate::device::host::sets::self_join::Half;
+use crate::device::primitives::device::check_chunk_rows;
+use crate::error::Result;
+
+/// Searching sets by whose matches it is told whether there are more.
+const SAMPLE: usize = 64;
+
+/// A side that searches an index.
+pub(crate) struct Searching<'a> {
+    index: &'a SetIndex,
+    pub(crate) sets: Sets,
+    /// Where both sides are the same sets.
+    pub(crate) half: Option<Half>,
+    budget: &'a Arc<Budget>,
+    go_on: GoOn<'a>,
+}
+
+impl<'a> Searching<'a> {
+    pub(crate) fn new(
+        budget: &'a Arc<Budget>,
+        index: &'a SetIndex,
+        column: &Column,
+        groups: Option<&Buffer<u32>>,
+        not_null: &[&Keys],
+        go_on: GoOn<'a>,
+    ) -> Result<Self> {
+        let rows = column.rows();
+        check_chunk_rows(rows)?;
+        let (lists, _plain) = lists_of(budget, column, not_null)?;
+        let groups = groups.map(|ids| ids.on_host().as_ref());
+        let sets = index.domain.encode(budget, rows, &lists, groups, go_on)?;
+        Ok(Self {
+            index,
+            half: Half::of(&index.sets, &sets, index.test),
+            sets,
+            budget,
+            go_on,
+        })
+    }
+
+    /// The rows in the order in which they search.
+    pub(crate) fn into_rows(self, budget: &Arc<Budget>) -> Result<Sorted> {
+        let lease = budget.lease(self.sets.len() as u64 * 4, "sorted rows")?;
+        Ok(Sorted::of_rows(Buffer::host(self.sets.rows, lease)))
+    }
+
+    /// All searching sets.
+    pub(crate) fn blocks(&self) -> Vec<Range<usize>> {
+        let all = self.sets.len();
+        let begins = (0..all).step_by(BLOCK);
+        begins.map(|from| from..(from + BLOCK).min(all)).collect()
+    }
+
+    /// About how many matches there are, by those of some sets; at most all pairs.
+    pub(crate) fn expected_matches(&self) -> Result<u64> {
+        let all = self.sets.len();
+        let pairs = all as u64 * self.index.sets.len() as u64;
+        let sample = all.min(SAMPLE);
+        if pairs <= MOST_MATCHES || sample == 0 {
+            return Ok(pairs);
+        }
+        let sets = (0..sample).map(|i| i * all / sample);
+        let blocks: Vec<Range<usize>> = sets.map(|at| at..at + 1).collect();
+        let counts = |sets: Range<usize>| collect::Counts {
+            counts: vec![0; sets.len()],
+            indexed: &[],
+            mirror: None,
+        };
+        let (found, _) = self.run(&blocks, None, counts, |sink| Ok(sink.counts))?;
+        let found: u64 = found.into_iter().flatten().map(u64::from).sum();
+        Ok(found.saturating_mul(all as u64) / sample as u64)
+    }
+
+    /// What the sinks of blocks hold in the end, in order; of `half` of the pairs where that is given.
+    pub(crate) fn run<S: Sink, T: Send>(
+        &self,
+        blocks: &[Range<usize>],
+        half: Option<Half>,
+        sink: impl Fn(Range<usize>) -> S + Sync,
+        finish: impl Fn(S) -> Result<T> + Sync,
+    ) -> Result<(Vec<T>, SetTally)> {
+        match &self.index.finder {
+            Finder::Prefix(technique) => self.run_by(technique, blocks, half, sink, finish),
+            Finder::InvertedIndex(technique) => self.run_by(technique, blocks, half, sink, finish),
+            Finder::Signature(technique) => self.run_by(technique, blocks, half, sink, finish),
+            Finder::Bitmap(technique) => self.run_by(technique, blocks, half, sink, finish),
+            Finder::Matrix(technique) => self.run_by(technique, blocks, half, sink, finish),
+            Finder::Rarest(technique) => self.run_by(technique, blocks, half, sink, finish),
+            Finder::Intersect(technique) => self.run_by(technique, blocks, half, sink, finish),
+        }
+    }
+
+    fn run_by<F: Technique, S: Sink, T: Send>(
+        &self,
+        technique: &F,
+        blocks: &[Range<usize>],
+        half: Option<Half>,
+        sink: impl Fn(Range<usize>) -> S + Sync,
+        finish: impl Fn(S) -> Result<T> + Sync,
+    ) -> Result<(Vec<T>, SetTally)> {
+        let indexed = &self.index.sets;
+        let probe = Probe {
+            indexed,
+            searching: &self.sets,
+            segments: &self.index.segments,
+            test: self.index.test,
+            half,
+            go_on: self.go_on,
+        };
+        // One for each thread that is at work; what a failed block leaves is not used again.
+        let scratches: Mutex<Vec<(F::Scratch, Lease)>> = Mutex::new(vec![]);
+        let scratch = || -> Result<(F::Scratch, Lease)> {
+            if let Some(known) = scratches.lock().pop() {
+                return Ok(known);
+            }
+            let bytes = technique.scratch_bytes(indexed);
+            let lease = self.budget.lease(bytes, "a search of sets")?;
+            Ok((technique.scratch(indexed), lease))
+        };
+        let done: Vec<(T, SetTally)> = blocks
+            .par_iter()
+            .map(|positions| {
+                let mut sink = sink(positions.clone());
+                let block = probe.block(positions.clone(), &mut sink)?;
+                let mut held = scratch()?;
+                let tally = technique.block(&probe, &block, &mut held.0, &mut sink)?;
+                scratches.lock().push(held);
+                Ok((finish(sink)?, tally))
+            })
+            .collect::<Result<_>>()?;
+        let mut tally = SetTally::default();
+        let mut results = Vec::with_capacity(done.len());
+        for (result, of_block) in done {
+            tally.add(of_block);
+            results.push(result);
+        }
+        Ok((results, tally))
+    }
+}

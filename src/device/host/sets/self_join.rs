@@ -1,0 +1,123 @@
+//! Self joins: where both sides are the same sets, a technique tests each pair once, and a match is one the other way round, too.
+//!
+//! Sets stand by group and size on both sides, so a pair is one of positions `at ≤ position`. Every predicate but containment holds
+//! of `(a, b)` where it holds of `(b, a)`. A set contains none that is larger, which the length filter knows; of two of one size
+//! each contains the other or neither does.
+
+use std::ops::Range;
+
+use crate::device::host::sets::encode::encoding::Sets;
+use crate::device::host::sets::index::{GoOn, Pace};
+use crate::error::Result;
+use crate::ir::set_predicate::SetTest;
+
+/// Which pairs are tested where both sides are the same sets.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Half {
+    /// Those with indexed positions from the searching one on, or up to it.
+    later: bool,
+    /// Only sets of one size match in both ways.
+    of_one_size: bool,
+}
+
+impl Half {
+    /// `None` where the sides differ.
+    pub(crate) fn of(indexed: &Sets, searching: &Sets, test: SetTest) -> Option<Self> {
+        let same = indexed.sizes == searching.sizes
+            && indexed.groups == searching.groups
+            && indexed.offsets == searching.offsets
+            && indexed.elements == searching.elements;
+        same.then(|| Self {
+            later: !test.is_containment() || test.indexed_contains(),
+            of_one_size: test.is_containment(),
+        })
+    }
+
+    /// The part of the window of searching position `at` that is tested.
+    pub(crate) fn of_window(&self, at: usize, window: &Range<usize>) -> Range<usize> {
+        match self.later {
+            true => window.start.max(at).min(window.end)..window.end,
+            false => window.start..window.end.min(at + 1).max(window.start),
+        }
+    }
+
+    /// Whether a match of the two is found in this way alone. What empty sets match is found in both.
+    pub(crate) fn mirrors(&self, sets: &Sets, at: usize, position: usize) -> bool {
+        let [size, other] = [at, position].map(|at| sets.sizes[at]);
+        at != position && size > 0 && other > 0 && (size == other || !self.of_one_size)
+    }
+}
+
+/// Matches of a block of searching sets: how many each has, and all one after the other.
+pub(crate) type Found = (Vec<u32>, Vec<u32>);
+
+/// How many matches each searching set has, those that follow from others' included.
+pub(crate) fn counts(
+    sets: &Sets,
+    found: &[Found],
+    half: Option<Half>,
+    go_on: GoOn<'_>,
+) -> Result<Vec<u32>> {
+    let counts = found.iter().flat_map(|(counts, _)| counts);
+    let mut counts: Vec<u32> = counts.copied().collect();
+    if let Some(half) = half {
+        each_match(found, go_on, |at, position| {
+            if half.mirrors(sets, at, position) {
+                counts[position] += 1;
+            }
+        })?;
+    }
+    Ok(counts)
+}
+
+/// The lists of all searching sets, of so many matches each, as indexed rows: where each begins, the end, and the lists.
+pub(crate) fn lists(
+    sets: &Sets,
+    found: &[Found],
+    half: Option<Half>,
+    mut counts: Vec<u32>,
+    go_on: GoOn<'_>,
+) -> Result<(Vec<u32>, Vec<u32>)> {
+    let mut segments = Vec::with_capacity(counts.len() + 1);
+    let mut end = 0;
+    segments.push(end);
+    segments.extend(counts.iter().map(|count| {
+        end += count;
+        end
+    }));
+    let Some(half) = half else {
+        let matches = found.iter().flat_map(|(_, matches)| matches);
+        let rows = matches.map(|position| sets.rows[*position as usize]);
+        return Ok((segments, rows.collect()));
+    };
+    let mut rows = vec![0; end as usize];
+    // From the end of each list to its begin.
+    let mut place = |at: usize, position: usize| {
+        counts[at] -= 1;
+        rows[(segments[at] + counts[at]) as usize] = sets.rows[position];
+    };
+    each_match(found, go_on, |at, position| {
+        place(at, position);
+        if half.mirrors(sets, at, position) {
+            place(position, at);
+        }
+    })?;
+    Ok((segments, rows))
+}
+
+fn each_match(found: &[Found], go_on: GoOn<'_>, mut each: impl FnMut(usize, usize)) -> Result<()> {
+    let mut at = 0;
+    let mut pace = Pace::new(go_on);
+    for (counts, matches) in found {
+        let mut from = 0;
+        for count in counts {
+            let to = from + *count as usize;
+            pace.step(1 + to - from)?;
+            matches[from..to]
+                .iter()
+                .for_each(|position| each(at, *position as usize));
+            (at, from) = (at + 1, to);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,117 @@
+//! A bit for each element of a small universe: overlaps are counted on the bits of two sets, pair by pair (BI, \[B\] 6.2.1).
+//!
+//! Pairs end early: containment at the first element that is missing, overlaps where the bits that are left cannot make up for it.
+
+use pulp::Arch;
+
+use crate::device::host::sets::block::{Block, Probe, Technique};
+use crate::device::host::sets::collect::{SetTally, Sink};
+use crate::device::host::sets::encode::encoding::Sets;
+use crate::device::host::sets::index::GoOn;
+use crate::device::host::sets::techniques::binary_matrix::{BinaryMatrix, shared};
+use crate::error::Result;
+
+/// Words after which a pair is asked whether it goes on.
+const STEP: usize = 16;
+
+#[derive(Debug)]
+pub(crate) struct Bitmap {
+    matrix: BinaryMatrix,
+}
+
+impl Bitmap {
+    pub(crate) fn new(sets: &Sets, universe: usize, go_on: GoOn<'_>) -> Result<Self> {
+        Ok(Self {
+            matrix: BinaryMatrix::new(sets, universe, go_on)?,
+        })
+    }
+}
+
+/// Whether rows share `least` bits; `left` are those of `a`.
+#[inline(always)]
+fn share(a: &[u64], b: &[u64], least: u32, mut left: u32) -> bool {
+    let mut count = 0;
+    for (a, b) in a.chunks(STEP).zip(b.chunks(STEP)) {
+        count += shared(a, b);
+        if count >= least {
+            return true;
+        }
+        left -= a.iter().map(|word| word.count_ones()).sum::<u32>();
+        if count + left < least {
+            return false;
+        }
+    }
+    count >= least
+}
+
+/// Whether no bit of `inner` is missing in `outer`.
+#[inline(always)]
+fn is_in(inner: &[u64], outer: &[u64]) -> bool {
+    let missing = |(inner, outer): (&[u64], &[u64])| {
+        let words = inner.iter().zip(outer);
+        words.fold(0, |missing, (inner, outer)| missing | inner & !outer) != 0
+    };
+    !inner.chunks(STEP).zip(outer.chunks(STEP)).any(missing)
+}
+
+impl Technique for Bitmap {
+    /// The searching set's bits.
+    type Scratch = BinaryMatrix;
+
+    fn scratch(&self, _: &Sets) -> BinaryMatrix {
+        BinaryMatrix::empty(1, self.matrix.words)
+    }
+
+    fn scratch_bytes(&self, _: &Sets) -> u64 {
+        self.matrix.words as u64 * 8
+    }
+
+    fn block<S: Sink>(
+        &self,
+        probe: &Probe<'_>,
+        block: &Block,
+        bits: &mut BinaryMatrix,
+        sink: &mut S,
+    ) -> Result<SetTally> {
+        let mut tally = SetTally::default();
+        let arch = Arch::new();
+        for (i, window) in block.windows.iter().enumerate() {
+            if window.is_empty() || sink.is_full(i) {
+                continue;
+            }
+            let at = block.first + i;
+            let elements = probe.searching.get(at);
+            let known = elements.len() as u32;
+            bits.set_row(0, elements);
+            let row = bits.row(0);
+            let indexed_contains = probe.test.indexed_contains();
+            probe.for_each_size(probe.searching.size(at), window.clone(), |run, least| {
+                // Elements that no indexed set has are shared with none.
+                if least > u64::from(known) {
+                    return;
+                }
+                let least = least as u32;
+                tally.candidates += run.len() as u64;
+                arch.dispatch(
+                    #[inline(always)]
+                    || {
+                        for position in run {
+                            let other = self.matrix.row(position);
+                            let matches = match (probe.test.is_containment(), indexed_contains) {
+                                (true, true) => is_in(row, other),
+                                (true, false) => is_in(other, row),
+                                (false, _) => share(row, other, least, known),
+                            };
+                            if matches && !sink.is_full(i) {
+                                sink.found(i, position);
+                            }
+                        }
+                    },
+                );
+            });
+            probe.step(sink)?;
+        }
+        tally.verified = tally.candidates;
+        Ok(tally)
+    }
+}

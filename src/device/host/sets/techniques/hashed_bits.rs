@@ -1,0 +1,66 @@
+//! Bits of hashed elements: what two sets' bits say of their elements. Signatures only reject.
+
+use crate::device::host::sets::encode::encoding::Sets;
+use crate::device::host::sets::index::{GoOn, Pace};
+use crate::error::Result;
+
+/// Words of a signature that are compared at once.
+pub(crate) const MOST_WORDS: usize = 8;
+
+/// A signature of `words` words for each set.
+#[derive(Debug)]
+pub(crate) struct Signatures {
+    pub(crate) words: usize,
+    bits: Vec<u64>,
+}
+
+impl Signatures {
+    /// Words for sets of so many elements on average: a bit is set by about a fourth of an element.
+    pub(crate) fn words_for(mean: usize) -> usize {
+        (mean * 4).div_ceil(64).next_power_of_two().min(MOST_WORDS)
+    }
+
+    pub(crate) fn bytes(sets: &Sets, words: usize) -> u64 {
+        (sets.len() * words * 8) as u64
+    }
+
+    pub(crate) fn new(sets: &Sets, words: usize, go_on: GoOn<'_>) -> Result<Self> {
+        let mut pace = Pace::new(go_on);
+        let mut bits = vec![0; sets.len() * words];
+        for (position, bits) in bits.chunks_exact_mut(words).enumerate() {
+            sign(sets.get(position), bits);
+            pace.step(sets.get(position).len() + 1)?;
+        }
+        Ok(Self { words, bits })
+    }
+
+    #[inline]
+    pub(crate) fn get<const W: usize>(&self, position: usize) -> &[u64; W] {
+        let words = &self.bits[position * W..position * W + W];
+        words.try_into().expect("W words")
+    }
+
+    pub(crate) fn of(&self, position: usize) -> &[u64] {
+        &self.bits[position * self.words..(position + 1) * self.words]
+    }
+}
+
+/// The signature of a set.
+pub(crate) fn sign(elements: &[u32], bits: &mut [u64]) {
+    let mask = bits.len() as u32 * 64 - 1;
+    bits.fill(0);
+    for element in elements {
+        // Neighbouring elements are about as frequent: they fall apart.
+        let hash = element.wrapping_mul(0x9E37_79B1).rotate_right(16) & mask;
+        bits[hash as usize / 64] |= 1 << (hash % 64);
+    }
+}
+
+/// Whether the first set may be contained in the second one.
+#[inline]
+pub(crate) fn may_be_in(inner: &[u64], outer: &[u64]) -> bool {
+    inner
+        .iter()
+        .zip(outer)
+        .all(|(inner, outer)| inner & !outer == 0)
+}

@@ -1,0 +1,95 @@
+//! A static inverted index with overlap counts: sf-gSSJoin (\[B\] 5.1.1 and 6.2.1).
+//!
+//! All elements of all indexed sets are in the index. A searching set goes through the postings of its elements and counts how
+//! often it meets each indexed set: its overlap with it, exact, so that nothing is verified. The length filter alone bounds the
+//! postings. Robust where thresholds are low, as it does not depend on them.
+
+use crate::device::host::sets::block::{Block, Probe, Technique};
+use crate::device::host::sets::collect::{SetTally, Sink};
+use crate::device::host::sets::encode::encoding::Sets;
+use crate::device::host::sets::index::GoOn;
+use crate::device::host::sets::techniques::postings::Postings;
+use crate::error::Result;
+
+#[derive(Debug)]
+pub(crate) struct InvertedIndex {
+    postings: Postings,
+}
+
+impl InvertedIndex {
+    pub(crate) fn new(sets: &Sets, universe: usize, go_on: GoOn<'_>) -> Result<Self> {
+        Ok(Self {
+            postings: Postings::new(sets, universe, |size| size, false, go_on)?,
+        })
+    }
+
+    pub(crate) fn bytes(sets: &Sets, universe: usize) -> u64 {
+        (sets.elements.len() + universe) as u64 * 4
+    }
+}
+
+/// How often each position was met.
+#[derive(Debug)]
+pub(crate) struct Met {
+    counts: Vec<u32>,
+    positions: Vec<u32>,
+}
+
+impl Technique for InvertedIndex {
+    type Scratch = Met;
+
+    fn scratch(&self, indexed: &Sets) -> Met {
+        Met {
+            counts: vec![0; indexed.len()],
+            positions: vec![],
+        }
+    }
+
+    fn scratch_bytes(&self, indexed: &Sets) -> u64 {
+        indexed.len() as u64 * 8
+    }
+
+    fn block<S: Sink>(
+        &self,
+        probe: &Probe<'_>,
+        block: &Block,
+        met: &mut Met,
+        sink: &mut S,
+    ) -> Result<SetTally> {
+        let mut tally = SetTally::default();
+        for (i, window) in block.windows.iter().enumerate() {
+            if window.is_empty() || sink.is_full(i) {
+                continue;
+            }
+            let at = block.first + i;
+            let size = probe.searching.size(at);
+            let holds = |overlap: u32, position: usize| {
+                let other = probe.indexed.size(position);
+                probe.test.holds(u64::from(overlap), size, other)
+            };
+            'elements: for element in probe.searching.get(at) {
+                for position in self.postings.of(*element, window) {
+                    let count = &mut met.counts[*position as usize];
+                    if *count == 0 {
+                        met.positions.push(*position);
+                    }
+                    *count += 1;
+                    // Enough is enough: a greater overlap holds, too.
+                    if S::FIRST_ONLY && holds(*count, *position as usize) {
+                        break 'elements;
+                    }
+                }
+            }
+            tally.candidates += met.positions.len() as u64;
+            for position in met.positions.drain(..) {
+                let position = position as usize;
+                let overlap = std::mem::take(&mut met.counts[position]);
+                if holds(overlap, position) {
+                    sink.found(i, position);
+                }
+            }
+            probe.step(sink)?;
+        }
+        Ok(tally)
+    }
+}

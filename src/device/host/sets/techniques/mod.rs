@@ -1,0 +1,13 @@
+//! Techniques of set joins, a file each, and what they share.
+
+pub(crate) mod binary_matrix;
+pub(crate) mod bitmap;
+pub(crate) mod hashed_bits;
+pub(crate) mod intersect;
+pub(crate) mod inverted;
+pub(crate) mod matrix;
+pub(crate) mod postings;
+pub(crate) mod prefix;
+pub(crate) mod rarest;
+pub(crate) mod signature;
+pub(crate) mod verify;

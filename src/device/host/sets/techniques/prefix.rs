@@ -1,0 +1,164 @@
+//! An inverted index on prefixes, with length and positional filters, then verification: AllPairs and PPJoin (\[B\] 4.1.2).
+//!
+//! Two sets that share enough elements share one among the first few of each, in an order common to all sets; the rarest elements
+//! come first, so these lists are short. At a shared element the places in both sets bound what they can share in all (the
+//! positional filter). What is left is verified. Good where thresholds are high.
+
+use crate::device::host::sets::block::{Block, Probe, Technique};
+use crate::device::host::sets::collect::{SetTally, Sink};
+use crate::device::host::sets::encode::encoding::Sets;
+use crate::device::host::sets::index::GoOn;
+use crate::device::host::sets::techniques::postings::Postings;
+use crate::device::host::sets::techniques::verify::overlap_of_at_least;
+use crate::error::Result;
+use crate::ir::set_predicate::SetTest;
+
+#[derive(Debug)]
+pub(crate) struct Prefix {
+    postings: Postings,
+    /// The number of each position's size among the sizes that there are.
+    classes: Vec<u32>,
+    sizes: usize,
+}
+
+impl Prefix {
+    pub(crate) fn new(
+        sets: &Sets,
+        universe: usize,
+        test: SetTest,
+        go_on: GoOn<'_>,
+    ) -> Result<Self> {
+        let mut sizes = sets.sizes.clone();
+        sizes.sort_unstable();
+        sizes.dedup();
+        let class = |size: &u32| sizes.partition_point(|known| known < size) as u32;
+        let prefixes: Vec<usize> = sizes
+            .iter()
+            .map(|size| match size {
+                0 => 0,
+                size => test.indexed_prefix(u64::from(*size)) as usize,
+            })
+            .collect();
+        let prefix = |size: usize| prefixes[class(&(size as u32)) as usize];
+        Ok(Self {
+            postings: Postings::new(sets, universe, prefix, true, go_on)?,
+            classes: sets.sizes.iter().map(class).collect(),
+            sizes: sizes.len(),
+        })
+    }
+
+    /// Bytes of the index at most.
+    pub(crate) fn bytes(sets: &Sets, universe: usize) -> u64 {
+        (sets.elements.len() * 8 + universe * 4 + sets.len() * 4) as u64
+    }
+}
+
+/// Of no indexed set: no overlap would be enough.
+const NEVER: u32 = u32::MAX;
+const UNASKED: u32 = u32::MAX - 1;
+
+/// A candidate that the positional filter rejected.
+const REJECTED: u32 = u32::MAX;
+
+#[derive(Debug)]
+pub(crate) struct Candidates {
+    /// Shared elements of the prefixes so far.
+    shared: Vec<u32>,
+    positions: Vec<u32>,
+    /// Least overlaps with sets of each class, for searching sets of `size`.
+    needed: Vec<u32>,
+    size: u64,
+}
+
+impl Candidates {
+    fn needed(&mut self, probe: &Probe<'_>, class: u32, position: usize) -> u32 {
+        let needed = &mut self.needed[class as usize];
+        if *needed == UNASKED {
+            let least = probe
+                .test
+                .least_overlap(self.size, probe.indexed.size(position));
+            *needed = least.map_or(NEVER, |least| least as u32);
+        }
+        *needed
+    }
+}
+
+impl Technique for Prefix {
+    type Scratch = Candidates;
+
+    fn scratch(&self, indexed: &Sets) -> Candidates {
+        Candidates {
+            shared: vec![0; indexed.len()],
+            positions: vec![],
+            needed: vec![UNASKED; self.sizes],
+            size: 0,
+        }
+    }
+
+    fn scratch_bytes(&self, indexed: &Sets) -> u64 {
+        (indexed.len() * 8 + self.sizes * 4) as u64
+    }
+
+    fn block<S: Sink>(
+        &self,
+        probe: &Probe<'_>,
+        block: &Block,
+        candidates: &mut Candidates,
+        sink: &mut S,
+    ) -> Result<SetTally> {
+        let mut tally = SetTally::default();
+        for (i, window) in block.windows.iter().enumerate() {
+            if window.is_empty() || sink.is_full(i) {
+                continue;
+            }
+            let at = block.first + i;
+            let size = probe.searching.size(at);
+            if candidates.size != size {
+                candidates.size = size;
+                candidates.needed.fill(UNASKED);
+            }
+            let elements = probe.searching.get(at);
+            // Elements that no indexed set has come first: they are the rarest.
+            let unknown = probe.searching.unknown(at);
+            let prefix = probe
+                .test
+                .searching_prefix(size, probe.indexed.size(window.start));
+            let front = (prefix as usize)
+                .saturating_sub(unknown)
+                .min(elements.len());
+            for (place, element) in elements[..front].iter().enumerate() {
+                let left = elements.len() - place - 1;
+                for (position, other_place) in self.postings.placed(*element, window) {
+                    let at = position as usize;
+                    let shared = candidates.shared[at];
+                    if shared == REJECTED {
+                        continue;
+                    }
+                    if shared == 0 {
+                        candidates.positions.push(position);
+                    }
+                    let other_left = probe.indexed.sizes[at] - other_place - 1;
+                    let most = shared + 1 + (left as u32).min(other_left);
+                    let needed = candidates.needed(probe, self.classes[at], at);
+                    candidates.shared[at] = if most >= needed { shared + 1 } else { REJECTED };
+                }
+            }
+            tally.candidates += candidates.positions.len() as u64;
+            let mut positions = std::mem::take(&mut candidates.positions);
+            for position in positions.drain(..) {
+                let at = position as usize;
+                if std::mem::take(&mut candidates.shared[at]) == REJECTED || sink.is_full(i) {
+                    continue;
+                }
+                tally.verified += 1;
+                let needed = candidates.needed(probe, self.classes[at], at) as usize;
+                if overlap_of_at_least(elements, probe.indexed.get(at), needed).is_some() {
+                    sink.found(i, at);
+                }
+            }
+            candidates.positions = positions;
+            probe.step(sink)?;
+        }
+        Ok(tally)
+    }
+}

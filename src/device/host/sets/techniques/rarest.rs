@@ -1,0 +1,111 @@
+//! Containment by the rarest element: a set that contains another one has its rarest element, too (\[B\] 6.1.4).
+//!
+//! Where indexed sets are to contain searching ones, all elements of indexed sets are in an inverted index, and a searching set's
+//! candidates are the postings of its rarest element. Where they are to be contained, each is in the index under its rarest
+//! element alone, and a searching set's candidates are the postings of its elements. A signature rejects most of them.
+
+use crate::device::host::sets::block::{Block, Probe, Technique};
+use crate::device::host::sets::collect::{SetTally, Sink};
+use crate::device::host::sets::encode::encoding::Sets;
+use crate::device::host::sets::index::GoOn;
+use crate::device::host::sets::techniques::hashed_bits::{Signatures, may_be_in, sign};
+use crate::device::host::sets::techniques::postings::Postings;
+use crate::device::host::sets::techniques::verify::overlap_of_at_least;
+use crate::error::Result;
+
+#[derive(Debug)]
+pub(crate) struct Rarest {
+    postings: Postings,
+    signatures: Signatures,
+}
+
+impl Rarest {
+    pub(crate) fn new(
+        sets: &Sets,
+        universe: usize,
+        indexed_contains: bool,
+        go_on: GoOn<'_>,
+    ) -> Result<Self> {
+        let prefix = |size: usize| if indexed_contains { size } else { 1 };
+        Ok(Self {
+            postings: Postings::new(sets, universe, prefix, false, go_on)?,
+            signatures: Signatures::new(sets, Self::words(sets), go_on)?,
+        })
+    }
+
+    fn words(sets: &Sets) -> usize {
+        Signatures::words_for(sets.elements.len() / sets.len().max(1))
+    }
+
+    pub(crate) fn bytes(sets: &Sets, universe: usize) -> u64 {
+        Signatures::bytes(sets, Self::words(sets)) + (sets.elements.len() + universe) as u64 * 4
+    }
+}
+
+impl Technique for Rarest {
+    /// The searching set's signature.
+    type Scratch = Vec<u64>;
+
+    fn scratch(&self, _: &Sets) -> Vec<u64> {
+        vec![0; self.signatures.words]
+    }
+
+    fn scratch_bytes(&self, _: &Sets) -> u64 {
+        self.signatures.words as u64 * 8
+    }
+
+    fn block<S: Sink>(
+        &self,
+        probe: &Probe<'_>,
+        block: &Block,
+        signature: &mut Vec<u64>,
+        sink: &mut S,
+    ) -> Result<SetTally> {
+        let mut tally = SetTally::default();
+        let indexed_contains = probe.test.indexed_contains();
+        for (i, window) in block.windows.iter().enumerate() {
+            let at = block.first + i;
+            // An element that no indexed set has is in none that might contain the set.
+            let hopeless = indexed_contains && probe.searching.unknown(at) > 0;
+            if window.is_empty() || hopeless {
+                continue;
+            }
+            let elements = probe.searching.get(at);
+            sign(elements, signature);
+            let leading = if indexed_contains { 1 } else { elements.len() };
+            for (place, element) in elements[..leading].iter().enumerate() {
+                if sink.is_full(i) {
+                    break;
+                }
+                let positions = self.postings.of(*element, window);
+                tally.candidates += positions.len() as u64;
+                for position in positions {
+                    let position = *position as usize;
+                    let other = self.signatures.of(position);
+                    let candidate = match indexed_contains {
+                        true => may_be_in(signature, other),
+                        false => may_be_in(other, signature),
+                    };
+                    if !candidate {
+                        continue;
+                    }
+                    tally.verified += 1;
+                    // What stands before the rarest element of the contained set is not in it.
+                    let others = probe.indexed.get(position);
+                    let (rest, needed) = match indexed_contains {
+                        true => (elements, elements.len()),
+                        false => (&elements[place..], others.len()),
+                    };
+                    if overlap_of_at_least(rest, others, needed).is_some() {
+                        sink.found(i, position);
+                        if sink.is_full(i) {
+                            break;
+                        }
+                    }
+                }
+            }
+            probe.step(sink)?;
+        }
+        Ok(tally)
+    }
+}

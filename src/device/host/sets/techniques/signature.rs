@@ -1,0 +1,147 @@
+//! Bitmap signatures: every pair of near sizes is tested by a few words of hashed bits, and what these let through is verified
+//! (the bitmap filter of \[B\] 4.1.2).
+//!
+//! An element that one set has and the other lacks leaves at most one bit of difference behind, so sets of `r` and `s` elements
+//! whose signatures differ in `d` bits share at most `(r + s − d) / 2`. A set that is contained has no bit that the other lacks.
+
+use std::ops::Range;
+
+use pulp::Arch;
+
+use crate::device::host::sets::block::{Block, Probe, Technique};
+use crate::device::host::sets::collect::{SetTally, Sink};
+use crate::device::host::sets::encode::encoding::Sets;
+use crate::device::host::sets::index::GoOn;
+use crate::device::host::sets::techniques::hashed_bits::{Signatures, may_be_in, sign};
+use crate::device::host::sets::techniques::verify::overlap_of_at_least;
+use crate::error::Result;
+
+#[derive(Debug)]
+pub(crate) struct Signature {
+    signatures: Signatures,
+}
+
+/// Indexed positions whose signatures are compared with one searching set's before the next one's turn: they stay in cache.
+const STRIP: usize = 512;
+
+impl Signature {
+    pub(crate) fn new(sets: &Sets, go_on: GoOn<'_>) -> Result<Self> {
+        Ok(Self {
+            signatures: Signatures::new(sets, Self::words(sets), go_on)?,
+        })
+    }
+
+    fn words(sets: &Sets) -> usize {
+        Signatures::words_for(sets.elements.len() / sets.len().max(1))
+    }
+
+    pub(crate) fn bytes(sets: &Sets) -> u64 {
+        Signatures::bytes(sets, Self::words(sets))
+    }
+
+    /// Bits of the positions in `strip` that differ from `signature` in at most `most` bits.
+    #[inline(always)]
+    fn near<const W: usize>(
+        &self,
+        signature: &[u64; W],
+        strip: Range<usize>,
+        most: u32,
+        passed: &mut Vec<u32>,
+    ) {
+        for position in strip {
+            let other = self.signatures.get::<W>(position);
+            let differing = |i: usize| (signature[i] ^ other[i]).count_ones();
+            if (0..W).map(differing).sum::<u32>() <= most {
+                passed.push(position as u32);
+            }
+        }
+    }
+
+    /// Those of `strip` that `signature` lets through, for a least overlap of sets that have `together` elements in all.
+    fn pass<const W: usize>(
+        &self,
+        probe: &Probe<'_>,
+        signature: &[u64],
+        strip: Range<usize>,
+        spare: u64,
+        passed: &mut Vec<u32>,
+    ) {
+        let signature: &[u64; W] = signature.try_into().expect("W words");
+        if probe.test.is_containment() {
+            for position in strip {
+                let other = self.signatures.get::<W>(position);
+                let candidate = match probe.test.indexed_contains() {
+                    true => may_be_in(signature, other),
+                    false => may_be_in(other, signature),
+                };
+                if candidate {
+                    passed.push(position as u32);
+                }
+            }
+            return;
+        }
+        let most = u32::try_from(spare).unwrap_or(u32::MAX);
+        Arch::new().dispatch(
+            #[inline(always)]
+            || self.near::<W>(signature, strip, most, passed),
+        );
+    }
+}
+
+impl Technique for Signature {
+    /// The searching sets' signatures, and positions that passed.
+    type Scratch = (Vec<u64>, Vec<u32>);
+
+    fn scratch(&self, _: &Sets) -> Self::Scratch {
+        (vec![0; self.signatures.words], vec![])
+    }
+
+    fn scratch_bytes(&self, _: &Sets) -> u64 {
+        (self.signatures.words * 8 + STRIP * 4) as u64
+    }
+
+    fn block<S: Sink>(
+        &self,
+        probe: &Probe<'_>,
+        block: &Block,
+        (signature, passed): &mut Self::Scratch,
+        sink: &mut S,
+    ) -> Result<SetTally> {
+        let mut tally = SetTally::default();
+        for (i, window) in block.windows.iter().enumerate() {
+            if window.is_empty() || sink.is_full(i) {
+                continue;
+            }
+            let at = block.first + i;
+            let elements = probe.searching.get(at);
+            sign(elements, signature);
+            probe.for_each_size(probe.searching.size(at), window.clone(), |run, least| {
+                let together = elements.len() as u64 + probe.indexed.size(run.start);
+                let Some(spare) = together.checked_sub(2 * least) else {
+                    return;
+                };
+                for from in run.clone().step_by(STRIP) {
+                    let strip = from..(from + STRIP).min(run.end);
+                    tally.candidates += strip.len() as u64;
+                    match self.signatures.words {
+                        1 => self.pass::<1>(probe, signature, strip, spare, passed),
+                        2 => self.pass::<2>(probe, signature, strip, spare, passed),
+                        4 => self.pass::<4>(probe, signature, strip, spare, passed),
+                        _ => self.pass::<8>(probe, signature, strip, spare, passed),
+                    }
+                    tally.verified += passed.len() as u64;
+                    for position in passed.drain(..) {
+                        let position = position as usize;
+                        let others = probe.indexed.get(position);
+                        let enough = || overlap_of_at_least(elements, others, least as usize);
+                        if !sink.is_full(i) && enough().is_some() {
+                            sink.found(i, position);
+                        }
+                    }
+                }
+            });
+            probe.step(sink)?;
+        }
+        Ok(tally)
+    }
+}

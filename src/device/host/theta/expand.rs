@@ -1,0 +1,273 @@
+//! Counting and expanding matches: count exactly, scan, then write each piece of pairs at its place.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rayon::prelude::*;
+
+use crate::device::budget::Budget;
+use crate::device::data::buffer::{Buffer, Pairs};
+use crate::device::host::theta::zone_map::{LEAF, Span, bits_of, walk};
+use crate::device::host::theta::{pair_program, wavelet_tree};
+use crate::device::primitives::device::Matches;
+use crate::error::{BowtieError, Result};
+
+/// Groups of searching rows that one task counts.
+const TASK_GROUPS: usize = 16;
+
+/// Searching rows that one task counts with a program and without tests.
+const UNTESTED_TASK: usize = 8;
+
+/// From so many pairs a row on, rows are expanded one by one: each writes long runs of its own.
+const LONG_ROW: u64 = 256;
+
+pub(crate) fn count_matches(
+    budget: &Arc<Budget>,
+    matches: Matches<'_>,
+    exists_only: bool,
+    cancelled: &AtomicBool,
+) -> Result<Buffer<u32>> {
+    if matches.program.is_none()
+        && let Some(counts) = wavelet_tree::count_matches(budget, matches, exists_only, cancelled)?
+    {
+        return Ok(counts);
+    }
+    let lease = budget.lease(matches.ranges.rows() as u64 * 4, "match counts")?;
+    let (lo, hi) = (matches.ranges.lo.on_host(), matches.ranges.hi.on_host());
+    if matches.tests.is_empty() && matches.program.is_none() {
+        let count = |(lo, hi): (&u32, &u32)| match exists_only {
+            true => u32::from(lo < hi),
+            false => hi - lo,
+        };
+        return Ok(Buffer::host(lo.iter().zip(hi).map(count).collect(), lease));
+    }
+    let program = matches.program.map(pair_program::Bound::new).transpose()?;
+    // A program may have to run on every candidate, so its tasks are short.
+    let task_rows = match (&program, matches.tests.is_empty()) {
+        (None, _) => TASK_GROUPS * LEAF,
+        (Some(_), false) => LEAF,
+        (Some(_), true) => UNTESTED_TASK,
+    };
+    let mut counts = vec![0u32; matches.ranges.rows()];
+    counts
+        .par_chunks_mut(task_rows)
+        .enumerate()
+        .try_for_each_init(
+            || program.as_ref().map(pair_program::Bound::scratch),
+            |scratch, (task, counts)| {
+                let first = task * task_rows;
+                let rows = first..first + counts.len();
+                let mut count = |row: usize, span: Span| {
+                    let count = &mut counts[row - first];
+                    *count += match span {
+                        Span::All(positions) => positions.len() as u32,
+                        Span::Bits { bits, .. } => bits.count_ones(),
+                    };
+                    *count = if exists_only { 1 } else { *count };
+                    !exists_only
+                };
+                for group in rows.start / LEAF..rows.end.div_ceil(LEAF) {
+                    if cancelled.load(Ordering::Relaxed) {
+                        return Err(BowtieError::Cancelled);
+                    }
+                    let wanted = rows_of(group, &rows);
+                    match (&program, &mut *scratch) {
+                        (Some(program), Some(scratch)) => {
+                            program
+                                .walk(scratch, &matches, group, wanted, cancelled, &mut count)?;
+                        }
+                        _ => walk(&matches, group, wanted, &mut count),
+                    }
+                }
+                Ok(())
+            },
+        )?;
+    Ok(Buffer::host(counts, lease))
+}
+
+/// The bits of a group's rows that lie in `rows`.
+fn rows_of(group: usize, rows: &Range<usize>) -> u64 {
+    let first = group * LEAF;
+    let begin = rows.start.saturating_sub(first);
+    let end = rows.end.saturating_sub(first).min(LEAF);
+    (u64::MAX >> (LEAF - (end - begin))) << begin
+}
+
+pub(crate) fn scan(budget: &Arc<Budget>, counts: &Buffer<u32>) -> Result<Buffer<u64>> {
+    let lease = budget.lease((counts.len() as u64 + 1) * 8, "match offsets")?;
+    let mut offsets = Vec::with_capacity(counts.len() + 1);
+    let mut total = 0u64;
+    offsets.push(0);
+    for count in counts.on_host().iter() {
+        // At most 2^32 rows of at most 2^32 matches each: no overflow.
+        total += u64::from(*count);
+        offsets.push(total);
+    }
+    Ok(Buffer::host(offsets, lease))
+}
+
+pub(crate) fn piece_end(offsets: &Buffer<u64>, from: u64, target: u64, most: u64) -> u64 {
+    let offsets = offsets.on_host();
+    // The last row end that is not after the target.
+    let at = offsets.partition_point(|offset| *offset <= from + target);
+    let end = offsets[at.max(1) - 1];
+    match end > from {
+        true => end,
+        // The row at hand is longer than that: to its end, or as far as allowed.
+        false => offsets[at.min(offsets.len() - 1)].min(from + most.max(target)),
+    }
+}
+
+pub(crate) fn expand(
+    budget: &Arc<Budget>,
+    matches: Matches<'_>,
+    offsets: &Buffer<u64>,
+    (from, len): (u64, usize),
+    cancelled: &AtomicBool,
+) -> Result<Pairs> {
+    let searching_lease = budget.lease(len as u64 * 4, "output pairs")?;
+    let sorted_lease = budget.lease(len as u64 * 4, "output pairs")?;
+    let window = Window {
+        matches,
+        offsets: offsets.on_host(),
+        from,
+        to: from + len as u64,
+    };
+    let rows = window.rows();
+    let mut searching = Vec::with_capacity(len);
+    for position in rows.clone() {
+        let (first, end) = window.of(position);
+        let row = matches.searching.rows.on_host()[position];
+        searching.resize(searching.len() + (end - first) as usize, row);
+    }
+    let mut sorted = vec![0u32; len];
+    let written = match matches.tests.is_empty() && matches.program.is_none() {
+        true => window.copy_ranges(rows, &mut sorted),
+        false => window.walk_ranges(rows, cancelled, &mut sorted)?,
+    };
+    if searching.len() != len || written != len {
+        return Err(BowtieError::Internal(format!(
+            "{written} pairs of {} where {len} were counted",
+            searching.len()
+        )));
+    }
+    Ok(Pairs {
+        searching: Buffer::host(searching, searching_lease),
+        sorted: Buffer::host(sorted, sorted_lease),
+    })
+}
+
+/// The pairs numbered `from .. to`.
+struct Window<'a> {
+    matches: Matches<'a>,
+    offsets: &'a [u64],
+    from: u64,
+    to: u64,
+}
+
+impl Window<'_> {
+    /// Searching positions that have pairs in the window, or none at all.
+    fn rows(&self) -> Range<usize> {
+        let first = self
+            .offsets
+            .partition_point(|offset| *offset <= self.from)
+            .max(1)
+            - 1;
+        let end = self.offsets.partition_point(|offset| *offset < self.to);
+        first..end.min(self.offsets.len() - 1)
+    }
+
+    /// The numbers of the position's pairs inside the window.
+    fn of(&self, position: usize) -> (u64, u64) {
+        let first = self.offsets[position].max(self.from);
+        (first, self.offsets[position + 1].min(self.to).max(first))
+    }
+
+    fn copy_ranges(&self, rows: Range<usize>, out: &mut [u32]) -> usize {
+        let ids = self.matches.sorted.rows.on_host();
+        let lo = self.matches.ranges.lo.on_host();
+        let mut written = 0;
+        for position in rows {
+            let (first, end) = self.of(position);
+            let len = (end - first) as usize;
+            let at = lo[position] as usize + (first - self.offsets[position]) as usize;
+            out[written..written + len].copy_from_slice(&ids[at..at + len]);
+            written += len;
+        }
+        written
+    }
+
+    fn walk_ranges(
+        &self,
+        rows: Range<usize>,
+        cancelled: &AtomicBool,
+        out: &mut [u32],
+    ) -> Result<usize> {
+        let program = self
+            .matches
+            .program
+            .map(pair_program::Bound::new)
+            .transpose()?;
+        let mut filter = program.as_ref().map(|program| (program, program.scratch()));
+        let mut written = 0;
+        for group in rows.start / LEAF..rows.end.div_ceil(LEAF) {
+            let positions = (group * LEAF).max(rows.start)..((group + 1) * LEAF).min(rows.end);
+            let mut wanted = 0u64;
+            for position in positions.clone() {
+                let (first, end) = self.of(position);
+                wanted |= u64::from(end > first) << (position - group * LEAF);
+            }
+            let pairs = self.offsets[positions.end].min(self.to)
+                - self.offsets[positions.start].max(self.from);
+            match pairs > LONG_ROW * u64::from(wanted.count_ones()) {
+                true => {
+                    for row in bits_of(wanted) {
+                        written += self.walk_group(group, 1 << row, &mut filter, cancelled, out)?;
+                    }
+                }
+                false => written += self.walk_group(group, wanted, &mut filter, cancelled, out)?,
+            }
+        }
+        Ok(written)
+    }
+
+    /// Writes the pairs of some rows of a group; each row keeps the number of its next pair.
+    fn walk_group(
+        &self,
+        group: usize,
+        rows: u64,
+        filter: &mut Option<(&pair_program::Bound<'_>, pair_program::Scratch)>,
+        cancelled: &AtomicBool,
+        out: &mut [u32],
+    ) -> Result<usize> {
+        let ids = self.matches.sorted.rows.on_host();
+        let first = group * LEAF;
+        let last = (first + LEAF).min(self.offsets.len() - 1);
+        let mut next = [0u64; LEAF];
+        next[..last - first].copy_from_slice(&self.offsets[first..last]);
+        let mut written = 0;
+        let take = |position: usize, span: Span| {
+            let number = &mut next[position - first];
+            let mut put = |position: usize| {
+                if *number >= self.from && *number < self.to {
+                    out[(*number - self.from) as usize] = ids[position];
+                    written += 1;
+                }
+                *number += 1;
+            };
+            match span {
+                Span::All(positions) => positions.for_each(&mut put),
+                Span::Bits { base, bits } => bits_of(bits).for_each(|bit| put(base + bit)),
+            }
+            *number < self.to
+        };
+        match filter {
+            Some((program, scratch)) => {
+                program.walk(scratch, &self.matches, group, rows, cancelled, take)?;
+            }
+            None => walk(&self.matches, group, rows, take),
+        }
+        Ok(written)
+    }
+}

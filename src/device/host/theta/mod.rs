@@ -1,0 +1,8 @@
+//! Theta joins on the host: ranges, zone maps, wavelet trees, pair programs, folds over ranges.
+
+pub(crate) mod expand;
+pub(crate) mod pair_program;
+pub(crate) mod range;
+pub(crate) mod range_fold;
+pub(crate) mod wavelet_tree;
+pub(crate) mod zone_map;

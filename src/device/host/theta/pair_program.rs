@@ -1,0 +1,278 @@
+//! Running a register program on the host: blocks of candidates at a time, one instruction for a whole block, so that
+//! decoding is paid for once and the loops are the CPU's SIMD instructions.
+//!
+//! Candidates are what ranges and the walk of zone maps let through. A long range is a block after another of consecutive
+//! sorted positions beside one searching position; shorter ones are gathered, with their searching positions, until a block
+//! is full.
+
+pub(crate) mod arithmetic;
+pub(crate) mod registers;
+pub(crate) mod values;
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::device::host::theta::pair_program::registers::Registers;
+use crate::device::host::theta::pair_program::values::{Positions, Values};
+use crate::device::host::theta::zone_map;
+use crate::device::host::theta::zone_map::{LEAF, Span, bits_of};
+use crate::device::primitives::device::{BoundProgram, Matches};
+use crate::error::{BowtieError, Result};
+use crate::ir::pair_program::{Instruction, Op};
+use crate::spec::join::Side;
+
+/// Candidates of a block: as many as keep a few registers in the first cache.
+pub(crate) const BLOCK: usize = 512;
+
+/// A range of fewer candidates is gathered with others.
+const SHORT: usize = 64;
+
+/// A program with its columns as slices.
+#[derive(Debug)]
+pub(crate) struct Bound<'a> {
+    instructions: &'a [Instruction],
+    registers: usize,
+    left: Vec<Values<'a>>,
+    right: Vec<Values<'a>>,
+    sorted_side: Side,
+}
+
+/// The candidates of a block; at most [`BLOCK`].
+#[derive(Debug, Clone)]
+enum Candidates<'a> {
+    /// Of one searching position, consecutive.
+    Run {
+        searching: usize,
+        sorted: Range<usize>,
+    },
+    /// One of each a candidate.
+    Pairs {
+        searching: &'a [u32],
+        sorted: &'a [u32],
+    },
+}
+
+impl Candidates<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Self::Run { sorted, .. } => sorted.len(),
+            Self::Pairs { sorted, .. } => sorted.len(),
+        }
+    }
+
+    fn positions(&self, of_sorted: bool) -> Positions<'_> {
+        match (self, of_sorted) {
+            (Self::Run { sorted, .. }, true) => Positions::Run(sorted.clone()),
+            (Self::Run { searching, .. }, false) => Positions::One(*searching),
+            (Self::Pairs { sorted, .. }, true) => Positions::Each(sorted),
+            (Self::Pairs { searching, .. }, false) => Positions::Each(searching),
+        }
+    }
+}
+
+/// What a thread needs to run a program.
+#[derive(Debug)]
+pub(crate) struct Scratch {
+    registers: Registers,
+    /// Candidates of short ranges, not decided yet.
+    searching: Vec<u32>,
+    sorted: Vec<u32>,
+}
+
+impl<'a> Bound<'a> {
+    pub(crate) fn new(bound: BoundProgram<'a>) -> Result<Self> {
+        let values = |columns: &'a [crate::device::data::buffer::Column]| {
+            let columns = columns.iter();
+            columns.map(|column| Values::of(column.on_host())).collect()
+        };
+        let (sorted, searching): (Result<Vec<_>>, Result<Vec<_>>) =
+            (values(bound.sorted), values(bound.searching));
+        let (left, right) = match bound.sorted_side {
+            Side::Left => (sorted?, searching?),
+            Side::Right => (searching?, sorted?),
+        };
+        Ok(Self {
+            instructions: &bound.program.instructions,
+            registers: bound.program.registers(),
+            left,
+            right,
+            sorted_side: bound.sorted_side,
+        })
+    }
+
+    pub(crate) fn scratch(&self) -> Scratch {
+        Scratch {
+            registers: Registers::new(self.registers),
+            searching: Vec::with_capacity(BLOCK),
+            sorted: Vec::with_capacity(BLOCK),
+        }
+    }
+
+    /// As [`zones::walk`], without the candidates that do not pass. A row may be visited a little longer than it wants.
+    pub(crate) fn walk(
+        &self,
+        scratch: &mut Scratch,
+        matches: &Matches<'_>,
+        group: usize,
+        rows: u64,
+        cancelled: &AtomicBool,
+        visit: impl FnMut(usize, Span) -> bool,
+    ) -> Result<()> {
+        scratch.searching.clear();
+        scratch.sorted.clear();
+        let mut filter = Filter {
+            bound: self,
+            scratch,
+            first: group * LEAF,
+            alive: u64::MAX,
+            cancelled,
+            visit,
+            result: Ok(()),
+        };
+        zone_map::walk(matches, group, rows, |row, span| {
+            match span {
+                Span::All(positions) if positions.len() >= SHORT => {
+                    // What came before of the same row goes first.
+                    filter.flush();
+                    filter.run(row, positions);
+                }
+                Span::All(positions) => positions.for_each(|at| filter.push(row, at)),
+                Span::Bits { base, bits } => {
+                    bits_of(bits).for_each(|bit| filter.push(row, base + bit));
+                }
+            }
+            filter.wants(row)
+        });
+        filter.flush();
+        filter.result
+    }
+
+    /// The value of each candidate goes to the last instruction's register.
+    fn evaluate<'r>(
+        &self,
+        registers: &'r mut Registers,
+        candidates: &Candidates<'_>,
+    ) -> Result<&'r [u64]> {
+        let len = candidates.len();
+        for instruction in self.instructions {
+            let (side, columns) = match instruction.op {
+                Op::LoadLeft => (Side::Left, &self.left),
+                Op::LoadRight => (Side::Right, &self.right),
+                _ => {
+                    registers.run(instruction, len);
+                    continue;
+                }
+            };
+            let column = usize::from(instruction.column);
+            let values = columns.get(column).ok_or_else(|| {
+                BowtieError::Internal(format!("a program without its column {column}"))
+            })?;
+            let positions = candidates.positions(side == self.sorted_side);
+            registers.write(instruction.out, len, |words, states| {
+                values.load(positions, words, states)
+            });
+        }
+        let last = self.instructions.last().map_or(0, |last| last.out);
+        registers.passed(last, len).ok_or(BowtieError::NeedsHost)
+    }
+}
+
+/// A walk on its way: it keeps only candidates that pass.
+struct Filter<'f, 'a, V> {
+    bound: &'f Bound<'a>,
+    scratch: &'f mut Scratch,
+    /// Position of the group's first row.
+    first: usize,
+    /// Rows that still search; bit `i` is row `first + i`.
+    alive: u64,
+    cancelled: &'f AtomicBool,
+    visit: V,
+    result: Result<()>,
+}
+
+impl<V: FnMut(usize, Span) -> bool> Filter<'_, '_, V> {
+    fn wants(&self, row: usize) -> bool {
+        self.result.is_ok() && self.alive & (1 << (row - self.first)) != 0
+    }
+
+    fn push(&mut self, row: usize, position: usize) {
+        self.scratch.searching.push(row as u32);
+        self.scratch.sorted.push(position as u32);
+        if self.scratch.sorted.len() == BLOCK {
+            self.flush();
+        }
+    }
+
+    /// Decides on the candidates gathered so far.
+    fn flush(&mut self) {
+        if self.scratch.sorted.is_empty() || self.is_over() {
+            return;
+        }
+        let scratch = &mut *self.scratch;
+        let candidates = Candidates::Pairs {
+            searching: &scratch.searching,
+            sorted: &scratch.sorted,
+        };
+        match self.bound.evaluate(&mut scratch.registers, &candidates) {
+            Err(error) => self.result = Err(error),
+            Ok(passed) => {
+                for (word, bits) in passed.iter().enumerate() {
+                    for bit in bits_of(*bits) {
+                        let at = word * 64 + bit;
+                        let row = scratch.searching[at] as usize;
+                        let mark = 1 << (row - self.first);
+                        let span = Span::Bits {
+                            base: scratch.sorted[at] as usize,
+                            bits: 1,
+                        };
+                        if self.alive & mark != 0 && !(self.visit)(row, span) {
+                            self.alive &= !mark;
+                        }
+                    }
+                }
+            }
+        }
+        scratch.searching.clear();
+        scratch.sorted.clear();
+    }
+
+    /// Decides on consecutive candidates of one row.
+    fn run(&mut self, row: usize, positions: Range<usize>) {
+        for from in positions.clone().step_by(BLOCK) {
+            if !self.wants(row) || self.is_over() {
+                return;
+            }
+            let block = from..(from + BLOCK).min(positions.end);
+            let candidates = Candidates::Run {
+                searching: row,
+                sorted: block.clone(),
+            };
+            let registers = &mut self.scratch.registers;
+            let passed = match self.bound.evaluate(registers, &candidates) {
+                Ok(passed) => passed,
+                Err(error) => {
+                    self.result = Err(error);
+                    return;
+                }
+            };
+            for (word, bits) in passed.iter().enumerate().filter(|(_, bits)| **bits != 0) {
+                let span = Span::Bits {
+                    base: block.start + word * 64,
+                    bits: *bits,
+                };
+                if !(self.visit)(row, span) {
+                    self.alive &= !(1 << (row - self.first));
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Whether it failed or was cancelled.
+    fn is_over(&mut self) -> bool {
+        if self.cancelled.load(Ordering::Relaxed) {
+            self.result = Err(BowtieError::Cancelled);
+        }
+        self.result.is_err()
+    }
+}

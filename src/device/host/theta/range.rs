@@ -1,0 +1,194 @@
+//! Sorted bounds: where in the sorted side each searching row's matches begin and end; and the rows that ranges cover.
+
+use std::sync::Arc;
+
+use rayon::prelude::*;
+
+use crate::device::budget::Budget;
+use crate::device::data::buffer::{Buffer, Ranges, Sorted};
+use crate::device::host::keys::order_keys::is_valid;
+use crate::device::primitives::device::{Bound, NO_GROUP};
+use crate::error::{BowtieError, Result};
+use crate::ir::comparison::Comparison;
+
+/// Positions that one task searches.
+const TASK_ROWS: usize = 1 << 13;
+
+pub(crate) fn range_bounds(
+    budget: &Arc<Budget>,
+    sorted: &Sorted,
+    searching: &Sorted,
+    bounds: &[Bound<'_>],
+    groups: Option<&Buffer<u32>>,
+) -> Result<Ranges> {
+    if sorted.keys.is_none() && !bounds.is_empty() {
+        return Err(BowtieError::Internal("bounds on an unsorted side".into()));
+    }
+    let positions = searching.len();
+    let lease_lo = budget.lease(positions as u64 * 4, "range bounds")?;
+    let lease_hi = budget.lease(positions as u64 * 4, "range bounds")?;
+    let mut lo = vec![0u32; positions];
+    let mut hi = vec![0u32; positions];
+    let rows = searching.rows.on_host();
+    lo.par_chunks_mut(TASK_ROWS)
+        .zip(hi.par_chunks_mut(TASK_ROWS))
+        .zip(rows.par_chunks(TASK_ROWS))
+        .for_each(|((lo, hi), rows)| {
+            // Rows come in key order, so each search begins where the last one ended.
+            let mut hints = vec![(0, 0); bounds.len()];
+            for ((lo, hi), row) in lo.iter_mut().zip(hi).zip(rows) {
+                (*lo, *hi) = range_of(sorted, bounds, groups, *row as usize, &mut hints);
+            }
+        });
+    Ok(Ranges {
+        lo: Buffer::host(lo, lease_lo),
+        hi: Buffer::host(hi, lease_hi),
+    })
+}
+
+fn range_of(
+    sorted: &Sorted,
+    bounds: &[Bound<'_>],
+    groups: Option<&Buffer<u32>>,
+    row: usize,
+    hints: &mut [(usize, usize)],
+) -> (u32, u32) {
+    let (first, end) = match (&sorted.segments, groups) {
+        (Some(segments), Some(groups)) => match groups.on_host()[row] {
+            NO_GROUP => return (0, 0),
+            g => {
+                let segments = segments.on_host();
+                (
+                    segments[g as usize] as usize,
+                    segments[g as usize + 1] as usize,
+                )
+            }
+        },
+        _ => (0, sorted.len()),
+    };
+    let (mut lo, mut hi) = (first, end);
+    for (bound, (below_hint, through_hint)) in bounds.iter().zip(hints) {
+        let Some(keys) = sorted
+            .keys
+            .as_ref()
+            .filter(|_| is_valid(bound.searching, row))
+        else {
+            return (0, 0);
+        };
+        let keys = &keys.on_host()[first..end];
+        let word = bound.searching.values.on_host()[row];
+        let mut below = || {
+            *below_hint = first + seek(keys, below_hint.saturating_sub(first), |k| k < word);
+            *below_hint
+        };
+        let mut through = || {
+            *through_hint = first + seek(keys, through_hint.saturating_sub(first), |k| k <= word);
+            *through_hint
+        };
+        match bound.op {
+            Comparison::Lt => hi = hi.min(below()),
+            Comparison::LtEq => hi = hi.min(through()),
+            Comparison::Gt => lo = lo.max(through()),
+            Comparison::GtEq => lo = lo.max(below()),
+            Comparison::Eq => (lo, hi) = (lo.max(below()), hi.min(through())),
+            // Not one range: never a bound.
+            Comparison::NotEq => {}
+        }
+    }
+    match lo < hi {
+        true => (lo as u32, hi as u32),
+        false => (0, 0),
+    }
+}
+
+/// How many leading keys satisfy `holds`, which none after them do. Gallops from `hint`, so a near miss costs little.
+pub(crate) fn seek(keys: &[u64], hint: usize, holds: impl Fn(u64) -> bool) -> usize {
+    let hint = hint.min(keys.len());
+    let mut step = 1;
+    let (mut from, mut to);
+    if hint < keys.len() && holds(keys[hint]) {
+        // The answer lies after the hint.
+        from = hint + 1;
+        to = keys.len();
+        while from + step < keys.len() {
+            if !holds(keys[from + step]) {
+                to = from + step;
+                break;
+            }
+            from += step + 1;
+            step *= 2;
+        }
+    } else {
+        from = 0;
+        to = hint;
+        while to >= step {
+            if holds(keys[to - step]) {
+                from = to - step + 1;
+                break;
+            }
+            to -= step;
+            step *= 2;
+        }
+    }
+    from = from.min(to);
+    from + keys[from..to].partition_point(|k| holds(*k))
+}
+
+pub(crate) fn row_counts(
+    budget: &Arc<Budget>,
+    searching: &Sorted,
+    counts: &Buffer<u32>,
+    rows: usize,
+) -> Result<Buffer<u32>> {
+    let lease = budget.lease(rows as u64 * 4, "counts by row")?;
+    let mut by_row = vec![0u32; rows];
+    for (row, count) in searching.rows.on_host().iter().zip(counts.on_host()) {
+        by_row[*row as usize] = *count;
+    }
+    Ok(Buffer::host(by_row, lease))
+}
+
+pub(crate) fn cover(
+    budget: &Arc<Budget>,
+    sorted: &Sorted,
+    ranges: &Ranges,
+    rows: usize,
+) -> Result<Buffer<u32>> {
+    let _scratch = budget.lease(sorted.len() as u64 * 4 + 4, "coverage scratch")?;
+    let lease = budget.lease(rows as u64 * 4, "coverage")?;
+    // A difference array; its prefix sums stay between 0 and the number of ranges, so wrapping steps cannot mislead.
+    let mut steps = vec![0u32; sorted.len() + 1];
+    for (lo, hi) in ranges.lo.on_host().iter().zip(ranges.hi.on_host()) {
+        steps[*lo as usize] = steps[*lo as usize].wrapping_add(1);
+        steps[*hi as usize] = steps[*hi as usize].wrapping_sub(1);
+    }
+    let mut counts = vec![0u32; rows];
+    let mut covering = 0u32;
+    for (row, step) in sorted.rows.on_host().iter().zip(&steps) {
+        covering = covering.wrapping_add(*step);
+        counts[*row as usize] = covering;
+    }
+    Ok(Buffer::host(counts, lease))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seek_finds_the_partition_point_from_any_hint() {
+        for n in 0..70usize {
+            let keys: Vec<u64> = (0..n as u64).map(|k| k / 3 * 2).collect();
+            for word in 0..50 {
+                let expected = keys.partition_point(|k| *k < word);
+                for hint in 0..=n + 1 {
+                    assert_eq!(
+                        seek(&keys, hint, |k| k < word),
+                        expected,
+                        "{n} {word} {hint}"
+                    );
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,380 @@
+//! Aggregates without pairs (\[T\] section 4): values weighed by the number of their matches, and folds over ranges of the
+//! sorted side.
+//!
+//! Integer and decimal sums wrap, as DataFusion's do, so differences of prefix sums are exact. Floating sums never
+//! subtract: they fold a tree of partial sums, so a NaN, an infinity or a huge value outside a range cannot touch it.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanBufferBuilder, Int64Array, PrimitiveArray,
+    UInt32Array,
+};
+use arrow::buffer::{BooleanBuffer, NullBuffer};
+use arrow::compute::take;
+use arrow::datatypes::*;
+use rayon::prelude::*;
+
+use crate::device::budget::Budget;
+use crate::device::data::buffer::{Buffer, Column, Sorted};
+use crate::device::host::keys::order_keys::{is_valid, order_keys, total, validity};
+use crate::device::primitives::device::Matches;
+use crate::error::{BowtieError, Result};
+
+/// Positions, or nodes, folded into one node of the next level.
+const FAN_OUT: usize = 16;
+
+/// Calls `$body` with `$t` set to the Arrow type of `$data_type`, for types that SUM adds exactly or as `f64`.
+macro_rules! summable {
+    ($data_type:expr, $t:ident => $body:expr) => {
+        match $data_type {
+            DataType::Int64 => {
+                type $t = Int64Type;
+                $body
+            }
+            DataType::UInt64 => {
+                type $t = UInt64Type;
+                $body
+            }
+            DataType::Float64 => {
+                type $t = Float64Type;
+                $body
+            }
+            DataType::Decimal32(..) => {
+                type $t = Decimal32Type;
+                $body
+            }
+            DataType::Decimal64(..) => {
+                type $t = Decimal64Type;
+                $body
+            }
+            DataType::Decimal128(..) => {
+                type $t = Decimal128Type;
+                $body
+            }
+            DataType::Decimal256(..) => {
+                type $t = Decimal256Type;
+                $body
+            }
+            DataType::Duration(TimeUnit::Second) => {
+                type $t = DurationSecondType;
+                $body
+            }
+            DataType::Duration(TimeUnit::Millisecond) => {
+                type $t = DurationMillisecondType;
+                $body
+            }
+            DataType::Duration(TimeUnit::Microsecond) => {
+                type $t = DurationMicrosecondType;
+                $body
+            }
+            DataType::Duration(TimeUnit::Nanosecond) => {
+                type $t = DurationNanosecondType;
+                $body
+            }
+            other => Err(BowtieError::Internal(format!("cannot sum {other}"))),
+        }
+    };
+}
+
+pub(crate) use summable;
+
+pub(crate) fn weigh(
+    budget: &Arc<Budget>,
+    values: &Column,
+    weights: &Buffer<u32>,
+) -> Result<Column> {
+    let lease = budget.lease(values.rows() as u64 * 16, "weighed values")?;
+    let array = values.on_host();
+    let weights = weights.on_host();
+    let nonzero = BooleanBuffer::collect_bool(weights.len(), |i| weights[i] != 0);
+    let nulls = match validity(array) {
+        Some(valid) => &valid & &nonzero,
+        None => nonzero,
+    };
+    summable!(array.data_type(), T => {
+        let products = array
+            .as_primitive::<T>()
+            .values()
+            .iter()
+            .zip(weights.iter())
+            .map(|(v, w)| v.mul_wrapping(<T as ArrowPrimitiveType>::Native::usize_as(*w as usize)))
+            .collect::<Vec<_>>();
+        let sums = PrimitiveArray::<T>::new(products.into(), Some(NullBuffer::new(nulls)))
+            .with_data_type(array.data_type().clone());
+        Ok(Column::host(Arc::new(sums), lease))
+    })
+}
+
+pub(crate) fn sum(budget: &Arc<Budget>, values: &Column) -> Result<Column> {
+    let lease = budget.lease(32, "sums")?;
+    let array = values.on_host();
+    summable!(array.data_type(), T => {
+        let sum = arrow::compute::sum(array.as_primitive::<T>());
+        let sums = PrimitiveArray::<T>::from_iter([sum]).with_data_type(array.data_type().clone());
+        Ok(Column::host(Arc::new(sums), lease))
+    })
+}
+
+pub(crate) fn weigh_count(
+    budget: &Arc<Budget>,
+    values: Option<&Column>,
+    weights: &Buffer<u32>,
+) -> Result<Column> {
+    let lease = budget.lease(weights.len() as u64 * 8, "weighed counts")?;
+    let valid = values.and_then(|values| validity(values.on_host()));
+    let counts = weights
+        .on_host()
+        .iter()
+        .enumerate()
+        .map(|(row, weight)| match &valid {
+            Some(valid) if !valid.value(row) => 0,
+            _ => i64::from(*weight),
+        })
+        .collect::<Vec<_>>();
+    Ok(Column::host(Arc::new(Int64Array::from(counts)), lease))
+}
+
+pub(crate) fn range_count(
+    budget: &Arc<Budget>,
+    values: &Column,
+    matches: Matches<'_>,
+    rows: usize,
+) -> Result<Column> {
+    let lease = budget.lease((rows * 8 + matches.sorted.len() * 4) as u64, "range counts")?;
+    let counted = NotNull::new(values.on_host(), matches.sorted);
+    let mut counts = vec![0i64; rows];
+    for (row, lo, hi) in spans(matches) {
+        counts[row] = i64::from(counted.between(lo, hi));
+    }
+    Ok(Column::host(Arc::new(Int64Array::from(counts)), lease))
+}
+
+pub(crate) fn range_sum(
+    budget: &Arc<Budget>,
+    values: &Column,
+    matches: Matches<'_>,
+    rows: usize,
+) -> Result<Column> {
+    let (array, sorted) = (values.on_host(), matches.sorted);
+    let lease = budget.lease((rows + sorted.len()) as u64 * 20, "range sums")?;
+    let counted = NotNull::new(array, sorted);
+    let mut some = BooleanBufferBuilder::new(rows);
+    some.append_n(rows, false);
+    for (row, lo, hi) in spans(matches) {
+        some.set_bit(row, counted.between(lo, hi) > 0);
+    }
+    let nulls = NullBuffer::new(some.finish());
+    if let Some(floats) = array.as_primitive_opt::<Float64Type>() {
+        let ordered = in_order(floats, sorted);
+        let tree = FoldTree::new(ordered, 0.0, |a, b| a + b);
+        let sums = by_row(matches, rows, 0.0, |lo, hi| tree.fold(lo, hi));
+        let sums = PrimitiveArray::<Float64Type>::new(sums.into(), Some(nulls));
+        return Ok(Column::host(Arc::new(sums), lease));
+    }
+    summable!(array.data_type(), T => {
+        let zero = <T as ArrowPrimitiveType>::Native::default();
+        let mut prefix = Vec::with_capacity(sorted.len() + 1);
+        let mut sum = zero;
+        prefix.push(sum);
+        for value in in_order(array.as_primitive::<T>(), sorted) {
+            sum = sum.add_wrapping(value);
+            prefix.push(sum);
+        }
+        let sums = by_row(matches, rows, zero, |lo, hi| prefix[hi].sub_wrapping(prefix[lo]));
+        let sums = PrimitiveArray::<T>::new(sums.into(), Some(nulls))
+            .with_data_type(array.data_type().clone());
+        Ok(Column::host(Arc::new(sums), lease))
+    })
+}
+
+pub(crate) fn range_extreme(
+    budget: &Arc<Budget>,
+    values: &Column,
+    matches: Matches<'_>,
+    rows: usize,
+    max: bool,
+) -> Result<Column> {
+    let sorted = matches.sorted;
+    let keys = match total(budget, values.on_host())? {
+        Some(floats) => floats,
+        None => order_keys(budget, values)?.0,
+    };
+    let _scratch = budget.lease(sorted.len() as u64 * 20, "range extremes")?;
+    let lease = budget.lease(rows as u64 * 8, "range extremes")?;
+    let words = keys.values.on_host();
+    // (key, row), inverted for the maximum, so that both are least-first; NULLs are last.
+    let nothing = (u64::MAX, u32::MAX);
+    let ordered = sorted
+        .rows
+        .on_host()
+        .iter()
+        .map(|row| match is_valid(&keys, *row as usize) {
+            true => {
+                let word = words[*row as usize];
+                (if max { !word } else { word }, *row)
+            }
+            false => nothing,
+        })
+        .collect();
+    let tree = FoldTree::new(ordered, nothing, |a, b| if b < a { b } else { a });
+    let extremes = by_row(matches, rows, u32::MAX, |lo, hi| tree.fold(lo, hi).1);
+    let rows: UInt32Array = extremes
+        .into_iter()
+        .map(|row| (row != u32::MAX).then_some(row))
+        .collect();
+    Ok(Column::host(take(values.on_host(), &rows, None)?, lease))
+}
+
+/// Values at each sorted position, NULL as zero.
+fn in_order<T: ArrowPrimitiveType>(array: &PrimitiveArray<T>, sorted: &Sorted) -> Vec<T::Native> {
+    let rows = sorted.rows.on_host();
+    match array.nulls() {
+        None => rows
+            .iter()
+            .map(|row| array.values()[*row as usize])
+            .collect(),
+        Some(nulls) => rows
+            .iter()
+            .map(|row| match nulls.is_valid(*row as usize) {
+                true => array.values()[*row as usize],
+                false => T::Native::default(),
+            })
+            .collect(),
+    }
+}
+
+/// Counts the values of a range that are not NULL.
+enum NotNull {
+    All,
+    /// Prefix counts in sorted order.
+    Prefix(Vec<u32>),
+}
+
+impl NotNull {
+    fn new(array: &ArrayRef, sorted: &Sorted) -> Self {
+        let Some(valid) = validity(array) else {
+            return Self::All;
+        };
+        let mut prefix = Vec::with_capacity(sorted.len() + 1);
+        let mut count = 0;
+        prefix.push(count);
+        for row in sorted.rows.on_host().iter() {
+            count += u32::from(valid.value(*row as usize));
+            prefix.push(count);
+        }
+        Self::Prefix(prefix)
+    }
+
+    fn between(&self, lo: usize, hi: usize) -> u32 {
+        match self {
+            Self::All => (hi - lo) as u32,
+            Self::Prefix(prefix) => prefix[hi] - prefix[lo],
+        }
+    }
+}
+
+/// Searching row, and its range.
+fn spans(matches: Matches<'_>) -> impl Iterator<Item = (usize, usize, usize)> {
+    let rows = matches.searching.rows.on_host();
+    let bounds = matches
+        .ranges
+        .lo
+        .on_host()
+        .iter()
+        .zip(matches.ranges.hi.on_host());
+    rows.iter()
+        .zip(bounds)
+        .map(|(row, (lo, hi))| (*row as usize, *lo as usize, *hi as usize))
+}
+
+/// `each` of every range, at the place of its searching row; `missing` for rows that do not search.
+fn by_row<R: Copy + Send>(
+    matches: Matches<'_>,
+    rows: usize,
+    missing: R,
+    each: impl Fn(usize, usize) -> R + Sync,
+) -> Vec<R> {
+    let (lo, hi) = (matches.ranges.lo.on_host(), matches.ranges.hi.on_host());
+    let folded: Vec<R> = lo
+        .par_iter()
+        .zip(hi.par_iter())
+        .with_min_len(1 << 12)
+        .map(|(lo, hi)| each(*lo as usize, *hi as usize))
+        .collect();
+    let mut placed = vec![missing; rows];
+    for (row, value) in matches.searching.rows.on_host().iter().zip(folded) {
+        placed[*row as usize] = value;
+    }
+    placed
+}
+
+/// Partial folds of 16, 256, 4096, … positions: any range folds in O(log n) steps.
+struct FoldTree<V, F> {
+    levels: Vec<Vec<V>>,
+    zero: V,
+    combine: F,
+}
+
+impl<V: Copy, F: Fn(V, V) -> V> FoldTree<V, F> {
+    fn new(values: Vec<V>, zero: V, combine: F) -> Self {
+        let mut levels = vec![values];
+        while let Some(below) = levels.last().filter(|level| level.len() > FAN_OUT) {
+            let level = below
+                .chunks(FAN_OUT)
+                .map(|nodes| nodes.iter().fold(zero, |a, b| combine(a, *b)))
+                .collect();
+            levels.push(level);
+        }
+        Self {
+            levels,
+            zero,
+            combine,
+        }
+    }
+
+    fn fold(&self, mut lo: usize, mut hi: usize) -> V {
+        let mut left = self.zero;
+        let mut right = self.zero;
+        for level in &self.levels {
+            // At the last level nothing is left to climb to.
+            let last = level.len() <= FAN_OUT;
+            while lo < hi && (last || !lo.is_multiple_of(FAN_OUT)) {
+                left = (self.combine)(left, level[lo]);
+                lo += 1;
+            }
+            while lo < hi && !hi.is_multiple_of(FAN_OUT) {
+                hi -= 1;
+                right = (self.combine)(level[hi], right);
+            }
+            if lo >= hi {
+                break;
+            }
+            (lo, hi) = (lo / FAN_OUT, hi / FAN_OUT);
+        }
+        (self.combine)(left, right)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tree_folds_any_range() {
+        for n in [0usize, 1, 15, 16, 17, 255, 256, 257, 5000] {
+            let values: Vec<u64> = (0..n as u64).map(|v| v * v % 1009).collect();
+            let tree = FoldTree::new(values.clone(), 0, |a: u64, b| a + b);
+            let least = FoldTree::new(values.clone(), u64::MAX, u64::min);
+            for lo in (0..=n).step_by(n / 37 + 1) {
+                for hi in (lo..=n).step_by(n / 41 + 1) {
+                    assert_eq!(tree.fold(lo, hi), values[lo..hi].iter().sum::<u64>());
+                    assert_eq!(
+                        least.fold(lo, hi),
+                        values[lo..hi].iter().copied().min().unwrap_or(u64::MAX)
+                    );
+                }
+            }
+        }
+    }
+}

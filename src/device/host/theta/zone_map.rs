@@ -1,0 +1,330 @@
+//! Zone maps: keys in sorted order with the minimum and maximum of every block, and the walk that uses them.
+//!
+//! Candidates of a searching row are the sorted positions of its range. The walk takes 64 searching rows at a time, which
+//! are neighbours in key order, down one tree of blocks. At each block it asks for all 64 at once whether no key of the
+//! block, or every key, satisfies a row's tests; the first kind of row is done with the block, the second takes it whole,
+//! the others descend. At the bottom 64 keys are compared with a row's key at once. So work follows the output, not the
+//! product of the inputs.
+
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use pulp::Arch;
+
+use crate::device::budget::{Budget, Lease};
+use crate::device::data::buffer::{Buffer, Keys, Sorted};
+use crate::device::host::theta::wavelet_tree::Wavelet;
+use crate::device::primitives::device::Matches;
+use crate::error::Result;
+use crate::ir::comparison::Comparison;
+
+/// Positions in a block of the lowest level, and searching rows in a group: one bit each in a word.
+pub(crate) const LEAF: usize = 64;
+/// Blocks of one level in a block of the next.
+const FAN_OUT: usize = 8;
+
+/// Keys at each position, and zones: level 0 of 64 keys, every further level of 8 zones of the one below.
+#[derive(Debug)]
+pub(crate) struct ZonedKeys {
+    keys: Buffer<u64>,
+    levels: Vec<Zones>,
+    /// Made when it is first needed, and kept as long as the keys are.
+    pub(crate) wavelet: OnceLock<Wavelet>,
+    _lease: Lease,
+}
+
+impl ZonedKeys {
+    /// Keys by position.
+    pub(crate) fn keys(&self) -> &[u64] {
+        self.keys.on_host()
+    }
+}
+
+/// Extremes of the blocks of one level.
+#[derive(Debug)]
+struct Zones {
+    min: Vec<u64>,
+    max: Vec<u64>,
+}
+
+pub(crate) fn zone_keys(budget: &Arc<Budget>, keys: &Keys, sorted: &Sorted) -> Result<ZonedKeys> {
+    let rows = sorted.rows.on_host();
+    let keys_lease = budget.lease(rows.len() as u64 * 8, "keys in sorted order")?;
+    let zones_lease = budget.lease(rows.len() as u64 / 3 + 64, "zone maps")?;
+    let words = keys.values.on_host();
+    let ordered: Vec<u64> = rows.iter().map(|row| words[*row as usize]).collect();
+    let mut levels = vec![Zones {
+        min: least(&ordered, LEAF),
+        max: greatest(&ordered, LEAF),
+    }];
+    while let Some(below) = levels.last().filter(|level| level.min.len() > FAN_OUT) {
+        levels.push(Zones {
+            min: least(&below.min, FAN_OUT),
+            max: greatest(&below.max, FAN_OUT),
+        });
+    }
+    Ok(ZonedKeys {
+        keys: Buffer::host(ordered, keys_lease),
+        levels,
+        wavelet: OnceLock::new(),
+        _lease: zones_lease,
+    })
+}
+
+fn least(words: &[u64], block: usize) -> Vec<u64> {
+    let least = |block: &[u64]| block.iter().copied().fold(u64::MAX, u64::min);
+    words.chunks(block).map(least).collect()
+}
+
+fn greatest(words: &[u64], block: usize) -> Vec<u64> {
+    let greatest = |block: &[u64]| block.iter().copied().fold(0, u64::max);
+    words.chunks(block).map(greatest).collect()
+}
+
+/// Matches of one searching row found together: all positions of a range, or those after `base` whose bit is set.
+pub(crate) enum Span {
+    All(Range<usize>),
+    Bits { base: usize, bits: u64 },
+}
+
+/// One group of searching rows on its way through the blocks.
+pub(crate) struct Walk<'a, V> {
+    matches: Matches<'a>,
+    arch: Arch,
+    /// Positions of the group's rows.
+    rows: Range<usize>,
+    lo: &'a [u32],
+    hi: &'a [u32],
+    /// Rows that still search; bit `i` is row `rows.start + i`.
+    alive: u64,
+    visit: V,
+}
+
+/// Calls `visit` with each span of matches of the rows of group `group` (64 positions) whose bit in `rows` is set: the
+/// position of the row and the span, ascending for each row. A row whose `visit` returns false searches no further.
+pub(crate) fn walk<'a, V: FnMut(usize, Span) -> bool>(
+    matches: &Matches<'a>,
+    group: usize,
+    rows: u64,
+    visit: V,
+) {
+    let positions = group * LEAF..((group + 1) * LEAF).min(matches.ranges.rows());
+    let lo = &matches.ranges.lo.on_host()[positions.clone()];
+    let hi = &matches.ranges.hi.on_host()[positions.clone()];
+    let mut alive = 0;
+    let (mut from, mut to) = (usize::MAX, 0);
+    for (i, (lo, hi)) in lo.iter().zip(hi).enumerate() {
+        if lo < hi && rows & (1 << i) != 0 {
+            alive |= 1 << i;
+            from = from.min(*lo as usize);
+            to = to.max(*hi as usize);
+        }
+    }
+    let mut walk = Walk {
+        matches: *matches,
+        arch: Arch::new(),
+        rows: positions,
+        lo,
+        hi,
+        alive,
+        visit,
+    };
+    if alive == 0 {
+        return;
+    }
+    if matches.tests.is_empty() {
+        return walk.take_all(alive, from..to);
+    }
+    // The tree's top has at most FAN_OUT blocks.
+    let top = matches.tests[0].sorted.on_host().levels.len() - 1;
+    let size = block_size(top);
+    for block in from / size..to.div_ceil(size) {
+        walk.block(top, block, alive, from..to);
+    }
+}
+
+/// Searching positions that are sampled, and leaves of the range of each.
+const SAMPLED_ROWS: usize = 2048;
+const SAMPLED_LEAVES: usize = 16;
+
+/// How many times a walk that ends nowhere early compares a row's key with a leaf: what the zones of some leaves, spread
+/// evenly over the ranges of some rows, leave undecided.
+pub(crate) fn sampled_leaf_tests(matches: &Matches<'_>) -> f64 {
+    let rows = matches.ranges.rows();
+    let sample = rows.min(SAMPLED_ROWS);
+    let mut undecided = 0;
+    for row in (0..sample).map(|i| i * rows / sample) {
+        let lo = matches.ranges.lo.on_host()[row] as usize;
+        let hi = matches.ranges.hi.on_host()[row] as usize;
+        if lo >= hi {
+            continue;
+        }
+        let (first, end) = (lo / LEAF, hi.div_ceil(LEAF));
+        let leaves = end - first;
+        for leaf in (0..SAMPLED_LEAVES).map(|i| first + (2 * i + 1) * leaves / (2 * SAMPLED_LEAVES))
+        {
+            let (mut possible, mut certain) = (true, true);
+            for test in matches.tests {
+                let zones = &test.sorted.on_host().levels[0];
+                let word = test.searching.on_host().keys()[row];
+                let (min, max) = (zones.min[leaf], zones.max[leaf]);
+                let (some, every) = judge(Arch::Scalar, test.op, min, max, &[word]);
+                possible &= some != 0;
+                certain &= every != 0;
+            }
+            undecided += if possible && !certain { leaves } else { 0 };
+        }
+    }
+    undecided as f64 / SAMPLED_LEAVES as f64 * (rows as f64 / sample.max(1) as f64)
+}
+
+fn block_size(level: usize) -> usize {
+    LEAF * FAN_OUT.pow(level as u32)
+}
+
+impl<V: FnMut(usize, Span) -> bool> Walk<'_, V> {
+    /// Block `block` of `level`, for the rows of `searching`; `within` holds all their ranges.
+    fn block(&mut self, level: usize, block: usize, searching: u64, within: Range<usize>) {
+        let size = block_size(level);
+        let positions = (block * size).max(within.start)..((block + 1) * size).min(within.end);
+        if positions.is_empty() {
+            return;
+        }
+        let mut some = searching & self.alive;
+        let mut all = some;
+        for test in self.matches.tests {
+            if some == 0 {
+                return;
+            }
+            let zones = &test.sorted.on_host().levels[level];
+            let keys = &test.searching.on_host().keys.on_host()[self.rows.clone()];
+            let (possible, certain) =
+                judge(self.arch, test.op, zones.min[block], zones.max[block], keys);
+            some &= possible;
+            all &= certain;
+        }
+        all &= some;
+        self.take_all(all, positions.clone());
+        some &= !all & self.alive;
+        if some == 0 {
+            return;
+        }
+        if level == 0 {
+            return self.leaf(some, positions);
+        }
+        let child = block_size(level - 1);
+        for block in positions.start / child..positions.end.div_ceil(child) {
+            self.block(level - 1, block, some, positions.clone());
+        }
+    }
+
+    /// All of `positions` match, as far as they lie in the row's own range.
+    fn take_all(&mut self, rows: u64, positions: Range<usize>) {
+        for i in bits_of(rows) {
+            let lo = positions.start.max(self.lo[i] as usize);
+            let hi = positions.end.min(self.hi[i] as usize);
+            if lo < hi {
+                self.take(i, Span::All(lo..hi));
+            }
+        }
+    }
+
+    /// Positions of one leaf, key by key.
+    fn leaf(&mut self, rows: u64, positions: Range<usize>) {
+        for i in bits_of(rows) {
+            let lo = positions.start.max(self.lo[i] as usize);
+            let hi = positions.end.min(self.hi[i] as usize);
+            if lo >= hi {
+                continue;
+            }
+            let mut bits = u64::MAX;
+            for test in self.matches.tests {
+                let keys = &test.sorted.on_host().keys.on_host()[lo..hi];
+                let word = test.searching.on_host().keys.on_host()[self.rows.start + i];
+                bits &= compare(self.arch, keys, test.op, word);
+                if bits == 0 {
+                    break;
+                }
+            }
+            if bits != 0 {
+                self.take(i, Span::Bits { base: lo, bits });
+            }
+        }
+    }
+
+    fn take(&mut self, i: usize, span: Span) {
+        if !(self.visit)(self.rows.start + i, span) {
+            self.alive &= !(1 << i);
+        }
+    }
+}
+
+/// Indexes of the set bits, ascending.
+pub(crate) fn bits_of(mut bits: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let bit = (bits != 0).then_some(bits.trailing_zeros() as usize);
+        bits &= bits.wrapping_sub(1);
+        bit
+    })
+}
+
+/// Bit `i` is set when `holds(words[i])`; at most 64 words.
+#[inline(always)]
+fn bits_where(words: &[u64], holds: impl Fn(u64) -> bool) -> u64 {
+    words
+        .iter()
+        .enumerate()
+        .fold(0, |bits, (i, word)| bits | u64::from(holds(*word)) << i)
+}
+
+/// Bit `i` is set when `keys[i] OP word`.
+#[inline]
+fn compare(arch: Arch, keys: &[u64], op: Comparison, word: u64) -> u64 {
+    // One loop for each comparison, so that none branches inside.
+    arch.dispatch(
+        #[inline(always)]
+        || match op {
+            Comparison::Lt => bits_where(keys, |k| k < word),
+            Comparison::LtEq => bits_where(keys, |k| k <= word),
+            Comparison::Gt => bits_where(keys, |k| k > word),
+            Comparison::GtEq => bits_where(keys, |k| k >= word),
+            Comparison::Eq => bits_where(keys, |k| k == word),
+            Comparison::NotEq => bits_where(keys, |k| k != word),
+        },
+    )
+}
+
+/// For each searching key, whether some key, and whether every key, between `min` and `max` may satisfy
+/// `key OP searching`.
+#[inline]
+fn judge(arch: Arch, op: Comparison, min: u64, max: u64, searching: &[u64]) -> (u64, u64) {
+    arch.dispatch(
+        #[inline(always)]
+        || match op {
+            Comparison::Lt => (
+                bits_where(searching, |w| min < w),
+                bits_where(searching, |w| max < w),
+            ),
+            Comparison::LtEq => (
+                bits_where(searching, |w| min <= w),
+                bits_where(searching, |w| max <= w),
+            ),
+            Comparison::Gt => (
+                bits_where(searching, |w| max > w),
+                bits_where(searching, |w| min > w),
+            ),
+            Comparison::GtEq => (
+                bits_where(searching, |w| max >= w),
+                bits_where(searching, |w| min >= w),
+            ),
+            Comparison::Eq => (
+                bits_where(searching, |w| (min <= w) & (w <= max)),
+                bits_where(searching, |w| (min == w) & (w == max)),
+            ),
+            Comparison::NotEq => (
+                bits_where(searching, |w| (min != w) | (w != max)),
+                bits_where(searching, |w| (w < min) | (max < w)),
+            ),
+        },
+    )
+}

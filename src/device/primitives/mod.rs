@@ -1,0 +1,3 @@
+//! The primitives of a device: a trait for each family.
+
+pub(crate) mod device;

@@ -1,0 +1,101 @@
+//! The values of each group side by side, as DataFusion's MEDIAN and PERCENTILE_CONT keep them.
+//!
+//! ```text
+//! ids of the rows' groups ─► rows sorted by id and value ─► values in that order ─► a list for each group
+//! ```
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, ListArray, UInt32Array};
+use arrow::buffer::{OffsetBuffer, ScalarBuffer};
+use arrow::compute::{cast, take};
+use arrow::datatypes::DataType;
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+
+use crate::device::data::batch::DeviceBatch;
+use crate::device::data::buffer::{Buffer, Column};
+use crate::device::primitives::device::Device;
+use crate::error::{BowtieError, Result};
+use crate::exec::memory::compact_views::of_its_own;
+
+/// Which group each row of a batch is in.
+pub(crate) struct RowGroups {
+    /// By row; `None` when all are in one group.
+    ids: Option<(Buffer<u32>, u32)>,
+    /// The id of each group.
+    of_groups: UInt32Array,
+}
+
+impl RowGroups {
+    /// Those of a batch whose groups by `keys` have the keys `of_groups`.
+    pub(crate) fn of(device: &dyn Device, keys: &[&Column], of_groups: &[Column]) -> Result<Self> {
+        if keys.is_empty() {
+            return Ok(Self {
+                ids: None,
+                of_groups: UInt32Array::from(vec![0]),
+            });
+        }
+        let (ids, domain) = device.group_keys(keys, true)?;
+        let of_groups = device.group_keys_in(&domain, &of_groups.iter().collect::<Vec<_>>())?;
+        Ok(Self {
+            of_groups: UInt32Array::new(device.read(&of_groups)?, None),
+            ids: Some((ids, domain.groups())),
+        })
+    }
+
+    /// How many ids there are.
+    pub(crate) fn groups(&self) -> usize {
+        self.ids.as_ref().map_or(1, |(_, groups)| *groups as usize)
+    }
+
+    /// The id of each group.
+    pub(crate) fn of_groups(&self) -> &UInt32Array {
+        &self.of_groups
+    }
+
+    /// The id of each row; `None` when all are in group 0.
+    pub(crate) fn read(&self, device: &dyn Device) -> Result<Option<ScalarBuffer<u32>>> {
+        let ids = self.ids.as_ref().map(|(ids, _)| device.read(ids));
+        ids.transpose()
+    }
+
+    /// The state of `aggregate` for each group: the list of its values in column `column` that are not NULL.
+    pub(crate) fn lists(
+        &self,
+        device: &dyn Device,
+        batch: &DeviceBatch,
+        column: usize,
+        aggregate: &AggregateFunctionExpr,
+    ) -> Result<ArrayRef> {
+        let fields = aggregate.state_fields()?;
+        let Some(DataType::List(field)) = fields.first().map(|state| state.data_type()) else {
+            return Err(BowtieError::Internal("a state that is no list".into()));
+        };
+        let values = batch.column(column)?;
+        let (keys, _) = device.order_keys(values)?;
+        let groups = self.ids.as_ref().map(|(ids, groups)| (ids, *groups));
+        let sorted = device.sort(batch.rows(), Some(&keys), groups, &[])?;
+        drop(keys);
+        let length = i32::try_from(sorted.len()).map_err(|_| {
+            // The caller goes on with half of the rows.
+            BowtieError::OutOfDeviceMemory {
+                what: "one list of values",
+                requested: sorted.len() as u64,
+                in_use: 0,
+                limit: i32::MAX as u64,
+            }
+        })?;
+        let ends = match &sorted.segments {
+            Some(ends) => device.read(ends)?.iter().map(|end| *end as i32).collect(),
+            None => vec![0, length],
+        };
+        let values = of_its_own(device.download(&device.gather(values, &sorted.rows)?)?)?;
+        let lists = ListArray::try_new(
+            Arc::clone(field),
+            OffsetBuffer::new(ends.into()),
+            cast(&values, field.data_type())?,
+            None,
+        )?;
+        Ok(take(&lists, &self.of_groups, None)?)
+    }
+}

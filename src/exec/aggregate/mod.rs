@@ -1,0 +1,11 @@
+//! Grouped aggregation over any rows.
+
+pub(crate) mod collect_values;
+pub(crate) mod distinct;
+pub(crate) mod first_last;
+pub(crate) mod group_table;
+pub(crate) mod node;
+pub(crate) mod output;
+pub(crate) mod partials;
+pub(crate) mod resident;
+pub(crate) mod run;

@@ -1,0 +1,200 @@
+//! [`ResidentGroups`]: groups whose states are results as they are, for a node above that reads them on the device.
+//!
+//! Groups of several chunks are put together and grouped again, as `partials.rs` does with those on the host.
+
+use std::sync::Arc;
+
+use crate::device::data::batch::DeviceBatch;
+use crate::device::data::buffer::Column;
+use crate::device::primitives::device::Device;
+use crate::error::Result;
+use crate::exec::aggregate::group_table::Partial;
+use crate::exec::aggregate::partials::{FEW_ROWS, of_states};
+use crate::exec::memory::compact_views::{has_views, of_its_own};
+use crate::exec::transfer::chunker::has_small_dictionary;
+use crate::spec::aggregate::{AggregateFunction, Fold, GroupSpec, GroupState, GroupStrategy};
+
+/// Groups that came of some chunks, of which some may come more than once.
+pub(crate) struct ResidentGroups {
+    device: Arc<dyn Device>,
+    spec: Arc<GroupSpec>,
+    waiting: Vec<Groups>,
+    rows: usize,
+    /// Rows after the last merge.
+    merged: usize,
+}
+
+/// Groups that differ from one another: their keys, and a state of each aggregate.
+struct Groups {
+    rows: usize,
+    keys: Vec<Column>,
+    states: Vec<Column>,
+}
+
+/// Whether the states that the device folds are the results, so that there is nothing for DataFusion's accumulators to finish. Floats
+/// are theirs, as they add to zero, and compare in their own way; and a few groups' views would keep all of their chunks' bytes.
+pub(crate) fn are_results(spec: &GroupSpec) -> bool {
+    let is_exact = |column: usize| {
+        let data_type = spec.input.data_type(column);
+        !data_type.is_floating() && !has_views(data_type)
+    };
+    let one_set = match spec.sets.as_slice() {
+        [set] => set.id.is_none() && !set.nulls.contains(&true),
+        _ => false,
+    };
+    let mut keys = spec.keys.iter().zip(spec.schema.fields());
+    let keys = keys.all(|(column, field)| {
+        let data_type = spec.input.data_type(*column);
+        is_exact(*column) && !has_small_dictionary(data_type) && data_type == field.data_type()
+    });
+    let results = spec.aggregates.iter().all(|aggregate| {
+        aggregate.state == GroupState::Folds
+            && match aggregate.function {
+                AggregateFunction::Count => true,
+                AggregateFunction::Avg | AggregateFunction::Variance => false,
+                _ => aggregate.argument.is_some_and(is_exact),
+            }
+    });
+    one_set && keys && results && !spec.keys.is_empty()
+}
+
+impl ResidentGroups {
+    pub(crate) fn new(device: Arc<dyn Device>, spec: Arc<GroupSpec>) -> Self {
+        Self {
+            device,
+            spec,
+            waiting: vec![],
+            rows: 0,
+            merged: 0,
+        }
+    }
+
+    /// Whether they take so much of the device that nodes below may find no room for their work.
+    pub(crate) fn are_in_the_way(&self) -> bool {
+        let columns = |groups: &Groups| {
+            let columns = groups.keys.iter().chain(&groups.states);
+            columns.map(Column::bytes).sum::<u64>()
+        };
+        let bytes: u64 = self.waiting.iter().map(columns).sum();
+        let budget = self.device.budget();
+        bytes > budget.limit() / 8 && budget.in_use_by_all() > budget.limit() / 2
+    }
+
+    /// Groups the rows of a batch; by which strategy.
+    pub(crate) fn fold(&mut self, batch: &DeviceBatch) -> Result<Option<GroupStrategy>> {
+        let keys = self
+            .spec
+            .keys
+            .iter()
+            .map(|column| Ok(batch.column(*column)?.as_ref()));
+        let keys = keys.collect::<Result<Vec<&Column>>>()?;
+        let folds = self.spec.aggregates.iter().map(|aggregate| {
+            let argument = match aggregate.argument {
+                Some(column) => Some(batch.column(column)?.as_ref()),
+                None => None,
+            };
+            Ok((fold_of(aggregate.function), argument))
+        });
+        let folds = folds.collect::<Result<Vec<_>>>()?;
+        let (groups, strategy) = self.groups(batch.rows(), &keys, &folds)?;
+        self.push(groups);
+        if self.waiting.len() > 1 && self.rows >= FEW_ROWS.max(2 * self.merged) {
+            match self.merge() {
+                // This batch is in. The next one that finds no room takes all groups to the host.
+                Err(error) if error.is_out_of_device_memory() => {}
+                merged => merged?,
+            }
+        }
+        Ok(strategy)
+    }
+
+    fn groups(
+        &self,
+        rows: usize,
+        keys: &[&Column],
+        folds: &[(Fold, Option<&Column>)],
+    ) -> Result<(Groups, Option<GroupStrategy>)> {
+        let groups = self
+            .device
+            .aggregate(rows, keys, folds, self.spec.strategy)?;
+        let strategy = groups.strategy;
+        let groups = Groups {
+            rows: groups.groups,
+            keys: groups.keys,
+            states: groups.states,
+        };
+        Ok((groups, strategy))
+    }
+
+    fn push(&mut self, groups: Groups) {
+        if groups.rows > 0 {
+            self.rows += groups.rows;
+            self.waiting.push(groups);
+        }
+    }
+
+    /// Groups that come once. Where there is no room for that, all stays as it was.
+    fn merge(&mut self) -> Result<()> {
+        let together = |column: &dyn Fn(&Groups) -> &Column| {
+            let parts: Vec<&Column> = self.waiting.iter().map(column).collect();
+            self.device.concat(&parts)
+        };
+        let keys = (0..self.spec.keys.len()).map(|i| together(&|groups| &groups.keys[i]));
+        let keys = keys.collect::<Result<Vec<_>>>()?;
+        let states = (0..self.spec.aggregates.len()).map(|i| together(&|groups| &groups.states[i]));
+        let states = states.collect::<Result<Vec<_>>>()?;
+        let functions = self.spec.aggregates.iter().map(|a| fold_of(a.function));
+        let folds: Vec<(Fold, Option<&Column>)> = functions
+            .zip(&states)
+            .map(|(fold, states)| (of_states(fold), Some(states)))
+            .collect();
+        let (merged, _) = self.groups(self.rows, &keys.iter().collect::<Vec<_>>(), &folds)?;
+        self.waiting.clear();
+        (self.rows, self.merged) = (0, merged.rows);
+        self.push(merged);
+        Ok(())
+    }
+
+    /// All groups, each once; `None` when there are none.
+    pub(crate) fn finish(&mut self) -> Result<Option<DeviceBatch>> {
+        if self.waiting.len() > 1 {
+            self.merge()?;
+        }
+        let Some(groups) = self.waiting.pop() else {
+            return Ok(None);
+        };
+        let columns = groups.keys.into_iter().chain(groups.states);
+        let columns = columns
+            .zip(self.spec.schema.fields())
+            .map(|(column, field)| {
+                // A sum of decimals has more digits than they have, in the same words.
+                Ok(Some(Arc::new(column.relabel(field.data_type())?)))
+            });
+        Ok(Some(DeviceBatch::new(
+            groups.rows,
+            columns.collect::<Result<_>>()?,
+        )))
+    }
+
+    /// All groups on the host.
+    pub(crate) fn partials(self) -> Result<Vec<Partial>> {
+        let down = |column: &Column| of_its_own(self.device.download(column)?);
+        let of_groups = |groups: &Groups| {
+            Ok(Partial {
+                rows: groups.rows,
+                keys: groups.keys.iter().map(down).collect::<Result<_>>()?,
+                states: groups
+                    .states
+                    .iter()
+                    .map(|state| Ok(vec![down(state)?]))
+                    .collect::<Result<_>>()?,
+            })
+        };
+        self.waiting.iter().map(of_groups).collect()
+    }
+}
+
+/// The only fold of a function that is no average.
+fn fold_of(function: AggregateFunction) -> Fold {
+    function.folds()[0]
+}

@@ -1,0 +1,468 @@
+//! [`GroupRun`]: one execution of an aggregation, a chunk at a time.
+//!
+//! Each chunk is grouped and folded on the device. What comes down are its groups' keys and partial states. Those of several
+//! chunks are merged by grouping them again, and DataFusion's own accumulators finish them: overflow, NULL and the result
+//! types are DataFusion's.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, UInt64Array, new_empty_array, new_null_array};
+use arrow::compute::cast;
+use datafusion::common::utils::normalize_float_zero;
+use datafusion::execution::memory_pool::MemoryReservation;
+
+use crate::device::data::batch::DeviceBatch;
+use crate::device::data::buffer::Column;
+use crate::device::lazy_column::Need;
+use crate::device::primitives::device::Device;
+use crate::error::{BowtieError, Result};
+use crate::exec::aggregate::collect_values::RowGroups;
+use crate::exec::aggregate::distinct::DistinctValues;
+use crate::exec::aggregate::group_table::{GroupTable, Partial};
+use crate::exec::aggregate::partials::{Partials, merged};
+use crate::exec::aggregate::resident::{ResidentGroups, are_results};
+use crate::exec::input::chunk::InputChunk;
+use crate::exec::input::prefetch::Arriving;
+use crate::exec::join_aggregate::states::mergeable_states;
+use crate::exec::memory::compact_views::of_its_own;
+use crate::exec::memory::retry::{at_work, or_alone};
+use crate::exec::memory::spill::Spilling;
+use crate::exec::metrics::DeviceMetrics;
+use crate::exec::transfer::chunker::has_small_dictionary;
+use crate::spec::aggregate::{Fold, GroupAggregate, GroupSpec, GroupState};
+
+/// Groups that come out.
+pub(crate) enum Finished {
+    OnDevice(DeviceBatch),
+    OnHost(RecordBatch),
+}
+
+pub(crate) struct GroupRun {
+    spec: Arc<GroupSpec>,
+    device: Arc<dyn Device>,
+    needed: Vec<Need>,
+    /// Groups of what came so far, of which some may come more than once.
+    partials: Partials,
+    table: GroupTable,
+    spilling: Option<Spilling>,
+    /// Groups on the device, until there is no room for them.
+    resident: Option<ResidentGroups>,
+    /// Whether groups are merged by the table: where there is no room to group them again, of states that no folds merge, of
+    /// dictionaries whose keys may not tell the values of several chunks apart, and where there is one group.
+    by_table: bool,
+    /// Whether all rows are there, and whether all groups came out on the device.
+    finishing: bool,
+    on_device: bool,
+    metrics: DeviceMetrics,
+}
+
+impl GroupRun {
+    pub(crate) fn new(
+        device: Arc<dyn Device>,
+        spec: Arc<GroupSpec>,
+        reservation: MemoryReservation,
+        spilling: Option<Spilling>,
+        metrics: DeviceMetrics,
+    ) -> Result<Self> {
+        let mut needed = vec![Need::Never; spec.input.columns()];
+        for column in reads(&spec) {
+            needed[column] = Need::Now;
+        }
+        let aggregates = spec.aggregates.iter().map(|a| &a.aggregate);
+        let keys = spec.key_columns();
+        let of_table = spilling.clone();
+        let table = GroupTable::new(&spec.schema, keys, aggregates, reservation, of_table)?;
+        Ok(Self {
+            by_table: spec.key_columns() == 0
+                || spec.aggregates.iter().any(|a| !a.merges_on_device())
+                || reads(&spec).any(|column| has_small_dictionary(spec.input.data_type(column))),
+            finishing: false,
+            on_device: false,
+            resident: (spec.stays && are_results(&spec))
+                .then(|| ResidentGroups::new(Arc::clone(&device), Arc::clone(&spec))),
+            partials: Partials::default(),
+            spec,
+            device,
+            needed,
+            table,
+            spilling,
+            metrics,
+        })
+    }
+
+    /// Columns that the device needs.
+    pub(crate) fn needed(&self) -> &[Need] {
+        &self.needed
+    }
+
+    /// Rows of a chunk. What grouping set by grouping set had room is merged: where one had none, its rows come again in halves.
+    pub(crate) fn push(&mut self, arriving: Arriving) -> Result<()> {
+        let Arriving {
+            mut chunk,
+            uploaded,
+        } = arriving;
+        if let Some((_, error)) = chunk.failures().first() {
+            return Err(BowtieError::DataFusion(Arc::clone(error)));
+        }
+        self.metrics.chunks.add(1);
+        let rows = 0..chunk.rows();
+        let mut whole = match uploaded {
+            Some(batch) => Some(batch.receive(self.device.as_ref())?),
+            None => self.or_no_room(|run| run.upload(&chunk, &rows))?,
+        };
+        for set in 0..self.spec.sets.len() {
+            if let Some(batch) = &whole
+                && self.or_no_room(|run| run.fold(batch, set))?.is_some()
+            {
+                continue;
+            }
+            // The halves need its room.
+            whole = None;
+            let room =
+                self.at_work(|run| Ok(chunk.evict(run.spilling.as_ref()) | run.leave_device()?))?;
+            if room
+                && self
+                    .or_no_room(|run| run.upload_and_fold(&chunk, &rows, set))?
+                    .is_some()
+            {
+                continue;
+            }
+            self.halves(rows.clone(), &|run, rows| {
+                run.upload_and_fold(&chunk, &rows, set)
+            })?;
+        }
+        Ok(())
+    }
+
+    fn upload_and_fold(
+        &mut self,
+        chunk: &InputChunk,
+        rows: &Range<usize>,
+        set: usize,
+    ) -> Result<()> {
+        let batch = self.upload(chunk, rows)?;
+        self.fold(&batch, set)
+    }
+
+    fn at_work<T>(&mut self, step: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let device = Arc::clone(&self.device);
+        let _work = at_work(device.as_ref())?;
+        step(self)
+    }
+
+    /// `None` when a lease was refused.
+    fn or_no_room<T>(&mut self, step: impl FnOnce(&mut Self) -> Result<T>) -> Result<Option<T>> {
+        match self.at_work(step) {
+            Err(error) if error.is_out_of_device_memory() => Ok(None),
+            done => done.map(Some),
+        }
+    }
+
+    /// Folds the halves of `rows`, for which there was no room together, and the halves of these where there is none again.
+    fn halves(
+        &mut self,
+        rows: Range<usize>,
+        fold: &dyn Fn(&mut Self, Range<usize>) -> Result<()>,
+    ) -> Result<()> {
+        let middle = rows.start + rows.len() / 2;
+        for half in [rows.start..middle, middle..rows.end] {
+            if half.len() <= 1 {
+                let device = Arc::clone(&self.device);
+                let fold = |run: &mut Self| fold(run, half.clone());
+                or_alone(device.as_ref(), self, fold, |_| true)?;
+            } else if self.or_no_room(|run| fold(run, half.clone()))?.is_none() {
+                self.halves(half, fold)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Rows that are in a file have to be read first. Where the memory pool has no room for them, groups leave it; where that is not
+    /// enough, fewer rows are, as where the device has none.
+    fn upload(&mut self, chunk: &InputChunk, rows: &Range<usize>) -> Result<DeviceBatch> {
+        let upload = |run: &Self| {
+            let device = run.device.as_ref();
+            chunk.upload(device, rows, &run.needed, &run.metrics)
+        };
+        match upload(self) {
+            Err(error) if error.is_out_of_host_memory() => {}
+            uploaded => return uploaded,
+        }
+        self.leave_pool()?;
+        match upload(self) {
+            Err(error) if error.is_out_of_host_memory() && rows.len() > 1 => {
+                let budget = self.device.budget();
+                Err(BowtieError::OutOfDeviceMemory {
+                    what: "rows of a file",
+                    requested: 0,
+                    in_use: budget.in_use(),
+                    limit: budget.limit(),
+                })
+            }
+            uploaded => uploaded,
+        }
+    }
+
+    /// Groups a batch by grouping set `set`, and merges its groups.
+    fn fold(&mut self, batch: &DeviceBatch, set: usize) -> Result<()> {
+        let timer = self.metrics.output_time.clone();
+        let _timer = timer.timer();
+        if let Some(groups) = &mut self.resident {
+            if let Some(strategy) = groups.fold(batch)? {
+                self.metrics.grouped_by(strategy);
+            }
+            let in_the_way = groups.are_in_the_way();
+            let peak = self.device.budget().peak();
+            self.metrics.peak_device_bytes.set_max(peak as usize);
+            if in_the_way {
+                self.leave_device()?;
+            }
+            return Ok(());
+        }
+        let partial = self.partial(batch, set)?;
+        match self.by_table {
+            true => self.add_to_table(partial)?,
+            false => {
+                self.partials.push(partial);
+                if self.partials.are_many() {
+                    self.merge()?;
+                }
+            }
+        }
+        self.metrics
+            .peak_device_bytes
+            .set_max(self.device.budget().peak() as usize);
+        self.account()
+    }
+
+    /// Reserves what the groups take, or spills them.
+    fn account(&mut self) -> Result<()> {
+        match self.table.account(self.partials.bytes())? {
+            true => Ok(()),
+            false => self.spill(),
+        }
+    }
+
+    /// Takes the groups to files where they may be spilled, as somebody else found no room.
+    pub(crate) fn leave_pool(&mut self) -> Result<()> {
+        match self.table.can_spill() {
+            true => self.spill(),
+            false => Ok(()),
+        }
+    }
+
+    fn spill(&mut self) -> Result<()> {
+        for partial in self.partials.take() {
+            self.add_to_table(partial)?;
+        }
+        self.table.spill()
+    }
+
+    /// Groups that come once.
+    fn merge(&mut self) -> Result<()> {
+        let partials = self.partials.take();
+        match merged(self.device.as_ref(), &self.spec, &partials) {
+            Ok(partial) => {
+                self.partials.set_merged(partial);
+                Ok(())
+            }
+            Err(error) if error.is_out_of_device_memory() => {
+                self.by_table = true;
+                partials.into_iter().try_for_each(|p| self.add_to_table(p))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn add_to_table(&mut self, mut partial: Partial) -> Result<()> {
+        self.device.go_on()?;
+        for (aggregate, states) in self.spec.aggregates.iter().zip(&mut partial.states) {
+            if aggregate.state == GroupState::Folds {
+                let of = std::mem::take(states);
+                *states = mergeable_states(aggregate.function, &aggregate.aggregate, of)?;
+            }
+        }
+        self.table.merge_distinct(partial)
+    }
+
+    fn partial(&mut self, batch: &DeviceBatch, set: usize) -> Result<Partial> {
+        let set = &self.spec.sets[set];
+        let device = self.device.as_ref();
+        let mut keys: Vec<&Column> = vec![];
+        for (column, null) in self.spec.keys.iter().zip(&set.nulls) {
+            if !null {
+                keys.push(batch.column(*column)?);
+            }
+        }
+        let mut folds: Vec<(Fold, Option<&Column>)> = vec![];
+        let of_folds = |a: &&GroupAggregate| a.state == GroupState::Folds;
+        for aggregate in self.spec.aggregates.iter().filter(of_folds) {
+            let argument = match aggregate.argument {
+                Some(column) => Some(batch.column(column)?.as_ref()),
+                None => None,
+            };
+            folds.extend(
+                aggregate
+                    .function
+                    .folds()
+                    .iter()
+                    .map(|fold| (*fold, argument)),
+            );
+        }
+        let groups = device.aggregate(batch.rows(), &keys, &folds, self.spec.strategy)?;
+        if let Some(strategy) = groups.strategy {
+            self.metrics.grouped_by(strategy);
+        }
+        let rows = groups.groups;
+        let mut key_arrays = vec![];
+        let mut of_groups = groups.keys.iter().peekable();
+        for (column, null) in self.spec.keys.iter().zip(&set.nulls) {
+            let array = match of_groups.next_if(|_| !null) {
+                Some(key) => of_its_own(device.download(key)?)?,
+                None => new_null_array(self.spec.input.data_type(*column), rows),
+            };
+            // As DataFusion's own aggregation: −0.0 and 0.0 are one group.
+            key_arrays.push(normalize_float_zero(&array));
+        }
+        if let Some(id) = set.id {
+            let ids: ArrayRef = Arc::new(UInt64Array::from(vec![id; rows]));
+            let field = self.spec.schema.field(self.spec.keys.len());
+            key_arrays.push(cast(&ids, field.data_type())?);
+        }
+        let mut columns = groups.states.iter();
+        let of_rows =
+            |a: &GroupAggregate| matches!(a.state, GroupState::Values | GroupState::Row(_));
+        let row_groups = match self.spec.aggregates.iter().any(of_rows) {
+            true => Some(RowGroups::of(device, &keys, &groups.keys)?),
+            false => None,
+        };
+        let states = self
+            .spec
+            .aggregates
+            .iter()
+            .map(|aggregate| {
+                let argument = || {
+                    let column = aggregate.argument;
+                    column.ok_or_else(|| BowtieError::Internal("a state of nothing".into()))
+                };
+                let of_groups = (&groups.keys[..], rows);
+                let of_rows = || {
+                    let known = row_groups.as_ref();
+                    known.ok_or_else(|| BowtieError::Internal("no groups of rows".into()))
+                };
+                match &aggregate.state {
+                    GroupState::Folds => columns
+                        .by_ref()
+                        .take(aggregate.function.folds().len())
+                        .map(|state| of_its_own(device.download(state)?))
+                        .collect(),
+                    GroupState::DistinctValues => {
+                        let values =
+                            DistinctValues::of(device, batch, &keys, argument()?, of_groups)?;
+                        Ok(vec![values.lists(&aggregate.aggregate, rows)?])
+                    }
+                    GroupState::Values => {
+                        let of = &aggregate.aggregate;
+                        Ok(vec![of_rows()?.lists(device, batch, argument()?, of)?])
+                    }
+                    GroupState::Row(order) => {
+                        of_rows()?.firsts_in_order(device, batch, argument()?, order)
+                    }
+                }
+            })
+            .collect::<Result<_>>()?;
+        Ok(Partial {
+            rows,
+            keys: key_arrays,
+            states,
+        })
+    }
+
+    /// Takes groups on the device to the host, so that there is room for work; false when there are none.
+    pub(crate) fn leave_device(&mut self) -> Result<bool> {
+        let Some(groups) = self.resident.take() else {
+            return Ok(false);
+        };
+        for partial in groups.partials()? {
+            self.partials.push(partial);
+        }
+        self.account()?;
+        Ok(true)
+    }
+
+    /// The next groups, once all rows are there; `None` when all came out.
+    pub(crate) fn next(&mut self) -> Result<Option<Finished>> {
+        if !self.finishing {
+            self.finishing = true;
+            if let Some(batch) = self.at_work(Self::finish_on_device)? {
+                self.on_device = true;
+                return Ok(Some(Finished::OnDevice(batch)));
+            }
+            self.at_work(Self::leave_device)?;
+            self.fold_nothing()?;
+            self.at_work(Self::finish_on_host)?;
+        }
+        if self.on_device {
+            return Ok(None);
+        }
+        self.device.go_on()?;
+        let device = Arc::clone(&self.device);
+        let groups = self.table.next(&|| device.go_on())?;
+        Ok(groups.map(Finished::OnHost))
+    }
+
+    fn finish_on_device(&mut self) -> Result<Option<DeviceBatch>> {
+        let Some(groups) = &mut self.resident else {
+            return Ok(None);
+        };
+        match groups.finish() {
+            Err(error) if error.is_out_of_device_memory() => Ok(None),
+            finished => finished,
+        }
+    }
+
+    fn fold_nothing(&mut self) -> Result<()> {
+        // A grouping set without keys has a group of no rows too.
+        if self.metrics.chunks.value() == 0 && self.spec.key_columns() > 0 {
+            let (device, input) = (Arc::clone(&self.device), self.spec.input.schema());
+            let device = device.as_ref();
+            for set in 0..self.spec.sets.len() {
+                let fold = |run: &mut Self| {
+                    let columns = input.fields().iter().map(|field| {
+                        let empty = new_empty_array(field.data_type());
+                        Ok(Some(device.upload(&[empty])?))
+                    });
+                    run.fold(&DeviceBatch::new(0, columns.collect::<Result<_>>()?), set)
+                };
+                or_alone(device, self, fold, |_| true)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn finish_on_host(&mut self) -> Result<()> {
+        self.device.go_on()?;
+        if self.partials.len() > 1 {
+            self.merge()?;
+        }
+        for partial in self.partials.take() {
+            self.add_to_table(partial)?;
+        }
+        Ok(())
+    }
+}
+
+/// Columns of keys, arguments and orders.
+fn reads(spec: &GroupSpec) -> impl Iterator<Item = usize> {
+    let arguments = spec.aggregates.iter().filter_map(|a| a.argument);
+    let orders = spec.aggregates.iter().filter_map(|a| match &a.state {
+        GroupState::Row(order) => Some(order.columns()),
+        _ => None,
+    });
+    spec.keys
+        .iter()
+        .copied()
+        .chain(arguments)
+        .chain(orders.flatten())
+}

@@ -1,0 +1,408 @@
+//! Gathering: pieces that device nodes make become chunks of the size that their reader wants.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::datatypes::SchemaRef;
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::TaskContext;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::physical_plan::ExecutionPlan;
+use futures::{StreamExt, TryStreamExt};
+use parking_lot::Mutex;
+
+use crate::device::data::batch::DeviceBatch;
+use crate::device::primitives::device::Device;
+use crate::exec::input::chunk::{InputChunk, InputStream, ResidentChunk, slices};
+use crate::exec::memory::retry::at_work;
+use crate::exec::memory::spill::{Spilling, spilled_rows};
+use crate::exec::memory::spilled_chunk::ChunkWriter;
+use crate::exec::node::{DeviceChunk, DeviceStream, as_device};
+use crate::exec::transfer::chunker::{ChunkLimits, Role, has_small_dictionary};
+use crate::exec::transfer::sizes::batch_bytes;
+use crate::exec::transfer::staged_chunk::StagedChunk;
+use crate::options::BowtieOptions;
+
+/// The rows of device node `node` for one above it that works on `device`, in chunks of the size that its reader wants.
+pub(crate) fn inputs(
+    node: &Arc<dyn ExecutionPlan>,
+    device: &Arc<dyn Device>,
+    role: Role,
+    context: &Arc<TaskContext>,
+    spilling: Option<&Spilling>,
+) -> Result<InputStream> {
+    gathered(node, device, role, context, spilling, false)
+}
+
+/// The same in the pieces that the node makes.
+pub(crate) fn pieces(
+    node: &Arc<dyn ExecutionPlan>,
+    device: &Arc<dyn Device>,
+    context: &Arc<TaskContext>,
+    spilling: Option<&Spilling>,
+) -> Result<InputStream> {
+    gathered(node, device, Role::Right, context, spilling, true)
+}
+
+fn gathered(
+    node: &Arc<dyn ExecutionPlan>,
+    device: &Arc<dyn Device>,
+    role: Role,
+    context: &Arc<TaskContext>,
+    spilling: Option<&Spilling>,
+    apart: bool,
+) -> Result<InputStream> {
+    let options = BowtieOptions::of(context.session_config().options());
+    let pool = context.memory_pool();
+    let schema = node.schema();
+    let chunk_rows = options.chunk_rows.0;
+    let limits = ChunkLimits::new(device.as_ref(), &schema, chunk_rows, role, pool.as_ref());
+    let fields = schema.fields().iter();
+    let gathering = Gathering {
+        chunks: Some(as_device(node)?.execute_on(Arc::clone(device), Arc::clone(context))?),
+        waiting: Waiting {
+            device: Arc::clone(device),
+            reservation: MemoryConsumer::new(format!("BowtieInput[{role}]")).register(pool),
+            on_device: vec![],
+            on_host: vec![],
+            rows: 0,
+            bytes: 0,
+            schema: Arc::clone(&schema),
+            spilling: spilling.cloned(),
+            in_file: None,
+            limits,
+            ready: VecDeque::new(),
+        },
+        apart: apart
+            || fields
+                .into_iter()
+                .any(|f| has_small_dictionary(f.data_type())),
+        streamed: role != Role::Left,
+    };
+    let chunks = futures::stream::try_unfold(gathering, |mut gathering| async move {
+        let chunk = gathering.next().await?;
+        Ok(chunk.map(|chunk| (chunk, gathering)))
+    });
+    Ok(chunks.boxed())
+}
+
+/// Pieces on the device on their way to chunks.
+pub(crate) struct Gathering {
+    /// None once they are at their end.
+    pub(crate) chunks: Option<DeviceStream>,
+    pub(crate) waiting: Waiting,
+    /// Whether pieces stay alone: as they are wanted so, or as to copy dictionaries of small keys together may fail.
+    pub(crate) apart: bool,
+    /// Whether the reader takes chunk by chunk. One that gathers them all spills those that come on the host itself.
+    pub(crate) streamed: bool,
+}
+
+/// Pieces of the next chunk, and what becomes of them.
+pub(crate) struct Waiting {
+    pub(crate) on_device: Vec<DeviceBatch>,
+    pub(crate) on_host: Vec<RecordBatch>,
+    /// Of both.
+    pub(crate) rows: usize,
+    pub(crate) bytes: usize,
+    pub(crate) schema: SchemaRef,
+    pub(crate) device: Arc<dyn Device>,
+    pub(crate) reservation: MemoryReservation,
+    pub(crate) spilling: Option<Spilling>,
+    /// The chunk that is being written, which came before those that wait.
+    pub(crate) in_file: Option<ChunkWriter>,
+    pub(crate) limits: ChunkLimits,
+    /// Chunks that the reader has not taken yet.
+    pub(crate) ready: VecDeque<InputChunk>,
+}
+
+impl Gathering {
+    pub(crate) async fn next(&mut self) -> Result<Option<InputChunk>> {
+        loop {
+            if let Some(chunk) = self.waiting.ready.pop_front() {
+                return Ok(Some(chunk));
+            }
+            let Some(chunks) = &mut self.chunks else {
+                return Ok(None);
+            };
+            match chunks.try_next().await? {
+                Some(DeviceChunk::Staged(chunk)) => self.take_staged(chunk).await?,
+                Some(DeviceChunk::Resident(batch)) if batch.rows() == 0 => {}
+                Some(DeviceChunk::Resident(batch)) => self.take(batch).await?,
+                Some(DeviceChunk::Runs(_)) => {
+                    return Err(DataFusionError::Internal(
+                        "bowtie: runs were given to a device node".into(),
+                    ));
+                }
+                None => {
+                    self.chunks = None;
+                    self.blocking(Waiting::finish).await?;
+                }
+            }
+        }
+    }
+
+    async fn take_staged(&mut self, chunk: StagedChunk) -> Result<()> {
+        let crowded = chunk.crowded;
+        let waiting = &mut self.waiting;
+        let full = waiting
+            .spilling
+            .as_ref()
+            .is_some_and(Spilling::pool_is_full);
+        let chunks = waiting.cut(chunk)?;
+        // Those share what is reserved for all of them.
+        let spills = full && self.streamed && chunks.len() > 1;
+        waiting.ready.extend(chunks);
+        if spills {
+            self.blocking(Waiting::leave_host).await?;
+        }
+        // Who reads on makes room, and so do the rows that wait here.
+        let waiting = &self.waiting;
+        if crowded && waiting.spilling.is_some() && !waiting.on_host.is_empty() {
+            self.blocking(Waiting::spill).await?;
+            if self.apart {
+                self.blocking(Waiting::finish).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn take(&mut self, batch: DeviceBatch) -> Result<()> {
+        let (rows, bytes) = (batch.rows(), batch.bytes() as usize);
+        let waiting = &self.waiting;
+        let limits = &waiting.limits;
+        let fits = waiting.rows + rows <= limits.rows
+            && waiting.bytes.saturating_add(bytes) <= limits.bytes
+            && !self.apart;
+        if !fits && waiting.rows > 0 {
+            self.blocking(Waiting::put_together).await?;
+        }
+        self.waiting.push(batch, rows, bytes);
+        // Half of the budget is for work, that of the nodes below too.
+        let budget = self.waiting.device.budget();
+        if budget.in_use_by_all() > budget.limit() / 2 || self.waiting.in_file.is_some() {
+            self.blocking(Waiting::download).await?;
+        }
+        match self.apart && self.waiting.in_file.is_some() {
+            true => self.blocking(Waiting::finish).await,
+            false => Ok(()),
+        }
+    }
+
+    /// Does `step` on a thread that may block; with what waits, unless it fails.
+    async fn blocking(&mut self, step: fn(&mut Waiting) -> crate::error::Result<()>) -> Result<()> {
+        let mut waiting = self.waiting.take();
+        let (waiting, done) = SpawnedTask::spawn_blocking(move || {
+            let device = Arc::clone(&waiting.device);
+            let done = at_work(device.as_ref()).and_then(|_work| step(&mut waiting));
+            (waiting, done)
+        })
+        .join_unwind()
+        .await
+        .map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))?;
+        self.waiting = waiting;
+        Ok(done?)
+    }
+}
+
+impl Waiting {
+    fn push(&mut self, batch: DeviceBatch, rows: usize, bytes: usize) {
+        self.on_device.push(batch);
+        self.rows += rows;
+        self.bytes += bytes;
+    }
+
+    /// All that waits; nothing does here any more.
+    fn take(&mut self) -> Self {
+        Self {
+            on_device: std::mem::take(&mut self.on_device),
+            on_host: std::mem::take(&mut self.on_host),
+            rows: std::mem::take(&mut self.rows),
+            bytes: std::mem::take(&mut self.bytes),
+            schema: Arc::clone(&self.schema),
+            device: Arc::clone(&self.device),
+            reservation: self.reservation.take(),
+            spilling: self.spilling.clone(),
+            in_file: self.in_file.take(),
+            limits: self.limits,
+            ready: std::mem::take(&mut self.ready),
+        }
+    }
+
+    /// A chunk on the host as chunks that are not longer than the reader wants; groups come all at once.
+    fn cut(&self, chunk: StagedChunk) -> crate::error::Result<Vec<InputChunk>> {
+        let row_bytes = (0..self.schema.fields().len().min(chunk.shape().columns()))
+            .map(|column| chunk.mean_bytes(column))
+            .sum::<crate::error::Result<u64>>()? as usize;
+        let mut most = self.limits.most_rows;
+        // What an upload made has the right size, about.
+        if chunk.rows().saturating_mul(row_bytes) / 2 > self.limits.bytes {
+            most = most.min((self.limits.bytes / row_bytes.max(1)).max(1));
+        }
+        let chunks = chunk.cut(most)?.into_iter();
+        Ok(chunks.map(InputChunk::Staged).collect())
+    }
+
+    /// Takes the chunks that the reader has not taken yet to files.
+    fn leave_host(&mut self) -> crate::error::Result<()> {
+        if let Some(spilling) = &self.spilling {
+            for chunk in &mut self.ready {
+                chunk.leave_host(spilling)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what waits to the host, or to a file where the memory pool has no room.
+    fn download(&mut self) -> crate::error::Result<()> {
+        if self.in_file.is_some() {
+            return self.spill();
+        }
+        while !self.on_device.is_empty() {
+            let bytes = self.on_device[0].bytes() as usize;
+            let reserved = self.reserve(bytes);
+            if let (Err(_), Some(_)) = (&reserved, &self.spilling) {
+                return self.spill();
+            }
+            reserved?;
+            let batch = self.on_device.remove(0);
+            let batch = batch.download(self.device.as_ref(), &self.schema)?;
+            // What views and dictionaries share is not counted twice.
+            let more = batch_bytes(&batch).saturating_sub(bytes);
+            let grown = self.reserve(more);
+            self.on_host.push(batch);
+            if let (Err(_), Some(_)) = (&grown, &self.spilling) {
+                return self.spill();
+            }
+            grown?;
+        }
+        Ok(())
+    }
+
+    /// Rows without columns take nothing, which a pool that is full would refuse.
+    fn reserve(&self, bytes: usize) -> Result<()> {
+        match bytes {
+            0 => Ok(()),
+            bytes => self.reservation.try_grow(bytes),
+        }
+    }
+
+    /// Adds what waits to a file, which is a chunk when it is long enough.
+    fn spill(&mut self) -> crate::error::Result<()> {
+        for batch in std::mem::take(&mut self.on_host) {
+            let rows = batch.num_rows();
+            let each = spilled_rows(batch_bytes(&batch) / rows.max(1));
+            for from in (0..rows).step_by(each) {
+                let part = batch.slice(from, each.min(rows - from));
+                self.write(part.columns().to_vec())?;
+            }
+        }
+        let device = Arc::clone(&self.device);
+        for batch in std::mem::take(&mut self.on_device) {
+            slices(device.as_ref(), &batch, &mut |columns| self.write(columns))?;
+        }
+        (self.rows, self.bytes) = (0, 0);
+        self.reservation.free();
+        Ok(())
+    }
+
+    fn write(&mut self, columns: Vec<ArrayRef>) -> crate::error::Result<()> {
+        if self.in_file.is_none() {
+            let types = columns.iter().map(|array| array.data_type().clone());
+            if let Some(spilling) = &self.spilling {
+                self.in_file = ChunkWriter::create(types, spilling)?;
+            }
+        }
+        let Some(file) = &mut self.in_file else {
+            return Err(crate::error::BowtieError::Internal(
+                "rows without columns are spilled".into(),
+            ));
+        };
+        file.append(columns)?;
+        if file.rows() >= self.limits.rows || file.bytes() >= self.limits.bytes {
+            self.finish_file()?;
+        }
+        Ok(())
+    }
+
+    fn finish_file(&mut self) -> crate::error::Result<()> {
+        let chunk = match self.in_file.take() {
+            Some(file) => file.finish(vec![], &self.reservation)?,
+            None => None,
+        };
+        self.ready.extend(chunk.map(InputChunk::Spilled));
+        Ok(())
+    }
+
+    /// The last chunks.
+    fn finish(&mut self) -> crate::error::Result<()> {
+        self.put_together()?;
+        self.finish_file()
+    }
+
+    /// One chunk of all that waits: on the device, if all of it lies there and there is room for a copy.
+    fn put_together(&mut self) -> crate::error::Result<()> {
+        if self.rows == 0 {
+            return Ok(());
+        }
+        if self.on_host.is_empty() && self.in_file.is_none() {
+            match self.on_device() {
+                Ok(batch) => {
+                    let outgrew = batch.bytes() > self.bytes as u64;
+                    (self.rows, self.bytes) = (0, 0);
+                    self.on_device.clear();
+                    let mut chunk = InputChunk::Resident(ResidentChunk {
+                        batch,
+                        device: Arc::clone(&self.device),
+                        schema: Arc::clone(&self.schema),
+                        on_host: Mutex::new(vec![None; self.schema.fields().len()]),
+                        reservation: Arc::new(self.reservation.take()),
+                    });
+                    // Half of the budget is for work.
+                    let budget = self.device.budget();
+                    if outgrew && budget.in_use_by_all() > budget.limit() / 2 {
+                        chunk.evict(self.spilling.as_ref());
+                    }
+                    self.ready.push_back(chunk);
+                    return Ok(());
+                }
+                Err(error) if error.is_out_of_device_memory() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.download()?;
+        if self.rows == 0 {
+            // They are in a file.
+            return Ok(());
+        }
+        let columns = (0..self.schema.fields().len()).map(|i| {
+            let parts = self.on_host.iter();
+            parts.map(|batch| Arc::clone(batch.column(i))).collect()
+        });
+        let columns = columns.collect();
+        self.on_host.clear();
+        let rows = std::mem::take(&mut self.rows);
+        self.bytes = 0;
+        let reservation = Arc::new(self.reservation.take());
+        let chunk = StagedChunk::of_parts(rows, columns, reservation);
+        self.ready.push_back(InputChunk::Staged(chunk));
+        Ok(())
+    }
+
+    fn on_device(&self) -> crate::error::Result<DeviceBatch> {
+        if let [batch] = self.on_device.as_slice() {
+            return Ok(batch.clone());
+        }
+        let columns = (0..self.schema.fields().len()).map(|i| {
+            let parts = self.on_device.iter();
+            let parts = parts.map(|batch| Ok(batch.column(i)?.as_ref()));
+            let parts = parts.collect::<crate::error::Result<Vec<_>>>()?;
+            Ok(Some(Arc::new(self.device.concat(&parts)?)))
+        });
+        Ok(DeviceBatch::new(
+            self.rows,
+            columns.collect::<crate::error::Result<_>>()?,
+        ))
+    }
+}

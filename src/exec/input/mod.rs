@@ -1,0 +1,5 @@
+//! The chunks that a device node reads: coalesced, prefetched.
+
+pub(crate) mod chunk;
+pub(crate) mod coalesce;
+pub(crate) mod prefetch;

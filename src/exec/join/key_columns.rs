@@ -1,0 +1,172 @@
+//! Key columns alone, without the other side's rows: where these are not asked for pair by pair.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::device::data::batch::DeviceBatch;
+use crate::device::data::buffer::Column;
+use crate::device::lazy_column::Need;
+use crate::error::{BowtieError, Result};
+use crate::exec::input::chunk::InputChunk;
+use crate::exec::join::tiles::Matrix;
+use crate::spec::join::Side;
+
+/// Parts of a chunk begin at multiples of so many rows.
+const ALIGNED: usize = 64;
+
+/// Called with the row of the chunk that is the first of a part, and with the part's columns.
+type Take<'a> = &'a mut dyn FnMut(usize, &[&Column]) -> Result<()>;
+
+impl Matrix {
+    /// Hands the `keys` of a left chunk, or of the right chunk at hand, to `take` on the device: of all rows together, or, where there
+    /// is no room, of parts, one of which may be handed over again after `take` found no room.
+    pub(crate) fn each_keys(
+        &mut self,
+        side: Side,
+        left_chunk: usize,
+        keys: &[usize],
+        take: Take<'_>,
+    ) -> Result<()> {
+        // Which left chunk is worked on: none.
+        let worked_on = match side {
+            Side::Left => left_chunk,
+            Side::Right => usize::MAX,
+        };
+        self.make_way(worked_on)?;
+        self.unload_but(worked_on);
+        let chunk = self.chunk_of_keys(side, left_chunk, keys)?;
+        let all = 0..chunk.rows();
+        let mut parts = vec![all];
+        while let Some(part) = parts.pop() {
+            self.device.go_on()?;
+            let again = match self.try_keys(side, left_chunk, &part, keys, take) {
+                Ok(()) => {
+                    self.found_room();
+                    continue;
+                }
+                Err(error) if error.is_out_of_host_memory() => (self.leave_pool_once()?, error),
+                Err(error) if error.is_out_of_device_memory() && self.may_wait => {
+                    return Err(error);
+                }
+                Err(error) if error.is_out_of_device_memory() => {
+                    let left = self.leave_device() || self.make_room();
+                    (left, error)
+                }
+                Err(error) => return Err(error),
+            };
+            match (again, halves(&part)) {
+                ((true, _), _) => parts.push(part),
+                ((false, _), Some([first, second])) => parts.extend([second, first]),
+                ((false, error), None) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn try_keys(
+        &self,
+        side: Side,
+        left_chunk: usize,
+        rows: &Range<usize>,
+        keys: &[usize],
+        take: Take<'_>,
+    ) -> Result<()> {
+        let batch = match self.resident(side, left_chunk, rows) {
+            Some(batch) => batch,
+            None => {
+                let needed = |column| match keys.contains(&column) {
+                    true => Need::Now,
+                    false => Need::Never,
+                };
+                let needs: Vec<Need> = (0..self.spec.input(side).columns()).map(needed).collect();
+                let chunk = self.chunk(side, left_chunk)?;
+                chunk.upload(self.device.as_ref(), rows, &needs, &self.metrics)?
+            }
+        };
+        let columns = keys.iter();
+        let columns = columns.map(|column| batch.column(*column).map(AsRef::as_ref));
+        take(rows.start, &columns.collect::<Result<Vec<_>>>()?)
+    }
+
+    /// All rows of a chunk as they lie on the device, with the columns that come out, and with its `keys`, which are looked at at once.
+    pub(crate) fn whole_with_keys(
+        &self,
+        side: Side,
+        left_chunk: usize,
+        keys: &[usize],
+    ) -> Result<Option<DeviceBatch>> {
+        self.chunk_of_keys(side, left_chunk, keys)?;
+        let whole = self.whole(side, left_chunk);
+        Ok(whole.filter(|batch| keys.iter().all(|key| batch.column(*key).is_ok())))
+    }
+
+    /// All rows of a chunk as they lie on the device, with the columns that come out.
+    pub(crate) fn whole(&self, side: Side, left_chunk: usize) -> Option<DeviceBatch> {
+        let rows = 0..self.chunk(side, left_chunk).ok()?.rows();
+        self.resident(side, left_chunk, &rows)
+            .filter(DeviceBatch::lies_on_device)
+    }
+
+    /// A chunk whose `keys` were evaluated on every row.
+    fn chunk_of_keys(&self, side: Side, left_chunk: usize, keys: &[usize]) -> Result<&InputChunk> {
+        let chunk = self.chunk(side, left_chunk)?;
+        // DataFusion's own join evaluates the keys on every row too, and fails on the same one.
+        let mut failures = chunk.failures().iter();
+        match failures.find(|(column, _)| keys.contains(column)) {
+            Some((_, error)) => Err(BowtieError::DataFusion(Arc::clone(error))),
+            None => Ok(chunk),
+        }
+    }
+
+    fn resident(&self, side: Side, left_chunk: usize, rows: &Range<usize>) -> Option<DeviceBatch> {
+        let (uploaded, number) = match side {
+            Side::Left => (&self.resident_left, left_chunk),
+            Side::Right => (&self.resident_right, self.right_chunks),
+        };
+        let these = uploaded.as_ref();
+        let these = these.filter(|these| these.chunk == number && these.rows == *rows);
+        let came = || {
+            let chunk = self.chunk(side, left_chunk).ok()?.resident();
+            chunk.filter(|came| *rows == (0..came.rows())).cloned()
+        };
+        these.map(|these| these.batch.clone()).or_else(came)
+    }
+
+    fn chunk(&self, side: Side, left_chunk: usize) -> Result<&InputChunk> {
+        let chunk = match side {
+            Side::Left => self.left.get(left_chunk),
+            Side::Right => self.right.as_ref(),
+        };
+        chunk.ok_or_else(|| BowtieError::Internal("keys of no chunk".into()))
+    }
+
+    /// Drops the left rows on the device, for which nobody will ask.
+    pub(crate) fn forget_left(&mut self) {
+        self.resident_left = None;
+    }
+
+    /// Drops what lies on the device for later; false when nothing did.
+    fn leave_device(&mut self) -> bool {
+        let left = self.resident_left.take().is_some();
+        self.resident_right.take().is_some() || left
+    }
+}
+
+/// Two parts of which the second begins at a multiple of [`ALIGNED`].
+fn halves(rows: &Range<usize>) -> Option<[Range<usize>; 2]> {
+    let middle = rows.start + (rows.len() / 2).next_multiple_of(ALIGNED);
+    (middle < rows.end).then_some([rows.start..middle, middle..rows.end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_begin_at_whole_words() {
+        assert_eq!(halves(&(0..64)), None);
+        assert_eq!(halves(&(0..65)), Some([0..64, 64..65]));
+        assert_eq!(halves(&(128..1000)), Some([128..576, 576..1000]));
+        assert_eq!(halves(&(64..64)), None);
+    }
+}

@@ -1,0 +1,15 @@
+//! Joins: a plan node, an async driver, and a state machine that walks the tiles of build and probe chunks.
+
+pub(crate) mod key_columns;
+pub(crate) mod long_ranges;
+pub(crate) mod node;
+pub(crate) mod pairs;
+pub(crate) mod piece_size;
+pub(crate) mod presorted;
+pub(crate) mod residual;
+pub(crate) mod run;
+pub(crate) mod semi_bitmap;
+pub(crate) mod single_pass;
+pub(crate) mod tile;
+pub(crate) mod tiles;
+pub(crate) mod unmatched;

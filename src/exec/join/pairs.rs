@@ -1,0 +1,126 @@
+//! Pairs of a tile, piece by piece.
+
+use std::sync::Arc;
+
+use crate::device::data::batch::DeviceBatch;
+use crate::error::{BowtieError, Result};
+use crate::exec::join::run::{JoinRun, PairsOfTile, State};
+use crate::exec::node::DeviceChunk;
+use crate::spec::join::{Output, Side};
+
+impl JoinRun {
+    pub(crate) fn emit_pairs(&mut self, mut pairs: Box<PairsOfTile>) -> Result<Vec<DeviceChunk>> {
+        let device = self.device.as_ref();
+        let pieces = match self
+            .size
+            .of_pairs(device, &pairs.offsets, pairs.next, pairs.total)
+        {
+            Err(error)
+                if error.is_out_of_device_memory()
+                    && !self.matrix.may_wait
+                    && self.size.halve() =>
+            {
+                self.state = State::Pairs(pairs);
+                return Ok(vec![]);
+            }
+            Err(error) => {
+                self.state = State::Pairs(pairs);
+                return Err(error);
+            }
+            Ok(pieces) => pieces,
+        };
+        let end = pieces.last().map_or(pairs.total, |piece| piece.end);
+        let made = self.pieces(pieces.len(), |i| {
+            let piece = &pieces[i];
+            self.pairs_piece(&pairs, piece.start, (piece.end - piece.start) as usize)
+        });
+        let made = self.or_smaller(made).map(|(made, done)| {
+            if done {
+                pairs.next = end;
+            }
+            made
+        });
+        self.state = match pairs.next < pairs.total {
+            true => State::Pairs(pairs),
+            false => State::Tiles,
+        };
+        made
+    }
+
+    fn pairs_piece(
+        &self,
+        pairs: &PairsOfTile,
+        from: u64,
+        len: usize,
+    ) -> Result<Option<DeviceBatch>> {
+        let device = self.device.as_ref();
+        let tile = &pairs.tile;
+        let by_pairs = pairs.flag_left || pairs.flag_right;
+        if let Some(rows) = tile.search.product()
+            && self.spec.emits_pairs()
+            && !by_pairs
+            && tile.filters(&self.spec).is_empty()
+        {
+            return self.product_piece(pairs, rows, from, len).map(Some);
+        }
+        let rows = tile.matching_pairs(device, &self.spec, &pairs.offsets, from, len)?;
+        for (side, by_pairs) in [
+            (Side::Left, pairs.flag_left),
+            (Side::Right, pairs.flag_right),
+        ] {
+            if by_pairs {
+                let (flags, first) = self.flags(side, tile)?;
+                device.set_flags(flags, first, rows.of(side))?;
+            }
+        }
+        if !self.spec.emits_pairs() || rows.len() == 0 {
+            return Ok(None);
+        }
+        let columns = self
+            .spec
+            .output
+            .iter()
+            .map(|column| match column {
+                Output::Column(Side::Left, i) => device.gather(tile.left.column(*i)?, &rows.left),
+                Output::Column(Side::Right, i) => {
+                    device.gather(tile.right.column(*i)?, &rows.right)
+                }
+                Output::Mark => Err(BowtieError::Internal("a mark among pairs".into())),
+            })
+            .map(|column| column.map(|c| Some(Arc::new(c))))
+            .collect::<Result<_>>()?;
+        Ok(Some(DeviceBatch::new(rows.len(), columns)))
+    }
+
+    /// Pairs of all rows of both sides, of which the sorted one has `rows`: their numbers say which.
+    fn product_piece(
+        &self,
+        of_tile: &PairsOfTile,
+        rows: usize,
+        from: u64,
+        len: usize,
+    ) -> Result<DeviceBatch> {
+        let device = self.device.as_ref();
+        let tile = &of_tile.tile;
+        let sorted = self.spec.theta.sorted;
+        let mut pairs = None;
+        let columns = self.spec.output.iter().map(|column| {
+            let Output::Column(side, i) = column else {
+                return Err(BowtieError::Internal("a mark among pairs".into()));
+            };
+            let column = match side {
+                Side::Left => tile.left.column(*i)?,
+                Side::Right => tile.right.column(*i)?,
+            };
+            if let Some(made) = device.of_product(column, *side != sorted, rows, from, len)? {
+                return Ok(Some(Arc::new(made)));
+            }
+            let pairs = match &pairs {
+                Some(pairs) => pairs,
+                None => pairs.insert(tile.search.pairs(device, &of_tile.offsets, from, len)?),
+            };
+            Ok(Some(Arc::new(device.gather(column, pairs.of(*side))?)))
+        });
+        Ok(DeviceBatch::new(len, columns.collect::<Result<_>>()?))
+    }
+}

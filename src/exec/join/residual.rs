@@ -1,0 +1,42 @@
+//! The residual: what the device cannot decide, evaluated by DataFusion's own expressions on candidate pairs.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
+use datafusion::common::JoinSide;
+use datafusion::common::cast::as_boolean_array;
+use datafusion::physical_plan::joins::utils::JoinFilter;
+
+use crate::device::data::batch::DeviceBatch;
+use crate::device::primitives::device::Device;
+use crate::error::{BowtieError, Result};
+use crate::ops::probe::RowPairs;
+
+/// Whether each pair satisfies `filter`; NULL counts as no.
+pub(crate) fn evaluate(
+    device: &dyn Device,
+    filter: &JoinFilter,
+    left: &DeviceBatch,
+    right: &DeviceBatch,
+    pairs: &RowPairs,
+) -> Result<BooleanArray> {
+    let columns = filter
+        .column_indices()
+        .iter()
+        .map(|column| {
+            let gathered = match column.side {
+                JoinSide::Left => device.gather(left.column(column.index)?, &pairs.left),
+                JoinSide::Right => device.gather(right.column(column.index)?, &pairs.right),
+                JoinSide::None => Err(BowtieError::Internal("a filter column of no side".into())),
+            }?;
+            device.download(&gathered)
+        })
+        .collect::<Result<Vec<ArrayRef>>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(pairs.len()));
+    let batch = RecordBatch::try_new_with_options(Arc::clone(filter.schema()), columns, &options)?;
+    let value = filter
+        .expression()
+        .evaluate(&batch)?
+        .into_array(pairs.len())?;
+    Ok(as_boolean_array(&value)?.clone())
+}

@@ -1,0 +1,217 @@
+//! [`ByKeyBits`]: semi, anti and mark joins of equal keys, in which a bit for each key tells which rows match.
+//!
+//! ```text
+//! left rows come out:    range of the left keys ─► bits ◄─ set by each right chunk; at the end the left chunks look at them
+//! right rows come out:   range of the left keys ─► bits ◄─ set by the left chunks; each right chunk looks at them
+//! ```
+//!
+//! The bits serve all left chunks, so there are no tiles: a chunk is looked at by itself, and only its keys are. Rows that lie on the device,
+//! and stay there, are kept as they are looked at; otherwise their flags are set first. In the second case the range of a single left chunk that lies
+//! there may be a sample's ([`KeyBits::of`]).
+
+use std::sync::Arc;
+
+use datafusion::common::JoinType;
+
+use crate::device::data::batch::DeviceBatch;
+use crate::device::data::buffer::{Column, Flags};
+use crate::device::key_bitmap::{KeyBits, KeyRange, are_addresses};
+use crate::device::primitives::device::Device;
+use crate::error::Result;
+use crate::exec::join::tiles::Matrix;
+use crate::exec::metrics::DeviceMetrics;
+use crate::spec::join::{EquiStrategy, JoinSpec, Side, Strategy};
+
+#[derive(Debug)]
+pub(crate) struct ByKeyBits {
+    /// Whose rows come out.
+    side: Side,
+    strategy: Option<EquiStrategy>,
+    null_equal: bool,
+    left: Vec<usize>,
+    right: Vec<usize>,
+    /// Once the range of the left keys is known.
+    bits: Option<KeyBits>,
+}
+
+impl ByKeyBits {
+    /// `None` for a join that needs more than equal keys that are addresses, or more than to know whether there is a match.
+    pub(crate) fn of(spec: &JoinSpec) -> Option<Self> {
+        use JoinType::*;
+        let side = match spec.kind {
+            LeftSemi | LeftAnti | LeftMark => Side::Left,
+            RightSemi | RightAnti | RightMark => Side::Right,
+            Inner | Left | Right | Full => return None,
+        };
+        let Strategy::Equi(strategy @ (None | Some(EquiStrategy::Direct))) = spec.theta.strategy
+        else {
+            return None;
+        };
+        let only_keys = spec.theta.comparisons.is_empty()
+            && spec.whole_filter.is_empty()
+            && spec.residual.is_empty()
+            && spec.program.is_none();
+        let equalities = &spec.theta.equalities;
+        let addresses = equalities.iter().all(|(left, right)| {
+            let data_type = spec.left.data_type(*left);
+            are_addresses(data_type) && data_type == spec.right.data_type(*right)
+        });
+        if equalities.is_empty() || !only_keys || !addresses {
+            return None;
+        }
+        let (left, right) = equalities.iter().copied().unzip();
+        Some(Self {
+            side,
+            strategy,
+            null_equal: spec.theta.null_equal(),
+            left,
+            right,
+            bits: None,
+        })
+    }
+
+    /// The right chunk at hand meets all left rows: where its rows come out, they are to be looked at. False where the left keys lie too
+    /// far apart: then tiles find the matches, of this chunk and of those to come.
+    pub(crate) fn meet(&mut self, matrix: &mut Matrix, metrics: &DeviceMetrics) -> Result<bool> {
+        let _timer = metrics.prepare_time.timer();
+        let device = Arc::clone(&matrix.device);
+        let device = device.as_ref();
+        if self.bits.is_none() {
+            self.bits = self.made(matrix, device)?;
+            if self.bits.is_some() {
+                metrics.indexed_by("key_bits");
+            }
+        }
+        let Some(bits) = &self.bits else {
+            return Ok(false);
+        };
+        if self.side == Side::Left {
+            matrix.each_keys(Side::Right, 0, &self.right, &mut |_, keys| {
+                device.set_key_bits(bits, keys)
+            })?;
+        }
+        metrics.chunks.add(1);
+        Ok(true)
+    }
+
+    fn made(&self, matrix: &mut Matrix, device: &dyn Device) -> Result<Option<KeyBits>> {
+        let rows = matrix.left().iter().map(|chunk| chunk.rows() as u64).sum();
+        let is_narrow = |range: &KeyRange| range.is_narrow(self.null_equal, rows, self.strategy);
+        let resident = match (self.side, matrix.left()) {
+            (Side::Right, [_]) => matrix.whole_with_keys(Side::Left, 0, &self.left)?,
+            _ => None,
+        };
+        if let Some(batch) = resident {
+            let keys = columns(&batch, &self.left)?;
+            match KeyBits::of(device, &borrowed(&keys), self.null_equal, &is_narrow) {
+                // There may be room for parts.
+                Err(error) if error.is_out_of_device_memory() => {}
+                bits => {
+                    let bits = bits?;
+                    if bits.is_some() {
+                        matrix.forget_left();
+                    }
+                    return Ok(bits);
+                }
+            }
+        }
+        let Some(range) = self.range(matrix, device, &is_narrow)? else {
+            return Ok(None);
+        };
+        let bits = KeyBits::new(device, &range, self.null_equal)?;
+        if let (Some(bits), Side::Right) = (&bits, self.side) {
+            for chunk in 0..matrix.left().len() {
+                matrix.each_keys(Side::Left, chunk, &self.left, &mut |_, keys| {
+                    device.set_key_bits(bits, keys)
+                })?;
+            }
+            matrix.forget_left();
+        }
+        Ok(bits)
+    }
+
+    /// Where the left keys lie, if that is narrow.
+    fn range(
+        &self,
+        matrix: &mut Matrix,
+        device: &dyn Device,
+        is_narrow: &dyn Fn(&KeyRange) -> bool,
+    ) -> Result<Option<KeyRange>> {
+        let mut all: Option<KeyRange> = None;
+        for chunk in 0..matrix.left().len() {
+            matrix.each_keys(Side::Left, chunk, &self.left, &mut |_, keys| {
+                let range = device.key_range(keys)?;
+                all = Some(match all.take() {
+                    Some(others) => others.with(&range),
+                    None => range,
+                });
+                Ok(())
+            })?;
+            // Those that follow make it no narrower.
+            if !all.as_ref().is_some_and(is_narrow) {
+                return Ok(None);
+            }
+        }
+        Ok(all)
+    }
+
+    /// Whose rows come out.
+    pub(crate) fn side(&self) -> Side {
+        self.side
+    }
+
+    /// Sets the flags of the rows of a left chunk, once all right chunks set their bits, or of those of the right chunk at hand, which met
+    /// all left rows.
+    pub(crate) fn flag(&self, matrix: &mut Matrix, left_chunk: usize, flags: &Flags) -> Result<()> {
+        // No right chunk came, so there are no bits.
+        let Some(bits) = &self.bits else {
+            return Ok(());
+        };
+        let device = Arc::clone(&matrix.device);
+        matrix.each_keys(self.side, left_chunk, self.keys(), &mut |first, keys| {
+            device.flag_keys(bits, keys, flags, first)
+        })
+    }
+
+    /// The rows of such a chunk that come out because they have a match or, if not `matched`, because they have none, with the columns
+    /// `output`; `None` where they do not all lie on the device.
+    pub(crate) fn keep(
+        &self,
+        matrix: &Matrix,
+        left_chunk: usize,
+        matched: bool,
+        output: &[usize],
+    ) -> Result<Option<DeviceBatch>> {
+        let Some(bits) = &self.bits else {
+            return Ok(None);
+        };
+        let Some(batch) = matrix.whole_with_keys(self.side, left_chunk, self.keys())? else {
+            return Ok(None);
+        };
+        let (keys, output) = (columns(&batch, self.keys())?, columns(&batch, output)?);
+        let device = matrix.device.as_ref();
+        let kept = device.select_keys(bits, &borrowed(&keys), matched, &borrowed(&output))?;
+        let (rows, columns) = match kept {
+            Some((rows, kept)) => (rows, kept.into_iter().map(Arc::new).collect()),
+            None => (batch.rows(), output),
+        };
+        let columns = columns.into_iter().map(Some).collect();
+        Ok(Some(DeviceBatch::new(rows, columns)))
+    }
+
+    /// The key columns of the rows that come out.
+    fn keys(&self) -> &[usize] {
+        match self.side {
+            Side::Left => &self.left,
+            Side::Right => &self.right,
+        }
+    }
+}
+
+fn columns(batch: &DeviceBatch, of: &[usize]) -> Result<Vec<Arc<Column>>> {
+    of.iter().map(|at| batch.column(*at).cloned()).collect()
+}
+
+fn borrowed(columns: &[Arc<Column>]) -> Vec<&Column> {
+    columns.iter().map(AsRef::as_ref).collect()
+}

@@ -1,0 +1,687 @@
+//! The join matrix: the left side's chunks, gathered, by the right side's chunks, streamed.
+//!
+//! ```text
+//!               right chunk 1   right chunk 2   …          a tile is a rectangle of the matrix that fits the device:
+//! left chunk 1  ┌─────────────┬─────────────┐              one left chunk by one right chunk, unless a lease is
+//!               │    tile     │    tile     │              refused: then the longer side is halved, and again, until
+//! left chunk 2  ├─────────────┼─────────────┤              it fits ([T] 3.3.1); or its searching side is cut at once
+//!               │    tile     │    tile     │
+//!               └─────────────┴─────────────┘
+//! ```
+//!
+//! Where both sides are in parts by their keys (`grace.rs`), there are tiles of the same part alone.
+//!
+//! The right chunk at hand meets every left chunk before the next right chunk is asked for, so its unmatched rows are
+//! known when it is done; the left side's are known at the end.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use datafusion::execution::memory_pool::MemoryReservation;
+use datafusion::physical_plan::joins::utils::JoinFilter;
+
+use crate::device::data::batch::DeviceBatch;
+use crate::device::data::buffer::Buffer;
+use crate::device::lazy_column::Need;
+use crate::device::primitives::device::Device;
+use crate::error::{BowtieError, Result};
+use crate::exec::input::chunk::InputChunk;
+use crate::exec::input::prefetch::Arriving;
+use crate::exec::join::residual;
+use crate::exec::join::single_pass::{AtOnce, Prepared};
+use crate::exec::join::tile::{LEAST_ROWS, LEAST_SETS, Tile};
+use crate::exec::memory::spill::Spilling;
+use crate::exec::metrics::DeviceMetrics;
+use crate::exec::transfer::staged_chunk::Parts;
+use crate::ops::build_index::SortedSide;
+use crate::ops::probe::{RowPairs, Search, Wanted};
+use crate::spec::join::{JoinSpec, Materialization, Side, Strategy};
+
+/// A tile on the device, searched and counted.
+#[derive(Debug)]
+pub(crate) struct SearchedTile {
+    pub left: DeviceBatch,
+    pub right: DeviceBatch,
+    pub search: Search,
+    /// The source's whole filter must be evaluated on the pairs, since an expression of it failed on a row.
+    pub whole_filter: bool,
+    pub left_chunk: usize,
+    /// The pool's reservations of the chunks that it shares arrays with.
+    pub reservations: Vec<Arc<MemoryReservation>>,
+    tile: Tile,
+}
+
+impl SearchedTile {
+    pub(crate) fn of(&self, side: Side) -> &DeviceBatch {
+        match side {
+            Side::Left => &self.left,
+            Side::Right => &self.right,
+        }
+    }
+
+    /// The pairs that ranges and tests let through, numbered `from .. from + len`, without those that fail the residual.
+    pub(crate) fn matching_pairs(
+        &self,
+        device: &dyn Device,
+        join: &JoinSpec,
+        offsets: &Buffer<u64>,
+        from: u64,
+        len: usize,
+    ) -> Result<RowPairs> {
+        let mut pairs = self.search.pairs(device, offsets, from, len)?;
+        for filter in self.filters(join) {
+            if pairs.len() == 0 {
+                break;
+            }
+            let keep = residual::evaluate(device, filter, &self.left, &self.right, &pairs)?;
+            pairs = RowPairs {
+                left: device.compact(&pairs.left, &keep)?,
+                right: device.compact(&pairs.right, &keep)?,
+            };
+        }
+        Ok(pairs)
+    }
+
+    /// What is evaluated on the tile's pairs.
+    pub(crate) fn filters<'a>(&self, join: &'a JoinSpec) -> Vec<&'a JoinFilter> {
+        match (self.whole_filter, self.search.is_programmed()) {
+            (true, _) => join.whole_filter.iter().collect(),
+            (false, true) => join.unprogrammed().collect(),
+            (false, false) => join.residual.iter().collect(),
+        }
+    }
+
+    /// Row of the chunk that is row 0 of the tile.
+    pub(crate) fn first(&self, side: Side) -> usize {
+        match side {
+            Side::Left => self.tile.left.start,
+            Side::Right => self.tile.right.start,
+        }
+    }
+}
+
+/// A tile, as far as it was done.
+#[derive(Debug)]
+pub(crate) enum TileStep {
+    /// Its pairs are known, and still to be put together.
+    Searched(Box<SearchedTile>),
+    /// What comes out of it.
+    Joined(DeviceBatch),
+}
+
+/// Rows of one side on the device, kept while the next tile needs them too.
+#[derive(Debug)]
+pub(crate) struct Resident {
+    pub(crate) chunk: usize,
+    pub(crate) rows: Range<usize>,
+    pub(crate) batch: DeviceBatch,
+    /// With and without comparisons indexed.
+    index: Option<(bool, Arc<SortedSide>)>,
+    prepared: Prepared,
+}
+
+/// Which columns of each side's input the device needs: at once those that decide what matches, and those that `others` names;
+/// late those that are only gathered, for the output or for the residual.
+#[derive(Debug, Clone)]
+pub(crate) struct NeededColumns {
+    pub left: Vec<Need>,
+    pub right: Vec<Need>,
+}
+
+impl NeededColumns {
+    pub(crate) fn of(spec: &JoinSpec, others: impl Iterator<Item = (Side, usize)>) -> Self {
+        use crate::spec::join::Output;
+        use datafusion::common::JoinSide;
+        let width = |side: Side| vec![Need::Never; spec.input(side).columns()];
+        let mut needed = Self {
+            left: width(Side::Left),
+            right: width(Side::Right),
+        };
+        for (left, right) in &spec.theta.equalities {
+            needed.left[*left] = Need::Now;
+            needed.right[*right] = Need::Now;
+        }
+        for comparison in &spec.theta.comparisons {
+            needed.left[comparison.left] = Need::Now;
+            needed.right[comparison.right] = Need::Now;
+        }
+        if let Some(set) = &spec.theta.set {
+            needed.left[set.left] = Need::Now;
+            needed.right[set.right] = Need::Now;
+        }
+        let program = spec.program.iter();
+        for column in program.clone().flat_map(|p| &p.left) {
+            needed.left[*column] = Need::Now;
+        }
+        for column in program.flat_map(|p| &p.right) {
+            needed.right[*column] = Need::Now;
+        }
+        for (side, column) in others {
+            needed.side_mut(side)[column] = Need::Now;
+        }
+        let late = |needed: &mut Self, side: Side, column: usize| {
+            let need = &mut needed.side_mut(side)[column];
+            if !need.is_any() {
+                *need = Need::Late(Arc::default());
+            }
+        };
+        for filter in spec.residual.iter().chain(&spec.whole_filter) {
+            for column in filter.column_indices() {
+                match column.side {
+                    JoinSide::Left => late(&mut needed, Side::Left, column.index),
+                    JoinSide::Right => late(&mut needed, Side::Right, column.index),
+                    JoinSide::None => {}
+                }
+            }
+        }
+        let output = spec.output.iter().filter_map(|column| match column {
+            Output::Column(side, index) => Some((*side, *index)),
+            Output::Mark => None,
+        });
+        for (side, index) in output {
+            match spec.stays || spec.theta.materialization == Some(Materialization::Gftr) {
+                true => needed.side_mut(side)[index] = Need::Now,
+                false => late(&mut needed, side, index),
+            }
+        }
+        needed
+    }
+
+    fn side_mut(&mut self, side: Side) -> &mut [Need] {
+        match side {
+            Side::Left => &mut self.left,
+            Side::Right => &mut self.right,
+        }
+    }
+
+    /// Bytes of columns uploaded late since they were last asked for.
+    fn take_late_bytes(&self) -> u64 {
+        let needs = self.left.iter().chain(&self.right);
+        needs
+            .map(|need| match need {
+                Need::Late(payload) => payload.take_uploaded(),
+                _ => 0,
+            })
+            .sum()
+    }
+
+    /// Mean bytes of a row of the needed columns of a chunk of `side`.
+    fn row_bytes(&self, side: Side, chunk: &InputChunk) -> Result<usize> {
+        let mut bytes = 0;
+        for (column, needed) in self.of_side(side).iter().enumerate() {
+            if needed.is_any() {
+                bytes += chunk.mean_bytes(column)? as usize;
+            }
+        }
+        Ok(bytes)
+    }
+
+    fn of_side(&self, side: Side) -> &[Need] {
+        match side {
+            Side::Left => &self.left,
+            Side::Right => &self.right,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Matrix {
+    pub(crate) device: Arc<dyn Device>,
+    pub(crate) spec: Arc<JoinSpec>,
+    needed: NeededColumns,
+    pub(crate) left: Vec<InputChunk>,
+    pub(crate) right: Option<InputChunk>,
+    pub(crate) right_chunks: usize,
+    /// Tiles of the right chunk at hand, the next one last.
+    tiles: Vec<Tile>,
+    pub(crate) resident_left: Option<Resident>,
+    pub(crate) resident_right: Option<Resident>,
+    /// Whether the guards hold of a left and a right chunk; tiles of the same chunks do not ask again.
+    guarded: Option<((usize, usize), bool)>,
+    pub(crate) spilling: Option<Spilling>,
+    /// Since the last step that was done, all that could be left the memory pool.
+    pub(crate) left_pool: bool,
+    /// The reader works on the last pieces beside this step, which may wait until it is done: a refusal that may be of the moment ends it,
+    /// and nothing is cut or leaves the device for it.
+    pub(crate) may_wait: bool,
+    pub(crate) metrics: DeviceMetrics,
+}
+
+impl Matrix {
+    pub(crate) fn new(
+        device: Arc<dyn Device>,
+        spec: Arc<JoinSpec>,
+        needed: NeededColumns,
+        left: Vec<InputChunk>,
+        spilling: Option<Spilling>,
+        metrics: DeviceMetrics,
+    ) -> Self {
+        Self {
+            device,
+            spec,
+            needed,
+            left,
+            right: None,
+            right_chunks: 0,
+            tiles: vec![],
+            resident_left: None,
+            resident_right: None,
+            guarded: None,
+            spilling,
+            left_pool: false,
+            may_wait: false,
+            metrics,
+        }
+    }
+
+    /// Mean bytes of a row of the needed columns of both sides: of the widest left chunk, and of `right` if there is one.
+    pub(crate) fn row_bytes(&self, right: Option<&InputChunk>) -> Result<usize> {
+        let mut widest = 0;
+        for chunk in &self.left {
+            widest = widest.max(self.needed.row_bytes(Side::Left, chunk)?);
+        }
+        Ok(match right {
+            Some(right) => widest + self.needed.row_bytes(Side::Right, right)?,
+            None => widest,
+        })
+    }
+
+    pub(crate) fn left(&self) -> &[InputChunk] {
+        &self.left
+    }
+
+    pub(crate) fn right(&self) -> Option<&InputChunk> {
+        self.right.as_ref()
+    }
+
+    /// Columns of the right side that tiles need on the device.
+    pub(crate) fn needed_right(&self) -> &[Need] {
+        match self.left.is_empty() {
+            // There is no tile.
+            true => &[],
+            false => &self.needed.right,
+        }
+    }
+
+    /// Uploads the first left chunk, if there is room, before a right chunk is there.
+    pub(crate) fn preload(&mut self) -> Result<()> {
+        let rows = match self.left.first() {
+            Some(chunk) => 0..chunk.rows(),
+            None => return Ok(()),
+        };
+        match self.upload(Side::Left, 0, &rows) {
+            Ok(batch) => {
+                self.resident_left = Some(Resident {
+                    chunk: 0,
+                    rows,
+                    batch,
+                    index: None,
+                    prepared: Prepared::NotYet,
+                });
+                Ok(())
+            }
+            // Its turn comes with that of its tile.
+            Err(error) if error.is_out_of_device_memory() || error.is_out_of_host_memory() => {
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Rows of left chunk `left_chunk`, or of the right chunk at hand, on the device.
+    fn upload(&self, side: Side, left_chunk: usize, rows: &Range<usize>) -> Result<DeviceBatch> {
+        let chunk = match side {
+            Side::Left => &self.left[left_chunk],
+            Side::Right => self
+                .right
+                .as_ref()
+                .ok_or_else(|| BowtieError::Internal("a tile without a right chunk".into()))?,
+        };
+        let needed = self.needed.of_side(side);
+        chunk.upload(self.device.as_ref(), rows, needed, &self.metrics)
+    }
+
+    /// Counts the columns that were uploaded since, as enough of their rows came out.
+    pub(crate) fn count_late_uploads(&self) {
+        let bytes = self.needed.take_late_bytes();
+        self.metrics.uploaded_bytes.add(bytes as usize);
+    }
+
+    /// Begins the next right chunk.
+    pub(crate) fn push_right(&mut self, arriving: Arriving) -> Result<()> {
+        let Arriving { chunk, uploaded } = arriving;
+        let tiles: Vec<Tile> = self
+            .left
+            .iter()
+            .enumerate()
+            .filter(|(_, left)| left.part() == chunk.part())
+            .map(|(left_chunk, left)| Tile {
+                left_chunk,
+                left: 0..left.rows(),
+                right: 0..chunk.rows(),
+            })
+            .collect();
+        let tiles_of = |tile: Tile| -> Vec<Tile> {
+            let searching = self.spec.theta.sorted.other();
+            let pairs = tile.left.len() as u64 * tile.right.len() as u64;
+            let parts = match (self.tests_every_pair(), self.spec.theta.strategy) {
+                (true, _) => pairs.div_ceil(self.device.tested_pairs()),
+                (false, Strategy::Set(_)) => {
+                    (tile.rows(searching).len() as u64).div_ceil(self.device.searched_sets())
+                }
+                (false, _) => 1,
+            };
+            tile.cut(searching, parts.max(1) as usize)
+        };
+        let mut tiles: Vec<Tile> = tiles.into_iter().flat_map(tiles_of).collect();
+        // Go on with the left chunk that is still resident: down one column of the matrix, up the next.
+        if self.right_chunks.is_multiple_of(2) {
+            tiles.reverse();
+        }
+        self.tiles = tiles;
+        self.right_chunks += 1;
+        self.resident_right = match uploaded {
+            Some(batch) => Some(Resident {
+                chunk: self.right_chunks,
+                rows: 0..chunk.rows(),
+                batch: batch.receive(self.device.as_ref())?,
+                index: None,
+                prepared: Prepared::NotYet,
+            }),
+            None => None,
+        };
+        self.right = Some(chunk);
+        Ok(())
+    }
+
+    /// Whether nothing but a program says which pairs match.
+    fn tests_every_pair(&self) -> bool {
+        let theta = &self.spec.theta;
+        self.spec.program.is_some()
+            && theta.set.is_none()
+            && theta.comparisons.is_empty()
+            && theta.equalities.is_empty()
+    }
+
+    /// Ends the right chunk at hand.
+    pub(crate) fn take_right(&mut self) -> Option<InputChunk> {
+        self.resident_right = None;
+        self.right.take()
+    }
+
+    /// The next tile of the right chunk at hand, searched; `None` when it is done.
+    pub(crate) fn next(&mut self, wanted: Wanted) -> Result<Option<SearchedTile>> {
+        match self.next_step(wanted, None)? {
+            Some(TileStep::Searched(tile)) => Ok(Some(*tile)),
+            Some(TileStep::Joined(_)) => Err(BowtieError::Internal("a tile joined unasked".into())),
+            None => Ok(None),
+        }
+    }
+
+    /// The next tile of the right chunk at hand, joined at once where it can be; `None` when the chunk is done.
+    pub(crate) fn next_step(
+        &mut self,
+        wanted: Wanted,
+        at_once: Option<&AtOnce>,
+    ) -> Result<Option<TileStep>> {
+        while let Some(tile) = self.tiles.pop() {
+            self.make_way(tile.left_chunk)?;
+            match self.step(&tile, wanted, at_once) {
+                Ok(step) => {
+                    self.left_pool = false;
+                    self.metrics.chunks.add(1);
+                    return Ok(Some(step));
+                }
+                Err(error) if error.is_out_of_host_memory() => {
+                    // Half of a tile is read from files by half of their rows.
+                    match self.leave_pool_once()? {
+                        true => self.tiles.push(tile),
+                        false if self.halve(&tile) => {}
+                        false => return Err(error),
+                    }
+                }
+                Err(error) if error.is_out_of_device_memory() => {
+                    if !self.again(&tile, &error) {
+                        return Err(error);
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Puts a tile back, after `error`, a refused lease; false when there is nothing here that would make it fit. Nothing of the tile may
+    /// have come out yet.
+    pub(crate) fn put_back(&mut self, searched: &SearchedTile, error: &BowtieError) -> bool {
+        self.again(&searched.tile, error)
+    }
+
+    /// A tile once more: in parts where its search asks for more than there is, whole where other rows can make room for it, otherwise
+    /// in two halves.
+    fn again(&mut self, tile: &Tile, error: &BowtieError) -> bool {
+        if self.may_wait && error.may_be_of_the_moment() {
+            self.tiles.push(tile.clone());
+            return false;
+        }
+        let parts = error.parts_that_may_fit();
+        if parts.is_some_and(|parts| self.cut_search(tile, parts)) {
+            return true;
+        }
+        let made = self.make_room();
+        if !made && self.halve(tile) {
+            return true;
+        }
+        self.tiles.push(tile.clone());
+        made
+    }
+
+    /// Cuts the searching side of a tile, whose index stays; false where there is none, or too few rows.
+    fn cut_search(&mut self, tile: &Tile, parts: u64) -> bool {
+        let searching = self.spec.theta.sorted.other();
+        let most = tile.rows(searching).len() / self.least_rows();
+        let parts = parts.min(most as u64) as usize;
+        if parts < 2 || !self.has_index() {
+            return false;
+        }
+        self.tiles
+            .extend(tile.cut(searching, parts).into_iter().rev());
+        true
+    }
+
+    /// Whether the sorted side lies there with its index.
+    fn has_index(&self) -> bool {
+        let sorted = match self.spec.theta.sorted {
+            Side::Left => &self.resident_left,
+            Side::Right => &self.resident_right,
+        };
+        sorted.as_ref().is_some_and(|r| r.index.is_some())
+    }
+
+    /// A side of a tile with so many rows is not cut.
+    fn least_rows(&self) -> usize {
+        match self.spec.theta.strategy {
+            Strategy::Set(_) => LEAST_SETS,
+            _ => LEAST_ROWS,
+        }
+    }
+
+    fn halve(&mut self, tile: &Tile) -> bool {
+        let Some((first, second)) = tile.halves(self.least_rows()) else {
+            return false;
+        };
+        let side = self.spec.theta.sorted;
+        let has_index = self.has_index();
+        self.resident_left = None;
+        self.resident_right = None;
+        // Where there was no room for the index, tiles of the same rows are cut likewise, so that the index of a half serves all of
+        // them.
+        let (others, rest) = match has_index || first.rows(side) == tile.rows(side) {
+            true => (vec![], std::mem::take(&mut self.tiles)),
+            false => self.tiles.drain(..).partition(|other| {
+                other.left_chunk == tile.left_chunk && other.rows(side) == tile.rows(side)
+            }),
+        };
+        self.tiles = rest;
+        for half in [second, first] {
+            let rows = half.rows(side);
+            let of_others = others.iter().map(|other| other.with(side, rows.clone()));
+            self.tiles.extend(of_others);
+            self.tiles.push(half);
+        }
+        true
+    }
+
+    fn guards_hold(&self, parts: impl Fn(Side, usize) -> Result<Parts>) -> Result<bool> {
+        for guard in &self.spec.guards {
+            if !guard.holds(&parts)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn step(&mut self, tile: &Tile, wanted: Wanted, at_once: Option<&AtOnce>) -> Result<TileStep> {
+        let whole_filter = self.bring(tile)?;
+        if let Some(at_once) = at_once
+            && !whole_filter
+            && let Some(joined) = self.join(at_once)?
+        {
+            return Ok(TileStep::Joined(joined));
+        }
+        self.search(tile, wanted, whole_filter)
+            .map(|tile| TileStep::Searched(Box::new(tile)))
+    }
+
+    /// Brings a tile's sides to the device. Whether the whole filter must be evaluated on its pairs.
+    fn bring(&mut self, tile: &Tile) -> Result<bool> {
+        // What is not of this tile goes first: its memory is wanted.
+        let keep = |resident: &mut Option<Resident>, chunk: usize, rows: &Range<usize>| {
+            resident.take_if(|r| r.chunk != chunk || r.rows != *rows);
+        };
+        keep(&mut self.resident_left, tile.left_chunk, &tile.left);
+        self.unload_but(tile.left_chunk);
+        keep(&mut self.resident_right, self.right_chunks, &tile.right);
+        let right_chunk = self
+            .right
+            .as_ref()
+            .ok_or_else(|| BowtieError::Internal("a tile without a right chunk".into()))?;
+        let left_chunk = &self.left[tile.left_chunk];
+        // DataFusion's own join evaluates the keys of equalities on every row too, and fails on the same one.
+        let equalities = &self.spec.theta.equalities;
+        for (column, error) in left_chunk.failures() {
+            if equalities.iter().any(|(left, _)| left == column) {
+                return Err(BowtieError::DataFusion(Arc::clone(error)));
+            }
+        }
+        for (column, error) in right_chunk.failures() {
+            if equalities.iter().any(|(_, right)| right == column) {
+                return Err(BowtieError::DataFusion(Arc::clone(error)));
+            }
+        }
+        let parts = |side: Side, index: usize| match side {
+            Side::Left => left_chunk.parts(index),
+            Side::Right => right_chunk.parts(index),
+        };
+        let failed = !left_chunk.failures().is_empty() || !right_chunk.failures().is_empty();
+        let chunks = (tile.left_chunk, self.right_chunks);
+        let guarded = match self.guarded {
+            Some((of, holds)) if of == chunks => holds,
+            _ => self.guards_hold(parts)?,
+        };
+        self.guarded = Some((chunks, guarded));
+        let whole_filter = failed || !guarded;
+        if self.resident_left.is_none() {
+            self.resident_left = Some(Resident {
+                chunk: tile.left_chunk,
+                rows: tile.left.clone(),
+                batch: self.upload(Side::Left, tile.left_chunk, &tile.left)?,
+                index: None,
+                prepared: Prepared::NotYet,
+            });
+        }
+        if self.resident_right.is_none() {
+            self.resident_right = Some(Resident {
+                chunk: self.right_chunks,
+                rows: tile.right.clone(),
+                batch: self.upload(Side::Right, tile.left_chunk, &tile.right)?,
+                index: None,
+                prepared: Prepared::NotYet,
+            });
+        }
+        Ok(whole_filter)
+    }
+
+    /// The resident tile's pairs, put together at once where they can be.
+    fn join(&mut self, at_once: &AtOnce) -> Result<Option<DeviceBatch>> {
+        let (Some(left), Some(right)) = (&mut self.resident_left, &mut self.resident_right) else {
+            return Err(BowtieError::Internal("a tile without its sides".into()));
+        };
+        let _timer = self.metrics.output_time.timer();
+        let (build, probe) = match self.spec.theta.sorted {
+            Side::Left => (left, right),
+            Side::Right => (right, left),
+        };
+        let device = self.device.as_ref();
+        let prepared = &mut build.prepared;
+        let sides = [&build.batch, &probe.batch];
+        let (metrics, may_wait) = (&self.metrics, self.may_wait);
+        at_once.join(device, metrics, &self.spec, prepared, sides, may_wait)
+    }
+
+    /// Indexes a resident tile's sorted side, and searches it.
+    fn search(&mut self, tile: &Tile, wanted: Wanted, whole_filter: bool) -> Result<SearchedTile> {
+        let (Some(left), Some(right)) = (&mut self.resident_left, &mut self.resident_right) else {
+            return Err(BowtieError::Internal("a tile without its sides".into()));
+        };
+
+        let _timer = self.metrics.prepare_time.timer();
+        let device = self.device.as_ref();
+        let theta = &self.spec.theta;
+        let program = self.spec.program.as_ref();
+        let (sorted, searching) = match theta.sorted {
+            Side::Left => (&mut *left, &*right),
+            Side::Right => (&mut *right, &*left),
+        };
+        let index = match &sorted.index {
+            Some((comparisons, index)) if *comparisons != whole_filter => Arc::clone(index),
+            _ => {
+                let (batch, other) = (&sorted.batch, &searching.batch);
+                let index = SortedSide::build(device, theta, program, batch, other, !whole_filter)?;
+                let index = Arc::new(index);
+                if let Some(strategy) = index.equi_strategy() {
+                    self.metrics.indexed_by(strategy);
+                }
+                if let Some(technique) = index.set_technique() {
+                    self.metrics.indexed_by(technique);
+                }
+                sorted.index = Some((!whole_filter, Arc::clone(&index)));
+                index
+            }
+        };
+        let search = Search::new(
+            device,
+            theta,
+            program.filter(|_| !whole_filter),
+            index,
+            &searching.batch,
+            if whole_filter { Wanted::Pairs } else { wanted },
+        )?;
+        if let Some(tally) = search.set_tally() {
+            self.metrics.searched_sets(tally);
+        }
+        Ok(SearchedTile {
+            search,
+            left: left.batch.clone(),
+            right: right.batch.clone(),
+            whole_filter,
+            left_chunk: tile.left_chunk,
+            reservations: [self.left.get(tile.left_chunk), self.right.as_ref()]
+                .into_iter()
+                .flatten()
+                .map(InputChunk::reservation)
+                .collect(),
+            tile: tile.clone(),
+        })
+    }
+}

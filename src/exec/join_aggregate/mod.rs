@@ -1,0 +1,6 @@
+//! Aggregation fused with the join below it.
+
+pub(crate) mod node;
+pub(crate) mod run;
+pub(crate) mod states;
+pub(crate) mod weighted;

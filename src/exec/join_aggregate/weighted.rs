@@ -1,0 +1,201 @@
+//! The ways from a tile to partial states without pairs: rows weighed by their matches, and folds over ranges.
+
+use std::sync::Arc;
+
+use arrow::array::UInt32Array;
+
+use crate::device::data::buffer::{Buffer, Column};
+use crate::error::{BowtieError, Result};
+use crate::exec::join::tiles::SearchedTile;
+use crate::exec::join_aggregate::run::AggregateRun;
+use crate::exec::join_aggregate::states::{SideStates, aggregate_states};
+use crate::ops::probe::Wanted;
+use crate::spec::aggregate::{AggregateFunction, AggregateSpec, GroupSide};
+use crate::spec::join::Side;
+
+/// How the aggregates of a tile are computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// Weights of the rows of this side.
+    Weighed(Side),
+    /// Folds over the ranges of the grouped side's rows.
+    Folded,
+    Pairs,
+}
+
+impl AggregateRun {
+    pub(crate) fn way(&self, aggregate: &AggregateSpec, tile: &SearchedTile) -> Way {
+        let weighed = |side: Side| match tile.search.counts_side(side) {
+            true => Way::Weighed(side),
+            false => Way::Pairs,
+        };
+        let searching = self.spec.join.theta.sorted.other();
+        match (self.spec.group_side, aggregate.argument) {
+            (GroupSide::Nothing, None) => Way::Weighed(searching),
+            (GroupSide::Nothing, Some((side, _))) => weighed(side),
+            (GroupSide::Side(grouped), None) => weighed(grouped),
+            (GroupSide::Side(grouped), Some((side, _))) if side == grouped => weighed(grouped),
+            (GroupSide::Side(grouped), Some(_)) => {
+                match grouped == searching && tile.search.is_untested() {
+                    true => Way::Folded,
+                    false => Way::Pairs,
+                }
+            }
+        }
+    }
+
+    /// What must be known of a tile. Where all aggregates are made of the number of each row's matches, nobody needs to know which
+    /// these are.
+    pub(crate) fn wanted(&self) -> Wanted {
+        let join = &self.spec.join;
+        let tested = !join.theta.comparisons.is_empty() || !join.residual.is_empty();
+        let weighed = |aggregate: &AggregateSpec| match (self.spec.group_side, aggregate.argument) {
+            (GroupSide::Side(grouped), Some((side, _))) => side == grouped,
+            _ => true,
+        };
+        if tested || !self.spec.aggregates.iter().all(weighed) {
+            return Wanted::Pairs;
+        }
+        let sorted = join.theta.sorted;
+        let arguments = self.spec.aggregates.iter().filter_map(|a| a.argument);
+        let counts_sorted = self.spec.group_side == GroupSide::Side(sorted)
+            || join.flags_side(sorted)
+            || arguments.into_iter().any(|(side, _)| side == sorted);
+        match counts_sorted {
+            true => Wanted::Counts,
+            false => Wanted::SearchingCounts,
+        }
+    }
+
+    /// The partial states of all aggregates, for the rows of each side that have a match. Nothing is merged yet, so a
+    /// refused lease can be answered by a smaller tile.
+    pub(crate) fn states_of_tile(
+        &self,
+        tile: &SearchedTile,
+        ways: &[Way],
+        flagged: Option<Side>,
+    ) -> Result<Vec<SideStates>> {
+        let timer = self.metrics.output_time.clone();
+        let _timer = timer.timer();
+        let device = self.device.as_ref();
+        if let Some(side) = flagged {
+            let (flags, first) = self.flags(side, tile)?;
+            tile.search.flag_matched(device, side, flags, first)?;
+        }
+        let mut sides = vec![];
+        for side in [Side::Left, Side::Right] {
+            let grouped = self.spec.group_side == GroupSide::Side(side);
+            let wanted: Vec<usize> = (0..ways.len())
+                .filter(|i| ways[*i] == Way::Weighed(side) || (grouped && ways[*i] == Way::Folded))
+                .collect();
+            if wanted.is_empty() && !grouped {
+                continue;
+            }
+            let weights = tile.search.weights(device, side)?;
+            let in_one_row = self.adds_to_one_row(&wanted);
+            let matched: UInt32Array = match in_one_row {
+                true => vec![0].into(),
+                false => {
+                    let counts = device.read(&weights)?;
+                    let rows = 0..counts.len() as u32;
+                    rows.filter(|row| counts[*row as usize] > 0).collect()
+                }
+            };
+            let states = wanted
+                .into_iter()
+                .map(|i| {
+                    let aggregate = &self.spec.aggregates[i];
+                    let mut states = match ways[i] {
+                        Way::Folded => self.folded(aggregate, tile)?,
+                        _ => self.weighed(aggregate, tile, side, &weights)?,
+                    };
+                    if in_one_row {
+                        for state in &mut states {
+                            *state = Arc::new(device.sum(state)?);
+                        }
+                    }
+                    Ok((i, aggregate_states(device, aggregate, states, &matched)?))
+                })
+                .collect::<Result<_>>()?;
+            sides.push(SideStates {
+                side,
+                matched,
+                states,
+            });
+        }
+        Ok(sides)
+    }
+
+    /// Whether the device adds the rows' states to one: without groups, and when all of them are sums.
+    fn adds_to_one_row(&self, aggregates: &[usize]) -> bool {
+        use crate::spec::aggregate::AggregateFunction::Avg;
+        use crate::spec::aggregate::AggregateFunction::Count;
+        use crate::spec::aggregate::AggregateFunction::Sum;
+        self.spec.group_side == GroupSide::Nothing
+            && aggregates
+                .iter()
+                .all(|i| matches!(self.spec.aggregates[*i].function, Count | Sum | Avg))
+    }
+
+    /// Partial states for each row of `side`, from the number of its matches.
+    fn weighed(
+        &self,
+        aggregate: &AggregateSpec,
+        tile: &SearchedTile,
+        side: Side,
+        weights: &Buffer<u32>,
+    ) -> Result<Vec<Arc<Column>>> {
+        let device = self.device.as_ref();
+        let values = match aggregate.argument {
+            Some((_, column)) => Some(tile.of(side).column(column)?),
+            None => None,
+        };
+        let count = || {
+            device
+                .weigh_count(values.map(AsRef::as_ref), weights)
+                .map(Arc::new)
+        };
+        let argument =
+            || values.ok_or_else(|| BowtieError::Internal("an aggregate of nothing".into()));
+        match aggregate.function {
+            AggregateFunction::Count => Ok(vec![count()?]),
+            AggregateFunction::Sum => Ok(vec![Arc::new(device.weigh(argument()?, weights)?)]),
+            AggregateFunction::Avg => Ok(vec![
+                count()?,
+                Arc::new(device.weigh(argument()?, weights)?),
+            ]),
+            // An extreme does not depend on how often a value occurs.
+            AggregateFunction::Min | AggregateFunction::Max => Ok(vec![Arc::clone(argument()?)]),
+            other => Err(not_fused(other)),
+        }
+    }
+
+    /// Partial states for each row of the grouped side, over the matches of its range.
+    fn folded(&self, aggregate: &AggregateSpec, tile: &SearchedTile) -> Result<Vec<Arc<Column>>> {
+        let device = self.device.as_ref();
+        let (side, column) = aggregate
+            .argument
+            .ok_or_else(|| BowtieError::Internal("a fold of nothing".into()))?;
+        let values = tile.of(side).column(column)?;
+        let search = &tile.search;
+        Ok(match aggregate.function {
+            AggregateFunction::Count => vec![search.range_count(device, values)?],
+            AggregateFunction::Sum => vec![search.range_sum(device, values)?],
+            AggregateFunction::Avg => vec![
+                search.range_count(device, values)?,
+                search.range_sum(device, values)?,
+            ],
+            AggregateFunction::Min => vec![search.range_extreme(device, values, false)?],
+            AggregateFunction::Max => vec![search.range_extreme(device, values, true)?],
+            other => return Err(not_fused(other)),
+        }
+        .into_iter()
+        .map(Arc::new)
+        .collect())
+    }
+}
+
+/// The rule keeps such a function apart from its join.
+fn not_fused(function: AggregateFunction) -> BowtieError {
+    BowtieError::Internal(format!("{function:?} over the ranges of a join"))
+}

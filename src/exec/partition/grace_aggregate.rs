@@ -1,0 +1,306 @@
+//! An aggregation by parts: where its rows are more than the device has room for and have many groups, rows go to parts by the hashes of
+//! their keys (`parts.rs`), and each part is an aggregation of its own. Groups of chunks that were not parted would come once for each
+//! chunk, and be merged on the host.
+//!
+//! Where the rows are of several rounds, a part's groups of one round wait on the host for those of the next one.
+
+use std::sync::Arc;
+
+use datafusion::error::Result;
+use datafusion::execution::TaskContext;
+use datafusion::execution::memory_pool::MemoryConsumer;
+use futures::{StreamExt, stream};
+
+use crate::device::data::buffer::Column;
+use crate::device::lazy_column::Need;
+use crate::device::primitives::device::Device;
+use crate::exec::aggregate::output::GroupOutput;
+use crate::exec::aggregate::run::{Finished, GroupRun};
+use crate::exec::input::chunk::{InputChunk, InputStream};
+use crate::exec::input::prefetch::Arriving;
+use crate::exec::memory::retry::or_alone;
+use crate::exec::memory::spill::Spilling;
+use crate::exec::metrics::DeviceMetrics;
+use crate::exec::node::{DeviceChunk, DeviceStream, blocking};
+use crate::exec::partition::limits::Room;
+use crate::exec::partition::partitioner::{FOURTHS, Keys, Parting, can_part};
+use crate::exec::partition::peek::First;
+use crate::exec::transfer::chunker::{ChunkLimits, Role};
+use crate::options::BowtieOptions;
+use crate::spec::aggregate::GroupSpec;
+
+/// The groups of fewer chunks are merged.
+const LEAST_CHUNKS: usize = 3;
+/// Chunks that are looked at for how many there are.
+const FIRST_CHUNKS: usize = 8;
+/// Parts of an input that has more.
+const PARTS: u32 = 128;
+/// Rows for each group of a chunk from which its groups are few: to merge them, some 150 ns each on one thread of the host, takes no
+/// longer than to copy the rows.
+const ROWS_OF_FEW_GROUPS: usize = 16;
+/// Rows of a chunk that are grouped to see how many groups there are.
+const SAMPLED_ROWS: usize = 1 << 17;
+
+/// An aggregation whose rows may go to parts.
+pub(crate) struct GroupParts {
+    pub spec: Arc<GroupSpec>,
+    pub device: Arc<dyn Device>,
+    pub context: Arc<TaskContext>,
+    pub spilling: Option<Spilling>,
+    pub metrics: DeviceMetrics,
+}
+
+/// What becomes of the input.
+pub(crate) enum Way {
+    /// Its chunks are grouped one after the other.
+    ByChunk(InputStream),
+    ByPart(Box<Parting>),
+}
+
+impl GroupParts {
+    /// Looks at the first chunks.
+    pub(crate) async fn way(&self, input: InputStream) -> Result<Way> {
+        let spilling = self.spilling.as_ref();
+        let room = Room::new(&self.context, &self.device, spilling, &self.metrics);
+        if !self.may_part() || !room.may_gather(&self.spec.input.schema()) {
+            return Ok(Way::ByChunk(input));
+        }
+        let first = First::of(input, LEAST_CHUNKS).await?;
+        let lie_there = first.chunks.iter().any(|chunk| chunk.resident().is_some());
+        // Those take room of the device while they wait.
+        let first = match lie_there || first.chunks.iter().any(InputChunk::is_crowded) {
+            true => first,
+            false => first.up_to(FIRST_CHUNKS).await?,
+        };
+        if first.chunks.len() < LEAST_CHUNKS {
+            return Ok(Way::ByChunk(first.all()));
+        }
+        let (first, many) = self.has_many_groups(first).await?;
+        if !many {
+            return Ok(Way::ByChunk(first.all()));
+        }
+        let parts = match first.are_all() {
+            true => (first.chunks.len() as u64 * 4).div_ceil(FOURTHS) as u32,
+            false => PARTS,
+        };
+        let parts = parts.min(room.most_parts());
+        self.metrics.in_parts(parts);
+        let keys = Keys {
+            columns: self.spec.keys.clone(),
+            null_equal: true,
+            parts,
+        };
+        let most = room.round_rows(first.chunks.first())?;
+        let parting = Parting::new(&Arc::new(room), keys, self.limits(), first.all());
+        // What has no room goes to files.
+        let parting = parting.in_rounds(most, usize::MAX).combined();
+        Ok(Way::ByPart(Box::new(parting)))
+    }
+
+    /// A run for all groups, or for those of a part.
+    pub(crate) fn make_run(&self) -> crate::error::Result<GroupRun> {
+        let groups = MemoryConsumer::new("BowtieAggregate")
+            .with_can_spill(self.spilling.is_some() && self.spec.key_columns() > 0)
+            .register(self.context.memory_pool());
+        GroupRun::new(
+            Arc::clone(&self.device),
+            Arc::clone(&self.spec),
+            groups,
+            self.spilling.clone(),
+            self.metrics.clone(),
+        )
+    }
+
+    /// Whether rows of a group have keys of the same hash, and their columns can be put together.
+    fn may_part(&self) -> bool {
+        let one_set = match self.spec.sets.as_slice() {
+            [set] => !set.nulls.contains(&true),
+            _ => false,
+        };
+        one_set && !self.spec.keys.is_empty() && can_part(&self.spec.input.schema())
+    }
+
+    fn limits(&self) -> ChunkLimits {
+        let chunk_rows = BowtieOptions::of(self.context.session_config().options())
+            .chunk_rows
+            .0;
+        let (schema, pool) = (self.spec.input.schema(), self.context.memory_pool());
+        let device = self.device.as_ref();
+        ChunkLimits::new(device, &schema, chunk_rows, Role::Grouped, pool.as_ref())
+    }
+
+    /// Whether groups are many, by those of the first two chunks, which are not kept: so many for the rows of one, and so many new ones in
+    /// the other, that to merge them takes longer than to copy all rows to parts.
+    async fn has_many_groups(&self, first: First) -> Result<(First, bool)> {
+        let (spec, device) = (Arc::clone(&self.spec), Arc::clone(&self.device));
+        let metrics = self.metrics.clone();
+        let count = move |first: &mut First| {
+            let chunks = [&first.chunks[0], &first.chunks[1]];
+            if chunks.iter().any(|chunk| !chunk.failures().is_empty()) {
+                return Ok(false);
+            }
+            let device = device.as_ref();
+            let groups = |_: &mut ()| groups_of(chunks, &spec, device, &metrics);
+            match or_alone(device, &mut (), groups, |_| true) {
+                Ok(known) => Ok(known.are_many()),
+                // Then they take much room.
+                Err(error) if error.is_out_of_device_memory() => Ok(true),
+                Err(error) if error.is_out_of_host_memory() => Ok(false),
+                Err(error) => Err(error),
+            }
+        };
+        blocking(&self.metrics, first, count).await
+    }
+}
+
+/// Groups of some rows of two chunks.
+struct Known {
+    rows: usize,
+    groups: usize,
+    of_both: usize,
+}
+
+impl Known {
+    fn are_many(&self) -> bool {
+        // Those that come again in each chunk are merged again for each.
+        let grow = 2 * self.of_both > 3 * self.groups;
+        match grow {
+            true => self.groups * ROWS_OF_FEW_GROUPS > self.rows,
+            false => self.groups * ROWS_OF_FEW_GROUPS > 4 * self.rows,
+        }
+    }
+}
+
+fn groups_of(
+    chunks: [&InputChunk; 2],
+    spec: &GroupSpec,
+    device: &dyn Device,
+    metrics: &DeviceMetrics,
+) -> crate::error::Result<Known> {
+    let needed = |column| match spec.keys.contains(&column) {
+        true => Need::Now,
+        false => Need::Never,
+    };
+    let needs: Vec<Need> = (0..spec.input.columns()).map(needed).collect();
+    let grouped = |chunk: &InputChunk| {
+        let rows = 0..chunk.rows().min(SAMPLED_ROWS);
+        let batch = chunk.upload(device, &rows, &needs, metrics)?;
+        let keys = spec.keys.iter();
+        let keys = keys.map(|column| Ok(batch.column(*column)?.as_ref()));
+        let keys = keys.collect::<crate::error::Result<Vec<&Column>>>()?;
+        device.aggregate(batch.rows(), &keys, &[], spec.strategy)
+    };
+    let [one, other] = [grouped(chunks[0])?, grouped(chunks[1])?];
+    let keys = one.keys.iter().zip(&other.keys);
+    let keys = keys.map(|(one, other)| device.concat(&[one, other]));
+    let keys = keys.collect::<crate::error::Result<Vec<_>>>()?;
+    let rows = one.groups + other.groups;
+    let keys: Vec<&Column> = keys.iter().collect();
+    let both = device.aggregate(rows, &keys, &[], spec.strategy)?;
+    Ok(Known {
+        rows: chunks[0].rows().min(SAMPLED_ROWS),
+        groups: one.groups,
+        of_both: both.groups,
+    })
+}
+
+/// Groups of the parts, one part after the other.
+pub(crate) struct PartedGroups {
+    parting: Box<Parting>,
+    of: GroupParts,
+    /// By part, those with rows that more may follow.
+    runs: Vec<Option<GroupRun>>,
+    /// All rows of its part are there.
+    done: Option<GroupRun>,
+    output: GroupOutput,
+    metrics: DeviceMetrics,
+}
+
+impl PartedGroups {
+    pub(crate) fn stream(
+        parting: Box<Parting>,
+        of: GroupParts,
+        output: GroupOutput,
+    ) -> DeviceStream {
+        let groups = Self {
+            runs: (0..parting.parts()).map(|_| None).collect(),
+            parting,
+            done: None,
+            output,
+            metrics: of.metrics.clone(),
+            of,
+        };
+        stream::try_unfold(groups, Self::next).boxed()
+    }
+
+    async fn next(mut self) -> Result<Option<(DeviceChunk, Self)>> {
+        if let Some(groups) = self.output.take_waiting() {
+            let chunk = self.output.chunk(groups, true)?;
+            self.metrics.baseline.record_output(chunk.rows());
+            return Ok(Some((chunk, self)));
+        }
+        loop {
+            if let Some(run) = self.done.take() {
+                let (run, next) = blocking(&self.metrics, run, GroupRun::next).await?;
+                let chunk = match next {
+                    None => continue,
+                    Some(Finished::OnDevice(batch)) => DeviceChunk::Resident(batch),
+                    Some(Finished::OnHost(groups)) => self.output.chunk(groups, false)?,
+                };
+                self.done = Some(run);
+                self.metrics.baseline.record_output(chunk.rows());
+                return Ok(Some((chunk, self)));
+            }
+            match self.parting.next().await? {
+                Some(chunk) if chunk.is_crowded() => self.leave_pool().await?,
+                Some(chunk) => self.push(chunk).await?,
+                None => {
+                    let mut runs = self.runs.iter_mut();
+                    self.done = runs.find_map(Option::take);
+                    if self.done.is_none() {
+                        self.metrics.baseline.done();
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+    }
+
+    async fn push(&mut self, chunk: InputChunk) -> Result<()> {
+        let part = chunk.part();
+        let run = match self.runs[part as usize].take() {
+            Some(run) => run,
+            None => self.of.make_run()?,
+        };
+        let is_done = self.parting.is_at_end_of(part);
+        let leaves = !self.parting.goes_on_with(part);
+        let push = move |run: &mut GroupRun| {
+            run.push(Arriving {
+                chunk,
+                uploaded: None,
+            })?;
+            match is_done {
+                true => Ok(()),
+                // The other parts need the room.
+                false if leaves => run.leave_device().map(|_| ()),
+                false => Ok(()),
+            }
+        };
+        let (run, ()) = blocking(&self.metrics, run, push).await?;
+        match is_done {
+            true => self.done = Some(run),
+            false => self.runs[part as usize] = Some(run),
+        }
+        Ok(())
+    }
+
+    async fn leave_pool(&mut self) -> Result<()> {
+        let runs = std::mem::take(&mut self.runs);
+        let leave = |runs: &mut Vec<Option<GroupRun>>| {
+            let runs = runs.iter_mut().flatten();
+            runs.into_iter().try_for_each(GroupRun::leave_pool)
+        };
+        self.runs = blocking(&self.metrics, runs, leave).await?.0;
+        Ok(())
+    }
+}

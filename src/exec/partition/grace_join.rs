@@ -1,0 +1,195 @@
+//! A Grace hash join: where the left side is larger than the device, rows of both sides go to *parts* by the hashes of their keys, and
+//! the join matrix has tiles of the same part alone (Kitsuregawa et al. 1983; out-of-memory joins of \[W\]).
+//!
+//! ```text
+//!               part 0   part 1   part 2      rounds of the right side, each gathered and then given out part by part, so that a
+//! left part 0   [ tiles ]                     left part goes to the device once a round, and a right row once. A round ends where
+//! left part 1            [ tiles ]            the right side does, where it is so much longer than the left side that sending this
+//! left part 2                     [ tiles ]   one again is cheap, or where the memory pool is full.
+//! ```
+//!
+//! Without parts each right chunk meets every left one. A part that is longer than a chunk, as equal keys are in one of them, is walked
+//! as before: tile by tile. The hashes are those of DataFusion's own join, which calls no rows equal whose hashes differ.
+
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion::error::Result;
+use datafusion::execution::TaskContext;
+use futures::{StreamExt, TryStreamExt, stream};
+
+use crate::device::primitives::device::Device;
+use crate::exec::input::chunk::{InputChunk, InputStream};
+use crate::exec::join::semi_bitmap::ByKeyBits;
+use crate::exec::memory::spill::Spilling;
+use crate::exec::metrics::DeviceMetrics;
+use crate::exec::partition::limits::Room;
+use crate::exec::partition::narrow_keys;
+use crate::exec::partition::partitioner::{FOURTHS, Keys, Parting, blocking, can_part};
+use crate::exec::partition::peek::First;
+use crate::exec::transfer::chunker::{ChunkLimits, Role};
+use crate::options::BowtieOptions;
+use crate::spec::join::{JoinSpec, Side};
+
+/// With fewer chunks on either side there are few tiles as it is.
+const LEAST_CHUNKS: usize = 3;
+/// A round of the right side has so many rows for each left one, unless only some rows of the join are wanted.
+const ROUND: usize = 4;
+
+/// How the sides of a join meet where the left one is larger than the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Larger {
+    /// By bits of keys, which serve all left chunks.
+    KeyBits,
+    Parts,
+    /// Each right chunk meets every left one.
+    Tiles,
+}
+
+impl Larger {
+    pub(crate) fn of(spec: &JoinSpec) -> Self {
+        if ByKeyBits::of(spec).is_some() {
+            return Self::KeyBits;
+        }
+        let keys = &spec.theta.equalities;
+        // Then rows that match have keys of the same hash.
+        let same = |(left, right): &(usize, usize)| {
+            hashed_as(spec.left.data_type(*left)) == hashed_as(spec.right.data_type(*right))
+        };
+        let sides = [Side::Left, Side::Right];
+        let mut sides = sides.iter().map(|side| spec.input(*side).schema());
+        match !keys.is_empty() && keys.iter().all(same) && sides.all(|s| can_part(&s)) {
+            true => Self::Parts,
+            false => Self::Tiles,
+        }
+    }
+}
+
+/// What says how values of a type are hashed: precision and time zones do not, and a dictionary's are as its values.
+fn hashed_as(data_type: &DataType) -> DataType {
+    use DataType::*;
+    match data_type {
+        Dictionary(_, values) => hashed_as(values),
+        Timestamp(unit, _) => Timestamp(*unit, None),
+        Decimal32(_, scale) => Decimal32(9, *scale),
+        Decimal64(_, scale) => Decimal64(18, *scale),
+        Decimal128(_, scale) => Decimal128(38, *scale),
+        Decimal256(_, scale) => Decimal256(76, *scale),
+        other => other.clone(),
+    }
+}
+
+/// What the parts of a join's sides are made with.
+pub(crate) struct Grace {
+    spec: Arc<JoinSpec>,
+    room: Arc<Room>,
+    /// Of each side.
+    limits: [ChunkLimits; 2],
+    metrics: DeviceMetrics,
+}
+
+impl Grace {
+    pub(crate) fn new(
+        spec: Arc<JoinSpec>,
+        device: &Arc<dyn Device>,
+        context: &TaskContext,
+        spilling: Option<&Spilling>,
+        metrics: &DeviceMetrics,
+    ) -> Self {
+        let pool = context.memory_pool();
+        let chunk_rows = BowtieOptions::of(context.session_config().options())
+            .chunk_rows
+            .0;
+        let limits = [Side::Left, Side::Right].map(|side| {
+            let schema = spec.input(side).schema();
+            let pool = pool.as_ref();
+            ChunkLimits::new(device.as_ref(), &schema, chunk_rows, Role::Left, pool)
+        });
+        Self {
+            spec,
+            room: Arc::new(Room::new(context, device, spilling, metrics)),
+            limits,
+            metrics: metrics.clone(),
+        }
+    }
+
+    /// Both sides in parts, where that makes fewer tiles, or as they are.
+    pub(crate) async fn sides(
+        self: &Arc<Self>,
+        left: Vec<InputChunk>,
+        right: InputStream,
+    ) -> Result<(Vec<InputChunk>, InputStream)> {
+        let sides = [Side::Left, Side::Right];
+        let mut sides = sides.iter().map(|side| self.spec.input(*side).schema());
+        if left.len() < LEAST_CHUNKS || !sides.all(|schema| self.room.may_gather(&schema)) {
+            return Ok((left, right));
+        }
+        let (left, parts) = self.has_parts(left).await?;
+        if !parts {
+            return Ok((left, right));
+        }
+        let right = First::of(right, LEAST_CHUNKS).await?;
+        if right.chunks.len() < LEAST_CHUNKS {
+            return Ok((left, right.all()));
+        }
+        let parts = self.parts(&left)?;
+        self.metrics.in_parts(parts);
+        let rows: usize = left.iter().map(InputChunk::rows).sum();
+        let left = stream::iter(left.into_iter().map(Ok)).boxed();
+        let left = self.parting(Side::Left, parts, left).into_stream();
+        let left = left.try_collect().await?;
+        let most = match self.spec.fetch {
+            Some(_) => rows,
+            None => ROUND.saturating_mul(rows),
+        };
+        let most = most.min(self.room.round_rows(right.chunks.first())?);
+        let right = self.parting(Side::Right, parts, right.all());
+        let right = right.in_rounds(most, rows / 2);
+        Ok((left, right.into_stream()))
+    }
+
+    /// Whether there are parts. Bits of keys serve all left chunks, if the keys lie close together.
+    async fn has_parts(&self, left: Vec<InputChunk>) -> Result<(Vec<InputChunk>, bool)> {
+        let spec = Arc::clone(&self.spec);
+        match Larger::of(&spec) {
+            Larger::Parts => Ok((left, true)),
+            Larger::Tiles => Ok((left, false)),
+            Larger::KeyBits => {
+                blocking(move || {
+                    let narrow = narrow_keys::are_narrow(&spec, &left)?;
+                    Ok((left, !narrow))
+                })
+                .await
+            }
+        }
+    }
+
+    fn parting(&self, side: Side, parts: u32, chunks: InputStream) -> Parting {
+        let theta = &self.spec.theta;
+        let columns = theta.equalities.iter().map(|(left, right)| match side {
+            Side::Left => *left,
+            Side::Right => *right,
+        });
+        let keys = Keys {
+            columns: columns.collect(),
+            null_equal: theta.null_equal(),
+            parts,
+        };
+        let limits = self.limits[usize::from(side == Side::Right)];
+        Parting::new(&self.room, keys, limits, chunks)
+    }
+
+    fn parts(&self, left: &[InputChunk]) -> Result<u32> {
+        let [limits, _] = self.limits;
+        let (mut rows, mut bytes) = (0, 0);
+        for chunk in left {
+            rows += chunk.rows() as u64;
+            bytes += chunk.bytes()?;
+        }
+        let share = |most: usize| (most as u64 * FOURTHS / 4).max(1);
+        let parts = rows
+            .div_ceil(share(limits.rows))
+            .max(bytes.div_ceil(share(limits.bytes)));
+        Ok(parts.clamp(2, self.room.most_parts().into()) as u32)
+    }
+}

@@ -1,0 +1,10 @@
+//! Hash partitions of inputs that exceed device memory (Grace join and aggregation).
+
+pub(crate) mod grace_aggregate;
+pub(crate) mod grace_join;
+pub(crate) mod hash_partition;
+pub(crate) mod limits;
+pub(crate) mod narrow_keys;
+pub(crate) mod partitioner;
+pub(crate) mod peek;
+pub(crate) mod scatter;

@@ -1,0 +1,332 @@
+//! Rows in *parts* by the hashes of their keys, where there are more than the device has room for: rows whose keys are equal are in the
+//! same part, and a part is done without the others. [`Parting`] copies the chunks of an input to parts, round by round:
+//!
+//! ```text
+//! chunks ──► Scatter, several at a time ──► Part 0 ──┐
+//!                                      └──► Part 1 ──┼──► at the end of a round its chunks, part by part
+//!                                      └──► …      ──┘
+//! ```
+//!
+//! A round ends where the input does, where it is as long as its reader wants, or where the memory pool is full; parts go to files
+//! where it is full before. Where a pool is limited and no files are allowed, rows that were read could go nowhere: then there are no parts.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, FieldRef, Schema};
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::physical_plan::metrics::Time;
+use futures::{StreamExt, TryStreamExt, stream};
+use tokio::task::JoinError;
+
+use crate::exec::input::chunk::{InputChunk, InputStream};
+use crate::exec::memory::spill::Spilling;
+use crate::exec::partition::hash_partition::Part;
+use crate::exec::partition::limits::Room;
+use crate::exec::partition::scatter::{Refused, Scatter, Scattered};
+use crate::exec::transfer::chunker::{ChunkLimits, has_small_dictionary};
+
+/// A part is meant to have so many fourths of a chunk, as hashes do not make them equally long.
+pub(crate) const FOURTHS: u64 = 3;
+
+/// By what, and how far apart, the rows of an input are.
+pub(crate) struct Keys {
+    /// Columns of the input.
+    pub columns: Vec<usize>,
+    /// Whether keys of which one is NULL may equal others.
+    pub null_equal: bool,
+    pub parts: u32,
+}
+
+/// The chunks of an input on their way to parts.
+pub(crate) struct Parting {
+    room: Arc<Room>,
+    tasks: usize,
+    scatter: Arc<Scatter>,
+    /// None once they are at their end.
+    chunks: Option<InputStream>,
+    copied: VecDeque<SpawnedTask<std::result::Result<Scattered, Refused>>>,
+    parts: Vec<Part>,
+    /// Rows of the round.
+    rows: usize,
+    /// So many end it.
+    most: usize,
+    /// So many where the memory pool has no room.
+    enough: usize,
+    /// Rounds that were given out, and whether no other follows.
+    rounds: usize,
+    is_last: bool,
+    /// Whether a chunk may have several parts, where these are of the only round.
+    combines: bool,
+    /// Chunks of the last round that are to be given out.
+    ready: VecDeque<InputChunk>,
+    /// The pool had no room, which the reader is told: after the round, or while it goes on.
+    crowded: Option<InputChunk>,
+    time: Time,
+}
+
+impl Parting {
+    /// All chunks are of one round.
+    pub(crate) fn new(
+        room: &Arc<Room>,
+        keys: Keys,
+        limits: ChunkLimits,
+        chunks: InputStream,
+    ) -> Self {
+        let part = |number| Part::new(number, limits, &room.reservation);
+        Self {
+            parts: (0..keys.parts).map(part).collect(),
+            scatter: Arc::new(Scatter {
+                keys,
+                reservation: Arc::clone(&room.reservation),
+            }),
+            tasks: room.tasks(&limits),
+            time: room.metrics.parting_time(),
+            room: Arc::clone(room),
+            chunks: Some(chunks),
+            copied: VecDeque::new(),
+            rows: 0,
+            most: usize::MAX,
+            enough: usize::MAX,
+            rounds: 0,
+            is_last: false,
+            combines: false,
+            ready: VecDeque::new(),
+            crowded: None,
+        }
+    }
+
+    /// With rounds of `most` rows, about, or of `enough` where the memory pool is full.
+    pub(crate) fn in_rounds(self, most: usize, enough: usize) -> Self {
+        Self {
+            most,
+            enough,
+            ..self
+        }
+    }
+
+    /// With short parts together in a chunk, where they are of the only round: for who does not ask which part rows are of.
+    pub(crate) fn combined(self) -> Self {
+        Self {
+            combines: true,
+            ..self
+        }
+    }
+
+    pub(crate) fn parts(&self) -> usize {
+        self.parts.len()
+    }
+
+    pub(crate) fn into_stream(self) -> InputStream {
+        let chunks = stream::try_unfold(self, |mut parting| async move {
+            let chunk = parting.next().await?;
+            Ok(chunk.map(|chunk| (chunk, parting)))
+        });
+        chunks.boxed()
+    }
+
+    /// Whether the chunk that is given out next is of this part too.
+    pub(crate) fn goes_on_with(&self, part: u32) -> bool {
+        self.ready.front().is_some_and(|chunk| chunk.part() == part)
+    }
+
+    /// Whether it is known that no rows of a part follow, whose chunk was given out last.
+    pub(crate) fn is_at_end_of(&self, part: u32) -> bool {
+        self.is_last && !self.goes_on_with(part)
+    }
+
+    /// The next chunk of the round that is given out.
+    pub(crate) async fn next(&mut self) -> Result<Option<InputChunk>> {
+        loop {
+            if let Some(chunk) = self.ready.pop_front() {
+                return Ok(Some(chunk));
+            }
+            if let Some(crowded) = self.crowded.take() {
+                return Ok(Some(crowded));
+            }
+            self.gather().await?;
+            if self.ready.is_empty() && self.crowded.is_none() {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Gathers the next round.
+    async fn gather(&mut self) -> Result<()> {
+        loop {
+            self.start_copies().await?;
+            let Some(copied) = self.copied.pop_front() else {
+                if self.crowded.is_some() && !self.is_long() {
+                    // The round goes on once the reader has made room too.
+                    return self.spill().await;
+                }
+                return self.end_round().await;
+            };
+            match copied.join_unwind().await.map_err(joined)? {
+                Ok(scattered) => self.take(scattered).await?,
+                Err(refused) => self.refused(refused).await?,
+            }
+            let spilling = self.room.spilling.as_ref();
+            let full = spilling.is_some_and(Spilling::pool_is_full);
+            // Those that are being copied are of the next round.
+            if self.rows >= self.most || (full && self.is_long()) {
+                return self.end_round().await;
+            }
+            if full {
+                self.spill().await?;
+            }
+        }
+    }
+
+    /// Whether the round may end because there is no room.
+    fn is_long(&self) -> bool {
+        self.rows > 0 && self.rows >= self.enough
+    }
+
+    /// Starts to copy the next chunks to parts, until the reader has to make room.
+    async fn start_copies(&mut self) -> Result<()> {
+        while self.copied.len() < self.tasks && self.crowded.is_none() {
+            let Some(chunks) = &mut self.chunks else {
+                return Ok(());
+            };
+            let Some(chunk) = chunks.try_next().await? else {
+                self.chunks = None;
+                return Ok(());
+            };
+            if chunk.is_crowded() {
+                self.crowded = Some(chunk);
+                return Ok(());
+            }
+            let (scatter, time) = (Arc::clone(&self.scatter), self.time.clone());
+            let room = Arc::clone(&self.room);
+            self.copied.push_back(SpawnedTask::spawn_blocking(move || {
+                let _timer = time.timer();
+                scatter.copy(chunk, &room)
+            }));
+        }
+        Ok(())
+    }
+
+    async fn take(&mut self, scattered: Scattered) -> Result<()> {
+        self.rows += scattered.rows();
+        let mut parts = std::mem::take(&mut self.parts);
+        self.parts = blocking(move || {
+            scattered.to(&mut parts)?;
+            Ok(parts)
+        })
+        .await?;
+        Ok(())
+    }
+
+    /// Where the pool had no room to copy a chunk, the round goes to files, and the chunk too, a few rows at a time.
+    async fn refused(&mut self, Refused { chunk, error }: Refused) -> Result<()> {
+        if !error.is_out_of_host_memory() || self.room.spilling.is_none() {
+            return Err(error.into());
+        }
+        self.spill().await?;
+        self.rows += chunk.rows();
+        let (scatter, mut parts) = (Arc::clone(&self.scatter), std::mem::take(&mut self.parts));
+        let room = Arc::clone(&self.room);
+        self.parts = blocking(move || {
+            scatter.copy_beside(&chunk, &mut |scattered| {
+                scattered.to(&mut parts)?;
+                spill(&mut parts, &room)
+            })?;
+            Ok(parts)
+        })
+        .await?;
+        Ok(())
+    }
+
+    /// Takes the round to files, where these are allowed.
+    async fn spill(&mut self) -> Result<()> {
+        let (mut parts, room) = (std::mem::take(&mut self.parts), Arc::clone(&self.room));
+        self.parts = blocking(move || spill(&mut parts, &room).map(|()| parts)).await?;
+        Ok(())
+    }
+
+    /// Gives the round out: the parts one way, and those of the next round the other way, so that the last part is still there.
+    async fn end_round(&mut self) -> Result<()> {
+        let (mut parts, room) = (std::mem::take(&mut self.parts), Arc::clone(&self.room));
+        self.is_last = self.chunks.is_none() && self.copied.is_empty();
+        let combines = self.combines && self.is_last && self.rounds == 0;
+        let (parts, mut chunks) = blocking(move || {
+            if combines {
+                combine(&mut parts);
+            }
+            let chunks = parts.iter_mut().map(|part| {
+                room.device.go_on()?;
+                part.finish()
+            });
+            let chunks = chunks.collect::<crate::error::Result<Vec<_>>>()?;
+            Ok((parts, chunks))
+        })
+        .await?;
+        self.parts = parts;
+        if self.rounds % 2 == 1 {
+            chunks.reverse();
+        }
+        self.ready = chunks.into_iter().flatten().collect();
+        self.rounds += usize::from(self.rows > 0);
+        self.rows = 0;
+        Ok(())
+    }
+}
+
+/// Rows of short parts go to one before them.
+fn combine(parts: &mut [Part]) {
+    let mut open = 0;
+    for next in 1..parts.len() {
+        let (before, rest) = parts.split_at_mut(next);
+        if !before[open].absorb(&mut rest[0]) {
+            open = next;
+        }
+    }
+}
+
+fn spill(parts: &mut [Part], room: &Room) -> crate::error::Result<()> {
+    let Some(spilling) = &room.spilling else {
+        return Ok(());
+    };
+    for part in parts {
+        room.device.go_on()?;
+        part.spill(spilling)?;
+    }
+    Ok(())
+}
+
+/// Whether rows of these columns can be copied without what the others refer to, and put together again.
+pub(crate) fn can_part(schema: &Schema) -> bool {
+    let mut fields = schema.fields().iter();
+    !fields.any(|field| {
+        let data_type = field.data_type();
+        has_small_dictionary(data_type) || keeps_all(data_type)
+    })
+}
+
+/// Whether some rows of a type keep the values of all.
+fn keeps_all(data_type: &DataType) -> bool {
+    use DataType::*;
+    let inside = |field: &FieldRef| {
+        matches!(field.data_type(), Dictionary(..)) || keeps_all(field.data_type())
+    };
+    match data_type {
+        ListView(_) | LargeListView(_) | RunEndEncoded(..) | Union(..) => true,
+        List(of) | LargeList(of) | FixedSizeList(of, _) | Map(of, _) => inside(of),
+        Struct(fields) => fields.iter().any(inside),
+        _ => false,
+    }
+}
+
+fn joined(error: JoinError) -> DataFusionError {
+    DataFusionError::ExecutionJoin(Box::new(error))
+}
+
+/// Does `step` on a thread that may block.
+pub(crate) async fn blocking<T: Send + 'static>(
+    step: impl FnOnce() -> crate::error::Result<T> + Send + 'static,
+) -> Result<T> {
+    let done = SpawnedTask::spawn_blocking(step).join_unwind().await;
+    Ok(done.map_err(joined)??)
+}

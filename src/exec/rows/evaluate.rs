@@ -1,0 +1,246 @@
+//! What filters and projections have in common: they take the rows of a device node piece by piece, and evaluate expressions on them.
+
+use std::ops::Range;
+use std::slice::from_ref;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow::datatypes::Schema;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::TaskContext;
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use futures::{StreamExt, TryStreamExt, stream};
+
+use crate::device::data::batch::DeviceBatch;
+use crate::device::data::buffer::Column;
+use crate::device::lazy_column::Need;
+use crate::device::primitives::device::Device;
+use crate::error::BowtieError;
+use crate::exec::input::chunk::InputChunk;
+use crate::exec::input::coalesce::pieces;
+use crate::exec::memory::retry::{at_work, or_alone};
+use crate::exec::memory::spill::Spilling;
+use crate::exec::metrics::DeviceMetrics;
+use crate::exec::node::{DeviceChunk, DeviceStream, blocking};
+use crate::ir::row_program::{RowProgram, RowSource};
+use crate::spec::rows::{MadeBy, RowExpressions};
+
+/// What becomes of the rows of a batch.
+pub(crate) type Step = Arc<dyn Fn(&DeviceBatch) -> crate::error::Result<DeviceBatch> + Send + Sync>;
+
+/// A piece of fewer rows is not halved: memory that does not hold it holds nothing useful.
+const LEAST_ROWS: usize = 64;
+
+/// `step` on the pieces of device node `node`, for a node with these metrics.
+pub(crate) fn stepwise(
+    node: &Arc<dyn ExecutionPlan>,
+    device: Arc<dyn Device>,
+    context: &Arc<TaskContext>,
+    metrics: &ExecutionPlanMetricsSet,
+    step: Step,
+) -> Result<DeviceStream> {
+    let spilling = Spilling::of(context, metrics);
+    let input = pieces(node, &device, context, spilling.as_ref())?;
+    let pieces = Pieces {
+        device,
+        spilling,
+        needs: vec![Need::Now; node.schema().fields().len()],
+        metrics: DeviceMetrics::new(metrics),
+        step,
+    };
+    let made = stream::try_unfold((input, pieces), |(mut input, pieces)| async move {
+        let Some(chunk) = input.try_next().await? else {
+            pieces.metrics.baseline.done();
+            return Ok::<_, DataFusionError>(None);
+        };
+        let chunk = match chunk {
+            // For who reads on.
+            InputChunk::Staged(staged) if staged.crowded => {
+                let told = stream::iter(vec![Ok(DeviceChunk::Staged(staged))]);
+                return Ok(Some((told, (input, pieces))));
+            }
+            chunk => chunk,
+        };
+        let metrics = pieces.metrics.clone();
+        let (pieces, made) = blocking(&metrics, pieces, move |pieces| pieces.of(chunk)).await?;
+        for batch in &made {
+            metrics.baseline.record_output(batch.rows());
+        }
+        let made = made.into_iter();
+        let made = made.map(|batch| Ok(DeviceChunk::Resident(batch)));
+        Ok(Some((
+            stream::iter(made.collect::<Vec<_>>()),
+            (input, pieces),
+        )))
+    });
+    Ok(made.try_flatten().boxed())
+}
+
+struct Pieces {
+    device: Arc<dyn Device>,
+    spilling: Option<Spilling>,
+    needs: Vec<Need>,
+    metrics: DeviceMetrics,
+    step: Step,
+}
+
+impl Pieces {
+    /// Of a chunk; of its halves, and the halves of these, where there is no room for more at once.
+    fn of(&self, mut chunk: InputChunk) -> crate::error::Result<Vec<DeviceBatch>> {
+        if let Some((_, error)) = chunk.failures().first() {
+            return Err(BowtieError::DataFusion(Arc::clone(error)));
+        }
+        self.metrics.chunks.add(1);
+        let (rows, mut made) = (0..chunk.rows(), vec![]);
+        let device = self.device.as_ref();
+        match at_work(device).and_then(|_work| self.attempt(&chunk, &rows, &mut made)) {
+            Err(error) if has_no_room(&error) => {
+                // The halves need its room.
+                chunk.evict(self.spilling.as_ref());
+                self.halves(&chunk, rows, &mut made)?;
+            }
+            done => done?,
+        }
+        let peak = self.device.budget().peak();
+        self.metrics.peak_device_bytes.set_max(peak as usize);
+        Ok(made)
+    }
+
+    fn attempt(
+        &self,
+        chunk: &InputChunk,
+        rows: &Range<usize>,
+        made: &mut Vec<DeviceBatch>,
+    ) -> crate::error::Result<()> {
+        let batch = chunk.upload(self.device.as_ref(), rows, &self.needs, &self.metrics)?;
+        let _timer = self.metrics.output_time.timer();
+        let batch = (self.step)(&batch)?;
+        if batch.rows() > 0 {
+            made.push(batch);
+        }
+        Ok(())
+    }
+
+    fn halves(
+        &self,
+        chunk: &InputChunk,
+        rows: Range<usize>,
+        made: &mut Vec<DeviceBatch>,
+    ) -> crate::error::Result<()> {
+        let device = self.device.as_ref();
+        let middle = rows.start + rows.len() / 2;
+        for half in [rows.start..middle, middle..rows.end] {
+            if half.len() <= LEAST_ROWS {
+                let attempt = |made: &mut Vec<_>| self.attempt(chunk, &half, made);
+                or_alone(device, made, attempt, |_| true)?;
+                continue;
+            }
+            match at_work(device).and_then(|_work| self.attempt(chunk, &half, made)) {
+                Err(error) if has_no_room(&error) => self.halves(chunk, half, made)?,
+                done => done?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// On the device, or in the memory pool for rows of a file.
+fn has_no_room(error: &BowtieError) -> bool {
+    error.is_out_of_device_memory() || error.is_out_of_host_memory()
+}
+
+/// A column of each expression on the rows of `batch`: by the device, or by DataFusion's own where the device cannot decide.
+pub(crate) fn evaluate(
+    device: &dyn Device,
+    of: &RowExpressions,
+    batch: &DeviceBatch,
+) -> crate::error::Result<Vec<Arc<Column>>> {
+    let outputs = match of.program.outputs.is_empty() {
+        true => Ok(vec![]),
+        false => {
+            let columns = read_by(device, &of.program, batch)?;
+            let columns: Vec<&Column> = columns.iter().map(AsRef::as_ref).collect();
+            device.map(batch.rows(), &of.program, &columns)
+        }
+    };
+    let outputs = match outputs {
+        Err(BowtieError::NeedsHost) => return on_host(device, of, batch),
+        made => made?,
+    };
+    let mut outputs: Vec<Option<Column>> = outputs.into_iter().map(Some).collect();
+    let mut output = |at: usize| {
+        let output = outputs.get_mut(at).and_then(Option::take);
+        output.ok_or_else(|| BowtieError::Internal(format!("output {at} is not there")))
+    };
+    let made = of.made.iter().map(|made| {
+        let column = match made {
+            MadeBy::Program(at) => output(*at)?,
+            MadeBy::Choice { output: at, values } => {
+                let numbers = output(*at)?.into_row_numbers()?;
+                let values = device.upload(from_ref(values))?;
+                device.gather(&values, &numbers)?
+            }
+            MadeBy::Slice { column, slice } => device.slice_text(batch.column(*column)?, *slice)?,
+        };
+        Ok(Arc::new(column))
+    });
+    made.collect()
+}
+
+/// What the loads of a program read, in the order in which it numbers them: columns, and tests of columns, made here.
+pub(crate) fn read_by(
+    device: &dyn Device,
+    program: &RowProgram,
+    batch: &DeviceBatch,
+) -> crate::error::Result<Vec<Arc<Column>>> {
+    let sources = program.columns.iter().map(|source| {
+        let test = match source {
+            RowSource::Column(i) => return batch.column(*i).cloned(),
+            RowSource::Test(test) => test,
+        };
+        let other = test.other().map(|other| batch.column(other)).transpose()?;
+        let tested = batch.column(test.column)?;
+        let truths = device.test_text(tested, other.map(AsRef::as_ref), test)?;
+        Ok(Arc::new(truths))
+    });
+    sources.collect()
+}
+
+/// A column of each expression by DataFusion's own.
+pub(crate) fn on_host(
+    device: &dyn Device,
+    of: &RowExpressions,
+    batch: &DeviceBatch,
+) -> crate::error::Result<Vec<Arc<Column>>> {
+    let rows = batch.rows();
+    let read: Vec<usize> = of
+        .expressions
+        .iter()
+        .flat_map(collect_columns)
+        .map(|column| column.index())
+        .collect();
+    let fields = of.input.fields().iter();
+    // Those that are not read are NULL.
+    let fields = fields.map(|field| field.as_ref().clone().with_nullable(true));
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    let columns = schema
+        .fields()
+        .iter()
+        .enumerate()
+        .map(|(i, field)| match read.contains(&i) {
+            true => device.download(batch.column(i)?),
+            false => Ok(new_null_array(field.data_type(), rows)),
+        });
+    let columns = columns.collect::<crate::error::Result<Vec<ArrayRef>>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    let batch = RecordBatch::try_new_with_options(schema, columns, &options)?;
+    of.expressions
+        .iter()
+        .map(|expression| {
+            let made = expression.evaluate(&batch)?.into_array(rows)?;
+            device.upload(&[made])
+        })
+        .collect()
+}

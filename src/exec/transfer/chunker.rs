@@ -1,0 +1,472 @@
+//! [`Chunker`]: gathers batches into chunks.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::compute::concat_batches;
+use arrow::datatypes::{DataType, FieldRef, SchemaRef};
+use arrow::error::ArrowError;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::memory_pool::{
+    MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation,
+};
+
+use crate::device::primitives::device::Device;
+use crate::exec::transfer::evaluator::{Evaluated, Evaluator, Layout, Place};
+use crate::exec::transfer::sizes::{batch_bytes, elements_of};
+use crate::exec::transfer::staged_chunk::{StagedChunk, StagedColumn, together};
+use crate::spec::join::Side;
+
+/// Who reads an upload's chunks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// A join, which gathers its left side whole.
+    Left,
+    /// A join, which takes its right side chunk by chunk.
+    Right,
+    /// An aggregation, which takes chunk by chunk; the fewer there are, the fewer partial states are merged.
+    Grouped,
+}
+
+impl From<Side> for Role {
+    fn from(side: Side) -> Self {
+        match side {
+            Side::Left => Self::Left,
+            Side::Right => Self::Right,
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Left => "left",
+            Self::Right => "right",
+            Self::Grouped => "grouped",
+        })
+    }
+}
+
+/// How large a chunk may grow.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ChunkLimits {
+    /// Of the first one; each that is uploaded has twice as many as the one before, up to `most_rows`. Those that are put together of
+    /// pieces on the device do not grow.
+    pub rows: usize,
+    pub most_rows: usize,
+    pub bytes: usize,
+}
+
+impl ChunkLimits {
+    /// Bytes that a row's keys, ranges and offsets take on the device beside its columns, generously.
+    pub(crate) const WORK_BYTES_PER_ROW: u64 = 128;
+    /// Bytes of a chunk from which longer ones fill the bus no better: 32M rows of 8 bytes do by 99 %.
+    const FULL_BUS_BYTES: usize = 1 << 28;
+    /// Chunks of the streamed side that grow have room to be so many times as long.
+    const STREAMED_AT_ONCE: u64 = 8;
+    /// A streamed chunk takes at most one part of so many of DataFusion's memory pool.
+    const SHARE_OF_POOL: u64 = 16;
+    /// And one of the left side, of which all are there that were not spilled, and one that was.
+    const LEFT_SHARE_OF_POOL: u64 = 8;
+    /// Arrow's 32-bit offsets hold 2 GiB of characters.
+    const MOST_BYTES_OF_TEXT: u64 = 1 << 30;
+    /// And so many elements of lists, which may take less than a byte.
+    pub(crate) const MOST_ELEMENTS: usize = i32::MAX as usize;
+
+    /// Limits for chunks on `device` for who reads them. Each side of a join may use a
+    /// share of the device's budget for its columns and one for its work. `chunk_rows` takes the place of the device's own wish
+    /// for streamed chunks.
+    pub(crate) fn new(
+        device: &dyn Device,
+        schema: &SchemaRef,
+        chunk_rows: Option<usize>,
+        role: Role,
+        pool: &dyn MemoryPool,
+    ) -> Self {
+        let device_memory = device.budget().limit();
+        let by_memory = device_memory / 4 / Self::WORK_BYTES_PER_ROW;
+        let (first, most) = match (chunk_rows, role) {
+            (Some(rows), _) => (rows as u64, rows as u64),
+            (None, Role::Left) => (by_memory, by_memory),
+            (None, Role::Right) => {
+                let streamed = device.streamed_rows();
+                // So long that there is room for the chunks after and before one as well.
+                let most =
+                    (by_memory / Self::STREAMED_AT_ONCE).clamp(*streamed.start(), *streamed.end());
+                (*streamed.start(), most)
+            }
+            (None, Role::Grouped) => (device.grouped_rows(), device.grouped_rows()),
+        };
+        // A few streamed chunks are there at the same time, and others need the pool too.
+        let by_pool = match (role, pool.memory_limit()) {
+            (Role::Right | Role::Grouped, MemoryLimit::Finite(limit)) => {
+                limit as u64 / Self::SHARE_OF_POOL
+            }
+            (Role::Left, MemoryLimit::Finite(limit)) => limit as u64 / Self::LEFT_SHARE_OF_POOL,
+            _ => u64::MAX,
+        };
+        let rows = |wished: u64| {
+            (by_memory.min(wished) as usize).clamp(1, crate::ir::limits::MAX_CHUNK_ROWS)
+        };
+        Self {
+            rows: rows(first),
+            most_rows: rows(most),
+            bytes: by_pool.min(match schema.fields().iter().all(is_of_fixed_width) {
+                true => device_memory / 8,
+                false => (device_memory / 8).min(Self::MOST_BYTES_OF_TEXT),
+            }) as usize,
+        }
+    }
+}
+
+fn is_of_fixed_width(field: &FieldRef) -> bool {
+    let data_type = field.data_type();
+    data_type.primitive_width().is_some() || *data_type == DataType::Boolean
+}
+
+/// Gathers batches into chunks. Everything it holds is reserved in DataFusion's memory pool.
+#[derive(Debug)]
+pub(crate) struct Chunker {
+    limits: ChunkLimits,
+    pool: Arc<dyn MemoryPool>,
+    name: String,
+    waiting: Waiting,
+    reservation: MemoryReservation,
+    /// Where a chunk's columns are.
+    layout: Layout,
+    /// Whether the batches of a chunk are copied together at once, as that may fail with dictionaries that have small keys.
+    together: bool,
+    /// The columns of a batch that uploading copies anyway.
+    in_parts: Vec<bool>,
+    /// Whether who reads the chunks is told when the pool has no room for more.
+    told: bool,
+    /// Rows of the batch at hand that were not taken yet, from so many on.
+    rest: Option<(Evaluated, usize)>,
+    /// Nothing found room since who reads the chunks was last told so.
+    crowded: bool,
+}
+
+/// Batches of the next chunk.
+#[derive(Debug, Default)]
+struct Waiting {
+    batches: Vec<RecordBatch>,
+    rows: usize,
+    bytes: usize,
+    /// Elements of the longest column of lists, or more.
+    elements: usize,
+    failures: Vec<(usize, Arc<DataFusionError>)>,
+}
+
+impl Chunker {
+    pub(crate) fn new(
+        name: String,
+        evaluator: &Evaluator,
+        device: &dyn Device,
+        limits: ChunkLimits,
+        pool: &Arc<dyn MemoryPool>,
+    ) -> Self {
+        let fields = evaluator.schema().fields();
+        Self {
+            limits,
+            reservation: MemoryConsumer::new(name.clone()).register(pool),
+            pool: Arc::clone(pool),
+            name,
+            waiting: Waiting::default(),
+            layout: evaluator.layout(),
+            together: fields
+                .iter()
+                .any(|field| has_small_dictionary(field.data_type())),
+            in_parts: fields
+                .iter()
+                .map(|field| device.copies_uploads(field.data_type()))
+                .collect(),
+            told: false,
+            rest: None,
+            crowded: false,
+        }
+    }
+
+    /// For a reader that makes room, such as by spilling the chunks which it has, when one is `crowded`.
+    pub(crate) fn told_when_crowded(self, told: bool) -> Self {
+        Self { told, ..self }
+    }
+
+    /// Whether rows of the last batch wait for room.
+    pub(crate) fn has_rest(&self) -> bool {
+        self.rest.is_some()
+    }
+
+    /// Takes a batch; returns the chunks that are full with it.
+    pub(crate) fn push(&mut self, evaluated: Evaluated) -> Result<Vec<StagedChunk>> {
+        self.take(evaluated, 0)
+    }
+
+    /// Takes the rest of the last batch.
+    pub(crate) fn push_rest(&mut self) -> Result<Vec<StagedChunk>> {
+        match self.rest.take() {
+            Some((evaluated, from)) => self.take(evaluated, from),
+            None => Ok(vec![]),
+        }
+    }
+
+    fn take(&mut self, evaluated: Evaluated, from: usize) -> Result<Vec<StagedChunk>> {
+        let Evaluated { batch, failures } = evaluated;
+        let mut full = vec![];
+        let mut from = from;
+        let row_bytes = batch_bytes(&batch) / batch.num_rows().max(1);
+        while from < batch.num_rows() {
+            let waiting = &mut self.waiting;
+            let room = self.limits.rows - waiting.rows;
+            let rows_of_bytes = self.limits.bytes.saturating_sub(waiting.bytes) / row_bytes.max(1);
+            // One row is always taken, however wide.
+            let least = usize::from(waiting.rows == 0);
+            let rows = room
+                .min(rows_of_bytes.max(least))
+                .min(batch.num_rows() - from);
+            if rows > 0 {
+                let part = match rows == batch.num_rows() {
+                    true => batch.clone(),
+                    false => batch.slice(from, rows),
+                };
+                let elements = part.columns().iter().map(elements_of);
+                let elements = elements.max().unwrap_or(0);
+                if waiting.rows > 0 && waiting.elements + elements > ChunkLimits::MOST_ELEMENTS {
+                    full.extend(self.flush()?);
+                    continue;
+                }
+                let bytes = rows * row_bytes;
+                if let Err(error) = self.reservation.try_grow(bytes) {
+                    if !self.told || self.crowded {
+                        return Err(error);
+                    }
+                    self.crowded = true;
+                    full.extend(self.flush()?);
+                    full.push(StagedChunk::crowded(self.reservation.new_empty()));
+                    self.rest = Some((Evaluated { batch, failures }, from));
+                    return Ok(full);
+                }
+                self.crowded = false;
+                waiting.batches.push(part);
+                waiting.rows += rows;
+                waiting.bytes += bytes;
+                waiting.elements += elements;
+                for (column, error) in &failures {
+                    if waiting.failures.iter().all(|(known, _)| known != column) {
+                        waiting.failures.push((*column, Arc::clone(error)));
+                    }
+                }
+                from += rows;
+            }
+            if rows == 0 || self.waiting.rows == self.limits.rows {
+                full.extend(self.flush()?);
+                // Who reads them may have to make room for the others.
+                if self.told && from < batch.num_rows() {
+                    self.rest = Some((Evaluated { batch, failures }, from));
+                    return Ok(full);
+                }
+            }
+        }
+        Ok(full)
+    }
+
+    /// What is waiting, as a last chunk, or as several when their dictionaries together have more values than their keys
+    /// can tell apart.
+    pub(crate) fn flush(&mut self) -> Result<Vec<StagedChunk>> {
+        let waiting = std::mem::take(&mut self.waiting);
+        if waiting.rows == 0 {
+            return Ok(vec![]);
+        }
+        // Not after one that was short of room.
+        if waiting.bytes < ChunkLimits::FULL_BUS_BYTES && !self.crowded {
+            self.limits.rows = (2 * self.limits.rows).min(self.limits.most_rows);
+        }
+        if !self.together {
+            let mut columns = Vec::with_capacity(self.in_parts.len());
+            for (i, in_parts) in self.in_parts.iter().enumerate() {
+                let batches = waiting.batches.iter();
+                let parts: Vec<ArrayRef> =
+                    batches.map(|batch| Arc::clone(batch.column(i))).collect();
+                columns.push(match in_parts {
+                    true => parts,
+                    false => vec![together(&parts)?],
+                });
+            }
+            let columns = self.staged(columns);
+            let reservation = self.reservation.split(waiting.bytes);
+            let chunk = StagedChunk::new(waiting.rows, columns, waiting.failures, reservation);
+            return Ok(vec![chunk]);
+        }
+        let copies = self.copy_together(waiting.batches)?;
+        self.reservation.shrink(waiting.bytes);
+        Ok(copies
+            .into_iter()
+            .map(|(batch, reservation)| {
+                let columns = batch.columns().iter();
+                let columns = columns.map(|array| vec![Arc::clone(array)]).collect();
+                StagedChunk::new(
+                    batch.num_rows(),
+                    self.staged(columns),
+                    waiting.failures.clone(),
+                    reservation,
+                )
+            })
+            .collect())
+    }
+
+    /// A chunk's columns, of the parts of those of its batches.
+    fn staged(&self, columns: Vec<Vec<ArrayRef>>) -> Vec<StagedColumn> {
+        let mut columns = columns.into_iter();
+        self.layout
+            .iter()
+            .filter_map(|place| match place {
+                Place::Batch => columns.next().map(StagedColumn::of),
+                Place::Widened { from, to } => Some(StagedColumn::Widened {
+                    from: *from,
+                    to: to.clone(),
+                }),
+            })
+            .collect()
+    }
+
+    /// One copy of all batches; two of each half when they cannot be copied together.
+    fn copy_together(
+        &self,
+        mut batches: Vec<RecordBatch>,
+    ) -> Result<Vec<(RecordBatch, MemoryReservation)>> {
+        let reservation = MemoryConsumer::new(self.name.clone()).register(&self.pool);
+        reservation.try_grow(batches.iter().map(batch_bytes).sum())?;
+        if batches.len() > 1 {
+            let copied = match may_overflow_inside(&batches) {
+                true => Err(ArrowError::DictionaryKeyOverflowError),
+                false => concat_batches(&batches[0].schema(), &batches),
+            };
+            match copied {
+                Ok(batch) => batches = vec![batch],
+                Err(ArrowError::DictionaryKeyOverflowError) => {
+                    drop(reservation);
+                    let second = batches.split_off(batches.len() / 2);
+                    let mut copies = self.copy_together(batches)?;
+                    copies.extend(self.copy_together(second)?);
+                    return Ok(copies);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(batches
+            .pop()
+            .map(|batch| (batch, reservation))
+            .into_iter()
+            .collect())
+    }
+}
+
+/// Whether copying the batches together might overflow the keys of a dictionary where Arrow does not return an error: inside
+/// of other types, or with views as values.
+fn may_overflow_inside(batches: &[RecordBatch]) -> bool {
+    let fields = batches[0].schema_ref().fields();
+    fields.iter().any(|field| match field.data_type() {
+        DataType::Dictionary(key, values) => {
+            key.primitive_width().is_some_and(|width| width < 4)
+                && matches!(**values, DataType::Utf8View | DataType::BinaryView)
+        }
+        other => has_small_dictionary(other),
+    })
+}
+
+/// Whether a type holds dictionaries whose keys have fewer than 32 bits, or what may be such.
+pub(crate) fn has_small_dictionary(data_type: &DataType) -> bool {
+    use DataType::*;
+    match data_type {
+        Dictionary(key, _) => key.primitive_width().is_none_or(|width| width < 4),
+        RunEndEncoded(_, values) => has_small_dictionary(values.data_type()),
+        Union(fields, _) => fields
+            .iter()
+            .any(|(_, field)| has_small_dictionary(field.data_type())),
+        List(field)
+        | LargeList(field)
+        | ListView(field)
+        | LargeListView(field)
+        | FixedSizeList(field, _)
+        | Map(field, _) => has_small_dictionary(field.data_type()),
+        Struct(fields) => fields
+            .iter()
+            .any(|field| has_small_dictionary(field.data_type())),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::NullArray;
+    use arrow::datatypes::{Field, Schema};
+    use datafusion::execution::memory_pool::UnboundedMemoryPool;
+
+    use super::*;
+    use crate::exec::transfer::sizes::tests::list;
+
+    fn chunker(pool: &Arc<dyn MemoryPool>, rows: usize, most_rows: usize) -> Chunker {
+        Chunker {
+            limits: ChunkLimits {
+                rows,
+                most_rows,
+                bytes: 1 << 20,
+            },
+            reservation: MemoryConsumer::new("test").register(pool),
+            pool: Arc::clone(pool),
+            name: "test".into(),
+            waiting: Waiting::default(),
+            layout: vec![Place::Batch].into(),
+            together: false,
+            in_parts: vec![false],
+            told: false,
+            rest: None,
+            crowded: false,
+        }
+    }
+
+    /// Each chunk of a streamed side is twice as long as the one before, up to the longest.
+    #[test]
+    fn chunks_of_a_streamed_side_grow() {
+        let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
+        let field = Field::new("n", DataType::Null, true);
+        let schema = Arc::new(Schema::new(vec![field]));
+        let columns: Vec<ArrayRef> = vec![Arc::new(NullArray::new(30))];
+        let batch = RecordBatch::try_new(schema, columns).unwrap();
+        let mut chunker = chunker(&pool, 10, 35);
+        let mut rows = vec![];
+        for _ in 0..5 {
+            let failures = vec![];
+            let batch = batch.clone();
+            let chunks = chunker.push(Evaluated { batch, failures }).unwrap();
+            rows.extend(chunks.iter().map(|chunk| chunk.rows()));
+        }
+        rows.extend(chunker.flush().unwrap().iter().map(|chunk| chunk.rows()));
+        assert_eq!(rows, [10, 20, 35, 35, 35, 15]);
+    }
+
+    /// Elements of no bytes: only their number ends a chunk.
+    #[test]
+    fn a_chunk_has_no_more_elements_than_offsets_count() {
+        const MANY: usize = 1_500_000_000;
+        let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
+        for levels in [1, 2] {
+            let mut lists = list(Arc::new(NullArray::new(MANY)), [MANY]);
+            for _ in 1..levels {
+                lists = list(lists, [1]);
+            }
+            let field = Field::new("lists", lists.data_type().clone(), true);
+            let schema = Arc::new(Schema::new(vec![field]));
+            let batch = RecordBatch::try_new(schema, vec![lists]).unwrap();
+            let mut chunker = chunker(&pool, 1_000, 1_000);
+            let mut chunks = vec![];
+            for _ in 0..3 {
+                let failures = vec![];
+                let batch = batch.clone();
+                chunks.extend(chunker.push(Evaluated { batch, failures }).unwrap());
+            }
+            chunks.extend(chunker.flush().unwrap());
+            assert_eq!(chunks.len(), 3);
+        }
+    }
+}

@@ -1,0 +1,405 @@
+//! [`BowtieDownloadExec`]: the border device → host.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::compute::BatchCoalescer;
+use arrow::datatypes::SchemaRef;
+use datafusion::common::Statistics;
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_plan::coop::cooperative;
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::projection::{
+    EmbeddedProjection, ProjectionExec, try_embed_projection,
+};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    ChildStats, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, StatisticsArgs,
+};
+use futures::{StreamExt, TryStreamExt};
+
+use crate::device::data::batch::DeviceBatch;
+use crate::device::primitives::device::Device;
+use crate::exec::join::long_ranges::{REPEATED_BYTES, Runs};
+use crate::exec::join::node::BowtieJoinExec;
+use crate::exec::metrics::OutputMetrics;
+use crate::exec::node::{DeviceChunk, as_device};
+use crate::exec::transfer::chunker::has_small_dictionary;
+use crate::exec::transfer::staged_chunk::StagedChunk;
+
+/// Brings the batches of a device node to the host, as batches of the session's size.
+#[derive(Debug)]
+pub(crate) struct BowtieDownloadExec {
+    input: Arc<dyn ExecutionPlan>,
+    device: Arc<dyn Device>,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl BowtieDownloadExec {
+    pub(crate) fn new(input: Arc<dyn ExecutionPlan>, device: Arc<dyn Device>) -> Self {
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(input.schema()),
+            Partitioning::UnknownPartitioning(1),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        );
+        Self {
+            input,
+            device,
+            properties: Arc::new(properties),
+            metrics: ExecutionPlanMetricsSet::new(),
+        }
+    }
+
+    /// The device node whose rows it brings down.
+    pub(crate) fn input(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.input
+    }
+
+    pub(crate) fn device(&self) -> &Arc<dyn Device> {
+        &self.device
+    }
+
+    /// The join that it downloads, when it is one.
+    fn join(&self) -> Option<&BowtieJoinExec> {
+        self.input.downcast_ref::<BowtieJoinExec>()
+    }
+}
+
+impl DisplayAs for BowtieDownloadExec {
+    fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fetch = self.fetch();
+        match t {
+            DisplayFormatType::Default | DisplayFormatType::Verbose => {
+                write!(f, "BowtieDownloadExec: device={}", self.device.name())?;
+                match fetch {
+                    Some(fetch) => write!(f, ", fetch={fetch}"),
+                    None => Ok(()),
+                }
+            }
+            DisplayFormatType::TreeRender => {
+                writeln!(f, "device={}", self.device.name())?;
+                match fetch {
+                    Some(fetch) => writeln!(f, "fetch={fetch}"),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+}
+
+/// A column of a whole batch is copied together up to so many bytes.
+const MOST_COPIED_BYTES: usize = 1 << 30;
+
+/// Cuts and joins pieces into batches of the session's size, up to `fetch` rows.
+struct Batches {
+    schema: SchemaRef,
+    batch_size: usize,
+    ready: VecDeque<RecordBatch>,
+    runs: Option<Box<Runs>>,
+    coalescer: BatchCoalescer,
+    remaining: Option<usize>,
+    metrics: Arc<OutputMetrics>,
+}
+
+/// A chunk on the host.
+enum Landed {
+    Rows(RecordBatch),
+    Staged(StagedChunk),
+    Runs(Box<Runs>),
+}
+
+/// Chunks that come down at the same time, one read while the next is on its way, under a budget that has room for it.
+const LANDING: usize = 2;
+const ROOM_FOR_LANDING: u64 = 1 << 30;
+
+/// Brings chunks down.
+#[derive(Clone)]
+struct Landing {
+    device: Arc<dyn Device>,
+    schema: SchemaRef,
+    metrics: Arc<OutputMetrics>,
+}
+
+impl Landing {
+    async fn land(self, chunk: Result<DeviceChunk>) -> Result<Landed> {
+        Ok(match chunk? {
+            DeviceChunk::Staged(chunk) => Landed::Staged(chunk),
+            DeviceChunk::Runs(runs) => Landed::Runs(runs),
+            DeviceChunk::Resident(batch) => Landed::Rows(match batch.lies_on_device() {
+                false => self.download(&batch)?,
+                // Waiting for the device would hold up the other tasks of this thread.
+                true => SpawnedTask::spawn_blocking(move || self.download(&batch))
+                    .join_unwind()
+                    .await
+                    .map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))??,
+            }),
+        })
+    }
+
+    fn download(&self, batch: &DeviceBatch) -> Result<RecordBatch> {
+        let _timer = self.metrics.elapsed_compute.timer();
+        self.metrics.downloaded_bytes.add(batch.bytes() as usize);
+        self.metrics.bytes.add(batch.bytes() as usize);
+        Ok(batch.download(self.device.as_ref(), &self.schema)?)
+    }
+}
+
+impl Batches {
+    fn push(&mut self, chunk: Landed) -> Result<()> {
+        match chunk {
+            Landed::Rows(batch) => self.push_rows(batch),
+            // There is nothing here that could make room.
+            Landed::Staged(chunk) if chunk.crowded => Ok(()),
+            Landed::Staged(chunk) => {
+                let batch = chunk.batch(&self.schema)?;
+                self.metrics.bytes.add(batch.get_array_memory_size());
+                self.push_rows(batch)
+            }
+            Landed::Runs(runs) => {
+                self.runs = Some(runs);
+                Ok(())
+            }
+        }
+    }
+
+    /// The next batch that can leave.
+    fn next(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            if let Some(batch) = self.ready.pop_front() {
+                return Ok(Some(batch));
+            }
+            let batch = match &mut self.runs {
+                Some(runs) if self.remaining != Some(0) => {
+                    let batch = runs.next_batch(&self.schema, self.batch_size)?;
+                    let rows = batch.as_ref().map_or(0, RecordBatch::num_rows);
+                    self.metrics.bytes.add(rows * runs.row_bytes());
+                    batch
+                }
+                _ => None,
+            };
+            let Some(batch) = batch else {
+                self.runs = None;
+                return Ok(None);
+            };
+            self.push_rows(batch)?;
+        }
+    }
+
+    fn push_rows(&mut self, mut batch: RecordBatch) -> Result<()> {
+        if let Some(remaining) = &mut self.remaining {
+            if batch.num_rows() > *remaining {
+                batch = batch.slice(0, *remaining);
+            }
+            *remaining -= batch.num_rows();
+        }
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        // A piece that is no small part of a batch goes on as it is, past smaller ones that wait for company: copying it
+        // would cost more than a batch does, and a join promises no order.
+        if batch.num_rows() < self.batch_size.div_ceil(8) && !stays_alone(&batch, self.batch_size)?
+        {
+            self.coalescer.push_batch(batch)?;
+            while let Some(batch) = self.coalescer.next_completed_batch() {
+                self.ready.push_back(batch);
+            }
+        } else if batch.num_rows() <= self.batch_size {
+            self.ready.push_back(batch);
+        } else {
+            for from in (0..batch.num_rows()).step_by(self.batch_size) {
+                let rows = self.batch_size.min(batch.num_rows() - from);
+                self.ready.push_back(batch.slice(from, rows));
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.coalescer.finish_buffered_batch()?;
+        self.ready.extend(self.coalescer.next_completed_batch());
+        Ok(())
+    }
+
+    fn is_satisfied(&self) -> bool {
+        self.remaining == Some(0)
+    }
+}
+
+/// Whether a batch must not be copied together with others: dictionaries with small keys may have more values together than
+/// their keys can tell apart, long text more characters than 32-bit offsets, and much of either is not worth the copy.
+fn stays_alone(batch: &RecordBatch, batch_size: usize) -> Result<bool> {
+    for array in batch.columns() {
+        let data_type = array.data_type();
+        if data_type.primitive_width().is_some() {
+            continue;
+        }
+        let mean = crate::device::row_width::mean_bytes(array)? as usize;
+        if has_small_dictionary(data_type)
+            || mean.saturating_mul(batch_size) > MOST_COPIED_BYTES
+            || mean.saturating_mul(batch.num_rows()) >= REPEATED_BYTES
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+impl ExecutionPlan for BowtieDownloadExec {
+    fn name(&self) -> &'static str {
+        "BowtieDownloadExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn apply_expressions(
+        &self,
+        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let [input] = crate::exec::node::exactly(self.name(), children)?;
+        Ok(Arc::new(Self::new(input, Arc::clone(&self.device))))
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let batch_size = context.session_config().batch_size().max(1);
+        let batches = Box::new(Batches {
+            schema: self.schema(),
+            batch_size,
+            ready: VecDeque::new(),
+            runs: None,
+            coalescer: BatchCoalescer::new(self.schema(), batch_size),
+            remaining: self.fetch(),
+            metrics: Arc::new(OutputMetrics::new(&self.metrics, partition)),
+        });
+        let landing = Landing {
+            device: Arc::clone(&self.device),
+            schema: self.schema(),
+            metrics: Arc::clone(&batches.metrics),
+        };
+        let landings = match self.device.budget().limit() >= ROOM_FOR_LANDING {
+            true => LANDING,
+            false => 1,
+        };
+        let input = as_device(&self.input)?.execute_device(context)?;
+        let input = input
+            .map(move |chunk| landing.clone().land(chunk))
+            .buffered(landings)
+            .boxed();
+        let stream = futures::stream::try_unfold(
+            (Some(input), batches),
+            |(mut input, mut batches)| async move {
+                loop {
+                    let made = {
+                        let timer = batches.metrics.elapsed_compute.clone();
+                        let _timer = timer.timer();
+                        batches.next()?
+                    };
+                    if let Some(batch) = made {
+                        batches.metrics.rows.add(batch.num_rows());
+                        batches.metrics.batches.add(1);
+                        return Ok(Some((batch, (input, batches))));
+                    }
+                    let Some(chunks) = &mut input else {
+                        return Ok(None);
+                    };
+                    let chunk = match batches.is_satisfied() {
+                        true => None,
+                        false => chunks.try_next().await?,
+                    };
+                    let timer = batches.metrics.elapsed_compute.clone();
+                    let _timer = timer.timer();
+                    match chunk {
+                        Some(chunk) => batches.push(chunk)?,
+                        None => {
+                            input = None;
+                            batches.finish()?;
+                        }
+                    }
+                }
+            },
+        );
+        // Runs are made without waiting for anything: a consumer that reads on and on must let others have the thread.
+        Ok(Box::pin(cooperative(RecordBatchStreamAdapter::new(
+            self.schema(),
+            stream.boxed(),
+        ))))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn child_stats_requests(&self, _partition: Option<usize>) -> Vec<ChildStats> {
+        vec![ChildStats::At(None)]
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        inputs: &[Arc<Statistics>],
+        _args: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        Ok(Arc::clone(&inputs[0]))
+    }
+
+    fn fetch(&self) -> Option<usize> {
+        self.join().and_then(BowtieJoinExec::fetch_rows)
+    }
+
+    fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
+        let join = self.join()?.with_fetch_rows(limit).ok()?;
+        Some(Arc::new(Self::new(
+            Arc::new(join),
+            Arc::clone(&self.device),
+        )))
+    }
+
+    /// A projection of columns is embedded in the join, which then does not gather the others.
+    fn try_swapping_with_projection(
+        &self,
+        projection: &ProjectionExec,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        match self.join() {
+            Some(_) => try_embed_projection(projection, self),
+            None => Ok(None),
+        }
+    }
+}
+
+impl EmbeddedProjection for BowtieDownloadExec {
+    fn with_projection(&self, projection: Option<Vec<usize>>) -> Result<Self> {
+        let input = match (self.join(), projection) {
+            (Some(join), Some(columns)) => Arc::new(join.with_output(&columns)?),
+            _ => Arc::clone(&self.input),
+        };
+        Ok(Self::new(input, Arc::clone(&self.device)))
+    }
+}

@@ -1,0 +1,89 @@
+//! The partitions of a plan below, read at the same time, with the key expressions evaluated on each batch where it is read.
+
+use std::sync::Arc;
+
+use datafusion::common::runtime::JoinSet;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::TaskContext;
+use datafusion::physical_plan::metrics::BaselineMetrics;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use futures::stream::BoxStream;
+use futures::{FutureExt, StreamExt, stream};
+use tokio::sync::mpsc;
+
+use crate::exec::transfer::evaluator::{Evaluated, Evaluator};
+
+/// Batches that a partition sends together, when it has them at hand: a task is woken once for all of them.
+const TOGETHER: usize = 4;
+/// Sendings of each partition that may wait for the reader: few, as nobody has reserved their memory.
+const WAITING: usize = 2;
+/// Of all partitions together.
+const MOST_WAITING: usize = 64;
+
+/// The evaluated batches of all partitions of `input`, in any order; a task for each partition, which ends with the stream.
+pub(crate) fn evaluated(
+    input: &Arc<dyn ExecutionPlan>,
+    context: &Arc<TaskContext>,
+    evaluator: &Evaluator,
+    metrics: &BaselineMetrics,
+) -> Result<BoxStream<'static, Result<Evaluated>>> {
+    let partition = |partition| {
+        let batches = input.execute(partition, Arc::clone(context))?;
+        let (evaluator, elapsed) = (evaluator.clone(), metrics.elapsed_compute().clone());
+        Ok::<_, DataFusionError>(batches.map(move |batch| {
+            let _timer = elapsed.timer();
+            evaluator.evaluate(&batch?)
+        }))
+    };
+    let partitions = input.output_partitioning().partition_count();
+    match partitions {
+        0 => return Ok(stream::empty().boxed()),
+        1 => return Ok(partition(0)?.boxed()),
+        _ => {}
+    }
+    // With less room than partitions need, all of them wait while the reader's thread is busy.
+    let (sender, receiver) = mpsc::channel((WAITING * partitions).min(MOST_WAITING));
+    let mut tasks = JoinSet::new();
+    for i in 0..partitions {
+        let (mut batches, sender) = (partition(i)?, sender.clone());
+        tasks.spawn(async move {
+            while let Some(first) = batches.next().await {
+                let mut together = vec![first];
+                // Nothing may follow an error.
+                while together.len() < TOGETHER && together.last().is_some_and(Result::is_ok) {
+                    match batches.next().now_or_never() {
+                        Some(Some(next)) => together.push(next),
+                        // At its end it says so once more.
+                        Some(None) | None => break,
+                    }
+                }
+                let failed = together.last().is_some_and(Result::is_err);
+                // Nobody reads any more, or it is over.
+                if sender.send(together).await.is_err() || failed {
+                    return;
+                }
+                // A reader that this has woken is next on this very thread, where it would wait until a filter has found as many
+                // rows again; so it is let through.
+                tokio::task::yield_now().await;
+            }
+        });
+    }
+    let merged = stream::unfold((receiver, tasks), |(mut receiver, mut tasks)| async move {
+        if let Some(batches) = receiver.recv().await {
+            return Some((stream::iter(batches), (receiver, tasks)));
+        }
+        // All senders are gone; a task that panicked sent no error.
+        while let Some(ended) = tasks.join_next().await {
+            match ended {
+                Ok(()) => {}
+                Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+                Err(error) => {
+                    let error = DataFusionError::ExecutionJoin(Box::new(error));
+                    return Some((stream::iter(vec![Err(error)]), (receiver, tasks)));
+                }
+            }
+        }
+        None
+    });
+    Ok(merged.flatten().boxed())
+}

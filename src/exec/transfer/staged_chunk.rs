@@ -1,0 +1,324 @@
+//! [`StagedChunk`]: rows on the host on their way to the device.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, new_empty_array};
+use arrow::compute::{cast, concat};
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::error::DataFusionError;
+use datafusion::execution::memory_pool::MemoryReservation;
+use parking_lot::Mutex;
+
+use crate::device::data::batch::DeviceBatch;
+use crate::device::lazy_column::Need;
+use crate::device::primitives::device::Device;
+use crate::device::row_width::mean_bytes;
+use crate::error::{BowtieError, Result};
+
+/// The arrays of a column, one after the other; at least one.
+pub(crate) type Parts = Arc<[ArrayRef]>;
+
+/// Evaluated columns that have no value on some row, and why; they are NULL then.
+pub(crate) type Failures = [(usize, Arc<DataFusionError>)];
+
+/// A chunk that waits on the host, counted in DataFusion's memory pool until it is dropped.
+///
+/// Columns that are copied when they are uploaded stay in the parts that they came in: they are copied together on the way to
+/// the device, and only if they are needed there.
+#[derive(Debug)]
+pub(crate) struct StagedChunk {
+    rows: usize,
+    /// The columns of the plan below, then the expressions.
+    columns: Vec<StagedColumn>,
+    /// Evaluated columns that have no value on some row, and why; they are NULL then.
+    pub(crate) failures: Vec<(usize, Arc<DataFusionError>)>,
+    pub(crate) reservation: Arc<MemoryReservation>,
+    /// The number of the part that the rows are of, where a node's rows are in parts (`exec/parts.rs`); otherwise 0.
+    pub(crate) part: u32,
+    /// The memory pool had no room for more rows: those that were gathered so far have to leave it.
+    pub(crate) crowded: bool,
+}
+
+/// Which of a chunk's columns are others, cast; the rest are arrays.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ChunkShape(Vec<Option<(usize, DataType)>>);
+
+impl ChunkShape {
+    /// Of so many arrays.
+    pub(crate) fn of_arrays(columns: usize) -> Self {
+        Self(vec![None; columns])
+    }
+
+    pub(crate) fn columns(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Mean bytes of a value of each column, of those of the arrays.
+    pub(crate) fn mean_bytes(&self, arrays: impl Iterator<Item = u64>) -> Vec<u64> {
+        let mut arrays = arrays;
+        let columns = self.0.iter();
+        let of = columns.map(|widened| match widened {
+            None => arrays.next().unwrap_or(0),
+            Some((_, to)) => width_of(to),
+        });
+        of.collect()
+    }
+}
+
+/// Bytes of a value that is cast to a type.
+fn width_of(to: &DataType) -> u64 {
+    to.primitive_width().unwrap_or(8) as u64
+}
+
+#[derive(Debug)]
+pub(crate) enum StagedColumn {
+    Arrays(Mutex<Parts>),
+    /// Another column, which the device casts when it is uploaded.
+    Widened {
+        from: usize,
+        to: DataType,
+    },
+}
+
+impl StagedColumn {
+    pub(crate) fn of(parts: Vec<ArrayRef>) -> Self {
+        Self::Arrays(Mutex::new(parts.into()))
+    }
+}
+
+impl StagedChunk {
+    /// A chunk of `rows` rows.
+    pub(crate) fn new(
+        rows: usize,
+        columns: Vec<StagedColumn>,
+        failures: Vec<(usize, Arc<DataFusionError>)>,
+        reservation: MemoryReservation,
+    ) -> Self {
+        Self {
+            rows,
+            columns,
+            failures,
+            reservation: Arc::new(reservation),
+            part: 0,
+            crowded: false,
+        }
+    }
+
+    pub(crate) fn of_part(self, part: u32) -> Self {
+        Self { part, ..self }
+    }
+
+    /// Says that the memory pool has no room.
+    pub(crate) fn crowded(reservation: MemoryReservation) -> Self {
+        Self {
+            crowded: true,
+            ..Self::new(0, vec![], vec![], reservation)
+        }
+    }
+
+    pub(crate) fn shape(&self) -> ChunkShape {
+        let columns = self.columns.iter().map(|column| match column {
+            StagedColumn::Arrays(_) => None,
+            StagedColumn::Widened { from, to } => Some((*from, to.clone())),
+        });
+        ChunkShape(columns.collect())
+    }
+
+    /// Some rows of the columns that are arrays.
+    pub(crate) fn stored(&self, shape: &ChunkShape, rows: Range<usize>) -> Result<Vec<ArrayRef>> {
+        let arrays = (0..self.columns()).filter(|column| shape.0[*column].is_none());
+        arrays
+            .map(|column| together(&self.parts_of(column, &rows)))
+            .collect()
+    }
+
+    /// A chunk again, of the parts of the columns that are arrays.
+    pub(crate) fn restored(
+        shape: &ChunkShape,
+        rows: usize,
+        columns: Vec<Vec<ArrayRef>>,
+        failures: Vec<(usize, Arc<DataFusionError>)>,
+        reservation: MemoryReservation,
+    ) -> Self {
+        let mut arrays = columns.into_iter();
+        let columns = shape.0.iter().filter_map(|widened| match widened {
+            None => arrays.next().map(StagedColumn::of),
+            Some((from, to)) => Some(StagedColumn::Widened {
+                from: *from,
+                to: to.clone(),
+            }),
+        });
+        Self::new(rows, columns.collect(), failures, reservation)
+    }
+
+    /// The rows of a batch.
+    pub(crate) fn of(batch: &RecordBatch, reservation: MemoryReservation) -> Self {
+        let columns = batch.columns().iter();
+        let columns = columns.map(|array| StagedColumn::of(vec![Arc::clone(array)]));
+        Self::new(batch.num_rows(), columns.collect(), vec![], reservation)
+    }
+
+    /// `rows` rows, of whose columns the parts are given.
+    pub(crate) fn of_parts(
+        rows: usize,
+        columns: Vec<Vec<ArrayRef>>,
+        reservation: Arc<MemoryReservation>,
+    ) -> Self {
+        Self {
+            rows,
+            columns: columns.into_iter().map(StagedColumn::of).collect(),
+            failures: vec![],
+            reservation,
+            part: 0,
+            crowded: false,
+        }
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    fn columns(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// The parts of a column; of one that is to be widened, in the type that it comes from.
+    pub(crate) fn parts(&self, column: usize) -> Parts {
+        match &self.columns[column] {
+            StagedColumn::Arrays(parts) => Arc::clone(&parts.lock()),
+            StagedColumn::Widened { from, .. } => self.parts(*from),
+        }
+    }
+
+    fn data_type(&self, column: usize) -> DataType {
+        match &self.columns[column] {
+            StagedColumn::Arrays(parts) => parts.lock()[0].data_type().clone(),
+            StagedColumn::Widened { to, .. } => to.clone(),
+        }
+    }
+
+    /// The parts of rows `rows` of a column; one, if an empty one, when there are no rows.
+    fn parts_of(&self, column: usize, rows: &Range<usize>) -> Vec<ArrayRef> {
+        let all = self.parts(column);
+        let mut parts = vec![];
+        let mut first = 0;
+        for part in all.iter() {
+            let begin = rows.start.clamp(first, first + part.len()) - first;
+            let end = rows.end.clamp(first, first + part.len()) - first;
+            if (begin, end) == (0, part.len()) && end > 0 {
+                parts.push(Arc::clone(part));
+            } else if begin < end {
+                parts.push(part.slice(begin, end - begin));
+            }
+            first += part.len();
+        }
+        if parts.is_empty() {
+            parts.push(new_empty_array(all[0].data_type()));
+        }
+        parts
+    }
+
+    /// The same rows in chunks of at most `most`, which share what is reserved. One on whose rows an expression failed stays whole.
+    pub(crate) fn cut(self, most: usize) -> Result<Vec<Self>> {
+        if self.rows <= most || !self.failures.is_empty() {
+            return Ok(vec![self]);
+        }
+        let begins = (0..self.rows).step_by(most.max(1));
+        begins
+            .map(|begin| {
+                let rows = begin..(begin + most.max(1)).min(self.rows);
+                let parts = |column: usize| match &self.columns[column] {
+                    StagedColumn::Arrays(_) => Ok(self.parts_of(column, &rows)),
+                    StagedColumn::Widened { .. } => {
+                        Ok(vec![self.whole(column)?.slice(rows.start, rows.len())])
+                    }
+                };
+                let columns = (0..self.columns()).map(parts).collect::<Result<_>>()?;
+                let reservation = Arc::clone(&self.reservation);
+                Ok(Self::of_parts(rows.len(), columns, reservation))
+            })
+            .collect()
+    }
+
+    /// Some of its columns, in this order.
+    pub(crate) fn select(&self, columns: &[usize]) -> Result<Self> {
+        let parts = |column: &usize| match &self.columns[*column] {
+            StagedColumn::Arrays(parts) => Ok(parts.lock().to_vec()),
+            StagedColumn::Widened { .. } => Ok(vec![self.whole(*column)?]),
+        };
+        let parts = columns.iter().map(parts).collect::<Result<_>>()?;
+        let reservation = Arc::clone(&self.reservation);
+        Ok(Self::of_parts(self.rows, parts, reservation))
+    }
+
+    /// Uploads rows `rows` of the columns as they are needed.
+    pub(crate) fn upload(
+        &self,
+        device: &dyn Device,
+        rows: &Range<usize>,
+        needs: &[Need],
+    ) -> Result<DeviceBatch> {
+        self.upload_ahead(device, rows, needs)?.receive(device)
+    }
+
+    /// The same for work to come: the batch can be used once it was received.
+    pub(crate) fn upload_ahead(
+        &self,
+        device: &dyn Device,
+        rows: &Range<usize>,
+        needs: &[Need],
+    ) -> Result<DeviceBatch> {
+        let column = |i| (self.parts_of(i, rows), self.data_type(i));
+        DeviceBatch::upload_ahead(device, rows.len(), needs, column)
+    }
+
+    /// A column as one array, which replaces its parts.
+    pub(crate) fn whole(&self, column: usize) -> Result<ArrayRef> {
+        let staged = self
+            .columns
+            .get(column)
+            .ok_or_else(|| BowtieError::Internal(format!("a chunk without column {column}")))?;
+        let mut parts = match staged {
+            StagedColumn::Arrays(parts) => parts.lock(),
+            StagedColumn::Widened { from, to } => return Ok(cast(&self.whole(*from)?, to)?),
+        };
+        let array = together(&parts)?;
+        if parts.len() > 1 {
+            *parts = Arc::new([Arc::clone(&array)]);
+        }
+        Ok(array)
+    }
+
+    /// All rows.
+    pub(crate) fn batch(&self, schema: &SchemaRef) -> Result<RecordBatch> {
+        let arrays = (0..self.columns()).map(|i| self.whole(i));
+        let arrays = arrays.collect::<Result<_>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(self.rows));
+        let schema = Arc::clone(schema);
+        Ok(RecordBatch::try_new_with_options(schema, arrays, &options)?)
+    }
+
+    /// Mean bytes of a value of a column.
+    pub(crate) fn mean_bytes(&self, column: usize) -> Result<u64> {
+        if let StagedColumn::Widened { to, .. } = &self.columns[column] {
+            return Ok(width_of(to));
+        }
+        let mut bytes = 0;
+        for part in self.parts(column).iter() {
+            bytes += mean_bytes(part)? * part.len() as u64;
+        }
+        Ok(bytes.div_ceil(self.rows.max(1) as u64))
+    }
+}
+
+/// One array of all parts, copied only where there are several.
+pub(crate) fn together(parts: &[ArrayRef]) -> Result<ArrayRef> {
+    match parts {
+        [part] => Ok(Arc::clone(part)),
+        parts => {
+            let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
+            Ok(concat(&parts)?)
+        }
+    }
+}

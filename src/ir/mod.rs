@@ -1,0 +1,8 @@
+//! What a device is told, as plain data without a type of DataFusion's.
+
+pub(crate) mod comparison;
+pub(crate) mod limits;
+pub(crate) mod pair_program;
+pub(crate) mod row_program;
+pub(crate) mod set_predicate;
+pub(crate) mod text_predicate;

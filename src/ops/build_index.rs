@@ -1,0 +1,364 @@
+//! The indexed side of a theta join: grouped, sorted, with zone maps on the columns that are tested.
+
+use std::sync::Arc;
+
+use crate::device::data::batch::DeviceBatch;
+use crate::device::data::buffer::{
+    Column, EquiIndex, GroupDomain, KeyDomain, Keys, SetIndex, Sorted, ZonedKeys,
+};
+use crate::device::primitives::device::Device;
+use crate::error::{BowtieError, Result};
+use crate::ir::comparison::Comparison;
+use crate::ir::pair_program::Program;
+use crate::ir::set_predicate::SetTechnique;
+use crate::spec::join::{EquiStrategy, Side, Strategy, ThetaSpec};
+
+/// Rows sampled on each side to order the comparisons by selectivity.
+const SAMPLE: usize = 512;
+
+/// A comparison as the search runs it: `sorted.column OP searching.column`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Oriented {
+    /// Column of the sorted side, as an index into `key_columns`.
+    pub key: usize,
+    pub op: Comparison,
+    /// Column of the searching side's batch.
+    pub searching: usize,
+}
+
+/// One key column of the sorted side: the domain that makes the other side's columns comparable with it.
+#[derive(Debug)]
+pub(crate) struct KeyColumn {
+    pub domain: KeyDomain,
+    /// Keys in sorted order, when something is tested on the column.
+    pub zoned: Option<ZonedKeys>,
+    /// Keys by row, where the order is that of a search's lists.
+    keys: Option<Keys>,
+}
+
+/// How rows are found that may match.
+#[derive(Debug)]
+pub(crate) enum Order {
+    /// By equal keys alone.
+    Equi(EquiIndex),
+    /// By group, where there are equalities, and by key.
+    Sorted {
+        sorted: Sorted,
+        groups: Option<GroupDomain>,
+    },
+    /// By a predicate on sets: each search has an order of its own.
+    Sets(SetOrder),
+}
+
+#[derive(Debug)]
+pub(crate) struct SetOrder {
+    pub(crate) sets: SetIndex,
+    pub(crate) groups: Option<GroupDomain>,
+    /// The program's columns, by row.
+    columns: Vec<Arc<Column>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct SortedSide {
+    pub(crate) order: Order,
+    pub(crate) key_columns: Vec<KeyColumn>,
+    /// Comparisons that narrow the range.
+    pub(crate) bounds: Vec<Oriented>,
+    /// Comparisons that are tested, the most selective first.
+    pub(crate) tests: Vec<Oriented>,
+    /// The program's columns of this side, by sorted position.
+    pub(crate) program: Vec<Column>,
+    rows: usize,
+}
+
+impl SortedSide {
+    /// Indexes `batch`. `searching` is a chunk of the other side, from which selectivities are sampled. Without
+    /// `comparisons` only the equalities are indexed, and every other condition is left to the caller, `program` too.
+    pub(crate) fn build(
+        device: &dyn Device,
+        spec: &ThetaSpec,
+        program: Option<&Program>,
+        batch: &DeviceBatch,
+        searching: &DeviceBatch,
+        comparisons: bool,
+    ) -> Result<Self> {
+        let side = spec.sorted;
+        if let Strategy::Equi(strategy) = spec.strategy {
+            let columns = equality_columns(spec, side, batch)?;
+            let index = device.equi_index(&columns, spec.null_equal(), strategy)?;
+            let program = match program.filter(|_| comparisons) {
+                Some(program) => columns_at(device, program, side, batch, &index.sorted)?,
+                None => vec![],
+            };
+            return Ok(Self {
+                order: Order::Equi(index),
+                key_columns: vec![],
+                bounds: vec![],
+                tests: vec![],
+                program,
+                rows: batch.rows(),
+            });
+        }
+        let groups = match spec.equalities.is_empty() {
+            true => None,
+            false => {
+                let columns = equality_columns(spec, side, batch)?;
+                Some(device.group_keys(&columns, spec.null_equal())?)
+            }
+        };
+
+        let mut columns: Vec<usize> = vec![];
+        let mut keys: Vec<(Keys, KeyDomain)> = vec![];
+        let mut oriented: Vec<Oriented> = vec![];
+        for comparison in spec.comparisons.iter().filter(|_| comparisons) {
+            let column = comparison.column(side);
+            let key = match columns.iter().position(|known| *known == column) {
+                Some(key) => key,
+                None => {
+                    columns.push(column);
+                    keys.push(device.order_keys(batch.column(column)?)?);
+                    keys.len() - 1
+                }
+            };
+            oriented.push(Oriented {
+                key,
+                op: comparison.op_from(side),
+                searching: comparison.column(side.other()),
+            });
+        }
+
+        let selectivity = match spec.strategy {
+            Strategy::Range => vec![0.0; oriented.len()],
+            Strategy::Dominance | Strategy::Tiles | Strategy::Equi(_) | Strategy::Set(_) => {
+                sampled_selectivity(device, &keys, &oriented, searching)?
+            }
+        };
+        let sort_key = match spec.strategy {
+            Strategy::Tiles | Strategy::Equi(_) | Strategy::Set(_) => None,
+            Strategy::Range => oriented.iter().find(|c| c.op.is_range()).map(|c| c.key),
+            Strategy::Dominance => most_selective_column(&oriented, &selectivity),
+        };
+        let (bounds, mut tests): (Vec<_>, Vec<_>) = oriented
+            .iter()
+            .zip(&selectivity)
+            .partition(|(c, _)| Some(c.key) == sort_key && c.op.is_range());
+        tests.sort_by(|(_, a), (_, b)| a.total_cmp(b));
+        let bounds: Vec<Oriented> = bounds.into_iter().map(|(c, _)| *c).collect();
+        let tests: Vec<Oriented> = tests.into_iter().map(|(c, _)| *c).collect();
+
+        let not_null: Vec<&Keys> = keys.iter().map(|(keys, _)| keys).collect();
+        if let (Strategy::Set(technique), Some(set), true) = (spec.strategy, &spec.set, comparisons)
+        {
+            let sets = device.set_index(
+                batch.column(set.column(side))?,
+                groups.as_ref().map(|(ids, domain)| (ids, domain.groups())),
+                &not_null,
+                set.predicate.seen_from(side),
+                technique,
+                searching.column(set.column(side.other()))?,
+            )?;
+            let program = program.map(|program| program.columns(side).iter());
+            let columns = program.into_iter().flatten();
+            return Ok(Self {
+                order: Order::Sets(SetOrder {
+                    sets,
+                    groups: groups.map(|(_, domain)| domain),
+                    columns: columns
+                        .map(|column| batch.column(*column).cloned())
+                        .collect::<Result<_>>()?,
+                }),
+                key_columns: keys
+                    .into_iter()
+                    .map(|(keys, domain)| KeyColumn {
+                        domain,
+                        zoned: None,
+                        keys: Some(keys),
+                    })
+                    .collect(),
+                bounds,
+                tests,
+                program: vec![],
+                rows: batch.rows(),
+            });
+        }
+        let sorted = device.sort(
+            batch.rows(),
+            sort_key.map(|key| &keys[key].0),
+            groups.as_ref().map(|(ids, domain)| (ids, domain.groups())),
+            &not_null,
+        )?;
+        let mut key_columns = Vec::with_capacity(keys.len());
+        for (i, (keys, domain)) in keys.into_iter().enumerate() {
+            let tested = tests.iter().any(|test| test.key == i);
+            key_columns.push(KeyColumn {
+                domain,
+                zoned: tested
+                    .then(|| device.zone_keys(&keys, &sorted))
+                    .transpose()?,
+                keys: None,
+            });
+        }
+        let program = match program.filter(|_| comparisons) {
+            Some(program) => columns_at(device, program, side, batch, &sorted)?,
+            None => vec![],
+        };
+        Ok(Self {
+            program,
+            order: Order::Sorted {
+                sorted,
+                groups: groups.map(|(_, domain)| domain),
+            },
+            key_columns,
+            bounds,
+            tests,
+            rows: batch.rows(),
+        })
+    }
+
+    /// Its rows by position, where these do not depend on the search.
+    pub(crate) fn sorted(&self) -> Option<&Sorted> {
+        match &self.order {
+            Order::Equi(index) => Some(&index.sorted),
+            Order::Sorted { sorted, .. } => Some(sorted),
+            Order::Sets(_) => None,
+        }
+    }
+
+    /// Where a predicate on sets finds the pairs.
+    pub(crate) fn sets(&self) -> Option<&SetOrder> {
+        match &self.order {
+            Order::Sets(sets) => Some(sets),
+            Order::Equi(_) | Order::Sorted { .. } => None,
+        }
+    }
+
+    /// How equal keys are found, where they alone decide.
+    pub(crate) fn equi_strategy(&self) -> Option<EquiStrategy> {
+        match &self.order {
+            Order::Equi(index) => Some(index.strategy),
+            Order::Sorted { .. } | Order::Sets(_) => None,
+        }
+    }
+
+    /// How matching sets are found.
+    pub(crate) fn set_technique(&self) -> Option<SetTechnique> {
+        self.sets().map(|order| order.sets.technique())
+    }
+
+    /// Keys of the other side's rows for some comparisons.
+    pub(crate) fn keys_of(
+        &self,
+        device: &dyn Device,
+        comparisons: &[Oriented],
+        batch: &DeviceBatch,
+    ) -> Result<Vec<Keys>> {
+        let keys = comparisons.iter().map(|c| {
+            let domain = &self.key_columns[c.key].domain;
+            device.order_keys_in(domain, batch.column(c.searching)?)
+        });
+        keys.collect()
+    }
+
+    /// Rows of the indexed chunk, those that can match nothing included.
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    pub(crate) fn zoned(&self, key: usize) -> Result<&ZonedKeys> {
+        self.key_columns[key]
+            .zoned
+            .as_ref()
+            .ok_or_else(|| BowtieError::Internal("a tested column without zones".into()))
+    }
+}
+
+impl SortedSide {
+    /// Keys of a column by row, where sets are indexed.
+    pub(crate) fn set_keys(&self, key: usize) -> Result<&Keys> {
+        self.key_columns[key]
+            .keys
+            .as_ref()
+            .ok_or_else(|| BowtieError::Internal("a tested column without keys".into()))
+    }
+
+    /// The program's columns by row, where sets are indexed.
+    pub(crate) fn set_columns(&self) -> &[Arc<Column>] {
+        self.sets().map_or(&[], |order| &order.columns)
+    }
+}
+
+/// `columns` in the order of `sorted`.
+pub(crate) fn gathered(
+    device: &dyn Device,
+    columns: &[Arc<Column>],
+    sorted: &Sorted,
+) -> Result<Vec<Column>> {
+    let columns = columns.iter();
+    columns
+        .map(|column| device.gather(column, &sorted.rows))
+        .collect()
+}
+
+/// The columns of `batch` that `program` reads, in the order of `sorted`.
+pub(crate) fn columns_at(
+    device: &dyn Device,
+    program: &Program,
+    side: Side,
+    batch: &DeviceBatch,
+    sorted: &Sorted,
+) -> Result<Vec<Column>> {
+    let columns = program.columns(side).iter();
+    columns
+        .map(|column| device.gather(batch.column(*column)?, &sorted.rows))
+        .collect()
+}
+
+/// The columns of `side`, whose rows `batch` holds, that must be equal to others.
+pub(crate) fn equality_columns<'a>(
+    spec: &ThetaSpec,
+    side: Side,
+    batch: &'a DeviceBatch,
+) -> Result<Vec<&'a Column>> {
+    let columns = spec.equalities.iter().map(|(left, right)| match side {
+        Side::Left => *left,
+        Side::Right => *right,
+    });
+    columns
+        .map(|column| batch.column(column).map(AsRef::as_ref))
+        .collect()
+}
+
+fn sampled_selectivity(
+    device: &dyn Device,
+    keys: &[(Keys, KeyDomain)],
+    oriented: &[Oriented],
+    searching: &DeviceBatch,
+) -> Result<Vec<f64>> {
+    let others = oriented
+        .iter()
+        .map(|c| {
+            let column = searching.column(c.searching)?;
+            device.order_keys_in(&keys[c.key].1, column)
+        })
+        .collect::<Result<Vec<_>>>()?;
+    let tests: Vec<_> = oriented
+        .iter()
+        .zip(&others)
+        .map(|(c, other)| (&keys[c.key].0, c.op, other))
+        .collect();
+    device.sample_selectivity(&tests, SAMPLE)
+}
+
+/// The key column whose comparisons together let the fewest pairs through, taking them as independent.
+fn most_selective_column(oriented: &[Oriented], selectivity: &[f64]) -> Option<usize> {
+    let columns = oriented.iter().filter(|c| c.op.is_range()).map(|c| c.key);
+    let share = |column: usize| -> f64 {
+        oriented
+            .iter()
+            .zip(selectivity)
+            .filter(|(c, _)| c.key == column && c.op.is_range())
+            .map(|(_, s)| *s)
+            .product()
+    };
+    columns.min_by(|a, b| share(*a).total_cmp(&share(*b)))
+}

@@ -1,0 +1,117 @@
+//! Searching by a predicate on sets: each searching row's matches are a list, and its range is where that lies among all lists.
+
+use std::sync::Arc;
+
+use crate::device::data::batch::DeviceBatch;
+use crate::device::data::buffer::{Buffer, Column, Keys, Ranges, SetCounting, Sorted, ZonedKeys};
+use crate::device::host::sets::collect::SetTally;
+use crate::device::primitives::device::Device;
+use crate::error::{BowtieError, Result};
+use crate::ir::pair_program::Program;
+use crate::ops::build_index::{SetOrder, SortedSide, columns_at, equality_columns, gathered};
+use crate::ops::probe::{Search, Wanted};
+use crate::spec::join::ThetaSpec;
+
+/// The lists of a search, and the sorted side's columns along them.
+#[derive(Debug)]
+pub(crate) struct Listed {
+    /// A row of the sorted side at each position, where lists were made.
+    pub(crate) matches: Option<Sorted>,
+    /// Keys for each of the index's tests.
+    pub(crate) zoned: Vec<ZonedKeys>,
+    /// The program's columns.
+    pub(crate) program: Vec<Column>,
+    /// Matches of each row of the sorted side, where these alone were counted.
+    pub(crate) indexed: Option<Arc<Buffer<u32>>>,
+    pub(crate) tally: SetTally,
+}
+
+impl Search {
+    pub(crate) fn of_sets(
+        device: &dyn Device,
+        spec: &ThetaSpec,
+        program: Option<&Program>,
+        index: Arc<SortedSide>,
+        batch: &DeviceBatch,
+        wanted: Wanted,
+    ) -> Result<Self> {
+        let side = spec.sorted.other();
+        let (Some(SetOrder { sets, groups, .. }), Some(set)) = (index.sets(), spec.set) else {
+            return Err(BowtieError::Internal("a search of no sets".into()));
+        };
+        let lists = batch.column(set.column(side))?;
+        let groups = match groups {
+            Some(domain) => {
+                let columns = equality_columns(spec, side, batch)?;
+                Some(device.group_keys_in(domain, &columns)?)
+            }
+            None => None,
+        };
+        let mut search = Self {
+            sorted_side: spec.sorted,
+            searching: no_rows(device)?,
+            counts: device.sequence(0, 0)?,
+            rows: batch.rows(),
+            ranges: Ranges {
+                lo: device.sequence(0, 0)?,
+                hi: device.sequence(0, 0)?,
+            },
+            test_keys: vec![],
+            program: None,
+            listed: None,
+            index: Arc::clone(&index),
+        };
+        let counting = match wanted {
+            Wanted::Pairs => None,
+            Wanted::SearchingCounts => Some(SetCounting::Searching),
+            Wanted::Counts => Some(SetCounting::Both),
+            Wanted::Exists => Some(SetCounting::Exists),
+        };
+        if let Some(counting) = counting.filter(|_| index.tests.is_empty() && program.is_none()) {
+            let counted = device.set_count(sets, lists, groups.as_ref(), counting)?;
+            search.searching = counted.searching;
+            search.counts = counted.counts;
+            search.listed = Some(Listed {
+                matches: None,
+                zoned: vec![],
+                program: vec![],
+                indexed: counted.indexed.map(Arc::new),
+                tally: counted.tally,
+            });
+            return Ok(search);
+        }
+        let keys = index.keys_of(device, &index.tests, batch)?;
+        let not_null: Vec<&Keys> = keys.iter().collect();
+        let found = device.set_search(sets, lists, groups.as_ref(), &not_null)?;
+        search.test_keys = keys
+            .iter()
+            .map(|keys| device.zone_keys(keys, &found.searching))
+            .collect::<Result<_>>()?;
+        let zoned = index.tests.iter().map(|test| {
+            let keys = index.set_keys(test.key)?;
+            device.zone_keys(keys, &found.matches)
+        });
+        let mut listed = Listed {
+            zoned: zoned.collect::<Result<_>>()?,
+            program: vec![],
+            indexed: None,
+            tally: found.tally,
+            matches: None,
+        };
+        if let Some(program) = program {
+            let columns = columns_at(device, program, side, batch, &found.searching)?;
+            search.program = Some((program.clone(), columns));
+            listed.program = gathered(device, index.set_columns(), &found.matches)?;
+        }
+        listed.matches = Some(found.matches);
+        search.searching = found.searching;
+        search.ranges = found.ranges;
+        search.listed = Some(listed);
+        search.count(device, program, wanted == Wanted::Exists)?;
+        Ok(search)
+    }
+}
+
+fn no_rows(device: &dyn Device) -> Result<Sorted> {
+    Ok(Sorted::of_rows(device.sequence(0, 0)?))
+}

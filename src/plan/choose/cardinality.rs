@@ -1,0 +1,138 @@
+//! How many rows and bytes go from one node to another, as far as a plan knows.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion::common::{ColumnStatistics, Statistics};
+use datafusion::physical_plan::ExecutionPlan;
+
+use crate::plan::choose::cost::Flow;
+use crate::plan::choose::statistics::Known;
+use crate::plan::recognise::source::JoinSource;
+use crate::spec::aggregate::{GroupSide, GroupSpec, JoinAggregateSpec};
+use crate::spec::join::{JoinSpec, Output, Side, SideInput};
+
+/// Bytes of a text, where nothing is known of it, and of a nested value, which stays on the host.
+const TEXT_BYTES: f64 = 24.0;
+const NESTED_BYTES: f64 = 8.0;
+
+/// By the statistics of a plan's nodes.
+pub(crate) struct Flows<'a>(pub &'a Known);
+
+impl Flows<'_> {
+    pub(crate) fn rows(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<f64> {
+        self.0.rows(plan).rows().map(|rows| rows as f64)
+    }
+
+    /// The columns of an input that are read.
+    pub(crate) fn of(
+        &self,
+        plan: &Arc<dyn ExecutionPlan>,
+        input: &SideInput,
+        rows: f64,
+        columns: BTreeSet<usize>,
+    ) -> Flow {
+        let statistics = self.0.statistics(plan);
+        let width = |column: usize| {
+            let known = statistics.column_statistics.get(column);
+            mean_bytes(input.data_type(column), known, &statistics)
+        };
+        Flow {
+            rows,
+            columns: columns.len(),
+            bytes: rows * columns.into_iter().map(width).sum::<f64>(),
+        }
+    }
+
+    /// All columns that come out of a node.
+    pub(crate) fn output(&self, plan: &Arc<dyn ExecutionPlan>, rows: f64) -> Flow {
+        let input = SideInput::new(plan.schema());
+        let columns = (0..input.columns()).collect();
+        self.of(plan, &input, rows, columns)
+    }
+
+    /// Both sides of a join, as far as columns are read that decide what matches, that come out, or that `others` are.
+    pub(crate) fn sides(
+        &self,
+        source: &JoinSource,
+        spec: &JoinSpec,
+        rows: (f64, f64),
+        others: &[(Side, usize)],
+    ) -> (Flow, Flow) {
+        let columns = |side: Side| {
+            let compared = spec.theta.comparisons.iter().map(|c| c.column(side));
+            let equal = spec
+                .theta
+                .equalities
+                .iter()
+                .map(|(left, right)| match side {
+                    Side::Left => *left,
+                    Side::Right => *right,
+                });
+            let output = spec.output.iter().filter_map(move |column| match column {
+                Output::Column(of, i) if *of == side => Some(*i),
+                _ => None,
+            });
+            let others = others.iter().filter(move |(of, _)| *of == side);
+            let all = compared.chain(equal).chain(output);
+            all.chain(others.map(|(_, i)| *i)).collect()
+        };
+        (
+            self.of(&source.left, &spec.left, rows.0, columns(Side::Left)),
+            self.of(&source.right, &spec.right, rows.1, columns(Side::Right)),
+        )
+    }
+}
+
+/// Columns that an aggregation reads.
+pub(crate) fn columns_of(spec: &GroupSpec) -> BTreeSet<usize> {
+    let arguments = spec.aggregates.iter().filter_map(|a| a.argument);
+    spec.keys.iter().copied().chain(arguments).collect()
+}
+
+/// The same of one that is fused with a join, without those that decide what matches.
+pub(crate) fn columns_of_fused(spec: &JoinAggregateSpec) -> Vec<(Side, usize)> {
+    let arguments = spec.aggregates.iter().filter_map(|a| a.argument);
+    let keys = spec.group_columns.iter();
+    let keys = keys.filter_map(|column| match spec.group_side {
+        GroupSide::Side(side) => Some((side, *column)),
+        GroupSide::Nothing => None,
+    });
+    arguments.chain(keys).collect()
+}
+
+pub(crate) fn is_text(data_type: &DataType) -> bool {
+    use DataType::*;
+    match data_type {
+        Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView => true,
+        Dictionary(_, values) => is_text(values),
+        _ => false,
+    }
+}
+
+/// Mean bytes of a value on its way to a GPU.
+fn mean_bytes(
+    data_type: &DataType,
+    column: Option<&ColumnStatistics>,
+    statistics: &Statistics,
+) -> f64 {
+    if let Some(width) = data_type.primitive_width() {
+        return width as f64;
+    }
+    let known = column.and_then(|column| {
+        let bytes = *column.byte_size.get_value()? as f64;
+        let rows = (*statistics.num_rows.get_value()?).max(1) as f64;
+        Some(bytes / rows)
+    });
+    use DataType::*;
+    match data_type {
+        Boolean => 0.125,
+        // The bytes that they refer to stay on the host.
+        Utf8View | BinaryView => 16.0,
+        Dictionary(key, _) => key.primitive_width().unwrap_or(8) as f64,
+        Utf8 | LargeUtf8 | Binary | LargeBinary => known.unwrap_or(TEXT_BYTES),
+        FixedSizeBinary(width) => f64::from(*width),
+        _ => NESTED_BYTES,
+    }
+}

@@ -1,0 +1,387 @@
+//! What a node costs in DataFusion, and on a GPU: a model of few constants, for choosing alone.
+//!
+//! Kernels take far less time than what crosses the bus, so transfers decide, and what they cost on the way from batches to
+//! batches, not as copies alone. Of DataFusion's operators only those count that a GPU can take over: whatever else a plan does,
+//! it does either way.
+
+/// Rows on their way from one node to another.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Flow {
+    pub rows: f64,
+    /// That are read.
+    pub columns: usize,
+    /// Of all of these.
+    pub bytes: f64,
+}
+
+/// What a node does.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Work {
+    Join {
+        left: Flow,
+        right: Flow,
+        output: Flow,
+        /// Whether DataFusion builds one table of the left side, on one core.
+        collected: bool,
+    },
+    Group {
+        input: Flow,
+        groups: f64,
+        aggregates: usize,
+        /// Of text and of binary values.
+        text_keys: usize,
+        /// Whether DataFusion groups each partition's rows first, and then these groups.
+        twice: bool,
+    },
+    /// An aggregation that makes no pairs of the join that it reads.
+    JoinGroup {
+        left: Flow,
+        right: Flow,
+        groups: f64,
+        aggregates: usize,
+    },
+    /// A filter or a projection, or rows of several inputs.
+    Rows { input: Flow },
+}
+
+/// The host.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Host {
+    /// That DataFusion uses: its target partitions.
+    pub cores: usize,
+}
+
+/// A GPU.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Gpu {
+    /// That columns and work may take.
+    pub memory: u64,
+}
+
+pub(crate) const NS: f64 = 1e-9;
+const PS: f64 = 1e-12;
+
+/// DataFusion's hash join, in time of one core: by `docs/benchmarks/cuda/equi.csv`, `rows`, on 16 cores. 157, 152 and 254 ns for a
+/// build row, two probe rows and two rows of output of three columns and 12 bytes, with 2^20, 2^23 and 2^25 build rows.
+mod hash_join {
+    pub const BUILD_ROW: f64 = 45.0;
+    pub const PROBE_ROW: f64 = 40.0;
+    pub const OUTPUT_VALUE: f64 = 4.0;
+    pub const OUTPUT_BYTE: f64 = 0.25;
+    /// Build rows from which tables are far larger than caches, and what takes longer then.
+    pub const LARGE_BUILD: f64 = (1 << 24) as f64;
+    pub const LARGE: f64 = 1.65;
+}
+
+/// DataFusion's aggregation, in time of one core: by `cargo bench --bench group -- --filter sum` on 2 cores (4.2M rows in 2^4,
+/// 2^16 and 2^20 groups: 7.6, 10.5 and 73 ns a row, where 1.8M groups of two partitions become 2^20), times 1.9, by which its hash join
+/// takes longer on each of 16 cores. With 16 partitions most groups are made 16 times: 27M become the 2M of TPC-H Q17, in some 400 ms.
+mod hash_aggregate {
+    pub const ROW: f64 = 6.0;
+    pub const AGGREGATE: f64 = 4.0;
+    pub const TEXT_KEY: f64 = 25.0;
+    /// A group of a partition, which is made and then merged.
+    pub const GROUP: f64 = 250.0;
+}
+
+/// Cores beyond which nothing was measured, and memory may bound what they do.
+const MOST_CORES: usize = 32;
+
+/// From batches to columns on a GPU and back, in bytes a second (`docs/benchmarks.md`: 28 GB/s of a query's execution, where copies
+/// alone reach 42 to 50). What comes down goes on through one partition, and is spread anew for what DataFusion does with it.
+const UP: f64 = 28e9;
+const DOWN: f64 = 12e9;
+/// What one core stages.
+const UP_PER_CORE: f64 = 5e9;
+
+/// To start a node, and to plan and begin a chain: from 2^20 build rows down, `equi.csv` has 1.8 ms for two uploads, a join and a
+/// download.
+pub(crate) const NODE: f64 = 0.4e-3;
+
+/// Kernels of joins: 15 ps a row in and out, 1.5 ps a byte (`docs/benchmarks/cuda/equi-device.csv`, partitioned hash, 2^25 ⋈ 2^26
+/// with 0, 2 and 8 columns a side: 2.5, 5.1 and 14.9 ms).
+mod joined {
+    pub const ROW: f64 = 15.0;
+    pub const BYTE: f64 = 1.5;
+}
+
+/// Kernels of aggregations: `docs/benchmarks/cuda/group-device.csv`, keys anywhere, 2^28 rows in 2^4 to 2^26 groups: 1.8 to 36 ms,
+/// for two accumulators. Text is made tuples of words, and beyond 71 bytes the host's. `TEXT_KEY` was measured so: text of up to 7
+/// bytes, which is grouped as numbers, and text that follows from numbers among the keys take less, which no length known here says.
+mod grouped {
+    pub const ROW: f64 = 20.0;
+    pub const AGGREGATE: f64 = 20.0;
+    pub const TEXT_KEY: f64 = 4_000.0;
+    /// Sixteen accumulators are one launch; a group's states and first row.
+    pub const GROUP: f64 = 300.0;
+}
+
+/// A row of a filter or of a projection.
+const MAPPED_BYTE: f64 = 1.0;
+
+/// A group that DataFusion's accumulators finish, on one thread; each aggregate of it.
+mod finished {
+    pub const GROUP: f64 = 10.0;
+    pub const AGGREGATE: f64 = 15.0;
+}
+
+/// The share of the memory that a side's columns may take; beside them are keys, indexes and output.
+const SHARE_OF_A_SIDE: f64 = 0.25;
+
+impl Host {
+    pub(crate) fn parallel(self, core_ns: f64) -> f64 {
+        core_ns * NS / self.cores.clamp(1, MOST_CORES) as f64
+    }
+
+    /// How many groups all partitions have, where a group's rows may be in any of them.
+    fn groups_of_partitions(self, rows: f64, groups: f64) -> f64 {
+        let places = groups.max(1.0) * self.cores.max(1) as f64;
+        places * -(-rows / places).exp_m1()
+    }
+
+    /// Seconds that DataFusion takes for the work, of nodes that a GPU could take over.
+    pub(crate) fn seconds(self, work: &Work) -> f64 {
+        match *work {
+            Work::Join {
+                left,
+                right,
+                output,
+                collected,
+            } => {
+                let large = match left.rows > hash_join::LARGE_BUILD {
+                    true => hash_join::LARGE,
+                    false => 1.0,
+                };
+                let build = hash_join::BUILD_ROW * left.rows;
+                let build = match collected {
+                    true => build * NS,
+                    false => self.parallel(large * build),
+                };
+                let written = hash_join::OUTPUT_VALUE * output.rows * output.columns as f64
+                    + hash_join::OUTPUT_BYTE * output.bytes;
+                let probe = hash_join::PROBE_ROW * right.rows;
+                build + self.parallel(large * (probe + written))
+            }
+            Work::Group {
+                input,
+                groups,
+                aggregates,
+                text_keys,
+                twice,
+            } => {
+                let of_row = hash_aggregate::ROW
+                    + hash_aggregate::AGGREGATE * aggregates as f64
+                    + hash_aggregate::TEXT_KEY * text_keys as f64;
+                let made = match twice {
+                    true => self.groups_of_partitions(input.rows, groups),
+                    false => groups,
+                };
+                self.parallel(of_row * input.rows + hash_aggregate::GROUP * made)
+            }
+            // Both nodes say what they take themselves.
+            Work::JoinGroup { .. } | Work::Rows { .. } => 0.0,
+        }
+    }
+}
+
+impl Gpu {
+    /// Seconds to bring the rows there, `times` times.
+    pub(crate) fn up(&self, flow: Flow, times: f64, host: Host) -> f64 {
+        let rate = UP.min(UP_PER_CORE * host.cores.max(1) as f64);
+        self.node(flow) + flow.bytes * times / rate
+    }
+
+    /// Seconds to bring the rows back.
+    pub(crate) fn down(&self, flow: Flow) -> f64 {
+        NODE + flow.bytes / DOWN
+    }
+
+    /// Seconds of DataFusion's accumulators, which finish groups on the host.
+    pub(crate) fn finish(&self, groups: f64, aggregates: usize) -> f64 {
+        groups * (finished::GROUP + finished::AGGREGATE * aggregates as f64) * NS
+    }
+
+    /// Seconds of what a node leaves on the device, if it has no room: it goes down and up again.
+    pub(crate) fn stays(&self, flow: Flow, host: Host) -> f64 {
+        match flow.bytes > self.memory as f64 * SHARE_OF_A_SIDE {
+            true => self.down(flow) + self.up(flow, 1.0, host),
+            false => 0.0,
+        }
+    }
+
+    /// Seconds of the work on rows that lie there.
+    pub(crate) fn seconds(&self, work: &Work) -> f64 {
+        let join = |left: Flow, right: Flow, output: Flow| {
+            let rows = left.rows + right.rows + output.rows;
+            let bytes = left.bytes + right.bytes + output.bytes;
+            joined::ROW * rows + joined::BYTE * bytes
+        };
+        let longest = match *work {
+            Work::Join { left, right, .. } | Work::JoinGroup { left, right, .. } => {
+                match left.rows > right.rows {
+                    true => left,
+                    false => right,
+                }
+            }
+            Work::Group { input, .. } | Work::Rows { input } => input,
+        };
+        let picoseconds = match *work {
+            Work::Join {
+                left,
+                right,
+                output,
+                ..
+            } => join(left, right, output),
+            Work::Group {
+                input,
+                groups,
+                aggregates,
+                text_keys,
+                ..
+            } => {
+                let of_row = grouped::ROW
+                    + grouped::AGGREGATE * aggregates as f64
+                    + grouped::TEXT_KEY * text_keys as f64;
+                of_row * input.rows + grouped::GROUP * groups
+            }
+            Work::JoinGroup {
+                left,
+                right,
+                groups,
+                aggregates,
+            } => {
+                let none = Flow::default();
+                let folds = grouped::AGGREGATE * aggregates as f64 * (left.rows + right.rows);
+                join(left, right, none) + folds + grouped::GROUP * groups
+            }
+            Work::Rows { input } => MAPPED_BYTE * input.bytes,
+        };
+        self.node(longest) + picoseconds * PS
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    const H200: Gpu = Gpu { memory: 120 << 30 };
+    const HOST: Host = Host { cores: 16 };
+
+    pub(crate) fn flow(rows: usize, row_bytes: usize) -> Flow {
+        Flow {
+            rows: rows as f64,
+            columns: row_bytes / 4,
+            bytes: (rows * row_bytes) as f64,
+        }
+    }
+
+    /// Seconds in DataFusion and on the device, of `SELECT s.k, r.x, s.y` as `benches/equi` has it.
+    fn equi(build: usize) -> (f64, f64) {
+        let (left, right) = (flow(build, 8), flow(2 * build, 8));
+        let output = flow(2 * build, 12);
+        let work = Work::Join {
+            left,
+            right,
+            output,
+            collected: false,
+        };
+        let up = H200.up(left, 1.0, HOST) + H200.up(right, 1.0, HOST);
+        let device = up + H200.seconds(&work) + H200.down(output);
+        (HOST.seconds(&work), device)
+    }
+
+    #[test]
+    fn equi_joins_cost_what_was_measured() {
+        for (build, host_ms, device_ms) in [
+            (1 << 20, 10.3, 5.6),
+            (1 << 23, 79.6, 33.0),
+            (1 << 25, 533.0, 123.0),
+        ] {
+            let (host, device) = equi(build);
+            let within = |seconds: f64, ms: f64| (0.7..1.4).contains(&(seconds * 1e3 / ms));
+            assert!(within(host, host_ms), "{build}: {host} in DataFusion");
+            assert!(within(device, device_ms), "{build}: {device} on the device");
+        }
+    }
+
+    #[test]
+    fn few_rows_stay() {
+        let (host, device) = equi(1 << 14);
+        assert!(host < device);
+        let (host, device) = equi(1 << 20);
+        assert!(device < host);
+    }
+
+    #[test]
+    fn aggregations_of_narrow_rows_gain_less_than_joins() {
+        let of = |groups: f64| {
+            let input = flow(1 << 26, 12);
+            let work = Work::Group {
+                input,
+                groups,
+                aggregates: 2,
+                text_keys: 0,
+                twice: true,
+            };
+            let output = flow(groups as usize, 20);
+            let device = H200.up(input, 1.0, HOST)
+                + H200.seconds(&work)
+                + H200.finish(groups, 2)
+                + H200.down(output);
+            device / HOST.seconds(&work)
+        };
+        assert!((0.45..0.8).contains(&of(16.0)), "{}", of(16.0));
+        assert!(of((1 << 24) as f64) < of(16.0) * 3.0);
+    }
+
+    /// TPC-H Q17 at scale factor 10: all of it takes DataFusion some 500 ms, most of them this aggregation.
+    #[test]
+    fn groups_are_made_once_a_partition() {
+        let made = HOST.groups_of_partitions(60e6, 2e6);
+        assert!((26e6..28e6).contains(&made), "{made}");
+        // Few are in all partitions, and no partition has more groups than rows.
+        assert_eq!(HOST.groups_of_partitions(60e6, 4.0).round(), 64.0);
+        assert!(HOST.groups_of_partitions(1e6, 1e6) <= 1e6);
+        assert_eq!(HOST.groups_of_partitions(0.0, 0.0), 0.0);
+        let seconds = |twice| {
+            HOST.seconds(&Work::Group {
+                input: flow(60_000_000, 24),
+                groups: 2e6,
+                aggregates: 1,
+                text_keys: 0,
+                twice,
+            })
+        };
+        assert!((0.35..0.55).contains(&seconds(true)));
+        assert!(seconds(false) < seconds(true) / 3.0);
+    }
+
+    /// TPC-H Q21 at scale factor 10 in DataFusion: 1.7 s to build the table.
+    #[test]
+    fn one_core_builds_what_is_collected() {
+        let seconds = |collected| {
+            let (left, right) = (flow(38_000_000, 40), flow(7_000_000, 8));
+            HOST.seconds(&Work::Join {
+                left,
+                right,
+                output: flow(18_000_000, 40),
+                collected,
+            })
+        };
+        assert!((1.6..2.2).contains(&seconds(true)), "{}", seconds(true));
+        assert!(seconds(false) < seconds(true) / 4.0);
+    }
+
+    #[test]
+    fn what_has_no_room_goes_down_and_up_again() {
+        let small = Gpu { memory: 256 << 20 };
+        assert_eq!(H200.stays(flow(1 << 25, 8), HOST), 0.0);
+        assert!(small.stays(flow(1 << 25, 8), HOST) > 0.03);
+    }
+
+    #[test]
+    fn one_core_stages_less_than_the_bus_takes() {
+        let flow = flow(1 << 25, 8);
+        assert!(H200.up(flow, 1.0, Host { cores: 1 }) > 2.0 * H200.up(flow, 1.0, HOST));
+    }
+}

@@ -1,0 +1,149 @@
+//! What inputs cost that are larger than the GPU: they go to parts on the host, or go up again and again.
+
+use crate::exec::partition::grace_join::Larger;
+use crate::plan::choose::cost::{Flow, Gpu, Host, NODE, NS};
+
+/// Chunks of a side that are not worth parts (`exec/grace.rs`, `exec/group_parts.rs`).
+const FEW_CHUNKS: f64 = 2.0;
+/// A side's chunk takes at most one of so many parts of the memory, by its columns, or by this much for each row (`ChunkLimits`).
+const CHUNK_SHARE: f64 = 8.0;
+const CHUNK_ROW_BYTES: f64 = 512.0;
+/// Rows of the first and of the longest chunk of a streamed side (`Device::streamed_rows` of a GPU).
+const STREAMED_ROWS: (f64, f64) = ((1 << 22) as f64, (1 << 25) as f64);
+/// Rows of the right side of a round for each left one.
+const ROUND: f64 = 4.0;
+
+/// To copy a row, and a byte of it, to its part, in time of one core: 2^25 ⋈ 2^26 rows of 8 bytes took 1.7 s, 75M rows of 30 bytes of
+/// TPC-H Q18 3.1 s, under 256 MB on 16 cores (2026-11-24).
+const PART_ROW: f64 = 8.0;
+const PART_BYTE: f64 = 1.1;
+
+/// A group of a chunk that is merged with those of others on the host, where there are few; from so many for each row on they are many.
+const MERGED_GROUP: f64 = 150.0;
+const ROWS_OF_FEW_GROUPS: f64 = 16.0;
+
+/// What it costs that the left side of a join is larger than the GPU.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Meeting {
+    /// How often it goes up.
+    pub left_times: f64,
+    /// Beside.
+    pub seconds: f64,
+}
+
+impl Host {
+    /// Seconds to copy rows to their parts.
+    fn parting(self, flow: Flow) -> f64 {
+        self.parallel(PART_ROW * flow.rows + PART_BYTE * flow.bytes)
+    }
+}
+
+impl Gpu {
+    fn chunk_rows(&self) -> f64 {
+        self.memory as f64 / CHUNK_ROW_BYTES
+    }
+
+    /// Seconds to start a node, and each of its chunks where these are short: 0.3 to 1 ms under 256 MB.
+    pub(crate) fn node(&self, flow: Flow) -> f64 {
+        NODE * (flow.rows / self.chunk_rows()).max(1.0)
+    }
+
+    fn has_many_chunks(&self, flow: Flow) -> bool {
+        let by_rows = flow.rows / self.chunk_rows();
+        let by_bytes = flow.bytes / (self.memory as f64 / CHUNK_SHARE);
+        by_rows.max(by_bytes) > FEW_CHUNKS
+    }
+
+    pub(crate) fn meeting(&self, larger: Larger, left: Flow, right: Flow, host: Host) -> Meeting {
+        let mut meeting = Meeting {
+            left_times: 1.0,
+            seconds: 0.0,
+        };
+        if !self.has_many_chunks(left) {
+            return meeting;
+        }
+        match larger {
+            Larger::KeyBits => {}
+            Larger::Parts if self.has_many_chunks(right) => {
+                let rounds = right.rows / (ROUND * left.rows).max(1.0);
+                meeting.left_times = rounds.ceil().max(1.0);
+                meeting.seconds = host.parting(left) + host.parting(right);
+            }
+            Larger::Parts | Larger::Tiles => {
+                meeting.left_times = self.streamed_chunks(right);
+            }
+        }
+        meeting.seconds += (meeting.left_times - 1.0) * self.node(left);
+        meeting
+    }
+
+    /// Chunks of a right side, each twice as long as the one before.
+    fn streamed_chunks(&self, right: Flow) -> f64 {
+        let (chunk, most) = STREAMED_ROWS;
+        let mut chunk = chunk.min(self.chunk_rows());
+        let most = most.min(self.chunk_rows() / 8.0);
+        let (mut rows, mut chunks) = (right.rows, 1.0);
+        while rows > chunk && chunk < most {
+            rows -= chunk;
+            chunks += 1.0;
+            chunk *= 2.0;
+        }
+        chunks + (rows / chunk).ceil().max(1.0) - 1.0
+    }
+
+    /// Seconds that it costs that the rows of an aggregation are larger than the GPU: their groups come in parts, or are merged.
+    pub(crate) fn chunks_of_groups(&self, input: Flow, groups: f64, host: Host) -> f64 {
+        if !self.has_many_chunks(input) {
+            return 0.0;
+        }
+        let of_chunk = groups.min(self.chunk_rows());
+        match of_chunk * ROWS_OF_FEW_GROUPS > self.chunk_rows() {
+            true => host.parting(input),
+            false => (input.rows / self.chunk_rows()).ceil() * of_chunk * MERGED_GROUP * NS,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::choose::cost::tests::flow;
+
+    const H200: Gpu = Gpu { memory: 120 << 30 };
+    const SMALL: Gpu = Gpu { memory: 256 << 20 };
+    const HOST: Host = Host { cores: 16 };
+
+    #[test]
+    fn a_left_side_larger_than_the_device_goes_to_parts() {
+        let (left, right) = (flow(1 << 25, 8), flow(1 << 26, 8));
+        let of = |gpu: Gpu, larger| gpu.meeting(larger, left, right, HOST);
+        let nothing = Meeting {
+            left_times: 1.0,
+            seconds: 0.0,
+        };
+        for larger in [Larger::Parts, Larger::Tiles, Larger::KeyBits] {
+            assert_eq!(of(H200, larger), nothing);
+        }
+        assert_eq!(of(SMALL, Larger::KeyBits), nothing);
+        let parts = of(SMALL, Larger::Parts);
+        assert_eq!(parts.left_times, 1.0);
+        assert!((0.09..0.13).contains(&parts.seconds), "{}", parts.seconds);
+        // 0.8 GB went up in 102 ms.
+        let up = SMALL.up(left, 1.0, HOST) + SMALL.up(right, 1.0, HOST);
+        assert!((0.08..0.13).contains(&up), "{up}");
+        assert_eq!(of(SMALL, Larger::Tiles).left_times, 128.0);
+        let rounds = SMALL.meeting(Larger::Parts, left, flow(1 << 30, 8), HOST);
+        assert_eq!(rounds.left_times, 8.0);
+        let few = SMALL.meeting(Larger::Parts, left, flow(1 << 19, 8), HOST);
+        assert!(few.left_times < 3.0 && few.seconds < parts.seconds);
+    }
+
+    #[test]
+    fn many_groups_go_to_parts_and_few_are_merged() {
+        let input = flow(60_000_000, 24);
+        assert_eq!(H200.chunks_of_groups(input, 2e6, HOST), 0.0);
+        let of = |groups| SMALL.chunks_of_groups(input, groups, HOST);
+        assert!(of(4.0) < 1e-3, "{}", of(4.0));
+        assert!((0.1..0.4).contains(&of(2e6)), "{}", of(2e6));
+    }
+}

@@ -1,0 +1,232 @@
+//! Queries that are planned as for a GPU, and run on the host device.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray};
+use arrow::datatypes::SchemaRef;
+use arrow::util::pretty::pretty_format_batches;
+use datafusion::catalog::TableFunction;
+use datafusion::catalog::streaming::StreamingTable;
+use datafusion::datasource::MemTable;
+use datafusion::execution::{SendableRecordBatchStream, SessionStateBuilder, TaskContext};
+use datafusion::physical_plan::streaming::PartitionStream;
+use datafusion::physical_plan::{EmptyRecordBatchStream, displayable};
+use datafusion::prelude::{SessionConfig, SessionContext};
+
+use crate::device::registry::Devices;
+use crate::options::DeviceChoice;
+use crate::plan::choose::policy::*;
+use crate::plan::explain::explain_function::ExplainFunction;
+use crate::plan::rule::BowtieRule;
+
+pub(crate) const H200: Gpu = Gpu { memory: 120 << 30 };
+const ROWS: i32 = 1 << 20;
+
+/// `r(k, x)` and `s(k, y)` of 2^20 and 2^21 rows; `few(k, z)` of 1000; `wide(k, t)` with long text.
+pub(crate) fn session(gpu: Gpu) -> SessionContext {
+    let options = BowtieOptions {
+        device: DeviceChoice::Host,
+        ..BowtieOptions::default()
+    };
+    let config = SessionConfig::new()
+        .with_target_partitions(16)
+        .with_option_extension(options);
+    let rule = Arc::new(BowtieRule::new(Arc::new(Devices::default())).deciding_for(gpu));
+    let explain = Arc::new(ExplainFunction::new(Arc::clone(&rule)));
+    let mut state = SessionStateBuilder::new()
+        .with_config(config)
+        .with_default_features();
+    let rules = &mut state.physical_optimizers().get_or_insert_default().rules;
+    let before = rules
+        .iter()
+        .position(|rule| rule.name() == BowtieRule::BEFORE);
+    rules.insert(before.unwrap(), rule);
+    let name = ExplainFunction::NAME.to_string();
+    let function = Arc::new(TableFunction::new(name.clone(), explain));
+    let functions = state.table_functions().get_or_insert_default();
+    functions.insert(name, function);
+    let context = SessionContext::new_with_state(state.build());
+    let ints = |rows: i32, of: i32| -> ArrayRef {
+        let values = (0..rows).map(|i| i.wrapping_mul(0x9E37_79B1u32 as i32).rem_euclid(of));
+        Arc::new(Int32Array::from_iter_values(values))
+    };
+    let keys: ArrayRef = Arc::new(Int32Array::from_iter_values(0..ROWS));
+    let few: ArrayRef = Arc::new(Int32Array::from_iter_values(0..1000));
+    let wide: ArrayRef = Arc::new(StringArray::from_iter_values(
+        (0..ROWS / 4).map(|i| format!("{i:0>400}")),
+    ));
+    let sums: ArrayRef = Arc::new(Int64Array::from_iter_values(0..i64::from(2 * ROWS)));
+    for (name, columns) in [
+        ("r", vec![("k", Arc::clone(&keys)), ("x", ints(ROWS, 100))]),
+        ("s", vec![("k", ints(2 * ROWS, ROWS)), ("y", sums)]),
+        ("few", vec![("k", Arc::clone(&few)), ("z", few)]),
+        (
+            "wide",
+            vec![("k", keys.slice(0, ROWS as usize / 4)), ("t", wide)],
+        ),
+    ] {
+        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        let table = MemTable::try_new(batch.schema(), vec![vec![batch]]).unwrap();
+        context.register_table(name, Arc::new(table)).unwrap();
+    }
+    context
+}
+
+async fn rows(context: &SessionContext, sql: &str) -> String {
+    let batches = context.sql(sql).await.unwrap().collect().await.unwrap();
+    pretty_format_batches(&batches).unwrap().to_string()
+}
+
+/// Names of the nodes that bowtie made.
+pub(crate) async fn taken(context: &SessionContext, sql: &str) -> Vec<String> {
+    let plan = context.sql(sql).await.unwrap();
+    let plan = plan.create_physical_plan().await.unwrap();
+    let shown = displayable(plan.as_ref()).indent(false).to_string();
+    let names = shown
+        .lines()
+        .map(|line| line.trim().split([':', ' ']).next().unwrap());
+    let ours = names.filter(|name| name.starts_with("Bowtie"));
+    ours.map(|name| name.trim_start_matches("Bowtie").to_string())
+        .collect()
+}
+
+#[derive(Debug)]
+struct EmptyPartition(SchemaRef);
+
+impl PartitionStream for EmptyPartition {
+    fn schema(&self) -> &SchemaRef {
+        &self.0
+    }
+
+    fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
+        Box::pin(EmptyRecordBatchStream::new(Arc::clone(&self.0)))
+    }
+}
+
+async fn reason(context: &SessionContext, sql: &str) -> String {
+    let sql = format!(
+        "SELECT node, decision, output_rows, bytes_up, bytes_down, reason FROM bowtie_explain('{sql}')"
+    );
+    rows(context, &sql).await
+}
+
+const JOIN: &str = "SELECT s.k, r.x, s.y FROM r JOIN s ON r.k = s.k";
+
+#[tokio::test]
+async fn a_join_that_pays_for_its_transfers_is_taken() {
+    let context = session(H200);
+    let sql =
+        format!("SELECT count(*), sum(k), sum(y), max(x) FROM ({JOIN} ORDER BY y LIMIT 2000000)");
+    assert!(
+        taken(&context, &sql)
+            .await
+            .contains(&"JoinExec".to_string())
+    );
+    let on = rows(&context, &sql).await;
+    context.sql("SET bowtie.offload = 'off'").await.unwrap();
+    assert_eq!(on, rows(&context, &sql).await);
+}
+
+#[tokio::test]
+async fn what_does_not_pay_stays_and_says_so() {
+    let context = session(H200);
+    let few = "SELECT few.z, r.x FROM few JOIN r ON few.k = r.k WHERE r.k < 2000";
+    for sql in [
+        few,
+        "SELECT r.x, wide.t FROM wide JOIN r ON wide.k = r.k",
+        "SELECT x, count(*) FROM r GROUP BY x",
+    ] {
+        let reason = reason(&context, sql).await;
+        assert_eq!(taken(&context, sql).await, [""; 0], "{reason}");
+        assert!(reason.contains("estimated at"), "{reason}");
+    }
+}
+
+#[tokio::test]
+async fn an_aggregation_is_taken_where_its_rows_lie_on_the_device() {
+    let context = session(H200);
+    let sql = "SELECT r.x, sum(s.y) AS n FROM r JOIN s ON r.k = s.k GROUP BY r.x ORDER BY r.x";
+    assert_eq!(
+        taken(&context, sql).await,
+        [
+            "DownloadExec",
+            "AggregateExec",
+            "JoinExec",
+            "UploadExec",
+            "UploadExec"
+        ]
+    );
+    let on = rows(&context, sql).await;
+    context.sql("SET bowtie.offload = 'off'").await.unwrap();
+    assert_eq!(on, rows(&context, sql).await);
+}
+
+/// Few rows are grouped by the node that joins them.
+#[tokio::test]
+async fn an_aggregation_of_few_rows_is_one_node_with_its_join() {
+    let context = session(H200);
+    let set = context.sql("SET bowtie.offload = 'force'").await;
+    set.unwrap();
+    let sql = "SELECT few.z, sum(s.y) AS n FROM few JOIN s ON few.k = s.k GROUP BY few.z";
+    assert_eq!(
+        taken(&context, sql).await,
+        [
+            "DownloadExec",
+            "JoinAggregateExec",
+            "UploadExec",
+            "UploadExec"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn rows_that_nobody_counted_are_not_offloaded() {
+    let context = session(H200);
+    let schema = context
+        .table("few")
+        .await
+        .unwrap()
+        .schema()
+        .as_arrow()
+        .clone();
+    let stream = Arc::new(EmptyPartition(Arc::new(schema)));
+    let table = StreamingTable::try_new(Arc::clone(stream.schema()), vec![stream]).unwrap();
+    context.register_table("unknown", Arc::new(table)).unwrap();
+    let sql = "SELECT few.z FROM few JOIN unknown u ON few.k = u.k";
+    assert_eq!(taken(&context, sql).await, [""; 0]);
+    let reason = reason(&context, sql).await;
+    assert!(reason.contains("is not known"), "{reason}");
+}
+
+/// The estimates are there where they decide.
+#[tokio::test]
+async fn explain_shows_estimates() {
+    let context = session(H200);
+    let columns = "decision, output_rows, bytes_up, bytes_down, device_ms < host_ms AS sooner";
+    let sql = format!("SELECT {columns} FROM bowtie_explain('{JOIN}')");
+    insta::assert_snapshot!(rows(&context, &sql).await, @r"
+    +----------+-------------+----------+------------+--------+
+    | decision | output_rows | bytes_up | bytes_down | sooner |
+    +----------+-------------+----------+------------+--------+
+    | taken    | 2097152     | 33554432 | 41943040   | true   |
+    +----------+-------------+----------+------------+--------+
+    ");
+    let theta = "SELECT r.x FROM r JOIN s ON r.k < s.y";
+    let sql = format!("SELECT {columns} FROM bowtie_explain('{theta}')");
+    insta::assert_snapshot!(rows(&context, &sql).await, @r"
+    +----------+-------------+----------+------------+--------+
+    | decision | output_rows | bytes_up | bytes_down | sooner |
+    +----------+-------------+----------+------------+--------+
+    | taken    |             |          |            |        |
+    +----------+-------------+----------+------------+--------+
+    ");
+}
+
+/// Without room for it, the left side crosses the bus for each chunk of the right one.
+#[tokio::test]
+async fn a_device_that_is_too_small_is_left_alone() {
+    let context = session(Gpu { memory: 1 << 20 });
+    let three = "SELECT r.x, t.y, s.y AS z FROM r JOIN s ON r.k = s.k JOIN s t ON t.k = s.k";
+    assert_eq!(taken(&context, three).await, [""; 0]);
+    assert!(!taken(&session(H200), three).await.is_empty());
+}

@@ -1,0 +1,287 @@
+//! Calls and arithmetic on dates and times, compiled into the instructions that there are: selections, comparisons and integers.
+
+use arrow::datatypes::DataType;
+use datafusion::common::ScalarValue;
+use datafusion::functions::core::greatest::GreatestFunc;
+use datafusion::functions::core::least::LeastFunc;
+use datafusion::functions::core::nullif::NullIfFunc;
+use datafusion::functions::datetime::date_part::DatePartFunc;
+use datafusion::functions::datetime::date_trunc::DateTruncFunc;
+use datafusion::functions::math::abs::AbsFunc;
+use datafusion::logical_expr::{Operator, ScalarUDFImpl};
+use datafusion::physical_expr::ScalarFunctionExpr;
+use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Literal};
+
+use crate::ir::pair_program::{Kind, Op};
+use crate::ir::row_program::{FAR_DAYS, RowKind, RowOp};
+use crate::plan::compile::date_parts::in_a_second;
+use crate::plan::compile::pair_program::{may_be_scalar, might_fail};
+use crate::plan::compile::row_program::{BOOL, Compiler, Expr};
+
+pub(crate) const I32: RowKind = RowKind::Plain(Kind::I32);
+pub(crate) const I64: RowKind = RowKind::Plain(Kind::I64);
+
+impl Compiler<'_> {
+    /// Whether DataFusion's evaluation may fail on a value.
+    pub(crate) fn may_fail(&self, expr: &Expr) -> bool {
+        let call = |expr: &Expr| {
+            is_of::<AbsFunc>(expr) || is_of::<DateTruncFunc>(expr) || is_of::<DatePartFunc>(expr)
+        };
+        let to_time = |expr: &Expr| {
+            let cast = expr.downcast_ref::<CastExpr>();
+            cast.is_some_and(|cast| matches!(cast.cast_type(), DataType::Timestamp(..)))
+        };
+        might_fail(expr, self.schema)
+            || call(expr)
+            || to_time(expr)
+            || expr.children().iter().any(|child| self.may_fail(child))
+    }
+
+    pub(crate) fn call(&mut self, expr: &Expr, data_type: &DataType) -> Option<u8> {
+        let call = expr.downcast_ref::<ScalarFunctionExpr>()?;
+        if let (true, [part, of]) = (is_of::<DatePartFunc>(expr), call.args()) {
+            return self.date_part(part, of);
+        }
+        // What they do with a value that all rows have is not always the same.
+        if call.args().iter().any(may_be_scalar) {
+            return None;
+        }
+        match call.args() {
+            [of] if is_of::<AbsFunc>(expr) => self.abs(of, data_type),
+            [of, other] if is_of::<NullIfFunc>(expr) => self.nullif(of, other, data_type),
+            [part, of] if is_of::<DateTruncFunc>(expr) => self.date_trunc(part, of, data_type),
+            all if is_of::<GreatestFunc>(expr) => self.outermost(all, Op::Gt, data_type),
+            all if is_of::<LeastFunc>(expr) => self.outermost(all, Op::Lt, data_type),
+            _ => None,
+        }
+    }
+
+    /// A constant integer, or a zero of any kind.
+    pub(crate) fn word(&mut self, kind: RowKind, value: i64) -> Option<u8> {
+        let out = self.free;
+        let instruction = self.emit(RowOp::Constant, kind, [out, 0, 0])?;
+        instruction.constant = i128::from(value as u64);
+        Some(out)
+    }
+
+    pub(crate) fn plain(&mut self, op: Op, kind: RowKind, registers: [u8; 3]) -> Option<()> {
+        self.emit(RowOp::Plain(op), kind, registers).map(|_| ())
+    }
+
+    /// Register `out` is `then` where `condition` is true, and otherwise `or`.
+    pub(crate) fn select(
+        &mut self,
+        kind: RowKind,
+        out: u8,
+        [condition, then, or]: [u8; 3],
+    ) -> Option<()> {
+        let select = self.emit(RowOp::Plain(Op::Select), kind, [out, condition, then])?;
+        select.c = or;
+        Some(())
+    }
+
+    /// Leaves a register's values to the host that are not among `low ..= high`.
+    pub(crate) fn within(&mut self, out: u8, kind: RowKind, low: i64, high: i64) -> Option<()> {
+        let far = self.word(kind, low)?;
+        self.plain(Op::Lt, kind, [far, out, far])?;
+        let above = self.word(kind, high)?;
+        self.plain(Op::Gt, kind, [above, out, above])?;
+        self.plain(Op::Or, BOOL, [far, far, above])?;
+        // A division by zero is the host's.
+        let host = self.word(kind, 1)?;
+        let zero = self.word(kind, 0)?;
+        self.plain(Op::Div, kind, [host, host, zero])?;
+        self.select(kind, out, [far, host, out])
+    }
+
+    /// Register `out` and a constant, as 64-bit integers.
+    pub(crate) fn with(&mut self, op: Op, out: u8, value: i64) -> Option<()> {
+        let constant = self.word(I64, value)?;
+        self.plain(op, I64, [out, out, constant])
+    }
+
+    /// `a / by`, rounded down.
+    pub(crate) fn floor(&mut self, out: u8, a: u8, by: i64) -> Option<()> {
+        let floor = self.emit(RowOp::Floor, I64, [out, a, 0])?;
+        floor.constant = by.into();
+        Some(())
+    }
+
+    /// A 32-bit integer as one of 64 bits.
+    pub(crate) fn widen(&mut self, out: u8) -> Option<()> {
+        let cast = self.emit(RowOp::Plain(Op::Cast), I64, [out, out, 0])?;
+        cast.from = I32;
+        Some(())
+    }
+
+    /// A 64-bit integer as one of 32 bits.
+    pub(crate) fn narrow(&mut self, out: u8) -> Option<()> {
+        let cast = self.emit(RowOp::Plain(Op::Cast), I32, [out, out, 0])?;
+        cast.from = I64;
+        Some(())
+    }
+
+    fn abs(&mut self, of: &Expr, data_type: &DataType) -> Option<u8> {
+        let kind = RowKind::of(data_type)?;
+        let out = self.value(of)?;
+        if data_type.is_unsigned_integer() {
+            return Some(out);
+        }
+        let negative = self.word(kind, 0)?;
+        self.plain(Op::Lt, kind, [negative, out, negative])?;
+        let opposite = match (kind, data_type.is_floating()) {
+            (RowKind::Decimal, _) => {
+                let zero = self.word(kind, 0)?;
+                self.plain(Op::Sub, kind, [zero, zero, out])?;
+                zero
+            }
+            (_, true) => {
+                // −0.0 is not less than zero.
+                let equal = self.word(kind, 0)?;
+                self.plain(Op::Eq, kind, [equal, out, equal])?;
+                let zero = self.word(kind, 0)?;
+                self.select(kind, out, [equal, zero, out])?;
+                let opposite = negative + 1;
+                self.plain(Op::Neg, kind, [opposite, out, 0])?;
+                opposite
+            }
+            (_, false) => {
+                // The least integer is the host's.
+                let by = self.word(kind, -1)?;
+                self.plain(Op::Div, kind, [by, out, by])?;
+                by
+            }
+        };
+        self.select(kind, out, [negative, opposite, out])?;
+        Some(out)
+    }
+
+    fn nullif(&mut self, of: &Expr, other: &Expr, data_type: &DataType) -> Option<u8> {
+        // Floats are compared bit by bit.
+        if data_type.is_floating() || self.type_of(other)? != *data_type {
+            return None;
+        }
+        let kind = RowKind::of(data_type)?;
+        let out = self.value(of)?;
+        let equal = self.value(other)?;
+        self.plain(Op::Eq, kind, [equal, out, equal])?;
+        let null = self.constant(kind, &ScalarValue::Null)?;
+        self.select(kind, out, [equal, null, out])?;
+        Some(out)
+    }
+
+    /// The greatest or the least value that is not NULL.
+    fn outermost(&mut self, all: &[Expr], beats: Op, data_type: &DataType) -> Option<u8> {
+        let (first, others) = all.split_first()?;
+        let other_type = |expr| self.type_of(expr).is_none_or(|of| of != *data_type);
+        // How zeros and NaN compare depends on whether there are NULLs.
+        if data_type.is_floating() || all.iter().any(other_type) {
+            return None;
+        }
+        let kind = RowKind::of(data_type)?;
+        let out = self.value(first)?;
+        for other in others {
+            let value = self.value(other)?;
+            let better = value + 1;
+            self.plain(beats, kind, [better, value, out])?;
+            let best = better + 1;
+            self.select(kind, best, [better, value, out])?;
+            self.plain(Op::IsNull, BOOL, [better, out, 0])?;
+            self.select(kind, out, [better, value, best])?;
+        }
+        Some(out)
+    }
+
+    /// Dates less dates, and dates and times more or less a constant interval; `None` also where it is neither.
+    pub(crate) fn date_arithmetic(&mut self, binary: &BinaryExpr) -> Option<u8> {
+        let (left, right) = (binary.left(), binary.right());
+        let (of_left, of_right) = (self.type_of(left)?, self.type_of(right)?);
+        match (binary.op(), &of_left, &of_right) {
+            (Operator::Minus, DataType::Date32, DataType::Date32) => {
+                let a = self.value(left)?;
+                self.widen(a)?;
+                let b = self.value(right)?;
+                self.widen(b)?;
+                self.plain(Op::Sub, I64, [a, a, b])?;
+                Some(a)
+            }
+            (Operator::Plus, time, DataType::Interval(_)) => self.shift(left, time, right, 1),
+            (Operator::Minus, time, DataType::Interval(_)) => self.shift(left, time, right, -1),
+            (Operator::Plus, DataType::Interval(_), time) => self.shift(right, time, left, 1),
+            _ => None,
+        }
+    }
+
+    fn shift(&mut self, time: &Expr, of: &DataType, interval: &Expr, sign: i64) -> Option<u8> {
+        let interval = interval.downcast_ref::<Literal>()?.value();
+        let (days, nanos) = match interval {
+            ScalarValue::IntervalMonthDayNano(Some(by)) if by.months == 0 => {
+                (by.days, by.nanoseconds)
+            }
+            ScalarValue::IntervalDayTime(Some(by)) => {
+                (by.days, i64::from(by.milliseconds) * 1_000_000)
+            }
+            _ => return None,
+        };
+        let (kind, in_a_day) = match of {
+            DataType::Date32 if nanos == 0 => (I32, 1),
+            DataType::Timestamp(unit, None) => (I64, 86_400 * in_a_second(*unit)),
+            _ => return None,
+        };
+        let in_a_unit = 86_400_000_000_000 / in_a_day;
+        if nanos % in_a_unit != 0 {
+            return None;
+        }
+        let by = i64::from(days)
+            .checked_mul(in_a_day)?
+            .checked_add(nanos / in_a_unit)?
+            .checked_mul(sign)?;
+        let far = FAR_DAYS.checked_mul(in_a_day).unwrap_or(i64::MAX);
+        let most = far
+            .checked_sub(by.checked_abs()?)
+            .filter(|most| *most > 0)?;
+        let out = self.value(time)?;
+        self.within(out, kind, -most, most)?;
+        let constant = self.word(kind, by)?;
+        self.plain(Op::Add, kind, [out, out, constant])?;
+        Some(out)
+    }
+
+    /// Between dates, and timestamps without a zone of all units, of the value in register `out`; `None` where it is between others.
+    pub(crate) fn cast_time(&mut self, out: u8, from: &DataType, to: &DataType) -> Option<()> {
+        match (from, to) {
+            (DataType::Date32, DataType::Timestamp(unit, None)) => {
+                let in_a_day = 86_400 * in_a_second(*unit);
+                let most = (i64::MAX / in_a_day).min(FAR_DAYS);
+                self.within(out, I32, -most, most)?;
+                self.widen(out)?;
+                self.with(Op::Mul, out, in_a_day)
+            }
+            (DataType::Timestamp(unit, None), DataType::Date32) => {
+                let in_a_day = 86_400 * in_a_second(*unit);
+                let most = FAR_DAYS.checked_mul(in_a_day).unwrap_or(i64::MAX);
+                self.within(out, I64, -most, most)?;
+                self.floor(out, out, in_a_day)?;
+                self.narrow(out)
+            }
+            (DataType::Timestamp(from, None), DataType::Timestamp(to, None)) => {
+                let (from, to) = (in_a_second(*from), in_a_second(*to));
+                match to > from {
+                    true => {
+                        let most = i64::MAX / (to / from);
+                        self.within(out, I64, -most, most)?;
+                        self.with(Op::Mul, out, to / from)
+                    }
+                    // Towards zero.
+                    false => self.with(Op::Div, out, from / to),
+                }
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Whether it calls this function.
+pub(crate) fn is_of<F: ScalarUDFImpl + 'static>(expr: &Expr) -> bool {
+    ScalarFunctionExpr::try_downcast_func::<F>(expr.as_ref()).is_some()
+}

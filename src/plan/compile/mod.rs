@@ -1,0 +1,13 @@
+//! Expressions of DataFusion as programs for a device.
+
+pub(crate) mod calls;
+pub(crate) mod constants;
+pub(crate) mod date_parts;
+pub(crate) mod fallible;
+pub(crate) mod float_bits;
+pub(crate) mod pair_program;
+pub(crate) mod row_program;
+pub(crate) mod text;
+pub(crate) mod text_case;
+
+pub(crate) mod text_tests;

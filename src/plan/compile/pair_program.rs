@@ -1,0 +1,484 @@
+//! Compiling conjuncts that mix the sides into a [`Program`] for the device.
+//!
+//! What reads one side only becomes a column of that side's input, evaluated once a row by DataFusion's own expressions;
+//! what mixes the sides becomes instructions that say exactly what DataFusion's expressions say. A conjunct with anything
+//! else in it does not compile, and stays with the residual.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Schema};
+use datafusion::common::ScalarValue;
+use datafusion::error::Result;
+use datafusion::functions::math::abs::AbsFunc;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::expressions::{
+    BinaryExpr, CaseExpr, CastExpr, InListExpr, IsNotNullExpr, IsNullExpr, Literal, NegativeExpr,
+    NotExpr, TryCastExpr,
+};
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
+use datafusion::physical_plan::joins::utils::JoinFilter;
+
+use crate::ir::pair_program::{
+    Instruction, Kind, MAX_COLUMNS, MAX_INSTRUCTIONS, MAX_REGISTERS, Op, Program,
+};
+use crate::plan::compile::constants::{constant, word_of};
+use crate::plan::compile::text::keeps_text;
+use crate::plan::recognise::condition::{on_side, side_of};
+use crate::spec::join::{Side, SideInput};
+
+type Expr = Arc<dyn PhysicalExpr>;
+
+/// A program for as many conjuncts of `residual` as compile and find room in it, up to one that does not and might fail; `None`
+/// for none. The expressions that it
+/// reads are added to the sides' inputs.
+pub(crate) fn compile(
+    residual: &[JoinFilter],
+    left: &mut SideInput,
+    right: &mut SideInput,
+) -> Result<Option<Program>> {
+    let Some(filter) = residual.first() else {
+        return Ok(None);
+    };
+    // Conjuncts are filters over the same columns.
+    let mut compiler = Compiler::new(filter);
+    let mut covers = vec![];
+    for (i, conjunct) in residual.iter().enumerate() {
+        let before = compiler.clone();
+        match compiler.conjunct(conjunct.expression()) {
+            Some(()) => covers.push(i),
+            // On pairs that those after it reject it would not be asked, and not fail: they are the host's too.
+            None if fails_somewhere(conjunct.expression(), conjunct.schema()) => {
+                compiler = before;
+                break;
+            }
+            None => compiler = before,
+        }
+    }
+    if covers.is_empty() {
+        return Ok(None);
+    }
+    let place = |expressions: &[Expr], input: &mut SideInput| -> Result<Vec<usize>> {
+        let columns = expressions.iter().map(|expr| input.column_of(expr));
+        columns.collect()
+    };
+    Ok(Some(Program {
+        left: place(&compiler.left, left)?,
+        right: place(&compiler.right, right)?,
+        instructions: compiler.instructions,
+        covers,
+        can_fail: compiler.can_fail,
+    }))
+}
+
+/// Registers are handed out as a stack: an expression's value goes to the first free one, and what it needed besides is
+/// free again afterwards. `None` of its methods: it does not compile.
+#[derive(Clone)]
+struct Compiler<'a> {
+    filter: &'a JoinFilter,
+    instructions: Vec<Instruction>,
+    /// Expressions over the columns of each side, in the order of the program's columns.
+    left: Vec<Expr>,
+    right: Vec<Expr>,
+    /// The first free register.
+    free: u8,
+    can_fail: bool,
+}
+
+impl<'a> Compiler<'a> {
+    fn new(filter: &'a JoinFilter) -> Self {
+        Self {
+            filter,
+            instructions: vec![],
+            left: vec![],
+            right: vec![],
+            free: 0,
+            can_fail: false,
+        }
+    }
+
+    /// One conjunct more: register 0 says whether all of them hold. As in the residual, one is asked for pairs only that those
+    /// before it let through.
+    fn conjunct(&mut self, expr: &Expr) -> Option<()> {
+        let first = self.free == 0;
+        if self.type_of(expr)? != DataType::Boolean {
+            return None;
+        }
+        self.value(expr, false)?;
+        if !first {
+            self.emit(Op::Select, Kind::Bool, [0, 0, 1])?.c = 0;
+        }
+        self.free = 1;
+        Some(())
+    }
+
+    /// Adds an instruction with registers `[out, a, b]`.
+    fn emit(&mut self, op: Op, kind: Kind, [out, a, b]: [u8; 3]) -> Option<&mut Instruction> {
+        let room = self.instructions.len() < MAX_INSTRUCTIONS && usize::from(out) < MAX_REGISTERS;
+        if !room {
+            return None;
+        }
+        self.instructions.push(Instruction {
+            op,
+            kind,
+            out,
+            a,
+            b,
+            c: 0,
+            column: 0,
+            constant: 0,
+            from: kind,
+        });
+        self.free = out + 1;
+        self.instructions.last_mut()
+    }
+
+    fn type_of(&self, expr: &Expr) -> Option<DataType> {
+        expr.data_type(self.filter.schema()).ok()
+    }
+
+    /// Computes `expr` into the first free register, and returns that. `guarded`: DataFusion does not evaluate it on every
+    /// pair.
+    fn value(&mut self, expr: &Expr, guarded: bool) -> Option<u8> {
+        let data_type = self.type_of(expr)?;
+        let kind = Kind::of(&data_type)?;
+        if collect_columns(expr).is_empty() {
+            return self.constant(kind, &constant(expr, &data_type)?);
+        }
+        // A column that fails on a row costs the tile its index, so a guarded division is done pair by pair.
+        if let Some(side) = side_of(self.filter, expr)
+            && !(guarded && might_fail(expr, self.filter.schema()))
+        {
+            return self.load(side, kind, expr);
+        }
+        if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
+            return self.binary(binary, kind, guarded);
+        }
+        if let Some(not) = expr.downcast_ref::<NotExpr>() {
+            return self.unary(Op::Not, Kind::Bool, not.arg(), guarded);
+        }
+        if let Some(negative) = expr.downcast_ref::<NegativeExpr>() {
+            let operand = negative.arg();
+            return match () {
+                () if kind.is_float() => self.unary(Op::Neg, kind, operand, guarded),
+                () if data_type.is_signed_integer() => {
+                    self.negative_integer(operand, kind, guarded)
+                }
+                () => None,
+            };
+        }
+        if let Some(is_null) = expr.downcast_ref::<IsNullExpr>() {
+            return self.unary(Op::IsNull, Kind::Bool, is_null.arg(), guarded);
+        }
+        if let Some(is_not_null) = expr.downcast_ref::<IsNotNullExpr>() {
+            return self.unary(Op::IsNotNull, Kind::Bool, is_not_null.arg(), guarded);
+        }
+        if let Some(cast) = expr.downcast_ref::<CastExpr>() {
+            return self.cast(cast.expr(), &data_type, guarded);
+        }
+        if let Some(cast) = expr.downcast_ref::<TryCastExpr>() {
+            // Where it makes a NULL of a value, the host decides.
+            return self.cast(cast.expr(), &data_type, guarded);
+        }
+        if let Some(case) = expr.downcast_ref::<CaseExpr>() {
+            return self.case(case, &data_type, guarded);
+        }
+        if let Some(in_list) = expr.downcast_ref::<InListExpr>() {
+            return self.in_list(in_list, guarded);
+        }
+        if let Some(call) = expr.downcast_ref::<ScalarFunctionExpr>()
+            && ScalarFunctionExpr::try_downcast_func::<AbsFunc>(expr.as_ref()).is_some()
+            && let [argument] = call.args()
+        {
+            return self.absolute(argument, &data_type, guarded);
+        }
+        None
+    }
+
+    fn constant(&mut self, kind: Kind, value: &ScalarValue) -> Option<u8> {
+        let word = word_of(value)?;
+        let out = self.free;
+        let instruction = self.emit(Op::Constant, kind, [out, 0, 0])?;
+        instruction.constant = word.unwrap_or_default();
+        instruction.b = word.is_none().into();
+        Some(out)
+    }
+
+    fn load(&mut self, side: Side, kind: Kind, expr: &Expr) -> Option<u8> {
+        let expr = on_side(self.filter, expr).ok()?;
+        let (op, columns) = match side {
+            Side::Left => (Op::LoadLeft, &mut self.left),
+            Side::Right => (Op::LoadRight, &mut self.right),
+        };
+        let column = match columns.iter().position(|known| known == &expr) {
+            Some(known) => known,
+            None if columns.len() == MAX_COLUMNS => return None,
+            None => {
+                columns.push(expr);
+                columns.len() - 1
+            }
+        };
+        let out = self.free;
+        self.emit(op, kind, [out, 0, 0])?.column = u16::try_from(column).ok()?;
+        Some(out)
+    }
+
+    fn unary(&mut self, op: Op, kind: Kind, operand: &Expr, guarded: bool) -> Option<u8> {
+        let out = self.value(operand, guarded)?;
+        self.emit(op, kind, [out, out, 0])?;
+        Some(out)
+    }
+
+    fn negative_integer(&mut self, operand: &Expr, kind: Kind, guarded: bool) -> Option<u8> {
+        if !may_be_scalar(operand) {
+            return self.unary(Op::Neg, kind, operand, guarded);
+        }
+        // One value for all pairs, and DataFusion fails on the negative of the least one: it goes to the host as by -1 it cannot
+        // be divided.
+        let data_type = self.type_of(operand)?;
+        let out = self.value(operand, guarded)?;
+        let by = self.constant(kind, &ScalarValue::new_negative_one(&data_type).ok()?)?;
+        self.emit(Op::Div, kind, [out, out, by])?;
+        self.can_fail = true;
+        Some(out)
+    }
+
+    fn binary(&mut self, binary: &BinaryExpr, kind: Kind, guarded: bool) -> Option<u8> {
+        let (left, right) = (binary.left(), binary.right());
+        let operands = self.type_of(left)?;
+        if operands != self.type_of(right)? {
+            return None;
+        }
+        let numbers = operands.is_integer() || kind.is_float();
+        let op = match binary.op() {
+            Operator::Plus if numbers => Op::Add,
+            Operator::Minus if numbers => Op::Sub,
+            Operator::Multiply if numbers => Op::Mul,
+            Operator::Divide if numbers => Op::Div,
+            Operator::Modulo if numbers => Op::Rem,
+            Operator::Eq => Op::Eq,
+            Operator::NotEq => Op::NotEq,
+            Operator::Lt => Op::Lt,
+            Operator::LtEq => Op::LtEq,
+            Operator::Gt => Op::Gt,
+            Operator::GtEq => Op::GtEq,
+            Operator::IsDistinctFrom => Op::Distinct,
+            Operator::IsNotDistinctFrom => Op::NotDistinct,
+            Operator::And => Op::And,
+            Operator::Or => Op::Or,
+            _ => return None,
+        };
+        let wrapping = BinaryExpr::new(Arc::clone(left), *binary.op(), Arc::clone(right));
+        if *binary != wrapping {
+            // One that fails on overflow.
+            return None;
+        }
+        let right_guarded = guarded || matches!(op, Op::And | Op::Or);
+        let a = self.value(left, guarded)?;
+        let b = self.value(right, right_guarded)?;
+        self.can_fail |=
+            matches!(op, Op::Div | Op::Rem) && !kind.is_float() && !divides_always(right);
+        self.emit(op, Kind::of(&operands)?, [a, a, b])?;
+        Some(a)
+    }
+
+    /// Between numbers and Booleans.
+    fn cast(&mut self, operand: &Expr, to: &DataType, guarded: bool) -> Option<u8> {
+        let from = self.type_of(operand)?;
+        let out = self.value(operand, guarded)?;
+        if from == *to {
+            return Some(out);
+        }
+        let plain = |t: &DataType| t.is_integer() || t.is_floating() || *t == DataType::Boolean;
+        if !plain(&from) || !plain(to) {
+            return None;
+        }
+        let (from, to) = (Kind::of(&from)?, Kind::of(to)?);
+        self.can_fail |= !to.is_float() && to != Kind::Bool && !to.holds_all_of(from);
+        self.emit(Op::Cast, to, [out, out, 0])?.from = from;
+        Some(out)
+    }
+
+    /// From the last branch to the first: the result so far is what the branch before selects otherwise.
+    fn case(&mut self, case: &CaseExpr, data_type: &DataType, guarded: bool) -> Option<u8> {
+        let out = self.free;
+        let base = match case.expr() {
+            None => None,
+            Some(base) => {
+                // DataFusion compares floats with a base bit by bit.
+                let base_type = self.type_of(base)?;
+                if base_type.is_floating() {
+                    return None;
+                }
+                Some((self.value(base, guarded)?, base_type))
+            }
+        };
+        let mut so_far = match case.else_expr() {
+            Some(value) => self.branch(value, data_type)?,
+            None => self.constant(Kind::of(data_type)?, &ScalarValue::Null)?,
+        };
+        let branches = case.when_then_expr();
+        for (i, (when, then)) in branches.iter().enumerate().rev() {
+            let condition = self.value(when, guarded || i > 0)?;
+            match &base {
+                None if self.type_of(when)? != DataType::Boolean => return None,
+                None => {}
+                Some((_, base_type)) if self.type_of(when)? != *base_type => return None,
+                Some((base, base_type)) => {
+                    let kind = Kind::of(base_type)?;
+                    self.emit(Op::Eq, kind, [condition, *base, condition])?;
+                }
+            }
+            let then = self.branch(then, data_type)?;
+            let target = if i == 0 { out } else { so_far };
+            self.emit(Op::Select, Kind::of(data_type)?, [target, condition, then])?
+                .c = so_far;
+            so_far = target;
+        }
+        Some(out)
+    }
+
+    /// A value of the type of the whole CASE, or NULL.
+    fn branch(&mut self, expr: &Expr, data_type: &DataType) -> Option<u8> {
+        if self.type_of(expr)? == DataType::Null {
+            return self.constant(Kind::of(data_type)?, &ScalarValue::Null);
+        }
+        match self.type_of(expr)? == *data_type {
+            true => self.value(expr, true),
+            false => None,
+        }
+    }
+
+    /// `a = x OR a = y OR …`, or its opposite.
+    fn in_list(&mut self, in_list: &InListExpr, guarded: bool) -> Option<u8> {
+        let data_type = self.type_of(in_list.expr())?;
+        // How its sets compare floats is not said.
+        if data_type.is_floating() || in_list.list().is_empty() {
+            return None;
+        }
+        let kind = Kind::of(&data_type)?;
+        let value = self.value(in_list.expr(), guarded)?;
+        let mut found = None;
+        for item in in_list.list() {
+            let item = self.branch(item, &data_type)?;
+            self.emit(Op::Eq, kind, [item, value, item])?;
+            match found {
+                None => found = Some(item),
+                Some(found) => {
+                    self.emit(Op::Or, Kind::Bool, [found, found, item])?;
+                }
+            }
+        }
+        let found = found?;
+        match in_list.negated() {
+            true => self.emit(Op::Not, Kind::Bool, [value, found, 0])?,
+            // Down to the expression's own register.
+            false => self.emit(Op::Or, Kind::Bool, [value, found, found])?,
+        };
+        Some(value)
+    }
+
+    /// `abs`, which fails on the least integer.
+    fn absolute(&mut self, argument: &Expr, data_type: &DataType, guarded: bool) -> Option<u8> {
+        if self.type_of(argument)? != *data_type {
+            return None;
+        }
+        let numbers = data_type.is_integer() || data_type.is_floating();
+        let (kind, out) = (Kind::of(data_type)?, self.value(argument, guarded)?);
+        if data_type.is_unsigned_integer() {
+            return Some(out);
+        }
+        if !numbers {
+            return None;
+        }
+        let zero = ScalarValue::new_zero(data_type).ok()?;
+        let below = self.constant(kind, &zero)?;
+        self.emit(Op::Lt, kind, [below, out, below])?;
+        if kind.is_float() {
+            let negative = self.free;
+            self.emit(Op::Neg, kind, [negative, out, 0])?;
+            self.emit(Op::Select, kind, [negative, below, negative])?.c = out;
+            // -0.0 is not below 0.0; no arithmetic, which would make a signalling NaN quiet.
+            let zero = self.constant(kind, &zero)?;
+            self.emit(Op::Eq, kind, [below, out, zero])?;
+            self.emit(Op::Select, kind, [out, below, zero])?.c = negative;
+            return Some(out);
+        }
+        // By -1 the least integer cannot be divided.
+        let negative = self.constant(kind, &ScalarValue::new_negative_one(data_type).ok()?)?;
+        self.emit(Op::Div, kind, [negative, out, negative])?;
+        self.can_fail = true;
+        self.emit(Op::Select, kind, [out, below, negative])?.c = out;
+        Some(out)
+    }
+}
+
+/// Whether every integer can be divided by a constant: neither 0 nor -1.
+fn divides_always(divisor: &Expr) -> bool {
+    let Some(literal) = divisor.downcast_ref::<Literal>() else {
+        return false;
+    };
+    let is = |other: Result<ScalarValue>| other.is_ok_and(|other| *literal.value() == other);
+    let data_type = literal.value().data_type();
+    let unsigned = data_type.is_unsigned_integer();
+    !literal.value().is_null()
+        && !is(ScalarValue::new_zero(&data_type))
+        && (unsigned || !is(ScalarValue::new_negative_one(&data_type)))
+}
+
+/// Whether DataFusion may give one value for all pairs of a batch: a CASE of which one branch is taken, AND and OR of which one
+/// operand decides.
+pub(crate) fn may_be_scalar(expr: &Expr) -> bool {
+    let logic = |binary: &BinaryExpr| matches!(binary.op(), Operator::And | Operator::Or);
+    expr.is::<CaseExpr>()
+        || expr.downcast_ref::<BinaryExpr>().is_some_and(logic)
+        || expr.children().into_iter().any(may_be_scalar)
+}
+
+/// Whether an expression of one side is of a kind that fails on some values: a division, a cast that narrows or parses,
+/// arithmetic on decimals and times.
+pub(crate) fn might_fail(expr: &Expr, schema: &Schema) -> bool {
+    let is_plain = |expr: &Expr| {
+        let data_type = expr.data_type(schema);
+        data_type.is_ok_and(|t| t.is_integer() || t.is_floating())
+    };
+    let is_float = |expr: &Expr| expr.data_type(schema).is_ok_and(|t| t.is_floating());
+    let fails = if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
+        match binary.op() {
+            Operator::Divide | Operator::Modulo if is_plain(binary.left()) => {
+                !is_float(binary.left()) && !divides_always(binary.right())
+            }
+            Operator::Divide | Operator::Modulo => true,
+            Operator::Plus | Operator::Minus | Operator::Multiply => !is_plain(binary.left()),
+            _ => false,
+        }
+    } else if let Some(cast) = expr.downcast_ref::<CastExpr>() {
+        let from = cast.expr().data_type(schema).ok();
+        let keeps_text = |from| keeps_text(from, cast.cast_type());
+        match (from.as_ref().and_then(Kind::of), Kind::of(cast.cast_type())) {
+            (Some(from), Some(to)) => !to.is_float() && !to.holds_all_of(from),
+            _ => !from.as_ref().is_some_and(keeps_text),
+        }
+    } else {
+        false
+    };
+    fails
+        || expr
+            .children()
+            .iter()
+            .any(|child| might_fail(child, schema))
+}
+
+/// The same of any expression: what a function does is not known.
+fn fails_somewhere(expr: &Expr, schema: &Schema) -> bool {
+    let calls = |expr: &Expr| expr.is::<ScalarFunctionExpr>();
+    might_fail(expr, schema)
+        || calls(expr)
+        || expr
+            .children()
+            .iter()
+            .any(|child| fails_somewhere(child, schema))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,59 @@
+//! What expressions say of text, compiled into loads of Boolean columns and what is done with these.
+
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion::common::ScalarValue;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::expressions::BinaryExpr;
+
+use crate::ir::pair_program::Op;
+use crate::ir::row_program::{RowOp, RowSource};
+use crate::ir::text_predicate::TextTest;
+use crate::plan::compile::row_program::{BOOL, Compiler, Expr};
+use crate::plan::compile::text::{Said, operand};
+use crate::spec::rows::MadeBy;
+
+impl Compiler<'_> {
+    /// What an expression says of a test of text.
+    pub(crate) fn said(&mut self, test: TextTest, said: &Said) -> Option<u8> {
+        let out = self.load(RowSource::Test(test), BOOL)?;
+        let (op, other) = match *said {
+            Said::Is { negated: false } => return Some(out),
+            Said::Is { negated: true } => (Op::Not, None),
+            Said::Known { negated: false } => (Op::IsNotNull, None),
+            Said::Known { negated: true } => (Op::IsNull, None),
+            Said::OrNull { .. } => (Op::Or, Some(ScalarValue::Null)),
+            Said::Surely { negated: false } => (Op::NotDistinct, Some(true.into())),
+            Said::Surely { negated: true } => (Op::Distinct, Some(true.into())),
+        };
+        let b = match other {
+            Some(other) => self.constant(BOOL, &other)?,
+            None => 0,
+        };
+        self.emit(RowOp::Plain(op), BOOL, [out, out, b])?;
+        if let Said::OrNull { negated: true } = said {
+            self.emit(RowOp::Plain(Op::Not), BOOL, [out, out, 0])?;
+        }
+        Some(out)
+    }
+
+    /// Characters of a column, whose type they have.
+    pub(crate) fn slice(&self, expr: &Expr, data_type: &DataType) -> Option<MadeBy> {
+        let operand = operand(expr, self.schema)?;
+        let of_column = self.schema.field(operand.column).data_type();
+        (of_column == data_type).then_some(MadeBy::Slice {
+            column: operand.column,
+            slice: operand.slice?,
+        })
+    }
+}
+
+/// A branch of a CASE with a base, as a condition.
+pub(crate) fn text_equals(left: &Expr, right: &Expr) -> Expr {
+    Arc::new(BinaryExpr::new(
+        Arc::clone(left),
+        Operator::Eq,
+        Arc::clone(right),
+    ))
+}

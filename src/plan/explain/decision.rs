@@ -1,0 +1,109 @@
+//! [`Decision`]: what `bowtie_explain` shows of a node.
+
+use crate::error::Decline;
+use crate::plan::choose::placement::Estimate;
+use crate::plan::choose::statistics::Known;
+use crate::plan::recognise::aggregate::GroupSource;
+use crate::plan::recognise::source::JoinSource;
+use crate::plan::transfers::Border;
+use crate::spec::aggregate::GroupSpec;
+use crate::spec::join::JoinSpec;
+
+/// What was decided on one node of a plan.
+#[derive(Debug, Clone)]
+pub(crate) struct Decision {
+    /// DataFusion's node.
+    pub node: String,
+    /// Its condition, or its aggregates.
+    pub detail: String,
+    pub taken: bool,
+    /// When taken.
+    pub strategy: Option<String>,
+    pub left_rows: Option<u64>,
+    pub right_rows: Option<u64>,
+    /// What it costs, where that decides.
+    pub estimate: Option<Estimate>,
+    /// Why it was declined, or what serves it.
+    pub reason: String,
+}
+
+impl Decision {
+    /// On a join, as far as it could be read.
+    pub(crate) fn of_join(
+        node: &str,
+        source: Option<&JoinSource>,
+        outcome: Result<&JoinSpec, &Decline>,
+        known: &Known,
+        estimate: Option<Estimate>,
+    ) -> Self {
+        let rows = source.map(|source| known.sides(source));
+        Self {
+            node: node.to_string(),
+            detail: match outcome {
+                Ok(spec) => spec.display.to_string(),
+                Err(_) => source
+                    .and_then(|s| s.filter.as_ref())
+                    .map(ToString::to_string)
+                    .unwrap_or_default(),
+            },
+            taken: outcome.is_ok(),
+            strategy: outcome.ok().map(|spec| spec.theta.strategy.to_string()),
+            left_rows: rows.and_then(|(left, _)| left.rows()),
+            right_rows: rows.and_then(|(_, right)| right.rows()),
+            estimate,
+            reason: match outcome {
+                Ok(spec) => spec.why(),
+                Err(decline) => decline.to_string(),
+            },
+        }
+    }
+
+    /// On what stays on the host between two device nodes.
+    pub(crate) fn of_border(border: Border) -> Self {
+        Self {
+            node: border.node,
+            reason: format!(
+                "it makes a border between two device nodes: {} has no program for the device",
+                border.expression
+            ),
+            detail: border.expression,
+            taken: false,
+            strategy: None,
+            left_rows: None,
+            right_rows: None,
+            estimate: None,
+        }
+    }
+
+    /// On an aggregation; `apart` says why it is no node with the join below it.
+    pub(crate) fn of_groups(
+        node: &str,
+        source: &GroupSource<'_>,
+        outcome: Result<&GroupSpec, &Decline>,
+        apart: Option<&Decline>,
+        known: &Known,
+        estimate: Option<Estimate>,
+    ) -> Self {
+        let names = source.bottom.aggr_expr().iter().map(|a| a.name());
+        Self {
+            node: node.to_string(),
+            detail: names.collect::<Vec<_>>().join(", "),
+            taken: outcome.is_ok(),
+            strategy: outcome
+                .ok()
+                .and_then(GroupSpec::strategy)
+                .map(str::to_string),
+            left_rows: known.rows(source.bottom.input()).rows(),
+            right_rows: None,
+            estimate,
+            reason: match (outcome, apart) {
+                (Ok(_), None) => "groups and folds on the device".into(),
+                (Ok(_), Some(apart)) => {
+                    format!("groups and folds on the device, above the join: {apart}")
+                }
+                (Err(decline), None) => decline.to_string(),
+                (Err(decline), Some(apart)) => format!("{apart}; {decline}"),
+            },
+        }
+    }
+}

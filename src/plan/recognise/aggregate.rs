@@ -1,0 +1,387 @@
+//! From an aggregation to a [`GroupSpec`], or the reason why not.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_expr::expressions::{CastExpr, Literal, binary, is_not_null, lit};
+use datafusion::physical_expr_common::physical_expr::{fmt_sql, is_volatile};
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+
+use crate::error::Decline;
+use crate::options::{BowtieOptions, Offload};
+use crate::plan::choose::strategy::Taking;
+use crate::plan::compile::fallible::{cannot_fail, is_widening};
+use crate::plan::compile::float_bits::FloatBits;
+use crate::plan::recognise::condition::{is_groupable, is_orderable};
+use crate::plan::recognise::first_last::first_or_last;
+use crate::plan::recognise::join::Refusal;
+use crate::plan::recognise::join_aggregate::{
+    AggregateSource, function_of, one_if_there, sums_in_own_words, where_true,
+};
+use crate::spec::aggregate::{GroupAggregate, GroupSpec, GroupState, GroupingSet};
+use crate::spec::join::{JoinSpec, Output, SideInput};
+
+/// An aggregation from rows to results: one node, or the Partial below a Final.
+pub(crate) struct GroupSource<'a> {
+    /// The node that the parent sees.
+    pub top: &'a AggregateExec,
+    /// The node that reads the rows: `top` itself, or the Partial below it.
+    pub bottom: &'a AggregateExec,
+}
+
+/// `None` when `plan` is no aggregation in its final stage.
+pub(crate) fn group_source(plan: &Arc<dyn ExecutionPlan>) -> Option<GroupSource<'_>> {
+    let top = plan.downcast_ref::<AggregateExec>()?;
+    let bottom = match top.mode() {
+        AggregateMode::Single | AggregateMode::SinglePartitioned => top,
+        AggregateMode::Final | AggregateMode::FinalPartitioned => top
+            .input()
+            .downcast_ref::<AggregateExec>()
+            .filter(|below| *below.mode() == AggregateMode::Partial)?,
+        _ => return None,
+    };
+    Some(GroupSource { top, bottom })
+}
+
+/// A grouping id has 64 bits: one for each key, and the others number equal sets.
+const MOST_KEYS_OF_SETS: usize = 48;
+
+/// Where an expression over the rows that an aggregation reads is found among the columns of its input.
+pub(crate) type Find<'a> = dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<usize, Refusal> + 'a;
+
+/// The spec of an aggregation under `options`, where it is taken.
+pub(crate) fn group_spec(
+    source: &GroupSource<'_>,
+    options: &BowtieOptions,
+    taking: Taking<'_>,
+) -> Result<GroupSpec, Refusal> {
+    match taking {
+        Taking::All => {}
+        Taking::Gains => {
+            return Err(Decline(
+                "DataFusion's own aggregation serves it where its rows lie".into(),
+            )
+            .into());
+        }
+        Taking::Estimated(estimated) => estimated.map_err(Decline::clone)?,
+    }
+    let mut input = SideInput::new(source.bottom.input().schema());
+    let spec = spec_of(source, options, &mut |expression| {
+        if is_volatile(expression) {
+            let shown = fmt_sql(expression.as_ref());
+            return Err(Decline(format!("{shown} is volatile")).into());
+        }
+        Ok(input.column_of(expression)?)
+    })?;
+    Ok(GroupSpec { input, ..spec })
+}
+
+/// The spec of an aggregation above a join, which makes the columns that it reads and keeps its rows on the device; the spec of
+/// the join too. Expressions are evaluated below the join. The aggregation's input is still to be said: it is the join's output.
+pub(crate) fn group_above_join(
+    source: &GroupSource<'_>,
+    above: &AggregateSource<'_>,
+    options: &BowtieOptions,
+    join: JoinSpec,
+) -> Result<(JoinSpec, GroupSpec), Refusal> {
+    if join.fetch.is_some() {
+        return Err(Decline("the join carries a limit".into()).into());
+    }
+    let mut join = join;
+    let mut output = vec![];
+    let spec = spec_of(source, options, &mut |expression| {
+        let (side, column) = above.argument(&mut join, expression)?;
+        let column = Output::Column(side, column);
+        let known = output.iter().position(|known| *known == column);
+        Ok(known.unwrap_or_else(|| {
+            output.push(column);
+            output.len() - 1
+        }))
+    })?;
+    let join = JoinSpec {
+        output,
+        stays: true,
+        ..join
+    };
+    Ok((join, spec))
+}
+
+fn spec_of(
+    source: &GroupSource<'_>,
+    options: &BowtieOptions,
+    find: &mut Find<'_>,
+) -> Result<GroupSpec, Refusal> {
+    let input = source.bottom.input();
+    if input.boundedness().is_unbounded() {
+        return Err(
+            Decline("its input is unbounded: bowtie groups finite inputs only".into()).into(),
+        );
+    }
+    // It is a hint, as the limit above decides.
+    let is_limited =
+        source.top.limit_options().is_some() || source.bottom.limit_options().is_some();
+    if is_limited && options.offload != Offload::Force {
+        return Err(Decline(
+            "the aggregation carries a limit, where DataFusion's ends early".into(),
+        )
+        .into());
+    }
+    let group_by = source.bottom.group_expr();
+    if group_by.has_grouping_set() && group_by.expr().len() > MOST_KEYS_OF_SETS {
+        return Err(Decline(format!(
+            "its grouping sets are of more than {MOST_KEYS_OF_SETS} keys"
+        ))
+        .into());
+    }
+    let (mut keys, mut group_display) = (vec![], vec![]);
+    for (expression, name) in group_by.expr() {
+        let data_type = expression.data_type(&input.schema())?;
+        if !is_groupable(&data_type) {
+            return Err(Decline(format!(
+                "it groups by {name} of type {data_type}, which bowtie cannot group"
+            ))
+            .into());
+        }
+        keys.push(find(expression)?);
+        group_display.push(name.clone());
+    }
+    let aggregates = source
+        .bottom
+        .aggr_expr()
+        .iter()
+        .zip(source.bottom.filter_expr())
+        .map(|(aggregate, filter)| group_aggregate(source, find, aggregate, filter))
+        .collect::<Result<Vec<_>, Refusal>>()?;
+    Ok(GroupSpec {
+        keys,
+        sets: grouping_sets(source),
+        aggregate_display: aggregates
+            .iter()
+            .map(|a| a.aggregate.name().to_string())
+            .collect(),
+        aggregates,
+        strategy: options.group_strategy.0,
+        schema: source.top.schema(),
+        group_display,
+        stays: false,
+        input: SideInput::new(input.schema()),
+    })
+}
+
+/// As DataFusion numbers them: a bit for each key that is NULL, the first one highest, and above them how many equal sets
+/// come before.
+fn grouping_sets(source: &GroupSource<'_>) -> Vec<GroupingSet> {
+    let group_by = source.bottom.group_expr();
+    let mut seen: HashMap<&[bool], u64> = HashMap::new();
+    let numbered = |nulls: &Vec<bool>, before: u64| {
+        let bits = nulls
+            .iter()
+            .fold(0, |bits, null| bits << 1 | u64::from(*null));
+        bits | before.checked_shl(nulls.len() as u32).unwrap_or(0)
+    };
+    match group_by.groups() {
+        // Without keys there may be no set at all.
+        [] => vec![GroupingSet {
+            nulls: vec![],
+            id: None,
+        }],
+        groups => groups
+            .iter()
+            .map(|nulls| {
+                let before = seen.entry(nulls).or_default();
+                *before += 1;
+                GroupingSet {
+                    nulls: nulls.clone(),
+                    id: group_by
+                        .has_grouping_set()
+                        .then(|| numbered(nulls, *before - 1)),
+                }
+            })
+            .collect(),
+    }
+}
+
+fn group_aggregate(
+    source: &GroupSource<'_>,
+    find: &mut Find<'_>,
+    aggregate: &Arc<AggregateFunctionExpr>,
+    filter: &Option<Arc<dyn PhysicalExpr>>,
+) -> Result<GroupAggregate, Refusal> {
+    let name = aggregate.name();
+    let schema = source.bottom.input().schema();
+    let Some(function) = function_of(aggregate) else {
+        return Err(Decline(format!("{name} has no fold on a device")).into());
+    };
+    use crate::spec::aggregate::AggregateFunction::*;
+    if let First | Last = function {
+        return first_or_last(source, find, aggregate, function, filter);
+    }
+    if aggregate.is_distinct() && function == BitXor {
+        return Err(Decline(format!(
+            "{name} has other states in DataFusion with groups than without"
+        ))
+        .into());
+    }
+    let distinct = aggregate.is_distinct()
+        && matches!(function, Count | Sum | Avg | Variance | Median | Percentile);
+    // The order of a percentile is that of its values, which says from where it counts.
+    if !aggregate.order_bys().is_empty() && function != Percentile {
+        return Err(Decline(format!("{name} has an ORDER BY")).into());
+    }
+    let no_groups = source.bottom.group_expr().is_true_no_grouping();
+    let expression = match &aggregate.expressions()[..] {
+        [expression] => Arc::clone(expression),
+        [expression, _] if function == Percentile => Arc::clone(expression),
+        // Rows count of which no argument is NULL.
+        [first, rest @ ..] if function == Count && !distinct => {
+            // AND does not ask all of them on every row, but DataFusion does; without groups of those that the filter lets through.
+            for expression in rest {
+                if cannot_fail(expression, &schema) {
+                    continue;
+                }
+                find(&match filter {
+                    Some(filter) if no_groups => where_true(filter, Arc::clone(expression))?,
+                    _ => Arc::clone(expression),
+                })?;
+            }
+            let mut all = is_not_null(Arc::clone(first))?;
+            for expression in rest {
+                let this = is_not_null(Arc::clone(expression))?;
+                all = binary(all, Operator::And, this, &schema)?;
+            }
+            where_true(&all, lit(1i64))?
+        }
+        _ => return Err(Decline(format!("{name} has not exactly one argument")).into()),
+    };
+    let is_star = function == Count
+        && !distinct
+        && expression
+            .downcast_ref::<Literal>()
+            .is_some_and(|l| !l.value().is_null());
+    let data_type = expression.data_type(&schema)?;
+    let folds = is_star
+        || match function {
+            _ if distinct => lists_its_values(aggregate, plain(&data_type))?,
+            Median | Percentile => lists_its_values(aggregate, &data_type)?,
+            First | Last => false,
+            Count => true,
+            Sum | Avg => sum_type(aggregate, &data_type)?.is_some(),
+            Min | Max => is_orderable(&data_type),
+            Variance => data_type == DataType::Float64,
+            BoolAnd | BoolOr => data_type == DataType::Boolean,
+            BitAnd | BitOr | BitXor => data_type.is_integer(),
+        };
+    if !folds {
+        return Err(Decline(match distinct {
+            true => format!("{name} folds distinct values of {data_type}"),
+            false => format!("{name} folds {data_type} in another type"),
+        })
+        .into());
+    }
+    let expression = match function {
+        _ if distinct => told_apart(expression, &data_type),
+        Sum | Avg => match sum_type(aggregate, &data_type)? {
+            Some(wider) if wider != data_type => {
+                Arc::new(CastExpr::new(expression, wider, None)) as Arc<dyn PhysicalExpr>
+            }
+            _ => expression,
+        },
+        _ => expression,
+    };
+    if filter.is_some() && !is_star && !no_groups && !cannot_fail(&expression, &schema) {
+        // By groups DataFusion evaluates it on rows too that the filter rejects, and fails on them.
+        find(&expression)?;
+    }
+    let argument = match (filter, is_star) {
+        (None, true) => None,
+        (None, false) => Some(find(&expression)?),
+        // A row that the filter rejects contributes what a NULL does.
+        (Some(filter), is_star) => {
+            let value = match function {
+                _ if is_star => lit(1i64),
+                Count if !distinct => one_if_there(expression)?,
+                _ => expression,
+            };
+            Some(find(&where_true(filter, value)?)?)
+        }
+    };
+    Ok(GroupAggregate {
+        function,
+        argument,
+        state: match function {
+            _ if distinct => GroupState::DistinctValues,
+            Median | Percentile => GroupState::Values,
+            _ => GroupState::Folds,
+        },
+        aggregate: Arc::clone(aggregate),
+    })
+}
+
+/// What a device tells apart as DataFusion tells distinct values of a type: the values of dictionaries, and the bits of floats, of
+/// which zeros are equal to a device.
+fn told_apart(value: Arc<dyn PhysicalExpr>, data_type: &DataType) -> Arc<dyn PhysicalExpr> {
+    let values = plain(data_type);
+    let value = match data_type {
+        DataType::Dictionary(..) => Arc::new(CastExpr::new(value, values.clone(), None)),
+        _ => value,
+    };
+    match values.is_floating() {
+        true => Arc::new(FloatBits::new(value)),
+        false => value,
+    }
+}
+
+/// The type of a dictionary's values; any other as it is.
+fn plain(data_type: &DataType) -> &DataType {
+    match data_type {
+        DataType::Dictionary(_, values) => values,
+        other => other,
+    }
+}
+
+/// The type in whose words DataFusion adds an argument: its own, or that of wider decimals, to which it is cast then. `None` where a
+/// device does not add so.
+fn sum_type(
+    aggregate: &AggregateFunctionExpr,
+    argument: &DataType,
+) -> Result<Option<DataType>, Refusal> {
+    if sums_in_own_words(aggregate, argument)? {
+        return Ok(Some(argument.clone()));
+    }
+    let state = aggregate.state_fields()?;
+    let sum = state.last().map(|field| field.data_type());
+    let wider =
+        sum.filter(|sum| argument.is_decimal() && sum.is_decimal() && is_widening(argument, sum));
+    Ok(wider.cloned())
+}
+
+/// Whether the state of an aggregate is a list of its values, which a device can order.
+fn lists_its_values(
+    aggregate: &AggregateFunctionExpr,
+    argument: &DataType,
+) -> Result<bool, Refusal> {
+    Ok(match &aggregate.state_fields()?[..] {
+        [state] => match state.data_type() {
+            DataType::List(of) => is_orderable(argument) && holds(of.data_type(), argument),
+            _ => false,
+        },
+        _ => false,
+    })
+}
+
+/// Whether values of a type are those of another: the same type, or a decimal of more digits.
+fn holds(wider: &DataType, values: &DataType) -> bool {
+    use DataType::*;
+    match (wider, values) {
+        (Decimal32(p, s), Decimal32(q, t))
+        | (Decimal64(p, s), Decimal64(q, t))
+        | (Decimal128(p, s), Decimal128(q, t))
+        | (Decimal256(p, s), Decimal256(q, t)) => p >= q && s == t,
+        _ => wider == values,
+    }
+}

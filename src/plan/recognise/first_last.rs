@@ -1,0 +1,110 @@
+//! FIRST_VALUE and LAST_VALUE: where rows that tie in their order cannot show.
+//!
+//! DataFusion keeps the first of the rows that tie as it meets them, or, without groups, some other one of LAST_VALUE's. So the answer
+//! is its own where the order decides the value, and where rows come to both as they lie below.
+
+use std::sync::Arc;
+
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_expr::expressions::{Column, binary, is_not_null};
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr::{LexOrdering, PhysicalExpr};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+
+use crate::error::Decline;
+use crate::plan::compile::fallible::cannot_fail;
+use crate::plan::recognise::aggregate::{Find, GroupSource};
+use crate::plan::recognise::join::Refusal;
+use crate::plan::recognise::join_aggregate::where_true;
+use crate::spec::aggregate::{AggregateFunction, GroupAggregate, GroupState, RowOrder};
+
+/// The aggregate `function`, which is one of these two.
+pub(crate) fn first_or_last(
+    source: &GroupSource<'_>,
+    find: &mut Find<'_>,
+    aggregate: &Arc<AggregateFunctionExpr>,
+    function: AggregateFunction,
+    filter: &Option<Arc<dyn PhysicalExpr>>,
+) -> Result<GroupAggregate, Refusal> {
+    let name = aggregate.name();
+    let decline = |why: &str| Err(Decline(format!("{name} {why}")).into());
+    let [value] = &aggregate.expressions()[..] else {
+        return decline("has not exactly one argument");
+    };
+    if aggregate.is_distinct() {
+        return decline("is of DISTINCT values");
+    }
+    let orders = aggregate.order_bys();
+    // One that says an expression twice has fewer columns than states.
+    match LexOrdering::new(orders.to_vec()) {
+        None => return decline("has no ORDER BY: any row of a group may be its answer"),
+        Some(order) if order.len() < orders.len() => return decline("has an ORDER BY twice"),
+        Some(_) => {}
+    }
+    let by: Vec<_> = orders.iter().map(|order| &order.expr).collect();
+    let no_groups = source.bottom.group_expr().is_true_no_grouping();
+    let last = function == AggregateFunction::Last;
+    let keeps_first = !last || (!no_groups && aggregate.groups_accumulator_supported());
+    let input = source.bottom.input();
+    let same = decides(&by, value) || (keeps_first && comes_as_it_lies(input));
+    if !same {
+        return decline("may be of another of the rows that tie in its ORDER BY");
+    }
+
+    let schema = input.schema();
+    let guarded = |expression: &Arc<dyn PhysicalExpr>| match filter {
+        // Without groups DataFusion evaluates it on the rows alone that the filter lets through.
+        Some(filter) if no_groups && !cannot_fail(expression, &schema) => {
+            where_true(filter, Arc::clone(expression))
+        }
+        _ => Ok(Arc::clone(expression)),
+    };
+    let value = guarded(value)?;
+    let argument = find(&value)?;
+    let by = orders
+        .iter()
+        .map(|order| Ok((find(&guarded(&order.expr)?)?, order.options)))
+        .collect::<Result<_, Refusal>>()?;
+    let there = match aggregate.ignore_nulls() {
+        true => Some(is_not_null(value)?),
+        false => None,
+    };
+    let filter = match (filter.clone(), there) {
+        (Some(filter), Some(there)) => Some(binary(filter, Operator::And, there, &schema)?),
+        (filter, there) => filter.or(there),
+    };
+    let filter = filter.map(|filter| find(&filter)).transpose()?;
+    Ok(GroupAggregate {
+        function,
+        argument: Some(argument),
+        state: GroupState::Row(RowOrder { by, last, filter }),
+        aggregate: Arc::clone(aggregate),
+    })
+}
+
+/// Whether rows that are equal in all of `by` have the same value, as it is made of these.
+fn decides(by: &[&Arc<dyn PhysicalExpr>], value: &Arc<dyn PhysicalExpr>) -> bool {
+    if by.contains(&value) {
+        return true;
+    }
+    let columns: Vec<usize> = by
+        .iter()
+        .filter_map(|by| Some(by.downcast_ref::<Column>()?.index()))
+        .collect();
+    let read = collect_columns(value);
+    read.iter().all(|column| columns.contains(&column.index()))
+}
+
+/// Whether nothing but scans says in which order rows come, as far as that is said at all: no join, no sort, and no known order,
+/// by which DataFusion would take the last row where it keeps the first.
+fn comes_as_it_lies(input: &Arc<dyn ExecutionPlan>) -> bool {
+    fn keeps_order(plan: &Arc<dyn ExecutionPlan>) -> bool {
+        match plan.children()[..] {
+            [] => true,
+            [child] => plan.maintains_input_order() == [true] && keeps_order(child),
+            _ => false,
+        }
+    }
+    input.output_ordering().is_none() && keeps_order(input)
+}

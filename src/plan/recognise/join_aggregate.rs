@@ -1,0 +1,425 @@
+//! From an aggregation above a join to a [`JoinAggregateSpec`], or the reason why the two are not fused.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, RecordBatch, new_null_array};
+use arrow::datatypes::{DataType, Schema};
+use datafusion::common::JoinType;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::error::Result as DataFusionResult;
+use datafusion::functions_aggregate::average::Avg;
+use datafusion::functions_aggregate::bit_and_or_xor::{bit_and_udaf, bit_or_udaf, bit_xor_udaf};
+use datafusion::functions_aggregate::bool_and_or::{BoolAnd, BoolOr};
+use datafusion::functions_aggregate::count::Count;
+use datafusion::functions_aggregate::first_last::{FirstValue, LastValue};
+use datafusion::functions_aggregate::median::Median;
+use datafusion::functions_aggregate::min_max::{Max, Min};
+use datafusion::functions_aggregate::percentile_cont::PercentileCont;
+use datafusion::functions_aggregate::stddev::{Stddev, StddevPop};
+use datafusion::functions_aggregate::sum::Sum;
+use datafusion::functions_aggregate::variance::{VariancePopulation, VarianceSample};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_expr::expressions::{CaseExpr, Column, Literal, is_not_null, lit};
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr_common::physical_expr::{fmt_sql, is_volatile};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::projection::ProjectionExec;
+
+use crate::error::Decline;
+use crate::plan::compile::fallible::cannot_fail;
+use crate::plan::recognise::aggregate::{GroupSource, group_source};
+use crate::plan::recognise::condition::{has_lambda, is_orderable};
+use crate::plan::recognise::join::Refusal;
+use crate::spec::aggregate::{AggregateFunction, AggregateSpec, GroupSide, JoinAggregateSpec};
+use crate::spec::join::{JoinSpec, Output, Side, SideInput};
+
+/// An aggregation that reads a join: its input-side node, the projections between, and the join.
+pub(crate) struct AggregateSource<'a> {
+    /// The node that the parent sees.
+    top: &'a AggregateExec,
+    /// The node that reads the join's rows: `top` itself, or the Partial below it.
+    bottom: &'a AggregateExec,
+    projections: Vec<&'a ProjectionExec>,
+    pub join: &'a Arc<dyn ExecutionPlan>,
+    inputs: (Arc<dyn ExecutionPlan>, Arc<dyn ExecutionPlan>),
+}
+
+/// `None` when `plan` is no aggregation in its final stage.
+pub(crate) fn aggregate_source(plan: &Arc<dyn ExecutionPlan>) -> Option<AggregateSource<'_>> {
+    let GroupSource { top, bottom } = group_source(plan)?;
+    let mut projections = vec![];
+    let mut join = bottom.input();
+    while let Some(projection) = join.downcast_ref::<ProjectionExec>() {
+        projections.push(projection);
+        join = projection.input();
+    }
+    let [left, right] = join.children().try_into().ok()?;
+    Some(AggregateSource {
+        top,
+        bottom,
+        projections,
+        inputs: (Arc::clone(left), Arc::clone(right)),
+        join,
+    })
+}
+
+/// The fused spec of an aggregation above `join`, whose spec is known.
+pub(crate) fn join_aggregate_spec(
+    source: &AggregateSource<'_>,
+    mut join: JoinSpec,
+) -> Result<JoinAggregateSpec, Refusal> {
+    let preserved = match join.kind {
+        JoinType::Inner => None,
+        JoinType::Left => Some(Side::Left),
+        JoinType::Right => Some(Side::Right),
+        other => {
+            return Err(Decline(format!("aggregates over a {other} join are not fused")).into());
+        }
+    };
+    if source.top.limit_options().is_some() || source.bottom.limit_options().is_some() {
+        return Err(Decline("the aggregation carries a limit".into()).into());
+    }
+    if join.fetch.is_some() {
+        return Err(Decline("the join carries a limit".into()).into());
+    }
+    let group_by = source.bottom.group_expr();
+    if group_by.has_grouping_set() || !group_by.is_single() {
+        return Err(Decline("grouping sets are not fused".into()).into());
+    }
+
+    let mut group_side = GroupSide::Nothing;
+    let mut group_columns = vec![];
+    let mut group_display = vec![];
+    for (expr, name) in group_by.expr() {
+        let (side, column) = source.argument(&mut join, expr)?;
+        match group_side {
+            GroupSide::Side(known) if known != side => {
+                return Err(Decline("it groups by columns of both sides".into()).into());
+            }
+            _ => group_side = GroupSide::Side(side),
+        }
+        group_columns.push(column);
+        group_display.push(name.clone());
+    }
+    if let (Some(preserved), GroupSide::Side(side)) = (preserved, group_side)
+        && preserved != side
+    {
+        return Err(
+            Decline("it groups by the side that the outer join pads with NULLs".into()).into(),
+        );
+    }
+
+    let mut aggregates = vec![];
+    for (aggregate, filter) in source
+        .bottom
+        .aggr_expr()
+        .iter()
+        .zip(source.bottom.filter_expr())
+    {
+        aggregates.push(source.aggregate(&mut join, aggregate, filter.as_ref())?);
+    }
+    // Counts come cheapest for the side that searches, and folds go over the side that is sorted.
+    let searching = match group_side {
+        GroupSide::Side(side) => Some(side),
+        GroupSide::Nothing => aggregates
+            .iter()
+            .find_map(|a| a.argument.map(|(side, _)| side)),
+    };
+    if let Some(searching) = searching
+        && join.theta.can_sort(searching.other())
+    {
+        join.theta.sorted = searching.other();
+    }
+    Ok(JoinAggregateSpec {
+        group_side,
+        group_columns,
+        aggregate_display: aggregates
+            .iter()
+            .map(|a| a.aggregate.name().to_string())
+            .collect(),
+        aggregates,
+        schema: source.top.schema(),
+        stays: false,
+        group_display,
+        join: JoinSpec {
+            output: vec![],
+            ..join
+        },
+    })
+}
+
+impl AggregateSource<'_> {
+    fn aggregate(
+        &self,
+        join: &mut JoinSpec,
+        aggregate: &Arc<AggregateFunctionExpr>,
+        filter: Option<&Arc<dyn PhysicalExpr>>,
+    ) -> Result<AggregateSpec, Refusal> {
+        let name = aggregate.name();
+        use crate::spec::aggregate::AggregateFunction::Avg;
+        use crate::spec::aggregate::AggregateFunction::Count;
+        use crate::spec::aggregate::AggregateFunction::Max;
+        use crate::spec::aggregate::AggregateFunction::Min;
+        use crate::spec::aggregate::AggregateFunction::Sum;
+        let fused = |function: &_| matches!(function, Count | Sum | Avg | Min | Max);
+        let Some(function) = function_of(aggregate).filter(fused) else {
+            return Err(Decline(format!(
+                "{name} is not fused: only COUNT, SUM, AVG, MIN and MAX are"
+            ))
+            .into());
+        };
+        let extreme = matches!(function, AggregateFunction::Min | AggregateFunction::Max);
+        if aggregate.is_distinct() && !extreme {
+            return Err(Decline(format!("{name} is not fused: DISTINCT needs the pairs")).into());
+        }
+        if !aggregate.order_bys().is_empty() {
+            return Err(Decline(format!("{name} is not fused: it has an ORDER BY")).into());
+        }
+        if !aggregate.groups_accumulator_supported() {
+            return Err(Decline(format!(
+                "{name} is not fused: DataFusion has no grouped accumulator for it"
+            ))
+            .into());
+        }
+        let [expr] = aggregate.expressions().try_into().map_err(|_| {
+            Decline(format!(
+                "{name} is not fused: it has not exactly one argument"
+            ))
+        })?;
+        let is_star = function == AggregateFunction::Count
+            && expr
+                .downcast_ref::<Literal>()
+                .is_some_and(|l| !l.value().is_null());
+        let expr = match filter {
+            None => expr,
+            // A row that the filter rejects contributes what a NULL does.
+            Some(filter) => {
+                let value = match function {
+                    _ if is_star => lit(1i64),
+                    Count => one_if_there(expr)?,
+                    _ => expr,
+                };
+                where_true(filter, value)?
+            }
+        };
+        let argument = match is_star && filter.is_none() {
+            true => None,
+            false => Some(self.argument(join, &expr)?),
+        };
+        if argument.is_some() {
+            self.check_type(aggregate, function)?;
+        }
+        Ok(AggregateSpec {
+            function,
+            argument,
+            aggregate: Arc::clone(aggregate),
+        })
+    }
+
+    /// The side and column that hold `expr`, an expression over the rows that the aggregation reads.
+    pub(crate) fn argument(
+        &self,
+        join: &mut JoinSpec,
+        expr: &Arc<dyn PhysicalExpr>,
+    ) -> Result<(Side, usize), Refusal> {
+        let mut expr = Arc::clone(expr);
+        for projection in &self.projections {
+            expr = through_projection(&expr, projection)?;
+        }
+        let shown = fmt_sql(expr.as_ref()).to_string();
+        if is_volatile(&expr) {
+            return Err(Decline(format!("{shown} is volatile")).into());
+        }
+        if has_lambda(&expr) {
+            return Err(Decline(format!("{shown} has a lambda over the rows of the join")).into());
+        }
+        let mut sides = vec![];
+        for column in collect_columns(&expr) {
+            match join.output.get(column.index()) {
+                Some(Output::Column(side, _)) => sides.push(*side),
+                _ => return Err(Decline(format!("{shown} is no column of either side")).into()),
+            }
+        }
+        let side = match sides.first() {
+            None => return Err(Decline(format!("{shown} reads no column")).into()),
+            Some(first) if sides.iter().all(|side| side == first) => *first,
+            Some(_) => return Err(Decline(format!("{shown} mixes columns of both sides")).into()),
+        };
+        let output = join.output.clone();
+        let expr = crate::plan::recognise::condition::map_columns(&expr, |column| {
+            match output[column.index()] {
+                Output::Column(_, index) => Column::new(column.name(), index),
+                Output::Mark => column.clone(),
+            }
+        })?;
+        let (input, schema): (&mut SideInput, _) = match side {
+            Side::Left => (&mut join.left, self.inputs.0.schema()),
+            Side::Right => (&mut join.right, self.inputs.1.schema()),
+        };
+        // It is evaluated on rows too that the join drops.
+        if !cannot_fail(&expr, &schema) {
+            return Err(Decline(format!("{shown} might fail on a row that the join drops")).into());
+        }
+        // Rows that an outer join pads are merged as NULL arguments.
+        let pads = match join.kind {
+            JoinType::Left => side == Side::Right,
+            JoinType::Right => side == Side::Left,
+            JoinType::Full => true,
+            _ => false,
+        };
+        if pads && !is_null_of_nulls(&expr, &schema)? {
+            return Err(Decline(format!(
+                "{shown} is not NULL on a row that the outer join pads with NULLs"
+            ))
+            .into());
+        }
+        Ok((side, input.column_of(&expr)?))
+    }
+
+    /// Sums are made in the argument's own words, so DataFusion's state must have them too.
+    fn check_type(
+        &self,
+        aggregate: &AggregateFunctionExpr,
+        function: AggregateFunction,
+    ) -> Result<(), Refusal> {
+        let argument = aggregate
+            .expressions()
+            .first()
+            .map(|expr| expr.data_type(&self.bottom.input_schema()))
+            .transpose()?
+            .unwrap_or(DataType::Null);
+        let name = aggregate.name();
+        match function {
+            AggregateFunction::Count => Ok(()),
+            AggregateFunction::Min | AggregateFunction::Max => match is_orderable(&argument) {
+                true => Ok(()),
+                false => Err(
+                    Decline(format!("{name} is not fused: {argument} has no order keys")).into(),
+                ),
+            },
+            _ => match sums_in_own_words(aggregate, &argument)? {
+                true => Ok(()),
+                false => Err(Decline(format!(
+                    "{name} is not fused: it sums {argument} in another type"
+                ))
+                .into()),
+            },
+        }
+    }
+}
+
+/// 1 where a value is not NULL, else NULL: what COUNT counts of it. CASE makes no NULLs of types without a bitmap of them, such as
+/// unions.
+pub(crate) fn one_if_there(
+    value: Arc<dyn PhysicalExpr>,
+) -> DataFusionResult<Arc<dyn PhysicalExpr>> {
+    where_true(&is_not_null(value)?, lit(1i64))
+}
+
+/// `value` where `condition` is true, else NULL; it is evaluated there alone.
+pub(crate) fn where_true(
+    condition: &Arc<dyn PhysicalExpr>,
+    value: Arc<dyn PhysicalExpr>,
+) -> DataFusionResult<Arc<dyn PhysicalExpr>> {
+    let branch = (Arc::clone(condition), value);
+    Ok(Arc::new(CaseExpr::try_new(None, vec![branch], None)?))
+}
+
+/// The function of an aggregate, if a device has folds for it.
+pub(crate) fn function_of(aggregate: &AggregateFunctionExpr) -> Option<AggregateFunction> {
+    let implementation: &dyn std::any::Any = aggregate.fun().inner().as_ref();
+    Some(if implementation.is::<Count>() {
+        AggregateFunction::Count
+    } else if implementation.is::<Sum>() {
+        AggregateFunction::Sum
+    } else if implementation.is::<Avg>() {
+        AggregateFunction::Avg
+    } else if implementation.is::<Min>() {
+        AggregateFunction::Min
+    } else if implementation.is::<Max>() {
+        AggregateFunction::Max
+    } else if implementation.is::<BoolAnd>() {
+        AggregateFunction::BoolAnd
+    } else if implementation.is::<BoolOr>() {
+        AggregateFunction::BoolOr
+    } else if implementation.is::<VarianceSample>()
+        || implementation.is::<VariancePopulation>()
+        || implementation.is::<Stddev>()
+        || implementation.is::<StddevPop>()
+    {
+        AggregateFunction::Variance
+    } else if implementation.is::<Median>() {
+        AggregateFunction::Median
+    } else if implementation.is::<PercentileCont>() {
+        AggregateFunction::Percentile
+    } else if implementation.is::<FirstValue>() {
+        AggregateFunction::First
+    } else if implementation.is::<LastValue>() {
+        AggregateFunction::Last
+    } else {
+        let bitwise = [
+            (bit_and_udaf(), AggregateFunction::BitAnd),
+            (bit_or_udaf(), AggregateFunction::BitOr),
+            (bit_xor_udaf(), AggregateFunction::BitXor),
+        ];
+        let known = bitwise
+            .into_iter()
+            .find(|(f, _)| aggregate.fun() == f.as_ref());
+        return known.map(|(_, function)| function);
+    })
+}
+
+/// Whether DataFusion keeps the sums of an aggregate in the words of its argument, as the device does.
+pub(crate) fn sums_in_own_words(
+    aggregate: &AggregateFunctionExpr,
+    argument: &DataType,
+) -> DataFusionResult<bool> {
+    let state = aggregate.state_fields()?;
+    let sum = state.last().map(|field| field.data_type());
+    Ok(sum.is_some_and(|sum| same_words(sum, argument)))
+}
+
+/// Types that `weigh` and `range_sum` add, and whose sums DataFusion keeps in the same words.
+fn same_words(sum: &DataType, argument: &DataType) -> bool {
+    use DataType::*;
+    match (sum, argument) {
+        (Decimal32(..), Decimal32(..))
+        | (Decimal64(..), Decimal64(..))
+        | (Decimal128(..), Decimal128(..))
+        | (Decimal256(..), Decimal256(..)) => true,
+        (Int64 | UInt64 | Float64 | Duration(_), _) => sum == argument,
+        _ => false,
+    }
+}
+
+fn through_projection(
+    expr: &Arc<dyn PhysicalExpr>,
+    projection: &ProjectionExec,
+) -> DataFusionResult<Arc<dyn PhysicalExpr>> {
+    Arc::clone(expr)
+        .transform(|node| {
+            Ok(match node.downcast_ref::<Column>() {
+                Some(column) => {
+                    Transformed::yes(Arc::clone(&projection.expr()[column.index()].expr))
+                }
+                None => Transformed::no(node),
+            })
+        })
+        .data()
+}
+
+/// Whether `expr` is NULL where all its columns are.
+fn is_null_of_nulls(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> DataFusionResult<bool> {
+    let fields = schema.fields().iter();
+    let nullable: Vec<_> = fields
+        .map(|f| f.as_ref().clone().with_nullable(true))
+        .collect();
+    let columns = nullable
+        .iter()
+        .map(|f| new_null_array(f.data_type(), 1))
+        .collect();
+    let row = RecordBatch::try_new(Arc::new(Schema::new(nullable)), columns)?;
+    Ok(expr.evaluate(&row)?.into_array(1)?.logical_null_count() == 1)
+}

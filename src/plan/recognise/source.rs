@@ -1,0 +1,171 @@
+//! One view of DataFusion's join nodes: every semantic field is either in [`JoinSource`] or makes the node decline.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use datafusion::common::{JoinSide, JoinType, NullEquality};
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::BinaryExpr;
+use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
+use datafusion::physical_plan::joins::{
+    CrossJoinExec, HashJoinExec, NestedLoopJoinExec, PiecewiseMergeJoinExec, SortMergeJoinExec,
+};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+
+use crate::error::Decline;
+
+pub(crate) type ExprPair = (Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>);
+
+/// A join node of DataFusion, whatever its algorithm.
+#[derive(Debug, Clone)]
+pub(crate) struct JoinSource {
+    pub left: Arc<dyn ExecutionPlan>,
+    pub right: Arc<dyn ExecutionPlan>,
+    pub kind: JoinType,
+    pub on: Vec<ExprPair>,
+    pub null_equality: NullEquality,
+    pub filter: Option<JoinFilter>,
+    /// Indexes of the columns that come out, among those of the unprojected join.
+    pub projection: Option<Vec<usize>>,
+    pub fetch: Option<usize>,
+    /// Whether DataFusion's node tests every pair.
+    pub tests_all_pairs: bool,
+    /// Of the rows that come out.
+    pub metadata: HashMap<String, String>,
+    /// Whether it is a NOT IN: an anti join of one key, in which a NULL may equal anything.
+    pub null_aware: bool,
+}
+
+/// `None` when `plan` is no join that we could ever take.
+pub(crate) fn join_source(plan: &Arc<dyn ExecutionPlan>) -> Option<Result<JoinSource, Decline>> {
+    let source = if let Some(join) = plan.downcast_ref::<NestedLoopJoinExec>() {
+        Ok(JoinSource {
+            left: Arc::clone(join.left()),
+            right: Arc::clone(join.right()),
+            kind: *join.join_type(),
+            on: vec![],
+            null_equality: NullEquality::NullEqualsNothing,
+            filter: join.filter().cloned(),
+            projection: join.projection().as_ref().map(|p| p.to_vec()),
+            fetch: join.fetch(),
+            tests_all_pairs: true,
+            metadata: HashMap::new(),
+            null_aware: false,
+        })
+    } else if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
+        hash_join(join)
+    } else if let Some(join) = plan.downcast_ref::<SortMergeJoinExec>() {
+        Ok(JoinSource {
+            left: Arc::clone(&join.left),
+            right: Arc::clone(&join.right),
+            kind: join.join_type,
+            on: join.on.clone(),
+            null_equality: join.null_equality,
+            filter: join.filter.clone(),
+            projection: None,
+            fetch: join.fetch(),
+            tests_all_pairs: false,
+            metadata: HashMap::new(),
+            null_aware: false,
+        })
+    } else if let Some(join) = plan.downcast_ref::<PiecewiseMergeJoinExec>() {
+        piecewise_merge_join(join)
+    } else if let Some(join) = plan.downcast_ref::<CrossJoinExec>() {
+        Ok(JoinSource {
+            left: Arc::clone(join.left()),
+            right: Arc::clone(join.right()),
+            kind: JoinType::Inner,
+            on: vec![],
+            null_equality: NullEquality::NullEqualsNothing,
+            filter: None,
+            projection: None,
+            fetch: join.fetch(),
+            tests_all_pairs: true,
+            metadata: HashMap::new(),
+            null_aware: false,
+        })
+    } else {
+        return None;
+    };
+    Some(source.and_then(|mut source| {
+        source.metadata = plan.schema().metadata().clone();
+        for (side, plan) in [("left", &source.left), ("right", &source.right)] {
+            if plan.boundedness().is_unbounded() {
+                return Decline::because(format!(
+                    "its {side} input is unbounded: bowtie joins finite inputs only"
+                ));
+            }
+        }
+        Ok(source)
+    }))
+}
+
+fn hash_join(join: &HashJoinExec) -> Result<JoinSource, Decline> {
+    if !join.dynamic_expressions_produced().is_empty() {
+        return Decline::because("it already feeds a dynamic filter to its probe side");
+    }
+    Ok(JoinSource {
+        left: Arc::clone(&join.left),
+        right: Arc::clone(&join.right),
+        kind: join.join_type,
+        on: join.on.clone(),
+        null_equality: join.null_equality,
+        filter: join.filter.clone(),
+        projection: join.projection.as_ref().map(|p| p.to_vec()),
+        fetch: join.fetch(),
+        tests_all_pairs: false,
+        metadata: HashMap::new(),
+        null_aware: join.null_aware,
+    })
+}
+
+/// Its one comparison becomes a filter over the two columns or expressions that it compares.
+fn piecewise_merge_join(join: &PiecewiseMergeJoinExec) -> Result<JoinSource, Decline> {
+    let (left, right) = (join.buffered(), join.streamed());
+    let width = left.schema().fields().len();
+    let column_indices: Vec<ColumnIndex> = (0..width)
+        .map(|index| ColumnIndex {
+            index,
+            side: JoinSide::Left,
+        })
+        .chain((0..right.schema().fields().len()).map(|index| ColumnIndex {
+            index,
+            side: JoinSide::Right,
+        }))
+        .collect();
+    let fields: Vec<_> = left
+        .schema()
+        .fields()
+        .iter()
+        .chain(right.schema().fields())
+        .cloned()
+        .collect();
+    if crate::plan::recognise::condition::has_lambda(&join.on.1) {
+        return Decline::because("its condition has a lambda");
+    }
+    let shifted = crate::plan::recognise::condition::shift_columns(&join.on.1, width)
+        .map_err(|e| Decline(format!("its condition cannot be read: {e}")))?;
+    let comparison = BinaryExpr::new(
+        Arc::clone(&join.on.0),
+        Operator::clone(&join.operator),
+        shifted,
+    );
+    Ok(JoinSource {
+        left: Arc::clone(left),
+        right: Arc::clone(right),
+        kind: join.join_type(),
+        on: vec![],
+        null_equality: NullEquality::NullEqualsNothing,
+        filter: Some(JoinFilter::new(
+            Arc::new(comparison),
+            column_indices,
+            Arc::new(arrow::datatypes::Schema::new(fields)),
+        )),
+        projection: None,
+        fetch: join.fetch(),
+        tests_all_pairs: true,
+        metadata: HashMap::new(),
+        null_aware: false,
+    })
+}
