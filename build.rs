@@ -4,6 +4,7 @@
 //! build or to run. With `BOWTIE_CUDA_ARCHS` (such as `sm_80,sm_90`) and an nvcc (`NVCC`, or on the path) the kernels are
 //! compiled for those architectures instead, and start without that translation.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::fmt::Write as _;
 use std::fs;
@@ -28,9 +29,9 @@ fn main() {
         "/// The kernel families: PTX text, or machine code for some architectures.\n",
     );
     families.push_str("static FAMILIES: &[(&str, &[u8])] = &[\n");
-    for family in kernel_families(&root.join("kernels")) {
+    for (family, source) in kernel_families(&root.join("kernels")) {
         let image = match &archs {
-            Some(archs) => compile(&root, &out, &family, archs),
+            Some(archs) => compile(&root, &out, &family, &source, archs),
             None => copy(&root, &out, &family),
         };
         // By way of OUT_DIR: a checkout may move and keep what was built.
@@ -48,15 +49,18 @@ fn main() {
         .expect("the build directory can be written");
 }
 
-/// The names of the files `*.cu`, sorted.
-fn kernel_families(directory: &Path) -> Vec<String> {
-    let mut families: Vec<String> = fs::read_dir(directory)
-        .expect("the repository has a directory kernels")
-        .map(|entry| entry.expect("it can be read").path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "cu"))
-        .filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()))
-        .collect();
-    families.sort();
+/// The kernel families: the name of each file `*.cu` in the folders below `directory`, and its path; sorted by name.
+fn kernel_families(directory: &Path) -> BTreeMap<String, PathBuf> {
+    let mut families = BTreeMap::new();
+    let entries = fs::read_dir(directory).expect("the repository has a directory kernels");
+    for path in entries.map(|entry| entry.expect("it can be read").path()) {
+        if path.is_dir() {
+            families.append(&mut kernel_families(&path));
+        } else if path.extension().is_some_and(|extension| extension == "cu") {
+            let name = path.file_stem().and_then(|name| name.to_str());
+            families.insert(name.expect("its name is ASCII").to_owned(), path);
+        }
+    }
     families
 }
 
@@ -70,14 +74,14 @@ fn copy(root: &Path, out: &Path, family: &str) -> String {
 }
 
 /// Machine code of a family for the architectures, and PTX for cards that are newer; returns the name of the file in `out`.
-fn compile(root: &Path, out: &Path, family: &str, archs: &str) -> String {
+fn compile(root: &Path, out: &Path, family: &str, source: &Path, archs: &str) -> String {
     let nvcc = env::var("NVCC").unwrap_or_else(|_| "nvcc".into());
     let name = format!("{family}.fatbin");
-    let source = root.join("kernels").join(format!("{family}.cu"));
     let mut command = Command::new(&nvcc);
-    command.args(["-std=c++17", "-O3", "-fatbin", "-o"]);
-    command.arg(out.join(&name)).arg(&source);
-    let least = least_arch(&source);
+    command.args(["-std=c++17", "-O3", "-fatbin", "-I"]);
+    command.arg(root.join("kernels"));
+    command.arg("-o").arg(out.join(&name)).arg(source);
+    let least = least_arch(source);
     for arch in archs.split(',') {
         let number = arch.trim().trim_start_matches("sm_");
         // A family that older cards do not know is never loaded there.
@@ -91,7 +95,8 @@ fn compile(root: &Path, out: &Path, family: &str, archs: &str) -> String {
     });
     assert!(
         status.success(),
-        "{nvcc} could not compile kernels/{family}.cu"
+        "{nvcc} could not compile {}",
+        source.display()
     );
     name
 }

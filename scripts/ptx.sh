@@ -11,15 +11,15 @@ target=kernels/ptx
 made=$(mktemp -d)
 trap 'rm -rf "$made"' EXIT
 
-for source in kernels/*.cu; do
+for source in $(find kernels -name "*.cu" | sort); do
     family=$(basename "$source" .cu)
     # The oldest architecture that the compiler knows, but where a family says that it needs a newer one: the driver makes the
     # best of it for the card at hand.
     arch=$(sed -n 's|^// For \(compute_[0-9]*\)\.$|\1|p' "$source")
-    "$nvcc" -std=c++17 -O3 -arch="${arch:-compute_75}" -ptx --Werror all-warnings -I"$include/cccl" -o "$made/$family.ptx" "$source"
+    "$nvcc" -std=c++17 -O3 -arch="${arch:-compute_75}" -ptx --Werror all-warnings -Ikernels -I"$include/cccl" -o "$made/$family.ptx" "$source"
     # No comment and no hash of the directory, so that every machine makes the same; and the oldest label under which all instructions are known, so that
     # drivers from R545 on accept it too.
-    sed -i -E -e '1i // Generated from kernels/'"$family"'.cu by scripts/ptx.sh. Do not edit.' -e '/^\/\//d' \
+    sed -i -E -e '1i // Generated from '"$family"'.cu by scripts/ptx.sh. Do not edit.' -e '/^\/\//d' \
         -e 's/^\.version .*/.version 8.3/' -e 's/(_INTERNAL_|_GLOBAL__N__)[0-9a-f]{8}_/\100000000_/g' "$made/$family.ptx"
     # Is that label old enough to be of use, and new enough for the instructions?
     "$(dirname "$nvcc")/ptxas" -arch=sm_90 -o /dev/null "$made/$family.ptx"

@@ -1,4 +1,4 @@
-//! The plan nodes. Between [`BowtieUploadExec`] and [`BowtieDownloadExec`] batches are the device's own.
+//! The plan nodes. Between `BowtieUploadExec` and `BowtieDownloadExec` batches are the device's own.
 
 /// What every plan node of one input, a spec and a device says of itself in the same words: methods of `ExecutionPlan`.
 macro_rules! one_input {

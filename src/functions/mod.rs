@@ -1,5 +1,5 @@
 //! SQL functions of sets: how many elements two lists share, and how alike they are. Anywhere they are ordinary functions; compared
-//! with a constant in a join's condition they are recognised (`plan/set_predicate.rs`), and the join is served as a set join.
+//! with a constant in a join's condition they are recognised (`plan/recognise/set_predicate.rs`), and the join is served as a set join.
 
 pub(crate) mod overlap;
 pub(crate) mod set_function;

@@ -1,6 +1,6 @@
 //! [`SetFunction`]: `array_overlap`, `array_jaccard`, `array_dice`, `array_cosine` and `array_containment`.
 //!
-//! Lists are sets of their distinct elements; which elements are equal is said in `device/host/sets/elements.rs`. The result is NULL
+//! Lists are sets of their distinct elements; which elements are equal is said in `list_sets/elements.rs`. The result is NULL
 //! where a list is.
 
 use std::sync::{Arc, LazyLock};

@@ -4,7 +4,7 @@
 //! price * (1 - discount)     r0 = column[0]   r1 = 1   r2 = column[1]   r1 = r1 - r2   r0 = r0 * r1   output[0] = r0
 //! ```
 //!
-//! A register holds 128 bits and a state: a value, NULL, or "the host must decide", as in a [`Program`](super::Program) over pairs,
+//! A register holds 128 bits and a state: a value, NULL, or "the host must decide", as in a [`Program`](crate::ir::pair_program::Program) over pairs,
 //! whose operations on numbers and Booleans are the same here. Decimals are added besides. Where a row that the host must decide
 //! reaches an output, the expressions are DataFusion's to evaluate, and so are their errors.
 

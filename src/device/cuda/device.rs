@@ -1,29 +1,29 @@
 //! An NVIDIA GPU as a device, through the driver alone.
 //!
 //! ```text
-//! driver.rs    is there a driver, which GPUs does it know
-//! gpu.rs       one card: context, kernels by family, staging rings; opened once in the process
-//! queue.rs     one stream of work, its leased memory, launching kernels
-//! staging.rs   copies through pinned memory
-//! values.rs    columns of fixed width, and all columns across the border; stored.rs text.rs referring.rs those of other types
-//! widen.rs     narrow columns sent as they are, and cast there
-//! concat.rs    pieces put together
+//! runtime/driver.rs    is there a driver, which GPUs does it know
+//! runtime/gpu.rs       one card: context, kernels by family, staging rings; opened once in the process
+//! runtime/stream.rs     one stream of work, its leased memory, launching kernels
+//! staging/transfer.rs   copies through pinned memory
+//! columns/fixed_width.rs    columns of fixed width, and all columns across the border; columns/storage.rs columns/var_width.rs columns/indirect.rs those of other types
+//! columns/cast_on_upload.rs     narrow columns sent as they are, and cast there
+//! columns/concat.rs    pieces put together
 //! generated/   programs over rows as kernels of their own, made at run time; filters in one pass
-//! late.rs      payload columns that are uploaded when that pays
-//! keys.rs rows.rs sort.rs scan.rs range.rs zones.rs wavelet.rs tiles.rs program.rs fold.rs    one for each family of kernels
-//! text_test.rs tests of text, and characters of it
-//! count.rs     which way counts tested matches soonest: a walk, an index, or tiles
-//! product.rs   columns of a product of two inputs
-//! launches.rs  candidates tested in launches that a cancelled query ends after
-//! tuples.rs    rows as tuples of words, sorted and found: key_column.rs, key_words.rs groups.rs by equality, ranks.rs by order
-//! equi_keys.rs equi.rs equi_tables.rs equi_part.rs equi_join.rs equi_pairs.rs equi_sample.rs equi_choice.rs    equi-joins: keys, indexes, partitions, pairs put together
-//! key_bits.rs  a bit for each key, where only existence is asked
+//! columns/lazy.rs      payload columns that are uploaded when that pays
+//! keys/order_keys.rs columns/rows.rs keys/sort.rs columns/scan.rs theta/range.rs theta/zone_map.rs theta/wavelet_tree.rs theta/brute_force.rs theta/pair_program.rs theta/range_fold.rs    one for each family of kernels
+//! expr/string_predicate.rs tests of text, and characters of it
+//! theta/choose_count.rs     which way counts tested matches soonest: a walk, an index, or tiles
+//! theta/cross_product.rs   columns of a product of two inputs
+//! runtime/cancellable.rs  candidates tested in launches that a cancelled query ends after
+//! keys/tuples.rs    rows as tuples of words, sorted and found: keys/key_column.rs, keys/pack.rs keys/group_ids.rs by equality, keys/ranks.rs by order
+//! equi/key_words.rs equi/index.rs equi/tables.rs equi/partition.rs equi/single_pass.rs equi/materialize.rs equi/sample.rs equi/choose.rs    equi-joins: keys, indexes, partitions, pairs put together
+//! semi/key_bitmap.rs  a bit for each key, where only existence is asked
 //! sets/        set joins: lists as sets of numbers, techniques, lists of matches
-//! group_fold.rs group_ways.rs    aggregates over groups: columns to accumulators and back; each strategy, of which group_choice.rs
-//!                               chooses by a sample (group_profile.rs)
-//! group_range.rs group_ids.rs group_order.rs    ids by direct address, by hashing; rows in parts, or sorted
-//! group_accumulators.rs group_places.rs    the kernels that add rows to groups, and their shared memory
-//! twin.rs      what has no kernel, or no type here: the host's primitive, with its arguments brought down
+//! aggregate/fold.rs aggregate/strategies.rs    aggregates over groups: columns to accumulators and back; each strategy, of which aggregate/choose.rs
+//!                               chooses by a sample (aggregate/sample.rs)
+//! aggregate/dense_ids.rs aggregate/directory.rs aggregate/partition.rs    ids by direct address, by hashing; rows in parts, or sorted
+//! aggregate/accumulators.rs aggregate/shared_layout.rs    the kernels that add rows to groups, and their shared memory
+//! fallback.rs      what has no kernel, or no type here: the host's primitive, with its arguments brought down
 //! ```
 //!
 //! Work of one [`CudaDevice`] handle is done in order on one stream, so primitives need not wait for one another; they wait

@@ -1,6 +1,6 @@
 //! A device: memory and primitives, behind one trait object.
 //!
-//! Each primitive is about one box of a paper's figure and works on whole columns. The host's implementation ([`host`])
+//! Each primitive is about one box of a paper's figure and works on whole columns. The host's implementation (`device/host`)
 //! is the executable specification of every other one. Nothing here knows SQL: keys are order-preserving words, rows are
 //! `u32` ids inside a chunk (so a chunk has fewer than 2^32 - 1 rows), pair counts are `u64`.
 
@@ -306,7 +306,7 @@ pub(crate) trait Device: Debug + Send + Sync {
 
     // ---- existence by direct address ---------------------------------------------------------------------------------
 
-    /// Where the keys of rows lie. Values of all columns [are addresses](key_bits::are_addresses).
+    /// Where the keys of rows lie. Values of all columns [are addresses](crate::device::key_bitmap::are_addresses).
     fn key_range(&self, columns: &[&Column]) -> Result<KeyRange>;
 
     /// Sets the bit of every row's key that lies in the range of the bits; a NULL among its columns only where NULLs are equal.

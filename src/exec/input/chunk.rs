@@ -176,7 +176,7 @@ impl InputChunk {
         }
     }
 
-    /// The number of the part that the rows are of, where a node's rows are in parts (`parts.rs`); otherwise 0.
+    /// The number of the part that the rows are of, where a node's rows are in parts (`partition/partitioner.rs`); otherwise 0.
     pub(crate) fn part(&self) -> u32 {
         match self {
             Self::Staged(chunk) => chunk.part,

@@ -9,7 +9,7 @@
 //!               └─────────────┴─────────────┘
 //! ```
 //!
-//! Where both sides are in parts by their keys (`grace.rs`), there are tiles of the same part alone.
+//! Where both sides are in parts by their keys (`partition/grace_join.rs`), there are tiles of the same part alone.
 //!
 //! The right chunk at hand meets every left chunk before the next right chunk is asked for, so its unmatched rows are
 //! known when it is done; the left side's are known at the end.

@@ -33,7 +33,7 @@ use crate::spec::aggregate::JoinAggregateSpec;
 
 /// Computes COUNT, SUM, AVG, MIN and MAX over a join, grouped by nothing or by columns of one side (\[T\] section 4).
 ///
-/// It walks the join matrix as [`super::BowtieJoinExec`] does, but merges partial states of each tile into DataFusion's own
+/// It walks the join matrix as [`crate::exec::join::node::BowtieJoinExec`] does, but merges partial states of each tile into DataFusion's own
 /// accumulators instead of writing pairs. All groups come out at the end.
 #[derive(Debug)]
 pub(crate) struct BowtieJoinAggregateExec {

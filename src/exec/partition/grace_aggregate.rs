@@ -1,5 +1,5 @@
 //! An aggregation by parts: where its rows are more than the device has room for and have many groups, rows go to parts by the hashes of
-//! their keys (`parts.rs`), and each part is an aggregation of its own. Groups of chunks that were not parted would come once for each
+//! their keys (`partitioner.rs`), and each part is an aggregation of its own. Groups of chunks that were not parted would come once for each
 //! chunk, and be merged on the host.
 //!
 //! Where the rows are of several rounds, a part's groups of one round wait on the host for those of the next one.

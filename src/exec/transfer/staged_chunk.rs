@@ -34,7 +34,7 @@ pub(crate) struct StagedChunk {
     /// Evaluated columns that have no value on some row, and why; they are NULL then.
     pub(crate) failures: Vec<(usize, Arc<DataFusionError>)>,
     pub(crate) reservation: Arc<MemoryReservation>,
-    /// The number of the part that the rows are of, where a node's rows are in parts (`exec/parts.rs`); otherwise 0.
+    /// The number of the part that the rows are of, where a node's rows are in parts (`exec/partition/partitioner.rs`); otherwise 0.
     pub(crate) part: u32,
     /// The memory pool had no room for more rows: those that were gathered so far have to leave it.
     pub(crate) crowded: bool,

@@ -467,7 +467,7 @@ enum Joined {
     Above(usize),
 }
 
-/// Whether a node between two device nodes is one too (`plan/border.rs`).
+/// Whether a node between two device nodes is one too (`plan/transfers.rs`).
 fn stays_between(plan: &Plan) -> bool {
     if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
         let expressions = projection.expr().iter().map(|projected| &projected.expr);

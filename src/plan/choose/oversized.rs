@@ -3,7 +3,7 @@
 use crate::exec::partition::grace_join::Larger;
 use crate::plan::choose::cost::{Flow, Gpu, Host, NODE, NS};
 
-/// Chunks of a side that are not worth parts (`exec/grace.rs`, `exec/group_parts.rs`).
+/// Chunks of a side that are not worth parts (`exec/partition/grace_join.rs`, `exec/partition/grace_aggregate.rs`).
 const FEW_CHUNKS: f64 = 2.0;
 /// A side's chunk takes at most one of so many parts of the memory, by its columns, or by this much for each row (`ChunkLimits`).
 const CHUNK_SHARE: f64 = 8.0;

@@ -12,7 +12,7 @@ use datafusion::physical_expr::PhysicalExpr;
 
 use crate::exec::aggregate::distinct::same_bits;
 
-/// The bits of a float: two values are equal where their bits are, zeros and NaN among them. `exec/distinct.rs` makes floats of them again.
+/// The bits of a float: two values are equal where their bits are, zeros and NaN among them. `exec/aggregate/distinct.rs` makes floats of them again.
 #[derive(Debug)]
 pub(crate) struct FloatBits {
     value: Arc<dyn PhysicalExpr>,

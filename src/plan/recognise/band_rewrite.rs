@@ -1,7 +1,7 @@
 //! Rewriting conditions that mix the sides in one sum or difference: `l.a - r.b < c`, `l.a + r.b >= c`,
 //! `abs(l.a - r.b) <= c` become comparisons of a left expression with a right one.
 //!
-//! Integers and decimals are rewritten in 128-bit arithmetic, exactly; since DataFusion's own integers wrap, a [`Guard`](crate::spec::Guard)
+//! Integers and decimals are rewritten in 128-bit arithmetic, exactly; since DataFusion's own integers wrap, a [`Guard`](crate::spec::guard::Guard)
 //! makes sure that they would not have. Floats round, so their rewritten bounds are a few units in the last place wider,
 //! and the conjunct itself stays as a residual on the candidates.
 

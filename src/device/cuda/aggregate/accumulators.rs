@@ -1,5 +1,5 @@
-//! Accumulators of groups, and the kernels that add rows to them: by dense ids (`kernels/group_dense.cu`, or `kernels/group_global.cu` where
-//! none is in shared memory; `group_clusters.rs` where clusters have some), by keys (`kernels/group_table.cu`), or in the order of groups (`kernels/group_sorted.cu`).
+//! Accumulators of groups, and the kernels that add rows to them: by dense ids (`kernels/aggregate/group_dense.cu`, or `kernels/aggregate/group_global.cu` where
+//! none is in shared memory; `cluster.rs` where clusters have some), by keys (`kernels/aggregate/group_table.cu`), or in the order of groups (`kernels/aggregate/group_sorted.cu`).
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::device::cuda::aggregate::shared_layout::{Places, Slots};
 use crate::device::cuda::runtime::stream::{Arg, Given, Memory, Part, Queue, Shape, Structure};
 use crate::error::Result;
 
-/// What an accumulator does with a row (`Update` of `kernels/group_codes.cuh`).
+/// What an accumulator does with a row (`Update` of `kernels/aggregate/block/group_codes.cuh`).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Update {
     Count = 0,
@@ -96,7 +96,7 @@ pub(crate) enum Tells {
     Nothing,
 }
 
-/// How values are read (`Kind` of `kernels/group_codes.cuh`).
+/// How values are read (`Kind` of `kernels/aggregate/block/group_codes.cuh`).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Kind {
     Bit = 0,

@@ -17,7 +17,7 @@
 //! Figure 21 asks, in this order: must it be sorted; do the groups fit shared memory (HGB); are keys skewed (sort), or not (PGB).
 //! No fold here must be sorted: those of DataFusion that must are declined. And between shared memory and parts there is global
 //! memory, which holds its own as long as the second-level cache does, and beside which clusters of blocks have a share of the ids
-//! (`group_clusters.rs`), as long as no id there has many rows. Where keys are skewed, and nearly all rows are of keys that a sample shows,
+//! (`cluster.rs`), as long as no id there has many rows. Where keys are skewed, and nearly all rows are of keys that a sample shows,
 //! the slots in shared memory take them: 85 G rows/s of 2^16 keys by Zipf's distribution of exponent 1.5. Where many rows are of others
 //! too, some frequent key finds its slot taken, and its rows wait for one another in global memory: 4 to 15 G rows/s at exponent 1.25.
 //! Then keys are numbered first, and their numbers have places in shared memory (52 G rows/s), or are too many for that and are sorted

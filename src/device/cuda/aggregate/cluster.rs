@@ -1,5 +1,5 @@
 //! Ids of which a share have their accumulators in the shared memory of clusters of blocks, the others in global memory
-//! (`kernels/group_cluster.cu`): where two blocks have no room for them, and their card has clusters.
+//! (`kernels/aggregate/group_cluster.cu`): where two blocks have no room for them, and their card has clusters.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;

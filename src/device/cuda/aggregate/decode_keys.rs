@@ -1,5 +1,5 @@
 //! Keys of groups that are known by their ids, or by the words of packed keys: what was taken for digits is made values again
-//! (`kernels/group_range.cu`).
+//! (`kernels/aggregate/group_range.cu`).
 
 use std::sync::Arc;
 

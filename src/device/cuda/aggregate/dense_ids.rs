@@ -1,4 +1,4 @@
-//! Direct address: keys in a narrow range are group ids once the least of them is taken off (`kernels/group_range.cu`).
+//! Direct address: keys in a narrow range are group ids once the least of them is taken off (`kernels/aggregate/group_range.cu`).
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
 //! Groups by the numbers among the keys, where the other keys follow from them, as a customer's name does from the customer's number
-//! (`kernels/group_verify.cu`). That is not known but tried: every row's other keys are compared with those of its group's first row,
+//! (`kernels/aggregate/group_verify.cu`). That is not known but tried: every row's other keys are compared with those of its group's first row,
 //! and where one differs all keys are grouped by. So long text is neither packed nor sorted. Of many rows a sample is tried first.
 //!
 //! ```text

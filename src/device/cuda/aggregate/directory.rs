@@ -1,4 +1,4 @@
-//! [`GroupKeys`], the [`Directory`] that numbers them without sorting, and their ids (`kernels/group_ids.cu`).
+//! [`GroupKeys`], the [`Directory`] that numbers them without sorting, and their ids (`kernels/aggregate/group_ids.cu`).
 
 use std::sync::Arc;
 

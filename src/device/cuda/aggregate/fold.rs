@@ -1,5 +1,5 @@
 //! Aggregates over groups of rows (\[W\] section 3.2): from columns to accumulators, and from their results to columns
-//! (`kernels/group_out.cu`). How rows come to their groups is for `group_ways.rs`.
+//! (`kernels/aggregate/group_out.cu`). How rows come to their groups is for `strategies.rs`.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
-//! [`Order`]: rows in another order than their own, and the columns that go along: by parts (`kernels/group_spread.cu` where rows of a part may
-//! be in any order, or else `kernels/group_part.cu`) or sorted
-//! (`kernels/sort.cu`). Values that are transformed together with their keys need no gather afterwards (\[W\] 4.1, GFTR).
+//! [`Order`]: rows in another order than their own, and the columns that go along: by parts (`kernels/aggregate/group_spread.cu` where rows of a part may
+//! be in any order, or else `kernels/aggregate/group_part.cu`) or sorted
+//! (`kernels/keys/sort.cu`). Values that are transformed together with their keys need no gather afterwards (\[W\] 4.1, GFTR).
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! [`Profile`]: how many groups there are and how unlike in size, from a sample of the keys (`kernels/group_sample.cu`).
+//! [`Profile`]: how many groups there are and how unlike in size, from a sample of the keys (`kernels/aggregate/group_sample.cu`).
 
 use std::sync::Arc;
 

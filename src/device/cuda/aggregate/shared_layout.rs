@@ -1,5 +1,5 @@
-//! Where the groups of an aggregation have their accumulators in shared memory: [`Places`] by id (`kernels/group_dense.cu`),
-//! [`Slots`] by key (`kernels/group_table.cu`).
+//! Where the groups of an aggregation have their accumulators in shared memory: [`Places`] by id (`kernels/aggregate/group_dense.cu`),
+//! [`Slots`] by key (`kernels/aggregate/group_table.cu`).
 
 /// How a launch of `group_dense` places groups in shared memory.
 #[derive(Debug, PartialEq)]

@@ -1,4 +1,4 @@
-//! Short text among group keys as numbers that are equal where its values are, and in their order (`kernels/group_text.cu`): so it
+//! Short text among group keys as numbers that are equal where its values are, and in their order (`kernels/aggregate/group_text.cu`): so it
 //! takes the ways of numbers, by direct address, or packed with others into one word.
 //!
 //! ```text

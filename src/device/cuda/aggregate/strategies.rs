@@ -11,7 +11,7 @@
 //!
 //! `group_dense` and `group_table` have accumulators in shared memory (hash_shared) or, but for hot keys, in global memory alone
 //! (hash_global; partition); `group_global` has no hot keys (ids by direct address, and in parts). Keys of several words are partitioned by their ids, and sorted by all their words, the last first.
-//! Numbers of several columns are one word where their ranges allow. Short text comes as numbers (`group_text.rs`). Who is in a group is said by its
+//! Numbers of several columns are one word where their ranges allow. Short text comes as numbers (`short_text.rs`). Who is in a group is said by its
 //! id by direct address, by its key's word where a directory has numbered it, and else by its first row.
 
 use std::iter;

@@ -2,16 +2,16 @@
 //!
 //! ```text
 //! layout.rs     which rows a thread takes
-//! text.rs       registers and lines of PTX; masks.rs a bit for each row of a thread
-//! register.rs   a program's register: values, masks of states; columns.rs loads and stores
-//! machine.rs    the instructions; logic.rs arithmetic.rs casts.rs decimals.rs dates.rs    what they do to states and values
-//! select.rs     a predicate that keeps rows as it finds them; select/ its steps
-//! compiled.rs   programs compiled so far
-//! launch.rs     when a program is compiled, and its launch; key_bits.rs a filter by bits of keys;
-//!               ascending.rs distinct values by runs
+//! ptx.rs       registers and lines of PTX; row_masks.rs a bit for each row of a thread
+//! registers.rs   a program's register: values, masks of states; columns.rs loads and stores
+//! translate.rs    the instructions; logic.rs arithmetic.rs casts.rs decimals.rs dates.rs    what they do to states and values
+//! filter/one_pass.rs     a predicate that keeps rows as it finds them; select/ its steps
+//! kernel_cache.rs   programs compiled so far
+//! launch.rs     when a program is compiled, and its launch; filter/key_bitmap.rs a filter by bits of keys;
+//!               filter/distinct.rs distinct values by runs
 //! ```
 //!
-//! What the interpreter (`kernels/map.cu`) decides by looking at an instruction and at states, row by row, is decided here while
+//! What the interpreter (`kernels/expr/map.cu`) decides by looking at an instruction and at states, row by row, is decided here while
 //! the text is written: columns without NULLs have no states, and a program that leaves nothing to the host has no flag to read.
 //! A kernel then moves the bytes of its columns and little else. Divisions of decimals and their casts from and to
 //! floats and to integers, the rest of floats, and programs that would be compiled for seconds are the interpreter's alone.
@@ -43,11 +43,11 @@ pub(crate) enum Parameter {
     ConstantUpper(usize),
     /// A word that is set where a row is for the host.
     Left,
-    /// Of `select.rs`: what it counts, and each column that it moves.
+    /// Of `filter/one_pass.rs`: what it counts, and each column that it moves.
     Counts,
     Moved(usize),
     Kept(usize),
-    /// Of `select/bits.rs`: the bits, and of each key column the least value, how many there are from it to the greatest, the digit of a
+    /// Of `device/cuda/codegen/filter/bit_test.rs`: the bits, and of each key column the least value, how many there are from it to the greatest, the digit of a
     /// NULL and what digits are multiplied by.
     Bits,
     Least(usize),

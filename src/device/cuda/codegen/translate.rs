@@ -1,4 +1,4 @@
-//! The instructions of a program, one after the other, for all rows of a thread. Twin: `run` of `kernels/map.cu`.
+//! The instructions of a program, one after the other, for all rows of a thread. Twin: `run` of `kernels/expr/map.cu`.
 
 use crate::device::cuda::codegen::arithmetic::{arithmetic, compare};
 use crate::device::cuda::codegen::casts::{cast, negative};

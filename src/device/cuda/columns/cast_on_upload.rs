@@ -1,4 +1,4 @@
-//! Columns that cross the bus narrower than they are wanted (`kernels/widen.cu`), and become wide on the GPU, where memory is faster
+//! Columns that cross the bus narrower than they are wanted (`kernels/columns/widen.cu`), and become wide on the GPU, where memory is faster
 //! than the host's by two orders of magnitude: narrow ones that are cast, and wide ones of small values.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Columns of several pieces put together (`kernels/rows_bits.cuh`, `kernels/text.cu`): values, views and bytes are copied as they
+//! Columns of several pieces put together (`kernels/columns/rows_bits.cuh`, `kernels/columns/text.cu`): values, views and bytes are copied as they
 //! are, bitmaps are shifted into place, and offsets counted on. Bound: each byte read and written once.
 
 use std::sync::Arc;

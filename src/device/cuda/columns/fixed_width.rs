@@ -4,8 +4,8 @@
 //! |---|---|
 //! | of fixed width: numbers, decimals, dates, times, intervals, fixed-size binary | its values as they are, and a bitmap when some are NULL |
 //! | Boolean | two bitmaps |
-//! | text and binary with offsets | offsets, bytes and a bitmap (`text.rs`) |
-//! | dictionaries, views | keys or views as values of fixed width; what they refer to stays on the host (`referring.rs`) |
+//! | text and binary with offsets | offsets, bytes and a bitmap (`var_width.rs`) |
+//! | dictionaries, views | keys or views as values of fixed width; what they refer to stays on the host (`indirect.rs`) |
 //! | anything else (nested, run-ends) | stays on the host: row ids go there, not values here |
 
 use std::sync::Arc;

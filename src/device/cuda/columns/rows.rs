@@ -1,4 +1,4 @@
-//! Rows: gathering values, bitmaps, row ids of set bits, and match flags (`kernels/rows.cu`).
+//! Rows: gathering values, bitmaps, row ids of set bits, and match flags (`kernels/columns/rows.cu`).
 
 use std::sync::Arc;
 

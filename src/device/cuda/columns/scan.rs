@@ -1,4 +1,4 @@
-//! Prefix sums (`kernels/scan.cu`).
+//! Prefix sums (`kernels/columns/scan.cu`).
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! [`Text`]: text and binary with offsets on a GPU (`kernels/text.cu`).
+//! [`Text`]: text and binary with offsets on a GPU (`kernels/columns/text.cu`).
 //!
 //! ```text
 //! gather: rows ─► where their values begin, and how long they are ─► scan ─► is the total below 2 GiB? ─► bytes

@@ -12,7 +12,7 @@
 //!
 //! So keys are addresses only where they are numbers of groups, whose least and greatest are known.
 //!
-//! Partitioned, it is also chosen how columns come to pairs, by a sample of the keys (`equi_sample.rs`): carried through the partition
+//! Partitioned, it is also chosen how columns come to pairs, by a sample of the keys (`sample.rs`): carried through the partition
 //! (GFTR), or few pairs' gathered at random in the end (GFUR); and where build rows share keys, for which a table is in vain, it is
 //! sort-merge at once.
 
@@ -111,7 +111,7 @@ pub(crate) struct Payload {
 
 /// What the two passes of a partition take for each byte of a row, in copies of a byte, and what a pair's value takes, in values gathered
 /// at random: 2^25 ⋈ 2^26 rows with 0 to 8 columns of 4 bytes a side took 1.8 ms, 0.7 more for each if few rows match (1.75 ps a byte), and
-/// by row numbers 0.7 and 2.3 for each if all do (19 ps a value), on an H200, for which `memory_rates.rs` measures 0.51 ps and 23.7.
+/// by row numbers 0.7 and 2.3 for each if all do (19 ps a value), on an H200, for which `runtime/rates.rs` measures 0.51 ps and 23.7.
 const PASSES: f64 = 3.43;
 const GATHERS: f64 = 0.8;
 

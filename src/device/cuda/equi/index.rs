@@ -1,4 +1,4 @@
-//! Indexes of one side's rows by equal keys, and the ranges that the other side's rows have in them (`kernels/equi.cu`; \[W\]
+//! Indexes of one side's rows by equal keys, and the ranges that the other side's rows have in them (`kernels/equi/equi.cu`; \[W\]
 //! section 3.1).
 //!
 //! ```text

@@ -3,8 +3,8 @@
 //! | key columns | the word |
 //! |---|---|
 //! | one of 4 or 8 bytes, not a float | its value |
-//! | others that share one word of 64 bits (`key_words.rs`) | that |
-//! | anything else | the number of its group among the base's rows (`groups.rs`), which compares whole keys |
+//! | others that share one word of 64 bits (`keys/pack.rs`) | that |
+//! | anything else | the number of its group among the base's rows (`keys/group_ids.rs`), which compares whole keys |
 
 use std::sync::Arc;
 

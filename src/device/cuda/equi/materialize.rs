@@ -1,5 +1,5 @@
 //! Pairs with all their columns, written by the kernels that find them: which columns a join carries, where it writes, and its launches
-//! (`kernels/equi_part_join.cuh`, `kernels/equi_index.cuh`; \[W\] section 3.3).
+//! (`kernels/equi/partition/equi_part_join.cuh`, `kernels/equi/equi_index.cuh`; \[W\] section 3.3).
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Radix partition of one side of an equi-join, with the columns that go with the keys (`kernels/equi_part.cuh`; \[W\] section
+//! Radix partition of one side of an equi-join, with the columns that go with the keys (`kernels/equi/partition/equi_part.cuh`; \[W\] section
 //! 3.1.2 and, for the columns, 3.3: gather from transformed relations).
 //!
 //! ```text

@@ -1,5 +1,5 @@
 //! What \[W\] 4.1 chooses an equi-join's way by, and no plan knows: how many probe rows match, and whether build rows share keys; from a
-//! sample of the keys (`kernels/equi_sample.cuh`).
+//! sample of the keys (`kernels/equi/equi_sample.cuh`).
 
 use std::sync::Arc;
 

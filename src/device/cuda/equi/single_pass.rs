@@ -1,5 +1,5 @@
 //! Inner equi-joins whose pairs are put together at once (\[W\] section 3.3), any number of columns: in the pass that finds them
-//! where build keys are unique (`kernels/equi_part_join.cuh`, `kernels/equi_index.cuh`), from both sides in order by sort-merge.
+//! where build keys are unique (`kernels/equi/partition/equi_part_join.cuh`, `kernels/equi/equi_index.cuh`), from both sides in order by sort-merge.
 //!
 //! Columns of 4, 8 or 16 bytes without NULLs are carried, by partitioned joins through the partition (GFTR); of the others row
 //! numbers are, by which they are gathered at the end (GFUR).

@@ -1,5 +1,5 @@
-//! Tables in which equal keys find each other: rows by address, or by hash, and those of one key side by side (`kernels/equi_direct.cuh`,
-//! `kernels/equi_table.cuh`, `kernels/equi_csr.cuh`; \[W\] section 3.1).
+//! Tables in which equal keys find each other: rows by address, or by hash, and those of one key side by side (`kernels/equi/equi_direct.cuh`,
+//! `kernels/equi/equi_table.cuh`, `kernels/equi/equi_csr.cuh`; \[W\] section 3.1).
 
 use std::sync::Arc;
 
@@ -100,7 +100,7 @@ fn owned(words: Buffer<u32>) -> Result<Memory> {
 /// Groups that a scan takes at once: a longer chunk is halved.
 const MOST_GROUPS: usize = (1 << 31) - 1;
 
-/// What kernels found out (`kernels/equi_emit.cuh`).
+/// What kernels found out (`kernels/equi/equi_emit.cuh`).
 const DUPLICATE_KEYS: u32 = 1;
 
 impl Queue {

@@ -1,4 +1,4 @@
-//! The rows for which a column is true (\[D\]'s SELECT: flag, scan, compact; `kernels/rows_select.cuh`).
+//! The rows for which a column is true (\[D\]'s SELECT: flag, scan, compact; `kernels/columns/rows_select.cuh`).
 //!
 //! Values of 4, 8 and 16 bytes are compacted from the flags; others are gathered by row ids, which are made where one is.
 

@@ -1,4 +1,4 @@
-//! Programs over the rows of an input: interpreted by `kernels/map.cu`, or kernels of their own (`generated/`).
+//! Programs over the rows of an input: interpreted by `kernels/expr/map.cu`, or kernels of their own (`generated/`).
 
 use arrow::datatypes::DataType;
 

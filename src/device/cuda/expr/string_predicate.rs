@@ -1,4 +1,4 @@
-//! Tests of text, and characters of it (`kernels/text_test.cu`).
+//! Tests of text, and characters of it (`kernels/expr/text_test.cu`).
 //!
 //! | column | who tests it |
 //! |---|---|

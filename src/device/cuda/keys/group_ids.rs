@@ -1,4 +1,4 @@
-//! Group ids by equality of columns of fixed width, and of text that is not too long (`kernels/groups.cu`).
+//! Group ids by equality of columns of fixed width, and of text that is not too long (`kernels/keys/groups.cu`).
 //!
 //! A row's values become a tuple of words that are equal where the values are: narrow columns share a word, a wide one takes
 //! two or four, text as many as its longest value. Group ids number the distinct tuples in order.

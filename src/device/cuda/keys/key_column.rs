@@ -3,7 +3,7 @@
 //! | column | keys are made of |
 //! |---|---|
 //! | of fixed width | its values |
-//! | text and binary | its bytes, as words and a length (`kernels/text_words.cuh`), where the base has no value that is too long |
+//! | text and binary | its bytes, as words and a length (`kernels/columns/text_words.cuh`), where the base has no value that is too long |
 //! | views | their bytes: where they lie in the views themselves, otherwise sent up for it, of long values only as many as can matter |
 //! | dictionaries | the values of the above that the keys name, gathered |
 //! | nested, run-ends, long text | the twin makes them |

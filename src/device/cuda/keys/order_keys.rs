@@ -1,4 +1,4 @@
-//! Order keys (`kernels/keys.cu`): the twin's words, for the types that lie on the GPU.
+//! Order keys (`kernels/keys/keys.cu`): the twin's words, for the types that lie on the GPU.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Key columns as tuples of words that are equal where the values are (`kernels/groups_words.cuh`): narrow columns share a
+//! Key columns as tuples of words that are equal where the values are (`kernels/keys/groups_words.cuh`): narrow columns share a
 //! word, a wide one takes two or four, and a bit says whether a value is NULL where NULLs are equal.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Order keys of wide values and of text, of which 64 bits are not enough (`kernels/keys.cu`, `kernels/groups.cu`): their distance from
+//! Order keys of wide values and of text, of which 64 bits are not enough (`kernels/keys/keys.cu`, `kernels/keys/groups.cu`): their distance from
 //! the base's least value, or their rank among the base's distinct ones.
 
 use std::sync::Arc;

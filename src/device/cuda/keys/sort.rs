@@ -1,4 +1,4 @@
-//! Sorting row ids by group and key (`kernels/sort.cu`).
+//! Sorting row ids by group and key (`kernels/keys/sort.cu`).
 
 use std::sync::Arc;
 

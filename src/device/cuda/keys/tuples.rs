@@ -1,5 +1,5 @@
 //! [`Tuples`]: rows as tuples of words on a GPU; which of them are equal, and where others stand among them
-//! (`kernels/groups.cu`).
+//! (`kernels/keys/groups.cu`).
 //!
 //! ```text
 //! sort by the last word, …, by the first ─► where runs of equal tuples begin ─► distinct tuples

@@ -234,8 +234,8 @@ unsafe impl<const WORDS: usize> DeviceRepr for Structure<WORDS> {}
 /// Words of memory that comes as an argument (`rows_given`).
 pub(crate) const GIVEN_WORDS: usize = 64;
 
-/// An argument: a word, or a structure of so many words, a join of `kernels/set_verify.cuh`, accumulators of
-/// `kernels/group_codes.cuh`, or words that a kernel copies.
+/// An argument: a word, or a structure of so many words, a join of `kernels/sets/set_verify.cuh`, accumulators of
+/// `kernels/aggregate/block/group_codes.cuh`, or words that a kernel copies.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Given<'a> {
     Word(Arg),

@@ -1,4 +1,4 @@
-//! Bits of keys (`device/key_bits.rs`, `kernels/key_bits.cu`): one column goes as it is, of several places are made first.
+//! Bits of keys (`device/key_bitmap.rs`, `kernels/semi/key_bits.cu`): one column goes as it is, of several places are made first.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Joins of two sides whose keys ascend (`kernels/merge.cuh`): no side is sorted, hashed or partitioned, each is read once.
+//! Joins of two sides whose keys ascend (`kernels/semi/merge.cuh`): no side is sorted, hashed or partitioned, each is read once.
 //!
 //! ```text
 //! build rows that may match ─► a look at a few keys: do they ascend? ─► cuts ─► a tile of both a block ─► pairs, or rows that are kept
@@ -26,7 +26,7 @@ use crate::spec::join::Materialization;
 /// Rows of both sides from which it is worth looking whether they ascend: fewer are joined as soon by other strategies.
 pub(crate) const LEAST_MERGED_ROWS: usize = 1 << 17;
 
-/// Units of 16 bytes that the rows of a tile fill, and the tile's shared memory without its list (`kernels/merge_tile.cuh`).
+/// Units of 16 bytes that the rows of a tile fill, and the tile's shared memory without its list (`kernels/semi/merge_tile.cuh`).
 const TILE_UNITS: usize = 4 * 256 - 36;
 const TILE_SHARED: usize = TILE_UNITS * 16 + 128;
 /// Entries of a tile's list, 4 bytes for each key in all of a block's units.

@@ -1,12 +1,12 @@
 //! Set joins on a GPU (`kernels/set*.cu`; \[B\] chapters 4 to 6): what `device/host/sets` does, in kernels.
 //!
 //! ```text
-//!  encode.rs       lists ─► sets of numbers; lying.rs: where their elements lie; element_ids.rs: which of these are equal;
-//!                  words.rs: sorts of (set, element); order.rs: sets by group and size
-//!  choice.rs       which technique serves them; costs.rs: what those for similar sets cost
-//!  rarest.rs prefix.rs inverted.rs signature.rs bits.rs intersect.rs    the techniques; lists.rs: inverted lists of those that have them
-//!  search.rs       both sides and the launches that compare them; measure.rs: the predicate
-//!  empties.rs      what empty sets match; found.rs: lists of matches, and counts
+//!  encode/encoding.rs       lists ─► sets of numbers; encode/list_offsets.rs: where their elements lie; encode/element_ids.rs: which of these are equal;
+//!                  encode/set_element_words.rs: sorts of (set, element); encode/set_order.rs: sets by group and size
+//!  choose.rs       which technique serves them; costs.rs: what those for similar sets cost
+//!  techniques/rarest.rs techniques/prefix.rs techniques/inverted.rs techniques/signature.rs techniques/bit_rows.rs techniques/intersect.rs    the techniques; encode/inverted_lists.rs: inverted lists of those that have them
+//!  search.rs       both sides and the launches that compare them; predicate.rs: the predicate
+//!  encode/empty_sets.rs      what empty sets match; match_lists.rs: lists of matches, and counts
 //! ```
 
 use std::sync::Arc;

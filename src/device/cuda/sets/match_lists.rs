@@ -1,4 +1,4 @@
-//! From matches as kernels hand them out to lists of them, or to counts (`kernels/set_matches.cu`).
+//! From matches as kernels hand them out to lists of them, or to counts (`kernels/sets/set_matches.cu`).
 //!
 //! ```text
 //!  a search ─► pairs in any order, and counts ─► more than there was room for: again with as much as is needed

@@ -1,4 +1,4 @@
-//! A predicate on sets, and what kernels are given by value (`kernels/set.cuh`, `kernels/set_verify.cuh`).
+//! A predicate on sets, and what kernels are given by value (`kernels/sets/set.cuh`, `kernels/sets/set_verify.cuh`).
 
 use crate::device::cuda::runtime::stream::{Arg, Memory, Part, Structure};
 use crate::device::cuda::sets::encode::encoding::Sets;
@@ -96,7 +96,7 @@ pub(crate) struct Target<'a> {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Half {
     later: bool,
-    /// Whether only sets of one size match in both ways: see `host/sets/half.rs`.
+    /// Whether only sets of one size match in both ways: see `host/sets/self_join.rs`.
     of_one_size: bool,
 }
 
@@ -113,7 +113,7 @@ impl Half {
         half.map_or(0, |half| if half.later { 1 } else { 2 })
     }
 
-    /// When a match is one the other way round, too: `Mirror` of `kernels/set_verify.cuh`.
+    /// When a match is one the other way round, too: `Mirror` of `kernels/sets/set_verify.cuh`.
     fn mirror(half: Option<Self>) -> u32 {
         half.map_or(0, |half| if half.of_one_size { 2 } else { 1 })
     }

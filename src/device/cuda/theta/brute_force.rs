@@ -1,4 +1,4 @@
-//! Counting by brute force: every pair of a searching and a sorted position is tested (`kernels/tiles.cu`).
+//! Counting by brute force: every pair of a searching and a sorted position is tested (`kernels/theta/tiles.cu`).
 
 use std::sync::Arc;
 
@@ -32,12 +32,12 @@ const SLICE: usize = 4096;
 /// Blocks for each multiprocessor.
 const BLOCKS: usize = 16;
 
-/// The array of `Comparison` in `kernels/tiles_strip.cuh`, of which a kernel takes as many as it has tests.
+/// The array of `Comparison` in `kernels/theta/tiles_strip.cuh`, of which a kernel takes as many as it has tests.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 struct PairTests([PairTest; KERNELS.len()]);
 
-/// `Comparison` of `kernels/tiles_strip.cuh`: addresses of the keys by searching and by sorted position, and the orders of the
+/// `Comparison` of `kernels/theta/tiles_strip.cuh`: addresses of the keys by searching and by sorted position, and the orders of the
 /// two that pass.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]

@@ -1,4 +1,4 @@
-//! Columns of a product of two inputs, by the numbers of its pairs alone (`kernels/product.cu`).
+//! Columns of a product of two inputs, by the numbers of its pairs alone (`kernels/theta/product.cu`).
 
 use crate::device::cuda::columns::fixed_width::{Values, width};
 use crate::device::cuda::columns::storage::Stored;

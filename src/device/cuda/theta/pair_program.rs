@@ -1,4 +1,4 @@
-//! Register programs (`kernels/program.cu`).
+//! Register programs (`kernels/theta/program/program.cu`).
 //!
 //! | candidates | counted | expanded |
 //! |---|---|---|

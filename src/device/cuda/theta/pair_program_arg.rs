@@ -8,7 +8,7 @@ use crate::device::primitives::device::BoundProgram;
 use crate::ir::pair_program::{Instruction, Kind, MAX_COLUMNS, MAX_INSTRUCTIONS, Op};
 use crate::spec::join::Side;
 
-/// `Program` of `kernels/program.cuh`.
+/// `Program` of `kernels/theta/program/program.cuh`.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub(crate) struct ProgramArg {

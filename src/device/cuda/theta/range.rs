@@ -1,4 +1,4 @@
-//! Sorted bounds, counts and coverage (`kernels/range.cu`), and expansion of untested ranges (`kernels/expand.cu`).
+//! Sorted bounds, counts and coverage (`kernels/theta/range.cu`), and expansion of untested ranges (`kernels/theta/expand.cu`).
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::device::primitives::device::Bound;
 use crate::error::{BowtieError, Result};
 use crate::ir::comparison::Comparison;
 
-/// As `kernels/common.cuh` numbers them.
+/// As `kernels/shared/common.cuh` numbers them.
 pub(crate) fn op_code(op: Comparison) -> u32 {
     match op {
         Comparison::Lt => 0,

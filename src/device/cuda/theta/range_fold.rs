@@ -1,4 +1,4 @@
-//! Aggregates without pairs (`kernels/fold.cu`): the twin's, for types that lie on the GPU.
+//! Aggregates without pairs (`kernels/theta/fold.cu`): the twin's, for types that lie on the GPU.
 //!
 //! Each returns `None` for a type that has no kernel; the host's twin takes it then.
 

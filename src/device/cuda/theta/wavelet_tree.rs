@@ -1,4 +1,4 @@
-//! Counting two inequalities by a wavelet tree (`kernels/wavelet.cu`). What the tree is, says its twin.
+//! Counting two inequalities by a wavelet tree (`kernels/theta/wavelet.cu`). What the tree is, says its twin.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Zone maps and the walk over them (`kernels/zones.cu`).
+//! Zone maps and the walk over them (`kernels/theta/zones.cu`).
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -97,7 +97,7 @@ impl Queue {
     }
 }
 
-/// `ZoneTests` of `kernels/zones_walk.cuh`.
+/// `ZoneTests` of `kernels/theta/zones_walk.cuh`.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 struct ZoneTests {
@@ -108,7 +108,7 @@ struct ZoneTests {
     unused: u32,
 }
 
-/// `ZoneTest` of `kernels/zones_walk.cuh`: addresses, and the comparison.
+/// `ZoneTest` of `kernels/theta/zones_walk.cuh`: addresses, and the comparison.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 struct ZoneTest {

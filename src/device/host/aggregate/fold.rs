@@ -1,5 +1,5 @@
 //! Folds over groups of rows (\[W\] section 3.2): rows have the id of their group, and each fold walks the rows once. How they come
-//! to their groups is for `group_strategies.rs`.
+//! to their groups is for `strategies.rs`.
 
 use std::cmp::Ordering;
 use std::sync::Arc;

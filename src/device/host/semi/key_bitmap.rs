@@ -1,4 +1,4 @@
-//! Bits of keys (`device/key_bits.rs`): their range, setting them, and rows that find theirs set.
+//! Bits of keys (`device/key_bitmap.rs`): their range, setting them, and rows that find theirs set.
 
 use std::sync::Arc;
 

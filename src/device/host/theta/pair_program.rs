@@ -108,7 +108,7 @@ impl<'a> Bound<'a> {
         }
     }
 
-    /// As [`zones::walk`], without the candidates that do not pass. A row may be visited a little longer than it wants.
+    /// As `zone_map::walk`, without the candidates that do not pass. A row may be visited a little longer than it wants.
     pub(crate) fn walk(
         &self,
         scratch: &mut Scratch,

@@ -1,4 +1,4 @@
-//! Which rows pass where a bit for each key decides. Twin: `key_bits_test*` of `kernels/key_bits.cu`.
+//! Which rows pass where a bit for each key decides. Twin: `key_bits_test*` of `kernels/semi/key_bits.cu`.
 
 use crate::device::cuda::codegen::kernel::Parameter;
 use crate::device::cuda::codegen::layout::address;

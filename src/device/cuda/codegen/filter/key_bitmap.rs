@@ -1,4 +1,4 @@
-//! Filters by bits of keys (`device/key_bits.rs`): rows are tested and kept in one pass, of any columns that a kernel moves.
+//! Filters by bits of keys (`device/key_bitmap.rs`): rows are tested and kept in one pass, of any columns that a kernel moves.
 
 use crate::device::cuda::codegen::filter::bit_test::KeyTest;
 use crate::device::cuda::codegen::kernel::Parameter;

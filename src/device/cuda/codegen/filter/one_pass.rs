@@ -3,9 +3,9 @@
 //! Blocks stay, and each takes one tile of rows after the other. In a turn it has to do with three of them:
 //!
 //! ```text
-//! 1  the tile at hand: the predicate of its columns, which were loaded a turn before, the bits of its keys (bits.rs), or runs (runs.rs);
+//! 1  the tile at hand: the predicate of its columns, which were loaded a turn before, the bits of its keys (bit_test.rs), or runs (run_heads.rs);
 //!    its rows that pass are counted and the count is published; the other columns' units that have such rows are loaded
-//!                                                                                                 places.rs, look_back.rs
+//!                                                                                                 compaction.rs, look_back.rs
 //! 2  its rows that are in registers are put side by side in shared memory                                       staging.rs
 //! 3  the next tile: the predicate's columns are loaded                                                            tiles.rs
 //! 4  the tile before: counts published since the block's last one are added up, and its rows are written to their
@@ -76,8 +76,8 @@ pub(crate) enum Test {
 /// Bytes of a row at most, in registers and in shared memory.
 const MOST_BYTES: u32 = 64;
 
-/// A kernel that keeps the rows of a selection; `None` where it is for `kernels/map.cu` or `kernels/key_bits.cu`, and
-/// `kernels/rows_select.cuh`. Its counts are zeroed: [`HEADER`] bytes, and 4 for each tile.
+/// A kernel that keeps the rows of a selection; `None` where it is for `kernels/expr/map.cu` or `kernels/semi/key_bits.cu`, and
+/// `kernels/columns/rows_select.cuh`. Its counts are zeroed: `HEADER` bytes, and 4 for each tile.
 pub(crate) fn generate(shape: &Shape<'_>, selection: &Selection, size: Size) -> Option<Generated> {
     let Selection { moved, test } = selection;
     let (loaded, widest) = widths(shape)?;

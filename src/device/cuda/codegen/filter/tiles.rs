@@ -3,7 +3,7 @@
 //! Tiles are given out in order, to blocks that run. A block asks for a tile a turn before it needs the answer. It waits for tiles before
 //! the one that it writes, and what it was given but has not counted comes after that one, so the first tile that is not counted is of a
 //! block that waits for nothing. A half of shared memory is of the tile at hand, the other one of the tile before; the barrier of a
-//! turn with a tile at hand (`places.rs`) stands between reading a half and filling it anew, and the one before rows are written
+//! turn with a tile at hand (`compaction.rs`) stands between reading a half and filling it anew, and the one before rows are written
 //! (`look_back.rs`) between filling and reading.
 
 use crate::device::cuda::codegen::layout::Layout;

@@ -1,4 +1,4 @@
-//! Lists that are sets as they are, put in order without sorting where elements have few ranks (`kernels/set_listed.cu`).
+//! Lists that are sets as they are, put in order without sorting where elements have few ranks (`kernels/sets/set_listed.cu`).
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What empty sets match, and match with: known without a test (`kernels/set_matches.cu`). Techniques see other sets alone.
+//! What empty sets match, and match with: known without a test (`kernels/sets/set_matches.cu`). Techniques see other sets alone.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Encoding (`kernels/set_encode.cu`; \[B\] 4.1): lists become ascending sets of numbers, as the host's do (`host/sets/encoding.rs`).
+//! Encoding (`kernels/sets/set_encode.cu`; \[B\] 4.1): lists become ascending sets of numbers, as the host's do (`host/sets/encode/encoding.rs`).
 //!
 //! ```text
 //!  values of all rows ─► ids by equality ─► words of (set, id), sorted, without duplicates ─► sizes, and sets in order of these
@@ -7,7 +7,7 @@
 //!  words of (position, rank), sorted ─► elements, offsets
 //! ```
 //!
-//! Without groups the first sort is left out as long as there are no duplicates: lists are taken for sets (`listed.rs`), and where one has a
+//! Without groups the first sort is left out as long as there are no duplicates: lists are taken for sets (`bitmap_sort.rs`), and where one has a
 //! duplicate after all, or an element that the indexed side lacks, all is done again as above.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Inverted lists (`kernels/set_encode.cu`): of each element the sets that have it, or have it in front, by size.
+//! Inverted lists (`kernels/sets/set_encode.cu`): of each element the sets that have it, or have it in front, by size.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Words of (set, element), between sorts (`kernels/set_encode.cu`): lists to sets, sets to their order, elements to their ranks.
+//! Words of (set, element), between sorts (`kernels/sets/set_encode.cu`): lists to sets, sets to their order, elements to their ranks.
 
 use std::sync::Arc;
 

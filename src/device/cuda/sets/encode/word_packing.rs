@@ -1,4 +1,4 @@
-//! Words of two numbers, by which sets are sorted (`kernels/set_words.cuh`): of as few bits as both numbers have.
+//! Words of two numbers, by which sets are sorted (`kernels/sets/set_words.cuh`): of as few bits as both numbers have.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Rows of bits, one for each element of a small universe (`kernels/set_bitmap.cu`, `kernels/set_matrix.cu`): compared pair by pair
+//! Rows of bits, one for each element of a small universe (`kernels/sets/techniques/set_bitmap.cu`, `kernels/sets/techniques/set_matrix.cu`): compared pair by pair
 //! (BI, \[B\] 6.2.1), or multiplied as binary matrices on tensor cores (MM, \[B\] 6.2.2).
 
 use std::sync::Arc;

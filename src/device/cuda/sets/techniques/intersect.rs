@@ -1,4 +1,4 @@
-//! Pair by pair, for few huge sets (`kernels/set_intersect.cu`; IP-OBS, \[B\] 6.2.1): all pairs of near sizes are written down, and cut
+//! Pair by pair, for few huge sets (`kernels/sets/techniques/set_intersect.cu`; IP-OBS, \[B\] 6.2.1): all pairs of near sizes are written down, and cut
 //! into tiles of equal work.
 
 use crate::device::cuda::columns::rows::memory;

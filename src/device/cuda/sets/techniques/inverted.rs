@@ -1,4 +1,4 @@
-//! Overlap counts from a static inverted index (`kernels/set_index.cu`; sf-gSSJoin, \[B\] 5.1.1): a block goes through the lists of a
+//! Overlap counts from a static inverted index (`kernels/sets/techniques/set_index.cu`; sf-gSSJoin, \[B\] 5.1.1): a block goes through the lists of a
 //! searching set's elements and counts how often it meets each indexed set.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The prefix filter (`kernels/set_prefix.cu`; AllPairs, PPJoin; \[B\] 4.1.2): sets that match share one of the rarest elements of
+//! The prefix filter (`kernels/sets/techniques/set_prefix.cu`; AllPairs, PPJoin; \[B\] 4.1.2): sets that match share one of the rarest elements of
 //! each. Lists of these give the candidates, which places in the sets cut, and then are verified.
 
 use std::sync::Arc;

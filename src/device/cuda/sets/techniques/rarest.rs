@@ -1,4 +1,4 @@
-//! Containment from the rarest element (`kernels/set_rarest.cu`; \[B\] 6.1.4), where indexed sets are to contain searching ones:
+//! Containment from the rarest element (`kernels/sets/techniques/set_rarest.cu`; \[B\] 6.1.4), where indexed sets are to contain searching ones:
 //! candidates are the list of a searching set's rarest element, of which signatures, or rows of bits where sets are large, reject
 //! most. (Where they are to be contained, prefixes of one element are the same the other way round.)
 

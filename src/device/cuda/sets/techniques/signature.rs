@@ -1,4 +1,4 @@
-//! Tiles of signatures (`kernels/set_signature.cu`; the bitmap filter of \[B\] 4.1.2): each pair of near sizes is tested by hashed
+//! Tiles of signatures (`kernels/sets/techniques/set_signature.cu`; the bitmap filter of \[B\] 4.1.2): each pair of near sizes is tested by hashed
 //! bits, and what these let through is verified.
 
 use std::sync::Arc;

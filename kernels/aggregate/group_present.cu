@@ -1,0 +1,53 @@
+// Which ids have rows, where results told it of most.
+#include "aggregate/group_spread.cuh"
+#include "shared/search.cuh"
+
+extern __shared__ ulonglong2 present_shared[];
+
+constexpr u32 PRESENT_THREADS = 1024;
+constexpr u32 PRESENT_ITEMS = 8;
+
+// Sets the bit of every id that a row has, where most bits are set already. Rows lie in such parts, or all ids are of one. In shared memory a
+// bit stands for every `fold`th word's of its part, and is set where all of these are; rows that find it clear look at their own.
+// Bound: 4 bytes read a row, and a part's bits for every block that has rows of it. Launch: blocks of 1024, as many as fit at once, with
+// dynamic shared memory of `fold` words, a power of two; first_bit is from 5 to 31; no id is behind the bits, which are in `words`.
+extern "C" __global__ void __launch_bounds__(PRESENT_THREADS, 1)
+    group_present(const u32* __restrict__ ids, u32 n, u32 first_key, u32 first_bit, u32 fold, u32* bits, u32 words) {
+    u32* const here = reinterpret_cast<u32*>(present_shared);
+    const Parts part_of{first_key, first_bit};
+    const u32 end = u64(n) * (blockIdx.x + 1) / gridDim.x;
+    u32 row = u64(n) * blockIdx.x / gridDim.x;
+    while (row < end) {
+        const u32 part = part_of(ids[row]);
+        const u32 part_end = partition_point(row, end, [&](u32 i) { return part_of(ids[i]) == part; });
+        const u32 part_words = 1u << (first_bit - 5);
+        u32* const there = bits + part * part_words;
+        const u32 count = min(part_words, words - part * part_words);
+        for (u32 w = threadIdx.x; w < min(fold, count); w += PRESENT_THREADS) {
+            u32 word = ~0u;
+            for (u32 at = w; at < count; at += fold) {
+                word &= there[at];
+            }
+            here[w] = word;
+        }
+        __syncthreads();
+        const u32 first_id = first_key + (part << first_bit);
+        for (u32 i = row + threadIdx.x; i < part_end; i += PRESENT_ITEMS * PRESENT_THREADS) {
+            u32 id[PRESENT_ITEMS];
+#pragma unroll
+            for (u32 k = 0; k < PRESENT_ITEMS; k++) {
+                id[k] = __ldcs(ids + min(i + k * PRESENT_THREADS, part_end - 1)) - first_id;
+            }
+#pragma unroll
+            for (u32 k = 0; k < PRESENT_ITEMS; k++) {
+                const u32 bit = 1u << id[k] % WARP;
+                // Out of date or not: bits are only ever set.
+                if ((here[id[k] / WARP & (fold - 1)] & bit) == 0 && (look_now(there + id[k] / WARP) & bit) == 0) {
+                    atomicOr(there + id[k] / WARP, bit);
+                }
+            }
+        }
+        __syncthreads();
+        row = part_end;
+    }
+}

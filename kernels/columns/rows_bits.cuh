@@ -1,0 +1,59 @@
+// Bitmaps of rows: cut, combined, made from group ids. Bits past the end are always written as 0.
+#pragma once
+
+#include "shared/common.cuh"
+#include "shared/tile.cuh"
+
+// Bits `from .. from + len` of a bitmap, or their opposites where `invert` is not 0. Bound: two words for 32 rows. Blocks
+// of 256, a block takes 1024 words of the output.
+extern "C" __global__ void __launch_bounds__(BLOCK)
+    rows_bits_slice(const u32* __restrict__ in, u32 from, u32 len, u32 invert, u32* __restrict__ out) {
+    const u32 words = (len + 31) / 32;
+    const u32 last = (from + len - 1) / 32;
+    each_row(
+        words,
+        [=](u32 w) {
+            const u32 at = from / 32 + w;
+            return __funnelshift_r(in[at], in[min(at + 1, last)], from % 32);
+        },
+        [=](u32 w, u32 word) {
+            const u32 used = w + 1 < words ? ALL_LANES : ALL_LANES >> (words * 32 - len);
+            out[w] = (invert != 0 ? ~word : word) & used;
+        });
+}
+
+// Bits set in both of two bitmaps, of which one at least has no bits past its end. Bound: three words for 32 rows. Blocks
+// of 256, a block takes 1024 words.
+extern "C" __global__ void __launch_bounds__(BLOCK)
+    rows_bits_and(const u32* __restrict__ a, const u32* __restrict__ b, u32* __restrict__ out, u32 words) {
+    each_row(words, [=](u32 w) { return a[w] & b[w]; }, [=](u32 w, u32 word) { out[w] = word; });
+}
+
+// Which rows are in a group. Bound: 4 bytes read a row. Blocks of 256, a block takes 1024 rows.
+extern "C" __global__ void __launch_bounds__(BLOCK)
+    rows_bits_of_groups(const u32* __restrict__ groups, u32 n, u32* __restrict__ out_bits) {
+    each_word(n, [=](u32 i) { return groups[i] != NO_GROUP; }, [=](u32 w, u32 word) { out_bits[w] = word; });
+}
+
+// Writes the `n` bits of a bitmap to another one, which is zero there, from bit `at` on; a bitmap that is not there has all bits
+// set. Bound: two words for 32 rows. Blocks of 256, a block takes 1024 words of the input; `out` must be zeroed first.
+extern "C" __global__ void __launch_bounds__(BLOCK)
+    rows_bits_place(const u32* __restrict__ in, u32 n, u32 at, u32* __restrict__ out) {
+    const u32 words = (n + 31) / 32;
+    const u32 shift = at % 32;
+    each_row(
+        words, [=](u32 w) { return in == nullptr ? ALL_LANES : in[w]; },
+        [=](u32 w, u32 word) {
+            const u32 used = w + 1 < words ? ALL_LANES : ALL_LANES >> (words * 32 - n);
+            const u32 bits = word & used;
+            const u32 low = bits << shift;
+            const u32 high = shift == 0 ? 0 : bits >> (32 - shift);
+            // Neighbouring words of the input share a word of the output, at the ends with other bitmaps.
+            if (low != 0) {
+                atomicOr(&out[at / 32 + w], low);
+            }
+            if (high != 0) {
+                atomicOr(&out[at / 32 + w + 1], high);
+            }
+        });
+}

@@ -1,0 +1,195 @@
+// Looking up keys in an index of the whole build side that lies in device memory: a hash table or an array.
+//
+// An index has `first(key)`, the first load that a look-up needs, and `resolve(key, loaded)`, the build row with the key or
+// NONE: the first loads of several keys are under way together.
+#pragma once
+
+#include "equi/equi_emit.cuh"
+#include "equi/equi_hash.cuh"
+
+// As many look-ups in flight as hide the latency of memory, at 2048 threads a multiprocessor.
+constexpr u32 PROBE_ITEMS = 4;
+constexpr u32 PROBE_ROWS = BLOCK * PROBE_ITEMS;
+
+// An array of rows by key - least.
+template <class Key>
+struct ArrayIndex {
+    const u32* rows;
+    Key least;
+    u32 range;
+
+    __device__ __forceinline__ u32 first(Key key) const {
+        const Key place = key - least;
+        return place < range ? rows[place] : NONE;
+    }
+
+    __device__ __forceinline__ u32 resolve(Key, u32 row) const { return row; }
+};
+
+// No key: a row is never 2^32 - 1.
+constexpr u64 EMPTY_SLOT = ~0ull;
+
+// Open addressing with linear probing. A slot is a row below 32 bits of its key: the whole of a key of 32 bits, the highest of
+// a longer one mixed, which is then compared with the build side's.
+template <class Key>
+struct SlotIndex {
+    u64* slots;
+    u32 mask;
+    const Key* build_keys;
+
+    static constexpr bool WHOLE = sizeof(Key) == 4;
+
+    static __device__ __forceinline__ u32 tag(Key key) {
+        if constexpr (WHOLE) {
+            return key;
+        } else {
+            return u32(mix(key) >> 32);
+        }
+    }
+
+    __device__ __forceinline__ u32 home(Key key) const { return u32(mix(key)) & mask; }
+
+    __device__ __forceinline__ bool holds(u64 slot, Key key) const {
+        return u32(slot >> 32) == tag(key) && (WHOLE || build_keys[u32(slot)] == key);
+    }
+
+    __device__ __forceinline__ u64 first(Key key) const { return slots[home(key)]; }
+
+    // The slot number of `key`, or none.
+    __device__ __forceinline__ u32 slot_of(Key key, u64& slot) const {
+        u32 at = home(key);
+        while (slot != EMPTY_SLOT && !holds(slot, key)) {
+            at = (at + 1) & mask;
+            slot = slots[at];
+        }
+        return slot == EMPTY_SLOT ? NONE : at;
+    }
+
+    __device__ __forceinline__ u32 resolve(Key key, u64 slot) const {
+        return slot_of(key, slot) == NONE ? NONE : u32(slot);
+    }
+};
+
+// The same, but an entry found is the number of its slot: that of the group of all build rows with the key.
+template <class Key>
+struct SlotNumbers : SlotIndex<Key> {
+    __device__ __forceinline__ u32 resolve(Key key, u64 slot) const { return this->slot_of(key, slot); }
+};
+
+// The place in an array by key - least, whatever is there.
+template <class Key>
+struct ArrayPlaces {
+    Key least;
+    u32 range;
+
+    __device__ __forceinline__ u32 first(Key key) const {
+        const Key place = key - least;
+        return place < range ? u32(place) : NONE;
+    }
+
+    __device__ __forceinline__ u32 resolve(Key, u32 place) const { return place; }
+};
+
+// What is found for the `k`-th row of this thread in its block's tile, for all k.
+template <class Key, class Index>
+__device__ __forceinline__ void look_up(const Index& index, const Key* keys, const u32* valid, u32 n,
+                                        Key (&key)[PROBE_ITEMS], u32 (&found)[PROBE_ITEMS]) {
+    const u32 begin = warp_first(blockIdx.x) + threadIdx.x % WARP;
+    decltype(index.first(Key{})) loaded[PROBE_ITEMS];
+#pragma unroll
+    for (u32 k = 0; k < PROBE_ITEMS; k++) {
+        key[k] = keys[min(begin + k * WARP, n - 1)];
+    }
+#pragma unroll
+    for (u32 k = 0; k < PROBE_ITEMS; k++) {
+        loaded[k] = index.first(key[k]);
+    }
+#pragma unroll
+    for (u32 k = 0; k < PROBE_ITEMS; k++) {
+        const u32 i = begin + k * WARP;
+        found[k] = i < n && bit_at(valid, i) ? index.resolve(key[k], loaded[k]) : NONE;
+    }
+}
+
+// out[i] = what is found for row i. A row that is not valid finds none.
+template <class Key, class Index>
+__device__ __forceinline__ void probe_rows(const Index& index, const Key* keys, const u32* valid, u32 n, u32* out) {
+    Key key[PROBE_ITEMS];
+    u32 found[PROBE_ITEMS];
+    look_up(index, keys, valid, n, key, found);
+    const u32 begin = warp_first(blockIdx.x) + threadIdx.x % WARP;
+#pragma unroll
+    for (u32 k = 0; k < PROBE_ITEMS; k++) {
+        if (begin + k * WARP < n) {
+            out[begin + k * WARP] = found[k];
+        }
+    }
+}
+
+// What a join by an index writes, and from which columns.
+template <class Key>
+struct JoinOutput {
+    const Column* build_columns;
+    u32 build_count;
+    const Column* probe_columns;
+    u32 probe_count;
+    Key* keys;
+    u64 room;
+    u64* written;
+    u32* status;
+};
+
+// The build row that each item found, and the place of its result.
+struct IndexHits {
+    u32 found[PROBE_ITEMS];
+    u32 places[PROBE_ITEMS];
+
+    __device__ __forceinline__ bool has(u32 k) const { return found[k] != NONE; }
+    __device__ __forceinline__ u32 place(u32 k) const { return places[k]; }
+};
+
+template <typename Row>
+__device__ __forceinline__ void write_columns(
+    const Column* columns, u32 count, const IndexHits& hits, u64 first, Row row) {
+#pragma unroll 1
+    for (u32 c = 0; c < count; c++) {
+        const Column column = columns[c];
+        if (column.in == nullptr) {
+            write_column<PROBE_ITEMS>(hits, static_cast<u32*>(column.out) + first, row);
+            continue;
+        }
+        with_width(column, [&](auto value) {
+            using Value = decltype(value);
+            const Value* const in = static_cast<const Value*>(column.in);
+            write_column<PROBE_ITEMS>(hits, static_cast<Value*>(column.out) + first, [&](u32 k) { return in[row(k)]; });
+        });
+    }
+}
+
+// The inner join of the tile's rows with their build rows, materialised. A column that is null is the row's number.
+template <class Key, class Index>
+__device__ __forceinline__ void join_rows(const Index& index, const Key* keys, const u32* valid, u32 n,
+                                          const JoinOutput<Key>& output) {
+    __shared__ Places<BLOCK / WARP> places;
+    Key key[PROBE_ITEMS];
+    IndexHits hits;
+    look_up(index, keys, valid, n, key, hits.found);
+    u64 first;
+    if (!places.take(hits.found, output.room, output.written, output.status, first,
+                     [&](u32 k, u32 place) { hits.places[k] = place; })) {
+        return;
+    }
+    if (output.keys != nullptr) {
+        write_column<PROBE_ITEMS>(hits, output.keys + first, [&](u32 k) { return key[k]; });
+    }
+    const u32 begin = warp_first(blockIdx.x) + threadIdx.x % WARP;
+    write_columns(output.probe_columns, output.probe_count, hits, first, [=](u32 k) { return begin + k * WARP; });
+    write_columns(output.build_columns, output.build_count, hits, first, [&](u32 k) { return hits.found[k]; });
+}
+
+// Says in *status that two build rows have one key: most threads that find so find it said already.
+__device__ __forceinline__ void say_duplicate(bool duplicate, u32* status) {
+    if (duplicate && (*static_cast<const volatile u32*>(status) & DUPLICATE_KEYS) == 0) {
+        atomicOr(status, DUPLICATE_KEYS);
+    }
+}

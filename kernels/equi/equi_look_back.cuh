@@ -1,0 +1,37 @@
+// How tiles of a pass learn how many rows earlier tiles have of each digit (decoupled look-back: Merrill & Garland 2016).
+#pragma once
+
+#include "shared/tile.cuh"
+
+constexpr u32 SPREAD_DIGITS = 256;
+
+// A word of the look-back is a number of rows below one of two flags: of the tile alone, or of the tile and all before it.
+constexpr u32 COUNTED = 1u << 30;
+constexpr u32 THROUGH = 1u << 31;
+constexpr u32 ROWS_MASK = COUNTED - 1;
+
+// How many rows of a digit earlier tiles hold; says for later ones how many there are up to this tile. Reads several earlier
+// tiles at once: when all start together, it passes many.
+__device__ __forceinline__ u32 look_back(u32* lookback, u32 tile, u32 digit, u32 count) {
+    constexpr u32 WINDOW = 4;
+    volatile u32* const words = lookback + digit;
+    u32 before = 0;
+    bool found = tile == 0;
+    for (i32 last = i32(tile) - 1; !found; last -= i32(WINDOW)) {
+        u32 window[WINDOW];
+#pragma unroll
+        for (i32 i = 0; i < i32(WINDOW); ++i) {
+            window[i] = last >= i ? words[u32(last - i) * SPREAD_DIGITS] : u32(THROUGH);
+        }
+#pragma unroll
+        for (i32 i = 0; i < i32(WINDOW); ++i) {
+            while (window[i] == 0 && !found) {
+                window[i] = words[u32(last - i) * SPREAD_DIGITS];
+            }
+            before += found ? 0 : window[i] & ROWS_MASK;
+            found = found || (window[i] & THROUGH) != 0;
+        }
+    }
+    words[tile * SPREAD_DIGITS] = (before + count) | THROUGH;
+    return before;
+}

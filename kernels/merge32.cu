@@ -1,5 +1,0 @@
-// Joins of sides whose keys ascend, of 4 bytes: merge.cuh.
-#include "merge.cuh"
-
-MERGE_ALL(32, i32, i32)
-MERGE_ALL(32, u32, u32)

@@ -1,5 +1,0 @@
-// Joins of sides whose keys ascend, of 8 bytes: merge.cuh.
-#include "merge.cuh"
-
-MERGE_ALL(64, i64, i64)
-MERGE_ALL(64, u64, u64)

@@ -1,5 +1,0 @@
-// The matrix product by common bits, which Ampere to Hopper have in hardware.
-// For compute_80.
-#include "set_matrix.cuh"
-
-MATRIX(and, ByAnd)

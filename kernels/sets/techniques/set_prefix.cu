@@ -1,0 +1,87 @@
+// The prefix filter (AllPairs, PPJoin; fgSSJoin: [B] 4.1, 5.1.1): two sets that match have one of their rarest elements in
+// common, so the inverted lists of these are enough; candidates are cut by size and by place, and then verified.
+//
+// A pair is a candidate by each element that both prefixes have. It is taken by the first element that the sets have in common
+// and passed over by the others, so no memory of candidates is needed.
+#include "sets/set_candidates.cuh"
+
+// How many of the rarest elements of a set must be looked at when it must have `least` of its `length` ones in common.
+__device__ __forceinline__ u32 prefix_length(u32 length, u32 least) {
+    return length < least ? 0 : length - max(least, 1u) + 1;
+}
+
+// The prefixes of searching sets: what they have in common with a match is least with the shortest set of their window lo .. hi
+// (set_matches_windows). Elements that the sorted side lacks are the rarest: they stand in the prefix and need no look.
+// Bound: 20 bytes a set. Launch: 256 threads, a thread a set.
+extern "C" __global__ void __launch_bounds__(BLOCK)
+set_prefix_searching(const __grid_constant__ Sets searching, const u32* __restrict__ sorted_sizes,
+                     const __grid_constant__ Measure measure, const u32* __restrict__ lo, const u32* __restrict__ hi,
+                     u32* __restrict__ lengths) {
+    const u32 r = blockIdx.x * BLOCK + threadIdx.x;
+    if (r >= searching.n) {
+        return;
+    }
+    const u32 shortest = lo[r];
+    lengths[r] = shortest < hi[r] ? prefix_length(searching.length(r), measure.need(searching.sizes[r], sorted_sizes[shortest])) : 0;
+}
+
+// The prefixes of sorted sets: what they have in common with a match is least with the shortest set that may match at all.
+// Bound: 8 bytes and the binary logarithm of its size in tests of the measure a set. Launch: 256 threads, a thread a set.
+extern "C" __global__ void __launch_bounds__(BLOCK)
+set_prefix_sorted(const __grid_constant__ Sets sorted, const __grid_constant__ Measure measure, u32* __restrict__ lengths) {
+    const u32 s = blockIdx.x * BLOCK + threadIdx.x;
+    if (s >= sorted.n) {
+        return;
+    }
+    const u32 size = sorted.sizes[s];
+    const u32 shortest = partition_point(1, max(size, 1u), [&](u32 a) { return !measure.may_pass(a, a, size); });
+    lengths[s] = prefix_length(size, measure.need(shortest, size));
+}
+
+// The elements of all searching sets' prefixes, one after another: `offsets` are the exclusive sums of the prefixes' lengths,
+// `sets` the set of each.
+struct Prefixes {
+    const u64* offsets;
+    const u32* sets;
+
+    __device__ __forceinline__ u32 place(u32 entry, u32 set) const { return u32(entry - offsets[set]); }
+};
+
+// For each of n prefix elements the part of its list with sets in the searching set's window.
+// Bound: twice the binary logarithm of a list's length in reads that wait for one another. Launch: 256 threads, a thread an
+// element.
+extern "C" __global__ void __launch_bounds__(BLOCK)
+set_prefix_ranges(const __grid_constant__ Sets searching, const __grid_constant__ Prefixes prefixes, u32 n,
+                  const u32* __restrict__ list_offsets, const u32* __restrict__ lists, const u32* __restrict__ lo,
+                  const u32* __restrict__ hi, u32* __restrict__ starts, u32* __restrict__ counts) {
+    const u32 entry = blockIdx.x * BLOCK + threadIdx.x;
+    if (entry >= n) {
+        return;
+    }
+    const u32 r = prefixes.sets[entry];
+    const u32 element = searching.of(r)[prefixes.place(entry, r)];
+    const u32 from = lo[r], to = hi[r];
+    const u32 end = list_offsets[element + 1];
+    const u32 begin = partition_point(list_offsets[element], end, [&](u32 at) { return lists[at] < from; });
+    starts[entry] = begin;
+    counts[entry] = partition_point(begin, end, [&](u32 at) { return lists[at] < to; }) - begin;
+}
+
+// The matches among candidates: `places[at]` is where the element of list place `at` stands in its set. `probes` are the
+// prefix elements, numbered by the exclusive sums of set_prefix_ranges' counts.
+// Bound: 8 bytes, a read of the sorted set's size and offsets at random and some 60 instructions a candidate; two sets read a
+// survivor. Launch: 256 threads, a grid of any size: a block for each 4092 of the candidates and probes, at most 4 a
+// multiprocessor.
+extern "C" __global__ void __launch_bounds__(BLOCK)
+set_prefix_test(const __grid_constant__ Probes probes, const __grid_constant__ Join join, const u32* __restrict__ lists,
+                const u32* __restrict__ places, const __grid_constant__ Prefixes prefixes) {
+    test_candidates(probes, join, [&](u32 entry, u32 at, Candidate& candidate) {
+        const u32 r = prefixes.sets[entry];
+        const u32 s = lists[at];
+        const u32 i = prefixes.place(entry, r);
+        candidate = {r, s, join.searching.of(r)[i]};
+        // Positional filter: were this the first common element, no more than what follows it could be common as well.
+        const u32 most = min(join.searching.length(r) - i, join.sorted.length(s) - places[at]);
+        return join.measure.may_pass(most, join.searching.sizes[r], join.sorted.sizes[s]);
+    });
+}

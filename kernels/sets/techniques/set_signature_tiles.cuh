@@ -1,0 +1,219 @@
+// Brute force over signatures: a block holds those of a strip of searching sets in registers and slides those of the sorted
+// side past them through shared memory. A pair costs a logic instruction for each 32 bits and half of one that gathers;
+// what is not rejected waits for verification.
+#pragma once
+
+#include "sets/set_verify.cuh"
+
+// What a pair of signatures must satisfy.
+enum class Reject {
+    OUTSIDE,    // no bit of the searching set is missing in the sorted one
+    UNCOVERED,  // no bit of the sorted set is missing in the searching one
+    DISTANT     // few enough bits differ ([B] 4.1, bitmap filter)
+};
+
+// The shape of tiles for signatures of WORDS 32-bit words: as many searching sets a thread as its registers hold.
+template <u32 WORDS>
+struct TileShape {
+    static constexpr u32 ROWS = WORDS <= 4 ? 8 : WORDS == 8 ? 4 : 2;
+    // Sorted sets tested between two looks at the results.
+    static constexpr u32 AT_ONCE = WORDS == 2 ? 4 : WORDS == 4 ? 2 : 1;
+    static constexpr u32 STRIP = ROWS * BLOCK;
+    static constexpr u32 COLUMNS = 2048 / WORDS;
+};
+
+// Words that are read together.
+template <u32 COUNT>
+struct alignas(COUNT % 4 == 0 ? 16 : 8) Words {
+    u32 of[COUNT];
+};
+
+// Adds three bits at each place: `sum` of weight one, `carry` of weight two.
+struct Added {
+    u32 sum, carry;
+
+    __device__ __forceinline__ Added(u32 a, u32 b, u32 c) : sum(a ^ b ^ c), carry((a & b) | (a & c) | (b & c)) {}
+};
+
+// How many bits of COUNT words (2, 4, or a multiple of 8) are set. Words are counted at a quarter of the rate at which they are
+// added, so they are added first: 4 words take 3 counts, 8 take 4.
+template <u32 COUNT>
+__device__ __forceinline__ u32 count_bits(const u32* words) {
+    if (COUNT == 2) {
+        return __popc(words[0]) + __popc(words[1]);
+    }
+    if (COUNT == 4) {
+        const Added three(words[0], words[1], words[2]);
+        return __popc(three.sum) + 2 * __popc(three.carry) + __popc(words[3]);
+    }
+    u32 count = 0;
+#pragma unroll
+    for (u32 w = 0; w < COUNT; w += 8) {
+        const Added three(words[w], words[w + 1], words[w + 2]);
+        const Added five(three.sum, words[w + 3], words[w + 4]);
+        const Added seven(five.sum, words[w + 5], words[w + 6]);
+        const Added twos(three.carry, five.carry, seven.carry);
+        count += __popc(seven.sum) + 2 * __popc(twos.sum) + 4 * __popc(twos.carry) + __popc(words[w + 7]);
+    }
+    return count;
+}
+
+template <Reject REJECT, u32 WORDS>
+__device__ __forceinline__ bool may_match(const u32 (&row)[WORDS], const u32* column, i32 most) {
+    if (REJECT == Reject::DISTANT) {
+        u32 different[WORDS];
+#pragma unroll
+        for (u32 w = 0; w < WORDS; w++) {
+            different[w] = row[w] ^ column[w];
+        }
+        return i32(count_bits<WORDS>(different)) <= most;
+    }
+    u32 missing = 0;
+#pragma unroll
+    for (u32 w = 0; w < WORDS; w++) {
+        missing |= REJECT == Reject::OUTSIDE ? row[w] & ~column[w] : column[w] & ~row[w];
+    }
+    return missing == 0;
+}
+
+// The least of one side's values and the greatest of the other's over the block; all threads call.
+__device__ __forceinline__ uint2 block_extremes(u32 least, u32 greatest) {
+    __shared__ u32 extremes[2];
+    if (threadIdx.x == 0) {
+        extremes[0] = NONE;
+        extremes[1] = 0;
+    }
+    __syncthreads();
+    atomicMin(&extremes[0], least);
+    atomicMax(&extremes[1], greatest);
+    __syncthreads();
+    return {extremes[0], extremes[1]};
+}
+
+// How many bits may differ in a match: an overlap is at most half of what the lengths have more than differing bits. `least`
+// and `most` are the tile's sizes; for `least` most elements are spare, as the overlap needed grows with the size.
+__device__ __forceinline__ i32 bits_apart(const Measure& measure, u32 size, u32 length, u32 least, u32 most) {
+    const i64 apart = i64(length) + most - 2 * i64(measure.need(size, least));
+    return i32(max(min(apart, i64(1) << 20), i64(-1)));
+}
+
+// Tests the searching sets of strip `blockIdx.x` from set `first` on with their windows `lo .. hi` of sorted sets, of which all that the strip has
+// are cut into gridDim.y slices.
+template <Reject REJECT, u32 WORDS>
+__device__ __forceinline__ void test_signatures(const Join& join, const u32* __restrict__ searching_signatures,
+                                                const u32* __restrict__ sorted_signatures, const u32* __restrict__ lo,
+                                                const u32* __restrict__ hi) {
+    using Shape = TileShape<WORDS>;
+    using Column = Words<WORDS>;
+    using Read = Words<WORDS * Shape::AT_ONCE>;
+    constexpr u32 ROWS = Shape::ROWS;
+    __shared__ alignas(16) u32 tile[Shape::COLUMNS * WORDS];
+    __shared__ Candidate waiting[BLOCK / WARP][Queue::SLOTS];
+    Queue queue = {waiting[threadIdx.x / WARP], 0, 0};
+
+    const Sets& searching = join.searching;
+    const u32 first_row = searching.first + blockIdx.x * Shape::STRIP + threadIdx.x;
+    u32 rows[ROWS][WORDS];
+    u32 from = NONE, to = 0;
+#pragma unroll
+    for (u32 i = 0; i < ROWS; i++) {
+        const u32 r = min(first_row + i * BLOCK, searching.n - 1);
+        const Column mine = reinterpret_cast<const Column*>(searching_signatures)[r];
+#pragma unroll
+        for (u32 w = 0; w < WORDS; w++) {
+            rows[i][w] = mine.of[w];
+        }
+        if (lo[r] < hi[r]) {
+            from = min(from, lo[r]);
+            to = max(to, hi[r]);
+        }
+    }
+    const uint2 window = block_extremes(from, to);
+    if (window.x >= window.y) {
+        return;
+    }
+    const u32 tiles = (window.y - window.x + Shape::COLUMNS - 1) / Shape::COLUMNS;
+    const u32 share = (tiles + gridDim.y - 1) / gridDim.y;
+    const u32 end_tile = min((blockIdx.y + 1) * share, tiles);
+    i32 apart[ROWS] = {};
+    uint2 sizes = {NONE, NONE};
+    for (u32 t = blockIdx.y * share; t < end_tile; t++) {
+        const u32 first = window.x + t * Shape::COLUMNS;
+        const u32 count = min(Shape::COLUMNS, window.y - first);
+        const u32* const source = sorted_signatures + u64(first) * WORDS;
+        for (u32 i = threadIdx.x; i < Shape::COLUMNS * WORDS; i += BLOCK) {
+            tile[i] = i < count * WORDS ? source[i] : 0;
+        }
+        if (REJECT == Reject::DISTANT) {
+            u32 least = join.sorted.sizes[first];
+            u32 most = join.sorted.sizes[first + count - 1];
+            if (join.grouped != 0) {
+                // Sizes begin again with each group; what is empty is in no window.
+                least = NONE;
+                for (u32 i = threadIdx.x; i < count; i += BLOCK) {
+                    const u32 size = join.sorted.sizes[first + i];
+                    least = min(least, max(size, 1u));
+                    most = max(most, size);
+                }
+                // What the block before, or the window above, had there has been read by all.
+                __syncthreads();
+                const uint2 extremes = block_extremes(least, most);
+                least = extremes.x;
+                most = extremes.y;
+            }
+            if (least != sizes.x || most != sizes.y) {
+                sizes = {least, most};
+#pragma unroll 1
+                for (u32 i = 0; i < ROWS; i++) {
+                    const u32 r = min(first_row + i * BLOCK, searching.n - 1);
+                    const i32 of_row = bits_apart(join.measure, searching.sizes[r], searching.length(r), least, most);
+#pragma unroll
+                    for (u32 k = 0; k < ROWS; k++) {
+                        apart[k] = k == i ? of_row : apart[k];
+                    }
+                }
+            }
+        }
+        __syncthreads();
+#pragma unroll 1
+        for (u32 at = 0; at < count; at += Shape::AT_ONCE) {
+            const Read columns = *reinterpret_cast<const Read*>(&tile[at * WORDS]);
+            bool any = false;
+#pragma unroll
+            for (u32 k = 0; k < Shape::AT_ONCE; k++) {
+#pragma unroll
+                for (u32 i = 0; i < ROWS; i++) {
+                    any |= may_match<REJECT, WORDS>(rows[i], columns.of + k * WORDS, apart[i]);
+                }
+            }
+            if (!__any_sync(ALL_LANES, any)) {
+                continue;
+            }
+            // Read and tested again: the compiler would keep every result of the loop above for this rare case.
+            const volatile u32* const words = &tile[at * WORDS];
+            Read again;
+#pragma unroll
+            for (u32 w = 0; w < WORDS * Shape::AT_ONCE; w++) {
+                again.of[w] = words[w];
+            }
+            u32 left = 0;
+#pragma unroll
+            for (u32 k = 0; k < Shape::AT_ONCE; k++) {
+#pragma unroll
+                for (u32 i = 0; i < ROWS; i++) {
+                    left |= u32(may_match<REJECT, WORDS>(rows[i], again.of + k * WORDS, apart[i])) << (k * ROWS + i);
+                }
+            }
+#pragma unroll 1
+            for (; __any_sync(ALL_LANES, left != 0); left &= left - 1) {
+                const u32 bit = left == 0 ? 0 : __ffs(left) - 1;
+                const u32 r = first_row + bit % ROWS * BLOCK;
+                const u32 s = first + at + bit / ROWS;
+                const bool mine = left != 0 && r < searching.n && at + bit / ROWS < count && lo[r] <= s && s < hi[r];
+                queue.push(join, mine, {r, s, NONE});
+            }
+        }
+        __syncthreads();
+    }
+    queue.finish(join);
+}

@@ -1,0 +1,108 @@
+// Pairs from ranges: where pieces of output end, and the pairs of one piece.
+//
+// `offsets` are the exclusive prefix sums of the match counts by searching position, one longer than these; pairs are
+// numbered by them, in the order (searching position, sorted position).
+#include "theta/expand_tile.cuh"
+
+// Where a piece that begins at pair `from` should end: at the end of a position's pairs and after at most `target` pairs,
+// or after at most `most` when one position alone has more. `out`: that pair.
+// Bound: 6 loads that wait for one another at 10^8 positions. Launch: one block of 32 threads.
+extern "C" __global__ void __launch_bounds__(WARP)
+expand_piece_end(const u64* __restrict__ offsets, u32 positions, u64 from, u64 target, u64 most,
+                 u64* __restrict__ out) {
+    const u64 wanted = target > ~0ull - from ? ~0ull : from + target;
+    const u64 allowed = max(most, target) > ~0ull - from ? ~0ull : from + max(most, target);
+    const u32 at = warp_partition_point(0, positions + 1, [&](u32 i) { return offsets[i] <= wanted; });
+    if (threadIdx.x == 0) {
+        const u64 end = offsets[max(at, 1u) - 1];
+        *out = end > from ? end : min(offsets[min(at, positions)], allowed);
+    }
+}
+
+// The searching positions that have pairs in `from .. to`: `out[0] .. out[1]`.
+// Bound: 12 loads that wait for one another at 10^8 positions. Launch: one block of 32 threads; from < to <= the total.
+extern "C" __global__ void __launch_bounds__(WARP)
+expand_window(const u64* __restrict__ offsets, u32 positions, u64 from, u64 to, u32* __restrict__ out) {
+    const u32 first = warp_partition_point(0, positions, [&](u32 p) { return offsets[p + 1] <= from; });
+    const u32 end = warp_partition_point(first, positions, [&](u32 p) { return offsets[p] < to; });
+    if (threadIdx.x == 0) {
+        out[0] = first;
+        out[1] = end;
+    }
+}
+
+// One tile: who owns each pair, then four pairs a thread at a time.
+template <bool SORTED>
+__device__ __forceinline__ void expand_one(const Window& window, const Tile& tile, Owners& owners,
+                                           const u32* __restrict__ lo, const u32* __restrict__ searching_rows,
+                                           const u32* __restrict__ sorted_rows, u32* __restrict__ out_searching,
+                                           u32* __restrict__ out_sorted) {
+    const u32 aligned = tile.first_slot();
+    mark_owners(window, tile, owners, [&](u32 position, u32 place, u32 shift) {
+        owners.ids[place] = searching_rows[position];
+        if (SORTED) {
+            owners.bases[place] = lo[position] + shift;
+        }
+    });
+
+    for (u32 slot = 4 * threadIdx.x; aligned + slot < tile.end_pairs; slot += 4 * BLOCK) {
+        const u32 pair = aligned + slot;
+        const uint2 two = *reinterpret_cast<const uint2*>(&owners.place[slot]);
+        const u32 place[4] = {two.x & 0xFFFFu, two.x >> 16, two.y & 0xFFFFu, two.y >> 16};
+        const bool whole = pair >= tile.pairs && pair + 4 <= tile.end_pairs;
+        if (whole) {
+            __stcs(reinterpret_cast<uint4*>(out_searching + pair),
+                   make_uint4(owners.ids[place[0]], owners.ids[place[1]], owners.ids[place[2]], owners.ids[place[3]]));
+            if (SORTED) {
+                __stcs(reinterpret_cast<uint4*>(out_sorted + pair),
+                       make_uint4(sorted_rows[owners.bases[place[0]] + slot], sorted_rows[owners.bases[place[1]] + slot + 1],
+                                  sorted_rows[owners.bases[place[2]] + slot + 2],
+                                  sorted_rows[owners.bases[place[3]] + slot + 3]));
+            }
+            continue;
+        }
+#pragma unroll
+        for (u32 i = 0; i < 4; i++) {
+            if (pair + i >= tile.pairs && pair + i < tile.end_pairs) {
+                out_searching[pair + i] = owners.ids[place[i]];
+                if (SORTED) {
+                    out_sorted[pair + i] = sorted_rows[owners.bases[place[i]] + slot + i];
+                }
+            }
+        }
+    }
+    __syncthreads();
+}
+
+// The block's share of all tiles.
+template <bool SORTED>
+__device__ __forceinline__ void expand_share(const Window& all, u32 positions, const u32* __restrict__ lo,
+                                             const u32* __restrict__ searching_rows,
+                                             const u32* __restrict__ sorted_rows, u32* __restrict__ out_searching,
+                                             u32* __restrict__ out_sorted) {
+    __shared__ Owners owners;
+    each_tile(all, positions, [&](const Window& window, const Tile& tile) {
+        expand_one<SORTED>(window, tile, owners, lo, searching_rows, sorted_rows, out_searching, out_sorted);
+    });
+}
+
+// The pairs numbered `from .. from + len` of ranges: the searching row and the sorted row of each. Outputs are aligned to 16
+// bytes.
+// Bound: 8 bytes a pair written and 4 read (from L2 where ranges overlap), 16 bytes a position. Launch: 256 threads, a grid
+// of any size: a block for each 4092 of `len` and the positions that may lie in the window, at most 5 a multiprocessor.
+extern "C" __global__ void __launch_bounds__(BLOCK)
+expand_ranges(const u32* __restrict__ lo, const u32* __restrict__ searching_rows, const u32* __restrict__ sorted_rows,
+              const u64* __restrict__ offsets, u32 positions, u64 from, u32 len, u32* __restrict__ out_searching,
+              u32* __restrict__ out_sorted) {
+    expand_share<true>({offsets, from, from + len, 0, 0}, positions, lo, searching_rows, sorted_rows, out_searching,
+                       out_sorted);
+}
+
+// The searching row of each of the pairs numbered `from .. from + len`.
+// Bound: 4 bytes a pair written, 12 bytes a position. Launch: as expand_ranges.
+extern "C" __global__ void __launch_bounds__(BLOCK)
+expand_searching(const u32* __restrict__ searching_rows, const u64* __restrict__ offsets, u32 positions, u64 from, u32 len,
+                 u32* __restrict__ out_searching) {
+    expand_share<false>({offsets, from, from + len, 0, 0}, positions, nullptr, searching_rows, nullptr, out_searching,
+                        nullptr);
+}

@@ -1,0 +1,169 @@
+// How a warp walks the ranges of its 32 searching positions, so that its lanes have pairs to judge.
+#pragma once
+
+#include "theta/program/program_plain.cuh"
+
+constexpr u32 NOWHERE = 0xFFFFFFFFu;
+// Sorted positions that a warp judges at once beside one searching position.
+constexpr u32 STRIP = WARP * PAIRS;
+
+__device__ __forceinline__ u32 warp_min(u32 value) {
+    for (u32 distance = WARP / 2; distance > 0; distance /= 2) {
+        value = min(value, __shfl_xor_sync(ALL_LANES, value, distance));
+    }
+    return value;
+}
+
+__device__ __forceinline__ u32 warp_max(u32 value) {
+    return ~warp_min(~value);
+}
+
+__device__ __forceinline__ u32 warp_sum(u32 value) {
+    for (u32 distance = WARP / 2; distance > 0; distance /= 2) {
+        value += __shfl_xor_sync(ALL_LANES, value, distance);
+    }
+    return value;
+}
+
+// The part of each lane's range in slice `blockIdx.y` of the warp's: `gridDim.y` equal parts of what its ranges span.
+__device__ __forceinline__ void cut_to_slice(u32& next, u32& end) {
+    if (gridDim.y == 1) {
+        return;
+    }
+    const u32 from = warp_min(next < end ? next : NOWHERE);
+    const u32 to = max(warp_max(next < end ? end : 0), from);
+    const u64 slice = (to - from + gridDim.y - 1) / gridDim.y;
+    const u32 begin = u32(min(from + blockIdx.y * slice, u64(to)));
+    next = max(next, begin);
+    end = min(end, u32(min(begin + slice, u64(to))));
+}
+
+// The ways: every lane its own range; every lane its own row, but all at the same sorted positions, whose values then are read
+// once for the warp; or one row after another, each by all lanes.
+enum class Way : u32 { APART, TOGETHER, ROW_BY_ROW };
+
+// The way that judges fewest pairs for nothing. What is compared are steps of a warp.
+__device__ __forceinline__ Way count_way(u32 next, u32 end) {
+    const u32 length = next < end ? end - next : 0;
+    const u32 by_row = warp_sum(length / STRIP + (length % STRIP != 0));
+    const u32 apart = warp_max(length) / PAIRS + 1;
+    const u32 from = warp_min(length != 0 ? next : NOWHERE);
+    const u32 to = warp_max(length != 0 ? end : 0);
+    const u32 together = (max(to, from) - from) / PAIRS + 1;
+    if (by_row <= apart / 2) {
+        return Way::ROW_BY_ROW;
+    }
+    if (together <= apart + apart / 4) {
+        return Way::TOGETHER;
+    }
+    return by_row <= apart ? Way::ROW_BY_ROW : Way::APART;
+}
+
+// The same for pairs that are written: a row's pairs side by side where there are many.
+__device__ __forceinline__ Way expand_way(u32 next, u32 end) {
+    const u32 length = next < end ? end - next : 0;
+    const u32 by_row = warp_sum(length / STRIP + (length % STRIP != 0));
+    const u32 apart = warp_max(length) / PAIRS + 1;
+    return by_row / 2 <= apart ? Way::ROW_BY_ROW : Way::APART;
+}
+
+// The pairs of sorted positions from `at` on that are in `next .. stop`.
+__device__ __forceinline__ u32 pairs_within(u32 at, u32 next, u32 stop) {
+    const u32 left = at < stop ? stop - at : 0;
+    const u32 before = next > at ? min(next - at, PAIRS) : 0;
+    return ALL_PAIRS >> (PAIRS - min(left, PAIRS)) & ALL_PAIRS << before;
+}
+
+// Walks each lane's range `next .. end` of the sorted positions beside its searching position, the warp's first of which is
+// `searching`, and hands the pairs that pass to `take`, for each row in ascending order: `take.own(base, passing)` the lane's
+// own row's at `base + p`; `take.row(lane, base, passing)` those of the row of `lane` at `base + 32 p`. True comes back when that
+// row needs no more. Returns whether some pair is for the host to decide. A lane without a row has an empty range.
+template <typename Take>
+__device__ __forceinline__ bool walk(const Program& program, const Tape& tape, const Registers& registers, Way way, u32 searching,
+                                     u32 next, u32 end, Take& take) {
+    const bool by_row = way == Way::ROW_BY_ROW;
+    const bool together = way == Way::TOGETHER;
+    // Rows that all lanes have before them, the first of which they are at.
+    u32 rows = by_row ? __ballot_sync(ALL_LANES, next < end) : 0;
+    const u32 start = warp_min(next < end ? next : NOWHERE);
+    u32 at = together ? start / PAIRS * PAIRS : by_row ? 0 : next;
+    u32 stop = by_row ? 0 : end;
+    RangePairs pairs;
+    pairs.searching = min(searching + threadIdx.x % WARP, program.searching_len - 1);
+    pairs.step = by_row ? WARP : 1;
+    pairs.last = program.sorted_len - 1;
+    pairs.aligned = false;
+    bool faulted = false;
+    if (by_row && rows != 0) {
+        const u32 lane = __ffs(rows) - 1;
+        at = __shfl_sync(ALL_LANES, next, lane);
+        stop = __shfl_sync(ALL_LANES, end, lane);
+        pairs.searching = searching + lane;
+    }
+    while (__any_sync(ALL_LANES, at < stop)) {
+        pairs.base = by_row ? at + threadIdx.x % WARP : at;
+        pairs.aligned = together && at + (PAIRS - 1) <= pairs.last;
+        const Flags is = run(program, tape, registers, pairs);
+        u32 active;
+        if (by_row) {
+            const u32 left = stop > pairs.base ? stop - pairs.base : 0;
+            active = ALL_PAIRS >> (PAIRS - min((left + WARP - 1) / WARP, PAIRS));
+        } else {
+            active = pairs_within(at, next, stop);
+        }
+        const u32 passing = is.truth & active;
+        faulted |= (is.fault & active) != 0;
+        if (by_row) {
+            at = take.row(__ffs(rows) - 1, pairs.base, passing) ? stop : at + STRIP;
+            if (at >= stop && (rows & (rows - 1)) != 0) {
+                rows &= rows - 1;
+                const u32 lane = __ffs(rows) - 1;
+                at = __shfl_sync(ALL_LANES, next, lane);
+                stop = __shfl_sync(ALL_LANES, end, lane);
+                pairs.searching = searching + lane;
+            }
+        } else {
+            stop = take.own(at, passing) ? 0 : stop;
+            at += PAIRS;
+        }
+    }
+    return faulted;
+}
+
+// Walks together what a plain program runs on: up to where sorted positions end, or to a NaN. Returns where it stopped, which is
+// the same for all lanes; `next` and `end` are what is left.
+template <typename Take>
+__device__ __forceinline__ u32 walk_plain(const Program& program, const PlainTape& plain, const Registers& registers, u32 searching,
+                                          u32& next, u32& end, Take& take) {
+    const u32 row = min(searching + threadIdx.x % WARP, program.searching_len - 1);
+    u32 at = warp_min(next < end ? next : NOWHERE) / PAIRS * PAIRS;
+    while (at + (PAIRS - 1) < program.sorted_len && __any_sync(ALL_LANES, at < end)) {
+        u32 passing;
+        const bool ran = run_plain(plain, registers, row, at, passing);
+        if (!__all_sync(ALL_LANES, ran)) {
+            break;
+        }
+        end = take.own(at, passing & pairs_within(at, next, end)) ? 0 : end;
+        at += PAIRS;
+    }
+    next = max(next, at);
+    return at;
+}
+
+// As walk; what a plain program can run on is walked by walk_plain, and the rest between.
+template <typename Take>
+__device__ __forceinline__ bool walk_mostly_plain(const Program& program, const Tape& tape, const PlainTape& plain,
+                                                  const Registers& registers, Way way, u32 searching, u32 next, u32 end, Take& take) {
+    const bool apart = plain.count != 0 && way == Way::TOGETHER;
+    bool faulted = false;
+    do {
+        u32 until = end;
+        if (apart) {
+            const u32 at = walk_plain(program, plain, registers, searching, next, end, take);
+            until = min(end, at + PAIRS);
+        }
+        faulted |= walk(program, tape, registers, way, searching, next, until, take);
+        next = max(next, until);
+    } while (__any_sync(ALL_LANES, next < end));
+    return faulted;
+}
