@@ -45,8 +45,14 @@ pub mod rates;
 mod session;
 mod spec;
 
-pub use options::{
-    BowtieOptions, Bytes, ChunkRows, DeviceChoice, GroupStrategy, JoinStrategy,
-    MaterializationChoice, Offload, SetStrategy, ThetaStrategy,
-};
-pub use session::BowtieSessionExt;
+pub use crate::options::Bytes;
+pub use crate::options::ChunkRows;
+pub use crate::options::DeviceChoice;
+pub use crate::options::GroupStrategy;
+pub use crate::options::JoinStrategy;
+pub use crate::options::MaterializationChoice;
+pub use crate::options::Offload;
+pub use crate::options::SetStrategy;
+pub use crate::options::ThetaStrategy;
+pub use crate::session::BowtieSessionExt;
+pub use options::BowtieOptions;

@@ -9,7 +9,7 @@ use datafusion::common::{config_err, extensions_options};
 use datafusion::error::{DataFusionError, Result};
 
 use crate::ir::set_predicate::SetTechnique;
-use crate::spec::join::{EquiStrategy, Materialization, Strategy};
+use crate::ir::strategies::{EquiStrategy, Materialization, Strategy};
 
 extensions_options! {
     /// Options of datafusion-bowtie.
@@ -385,14 +385,14 @@ option_field!(SetStrategy);
 /// and SGB-DE for `sort_dict`. A strategy that a device has not, or that does not fit the groups, is replaced by the nearest one:
 /// `EXPLAIN ANALYZE` counts the chunks by the strategy that grouped them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GroupStrategy(pub(crate) Option<crate::spec::aggregate::GroupStrategy>);
+pub struct GroupStrategy(pub(crate) Option<crate::ir::strategies::GroupStrategy>);
 
 impl FromStr for GroupStrategy {
     type Err = DataFusionError;
 
     fn from_str(value: &str) -> Result<Self> {
         let name = value.trim().to_ascii_lowercase();
-        let known = crate::spec::aggregate::GroupStrategy::ALL
+        let known = crate::ir::strategies::GroupStrategy::ALL
             .into_iter()
             .find(|strategy| strategy.name() == name);
         match known {
@@ -408,7 +408,7 @@ impl fmt::Display for GroupStrategy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
             self.0
-                .map_or("auto", crate::spec::aggregate::GroupStrategy::name),
+                .map_or("auto", crate::ir::strategies::GroupStrategy::name),
         )
     }
 }

@@ -9,7 +9,7 @@ use arrow::datatypes::DataType;
 use crate::device::data::buffer::{Column, Flags};
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
-use crate::spec::join::EquiStrategy;
+use crate::ir::strategies::EquiStrategy;
 
 /// Bits for each indexed row, at most, where nobody asks for addresses: as many bytes as a hash table has.
 const BITS_PER_ROW: u64 = 128;

@@ -11,8 +11,7 @@ use datafusion::physical_plan::metrics::{
 use parking_lot::Mutex;
 
 use crate::device::host::sets::collect::SetTally;
-use crate::spec::aggregate::GroupStrategy;
-use crate::spec::join::Materialization;
+use crate::ir::strategies::{GroupStrategy, Materialization};
 
 #[derive(Debug, Clone)]
 pub(crate) struct DeviceMetrics {

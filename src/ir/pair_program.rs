@@ -11,7 +11,7 @@
 
 use arrow::datatypes::DataType;
 
-use crate::spec::join::Side;
+use crate::ir::side::Side;
 
 /// Registers that a program may use: as many as a GPU's blocks have room for.
 pub(crate) const MAX_REGISTERS: usize = 11;

@@ -8,7 +8,7 @@
 
 use std::fmt;
 
-use crate::spec::join::Side;
+use crate::ir::side::Side;
 
 /// How alike two sets are. Of each the number of its distinct elements counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -11,7 +11,9 @@ use crate::error::{BowtieError, Result};
 use crate::ir::comparison::Comparison;
 use crate::ir::pair_program::Program;
 use crate::ir::set_predicate::SetTechnique;
-use crate::spec::join::{EquiStrategy, Side, Strategy, ThetaSpec};
+use crate::ir::side::Side;
+use crate::ir::strategies::{EquiStrategy, Strategy};
+use crate::spec::join::ThetaSpec;
 
 /// Rows sampled on each side to order the comparisons by selectivity.
 const SAMPLE: usize = 512;

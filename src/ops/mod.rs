@@ -16,4 +16,5 @@
 
 pub(crate) mod build_index;
 pub(crate) mod probe;
+pub(crate) mod set_lists;
 pub(crate) mod set_probe;

@@ -10,9 +10,10 @@ use crate::device::host::sets::collect::SetTally;
 use crate::device::primitives::device::{Bound, BoundProgram, Device, Matches, Test};
 use crate::error::{BowtieError, Result};
 use crate::ir::pair_program::Program;
+use crate::ir::side::Side;
 use crate::ops::build_index::{Order, SortedSide, columns_at, equality_columns};
-use crate::ops::set_probe::Listed;
-use crate::spec::join::{Side, ThetaSpec};
+use crate::ops::set_lists::Listed;
+use crate::spec::join::ThetaSpec;
 
 /// What will be asked of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

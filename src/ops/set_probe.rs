@@ -3,28 +3,14 @@
 use std::sync::Arc;
 
 use crate::device::data::batch::DeviceBatch;
-use crate::device::data::buffer::{Buffer, Column, Keys, Ranges, SetCounting, Sorted, ZonedKeys};
-use crate::device::host::sets::collect::SetTally;
+use crate::device::data::buffer::{Keys, Ranges, SetCounting, Sorted};
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 use crate::ir::pair_program::Program;
 use crate::ops::build_index::{SetOrder, SortedSide, columns_at, equality_columns, gathered};
 use crate::ops::probe::{Search, Wanted};
+use crate::ops::set_lists::Listed;
 use crate::spec::join::ThetaSpec;
-
-/// The lists of a search, and the sorted side's columns along them.
-#[derive(Debug)]
-pub(crate) struct Listed {
-    /// A row of the sorted side at each position, where lists were made.
-    pub(crate) matches: Option<Sorted>,
-    /// Keys for each of the index's tests.
-    pub(crate) zoned: Vec<ZonedKeys>,
-    /// The program's columns.
-    pub(crate) program: Vec<Column>,
-    /// Matches of each row of the sorted side, where these alone were counted.
-    pub(crate) indexed: Option<Arc<Buffer<u32>>>,
-    pub(crate) tally: SetTally,
-}
 
 impl Search {
     pub(crate) fn of_sets(

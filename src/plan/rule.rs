@@ -19,6 +19,8 @@ use crate::exec::join_aggregate::node::BowtieJoinAggregateExec;
 use crate::exec::transfer::chunker::Role;
 use crate::exec::transfer::download::BowtieDownloadExec;
 use crate::exec::transfer::upload::BowtieUploadExec;
+use crate::ir::side::Side;
+use crate::ir::strategies::Strategy;
 use crate::options::{BowtieOptions, DeviceChoice, Offload};
 use crate::plan::choose::cost::{Gpu, Host};
 use crate::plan::choose::fusion::apart;
@@ -26,15 +28,17 @@ use crate::plan::choose::policy::Policy;
 use crate::plan::choose::statistics::Known;
 use crate::plan::choose::strategy::Taking;
 use crate::plan::explain::decision::Decision;
-use crate::plan::recognise::aggregate::{GroupSource, group_above_join, group_source, group_spec};
+use crate::plan::recognise::aggregate::{group_above_join, group_spec};
+use crate::plan::recognise::aggregate_source::{GroupSource, group_source};
 use crate::plan::recognise::join::{Refusal, join_spec};
 use crate::plan::recognise::join_aggregate::{
     AggregateSource, aggregate_source, join_aggregate_spec,
 };
 use crate::plan::recognise::source::{JoinSource, join_source};
 use crate::plan::transfers;
-use crate::spec::aggregate::{GroupSpec, JoinAggregateSpec};
-use crate::spec::join::{JoinSpec, Side, SideInput, Strategy};
+use crate::spec::aggregate::GroupSpec;
+use crate::spec::join::{JoinSpec, SideInput};
+use crate::spec::join_aggregate::JoinAggregateSpec;
 
 /// Replaces joins and aggregations by device nodes.
 ///

@@ -38,7 +38,7 @@ use crate::exec::transfer::download::BowtieDownloadExec;
 use crate::exec::transfer::upload::BowtieUploadExec;
 use crate::plan::compile::fallible::cannot_fail;
 use crate::plan::compile::row_program;
-use crate::plan::recognise::condition::map_columns;
+use crate::plan::recognise::sides::map_columns;
 use crate::spec::rows::{FilterSpec, Projected, ProjectionSpec};
 
 type Plan = Arc<dyn ExecutionPlan>;

@@ -9,9 +9,9 @@ use crate::device::presorted::Ascending;
 use crate::device::primitives::device::{Device, FirstProbe};
 use crate::device::registry::Devices;
 use crate::error::{BowtieError, Result};
+use crate::ir::strategies::EquiStrategy;
 use crate::options::{DeviceChoice, JoinStrategy, MaterializationChoice};
 use crate::rates::{Rate, Zipf, fraction, numbers, permuted, scattered, timed};
-use crate::spec::join::EquiStrategy;
 
 /// An equi-join of \[W\]'s sweeps (section 5): unique build keys in random order, of which a share is looked for; or of \[D\]'s sorted
 /// relations.

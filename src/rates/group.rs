@@ -6,9 +6,9 @@ use crate::device::data::buffer::Column;
 use crate::device::primitives::device::Device;
 use crate::device::registry::Devices;
 use crate::error::BowtieError;
+use crate::ir::fold::Fold;
 use crate::options::{DeviceChoice, GroupStrategy};
 use crate::rates::{Rate, Zipf, numbers, permuted, scattered, timed};
-use crate::spec::aggregate::Fold;
 
 /// Sums by a key, as in \[W\]'s sweeps (section 5.2).
 #[derive(Debug, Clone, Copy)]
@@ -121,7 +121,7 @@ mod tests {
                 dense,
             };
             let rows = GroupRows::new("host", case).unwrap();
-            let strategies = crate::spec::aggregate::GroupStrategy::ALL.map(|s| s.name());
+            let strategies = crate::ir::strategies::GroupStrategy::ALL.map(|s| s.name());
             for strategy in ["auto"].into_iter().chain(strategies) {
                 let rate = rows.measure(strategy, 1).unwrap();
                 assert!(rate.rows == 64 || zipf > 0.0 && rate.rows > 8, "{rate:?}");

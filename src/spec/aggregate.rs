@@ -1,13 +1,14 @@
 //! Aggregates: over a join, computed without making its pairs (\[T\] section 4), and over groups of rows (\[W\] section 3.2).
 
-use std::fmt;
 use std::sync::Arc;
 
 use arrow::compute::SortOptions;
 use arrow::datatypes::SchemaRef;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 
-use crate::spec::join::{JoinSpec, Side, SideInput};
+use crate::ir::fold::Fold;
+use crate::ir::strategies::GroupStrategy;
+use crate::spec::join::SideInput;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AggregateFunction {
@@ -30,24 +31,6 @@ pub(crate) enum AggregateFunction {
     Last,
 }
 
-/// How the values of a group become one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Fold {
-    /// Rows, or values that are not NULL: an Int64, never NULL. The others are NULL where no value is not.
-    Count,
-    /// Wrapping, in the values' own type.
-    Sum,
-    Min,
-    Max,
-    And,
-    Or,
-    Xor,
-    /// Of floats.
-    Mean,
-    /// The sum of the squared deviations of floats from their mean.
-    SquaredDeviations,
-}
-
 impl AggregateFunction {
     /// The states of DataFusion's accumulator, in its order; none where they are no folds.
     pub(crate) fn folds(self) -> &'static [Fold] {
@@ -64,42 +47,6 @@ impl AggregateFunction {
             Self::Median | Self::Percentile | Self::First | Self::Last => &[],
         }
     }
-}
-
-/// One aggregate. Its FILTER clause, if any, is already part of its argument (as CASE).
-#[derive(Debug, Clone)]
-pub(crate) struct AggregateSpec {
-    pub function: AggregateFunction,
-    /// The side and the column of its argument; `None` for COUNT(*).
-    pub argument: Option<(Side, usize)>,
-    /// DataFusion's own aggregate, which merges our partial states and finishes them.
-    pub aggregate: Arc<AggregateFunctionExpr>,
-}
-
-/// The side whose columns are grouped by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum GroupSide {
-    /// No GROUP BY: one row comes out, also when nothing matches.
-    Nothing,
-    /// Columns of this side, by index in its input.
-    Side(Side),
-}
-
-/// A join and the aggregation above it.
-#[derive(Debug, Clone)]
-pub(crate) struct JoinAggregateSpec {
-    /// Inner, or the outer join that keeps all rows of the grouped side; its output is unused.
-    pub join: JoinSpec,
-    pub group_side: GroupSide,
-    pub group_columns: Vec<usize>,
-    pub aggregates: Vec<AggregateSpec>,
-    /// Group columns, then one column for each aggregate.
-    pub schema: SchemaRef,
-    /// Whether the node above reads the groups on the device.
-    pub stays: bool,
-    /// GROUP BY expressions and aggregates as EXPLAIN shows them.
-    pub group_display: Vec<String>,
-    pub aggregate_display: Vec<String>,
 }
 
 /// What an aggregate keeps of a group's rows.
@@ -158,48 +105,6 @@ pub(crate) struct GroupingSet {
     pub nulls: Vec<bool>,
     /// What it says in the column of grouping ids, if there is one.
     pub id: Option<u64>,
-}
-
-/// How rows come to their groups. Names in parentheses are those of \[W\].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum GroupStrategy {
-    /// A hash table, and accumulators where each block of threads has memory of its own (HGB, section 4.2).
-    HashShared,
-    /// The same, in the memory that all share.
-    HashGlobal,
-    /// Keys and values go to parts first, each of which is grouped by itself (PGB-GFTR).
-    Partition,
-    /// Rows in the order of their keys, and a reduction of segments (SGB-GFTR).
-    Sort,
-    /// Rows in the order of numbers that hashing gave the keys, which are shorter (SGB-DE).
-    SortDictionary,
-}
-
-impl GroupStrategy {
-    pub(crate) const ALL: [Self; 5] = [
-        Self::HashShared,
-        Self::HashGlobal,
-        Self::Partition,
-        Self::Sort,
-        Self::SortDictionary,
-    ];
-
-    /// As `SET` and `EXPLAIN` write it.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::HashShared => "hash_shared",
-            Self::HashGlobal => "hash_global",
-            Self::Partition => "partition",
-            Self::Sort => "sort",
-            Self::SortDictionary => "sort_dict",
-        }
-    }
-}
-
-impl fmt::Display for GroupStrategy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
 }
 
 /// Rows, grouped by nothing or by some columns, and aggregates over each group.

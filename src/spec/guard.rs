@@ -4,7 +4,7 @@ use arrow::array::{ArrayRef, AsArray, downcast_integer};
 use arrow::compute::{cast, max, min};
 use arrow::datatypes::{DataType, Float64Type};
 
-use crate::spec::join::Side;
+use crate::ir::side::Side;
 
 /// A property of two chunks. Where it fails, the source's whole filter is evaluated instead of the rewritten one.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -3,4 +3,5 @@
 pub(crate) mod aggregate;
 pub(crate) mod guard;
 pub(crate) mod join;
+pub(crate) mod join_aggregate;
 pub(crate) mod rows;

@@ -63,11 +63,11 @@ use crate::device::primitives::device::{
 };
 use crate::error::{BowtieError, Result};
 use crate::ir::comparison::Comparison;
+use crate::ir::fold::Fold;
 use crate::ir::row_program::RowProgram;
 use crate::ir::set_predicate::{SetTechnique, SetTest};
+use crate::ir::strategies::{EquiStrategy, GroupStrategy, Materialization};
 use crate::ir::text_predicate::{TextSlice, TextTest};
-use crate::spec::aggregate::{Fold, GroupStrategy};
-use crate::spec::join::{EquiStrategy, Materialization};
 
 /// Pairs of one piece of output: enough to keep the card and the bus busy.
 const PIECE_ROWS: usize = 1 << 20;

@@ -13,7 +13,8 @@ use crate::device::data::buffer::{Aggregated, Bits, Buffer, Column, Keys, Ranges
 use crate::device::host::device::HostDevice;
 use crate::device::primitives::device::{Device, Matches};
 use crate::error::Result;
-use crate::spec::aggregate::{Fold, GroupStrategy};
+use crate::ir::fold::Fold;
+use crate::ir::strategies::GroupStrategy;
 
 impl CudaDevice {
     pub(crate) fn words_to_host<T: ArrowNativeType>(

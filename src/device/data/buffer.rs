@@ -11,8 +11,7 @@ use crate::device::budget::Lease;
 use crate::device::host::sets::collect::SetTally;
 use crate::error::{BowtieError, Result};
 use crate::ir::set_predicate::SetTechnique;
-use crate::spec::aggregate::GroupStrategy;
-use crate::spec::join::{EquiStrategy, Materialization};
+use crate::ir::strategies::{EquiStrategy, GroupStrategy, Materialization};
 
 /// A device array of words.
 #[derive(Debug)]

@@ -32,11 +32,11 @@ use crate::device::lazy_column::Payload;
 use crate::device::primitives::device::{Bound, Device, FirstProbe, Matches};
 use crate::error::{BowtieError, Result};
 use crate::ir::comparison::Comparison;
+use crate::ir::fold::Fold;
 use crate::ir::row_program::RowProgram;
 use crate::ir::set_predicate::{SetTechnique, SetTest};
+use crate::ir::strategies::{EquiStrategy, GroupStrategy, Materialization};
 use crate::ir::text_predicate::{TextSlice, TextTest};
-use crate::spec::aggregate::{Fold, GroupStrategy};
-use crate::spec::join::{EquiStrategy, Materialization};
 
 /// The host's cores and memory.
 #[derive(Debug, Clone)]

@@ -23,13 +23,14 @@ use crate::device::lazy_column::Payload;
 use crate::device::presorted::Ascending;
 use crate::error::{BowtieError, Result};
 use crate::ir::comparison::Comparison;
+use crate::ir::fold::Fold;
 use crate::ir::limits::MAX_CHUNK_ROWS;
 use crate::ir::pair_program::Program;
 use crate::ir::row_program::RowProgram;
 use crate::ir::set_predicate::{SetTechnique, SetTest};
+use crate::ir::side::Side;
+use crate::ir::strategies::{EquiStrategy, GroupStrategy, Materialization};
 use crate::ir::text_predicate::{TextSlice, TextTest};
-use crate::spec::aggregate::{Fold, GroupStrategy};
-use crate::spec::join::{EquiStrategy, Materialization, Side};
 
 /// "In no group": the row can match nothing.
 pub(crate) const NO_GROUP: u32 = u32::MAX;

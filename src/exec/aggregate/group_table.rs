@@ -20,8 +20,8 @@ use crate::error::{BowtieError, Result};
 use crate::exec::input::chunk::InputChunk;
 use crate::exec::memory::spill::Spilling;
 use crate::exec::memory::spilled_groups::{GroupFile, SpilledGroups};
-use crate::spec::aggregate::JoinAggregateSpec;
-use crate::spec::join::Side;
+use crate::ir::side::Side;
+use crate::spec::join_aggregate::JoinAggregateSpec;
 
 /// An error when the work is not wanted any more.
 pub(crate) type GoOn<'a> = &'a dyn Fn() -> Result<()>;

@@ -9,7 +9,8 @@ use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 use crate::exec::aggregate::group_table::Partial;
 use crate::exec::memory::compact_views::of_its_own;
-use crate::spec::aggregate::{Fold, GroupSpec};
+use crate::ir::fold::Fold;
+use crate::spec::aggregate::GroupSpec;
 
 /// Rows that are not merged before there are more of them.
 pub(crate) const FEW_ROWS: usize = 1 << 20;

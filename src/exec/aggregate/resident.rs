@@ -12,7 +12,9 @@ use crate::exec::aggregate::group_table::Partial;
 use crate::exec::aggregate::partials::{FEW_ROWS, of_states};
 use crate::exec::memory::compact_views::{has_views, of_its_own};
 use crate::exec::transfer::chunker::has_small_dictionary;
-use crate::spec::aggregate::{AggregateFunction, Fold, GroupSpec, GroupState, GroupStrategy};
+use crate::ir::fold::Fold;
+use crate::ir::strategies::GroupStrategy;
+use crate::spec::aggregate::{AggregateFunction, GroupSpec, GroupState};
 
 /// Groups that came of some chunks, of which some may come more than once.
 pub(crate) struct ResidentGroups {

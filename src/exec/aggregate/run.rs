@@ -30,7 +30,8 @@ use crate::exec::memory::retry::{at_work, or_alone};
 use crate::exec::memory::spill::Spilling;
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::transfer::chunker::has_small_dictionary;
-use crate::spec::aggregate::{Fold, GroupAggregate, GroupSpec, GroupState};
+use crate::ir::fold::Fold;
+use crate::spec::aggregate::{GroupAggregate, GroupSpec, GroupState};
 
 /// Groups that come out.
 pub(crate) enum Finished {

@@ -9,7 +9,7 @@ use crate::device::lazy_column::Need;
 use crate::error::{BowtieError, Result};
 use crate::exec::input::chunk::InputChunk;
 use crate::exec::join::tiles::Matrix;
-use crate::spec::join::Side;
+use crate::ir::side::Side;
 
 /// Parts of a chunk begin at multiples of so many rows.
 const ALIGNED: usize = 64;

@@ -6,7 +6,8 @@ use crate::device::data::batch::DeviceBatch;
 use crate::error::{BowtieError, Result};
 use crate::exec::join::run::{JoinRun, PairsOfTile, State};
 use crate::exec::node::DeviceChunk;
-use crate::spec::join::{Output, Side};
+use crate::ir::side::Side;
+use crate::spec::join::Output;
 
 impl JoinRun {
     pub(crate) fn emit_pairs(&mut self, mut pairs: Box<PairsOfTile>) -> Result<Vec<DeviceChunk>> {

@@ -9,7 +9,9 @@ use crate::device::presorted::Ascending;
 use crate::error::Result;
 use crate::exec::join::tiles::Matrix;
 use crate::exec::metrics::DeviceMetrics;
-use crate::spec::join::{EquiStrategy, JoinSpec, Output, Side, Strategy};
+use crate::ir::side::Side;
+use crate::ir::strategies::{EquiStrategy, Strategy};
+use crate::spec::join::{JoinSpec, Output};
 
 #[derive(Debug)]
 pub(crate) struct ByMerge {

@@ -21,8 +21,10 @@ use crate::exec::memory::retry::{at_work, flags_or_alone, or_alone};
 use crate::exec::memory::spill::Spilling;
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::node::DeviceChunk;
+use crate::ir::side::Side;
+use crate::ir::strategies::{Materialization, Strategy};
 use crate::ops::probe::Wanted;
-use crate::spec::join::{JoinSpec, Materialization, Side, Strategy};
+use crate::spec::join::JoinSpec;
 
 /// What may follow: `NextRight → Tiles → (Pairs → Tiles)* → RightEnd → NextRight`, and once the right side is at its end,
 /// `LeftEnd → Done`.

@@ -20,7 +20,9 @@ use crate::device::primitives::device::Device;
 use crate::error::Result;
 use crate::exec::join::tiles::Matrix;
 use crate::exec::metrics::DeviceMetrics;
-use crate::spec::join::{EquiStrategy, JoinSpec, Side, Strategy};
+use crate::ir::side::Side;
+use crate::ir::strategies::{EquiStrategy, Strategy};
+use crate::spec::join::JoinSpec;
 
 #[derive(Debug)]
 pub(crate) struct ByKeyBits {

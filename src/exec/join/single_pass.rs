@@ -10,7 +10,9 @@ use crate::device::presorted::Ascending;
 use crate::device::primitives::device::{Device, FirstProbe};
 use crate::error::Result;
 use crate::exec::metrics::DeviceMetrics;
-use crate::spec::join::{EquiStrategy, JoinSpec, Materialization, Output, Side, Strategy};
+use crate::ir::side::Side;
+use crate::ir::strategies::{EquiStrategy, Materialization, Strategy};
+use crate::spec::join::{JoinSpec, Output};
 
 /// What is joined, and what comes out.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::spec::join::Side;
+use crate::ir::side::Side;
 
 /// A side of a tile no longer than this is not halved: memory that does not hold it holds nothing useful.
 pub(crate) const LEAST_ROWS: usize = 64;

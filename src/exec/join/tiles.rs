@@ -33,9 +33,11 @@ use crate::exec::join::tile::{LEAST_ROWS, LEAST_SETS, Tile};
 use crate::exec::memory::spill::Spilling;
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::transfer::staged_chunk::Parts;
+use crate::ir::side::Side;
+use crate::ir::strategies::{Materialization, Strategy};
 use crate::ops::build_index::SortedSide;
 use crate::ops::probe::{RowPairs, Search, Wanted};
-use crate::spec::join::{JoinSpec, Materialization, Side, Strategy};
+use crate::spec::join::JoinSpec;
 
 /// A tile on the device, searched and counted.
 #[derive(Debug)]

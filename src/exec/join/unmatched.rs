@@ -14,7 +14,8 @@ use crate::exec::input::chunk::InputChunk;
 use crate::exec::join::run::{JoinRun, State};
 use crate::exec::join::semi_bitmap::ByKeyBits;
 use crate::exec::node::DeviceChunk;
-use crate::spec::join::{Output, Side};
+use crate::ir::side::Side;
+use crate::spec::join::Output;
 
 impl JoinRun {
     pub(crate) fn emit_right_end(&mut self, next: usize) -> Result<Vec<DeviceChunk>> {

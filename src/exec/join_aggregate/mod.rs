@@ -1,5 +1,6 @@
 //! Aggregation fused with the join below it.
 
+pub(crate) mod method;
 pub(crate) mod node;
 pub(crate) mod run;
 pub(crate) mod states;

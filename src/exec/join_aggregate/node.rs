@@ -29,7 +29,7 @@ use crate::exec::node::{DeviceChunk, DeviceExec, DeviceStream, blocking, device_
 use crate::exec::partition::grace_join::Grace;
 use crate::exec::partition::partitioner;
 use crate::exec::transfer::chunker::Role;
-use crate::spec::aggregate::JoinAggregateSpec;
+use crate::spec::join_aggregate::JoinAggregateSpec;
 
 /// Computes COUNT, SUM, AVG, MIN and MAX over a join, grouped by nothing or by columns of one side (\[T\] section 4).
 ///

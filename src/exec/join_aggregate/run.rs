@@ -26,13 +26,13 @@ use crate::exec::input::chunk::InputChunk;
 use crate::exec::input::prefetch::Arriving;
 use crate::exec::join::piece_size::PieceSize;
 use crate::exec::join::tiles::{Matrix, NeededColumns, SearchedTile};
+use crate::exec::join_aggregate::method::Way;
 use crate::exec::join_aggregate::states::{PairValues, SideStates};
-use crate::exec::join_aggregate::weighted::Way;
 use crate::exec::memory::retry::{at_work, flags_or_alone, or_alone};
 use crate::exec::memory::spill::Spilling;
 use crate::exec::metrics::DeviceMetrics;
-use crate::spec::aggregate::{GroupSide, JoinAggregateSpec};
-use crate::spec::join::Side;
+use crate::ir::side::Side;
+use crate::spec::join_aggregate::{GroupSide, JoinAggregateSpec};
 
 #[derive(Debug)]
 enum State {

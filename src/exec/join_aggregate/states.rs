@@ -13,9 +13,10 @@ use crate::device::data::buffer::Column;
 use crate::device::primitives::device::Device;
 use crate::error::Result;
 use crate::exec::join::tiles::SearchedTile;
+use crate::ir::side::Side;
 use crate::ops::probe::RowPairs;
-use crate::spec::aggregate::{AggregateFunction, AggregateSpec, JoinAggregateSpec};
-use crate::spec::join::Side;
+use crate::spec::aggregate::AggregateFunction;
+use crate::spec::join_aggregate::{AggregateSpec, JoinAggregateSpec};
 
 /// Partial states for the rows of one side that have a match, by aggregate.
 pub(crate) struct SideStates {

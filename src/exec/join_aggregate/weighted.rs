@@ -7,21 +7,13 @@ use arrow::array::UInt32Array;
 use crate::device::data::buffer::{Buffer, Column};
 use crate::error::{BowtieError, Result};
 use crate::exec::join::tiles::SearchedTile;
+use crate::exec::join_aggregate::method::Way;
 use crate::exec::join_aggregate::run::AggregateRun;
 use crate::exec::join_aggregate::states::{SideStates, aggregate_states};
+use crate::ir::side::Side;
 use crate::ops::probe::Wanted;
-use crate::spec::aggregate::{AggregateFunction, AggregateSpec, GroupSide};
-use crate::spec::join::Side;
-
-/// How the aggregates of a tile are computed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
-    /// Weights of the rows of this side.
-    Weighed(Side),
-    /// Folds over the ranges of the grouped side's rows.
-    Folded,
-    Pairs,
-}
+use crate::spec::aggregate::AggregateFunction;
+use crate::spec::join_aggregate::{AggregateSpec, GroupSide};
 
 impl AggregateRun {
     pub(crate) fn way(&self, aggregate: &AggregateSpec, tile: &SearchedTile) -> Way {

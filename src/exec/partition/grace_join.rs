@@ -23,13 +23,15 @@ use crate::exec::input::chunk::{InputChunk, InputStream};
 use crate::exec::join::semi_bitmap::ByKeyBits;
 use crate::exec::memory::spill::Spilling;
 use crate::exec::metrics::DeviceMetrics;
+use crate::exec::partition::keys::Keys;
 use crate::exec::partition::limits::Room;
 use crate::exec::partition::narrow_keys;
-use crate::exec::partition::partitioner::{FOURTHS, Keys, Parting, blocking, can_part};
+use crate::exec::partition::partitioner::{FOURTHS, Parting, blocking, can_part};
 use crate::exec::partition::peek::First;
 use crate::exec::transfer::chunker::{ChunkLimits, Role};
+use crate::ir::side::Side;
 use crate::options::BowtieOptions;
-use crate::spec::join::{JoinSpec, Side};
+use crate::spec::join::JoinSpec;
 
 /// With fewer chunks on either side there are few tiles as it is.
 const LEAST_CHUNKS: usize = 3;

@@ -3,6 +3,7 @@
 pub(crate) mod grace_aggregate;
 pub(crate) mod grace_join;
 pub(crate) mod hash_partition;
+pub(crate) mod keys;
 pub(crate) mod limits;
 pub(crate) mod narrow_keys;
 pub(crate) mod partitioner;

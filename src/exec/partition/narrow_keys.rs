@@ -7,7 +7,8 @@ use arrow::datatypes::{DataType, Float64Type};
 use crate::device::key_bitmap::are_few_bits;
 use crate::error::Result;
 use crate::exec::input::chunk::InputChunk;
-use crate::spec::join::{JoinSpec, Strategy};
+use crate::ir::strategies::Strategy;
+use crate::spec::join::JoinSpec;
 
 /// Whether the keys of the left chunks that wait on the host lie so close together that a bit for each will do; those that lie elsewhere
 /// are taken for no others.

@@ -23,21 +23,13 @@ use tokio::task::JoinError;
 use crate::exec::input::chunk::{InputChunk, InputStream};
 use crate::exec::memory::spill::Spilling;
 use crate::exec::partition::hash_partition::Part;
+use crate::exec::partition::keys::Keys;
 use crate::exec::partition::limits::Room;
 use crate::exec::partition::scatter::{Refused, Scatter, Scattered};
 use crate::exec::transfer::chunker::{ChunkLimits, has_small_dictionary};
 
 /// A part is meant to have so many fourths of a chunk, as hashes do not make them equally long.
 pub(crate) const FOURTHS: u64 = 3;
-
-/// By what, and how far apart, the rows of an input are.
-pub(crate) struct Keys {
-    /// Columns of the input.
-    pub columns: Vec<usize>,
-    /// Whether keys of which one is NULL may equal others.
-    pub null_equal: bool,
-    pub parts: u32,
-}
 
 /// The chunks of an input on their way to parts.
 pub(crate) struct Parting {

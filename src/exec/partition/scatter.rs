@@ -14,8 +14,8 @@ use crate::exec::input::chunk::InputChunk;
 use crate::exec::memory::compact_views::of_its_own;
 use crate::exec::memory::retry::at_work;
 use crate::exec::partition::hash_partition::Part;
+use crate::exec::partition::keys::Keys;
 use crate::exec::partition::limits::Room;
-use crate::exec::partition::partitioner::Keys;
 use crate::exec::transfer::sizes::array_bytes;
 use crate::exec::transfer::staged_chunk::{ChunkShape, StagedChunk};
 

@@ -16,7 +16,7 @@ use crate::device::primitives::device::Device;
 use crate::exec::transfer::evaluator::{Evaluated, Evaluator, Layout, Place};
 use crate::exec::transfer::sizes::{batch_bytes, elements_of};
 use crate::exec::transfer::staged_chunk::{StagedChunk, StagedColumn, together};
-use crate::spec::join::Side;
+use crate::ir::side::Side;
 
 /// Who reads an upload's chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

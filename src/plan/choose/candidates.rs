@@ -14,6 +14,7 @@ use datafusion::physical_plan::union::UnionExec;
 use crate::exec::aggregate::resident::are_results;
 use crate::exec::partition::grace_join::Larger;
 use crate::options::BowtieOptions;
+use crate::plan::choose::address::address;
 use crate::plan::choose::cardinality::{Flows, columns_of, columns_of_fused, is_text};
 use crate::plan::choose::cost::{Flow, Gpu, Host, Work};
 use crate::plan::choose::fusion::apart;
@@ -21,22 +22,19 @@ use crate::plan::choose::placement::{Border, Step, Way};
 use crate::plan::choose::statistics::Known;
 use crate::plan::choose::strategy::Taking;
 use crate::plan::compile::row_program;
-use crate::plan::recognise::aggregate::{GroupSource, group_above_join, group_source, group_spec};
+use crate::plan::recognise::aggregate::{group_above_join, group_spec};
+use crate::plan::recognise::aggregate_source::{GroupSource, group_source};
 use crate::plan::recognise::join::join_spec;
 use crate::plan::recognise::join_aggregate::{aggregate_source, join_aggregate_spec};
 use crate::plan::recognise::source::{JoinSource, join_source};
 use crate::spec::aggregate::GroupState;
 
-type Plan = Arc<dyn ExecutionPlan>;
+pub(crate) type Plan = Arc<dyn ExecutionPlan>;
 
 /// A side with so many rows pays for the other one too, whose rows nobody knows.
 const MANY_ROWS: f64 = (1 << 22) as f64;
 /// Groups of so many rows each, where nothing is known of the keys.
 const ROWS_OF_A_GROUP: f64 = 10.0;
-/// The address of a node, by which it is known while its plan is looked at.
-pub(crate) fn address(plan: &Plan) -> usize {
-    Arc::as_ptr(plan).cast::<()>() as usize
-}
 
 /// The nodes of a plan, inputs first.
 pub(crate) struct Steps<'a> {

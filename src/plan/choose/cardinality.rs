@@ -7,11 +7,13 @@ use arrow::datatypes::DataType;
 use datafusion::common::{ColumnStatistics, Statistics};
 use datafusion::physical_plan::ExecutionPlan;
 
+use crate::ir::side::Side;
 use crate::plan::choose::cost::Flow;
 use crate::plan::choose::statistics::Known;
 use crate::plan::recognise::source::JoinSource;
-use crate::spec::aggregate::{GroupSide, GroupSpec, JoinAggregateSpec};
-use crate::spec::join::{JoinSpec, Output, Side, SideInput};
+use crate::spec::aggregate::GroupSpec;
+use crate::spec::join::{JoinSpec, Output, SideInput};
+use crate::spec::join_aggregate::{GroupSide, JoinAggregateSpec};
 
 /// Bytes of a text, where nothing is known of it, and of a nested value, which stays on the host.
 const TEXT_BYTES: f64 = 24.0;

@@ -7,13 +7,16 @@
 use arrow::datatypes::DataType;
 
 use crate::error::Decline;
+use crate::ir::side::Side;
+use crate::ir::strategies::Strategy;
 use crate::options::BowtieOptions;
 use crate::plan::choose::statistics::Known;
-use crate::plan::recognise::aggregate::{GroupSource, group_above_join};
+use crate::plan::recognise::aggregate::group_above_join;
+use crate::plan::recognise::aggregate_source::GroupSource;
 use crate::plan::recognise::join_aggregate::AggregateSource;
 use crate::plan::recognise::source::JoinSource;
-use crate::spec::aggregate::{GroupSide, JoinAggregateSpec};
-use crate::spec::join::{JoinSpec, Side, Strategy};
+use crate::spec::join::JoinSpec;
+use crate::spec::join_aggregate::{GroupSide, JoinAggregateSpec};
 
 /// Rows of the grouped side, of which so few take less time than more nodes do.
 const FEW_ROWS: f64 = 65_536.0;

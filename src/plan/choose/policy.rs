@@ -7,7 +7,8 @@ use datafusion::physical_plan::ExecutionPlan;
 
 use crate::error::Decline;
 use crate::options::{BowtieOptions, Offload};
-use crate::plan::choose::candidates::{Steps, address};
+use crate::plan::choose::address::address;
+use crate::plan::choose::candidates::Steps;
 use crate::plan::choose::cost::{Gpu, Host};
 use crate::plan::choose::placement::{Estimate, place};
 use crate::plan::choose::statistics::Known;

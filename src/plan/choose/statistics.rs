@@ -12,7 +12,7 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::statistics::ChildStats;
 use datafusion::physical_plan::{ExecutionPlan, StatisticsArgs};
 
-use crate::plan::choose::candidates::address;
+use crate::plan::choose::address::address;
 use crate::plan::choose::strategy::Estimate;
 use crate::plan::recognise::source::{JoinSource, join_source};
 

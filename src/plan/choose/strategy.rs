@@ -10,9 +10,11 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::{ExecutionPlan, StatisticsArgs, StatisticsContext};
 
 use crate::error::Decline;
+use crate::ir::side::Side;
+use crate::ir::strategies::Strategy;
 use crate::options::BowtieOptions;
 use crate::plan::recognise::source::JoinSource;
-use crate::spec::join::{ColumnComparison, ConditionDisplay, Side, Strategy};
+use crate::spec::join::{ColumnComparison, ConditionDisplay};
 
 /// Rows of a side below which DataFusion tests pairs as fast as a program does.
 const SHORT_SIDE: u64 = 64;

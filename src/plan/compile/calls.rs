@@ -8,18 +8,15 @@ use datafusion::functions::core::nullif::NullIfFunc;
 use datafusion::functions::datetime::date_part::DatePartFunc;
 use datafusion::functions::datetime::date_trunc::DateTruncFunc;
 use datafusion::functions::math::abs::AbsFunc;
-use datafusion::logical_expr::{Operator, ScalarUDFImpl};
+use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::ScalarFunctionExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Literal};
 
-use crate::ir::pair_program::{Kind, Op};
+use crate::ir::pair_program::Op;
 use crate::ir::row_program::{FAR_DAYS, RowKind, RowOp};
+use crate::plan::compile::compiler::{BOOL, Compiler, Expr, I32, I64, is_of};
 use crate::plan::compile::date_parts::in_a_second;
-use crate::plan::compile::pair_program::{may_be_scalar, might_fail};
-use crate::plan::compile::row_program::{BOOL, Compiler, Expr};
-
-pub(crate) const I32: RowKind = RowKind::Plain(Kind::I32);
-pub(crate) const I64: RowKind = RowKind::Plain(Kind::I64);
+use crate::plan::compile::fallible::{may_be_scalar, might_fail};
 
 impl Compiler<'_> {
     /// Whether DataFusion's evaluation may fail on a value.
@@ -279,9 +276,4 @@ impl Compiler<'_> {
             _ => None,
         }
     }
-}
-
-/// Whether it calls this function.
-pub(crate) fn is_of<F: ScalarUDFImpl + 'static>(expr: &Expr) -> bool {
-    ScalarFunctionExpr::try_downcast_func::<F>(expr.as_ref()).is_some()
 }

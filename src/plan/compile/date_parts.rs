@@ -9,8 +9,7 @@ use datafusion::physical_expr::expressions::Literal;
 
 use crate::ir::pair_program::{Kind, Op};
 use crate::ir::row_program::{FAR_DAYS, RowKind, RowOp};
-use crate::plan::compile::calls::{I32, I64};
-use crate::plan::compile::row_program::{Compiler, Expr};
+use crate::plan::compile::compiler::{Compiler, Expr, I32, I64};
 
 const F64: RowKind = RowKind::Plain(Kind::F64);
 

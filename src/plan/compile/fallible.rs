@@ -3,14 +3,19 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Schema};
+use datafusion::common::ScalarValue;
+use datafusion::error::Result;
 use datafusion::logical_expr::Operator;
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{
     BinaryExpr, CaseExpr, CastExpr, Column, IsNotNullExpr, IsNullExpr, Literal, NotExpr,
 };
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 
+use crate::ir::pair_program::Kind;
 use crate::plan::compile::float_bits::FloatBits;
+use crate::plan::compile::pair_program::Expr;
 use crate::plan::compile::text;
+use crate::plan::compile::text::keeps_text;
 
 /// Whether `expr` has a value on every row: no division, no narrowing cast, no function but tests of text and characters of it.
 pub(crate) fn cannot_fail(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
@@ -88,4 +93,71 @@ pub(crate) fn is_widening(from: &DataType, to: &DataType) -> bool {
         },
         _ => from == to,
     }
+}
+
+/// Whether every integer can be divided by a constant: neither 0 nor -1.
+pub(crate) fn divides_always(divisor: &Expr) -> bool {
+    let Some(literal) = divisor.downcast_ref::<Literal>() else {
+        return false;
+    };
+    let is = |other: Result<ScalarValue>| other.is_ok_and(|other| *literal.value() == other);
+    let data_type = literal.value().data_type();
+    let unsigned = data_type.is_unsigned_integer();
+    !literal.value().is_null()
+        && !is(ScalarValue::new_zero(&data_type))
+        && (unsigned || !is(ScalarValue::new_negative_one(&data_type)))
+}
+
+/// Whether DataFusion may give one value for all pairs of a batch: a CASE of which one branch is taken, AND and OR of which one
+/// operand decides.
+pub(crate) fn may_be_scalar(expr: &Expr) -> bool {
+    let logic = |binary: &BinaryExpr| matches!(binary.op(), Operator::And | Operator::Or);
+    expr.is::<CaseExpr>()
+        || expr.downcast_ref::<BinaryExpr>().is_some_and(logic)
+        || expr.children().into_iter().any(may_be_scalar)
+}
+
+/// Whether an expression of one side is of a kind that fails on some values: a division, a cast that narrows or parses,
+/// arithmetic on decimals and times.
+pub(crate) fn might_fail(expr: &Expr, schema: &Schema) -> bool {
+    let is_plain = |expr: &Expr| {
+        let data_type = expr.data_type(schema);
+        data_type.is_ok_and(|t| t.is_integer() || t.is_floating())
+    };
+    let is_float = |expr: &Expr| expr.data_type(schema).is_ok_and(|t| t.is_floating());
+    let fails = if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
+        match binary.op() {
+            Operator::Divide | Operator::Modulo if is_plain(binary.left()) => {
+                !is_float(binary.left()) && !divides_always(binary.right())
+            }
+            Operator::Divide | Operator::Modulo => true,
+            Operator::Plus | Operator::Minus | Operator::Multiply => !is_plain(binary.left()),
+            _ => false,
+        }
+    } else if let Some(cast) = expr.downcast_ref::<CastExpr>() {
+        let from = cast.expr().data_type(schema).ok();
+        let keeps_text = |from| keeps_text(from, cast.cast_type());
+        match (from.as_ref().and_then(Kind::of), Kind::of(cast.cast_type())) {
+            (Some(from), Some(to)) => !to.is_float() && !to.holds_all_of(from),
+            _ => !from.as_ref().is_some_and(keeps_text),
+        }
+    } else {
+        false
+    };
+    fails
+        || expr
+            .children()
+            .iter()
+            .any(|child| might_fail(child, schema))
+}
+
+/// The same of any expression: what a function does is not known.
+pub(crate) fn fails_somewhere(expr: &Expr, schema: &Schema) -> bool {
+    let calls = |expr: &Expr| expr.is::<ScalarFunctionExpr>();
+    might_fail(expr, schema)
+        || calls(expr)
+        || expr
+            .children()
+            .iter()
+            .any(|child| fails_somewhere(child, schema))
 }

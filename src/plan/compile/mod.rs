@@ -1,6 +1,7 @@
 //! Expressions of DataFusion as programs for a device.
 
 pub(crate) mod calls;
+pub(crate) mod compiler;
 pub(crate) mod constants;
 pub(crate) mod date_parts;
 pub(crate) mod fallible;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Schema, SchemaRef};
+use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
@@ -14,17 +14,16 @@ use datafusion::physical_expr::expressions::{
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr_common::physical_expr::is_volatile;
 
-use crate::ir::pair_program::{Kind, Op};
+use crate::ir::pair_program::Op;
 use crate::ir::row_program::{
     MAX_ROW_INSTRUCTIONS, MAX_ROW_REGISTERS, RowInstruction, RowKind, RowOp, RowProgram, RowSource,
 };
+use crate::plan::compile::compiler::{BOOL, Compiler, Expr, F64};
 use crate::plan::compile::constants::{constant, word_of};
-use crate::plan::compile::pair_program::may_be_scalar;
+use crate::plan::compile::fallible::may_be_scalar;
 use crate::plan::compile::text;
 use crate::plan::compile::text_tests::text_equals;
 use crate::spec::rows::{MadeBy, RowExpressions};
-
-pub(crate) type Expr = Arc<dyn PhysicalExpr>;
 
 /// Digits of a decimal of 128 bits, and those behind its point.
 const MAX_DIGITS: u8 = 38;
@@ -77,19 +76,6 @@ pub(crate) fn compile(expressions: &[Expr], input: &SchemaRef) -> Option<RowExpr
         made,
     })
 }
-
-/// Registers are handed out as a stack: an expression's value goes to the first free one, and what it needed besides is free again
-/// afterwards. `None` of its methods: it does not compile.
-pub(crate) struct Compiler<'a> {
-    pub(crate) schema: &'a Schema,
-    instructions: Vec<RowInstruction>,
-    columns: Vec<RowSource>,
-    /// The first free register.
-    pub(crate) free: u8,
-}
-
-pub(crate) const BOOL: RowKind = RowKind::Plain(Kind::Bool);
-const F64: RowKind = RowKind::Plain(Kind::F64);
 
 impl Compiler<'_> {
     /// Adds an instruction with registers `[out, a, b]`.

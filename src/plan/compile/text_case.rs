@@ -8,8 +8,8 @@ use datafusion::common::ScalarValue;
 use datafusion::physical_expr::expressions::{CaseExpr, lit};
 use datafusion::physical_expr::utils::collect_columns;
 
+use crate::plan::compile::compiler::{Compiler, Expr};
 use crate::plan::compile::constants::constant;
-use crate::plan::compile::row_program::{Compiler, Expr};
 
 impl Compiler<'_> {
     /// The same CASE of the numbers of its constants, which follow in that order; no row is NULL of it.

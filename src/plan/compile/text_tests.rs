@@ -10,7 +10,7 @@ use datafusion::physical_expr::expressions::BinaryExpr;
 use crate::ir::pair_program::Op;
 use crate::ir::row_program::{RowOp, RowSource};
 use crate::ir::text_predicate::TextTest;
-use crate::plan::compile::row_program::{BOOL, Compiler, Expr};
+use crate::plan::compile::compiler::{BOOL, Compiler, Expr};
 use crate::plan::compile::text::{Said, operand};
 use crate::spec::rows::MadeBy;
 

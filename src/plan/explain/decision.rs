@@ -3,7 +3,7 @@
 use crate::error::Decline;
 use crate::plan::choose::placement::Estimate;
 use crate::plan::choose::statistics::Known;
-use crate::plan::recognise::aggregate::GroupSource;
+use crate::plan::recognise::aggregate_source::GroupSource;
 use crate::plan::recognise::source::JoinSource;
 use crate::plan::transfers::Border;
 use crate::spec::aggregate::GroupSpec;

@@ -9,7 +9,6 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::{CastExpr, Literal, binary, is_not_null, lit};
 use datafusion::physical_expr_common::physical_expr::{fmt_sql, is_volatile};
-use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use crate::error::Decline;
@@ -17,42 +16,19 @@ use crate::options::{BowtieOptions, Offload};
 use crate::plan::choose::strategy::Taking;
 use crate::plan::compile::fallible::{cannot_fail, is_widening};
 use crate::plan::compile::float_bits::FloatBits;
-use crate::plan::recognise::condition::{is_groupable, is_orderable};
+use crate::plan::recognise::aggregate_function::{
+    function_of, one_if_there, sums_in_own_words, where_true,
+};
+use crate::plan::recognise::aggregate_source::{Find, GroupSource};
 use crate::plan::recognise::first_last::first_or_last;
 use crate::plan::recognise::join::Refusal;
-use crate::plan::recognise::join_aggregate::{
-    AggregateSource, function_of, one_if_there, sums_in_own_words, where_true,
-};
+use crate::plan::recognise::join_aggregate::AggregateSource;
+use crate::plan::recognise::key_types::{is_groupable, is_orderable};
 use crate::spec::aggregate::{GroupAggregate, GroupSpec, GroupState, GroupingSet};
 use crate::spec::join::{JoinSpec, Output, SideInput};
 
-/// An aggregation from rows to results: one node, or the Partial below a Final.
-pub(crate) struct GroupSource<'a> {
-    /// The node that the parent sees.
-    pub top: &'a AggregateExec,
-    /// The node that reads the rows: `top` itself, or the Partial below it.
-    pub bottom: &'a AggregateExec,
-}
-
-/// `None` when `plan` is no aggregation in its final stage.
-pub(crate) fn group_source(plan: &Arc<dyn ExecutionPlan>) -> Option<GroupSource<'_>> {
-    let top = plan.downcast_ref::<AggregateExec>()?;
-    let bottom = match top.mode() {
-        AggregateMode::Single | AggregateMode::SinglePartitioned => top,
-        AggregateMode::Final | AggregateMode::FinalPartitioned => top
-            .input()
-            .downcast_ref::<AggregateExec>()
-            .filter(|below| *below.mode() == AggregateMode::Partial)?,
-        _ => return None,
-    };
-    Some(GroupSource { top, bottom })
-}
-
 /// A grouping id has 64 bits: one for each key, and the others number equal sets.
 const MOST_KEYS_OF_SETS: usize = 48;
-
-/// Where an expression over the rows that an aggregation reads is found among the columns of its input.
-pub(crate) type Find<'a> = dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<usize, Refusal> + 'a;
 
 /// The spec of an aggregation under `options`, where it is taken.
 pub(crate) fn group_spec(

@@ -20,8 +20,8 @@ use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_plan::joins::utils::JoinFilter;
 
 use crate::ir::comparison::Comparison;
-use crate::plan::recognise::condition::{ExprComparison, comparison_of, on_side, side_of};
-use crate::spec::join::Side;
+use crate::ir::side::Side;
+use crate::plan::recognise::sides::{ExprComparison, comparison_of, on_side, side_of};
 
 type Expr = Arc<dyn PhysicalExpr>;
 

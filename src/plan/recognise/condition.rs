@@ -6,28 +6,23 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::DataType;
-use datafusion::common::JoinSide;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result;
-use datafusion::logical_expr::Operator;
-use datafusion::physical_expr::expressions::{BinaryExpr, Column, LambdaVariable};
-use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr::expressions::BinaryExpr;
 use datafusion::physical_expr::{PhysicalExpr, conjunction, split_conjunction};
-use datafusion::physical_expr_common::physical_expr::fmt_sql;
 use datafusion::physical_plan::joins::utils::JoinFilter;
 
-use crate::ir::comparison::Comparison;
 use crate::ir::pair_program::Program;
 use crate::ir::set_predicate::SetSpec;
+use crate::ir::side::Side;
 use crate::plan::compile::pair_program;
 use crate::plan::recognise::band_rewrite::{GuardExpr, Rewritten};
+use crate::plan::recognise::key_types::are_comparable;
+use crate::plan::recognise::sides::{
+    ExprComparison, comparison_of, named, on_side, side_of, sides_named,
+};
 use crate::plan::recognise::{band_rewrite, set_predicate};
 use crate::spec::guard::Guard;
-use crate::spec::join::{ColumnComparison, ConditionDisplay, Side, SideInput};
-
-/// `left expression OP right expression`, each over the columns of its side.
-pub(crate) type ExprComparison = (Arc<dyn PhysicalExpr>, Comparison, Arc<dyn PhysicalExpr>);
+use crate::spec::join::{ColumnComparison, ConditionDisplay, SideInput};
 
 /// A filter, taken apart.
 #[derive(Debug, Default)]
@@ -144,18 +139,6 @@ pub(crate) fn classify(
     Ok(condition)
 }
 
-/// An expression over the filter's columns as text that names their sides.
-pub(crate) fn sides_named(filter: &JoinFilter, expr: &Arc<dyn PhysicalExpr>) -> Result<String> {
-    let named = map_columns(expr, |column| {
-        let side = match filter.column_indices()[column.index()].side {
-            JoinSide::Right => Side::Right,
-            _ => Side::Left,
-        };
-        Column::new(&format!("{side}.{}", column.name()), column.index())
-    })?;
-    Ok(fmt_sql(named.as_ref()).to_string())
-}
-
 /// The conjuncts of a filter, each as a filter.
 pub(crate) fn conjuncts(filter: &JoinFilter) -> Vec<JoinFilter> {
     split_conjunction(filter.expression())
@@ -185,14 +168,6 @@ fn place(
         Side::Right => right,
     };
     Ok((side, input.column_of(expr)?))
-}
-
-/// An expression of one side as text that names the side.
-pub(crate) fn named(side: Side, expr: &Arc<dyn PhysicalExpr>) -> Result<String> {
-    let named = map_columns(expr, |column| {
-        Column::new(&format!("{side}.{}", column.name()), column.index())
-    })?;
-    Ok(fmt_sql(named.as_ref()).to_string())
 }
 
 /// `conjunct` as a comparison of a left expression with a right one, each over the columns of its side.
@@ -230,134 +205,4 @@ fn comparison(
         )),
         _ => None,
     })
-}
-
-pub(crate) fn comparison_of(op: Operator) -> Option<Comparison> {
-    Some(match op {
-        Operator::Lt => Comparison::Lt,
-        Operator::LtEq => Comparison::LtEq,
-        Operator::Gt => Comparison::Gt,
-        Operator::GtEq => Comparison::GtEq,
-        Operator::Eq => Comparison::Eq,
-        Operator::NotEq => Comparison::NotEq,
-        _ => return None,
-    })
-}
-
-/// The one side whose columns `expr` reads; `None` when it reads none or both, or has to stay over the filter's columns.
-pub(crate) fn side_of(filter: &JoinFilter, expr: &Arc<dyn PhysicalExpr>) -> Option<Side> {
-    if has_lambda(expr) {
-        return None;
-    }
-    let mut sides = collect_columns(expr)
-        .into_iter()
-        .map(|column| filter.column_indices()[column.index()].side)
-        .collect::<Vec<_>>();
-    sides.dedup();
-    match sides.as_slice() {
-        [] => None,
-        [first, rest @ ..] if rest.iter().all(|side| side == first) => match first {
-            JoinSide::Left => Some(Side::Left),
-            JoinSide::Right => Some(Side::Right),
-            JoinSide::None => None,
-        },
-        _ => None,
-    }
-}
-
-/// An expression over the filter's schema, over the columns of its one side instead.
-pub(crate) fn on_side(
-    filter: &JoinFilter,
-    expr: &Arc<dyn PhysicalExpr>,
-) -> Result<Arc<dyn PhysicalExpr>> {
-    map_columns(expr, |column| {
-        Column::new(column.name(), filter.column_indices()[column.index()].index)
-    })
-}
-
-/// Whether there is a lambda in it. The variables of a lambda are numbered behind the columns of the input that it was planned for, so it
-/// means something else over another one.
-pub(crate) fn has_lambda(expr: &Arc<dyn PhysicalExpr>) -> bool {
-    expr.is::<LambdaVariable>() || expr.children().into_iter().any(has_lambda)
-}
-
-/// `expr` with the index of every column `by` higher.
-pub(crate) fn shift_columns(
-    expr: &Arc<dyn PhysicalExpr>,
-    by: usize,
-) -> Result<Arc<dyn PhysicalExpr>> {
-    map_columns(expr, |column| {
-        Column::new(column.name(), column.index() + by)
-    })
-}
-
-/// `expr` with every column replaced.
-pub(crate) fn map_columns(
-    expr: &Arc<dyn PhysicalExpr>,
-    map: impl Fn(&Column) -> Column,
-) -> Result<Arc<dyn PhysicalExpr>> {
-    Arc::clone(expr)
-        .transform(|node| {
-            Ok(match node.downcast_ref::<Column>() {
-                Some(column) => Transformed::yes(Arc::new(map(column)) as Arc<dyn PhysicalExpr>),
-                None => Transformed::no(node),
-            })
-        })
-        .data()
-}
-
-/// Whether order keys compare values of these types exactly as DataFusion does.
-fn are_comparable(left: &DataType, right: &DataType) -> bool {
-    let (left, right) = (plain(left), plain(right));
-    is_orderable(left)
-        && match (left, right) {
-            // Coercion gives both sides one scale; precision does not matter to the comparison.
-            (DataType::Decimal128(_, a), DataType::Decimal128(_, b))
-            | (DataType::Decimal32(_, a), DataType::Decimal32(_, b))
-            | (DataType::Decimal64(_, a), DataType::Decimal64(_, b))
-            | (DataType::Decimal256(_, a), DataType::Decimal256(_, b)) => a == b,
-            (DataType::Timestamp(a, _), DataType::Timestamp(b, _)) => a == b,
-            _ => left == right,
-        }
-}
-
-/// The type of a dictionary's values; any other type as it is.
-fn plain(data_type: &DataType) -> &DataType {
-    match data_type {
-        // DataFusion does not make −0.0 equal 0.0 inside a dictionary: such columns stay with the residual.
-        DataType::Dictionary(_, values) if !values.is_floating() => values,
-        other => other,
-    }
-}
-
-/// Whether a column of this type has order keys.
-pub(crate) fn is_orderable(data_type: &DataType) -> bool {
-    use DataType::*;
-    match plain(data_type) {
-        Dictionary(..) => false,
-        Boolean | Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..) | Duration(_)
-        | Interval(_) => true,
-        Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView | FixedSizeBinary(_) => {
-            true
-        }
-        Decimal32(..) | Decimal64(..) | Decimal128(..) | Decimal256(..) => true,
-        other => other.is_integer() || other.is_floating(),
-    }
-}
-
-/// Whether rows are told apart by a column of this type: one that has order keys, or a nested one of such without dictionaries, which
-/// Arrow's row format would encode anew for every few rows. Inside of nested values DataFusion compares floats bit by bit, as that does.
-pub(crate) fn is_groupable(data_type: &DataType) -> bool {
-    use DataType::*;
-    let inside = |of: &DataType| !matches!(of, Dictionary(..)) && is_groupable(of);
-    match data_type {
-        List(of)
-        | LargeList(of)
-        | ListView(of)
-        | LargeListView(of)
-        | FixedSizeList(of, _)
-        | Map(of, _) => inside(of.data_type()),
-        Struct(fields) => fields.iter().all(|field| inside(field.data_type())),
-        other => is_orderable(other),
-    }
 }

@@ -14,9 +14,9 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use crate::error::Decline;
 use crate::plan::compile::fallible::cannot_fail;
-use crate::plan::recognise::aggregate::{Find, GroupSource};
+use crate::plan::recognise::aggregate_function::where_true;
+use crate::plan::recognise::aggregate_source::{Find, GroupSource};
 use crate::plan::recognise::join::Refusal;
-use crate::plan::recognise::join_aggregate::where_true;
 use crate::spec::aggregate::{AggregateFunction, GroupAggregate, GroupState, RowOrder};
 
 /// The aggregate `function`, which is one of these two.

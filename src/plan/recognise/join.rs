@@ -5,13 +5,15 @@ use std::sync::Arc;
 use datafusion::physical_expr_common::physical_expr::{fmt_sql, is_volatile};
 
 use crate::error::Decline;
+use crate::ir::side::Side;
+use crate::ir::strategies::Strategy;
 use crate::options::BowtieOptions;
 use crate::plan::choose::strategy;
 use crate::plan::choose::strategy::{Estimate, ProgramCover, Taking};
 use crate::plan::recognise::condition;
 use crate::plan::recognise::condition::Condition;
 use crate::plan::recognise::source::JoinSource;
-use crate::spec::join::{JoinSpec, Output, Side, SideInput, Strategy, ThetaSpec, join_columns};
+use crate::spec::join::{JoinSpec, Output, SideInput, ThetaSpec, join_columns};
 
 /// Why a node is not taken: it is declined, or the options contradict the query.
 pub(crate) enum Refusal {
@@ -50,7 +52,7 @@ pub(crate) fn join_spec(
             left_key.data_type(&left_schema)?,
             right_key.data_type(&right_schema)?,
         );
-        if types.0 != types.1 || !condition::is_groupable(&types.0) {
+        if types.0 != types.1 || !crate::plan::recognise::key_types::is_groupable(&types.0) {
             return Err(Decline(format!(
                 "its key {} = {} has the types {} and {}, which bowtie cannot group",
                 fmt_sql(left_key.as_ref()),
@@ -62,8 +64,8 @@ pub(crate) fn join_spec(
         }
         equalities.push((left.column_of(left_key)?, right.column_of(right_key)?));
         let (l, r) = (
-            condition::named(Side::Left, left_key)?,
-            condition::named(Side::Right, right_key)?,
+            crate::plan::recognise::sides::named(Side::Left, left_key)?,
+            crate::plan::recognise::sides::named(Side::Right, right_key)?,
         );
         keys.push(format!("{l} = {r}"));
     }
@@ -94,9 +96,9 @@ pub(crate) fn join_spec(
     let covered = match &program {
         Some(program) if program.covers.len() == residual.len() => ProgramCover::All {
             can_fail: program.can_fail,
-            one_sided: residual
-                .iter()
-                .any(|conjunct| condition::side_of(conjunct, conjunct.expression()).is_some()),
+            one_sided: residual.iter().any(|conjunct| {
+                crate::plan::recognise::sides::side_of(conjunct, conjunct.expression()).is_some()
+            }),
         },
         _ => ProgramCover::Part,
     };

@@ -7,20 +7,9 @@ use arrow::datatypes::{DataType, Schema};
 use datafusion::common::JoinType;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result as DataFusionResult;
-use datafusion::functions_aggregate::average::Avg;
-use datafusion::functions_aggregate::bit_and_or_xor::{bit_and_udaf, bit_or_udaf, bit_xor_udaf};
-use datafusion::functions_aggregate::bool_and_or::{BoolAnd, BoolOr};
-use datafusion::functions_aggregate::count::Count;
-use datafusion::functions_aggregate::first_last::{FirstValue, LastValue};
-use datafusion::functions_aggregate::median::Median;
-use datafusion::functions_aggregate::min_max::{Max, Min};
-use datafusion::functions_aggregate::percentile_cont::PercentileCont;
-use datafusion::functions_aggregate::stddev::{Stddev, StddevPop};
-use datafusion::functions_aggregate::sum::Sum;
-use datafusion::functions_aggregate::variance::{VariancePopulation, VarianceSample};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
-use datafusion::physical_expr::expressions::{CaseExpr, Column, Literal, is_not_null, lit};
+use datafusion::physical_expr::expressions::{Column, Literal, lit};
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr_common::physical_expr::{fmt_sql, is_volatile};
 use datafusion::physical_plan::ExecutionPlan;
@@ -28,12 +17,18 @@ use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 
 use crate::error::Decline;
+use crate::ir::side::Side;
 use crate::plan::compile::fallible::cannot_fail;
-use crate::plan::recognise::aggregate::{GroupSource, group_source};
-use crate::plan::recognise::condition::{has_lambda, is_orderable};
+use crate::plan::recognise::aggregate_function::{
+    function_of, one_if_there, sums_in_own_words, where_true,
+};
+use crate::plan::recognise::aggregate_source::{GroupSource, group_source};
 use crate::plan::recognise::join::Refusal;
-use crate::spec::aggregate::{AggregateFunction, AggregateSpec, GroupSide, JoinAggregateSpec};
-use crate::spec::join::{JoinSpec, Output, Side, SideInput};
+use crate::plan::recognise::key_types::is_orderable;
+use crate::plan::recognise::sides::has_lambda;
+use crate::spec::aggregate::AggregateFunction;
+use crate::spec::join::{JoinSpec, Output, SideInput};
+use crate::spec::join_aggregate::{AggregateSpec, GroupSide, JoinAggregateSpec};
 
 /// An aggregation that reads a join: its input-side node, the projections between, and the join.
 pub(crate) struct AggregateSource<'a> {
@@ -248,7 +243,7 @@ impl AggregateSource<'_> {
             Some(_) => return Err(Decline(format!("{shown} mixes columns of both sides")).into()),
         };
         let output = join.output.clone();
-        let expr = crate::plan::recognise::condition::map_columns(&expr, |column| {
+        let expr = crate::plan::recognise::sides::map_columns(&expr, |column| {
             match output[column.index()] {
                 Output::Column(_, index) => Column::new(column.name(), index),
                 Output::Mark => column.clone(),
@@ -307,90 +302,6 @@ impl AggregateSource<'_> {
                 .into()),
             },
         }
-    }
-}
-
-/// 1 where a value is not NULL, else NULL: what COUNT counts of it. CASE makes no NULLs of types without a bitmap of them, such as
-/// unions.
-pub(crate) fn one_if_there(
-    value: Arc<dyn PhysicalExpr>,
-) -> DataFusionResult<Arc<dyn PhysicalExpr>> {
-    where_true(&is_not_null(value)?, lit(1i64))
-}
-
-/// `value` where `condition` is true, else NULL; it is evaluated there alone.
-pub(crate) fn where_true(
-    condition: &Arc<dyn PhysicalExpr>,
-    value: Arc<dyn PhysicalExpr>,
-) -> DataFusionResult<Arc<dyn PhysicalExpr>> {
-    let branch = (Arc::clone(condition), value);
-    Ok(Arc::new(CaseExpr::try_new(None, vec![branch], None)?))
-}
-
-/// The function of an aggregate, if a device has folds for it.
-pub(crate) fn function_of(aggregate: &AggregateFunctionExpr) -> Option<AggregateFunction> {
-    let implementation: &dyn std::any::Any = aggregate.fun().inner().as_ref();
-    Some(if implementation.is::<Count>() {
-        AggregateFunction::Count
-    } else if implementation.is::<Sum>() {
-        AggregateFunction::Sum
-    } else if implementation.is::<Avg>() {
-        AggregateFunction::Avg
-    } else if implementation.is::<Min>() {
-        AggregateFunction::Min
-    } else if implementation.is::<Max>() {
-        AggregateFunction::Max
-    } else if implementation.is::<BoolAnd>() {
-        AggregateFunction::BoolAnd
-    } else if implementation.is::<BoolOr>() {
-        AggregateFunction::BoolOr
-    } else if implementation.is::<VarianceSample>()
-        || implementation.is::<VariancePopulation>()
-        || implementation.is::<Stddev>()
-        || implementation.is::<StddevPop>()
-    {
-        AggregateFunction::Variance
-    } else if implementation.is::<Median>() {
-        AggregateFunction::Median
-    } else if implementation.is::<PercentileCont>() {
-        AggregateFunction::Percentile
-    } else if implementation.is::<FirstValue>() {
-        AggregateFunction::First
-    } else if implementation.is::<LastValue>() {
-        AggregateFunction::Last
-    } else {
-        let bitwise = [
-            (bit_and_udaf(), AggregateFunction::BitAnd),
-            (bit_or_udaf(), AggregateFunction::BitOr),
-            (bit_xor_udaf(), AggregateFunction::BitXor),
-        ];
-        let known = bitwise
-            .into_iter()
-            .find(|(f, _)| aggregate.fun() == f.as_ref());
-        return known.map(|(_, function)| function);
-    })
-}
-
-/// Whether DataFusion keeps the sums of an aggregate in the words of its argument, as the device does.
-pub(crate) fn sums_in_own_words(
-    aggregate: &AggregateFunctionExpr,
-    argument: &DataType,
-) -> DataFusionResult<bool> {
-    let state = aggregate.state_fields()?;
-    let sum = state.last().map(|field| field.data_type());
-    Ok(sum.is_some_and(|sum| same_words(sum, argument)))
-}
-
-/// Types that `weigh` and `range_sum` add, and whose sums DataFusion keeps in the same words.
-fn same_words(sum: &DataType, argument: &DataType) -> bool {
-    use DataType::*;
-    match (sum, argument) {
-        (Decimal32(..), Decimal32(..))
-        | (Decimal64(..), Decimal64(..))
-        | (Decimal128(..), Decimal128(..))
-        | (Decimal256(..), Decimal256(..)) => true,
-        (Int64 | UInt64 | Float64 | Duration(_), _) => sum == argument,
-        _ => false,
     }
 }
 

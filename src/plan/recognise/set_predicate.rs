@@ -25,9 +25,9 @@ use datafusion::physical_plan::joins::utils::JoinFilter;
 use crate::functions::set_function::{SetFunction, SetValue, element_type};
 use crate::ir::comparison::Comparison;
 use crate::ir::set_predicate::SetPredicate;
+use crate::ir::side::Side;
 use crate::list_sets::elements::are_elements;
-use crate::plan::recognise::condition::{comparison_of, on_side, side_of, sides_named};
-use crate::spec::join::Side;
+use crate::plan::recognise::sides::{comparison_of, on_side, side_of, sides_named};
 
 /// A predicate on a left and a right expression, each over the columns of its side.
 #[derive(Debug)]

@@ -141,10 +141,10 @@ fn piecewise_merge_join(join: &PiecewiseMergeJoinExec) -> Result<JoinSource, Dec
         .chain(right.schema().fields())
         .cloned()
         .collect();
-    if crate::plan::recognise::condition::has_lambda(&join.on.1) {
+    if crate::plan::recognise::sides::has_lambda(&join.on.1) {
         return Decline::because("its condition has a lambda");
     }
-    let shifted = crate::plan::recognise::condition::shift_columns(&join.on.1, width)
+    let shifted = crate::plan::recognise::sides::shift_columns(&join.on.1, width)
         .map_err(|e| Decline(format!("its condition cannot be read: {e}")))?;
     let comparison = BinaryExpr::new(
         Arc::clone(&join.on.0),

@@ -23,7 +23,7 @@
 //! Then keys are numbered first, and their numbers have places in shared memory (52 G rows/s), or are too many for that and are sorted
 //! (SGB-DE, 20 G rows/s whatever the keys).
 
-use crate::spec::aggregate::GroupStrategy;
+use crate::ir::strategies::GroupStrategy;
 
 /// What the choice sees.
 #[derive(Debug, Clone, Copy)]
@@ -75,7 +75,7 @@ pub(crate) const WAITED_FOR: f64 = 0.03;
 
 /// The strategy for keys of which this was seen.
 pub(crate) fn choose(seen: &Seen) -> Choice {
-    use crate::spec::aggregate::GroupStrategy::*;
+    use crate::ir::strategies::GroupStrategy::*;
     let skewed = seen.largest >= SKEWED;
     let few = seen.groups <= seen.slots.min(FEW_AMONG_IDS);
     // Whether no id is waited for in global memory, if it has its place there. Parts of keys have no slots for heavy ones either.
@@ -116,7 +116,7 @@ pub(crate) fn choose(seen: &Seen) -> Choice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::aggregate::GroupStrategy::*;
+    use crate::ir::strategies::GroupStrategy::*;
 
     fn chosen(groups: usize, range: Option<usize>, largest: f64) -> (GroupStrategy, bool) {
         let Choice { strategy, direct } = choose(&Seen {

@@ -24,7 +24,7 @@ use crate::device::cuda::runtime::stream::{Arg, Memory, Queue};
 use crate::device::data::buffer::Column;
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
-use crate::spec::aggregate::GroupStrategy;
+use crate::ir::strategies::GroupStrategy;
 
 /// Ids by the numbers among the keys.
 #[derive(Debug)]

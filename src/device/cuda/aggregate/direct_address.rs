@@ -20,7 +20,7 @@ use crate::device::cuda::columns::rows::memory;
 use crate::device::cuda::runtime::stream::Memory;
 use crate::device::data::buffer::{Buffer, Column};
 use crate::error::{BowtieError, Result};
-use crate::spec::aggregate::GroupStrategy;
+use crate::ir::strategies::GroupStrategy;
 
 /// Ids of which a sample is counted one by one, by direct address.
 const FEW_IDS: usize = 1 << 21;

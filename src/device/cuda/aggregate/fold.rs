@@ -18,7 +18,8 @@ use crate::device::cuda::theta::range::valid_memory;
 use crate::device::data::buffer::{Aggregated, Buffer, Column, Keys};
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
-use crate::spec::aggregate::{Fold, GroupStrategy};
+use crate::ir::fold::Fold;
+use crate::ir::strategies::GroupStrategy;
 
 /// What a fold reads.
 #[derive(Debug)]

@@ -32,7 +32,7 @@ use crate::device::cuda::keys::pack::{KeyValues, Layout};
 use crate::device::cuda::keys::tuples::Significance;
 use crate::device::cuda::runtime::stream::{Memory, Part, Queue};
 use crate::error::{BowtieError, Result};
-use crate::spec::aggregate::GroupStrategy;
+use crate::ir::strategies::GroupStrategy;
 
 /// Rows of which a look at a sample would take longer than what it might save.
 pub(crate) const FEW_ROWS: usize = 1 << 22;

@@ -19,7 +19,7 @@
 use crate::device::cuda::equi::key_words::{Addresses, Width};
 use crate::device::cuda::equi::sample::Sampled;
 use crate::device::cuda::runtime::rates::MemoryRates;
-use crate::spec::join::{EquiStrategy, Materialization};
+use crate::ir::strategies::{EquiStrategy, Materialization};
 
 /// The side that is built.
 #[derive(Debug, Clone, Copy)]
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn few_pairs_are_gathered() {
-        use crate::spec::join::Materialization::*;
+        use crate::ir::strategies::Materialization::*;
         let payload = |rows, columns| Payload {
             rows,
             bytes: 4 * columns,
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn tables_lie_in_the_cache_or_in_partitions() {
-        use crate::spec::join::EquiStrategy::*;
+        use crate::ir::strategies::EquiStrategy::*;
         assert_eq!(chosen(1_000, Width::Four, Some(1_200)), Direct);
         assert_eq!(chosen(1_000, Width::Eight, Some(1 << 40)), Hash);
         assert_eq!(chosen(1_000_000, Width::Four, Some(3_000_000)), Direct);

@@ -23,7 +23,7 @@ use crate::device::data::buffer;
 use crate::device::data::buffer::{Buffer, Column, EquiIndex, Ranges, Sorted};
 use crate::device::primitives::device::check_chunk_rows;
 use crate::error::{BowtieError, Result};
-use crate::spec::join::EquiStrategy;
+use crate::ir::strategies::EquiStrategy;
 
 /// How keys of the other side are found.
 #[derive(Debug)]

@@ -20,7 +20,7 @@ use crate::device::data::buffer::{Buffer, Column, GroupDomain};
 use crate::device::key_bitmap::are_addresses;
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
-use crate::spec::aggregate::Fold;
+use crate::ir::fold::Fold;
 
 /// Bytes of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use crate::device::cuda::equi::partition::{
 use crate::device::cuda::runtime::stream::{Arg, Memory, Part, Queue, Shape};
 use crate::device::data::buffer::{Buffer, Column, Sorted};
 use crate::error::Result;
-use crate::spec::join::Materialization;
+use crate::ir::strategies::Materialization;
 
 /// Bytes that are worth a copy of those that are left.
 const LEAST_FREED: usize = 64 << 10;

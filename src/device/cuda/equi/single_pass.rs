@@ -18,7 +18,7 @@ use crate::device::data::buffer;
 use crate::device::data::buffer::{Buffer, Column, Joined, Paired};
 use crate::device::primitives::device::{Device, FirstProbe};
 use crate::error::{BowtieError, Result};
-use crate::spec::join::{EquiStrategy, Materialization};
+use crate::ir::strategies::{EquiStrategy, Materialization};
 
 /// One side, prepared for as many probes as come.
 #[derive(Debug)]

@@ -21,7 +21,7 @@ use crate::device::cuda::runtime::stream::{Arg, Memory, Part, Queue, Shape};
 use crate::device::data::buffer::{Column, Joined, Kept};
 use crate::device::presorted::Ascending;
 use crate::error::Result;
-use crate::spec::join::Materialization;
+use crate::ir::strategies::Materialization;
 
 /// Rows of both sides from which it is worth looking whether they ascend: fewer are joined as soon by other strategies.
 pub(crate) const LEAST_MERGED_ROWS: usize = 1 << 17;

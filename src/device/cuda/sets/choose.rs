@@ -123,7 +123,7 @@ fn best(test: SetTest, profile: &Profile) -> Option<SetTechnique> {
 mod tests {
     use super::*;
     use crate::ir::set_predicate::{SetMeasure, SetPredicate};
-    use crate::spec::join::Side;
+    use crate::ir::side::Side;
 
     const USUAL: Profile = Profile {
         indexed: 100_000,

@@ -154,7 +154,7 @@ pub(crate) fn join(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::join::Side;
+    use crate::ir::side::Side;
 
     #[test]
     fn filters_are_a_little_below_the_threshold() {

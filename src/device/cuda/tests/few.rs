@@ -1,23 +1,16 @@
 //! Few rows through the kernels of equi-joins, groups, sorts, set joins, bits of keys, text and row programs: what
 //! `compute-sanitizer` can come to the end of, under which a launch takes a hundred times as long (CONTRIBUTING.md).
 
-use crate::device::cuda::tests::aggregate::dependent_keys;
-use crate::device::cuda::tests::aggregate::short_text;
-use crate::device::cuda::tests::aggregate::strategies;
+use crate::device::cuda::tests::aggregate::{dependent_keys, short_text, strategies};
 use crate::device::cuda::tests::equi::equi_joins;
-use crate::device::cuda::tests::expr::codegen;
-use crate::device::cuda::tests::expr::row_program;
-use crate::device::cuda::tests::expr::string_predicate;
+use crate::device::cuda::tests::expr::{codegen, row_program, string_predicate};
 use crate::device::cuda::tests::keys::order_keys;
-use crate::device::cuda::tests::semi::distinct;
-use crate::device::cuda::tests::semi::key_bitmap;
-use crate::device::cuda::tests::semi::presorted;
-use crate::device::cuda::tests::sets::encode;
-use crate::device::cuda::tests::sets::pairs;
-use crate::device::cuda::tests::sets::self_join;
+use crate::device::cuda::tests::semi::{distinct, key_bitmap, presorted};
+use crate::device::cuda::tests::sets::{encode, pairs, self_join};
 use crate::device::cuda::tests::*;
 use crate::ir::set_predicate::{SetMeasure, SetPredicate, SetTechnique};
-use crate::spec::join::{EquiStrategy, Materialization, Side};
+use crate::ir::side::Side;
+use crate::ir::strategies::{EquiStrategy, Materialization};
 
 /// Over a block, a strip and a tile of each kernel, with a part of the last one.
 const ROWS: usize = 4_500;

@@ -6,7 +6,7 @@ use crate::device::cuda::runtime::stream::{Memory, Shape};
 use crate::device::data::buffer::Column;
 use crate::device::primitives::device::BoundProgram;
 use crate::ir::pair_program::{Instruction, Kind, MAX_COLUMNS, MAX_INSTRUCTIONS, Op};
-use crate::spec::join::Side;
+use crate::ir::side::Side;
 
 /// `Program` of `kernels/theta/program/program.cuh`.
 #[derive(Debug, Clone, Copy)]

@@ -17,7 +17,7 @@ use crate::device::data::buffer::{Buffer, Column};
 use crate::device::host::keys::order_keys::{is_valid, natural, plain_values, total, validity};
 use crate::device::host::theta::range_fold::summable;
 use crate::error::{BowtieError, Result};
-use crate::spec::aggregate::Fold;
+use crate::ir::fold::Fold;
 
 /// Bytes of a group while a fold is made, at most.
 const GROUP_BYTES: u64 = 41;

@@ -21,7 +21,8 @@ use crate::device::host::columns::values::gather;
 use crate::device::host::keys::group_ids::{KeyOrder, group_keys, key_hashes, key_order};
 use crate::device::primitives::device::check_chunk_rows;
 use crate::error::Result;
-use crate::spec::aggregate::{Fold, GroupStrategy};
+use crate::ir::fold::Fold;
+use crate::ir::strategies::GroupStrategy;
 
 /// Groups of rows, known by their rows.
 #[derive(Debug)]

@@ -20,7 +20,7 @@ use crate::device::host::keys::order_keys::{natural, plain_values};
 use crate::device::host::keys::sort::{KeyedRow, sort_by_key};
 use crate::device::primitives::device::{NO_GROUP, check_chunk_rows};
 use crate::error::Result;
-use crate::spec::join::EquiStrategy;
+use crate::ir::strategies::EquiStrategy;
 
 /// How keys of the other side are found.
 #[derive(Debug)]

@@ -19,7 +19,7 @@ use crate::device::host::theta::zone_map::{LEAF, Span, bits_of};
 use crate::device::primitives::device::{BoundProgram, Matches};
 use crate::error::{BowtieError, Result};
 use crate::ir::pair_program::{Instruction, Op};
-use crate::spec::join::Side;
+use crate::ir::side::Side;
 
 /// Candidates of a block: as many as keep a few registers in the first cache.
 pub(crate) const BLOCK: usize = 512;

@@ -25,10 +25,12 @@ use crate::device::host::device::HostDevice;
 use crate::device::lazy_column::Need;
 use crate::device::primitives::device::Device;
 use crate::ir::pair_program::Program;
+use crate::ir::side::Side;
+use crate::ir::strategies::Strategy;
 use crate::ops::build_index::SortedSide;
 use crate::ops::probe::{Search, Wanted};
 use crate::plan::compile::pair_program::compile;
-use crate::spec::join::{Side, SideInput, Strategy, ThetaSpec};
+use crate::spec::join::{SideInput, ThetaSpec};
 
 type Expr = Arc<dyn PhysicalExpr>;
 

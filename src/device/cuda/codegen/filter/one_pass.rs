@@ -221,11 +221,11 @@ fn columns(machine: &mut Machine<'_>, passing: Word, moved: &[Moved]) -> Vec<Col
 
 #[cfg(test)]
 mod tests {
-    use crate::device::cuda::codegen::filter::tiles::sizes;
     use arrow::datatypes::DataType;
 
     use super::*;
     use crate::device::cuda::codegen::filter::key_bitmap::loads as loads_of;
+    use crate::device::cuda::codegen::filter::tiles::sizes;
     use crate::ir::pair_program::Op;
     use crate::ir::row_program::{RowInstruction, RowProgram, RowSource};
 

@@ -106,7 +106,7 @@ impl Signature {
 mod tests {
     use super::words_for;
     use crate::ir::set_predicate::{SetMeasure, SetPredicate};
-    use crate::spec::join::Side;
+    use crate::ir::side::Side;
 
     #[test]
     fn as_many_bits_as_were_quickest() {

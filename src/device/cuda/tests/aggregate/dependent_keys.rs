@@ -2,7 +2,7 @@
 
 use crate::device::cuda::tests::aggregate::fold::{ALL, same_aggregates};
 use crate::device::cuda::tests::*;
-use crate::spec::aggregate::Fold;
+use crate::ir::fold::Fold;
 
 /// A customer's number, and what follows from it: columns of `customers` rows, NULLs among them.
 fn customers(random: &mut Random, customers: usize, length: usize) -> Vec<ArrayRef> {

@@ -2,7 +2,8 @@
 
 use crate::device::cuda::tests::aggregate::fold::{ALL, same_aggregates};
 use crate::device::cuda::tests::*;
-use crate::spec::aggregate::{Fold, GroupStrategy};
+use crate::ir::fold::Fold;
+use crate::ir::strategies::GroupStrategy;
 
 /// Values of which many groups have none but zeros, in sums too.
 fn values(n: usize, random: &mut Random) -> Vec<ArrayRef> {

@@ -4,7 +4,8 @@ use arrow::row::{RowConverter, Rows, SortField};
 
 use crate::device::cuda::tests::*;
 use crate::device::data::buffer::Aggregated;
-use crate::spec::aggregate::{Fold, GroupStrategy};
+use crate::ir::fold::Fold;
+use crate::ir::strategies::GroupStrategy;
 
 /// What the device chooses, and another strategy at each turn.
 fn some(turn: usize) -> [Option<GroupStrategy>; 2] {

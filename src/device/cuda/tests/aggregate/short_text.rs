@@ -2,7 +2,7 @@
 
 use crate::device::cuda::tests::aggregate::fold::{ALL, same_aggregates};
 use crate::device::cuda::tests::*;
-use crate::spec::aggregate::Fold;
+use crate::ir::fold::Fold;
 
 /// One of few values of at most so many bytes, prefixes of one another and with zeros at the end among them.
 fn value(random: &mut Random, most: usize) -> Vec<u8> {

@@ -2,7 +2,8 @@
 
 use crate::device::cuda::tests::aggregate::fold::{ALL, same_aggregates};
 use crate::device::cuda::tests::*;
-use crate::spec::aggregate::{Fold, GroupStrategy};
+use crate::ir::fold::Fold;
+use crate::ir::strategies::GroupStrategy;
 
 /// Key numbers of so many rows, below `groups`.
 fn numbers(random: &mut Random, n: usize, groups: u64, skew: usize) -> Vec<u64> {
@@ -105,7 +106,7 @@ const KEY_KINDS: usize = 10;
 
 /// Values of each way to fold them. Floats are small integers, which add up in any order.
 fn values(random: &mut Random, n: usize) -> Vec<(ArrayRef, Vec<Fold>)> {
-    use crate::spec::aggregate::Fold::*;
+    use crate::ir::fold::Fold::*;
     let words = random.words(n, 0);
     let some = random.nulls(n, 2);
     let integers: ArrayRef = Arc::new(Int64Array::new(

@@ -2,7 +2,7 @@
 
 use crate::device::cuda::tests::*;
 use crate::device::data::buffer::Paired;
-use crate::spec::join::{EquiStrategy, Materialization};
+use crate::ir::strategies::{EquiStrategy, Materialization};
 
 /// Of each row of `other` how many rows of `base` match, and a sum that other rows would hardly have.
 fn matches(

@@ -11,7 +11,7 @@ use arrow::array::{
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::tests::{Random, twins};
 use crate::device::primitives::device::Device;
-use crate::spec::aggregate::GroupStrategy;
+use crate::ir::strategies::GroupStrategy;
 
 /// A column of a type, from least values to great ones, of numbers that ascend from 0.
 fn column(kind: usize, numbers: &[u32]) -> ArrayRef {

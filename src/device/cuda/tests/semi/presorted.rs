@@ -4,7 +4,7 @@ use crate::device::cuda::tests::equi::equi_joins;
 use crate::device::cuda::tests::*;
 use crate::device::data::buffer::Joined;
 use crate::device::presorted::Ascending;
-use crate::spec::join::Materialization;
+use crate::ir::strategies::Materialization;
 
 /// Types of keys of 4 and 8 bytes, with and without a sign.
 const KINDS: usize = 6;

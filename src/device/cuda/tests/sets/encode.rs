@@ -5,7 +5,7 @@ use crate::device::cuda::tests::sets::pairs::{
 };
 use crate::device::cuda::tests::*;
 use crate::ir::set_predicate::{SetMeasure, SetPredicate, SetTechnique};
-use crate::spec::join::Side;
+use crate::ir::side::Side;
 
 /// Lists whose values are those of `values`, by random cuts, some of them NULL.
 fn list_of(random: &mut Random, values: &ArrayRef) -> ArrayRef {

@@ -4,7 +4,7 @@ use crate::device::cuda::tests::*;
 use crate::device::data::buffer::{SetCounting, SetIndex};
 use crate::error::BowtieError;
 use crate::ir::set_predicate::{SetMeasure, SetPredicate, SetTechnique, SetTest};
-use crate::spec::join::Side;
+use crate::ir::side::Side;
 
 /// Pairs of an indexed and a searching row, and how many each row of both sides has, by row.
 #[derive(Debug, PartialEq)]

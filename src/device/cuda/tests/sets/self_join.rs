@@ -5,7 +5,7 @@ use crate::device::cuda::tests::sets::pairs::{
 };
 use crate::device::cuda::tests::*;
 use crate::ir::set_predicate::{SetMeasure, SetPredicate};
-use crate::spec::join::Side;
+use crate::ir::side::Side;
 
 /// Few groups, and many of a few sets.
 #[test]

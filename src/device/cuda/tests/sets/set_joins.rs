@@ -3,7 +3,7 @@
 use crate::device::cuda::tests::*;
 use crate::device::data::buffer::{SetCounting, SetIndex};
 use crate::ir::set_predicate::{SetMeasure, SetPredicate, SetTechnique, SetTest};
-use crate::spec::join::Side;
+use crate::ir::side::Side;
 
 /// Lists of up to `longest` elements, of which few are frequent.
 fn lists(random: &mut Random, rows: usize, longest: u64) -> ArrayRef {

@@ -5,7 +5,7 @@ use crate::device::cuda::tests::*;
 use crate::device::primitives::device::BoundProgram;
 use crate::error::BowtieError;
 use crate::ir::pair_program::{Instruction, Kind, MAX_INSTRUCTIONS, MAX_REGISTERS, Op, Program};
-use crate::spec::join::Side;
+use crate::ir::side::Side;
 
 pub(crate) const KINDS: [Kind; 11] = [
     Kind::I8,

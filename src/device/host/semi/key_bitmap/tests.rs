@@ -168,13 +168,13 @@ fn keys_at_the_ends_of_their_type() {
 
 #[test]
 fn bits_need_room() {
-    let device = HostDevice::new(Budget::new(1 << 12)).unwrap();
+    let small = HostDevice::new(Budget::new(1 << 12)).unwrap();
     let of = |greatest: i32| {
         let array: ArrayRef = Arc::new(Int32Array::from(vec![0, greatest]));
-        let free = self::device();
+        let free = device();
         let columns = upload(&free, &[array]);
         let range = free.key_range(&borrowed(&columns)).unwrap();
-        let bits = KeyBits::new(&device, &range, false);
+        let bits = KeyBits::new(&small, &range, false);
         bits.unwrap().is_some()
     };
     assert!(of(4_000));

@@ -11,7 +11,7 @@ use crate::device::budget::Budget;
 use crate::device::host::sets::index::*;
 use crate::device::primitives::device::NO_GROUP;
 use crate::ir::set_predicate::{SetMeasure, SetPredicate};
-use crate::spec::join::Side;
+use crate::ir::side::Side;
 
 type Rows = Vec<Option<Vec<Option<i32>>>>;
 

@@ -1,0 +1,20 @@
+//! [`Listed`]: the matches of a set probe, as lists.
+
+use std::sync::Arc;
+
+use crate::device::data::buffer::{Buffer, Column, Sorted, ZonedKeys};
+use crate::device::host::sets::collect::SetTally;
+
+/// The lists of a search, and the sorted side's columns along them.
+#[derive(Debug)]
+pub(crate) struct Listed {
+    /// A row of the sorted side at each position, where lists were made.
+    pub(crate) matches: Option<Sorted>,
+    /// Keys for each of the index's tests.
+    pub(crate) zoned: Vec<ZonedKeys>,
+    /// The program's columns.
+    pub(crate) program: Vec<Column>,
+    /// Matches of each row of the sorted side, where these alone were counted.
+    pub(crate) indexed: Option<Arc<Buffer<u32>>>,
+    pub(crate) tally: SetTally,
+}

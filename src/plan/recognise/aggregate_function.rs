@@ -1,0 +1,107 @@
+//! Which aggregate functions are known, and how filters and arguments become rows.
+
+use std::sync::Arc;
+
+use arrow::array::Array;
+use arrow::datatypes::DataType;
+use datafusion::error::Result as DataFusionResult;
+use datafusion::functions_aggregate::average::Avg;
+use datafusion::functions_aggregate::bit_and_or_xor::{bit_and_udaf, bit_or_udaf, bit_xor_udaf};
+use datafusion::functions_aggregate::bool_and_or::{BoolAnd, BoolOr};
+use datafusion::functions_aggregate::count::Count;
+use datafusion::functions_aggregate::first_last::{FirstValue, LastValue};
+use datafusion::functions_aggregate::median::Median;
+use datafusion::functions_aggregate::min_max::{Max, Min};
+use datafusion::functions_aggregate::percentile_cont::PercentileCont;
+use datafusion::functions_aggregate::stddev::{Stddev, StddevPop};
+use datafusion::functions_aggregate::sum::Sum;
+use datafusion::functions_aggregate::variance::{VariancePopulation, VarianceSample};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_expr::expressions::{CaseExpr, is_not_null, lit};
+
+use crate::spec::aggregate::AggregateFunction;
+
+/// 1 where a value is not NULL, else NULL: what COUNT counts of it. CASE makes no NULLs of types without a bitmap of them, such as
+/// unions.
+pub(crate) fn one_if_there(
+    value: Arc<dyn PhysicalExpr>,
+) -> DataFusionResult<Arc<dyn PhysicalExpr>> {
+    where_true(&is_not_null(value)?, lit(1i64))
+}
+
+/// `value` where `condition` is true, else NULL; it is evaluated there alone.
+pub(crate) fn where_true(
+    condition: &Arc<dyn PhysicalExpr>,
+    value: Arc<dyn PhysicalExpr>,
+) -> DataFusionResult<Arc<dyn PhysicalExpr>> {
+    let branch = (Arc::clone(condition), value);
+    Ok(Arc::new(CaseExpr::try_new(None, vec![branch], None)?))
+}
+
+/// The function of an aggregate, if a device has folds for it.
+pub(crate) fn function_of(aggregate: &AggregateFunctionExpr) -> Option<AggregateFunction> {
+    let implementation: &dyn std::any::Any = aggregate.fun().inner().as_ref();
+    Some(if implementation.is::<Count>() {
+        AggregateFunction::Count
+    } else if implementation.is::<Sum>() {
+        AggregateFunction::Sum
+    } else if implementation.is::<Avg>() {
+        AggregateFunction::Avg
+    } else if implementation.is::<Min>() {
+        AggregateFunction::Min
+    } else if implementation.is::<Max>() {
+        AggregateFunction::Max
+    } else if implementation.is::<BoolAnd>() {
+        AggregateFunction::BoolAnd
+    } else if implementation.is::<BoolOr>() {
+        AggregateFunction::BoolOr
+    } else if implementation.is::<VarianceSample>()
+        || implementation.is::<VariancePopulation>()
+        || implementation.is::<Stddev>()
+        || implementation.is::<StddevPop>()
+    {
+        AggregateFunction::Variance
+    } else if implementation.is::<Median>() {
+        AggregateFunction::Median
+    } else if implementation.is::<PercentileCont>() {
+        AggregateFunction::Percentile
+    } else if implementation.is::<FirstValue>() {
+        AggregateFunction::First
+    } else if implementation.is::<LastValue>() {
+        AggregateFunction::Last
+    } else {
+        let bitwise = [
+            (bit_and_udaf(), AggregateFunction::BitAnd),
+            (bit_or_udaf(), AggregateFunction::BitOr),
+            (bit_xor_udaf(), AggregateFunction::BitXor),
+        ];
+        let known = bitwise
+            .into_iter()
+            .find(|(f, _)| aggregate.fun() == f.as_ref());
+        return known.map(|(_, function)| function);
+    })
+}
+
+/// Whether DataFusion keeps the sums of an aggregate in the words of its argument, as the device does.
+pub(crate) fn sums_in_own_words(
+    aggregate: &AggregateFunctionExpr,
+    argument: &DataType,
+) -> DataFusionResult<bool> {
+    let state = aggregate.state_fields()?;
+    let sum = state.last().map(|field| field.data_type());
+    Ok(sum.is_some_and(|sum| same_words(sum, argument)))
+}
+
+/// Types that `weigh` and `range_sum` add, and whose sums DataFusion keeps in the same words.
+fn same_words(sum: &DataType, argument: &DataType) -> bool {
+    use DataType::*;
+    match (sum, argument) {
+        (Decimal32(..), Decimal32(..))
+        | (Decimal64(..), Decimal64(..))
+        | (Decimal128(..), Decimal128(..))
+        | (Decimal256(..), Decimal256(..)) => true,
+        (Int64 | UInt64 | Float64 | Duration(_), _) => sum == argument,
+        _ => false,
+    }
+}

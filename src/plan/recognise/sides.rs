@@ -1,0 +1,114 @@
+//! Which side of a join an expression reads.
+
+use std::sync::Arc;
+
+use datafusion::common::JoinSide;
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::tree_node::{TransformedResult, TreeNode};
+use datafusion::error::Result;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{Column, LambdaVariable};
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr_common::physical_expr::fmt_sql;
+use datafusion::physical_plan::joins::utils::JoinFilter;
+
+use crate::ir::comparison::Comparison;
+use crate::ir::side::Side;
+
+/// `left expression OP right expression`, each over the columns of its side.
+pub(crate) type ExprComparison = (Arc<dyn PhysicalExpr>, Comparison, Arc<dyn PhysicalExpr>);
+
+/// An expression over the filter's columns as text that names their sides.
+pub(crate) fn sides_named(filter: &JoinFilter, expr: &Arc<dyn PhysicalExpr>) -> Result<String> {
+    let named = map_columns(expr, |column| {
+        let side = match filter.column_indices()[column.index()].side {
+            JoinSide::Right => Side::Right,
+            _ => Side::Left,
+        };
+        Column::new(&format!("{side}.{}", column.name()), column.index())
+    })?;
+    Ok(fmt_sql(named.as_ref()).to_string())
+}
+
+/// An expression of one side as text that names the side.
+pub(crate) fn named(side: Side, expr: &Arc<dyn PhysicalExpr>) -> Result<String> {
+    let named = map_columns(expr, |column| {
+        Column::new(&format!("{side}.{}", column.name()), column.index())
+    })?;
+    Ok(fmt_sql(named.as_ref()).to_string())
+}
+
+pub(crate) fn comparison_of(op: Operator) -> Option<Comparison> {
+    Some(match op {
+        Operator::Lt => Comparison::Lt,
+        Operator::LtEq => Comparison::LtEq,
+        Operator::Gt => Comparison::Gt,
+        Operator::GtEq => Comparison::GtEq,
+        Operator::Eq => Comparison::Eq,
+        Operator::NotEq => Comparison::NotEq,
+        _ => return None,
+    })
+}
+
+/// The one side whose columns `expr` reads; `None` when it reads none or both, or has to stay over the filter's columns.
+pub(crate) fn side_of(filter: &JoinFilter, expr: &Arc<dyn PhysicalExpr>) -> Option<Side> {
+    if has_lambda(expr) {
+        return None;
+    }
+    let mut sides = collect_columns(expr)
+        .into_iter()
+        .map(|column| filter.column_indices()[column.index()].side)
+        .collect::<Vec<_>>();
+    sides.dedup();
+    match sides.as_slice() {
+        [] => None,
+        [first, rest @ ..] if rest.iter().all(|side| side == first) => match first {
+            JoinSide::Left => Some(Side::Left),
+            JoinSide::Right => Some(Side::Right),
+            JoinSide::None => None,
+        },
+        _ => None,
+    }
+}
+
+/// An expression over the filter's schema, over the columns of its one side instead.
+pub(crate) fn on_side(
+    filter: &JoinFilter,
+    expr: &Arc<dyn PhysicalExpr>,
+) -> Result<Arc<dyn PhysicalExpr>> {
+    map_columns(expr, |column| {
+        Column::new(column.name(), filter.column_indices()[column.index()].index)
+    })
+}
+
+/// Whether there is a lambda in it. The variables of a lambda are numbered behind the columns of the input that it was planned for, so it
+/// means something else over another one.
+pub(crate) fn has_lambda(expr: &Arc<dyn PhysicalExpr>) -> bool {
+    expr.is::<LambdaVariable>() || expr.children().into_iter().any(has_lambda)
+}
+
+/// `expr` with the index of every column `by` higher.
+pub(crate) fn shift_columns(
+    expr: &Arc<dyn PhysicalExpr>,
+    by: usize,
+) -> Result<Arc<dyn PhysicalExpr>> {
+    map_columns(expr, |column| {
+        Column::new(column.name(), column.index() + by)
+    })
+}
+
+/// `expr` with every column replaced.
+pub(crate) fn map_columns(
+    expr: &Arc<dyn PhysicalExpr>,
+    map: impl Fn(&Column) -> Column,
+) -> Result<Arc<dyn PhysicalExpr>> {
+    Arc::clone(expr)
+        .transform(|node| {
+            Ok(match node.downcast_ref::<Column>() {
+                Some(column) => Transformed::yes(Arc::new(map(column)) as Arc<dyn PhysicalExpr>),
+                None => Transformed::no(node),
+            })
+        })
+        .data()
+}
