@@ -6,7 +6,8 @@
 
 use arrow::datatypes::DataType;
 
-use crate::device::data::buffer::{Column, Flags};
+use crate::device::data::column::Column;
+use crate::device::data::structures::Flags;
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 use crate::ir::strategies::EquiStrategy;

@@ -1,6 +1,6 @@
 //! [`Ascending`]: two sides of a join that may lie in the order of their keys.
 
-use crate::device::data::buffer::Column;
+use crate::device::data::column::Column;
 
 /// The key columns of two sides that may ascend, of one type.
 #[derive(Debug, Clone, Copy)]

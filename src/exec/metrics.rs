@@ -10,7 +10,7 @@ use datafusion::physical_plan::metrics::{
 };
 use parking_lot::Mutex;
 
-use crate::device::host::sets::collect::SetTally;
+use crate::device::data::results::SetTally;
 use crate::ir::strategies::{GroupStrategy, Materialization};
 
 #[derive(Debug, Clone)]

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use crate::device::data::batch::DeviceBatch;
-use crate::device::data::buffer::{
-    Column, EquiIndex, GroupDomain, KeyDomain, Keys, SetIndex, Sorted, ZonedKeys,
-};
+use crate::device::data::column::Column;
+use crate::device::data::keys::{KeyDomain, Keys};
+use crate::device::data::ranges::Sorted;
+use crate::device::data::structures::{EquiIndex, GroupDomain, SetIndex, ZonedKeys};
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 use crate::ir::comparison::Comparison;
@@ -153,7 +154,7 @@ impl SortedSide {
         {
             let sets = device.set_index(
                 batch.column(set.column(side))?,
-                groups.as_ref().map(|(ids, domain)| (ids, domain.groups())),
+                groups.as_ref().map(|(ids, domain)| (ids, domain.groups)),
                 &not_null,
                 set.predicate.seen_from(side),
                 technique,
@@ -186,7 +187,7 @@ impl SortedSide {
         let sorted = device.sort(
             batch.rows(),
             sort_key.map(|key| &keys[key].0),
-            groups.as_ref().map(|(ids, domain)| (ids, domain.groups())),
+            groups.as_ref().map(|(ids, domain)| (ids, domain.groups)),
             &not_null,
         )?;
         let mut key_columns = Vec::with_capacity(keys.len());
@@ -244,7 +245,7 @@ impl SortedSide {
 
     /// How matching sets are found.
     pub(crate) fn set_technique(&self) -> Option<SetTechnique> {
-        self.sets().map(|order| order.sets.technique())
+        self.sets().map(|order| order.sets.technique)
     }
 
     /// Keys of the other side's rows for some comparisons.

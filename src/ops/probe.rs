@@ -5,9 +5,14 @@ use std::sync::Arc;
 use arrow::buffer::ScalarBuffer;
 
 use crate::device::data::batch::DeviceBatch;
-use crate::device::data::buffer::{Buffer, Column, Flags, Keys, Pairs, Ranges, Sorted, ZonedKeys};
-use crate::device::host::sets::collect::SetTally;
-use crate::device::primitives::device::{Bound, BoundProgram, Device, Matches, Test};
+use crate::device::data::buffer::Buffer;
+use crate::device::data::column::Column;
+use crate::device::data::keys::Keys;
+use crate::device::data::matches::{Bound, BoundProgram, Matches, Test};
+use crate::device::data::ranges::{Pairs, Ranges, Sorted};
+use crate::device::data::results::SetTally;
+use crate::device::data::structures::{Flags, ZonedKeys};
+use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 use crate::ir::pair_program::Program;
 use crate::ir::side::Side;
@@ -78,7 +83,7 @@ impl Search {
                 let groups = match groups {
                     Some(domain) => {
                         let columns = equality_columns(spec, side, batch)?;
-                        Some((device.group_keys_in(domain, &columns)?, domain.groups()))
+                        Some((device.group_keys_in(domain, &columns)?, domain.groups))
                     }
                     None => None,
                 };

@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::device::data::buffer::{Buffer, Column, Sorted, ZonedKeys};
-use crate::device::host::sets::collect::SetTally;
+use crate::device::data::buffer::Buffer;
+use crate::device::data::column::Column;
+use crate::device::data::ranges::Sorted;
+use crate::device::data::results::SetTally;
+use crate::device::data::structures::ZonedKeys;
 
 /// The lists of a search, and the sorted side's columns along them.
 #[derive(Debug)]

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use crate::device::data::batch::DeviceBatch;
-use crate::device::data::buffer::{Keys, Ranges, SetCounting, Sorted};
+use crate::device::data::keys::Keys;
+use crate::device::data::ranges::{Ranges, Sorted};
+use crate::device::data::results::SetCounting;
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 use crate::ir::pair_program::Program;

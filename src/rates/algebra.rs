@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 
-use crate::device::data::buffer::{Column, Flags};
+use crate::device::data::column::Column;
+use crate::device::data::matches::Matches;
+use crate::device::data::structures::Flags;
 use crate::device::key_bitmap::{KeyBits, KeyRange};
 use crate::device::presorted::Ascending;
-use crate::device::primitives::device::{Device, Matches};
+use crate::device::primitives::device::Device;
 use crate::device::registry::Devices;
 use crate::error::{BowtieError, Result};
 use crate::ir::pair_program::{Kind, Op};

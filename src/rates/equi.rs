@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use crate::device::data::buffer::{Column, Paired};
+use crate::device::data::column::Column;
+use crate::device::data::matches::FirstProbe;
+use crate::device::data::results::Paired;
 use crate::device::presorted::Ascending;
-use crate::device::primitives::device::{Device, FirstProbe};
+use crate::device::primitives::device::Device;
 use crate::device::registry::Devices;
 use crate::error::{BowtieError, Result};
 use crate::ir::strategies::EquiStrategy;
@@ -194,7 +196,7 @@ impl EquiSides {
                 && let Paired::All(joined) =
                     device.equi_join(&made, of_build, &probe[..1], &probe)?
             {
-                return Ok((joined.rows, made.strategy().to_string()));
+                return Ok((joined.rows, made.strategy.to_string()));
             }
         }
         self.join_by_ranges(strategy, &build, &probe)
@@ -210,7 +212,7 @@ impl EquiSides {
         let device = self.device.as_ref();
         let index = device.equi_index(&build[..1], false, strategy.0)?;
         let (searching, ranges) = device.equi_search(&index, &probe[..1])?;
-        let matches = crate::device::primitives::device::Matches {
+        let matches = crate::device::data::matches::Matches {
             sorted: &index.sorted,
             searching: &searching,
             ranges: &ranges,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::device::data::buffer::Column;
+use crate::device::data::column::Column;
 use crate::device::primitives::device::Device;
 use crate::device::registry::Devices;
 use crate::error::BowtieError;

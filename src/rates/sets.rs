@@ -8,7 +8,7 @@ use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, Field};
 use rayon::prelude::*;
 
-use crate::device::data::buffer::SetIndex;
+use crate::device::data::structures::SetIndex;
 use crate::device::primitives::device::Device;
 use crate::device::registry::Devices;
 use crate::error::Result;
@@ -241,7 +241,7 @@ impl SetSides {
             let lists = device.upload(&[Arc::clone(&self.lists)])?;
             let index = device.set_index(&lists, None, &[], test, technique, &lists)?;
             let rows = self.search(&index)?;
-            Ok((rows, index.technique().name().to_string()))
+            Ok((rows, index.technique.name().to_string()))
         })?;
         Ok(Rate { ms, rows, strategy })
     }

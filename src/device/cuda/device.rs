@@ -42,25 +42,31 @@ use arrow::datatypes::DataType;
 use crate::device::budget::Budget;
 use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::lazy::Late;
-use crate::device::cuda::columns::rows::memory;
 use crate::device::cuda::columns::storage::Stored;
 use crate::device::cuda::columns::{cast_on_upload, fixed_width, storage};
+use crate::device::cuda::keys::ranks::Ranks;
+use crate::device::cuda::runtime::access::{flag_words, memory};
 use crate::device::cuda::runtime::gpu::Gpu;
-use crate::device::cuda::runtime::stream::{Memory, Queue};
+use crate::device::cuda::runtime::stream::Queue;
 use crate::device::cuda::semi::presorted;
-use crate::device::data::buffer;
-use crate::device::data::buffer::{
-    Aggregated, Buffer, Column, EquiIndex, Flags, GroupDomain, Joined, Kept, KeyDomain, Keys,
-    Paired, Pairs, Ranges, SetCounting, SetCounts, SetMatches, Sorted,
+use crate::device::data::buffer::Buffer;
+use crate::device::data::column::Column;
+use crate::device::data::keys::{KeyDomain, Keys};
+use crate::device::data::matches::{Bound, FirstProbe, Matches};
+use crate::device::data::opaque::Opaque;
+use crate::device::data::ranges::{Pairs, Ranges, Sorted};
+use crate::device::data::results::{
+    Aggregated, Joined, Kept, Paired, SetCounting, SetCounts, SetMatches,
+};
+use crate::device::data::structures::{
+    EquiBuild, EquiIndex, Flags, GroupDomain, SetIndex, ZonedKeys,
 };
 use crate::device::host::columns::values::kept;
 use crate::device::host::device::HostDevice;
 use crate::device::key_bitmap::{KeyBits, KeyRange};
 use crate::device::lazy_column::Payload;
 use crate::device::presorted::Ascending;
-use crate::device::primitives::device::{
-    Bound, Device, FirstProbe, Matches, select_by_flags, select_keys_by_flags,
-};
+use crate::device::primitives::device::{Device, select_by_flags, select_keys_by_flags};
 use crate::error::{BowtieError, Result};
 use crate::ir::comparison::Comparison;
 use crate::ir::fold::Fold;
@@ -224,7 +230,7 @@ impl Device for CudaDevice {
                     .queue
                     .budget
                     .lease(gathered.bytes(), "output columns")?;
-                Ok(Column::host(Arc::clone(gathered.on_host()), lease))
+                Ok(Column::host(Arc::clone(gathered.on_host()?), lease))
             }
         }
     }
@@ -306,9 +312,11 @@ impl Device for CudaDevice {
 
     fn order_keys_in(&self, domain: &KeyDomain, column: &Column) -> Result<Keys> {
         // The base decides, whose text may be too long.
-        if !matches!(domain, KeyDomain::Ranked(buffer::Ranks::Host(_)))
-            && let Some(key) = self.key_column(column)?
-        {
+        let of_the_host = match domain {
+            KeyDomain::Ranked(ranks) => ranks.0.find::<Ranks>().is_none(),
+            KeyDomain::Natural | KeyDomain::Offset { .. } => false,
+        };
+        if !of_the_host && let Some(key) = self.key_column(column)? {
             return self
                 .queue
                 .order_keys_in(domain, key.source()?, column.rows());
@@ -348,21 +356,25 @@ impl Device for CudaDevice {
         payload: &[&Column],
         materialization: Option<Materialization>,
         first: Option<FirstProbe<'_>>,
-    ) -> Result<Option<buffer::EquiBuild>> {
+    ) -> Result<Option<EquiBuild>> {
         let build =
             self.prepare_build(keys, null_equal, strategy, payload, materialization, first)?;
-        Ok(build.map(|build| buffer::EquiBuild::Cuda(Box::new(build))))
+        Ok(build.map(|build| EquiBuild {
+            strategy: build.strategy(),
+            materialization: build.materialization(),
+            build: Opaque::new(build),
+        }))
     }
 
     fn equi_join(
         &self,
-        build: &buffer::EquiBuild,
+        build: &EquiBuild,
         build_payload: &[&Column],
         keys: &[&Column],
         payload: &[&Column],
     ) -> Result<Paired> {
         self.go_on()?;
-        self.join_at_once(build.on_cuda()?, build_payload, keys, payload)
+        self.join_at_once(build.build.get()?, build_payload, keys, payload)
     }
 
     fn merge_join(
@@ -441,15 +453,18 @@ impl Device for CudaDevice {
         test: SetTest,
         technique: Option<SetTechnique>,
         searching: &Column,
-    ) -> Result<buffer::SetIndex> {
+    ) -> Result<SetIndex> {
         self.go_on()?;
         let index = self.index_sets(lists, groups, not_null, test, technique, searching)?;
-        Ok(buffer::SetIndex::Cuda(Box::new(index)))
+        Ok(SetIndex {
+            technique: index.technique(),
+            index: Opaque::new(index),
+        })
     }
 
     fn set_search(
         &self,
-        index: &buffer::SetIndex,
+        index: &SetIndex,
         lists: &Column,
         groups: Option<&Buffer<u32>>,
         not_null: &[&Keys],
@@ -459,7 +474,7 @@ impl Device for CudaDevice {
 
     fn set_count(
         &self,
-        index: &buffer::SetIndex,
+        index: &SetIndex,
         lists: &Column,
         groups: Option<&Buffer<u32>>,
         counting: SetCounting,
@@ -481,10 +496,10 @@ impl Device for CudaDevice {
         self.queue.sort(rows, key, groups, not_null)
     }
 
-    fn zone_keys(&self, keys: &Keys, sorted: &Sorted) -> Result<buffer::ZonedKeys> {
+    fn zone_keys(&self, keys: &Keys, sorted: &Sorted) -> Result<ZonedKeys> {
         self.queue
             .zone_keys(keys, sorted)
-            .map(buffer::ZonedKeys::Cuda)
+            .map(|keys| ZonedKeys(Opaque::new(keys)))
     }
 
     fn range_bounds(
@@ -601,7 +616,7 @@ impl Device for CudaDevice {
 
     fn flags(&self, rows: usize) -> Result<Flags> {
         let bytes = fixed_width::bitmap_bytes(rows);
-        self.queue.zeroed(bytes, "match flags").map(Flags::Cuda)
+        self.queue.zeroed(bytes, "match flags").map(Flags::cuda)
     }
 
     fn set_flags(&self, flags: &Flags, first: usize, rows: &Buffer<u32>) -> Result<()> {
@@ -719,14 +734,5 @@ impl Device for CudaDevice {
             return Ok(aggregated);
         }
         self.aggregate_on_twin(rows, keys, folds, strategy)
-    }
-}
-
-pub(crate) fn flag_words(flags: &Flags) -> Result<&Memory> {
-    match flags {
-        Flags::Cuda(words) => Ok(words),
-        Flags::Host(_) => Err(BowtieError::Internal(
-            "the host's flags were given to a GPU".into(),
-        )),
     }
 }

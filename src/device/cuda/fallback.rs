@@ -6,12 +6,16 @@
 use arrow::buffer::ScalarBuffer;
 use arrow::datatypes::ArrowNativeType;
 
-use crate::device::cuda::columns::rows::memory;
 use crate::device::cuda::device::CudaDevice;
-use crate::device::cuda::theta::range::valid_memory;
-use crate::device::data::buffer::{Aggregated, Bits, Buffer, Column, Keys, Ranges, Sorted};
+use crate::device::cuda::runtime::access::{memory, valid_memory};
+use crate::device::data::buffer::{Bits, Buffer};
+use crate::device::data::column::Column;
+use crate::device::data::keys::Keys;
+use crate::device::data::matches::Matches;
+use crate::device::data::ranges::{Ranges, Sorted};
+use crate::device::data::results::Aggregated;
 use crate::device::host::device::HostDevice;
-use crate::device::primitives::device::{Device, Matches};
+use crate::device::primitives::device::Device;
 use crate::error::Result;
 use crate::ir::fold::Fold;
 use crate::ir::strategies::GroupStrategy;
@@ -22,7 +26,7 @@ impl CudaDevice {
         words: &Buffer<T>,
     ) -> Result<ScalarBuffer<T>> {
         match words.on_cuda() {
-            None => Ok(words.on_host().clone()),
+            None => Ok(words.on_host()?.clone()),
             Some(memory) => {
                 let bytes =
                     self.queue
@@ -46,7 +50,7 @@ impl CudaDevice {
         words: &Buffer<T>,
         what: &'static str,
     ) -> Result<Buffer<T>> {
-        let words = words.on_host();
+        let words = words.on_host()?;
         let bytes = words.inner().as_slice();
         let memory = self.queue.send(bytes, what)?;
         Ok(Buffer::cuda(memory, words.len()))
@@ -59,7 +63,7 @@ impl CudaDevice {
 
     /// A column that the twin made.
     pub(crate) fn column_from_host(&self, column: &Column) -> Result<Column> {
-        let array = column.on_host();
+        let array = column.on_host()?;
         let column = self
             .queue
             .upload(std::slice::from_ref(array), array.data_type())?;
@@ -70,7 +74,7 @@ impl CudaDevice {
     pub(crate) fn bits_to_host(&self, bits: &Bits, len: usize) -> Result<Bits> {
         Ok(Bits::Host(match bits {
             Bits::Host(bits) => bits.clone(),
-            Bits::Cuda(memory) => self.queue.download_bits(memory, len, None)?,
+            Bits::Device(memory) => self.queue.download_bits(memory.get()?, len, None)?,
         }))
     }
 
@@ -89,8 +93,8 @@ impl CudaDevice {
         Ok(Keys {
             values: self.words_from_host(&keys.values, "order keys")?,
             valid: match &keys.valid {
-                Some(bits) => Some(Bits::Cuda(
-                    self.queue.upload_bits(bits.on_host(), "validity")?,
+                Some(bits) => Some(Bits::cuda(
+                    self.queue.upload_bits(bits.on_host()?, "validity")?,
                 )),
                 None => None,
             },
@@ -198,7 +202,7 @@ impl CudaDevice {
             .queue
             .gather_values(memory(&keys.values)?, &ids, count, 8)?;
         let valid = match valid_memory(keys.valid.as_ref())? {
-            Some(valid) => Some(Bits::Cuda(self.queue.gather_bits(valid, &ids, count)?)),
+            Some(valid) => Some(Bits::cuda(self.queue.gather_bits(valid, &ids, count)?)),
             None => None,
         };
         self.keys_to_host(&Keys {

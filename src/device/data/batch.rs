@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, SchemaRef};
 
-use crate::device::data::buffer::Column;
+use crate::device::data::column::Column;
 use crate::device::lazy_column::Need;
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
@@ -67,8 +67,8 @@ impl DeviceBatch {
     }
 
     /// Whether reading it waits for the device.
-    pub(crate) fn lies_on_device(&self) -> bool {
-        self.columns.iter().flatten().any(|c| c.lies_on_device())
+    pub(crate) fn is_resident(&self) -> bool {
+        self.columns.iter().flatten().any(|c| c.is_resident())
     }
 
     /// Downloads all columns.

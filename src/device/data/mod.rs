@@ -2,3 +2,10 @@
 
 pub(crate) mod batch;
 pub(crate) mod buffer;
+pub(crate) mod column;
+pub(crate) mod keys;
+pub(crate) mod matches;
+pub(crate) mod opaque;
+pub(crate) mod ranges;
+pub(crate) mod results;
+pub(crate) mod structures;

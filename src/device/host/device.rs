@@ -12,13 +12,18 @@ use rayon::ThreadPool;
 use rayon::prelude::*;
 
 use crate::device::budget::Budget;
-use crate::device::data::buffer;
-use crate::device::data::buffer::{
-    Aggregated, Buffer, Column, EquiIndex, GroupDomain, KeyDomain, Keys, Paired, Pairs, Ranges,
-    SetCounting, SetCounts, SetMatches, Sorted,
+use crate::device::data::buffer::Buffer;
+use crate::device::data::column::Column;
+use crate::device::data::keys::{KeyDomain, Keys};
+use crate::device::data::matches::{Bound, FirstProbe, Matches};
+use crate::device::data::opaque::Opaque;
+use crate::device::data::ranges::{Pairs, Ranges, Sorted};
+use crate::device::data::results::{Aggregated, Paired, SetCounting, SetCounts, SetMatches};
+use crate::device::data::structures::{
+    EquiBuild, EquiIndex, Flags, GroupDomain, SetIndex, ZonedKeys,
 };
 use crate::device::host::aggregate::strategies;
-use crate::device::host::columns::flags::Flags;
+use crate::device::host::columns::flags;
 use crate::device::host::columns::values;
 use crate::device::host::columns::values::bytes_of;
 use crate::device::host::equi::{index, single_pass};
@@ -29,7 +34,7 @@ use crate::device::host::sets::index as sets;
 use crate::device::host::theta::{expand, range, range_fold, zone_map};
 use crate::device::key_bitmap::{KeyBits, KeyRange};
 use crate::device::lazy_column::Payload;
-use crate::device::primitives::device::{Bound, Device, FirstProbe, Matches};
+use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 use crate::ir::comparison::Comparison;
 use crate::ir::fold::Fold;
@@ -179,11 +184,11 @@ impl Device for HostDevice {
     }
 
     fn download(&self, column: &Column) -> Result<ArrayRef> {
-        Ok(Arc::clone(column.on_host()))
+        Ok(Arc::clone(column.on_host()?))
     }
 
     fn read(&self, words: &Buffer<u32>) -> Result<ScalarBuffer<u32>> {
-        Ok(words.on_host().clone())
+        Ok(words.on_host()?.clone())
     }
 
     fn gather(&self, column: &Column, rows: &Buffer<u32>) -> Result<Column> {
@@ -191,7 +196,10 @@ impl Device for HostDevice {
     }
 
     fn concat(&self, parts: &[&Column]) -> Result<Column> {
-        let parts: Vec<ArrayRef> = parts.iter().map(|p| Arc::clone(p.on_host())).collect();
+        let parts: Vec<ArrayRef> = parts
+            .iter()
+            .map(|part| part.on_host().cloned())
+            .collect::<Result<_>>()?;
         let bytes = bytes_of(&parts)?;
         // Offsets of 32 bits count no more.
         if bytes > i32::MAX as u64 && has_short_offsets(parts[0].data_type()) {
@@ -260,12 +268,16 @@ impl Device for HostDevice {
 
     fn group_keys(&self, base: &[&Column], null_equal: bool) -> Result<(Buffer<u32>, GroupDomain)> {
         let (ids, domain) = group_ids::group_keys(&self.budget, base, null_equal)?;
-        Ok((ids, GroupDomain::Host(domain)))
+        let domain = GroupDomain {
+            groups: domain.groups(),
+            table: Opaque::new(domain),
+        };
+        Ok((ids, domain))
     }
 
     fn group_keys_in(&self, domain: &GroupDomain, columns: &[&Column]) -> Result<Buffer<u32>> {
         self.pool
-            .install(|| group_ids::group_keys_in(&self.budget, domain.on_host(), columns))
+            .install(|| group_ids::group_keys_in(&self.budget, domain.table.get()?, columns))
     }
 
     fn equi_index(
@@ -291,24 +303,29 @@ impl Device for HostDevice {
         payload: &[&Column],
         materialization: Option<Materialization>,
         _first: Option<FirstProbe<'_>>,
-    ) -> Result<Option<buffer::EquiBuild>> {
+    ) -> Result<Option<EquiBuild>> {
         // Pairs that are made piece by piece stay in the cores' caches.
         if materialization != Some(Materialization::Gftr) {
             return Ok(None);
         }
         let index = self.equi_index(keys, null_equal, strategy)?;
         let build = single_pass::EquiBuild::new(&self.budget, index, payload)?;
-        Ok(Some(buffer::EquiBuild::Host(Box::new(build))))
+        Ok(Some(EquiBuild {
+            strategy: build.index().strategy,
+            // The only one that it has.
+            materialization: Materialization::Gftr,
+            build: Opaque::new(build),
+        }))
     }
 
     fn equi_join(
         &self,
-        build: &buffer::EquiBuild,
+        build: &EquiBuild,
         _build_payload: &[&Column],
         keys: &[&Column],
         payload: &[&Column],
     ) -> Result<Paired> {
-        let build = build.on_host();
+        let build: &single_pass::EquiBuild = build.build.get()?;
         let (searching, ranges) = self.equi_search(build.index(), keys)?;
         single_pass::join(&self.budget, build, &searching, &ranges, payload)
     }
@@ -327,10 +344,10 @@ impl Device for HostDevice {
         &self,
         bits: &KeyBits,
         columns: &[&Column],
-        flags: &buffer::Flags,
+        flags: &Flags,
         first: usize,
     ) -> Result<()> {
-        let flags = (flags.on_host(), first);
+        let flags = (flags.0.get::<flags::Flags>()?, first);
         self.pool
             .install(|| key_bitmap::flag(&self.budget, bits, columns, flags, &|| self.go_on()))
     }
@@ -343,35 +360,38 @@ impl Device for HostDevice {
         test: SetTest,
         technique: Option<SetTechnique>,
         searching: &Column,
-    ) -> Result<buffer::SetIndex> {
+    ) -> Result<SetIndex> {
         let go_on = || self.go_on();
         let by = (technique, searching);
         let index = self
             .pool
             .install(|| sets::index(&self.budget, lists, groups, not_null, test, by, &go_on))?;
-        Ok(buffer::SetIndex::Host(Box::new(index)))
+        Ok(SetIndex {
+            technique: index.technique(),
+            index: Opaque::new(index),
+        })
     }
 
     fn set_search(
         &self,
-        index: &buffer::SetIndex,
+        index: &SetIndex,
         lists: &Column,
         groups: Option<&Buffer<u32>>,
         not_null: &[&Keys],
     ) -> Result<SetMatches> {
-        let (index, go_on) = (index.on_host(), || self.go_on());
+        let (index, go_on) = (index.index.get()?, || self.go_on());
         self.pool
             .install(|| sets::search(&self.budget, index, lists, groups, not_null, &go_on))
     }
 
     fn set_count(
         &self,
-        index: &buffer::SetIndex,
+        index: &SetIndex,
         lists: &Column,
         groups: Option<&Buffer<u32>>,
         counting: SetCounting,
     ) -> Result<SetCounts> {
-        let (index, go_on) = (index.on_host(), || self.go_on());
+        let (index, go_on) = (index.index.get()?, || self.go_on());
         self.pool
             .install(|| sets::count(&self.budget, index, lists, groups, counting, &go_on))
     }
@@ -391,8 +411,8 @@ impl Device for HostDevice {
             .install(|| sort::sort(&self.budget, rows, key, groups, not_null))
     }
 
-    fn zone_keys(&self, keys: &Keys, sorted: &Sorted) -> Result<buffer::ZonedKeys> {
-        zone_map::zone_keys(&self.budget, keys, sorted).map(buffer::ZonedKeys::Host)
+    fn zone_keys(&self, keys: &Keys, sorted: &Sorted) -> Result<ZonedKeys> {
+        zone_map::zone_keys(&self.budget, keys, sorted).map(|keys| ZonedKeys(Opaque::new(keys)))
     }
 
     fn range_bounds(
@@ -416,11 +436,11 @@ impl Device for HostDevice {
     }
 
     fn total(&self, offsets: &Buffer<u64>) -> Result<u64> {
-        Ok(offsets.on_host().last().copied().unwrap_or(0))
+        Ok(offsets.on_host()?.last().copied().unwrap_or(0))
     }
 
     fn piece_end(&self, offsets: &Buffer<u64>, from: u64, target: u64, most: u64) -> Result<u64> {
-        Ok(expand::piece_end(offsets, from, target, most))
+        expand::piece_end(offsets, from, target, most)
     }
 
     fn expand(
@@ -456,32 +476,27 @@ impl Device for HostDevice {
         tests: &[(&Keys, Comparison, &Keys)],
         sample: usize,
     ) -> Result<Vec<f64>> {
-        Ok(tests
+        tests
             .iter()
             .map(|(left, op, right)| values::sample_selectivity(left, *op, right, sample))
-            .collect())
+            .collect()
     }
 
-    fn flags(&self, rows: usize) -> Result<buffer::Flags> {
-        Flags::new(&self.budget, rows).map(buffer::Flags::Host)
+    fn flags(&self, rows: usize) -> Result<Flags> {
+        flags::Flags::new(&self.budget, rows).map(|flags| Flags(Opaque::new(flags)))
     }
 
-    fn set_flags(&self, flags: &buffer::Flags, first: usize, rows: &Buffer<u32>) -> Result<()> {
-        for row in rows.on_host().iter() {
-            flags.on_host().set(first + *row as usize);
+    fn set_flags(&self, flags: &Flags, first: usize, rows: &Buffer<u32>) -> Result<()> {
+        for row in rows.on_host()?.iter() {
+            flags.0.get::<flags::Flags>()?.set(first + *row as usize);
         }
         Ok(())
     }
 
-    fn set_flags_counted(
-        &self,
-        flags: &buffer::Flags,
-        first: usize,
-        counts: &Buffer<u32>,
-    ) -> Result<()> {
-        for (row, count) in counts.on_host().iter().enumerate() {
+    fn set_flags_counted(&self, flags: &Flags, first: usize, counts: &Buffer<u32>) -> Result<()> {
+        for (row, count) in counts.on_host()?.iter().enumerate() {
             if *count > 0 {
-                flags.on_host().set(first + row);
+                flags.0.get::<flags::Flags>()?.set(first + row);
             }
         }
         Ok(())
@@ -489,22 +504,22 @@ impl Device for HostDevice {
 
     fn flagged_rows(
         &self,
-        flags: &buffer::Flags,
+        flags: &Flags,
         from: usize,
         len: usize,
         set: bool,
     ) -> Result<Buffer<u32>> {
-        flags.on_host().rows_where(&self.budget, from, len, set)
+        flags
+            .0
+            .get::<flags::Flags>()?
+            .rows_where(&self.budget, from, len, set)
     }
 
-    fn flag_column(
-        &self,
-        flags: &buffer::Flags,
-        from: usize,
-        len: usize,
-        set: bool,
-    ) -> Result<Column> {
-        flags.on_host().column(&self.budget, from, len, set)
+    fn flag_column(&self, flags: &Flags, from: usize, len: usize, set: bool) -> Result<Column> {
+        flags
+            .0
+            .get::<flags::Flags>()?
+            .column(&self.budget, from, len, set)
     }
 
     fn weigh(&self, values: &Column, weights: &Buffer<u32>) -> Result<Column> {

@@ -14,9 +14,16 @@ use arrow::buffer::ScalarBuffer;
 use arrow::datatypes::DataType;
 
 use crate::device::budget::Budget;
-use crate::device::data::buffer::{
-    Aggregated, Buffer, Column, EquiBuild, EquiIndex, Flags, GroupDomain, Joined, Kept, KeyDomain,
-    Keys, Paired, Pairs, Ranges, SetCounting, SetCounts, SetIndex, SetMatches, Sorted, ZonedKeys,
+use crate::device::data::buffer::Buffer;
+use crate::device::data::column::Column;
+use crate::device::data::keys::{KeyDomain, Keys};
+use crate::device::data::matches::{Bound, FirstProbe, Matches};
+use crate::device::data::ranges::{Pairs, Ranges, Sorted};
+use crate::device::data::results::{
+    Aggregated, Joined, Kept, Paired, SetCounting, SetCounts, SetMatches,
+};
+use crate::device::data::structures::{
+    EquiBuild, EquiIndex, Flags, GroupDomain, SetIndex, ZonedKeys,
 };
 use crate::device::key_bitmap::{KeyBits, KeyRange};
 use crate::device::lazy_column::Payload;
@@ -24,72 +31,10 @@ use crate::device::presorted::Ascending;
 use crate::error::{BowtieError, Result};
 use crate::ir::comparison::Comparison;
 use crate::ir::fold::Fold;
-use crate::ir::limits::MAX_CHUNK_ROWS;
-use crate::ir::pair_program::Program;
 use crate::ir::row_program::RowProgram;
 use crate::ir::set_predicate::{SetTechnique, SetTest};
-use crate::ir::side::Side;
 use crate::ir::strategies::{EquiStrategy, GroupStrategy, Materialization};
 use crate::ir::text_predicate::{TextSlice, TextTest};
-
-/// "In no group": the row can match nothing.
-pub(crate) const NO_GROUP: u32 = u32::MAX;
-
-/// Row ids are `u32`.
-pub(crate) fn check_chunk_rows(rows: usize) -> Result<()> {
-    match rows > MAX_CHUNK_ROWS {
-        true => Err(BowtieError::TooLarge(format!("{rows} rows in one chunk"))),
-        false => Ok(()),
-    }
-}
-
-/// `sorted.key OP searching.key`, narrowing the range of a searching row.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Bound<'a> {
-    pub op: Comparison,
-    /// By row of the searching side.
-    pub searching: &'a Keys,
-}
-
-/// `sorted.key OP searching.key`, tested on each candidate inside a range.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Test<'a> {
-    pub op: Comparison,
-    pub sorted: &'a ZonedKeys,
-    pub searching: &'a ZonedKeys,
-}
-
-/// A program with its columns by position, in the order in which it numbers them.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct BoundProgram<'a> {
-    pub program: &'a Program,
-    /// Which side's columns `sorted` are.
-    pub sorted_side: Side,
-    /// By sorted position.
-    pub sorted: &'a [Column],
-    /// By searching position.
-    pub searching: &'a [Column],
-}
-
-/// What each searching row matches: the candidates of its range that pass every test, and the program if there is one.
-///
-/// Searching rows are sorted too, so that neighbours have neighbouring ranges: their searches share cache lines, and zone
-/// maps decide on many of them at once. Ranges, counts and offsets follow that order.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Matches<'a> {
-    pub sorted: &'a Sorted,
-    pub searching: &'a Sorted,
-    pub ranges: &'a Ranges,
-    pub tests: &'a [Test<'a>],
-    pub program: Option<BoundProgram<'a>>,
-}
-
-/// What a build side of an equi-join is joined with first.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct FirstProbe<'a> {
-    pub keys: &'a [&'a Column],
-    pub payload: &'a [&'a Column],
-}
 
 /// One device as an operator sees it: its memory, its primitives, and a budget that every allocation is leased from.
 pub(crate) trait Device: Debug + Send + Sync {

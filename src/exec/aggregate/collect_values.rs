@@ -13,7 +13,8 @@ use arrow::datatypes::DataType;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 
 use crate::device::data::batch::DeviceBatch;
-use crate::device::data::buffer::{Buffer, Column};
+use crate::device::data::buffer::Buffer;
+use crate::device::data::column::Column;
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 use crate::exec::memory::compact_views::of_its_own;
@@ -39,7 +40,7 @@ impl RowGroups {
         let of_groups = device.group_keys_in(&domain, &of_groups.iter().collect::<Vec<_>>())?;
         Ok(Self {
             of_groups: UInt32Array::new(device.read(&of_groups)?, None),
-            ids: Some((ids, domain.groups())),
+            ids: Some((ids, domain.groups)),
         })
     }
 

@@ -14,7 +14,7 @@ use datafusion::error::Result as DataFusionResult;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 
 use crate::device::data::batch::DeviceBatch;
-use crate::device::data::buffer::Column;
+use crate::device::data::column::Column;
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 use crate::exec::memory::compact_views::of_its_own;

@@ -14,7 +14,7 @@ use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_plan::aggregates::group_values::{GroupValues, new_group_values};
 use datafusion::physical_plan::aggregates::order::GroupOrdering;
 
-use crate::device::data::buffer::Flags;
+use crate::device::data::structures::Flags;
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 use crate::exec::input::chunk::InputChunk;

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use crate::device::data::batch::DeviceBatch;
-use crate::device::data::buffer::Column;
+use crate::device::data::column::Column;
 use crate::device::primitives::device::Device;
 use crate::error::Result;
 use crate::exec::aggregate::group_table::Partial;

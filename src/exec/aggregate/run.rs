@@ -13,7 +13,7 @@ use datafusion::common::utils::normalize_float_zero;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::device::data::batch::DeviceBatch;
-use crate::device::data::buffer::Column;
+use crate::device::data::column::Column;
 use crate::device::lazy_column::Need;
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};

@@ -130,7 +130,7 @@ pub(crate) fn slices(
     let most = spilled_rows(batch.bytes() as usize / rows.max(1));
     let mut each = most;
     // Those arrays are there.
-    let mut whole = match batch.lies_on_device() {
+    let mut whole = match batch.is_resident() {
         true => None,
         false => Some(all(batch)?),
     };

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::device::data::batch::DeviceBatch;
-use crate::device::data::buffer::Column;
+use crate::device::data::column::Column;
 use crate::device::lazy_column::Need;
 use crate::error::{BowtieError, Result};
 use crate::exec::input::chunk::InputChunk;
@@ -104,7 +104,7 @@ impl Matrix {
     pub(crate) fn whole(&self, side: Side, left_chunk: usize) -> Option<DeviceBatch> {
         let rows = 0..self.chunk(side, left_chunk).ok()?.rows();
         self.resident(side, left_chunk, &rows)
-            .filter(DeviceBatch::lies_on_device)
+            .filter(DeviceBatch::is_resident)
     }
 
     /// A chunk whose `keys` were evaluated on every row.

@@ -14,7 +14,7 @@ use arrow::datatypes::SchemaRef;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::device::budget::Lease;
-use crate::device::data::buffer::Column;
+use crate::device::data::column::Column;
 use crate::device::primitives::device::Device;
 use crate::device::row_width::{gathered_bytes, mean_bytes};
 use crate::error::{BowtieError, Result};

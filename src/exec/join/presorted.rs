@@ -4,7 +4,7 @@
 use datafusion::common::JoinType;
 
 use crate::device::data::batch::DeviceBatch;
-use crate::device::data::buffer::Column;
+use crate::device::data::column::Column;
 use crate::device::presorted::Ascending;
 use crate::error::Result;
 use crate::exec::join::tiles::Matrix;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::device::data::batch::DeviceBatch;
-use crate::device::data::buffer::{Buffer, Flags};
+use crate::device::data::buffer::Buffer;
+use crate::device::data::structures::Flags;
 use crate::device::lazy_column::Need;
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};

@@ -14,7 +14,8 @@ use std::sync::Arc;
 use datafusion::common::JoinType;
 
 use crate::device::data::batch::DeviceBatch;
-use crate::device::data::buffer::{Column, Flags};
+use crate::device::data::column::Column;
+use crate::device::data::structures::Flags;
 use crate::device::key_bitmap::{KeyBits, KeyRange, are_addresses};
 use crate::device::primitives::device::Device;
 use crate::error::Result;

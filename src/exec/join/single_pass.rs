@@ -5,9 +5,12 @@ use std::sync::Arc;
 use datafusion::common::JoinType;
 
 use crate::device::data::batch::DeviceBatch;
-use crate::device::data::buffer::{Column, EquiBuild, Joined, Paired};
+use crate::device::data::column::Column;
+use crate::device::data::matches::FirstProbe;
+use crate::device::data::results::{Joined, Paired};
+use crate::device::data::structures::EquiBuild;
 use crate::device::presorted::Ascending;
-use crate::device::primitives::device::{Device, FirstProbe};
+use crate::device::primitives::device::Device;
 use crate::error::Result;
 use crate::exec::metrics::DeviceMetrics;
 use crate::ir::side::Side;
@@ -109,7 +112,7 @@ impl AtOnce {
             );
             Ok(match or_no_room(made, may_wait)? {
                 Some(made) => {
-                    metrics.indexed_by(made.strategy());
+                    metrics.indexed_by(made.strategy);
                     Prepared::For(Arc::new(made))
                 }
                 None => Prepared::Not,
@@ -137,7 +140,7 @@ impl AtOnce {
             let joined = device.equi_join(made, &of_build, &probe_keys, &of_probe);
             *prepared = match (or_no_room(joined.map(Some), may_wait)?, self.strategy) {
                 (Some(Paired::All(joined)), _) => {
-                    metrics.materialized_by(made.materialization());
+                    metrics.materialized_by(made.materialization);
                     break joined;
                 }
                 (Some(Paired::SharedKeys), None) => prepare(Some(EquiStrategy::SortMerge))?,

@@ -7,7 +7,9 @@ use arrow::array::{Array, BooleanArray, new_null_array};
 use datafusion::common::JoinType;
 
 use crate::device::data::batch::DeviceBatch;
-use crate::device::data::buffer::{Buffer, Column, Flags};
+use crate::device::data::buffer::Buffer;
+use crate::device::data::column::Column;
+use crate::device::data::structures::Flags;
 use crate::device::lazy_column::{Need, Payload};
 use crate::error::{BowtieError, Result};
 use crate::exec::input::chunk::InputChunk;

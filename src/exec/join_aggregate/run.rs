@@ -17,7 +17,8 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use parking_lot::Mutex;
 
 use crate::device::budget::Lease;
-use crate::device::data::buffer::{Buffer, Flags};
+use crate::device::data::buffer::Buffer;
+use crate::device::data::structures::Flags;
 use crate::device::lazy_column::Need;
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};

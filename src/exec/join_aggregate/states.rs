@@ -9,7 +9,7 @@ use arrow::compute::{is_not_null, nullif, take};
 use arrow::datatypes::DataType;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 
-use crate::device::data::buffer::Column;
+use crate::device::data::column::Column;
 use crate::device::primitives::device::Device;
 use crate::error::Result;
 use crate::exec::join::tiles::SearchedTile;

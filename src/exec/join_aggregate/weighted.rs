@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use arrow::array::UInt32Array;
 
-use crate::device::data::buffer::{Buffer, Column};
+use crate::device::data::buffer::Buffer;
+use crate::device::data::column::Column;
 use crate::error::{BowtieError, Result};
 use crate::exec::join::tiles::SearchedTile;
 use crate::exec::join_aggregate::method::Way;

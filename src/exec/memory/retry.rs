@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::RwLockReadGuard;
 
-use crate::device::data::buffer::Flags;
+use crate::device::data::structures::Flags;
 use crate::device::primitives::device::Device;
 use crate::error::Result;
 

@@ -11,7 +11,7 @@ use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::MemoryConsumer;
 use futures::{StreamExt, stream};
 
-use crate::device::data::buffer::Column;
+use crate::device::data::column::Column;
 use crate::device::lazy_column::Need;
 use crate::device::primitives::device::Device;
 use crate::exec::aggregate::output::GroupOutput;

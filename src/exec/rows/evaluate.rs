@@ -14,7 +14,7 @@ use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::device::data::batch::DeviceBatch;
-use crate::device::data::buffer::Column;
+use crate::device::data::column::Column;
 use crate::device::lazy_column::Need;
 use crate::device::primitives::device::Device;
 use crate::error::BowtieError;
@@ -178,7 +178,7 @@ pub(crate) fn evaluate(
         let column = match made {
             MadeBy::Program(at) => output(*at)?,
             MadeBy::Choice { output: at, values } => {
-                let numbers = output(*at)?.into_row_numbers()?;
+                let numbers = output(*at)?.into_row_ids()?;
                 let values = device.upload(from_ref(values))?;
                 device.gather(&values, &numbers)?
             }

@@ -13,7 +13,7 @@ use datafusion::physical_plan::{
 };
 
 use crate::device::data::batch::DeviceBatch;
-use crate::device::data::buffer::Column;
+use crate::device::data::column::Column;
 use crate::device::primitives::device::Device;
 use crate::error::BowtieError;
 use crate::exec::node::{DeviceExec, DeviceStream, device_only, exactly};

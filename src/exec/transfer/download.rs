@@ -134,7 +134,7 @@ impl Landing {
         Ok(match chunk? {
             DeviceChunk::Staged(chunk) => Landed::Staged(chunk),
             DeviceChunk::Runs(runs) => Landed::Runs(runs),
-            DeviceChunk::Resident(batch) => Landed::Rows(match batch.lies_on_device() {
+            DeviceChunk::Resident(batch) => Landed::Rows(match batch.is_resident() {
                 false => self.download(&batch)?,
                 // Waiting for the device would hold up the other tasks of this thread.
                 true => SpawnedTask::spawn_blocking(move || self.download(&batch))

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use arrow::array::Array;
 use arrow::datatypes::DataType;
 use datafusion::error::Result as DataFusionResult;
 use datafusion::functions_aggregate::average::Avg;

@@ -8,7 +8,7 @@ use crate::device::cuda::aggregate::directory::KeyBits;
 use crate::device::cuda::columns::fixed_width::{Values, bitmap_bytes, width};
 use crate::device::cuda::columns::minmax::Number;
 use crate::device::cuda::runtime::stream::{Arg, Memory, Queue, Shape};
-use crate::device::data::buffer::Column;
+use crate::device::data::column::Column;
 use crate::error::{BowtieError, Result};
 
 impl Queue {

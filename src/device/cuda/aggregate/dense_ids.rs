@@ -8,7 +8,7 @@ use crate::device::cuda::aggregate::strategies::Members;
 use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::minmax::Number;
 use crate::device::cuda::runtime::stream::{Arg, Memory, Queue, Shape};
-use crate::device::data::buffer::Column;
+use crate::device::data::column::Column;
 use crate::device::key_bitmap::Extent;
 use crate::error::Result;
 

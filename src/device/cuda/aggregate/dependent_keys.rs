@@ -21,7 +21,7 @@ use crate::device::cuda::columns::storage::Stored;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::keys::key_column::KeyBytes;
 use crate::device::cuda::runtime::stream::{Arg, Memory, Queue};
-use crate::device::data::buffer::Column;
+use crate::device::data::column::Column;
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 use crate::ir::strategies::GroupStrategy;

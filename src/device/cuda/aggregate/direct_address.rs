@@ -16,9 +16,10 @@ use crate::device::cuda::aggregate::strategies::{
     FEW_IN_GLOBAL, FEW_IN_PARTS, FEW_ROWS, Folded, Members, Results, Ways,
 };
 use crate::device::cuda::columns::fixed_width::bitmap_bytes;
-use crate::device::cuda::columns::rows::memory;
+use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::stream::Memory;
-use crate::device::data::buffer::{Buffer, Column};
+use crate::device::data::buffer::Buffer;
+use crate::device::data::column::Column;
 use crate::error::{BowtieError, Result};
 use crate::ir::strategies::GroupStrategy;
 

@@ -17,7 +17,7 @@ use crate::device::cuda::aggregate::directory::GroupKeys;
 use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::runtime::stream::Memory;
-use crate::device::data::buffer::Column;
+use crate::device::data::column::Column;
 use crate::device::host::aggregate::fold::corrected;
 use crate::error::Result;
 

@@ -16,7 +16,8 @@ use crate::device::cuda::columns::storage::Stored;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::expr::row_program::kind_of;
 use crate::device::cuda::runtime::stream::{Arg, Memory, Shape as Grid};
-use crate::device::data::buffer::{Column, Kept};
+use crate::device::data::column::Column;
+use crate::device::data::results::Kept;
 use crate::error::{BowtieError, Result};
 use crate::ir::row_program::{RowKind, RowProgram};
 

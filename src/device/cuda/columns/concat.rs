@@ -11,8 +11,9 @@ use crate::device::cuda::columns::storage::Stored;
 use crate::device::cuda::columns::var_width::{MOST_BYTES, Text};
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::runtime::stream::{Memory, Queue, Shape};
-use crate::device::data::buffer::Column;
-use crate::device::primitives::device::{Device, check_chunk_rows};
+use crate::device::data::buffer::check_chunk_rows;
+use crate::device::data::column::Column;
+use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 
 impl CudaDevice {

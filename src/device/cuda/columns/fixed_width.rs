@@ -21,9 +21,9 @@ use cudarc::driver::CudaEvent;
 use crate::device::cuda::columns::storage::Stored;
 use crate::device::cuda::columns::var_width;
 use crate::device::cuda::runtime::stream::{Memory, Queue};
-use crate::device::data::buffer::Column;
+use crate::device::data::buffer::check_chunk_rows;
+use crate::device::data::column::Column;
 use crate::device::host::columns::values::{together, upload as host_column};
-use crate::device::primitives::device::check_chunk_rows;
 use crate::error::{BowtieError, Result};
 
 /// Values of one column.
@@ -226,7 +226,7 @@ impl Queue {
 
     pub(crate) fn download(&self, column: &Column) -> Result<ArrayRef> {
         let Some(stored) = column.stored() else {
-            return Ok(Arc::clone(column.on_host()));
+            return Ok(Arc::clone(column.on_host()?));
         };
         // Several parts come down sooner than one thread copies them together.
         if let Some([original]) = stored.original() {

@@ -15,7 +15,8 @@ use parking_lot::Mutex;
 use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::var_width::{MOST_BYTES, TASK_ROWS, Text, at_once, offsets_of};
 use crate::device::cuda::runtime::stream::{Memory, Queue, Shape};
-use crate::device::data::buffer::{Buffer, Column};
+use crate::device::data::buffer::Buffer;
+use crate::device::data::column::Column;
 use crate::device::host::columns::values::together;
 use crate::error::{BowtieError, Result};
 

@@ -11,10 +11,11 @@ use parking_lot::Mutex;
 
 use crate::device::cuda::columns::storage::Stored;
 use crate::device::cuda::device::CudaDevice;
-use crate::device::data::buffer::{Buffer, Column};
+use crate::device::data::buffer::{Buffer, check_chunk_rows};
+use crate::device::data::column::Column;
 use crate::device::host::columns::values::{bytes_of, gather_parts};
 use crate::device::lazy_column::Payload;
-use crate::device::primitives::device::{Device, check_chunk_rows};
+use crate::device::primitives::device::Device;
 use crate::error::Result;
 
 /// One row of so many, asked for, makes an upload pay. Either way bytes cross the bus once: a row id down for each row gathered

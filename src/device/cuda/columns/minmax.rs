@@ -8,7 +8,7 @@ use crate::device::cuda::aggregate::directory::KeyBits;
 use crate::device::cuda::columns::fixed_width::{Values, width};
 use crate::device::cuda::columns::storage::Stored;
 use crate::device::cuda::runtime::stream::{Memory, Queue};
-use crate::device::data::buffer::Column;
+use crate::device::data::column::Column;
 use crate::device::key_bitmap::Extent;
 use crate::error::{BowtieError, Result};
 

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use crate::device::cuda::columns::fixed_width::{Values, bitmap_bytes, width};
 use crate::device::cuda::columns::scan::EXCLUSIVE_U32;
 use crate::device::cuda::columns::var_width::MOST_BYTES;
+use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::stream::{Memory, Part, Queue, Shape};
-use crate::device::data::buffer::{Buffer, Column};
+use crate::device::data::buffer::Buffer;
+use crate::device::data::column::Column;
 use crate::error::{BowtieError, Result};
 
 impl Queue {
@@ -340,11 +342,4 @@ impl Queue {
         unsafe { self.launch(kernel, Shape::blocks_of(words, 256, 256), &args)? };
         Ok(out)
     }
-}
-
-/// The memory of words that this device made.
-pub(crate) fn memory<T: arrow::datatypes::ArrowNativeType>(words: &Buffer<T>) -> Result<&Memory> {
-    words
-        .on_cuda()
-        .ok_or_else(|| BowtieError::Internal("the host's words were given to a GPU".into()))
 }

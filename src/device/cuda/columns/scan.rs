@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::device::cuda::columns::rows::memory;
+use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::stream::{Memory, Queue, Shape};
 use crate::device::data::buffer::Buffer;
 use crate::error::Result;

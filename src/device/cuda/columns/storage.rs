@@ -9,8 +9,9 @@ use crate::device::cuda::columns::lazy::Late;
 use crate::device::cuda::columns::var_width::Text;
 use crate::device::cuda::columns::{fixed_width, indirect, var_width};
 use crate::device::cuda::device::CudaDevice;
-use crate::device::cuda::runtime::stream::Memory;
-use crate::device::data::buffer::{Buffer, Column};
+use crate::device::data::buffer::Buffer;
+use crate::device::data::column::{Column, DeviceColumn};
+use crate::device::data::opaque::Opaque;
 use crate::error::Result;
 
 /// A column on a GPU.
@@ -44,8 +45,8 @@ impl From<Referring> for Stored {
     }
 }
 
-impl Stored {
-    pub(crate) fn bytes(&self) -> u64 {
+impl DeviceColumn for Stored {
+    fn bytes(&self) -> u64 {
         match self {
             Self::Fixed(values) => values.bytes(),
             Self::Text(text) => text.bytes(),
@@ -54,14 +55,62 @@ impl Stored {
         }
     }
 
-    /// Words of 32 bits without a sign.
-    pub(crate) fn into_row_numbers(self) -> Option<Memory> {
-        match self {
-            Self::Fixed(values) if values.data_type == DataType::UInt32 => Some(values.values),
+    /// Text and what refers to something has but one type.
+    fn relabel(self: Box<Self>, data_type: &DataType) -> Box<dyn DeviceColumn> {
+        match *self {
+            Self::Fixed(values) if values.data_type != *data_type => {
+                Box::new(Self::Fixed(Values {
+                    data_type: data_type.clone(),
+                    original: None,
+                    ..values
+                }))
+            }
+            same => Box::new(same),
+        }
+    }
+
+    fn into_row_ids(self: Box<Self>) -> Option<Opaque> {
+        match *self {
+            Self::Fixed(values) if values.data_type == DataType::UInt32 => {
+                Some(Opaque::new(values.values))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Columns of a GPU.
+impl Column {
+    pub(crate) fn cuda(stored: impl Into<Stored>, rows: usize) -> Self {
+        Self::of_device(stored.into(), rows)
+    }
+
+    /// How a GPU stores it; `None` where it is in host memory.
+    pub(crate) fn stored(&self) -> Option<&Stored> {
+        self.device_column()
+    }
+
+    pub(crate) fn into_stored(self) -> Option<Stored> {
+        self.into_device_column()
+    }
+
+    /// Its values, where they are on a GPU and of fixed width.
+    pub(crate) fn on_cuda(&self) -> Option<&Values> {
+        match self.stored() {
+            Some(Stored::Fixed(values)) => Some(values),
             _ => None,
         }
     }
 
+    pub(crate) fn into_cuda(self) -> Option<Values> {
+        match self.into_stored() {
+            Some(Stored::Fixed(values)) => Some(values),
+            _ => None,
+        }
+    }
+}
+
+impl Stored {
     /// What it was uploaded from, in parts.
     pub(crate) fn original(&self) -> Option<&[ArrayRef]> {
         match self {
@@ -69,18 +118,6 @@ impl Stored {
             Self::Text(text) => text.original.as_deref(),
             Self::Referring(referring) => referring.words.original.as_deref(),
             Self::Late(late) => Some(late.parts()),
-        }
-    }
-
-    /// The same words under another type of their width; text and what refers to something has but one.
-    pub(crate) fn relabel(self, data_type: &DataType) -> Self {
-        match self {
-            Self::Fixed(values) if values.data_type != *data_type => Self::Fixed(Values {
-                data_type: data_type.clone(),
-                original: None,
-                ..values
-            }),
-            same => same,
         }
     }
 

@@ -12,8 +12,8 @@ use arrow::datatypes::DataType;
 use cudarc::driver::CudaEvent;
 use rayon::prelude::*;
 
-use crate::device::cuda::columns::rows::memory;
 use crate::device::cuda::columns::scan::EXCLUSIVE_U64;
+use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::stream::{Memory, Queue, Shape};
 use crate::device::data::buffer::Buffer;
 use crate::error::{BowtieError, Result};

@@ -10,7 +10,6 @@
 use std::sync::Arc;
 
 use crate::device::cuda::columns::fixed_width::bitmap_bytes;
-use crate::device::cuda::columns::rows::memory;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::equi::choose::{Build, choose};
 use crate::device::cuda::equi::key_words::{Addresses, EquiKeys, Keying, Width};
@@ -18,11 +17,14 @@ use crate::device::cuda::equi::partition::{
     CAPACITY, Carried, Depth, Partitioned, SLOTS, partition_bits,
 };
 use crate::device::cuda::equi::tables::{DirectTable, Grouped, HashTable, by_rows};
+use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::stream::{Memory, Part, Queue, Shape};
-use crate::device::data::buffer;
-use crate::device::data::buffer::{Buffer, Column, EquiIndex, Ranges, Sorted};
-use crate::device::primitives::device::check_chunk_rows;
-use crate::error::{BowtieError, Result};
+use crate::device::data::buffer::{Buffer, check_chunk_rows};
+use crate::device::data::column::Column;
+use crate::device::data::opaque::Opaque;
+use crate::device::data::ranges::{Ranges, Sorted};
+use crate::device::data::structures::EquiIndex;
+use crate::error::Result;
 use crate::ir::strategies::EquiStrategy;
 
 /// How keys of the other side are found.
@@ -88,7 +90,7 @@ impl CudaDevice {
         Ok(EquiIndex {
             sorted: by_rows(rows),
             strategy,
-            table: buffer::EquiTable::Cuda(EquiTable { keying, finder }),
+            table: Opaque::new(EquiTable { keying, finder }),
         })
     }
 
@@ -130,7 +132,7 @@ impl CudaDevice {
         index: &EquiIndex,
         columns: &[&Column],
     ) -> Result<(Sorted, Ranges)> {
-        let table = index.table.on_cuda()?;
+        let table: &EquiTable = index.table.get()?;
         let queue = &self.queue;
         let keys = self.equi_keys_in(&table.keying, columns)?;
         if keys.rows == 0 || matches!(table.finder, Finder::Nothing) {
@@ -181,17 +183,6 @@ impl CudaDevice {
                 let ranges = queue.merge_ranges(build, &probe)?;
                 Ok((by_rows(rows), ranges))
             }
-        }
-    }
-}
-
-impl buffer::EquiTable {
-    fn on_cuda(&self) -> Result<&EquiTable> {
-        match self {
-            Self::Cuda(table) => Ok(table),
-            Self::Host(_) => Err(BowtieError::Internal(
-                "the host's index was given to a GPU".into(),
-            )),
         }
     }
 }

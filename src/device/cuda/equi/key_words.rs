@@ -11,12 +11,14 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 
 use crate::device::cuda::columns::fixed_width::{Values, bitmap_bytes, width};
-use crate::device::cuda::columns::rows::memory;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::keys::group_ids::key_values;
 use crate::device::cuda::keys::pack::Layout;
+use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::stream::{Memory, Part, Queue};
-use crate::device::data::buffer::{Buffer, Column, GroupDomain};
+use crate::device::data::buffer::Buffer;
+use crate::device::data::column::Column;
+use crate::device::data::structures::GroupDomain;
 use crate::device::key_bitmap::are_addresses;
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
@@ -222,7 +224,7 @@ impl CudaDevice {
             Keying::Groups(domain) => {
                 return Ok(Some(Addresses {
                     least: 0,
-                    count: u64::from(domain.groups()),
+                    count: u64::from(domain.groups),
                 }));
             }
             Keying::Values(data_type) if are_addresses(data_type) => data_type,

@@ -14,9 +14,11 @@ use crate::device::cuda::equi::materialize::{Output, Way, Ways, sources};
 use crate::device::cuda::equi::partition::{Depth, Partitioned, partition_bits};
 use crate::device::cuda::equi::tables::{DirectTable, HashTable};
 use crate::device::cuda::runtime::stream::{Arg, Memory};
-use crate::device::data::buffer;
-use crate::device::data::buffer::{Buffer, Column, Joined, Paired};
-use crate::device::primitives::device::{Device, FirstProbe};
+use crate::device::data::buffer::Buffer;
+use crate::device::data::column::Column;
+use crate::device::data::matches::FirstProbe;
+use crate::device::data::results::{Joined, Paired};
+use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 use crate::ir::strategies::{EquiStrategy, Materialization};
 
@@ -338,16 +340,5 @@ impl CudaDevice {
                 }
             })
             .collect()
-    }
-}
-
-impl buffer::EquiBuild {
-    pub(crate) fn on_cuda(&self) -> Result<&EquiBuild> {
-        match self {
-            Self::Cuda(build) => Ok(build),
-            Self::Host(_) => Err(BowtieError::Internal(
-                "the host's build side was given to a GPU".into(),
-            )),
-        }
     }
 }

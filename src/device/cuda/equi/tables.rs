@@ -6,7 +6,8 @@ use std::sync::Arc;
 use crate::device::cuda::columns::scan::EXCLUSIVE_U32;
 use crate::device::cuda::equi::key_words::{Addresses, EquiKeys, Width};
 use crate::device::cuda::runtime::stream::{Arg, Memory, Queue, Shape};
-use crate::device::data::buffer::{Buffer, Ranges, Sorted};
+use crate::device::data::buffer::Buffer;
+use crate::device::data::ranges::{Ranges, Sorted};
 use crate::error::{BowtieError, Result};
 
 /// A table of groups of rows, and where each group's rows begin.

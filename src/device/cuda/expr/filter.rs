@@ -3,11 +3,12 @@
 //! Values of 4, 8 and 16 bytes are compacted from the flags; others are gathered by row ids, which are made where one is.
 
 use crate::device::cuda::columns::fixed_width::{Values, width};
-use crate::device::cuda::columns::rows::memory;
 use crate::device::cuda::columns::storage::Stored;
 use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::stream::Memory;
-use crate::device::data::buffer::{Buffer, Column};
+use crate::device::data::buffer::Buffer;
+use crate::device::data::column::Column;
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 

@@ -5,7 +5,7 @@ use arrow::datatypes::DataType;
 use crate::device::cuda::columns::fixed_width::{Values, bitmap_bytes, width};
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::runtime::stream::{Memory, Shape};
-use crate::device::data::buffer::Column;
+use crate::device::data::column::Column;
 use crate::error::{BowtieError, Result};
 use crate::ir::row_program::{RowInstruction, RowKind, RowOp, RowProgram};
 

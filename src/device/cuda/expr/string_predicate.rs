@@ -18,7 +18,7 @@ use crate::device::cuda::columns::storage::Stored;
 use crate::device::cuda::columns::var_width::Text;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::runtime::stream::{Arg, Memory, Queue, Shape};
-use crate::device::data::buffer::Column;
+use crate::device::data::column::Column;
 use crate::device::primitives::device::Device;
 use crate::error::Result;
 use crate::ir::text_predicate::{TextPredicate, TextSlice, TextTest};

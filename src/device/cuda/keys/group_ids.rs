@@ -5,13 +5,16 @@
 
 use std::sync::Arc;
 
-use crate::device::cuda::columns::rows::memory;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::keys::key_column::KeyColumn;
 use crate::device::cuda::keys::pack::{KeyValues, Layout};
 use crate::device::cuda::keys::tuples::{Distinct, Significance};
+use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::stream::{Memory, Queue};
-use crate::device::data::buffer::{Buffer, Column, GroupDomain};
+use crate::device::data::buffer::Buffer;
+use crate::device::data::column::Column;
+use crate::device::data::opaque::Opaque;
+use crate::device::data::structures::GroupDomain;
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 
@@ -81,7 +84,11 @@ impl CudaDevice {
         let (ids, mut groups) = self.queue.group_keys(&columns, rows, null_equal, grouped)?;
         groups.on_host = keys.twins.map(|(_, domain)| Box::new(domain));
         groups.by_twin = keys.by_twin;
-        Ok((ids, GroupDomain::Cuda(groups)))
+        let groups = GroupDomain {
+            groups: groups.groups(),
+            table: Opaque::new(groups),
+        };
+        Ok((ids, groups))
     }
 
     /// The key columns of a base where kernels read them. Nested columns and long text are grouped together by the twin, and
@@ -135,9 +142,8 @@ impl CudaDevice {
             let ids = self.twin.group_keys_in(domain, &on_host)?;
             self.words_from_host(&ids, "group ids")
         };
-        let groups = match domain {
-            GroupDomain::Host(_) => return from_twin(domain, columns),
-            GroupDomain::Cuda(groups) => groups,
+        let Some(groups) = domain.table.find::<Groups>() else {
+            return from_twin(domain, columns);
         };
         // The base decides, whose text may be too long.
         let (mut here, mut on_host) = (vec![], vec![]);

@@ -22,7 +22,8 @@ use crate::device::cuda::columns::var_width::MOST_BYTES;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::keys::tuples::Tuples;
 use crate::device::cuda::runtime::stream::{Arg, Memory, Part, Queue, Shape};
-use crate::device::data::buffer::{Buffer, Column};
+use crate::device::data::buffer::Buffer;
+use crate::device::data::column::Column;
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 
@@ -186,8 +187,8 @@ impl CudaDevice {
         let stored = match column.stored() {
             Some(stored) => stored,
             // Text that is too long for the GPU, but for its beginnings.
-            None if var_width::is_text(column.on_host().data_type()) => {
-                return self.beginnings(column.on_host()).map(Some);
+            None if var_width::is_text(column.on_host()?.data_type()) => {
+                return self.beginnings(column.on_host()?).map(Some);
             }
             None => return Ok(None),
         };

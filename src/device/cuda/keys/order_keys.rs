@@ -7,7 +7,8 @@ use arrow::datatypes::{DataType, IntervalUnit};
 use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::keys::key_column::KeySource;
 use crate::device::cuda::runtime::stream::{Arg, Memory, Queue, Shape};
-use crate::device::data::buffer::{Bits, Buffer, KeyDomain, Keys, Ranks};
+use crate::device::data::buffer::{Bits, Buffer};
+use crate::device::data::keys::{KeyDomain, Keys};
 use crate::error::{BowtieError, Result};
 
 /// The kernel that makes natural keys of a type; `None` for a type whose keys depend on other values, or that has none.
@@ -63,8 +64,8 @@ impl Queue {
         column: KeySource<'_>,
         rows: usize,
     ) -> Result<Keys> {
-        if let KeyDomain::Ranked(Ranks::Cuda(ranks)) = domain {
-            return self.ranked_keys(ranks, column, rows);
+        if let KeyDomain::Ranked(ranks) = domain {
+            return self.ranked_keys(ranks.0.get()?, column, rows);
         }
         let KeySource::Values(values) = column else {
             return Err(BowtieError::Internal("text in a domain of numbers".into()));
@@ -131,7 +132,7 @@ impl Queue {
         rows: usize,
     ) -> Result<Option<Bits>> {
         match valid {
-            Some(valid) => Ok(Some(Bits::Cuda(self.bits_and(valid, valid, rows)?))),
+            Some(valid) => Ok(Some(Bits::cuda(self.bits_and(valid, valid, rows)?))),
             None => Ok(None),
         }
     }

@@ -9,8 +9,9 @@ use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::keys::key_column::{KeyBytes, KeySource};
 use crate::device::cuda::keys::tuples::{Distinct, Significance, Tuples};
 use crate::device::cuda::runtime::stream::{Memory, Queue, Shape};
-use crate::device::data::buffer;
-use crate::device::data::buffer::{Buffer, KeyDomain, Keys};
+use crate::device::data::buffer::Buffer;
+use crate::device::data::keys::{KeyDomain, Keys};
+use crate::device::data::opaque::Opaque;
 use crate::error::{BowtieError, Result};
 
 /// The sorted distinct values of a base column on a GPU.
@@ -97,7 +98,7 @@ impl Queue {
             values: keys,
             valid: self.valid_of(valid, rows)?,
         };
-        let ranks = buffer::Ranks::Cuda(Ranks { wide, distinct });
+        let ranks = crate::device::data::keys::Ranks(Opaque::new(Ranks { wide, distinct }));
         Ok((keys, KeyDomain::Ranked(ranks)))
     }
 

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::device::cuda::columns::rows::memory;
+use crate::device::cuda::runtime::access::{memory, valid_memory};
 use crate::device::cuda::runtime::stream::{Memory, Part, Queue, Shape};
-use crate::device::cuda::theta::range::valid_memory;
-use crate::device::data::buffer::{Buffer, Keys, Sorted};
-use crate::device::primitives::device::check_chunk_rows;
+use crate::device::data::buffer::{Buffer, check_chunk_rows};
+use crate::device::data::keys::Keys;
+use crate::device::data::ranges::Sorted;
 use crate::error::{BowtieError, Result};
 
 /// Bits of a digit.

@@ -9,11 +9,11 @@
 use std::sync::Arc;
 
 use crate::device::cuda::columns::fixed_width::bitmap_bytes;
-use crate::device::cuda::columns::rows::memory;
 use crate::device::cuda::keys::sort::{WIDE, check_sortable};
+use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::stream::{Memory, Part, Queue, Shape};
 use crate::device::data::buffer::Buffer;
-use crate::device::primitives::device::NO_GROUP;
+use crate::device::data::keys::NO_GROUP;
 use crate::error::Result;
 
 /// Rows as tuples, compared word by word; word `j` of row `i` lies at `j * rows + i`.

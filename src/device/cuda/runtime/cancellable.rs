@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use cudarc::driver::DeviceRepr;
 
-use crate::device::cuda::columns::rows::memory;
+use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::stream::{Arg, Memory, Queue, Shape};
 use crate::device::data::buffer::Buffer;
-use crate::device::primitives::device::Matches;
+use crate::device::data::matches::Matches;
 use crate::error::Result;
 
 /// How long a launch should take: a query that is cancelled ends after one.

@@ -1,5 +1,6 @@
 //! The card: driver, context, streams, memory, launches, transfers.
 
+pub(crate) mod access;
 pub(crate) mod cancellable;
 pub(crate) mod clusters;
 pub(crate) mod driver;

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use crate::device::cuda::columns::minmax::Number;
-use crate::device::cuda::device::{CudaDevice, flag_words};
+use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::runtime::access::flag_words;
 use crate::device::cuda::runtime::stream::{Arg, Memory, Queue, Shape};
-use crate::device::data::buffer::{Column, Flags};
+use crate::device::data::column::Column;
+use crate::device::data::structures::Flags;
 use crate::device::key_bitmap::{Digits, Extent, KeyBits, KeyRange};
 use crate::error::{BowtieError, Result};
 

@@ -18,7 +18,8 @@ use crate::device::cuda::equi::materialize::{Output, Sources, Ways, descriptors,
 use crate::device::cuda::equi::partition::Partitioned;
 use crate::device::cuda::runtime::staging::pinned_word::Note;
 use crate::device::cuda::runtime::stream::{Arg, Memory, Part, Queue, Shape};
-use crate::device::data::buffer::{Column, Joined, Kept};
+use crate::device::data::column::Column;
+use crate::device::data::results::{Joined, Kept};
 use crate::device::presorted::Ascending;
 use crate::error::Result;
 use crate::ir::strategies::Materialization;

@@ -11,8 +11,8 @@
 
 use std::sync::Arc;
 
-use crate::device::cuda::columns::rows::memory;
 use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::stream::Queue;
 use crate::device::cuda::sets::choose;
 use crate::device::cuda::sets::choose::Profile;
@@ -27,13 +27,13 @@ use crate::device::cuda::sets::techniques::inverted::InvertedIndex;
 use crate::device::cuda::sets::techniques::prefix::Prefix;
 use crate::device::cuda::sets::techniques::rarest::Rarest;
 use crate::device::cuda::sets::techniques::signature::Signature;
-use crate::device::data::buffer;
-use crate::device::data::buffer::{
-    Buffer, Column, Keys, Ranges, SetCounting, SetCounts, SetMatches, Sorted,
-};
-use crate::device::host::sets::collect::SetTally;
+use crate::device::data::buffer::Buffer;
+use crate::device::data::column::Column;
+use crate::device::data::keys::Keys;
+use crate::device::data::ranges::{Ranges, Sorted};
+use crate::device::data::results::{SetCounting, SetCounts, SetMatches, SetTally};
 use crate::device::primitives::device::Device;
-use crate::error::{BowtieError, Result};
+use crate::error::Result;
 use crate::ir::set_predicate::{SetTechnique, SetTest};
 use crate::list_sets::elements::mean_length;
 
@@ -103,17 +103,6 @@ impl SetIndex {
     }
 }
 
-impl buffer::SetIndex {
-    fn on_cuda(&self) -> Result<&SetIndex> {
-        match self {
-            Self::Cuda(index) => Ok(index),
-            Self::Host(_) => Err(BowtieError::Internal(
-                "the host's index was given to a GPU".into(),
-            )),
-        }
-    }
-}
-
 impl CudaDevice {
     /// Indexes a column of lists, or of single elements.
     pub(crate) fn index_sets(
@@ -132,9 +121,9 @@ impl CudaDevice {
             indexed: sets.len as u64,
             searching: searching.rows() as u64,
             mean_indexed: sets.mean() as u64,
-            mean_searching: match searching.lies_on_device() {
+            mean_searching: match searching.is_resident() {
                 true => 1,
-                false => mean_length(searching.on_host()),
+                false => mean_length(searching.on_host()?),
             },
             universe: universe as u64,
             room: queue.budget.room(),
@@ -207,12 +196,12 @@ impl CudaDevice {
     /// The matches of each row of the other side as a list.
     pub(crate) fn search_sets(
         &self,
-        index: &buffer::SetIndex,
+        index: &crate::device::data::structures::SetIndex,
         column: &Column,
         groups: Option<&Buffer<u32>>,
         not_null: &[&Keys],
     ) -> Result<SetMatches> {
-        let (index, queue) = (index.on_cuda()?, &self.queue);
+        let (index, queue) = (index.index.get::<SetIndex>()?, &self.queue);
         let sets =
             index.searching(self.encode_searching(&index.domain, column, groups, not_null)?);
         if sets.len == 0 || index.sets.len == 0 {
@@ -257,12 +246,12 @@ impl CudaDevice {
     /// How many matches rows have.
     pub(crate) fn count_sets(
         &self,
-        index: &buffer::SetIndex,
+        index: &crate::device::data::structures::SetIndex,
         column: &Column,
         groups: Option<&Buffer<u32>>,
         counting: SetCounting,
     ) -> Result<SetCounts> {
-        let (index, queue) = (index.on_cuda()?, &self.queue);
+        let (index, queue) = (index.index.get::<SetIndex>()?, &self.queue);
         let sets = index.searching(self.encode_searching(&index.domain, column, groups, &[])?);
         if sets.len == 0 || index.sets.len == 0 {
             let indexed = match counting {

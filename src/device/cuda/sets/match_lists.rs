@@ -7,14 +7,16 @@
 
 use std::sync::Arc;
 
-use crate::device::cuda::columns::rows::memory;
 use crate::device::cuda::columns::scan::EXCLUSIVE_U32;
+use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::stream::{Memory, Queue, Shape};
 use crate::device::cuda::sets::encode::empty_sets::Empties;
 use crate::device::cuda::sets::encode::encoding::Sets;
 use crate::device::cuda::sets::predicate::Target;
 use crate::device::cuda::sets::search::Prepared;
-use crate::device::data::buffer::{Buffer, Ranges, SetCounting};
+use crate::device::data::buffer::Buffer;
+use crate::device::data::ranges::Ranges;
+use crate::device::data::results::SetCounting;
 use crate::error::{BowtieError, Result};
 
 /// Pairs that there is room for at first: so many for each searching set, and some more.

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::device::cuda::columns::rows::memory;
+use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::stream::{Arg, Given, Memory, Queue, Shape, Structure};
 use crate::device::cuda::sets::encode::encoding::Sets;
 use crate::device::cuda::sets::predicate::{Half, Measure, Target, join};
-use crate::device::data::buffer::{Buffer, Ranges};
+use crate::device::data::buffer::Buffer;
+use crate::device::data::ranges::Ranges;
 use crate::error::Result;
 
 /// Both sides of a search.

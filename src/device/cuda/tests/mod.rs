@@ -30,10 +30,15 @@ use arrow::datatypes::*;
 
 use crate::device::budget::Budget;
 use crate::device::cuda::device::CudaDevice;
-use crate::device::data::buffer::{Bits, Buffer, Column, Keys, Sorted, ZonedKeys};
+use crate::device::data::buffer::{Bits, Buffer};
+use crate::device::data::column::Column;
+use crate::device::data::keys::{Keys, NO_GROUP};
+use crate::device::data::matches::{Bound, Matches, Test};
+use crate::device::data::ranges::Sorted;
+use crate::device::data::structures::ZonedKeys;
 use crate::device::host::device::HostDevice;
 use crate::device::lazy_column::Payload;
-use crate::device::primitives::device::{Bound, Device, Matches, NO_GROUP, Test};
+use crate::device::primitives::device::Device;
 use crate::ir::comparison::Comparison;
 
 const OPS: [Comparison; 6] = [
@@ -150,14 +155,17 @@ fn u64_column(words: Vec<u64>, nulls: Option<NullBuffer>) -> ArrayRef {
 }
 
 fn same_keys(gpu: &CudaDevice, here: &Keys, there: &Keys, what: &str) {
-    let valid: Option<BooleanBuffer> = here.valid.as_ref().map(|bits| bits.on_host().clone());
+    let valid: Option<BooleanBuffer> = here
+        .valid
+        .as_ref()
+        .map(|bits| bits.on_host().unwrap().clone());
     let theirs =
         there
             .valid
             .as_ref()
             .map(|bits| match gpu.bits_to_host(bits, there.rows()).unwrap() {
                 Bits::Host(bits) => bits,
-                Bits::Cuda(_) => unreachable!(),
+                Bits::Device(_) => unreachable!(),
             });
     let all = BooleanBuffer::new_set(here.rows());
     assert_eq!(
@@ -167,20 +175,34 @@ fn same_keys(gpu: &CudaDevice, here: &Keys, there: &Keys, what: &str) {
     );
     let words = down(gpu, &there.values);
     for row in valid.as_ref().unwrap_or(&all).set_indices() {
-        assert_eq!(here.values.on_host()[row], words[row], "{what}: row {row}");
+        assert_eq!(
+            here.values.on_host().unwrap()[row],
+            words[row],
+            "{what}: row {row}"
+        );
     }
 }
 
 fn same_sorted(gpu: &CudaDevice, here: &Sorted, there: &Sorted, what: &str) {
-    assert_eq!(here.rows.on_host(), &down(gpu, &there.rows), "{what}: rows");
+    assert_eq!(
+        here.rows.on_host().unwrap(),
+        &down(gpu, &there.rows),
+        "{what}: rows"
+    );
     match (&here.keys, &there.keys) {
-        (Some(here), Some(there)) => assert_eq!(here.on_host(), &down(gpu, there), "{what}: keys"),
+        (Some(here), Some(there)) => {
+            assert_eq!(here.on_host().unwrap(), &down(gpu, there), "{what}: keys")
+        }
         (None, None) => {}
         _ => panic!("{what}: keys on one device only"),
     }
     match (&here.segments, &there.segments) {
         (Some(here), Some(there)) => {
-            assert_eq!(here.on_host(), &down(gpu, there), "{what}: segments");
+            assert_eq!(
+                here.on_host().unwrap(),
+                &down(gpu, there),
+                "{what}: segments"
+            );
         }
         (None, None) => {}
         _ => panic!("{what}: segments on one device only"),

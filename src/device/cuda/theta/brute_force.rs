@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use cudarc::driver::DeviceRepr;
 
-use crate::device::cuda::columns::rows::memory;
+use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::stream::{Queue, Shape};
 use crate::device::cuda::theta::zone_map::{FIRST_CANDIDATES, on_gpu};
 use crate::device::data::buffer::Buffer;
-use crate::device::primitives::device::Matches;
+use crate::device::data::matches::Matches;
 use crate::error::Result;
 use crate::ir::comparison::Comparison;
 

@@ -5,7 +5,7 @@ use crate::device::cuda::theta::brute_force;
 use crate::device::cuda::theta::wavelet_tree::COSTS;
 use crate::device::cuda::theta::zone_map::on_gpu;
 use crate::device::data::buffer::Buffer;
-use crate::device::primitives::device::{Matches, Test};
+use crate::device::data::matches::{Matches, Test};
 use crate::error::Result;
 
 /// What can count in place of a walk over zone maps.

@@ -4,7 +4,7 @@ use crate::device::cuda::columns::fixed_width::{Values, width};
 use crate::device::cuda::columns::storage::Stored;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::runtime::stream::Shape;
-use crate::device::data::buffer::Column;
+use crate::device::data::column::Column;
 use crate::error::{BowtieError, Result};
 
 /// Bytes that a block writes.

@@ -11,14 +11,15 @@ use std::sync::Arc;
 use cudarc::driver::result;
 
 use crate::device::cuda::columns::fixed_width::bitmap_bytes;
-use crate::device::cuda::columns::rows::memory;
 use crate::device::cuda::columns::scan::INCLUSIVE_U32;
+use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::cancellable::{Tester, Written};
 use crate::device::cuda::runtime::driver::failed;
 use crate::device::cuda::runtime::stream::{Memory, Queue, Shape};
 use crate::device::cuda::theta::pair_program_arg::ProgramArg;
-use crate::device::data::buffer::{Buffer, Pairs, Ranges, Sorted};
-use crate::device::primitives::device::{BoundProgram, Matches};
+use crate::device::data::buffer::Buffer;
+use crate::device::data::matches::{BoundProgram, Matches};
+use crate::device::data::ranges::{Pairs, Ranges, Sorted};
 use crate::error::{BowtieError, Result};
 
 /// Candidates that tests let through and that are decided on together.

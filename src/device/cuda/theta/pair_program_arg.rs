@@ -3,8 +3,8 @@
 use cudarc::driver::DeviceRepr;
 
 use crate::device::cuda::runtime::stream::{Memory, Shape};
-use crate::device::data::buffer::Column;
-use crate::device::primitives::device::BoundProgram;
+use crate::device::data::column::Column;
+use crate::device::data::matches::BoundProgram;
 use crate::ir::pair_program::{Instruction, Kind, MAX_COLUMNS, MAX_INSTRUCTIONS, Op};
 use crate::ir::side::Side;
 

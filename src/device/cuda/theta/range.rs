@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::device::cuda::columns::rows::memory;
 use crate::device::cuda::columns::scan::INCLUSIVE_U32;
+use crate::device::cuda::runtime::access::{memory, valid_memory};
 use crate::device::cuda::runtime::stream::{Memory, Queue, Shape};
-use crate::device::data::buffer::{Bits, Buffer, Pairs, Ranges, Sorted};
-use crate::device::primitives::device::Bound;
+use crate::device::data::buffer::Buffer;
+use crate::device::data::matches::Bound;
+use crate::device::data::ranges::{Pairs, Ranges, Sorted};
 use crate::error::{BowtieError, Result};
 use crate::ir::comparison::Comparison;
 
@@ -19,17 +20,6 @@ pub(crate) fn op_code(op: Comparison) -> u32 {
         Comparison::GtEq => 3,
         Comparison::Eq => 4,
         Comparison::NotEq => 5,
-    }
-}
-
-/// The validity of keys, as the GPU has it.
-pub(crate) fn valid_memory(valid: Option<&Bits>) -> Result<Option<&Memory>> {
-    match valid {
-        None => Ok(None),
-        Some(Bits::Cuda(memory)) => Ok(Some(memory)),
-        Some(Bits::Host(_)) => Err(BowtieError::Internal(
-            "the host's bits were given to a GPU".into(),
-        )),
     }
 }
 

@@ -7,12 +7,14 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 
 use crate::device::cuda::columns::fixed_width::{Values, bitmap_bytes};
-use crate::device::cuda::columns::rows::memory;
 use crate::device::cuda::columns::scan::{EXCLUSIVE_I64, EXCLUSIVE_I128, EXCLUSIVE_U32, Scan};
+use crate::device::cuda::runtime::access::{memory, valid_memory};
 use crate::device::cuda::runtime::stream::{Arg, Memory, Queue, Shape};
-use crate::device::cuda::theta::range::valid_memory;
-use crate::device::data::buffer::{Buffer, Column, Keys, Sorted};
-use crate::device::primitives::device::Matches;
+use crate::device::data::buffer::Buffer;
+use crate::device::data::column::Column;
+use crate::device::data::keys::Keys;
+use crate::device::data::matches::Matches;
+use crate::device::data::ranges::Sorted;
 use crate::error::{BowtieError, Result};
 
 /// Positions, or nodes, folded into one node of the next level.

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use crate::device::cuda::columns::rows::memory;
 use crate::device::cuda::columns::scan::EXCLUSIVE_U32;
 use crate::device::cuda::keys::sort::{DIGIT_BITS, NARROW, WIDE};
+use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::stream::{Memory, Queue, Shape};
 use crate::device::cuda::theta::range::op_code;
 use crate::device::cuda::theta::zone_map::on_gpu;
 use crate::device::data::buffer::Buffer;
+use crate::device::data::matches::{Matches, Test};
 use crate::device::host::theta::wavelet_tree::{Costs, Layout};
-use crate::device::primitives::device::{Matches, Test};
 use crate::error::Result;
 use crate::ir::comparison::Comparison;
 

@@ -5,16 +5,19 @@ use std::sync::{Arc, OnceLock};
 
 use cudarc::driver::DeviceRepr;
 
-use crate::device::cuda::columns::rows::memory;
 use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::cancellable::{Tester, Written};
 use crate::device::cuda::runtime::stream::{Memory, Queue, Shape};
 use crate::device::cuda::theta::range::op_code;
 use crate::device::cuda::theta::wavelet_tree::Wavelet;
-use crate::device::data::buffer;
-use crate::device::data::buffer::{Buffer, Column, Keys, Pairs, Sorted};
-use crate::device::primitives::device::{BoundProgram, Device, Matches, Test};
-use crate::error::{BowtieError, Result};
+use crate::device::data::buffer::Buffer;
+use crate::device::data::column::Column;
+use crate::device::data::keys::Keys;
+use crate::device::data::matches::{BoundProgram, Matches, Test};
+use crate::device::data::ranges::{Pairs, Sorted};
+use crate::device::primitives::device::Device;
+use crate::error::Result;
 
 /// Positions in a block of the lowest level.
 const LEAF: usize = 64;
@@ -151,13 +154,9 @@ impl ZoneTests {
     }
 }
 
-pub(crate) fn on_gpu(zoned: &buffer::ZonedKeys) -> Result<&ZonedKeys> {
-    match zoned {
-        buffer::ZonedKeys::Cuda(zoned) => Ok(zoned),
-        buffer::ZonedKeys::Host(_) => Err(BowtieError::Internal(
-            "the host's zone maps were given to a GPU".into(),
-        )),
-    }
+/// Zone maps that a GPU made.
+pub(crate) fn on_gpu(zoned: &crate::device::data::structures::ZonedKeys) -> Result<&ZonedKeys> {
+    zoned.0.get()
 }
 
 impl Queue {
@@ -345,7 +344,7 @@ impl CudaDevice {
         let sorted = self.sorted_to_host(matches.sorted)?;
         let searching = self.sorted_to_host(matches.searching)?;
         let ranges = self.ranges_to_host(matches.ranges)?;
-        let zoned = |zoned: &buffer::ZonedKeys| -> Result<buffer::ZonedKeys> {
+        let zoned = |zoned: &crate::device::data::structures::ZonedKeys| -> Result<crate::device::data::structures::ZonedKeys> {
             let zoned = on_gpu(zoned)?;
             // They are in order already.
             let keys = Keys {

@@ -13,8 +13,9 @@ use arrow::compute::{SortOptions, take};
 use arrow::datatypes::*;
 
 use crate::device::budget::Budget;
-use crate::device::data::buffer::{Buffer, Column};
-use crate::device::host::keys::order_keys::{is_valid, natural, plain_values, total, validity};
+use crate::device::data::buffer::Buffer;
+use crate::device::data::column::Column;
+use crate::device::host::keys::order_keys::{HostKeys, natural, plain_values, total, validity};
 use crate::device::host::theta::range_fold::summable;
 use crate::error::{BowtieError, Result};
 use crate::ir::fold::Fold;
@@ -59,19 +60,20 @@ fn folded(
 ) -> Result<ArrayRef> {
     let argument = || values.ok_or_else(|| BowtieError::Internal("a fold of nothing".into()));
     match fold {
-        Fold::Count => Ok(count(values, ids, groups)),
-        Fold::Sum => sum(argument()?.on_host(), ids, groups),
+        Fold::Count => count(values, ids, groups),
+        Fold::Sum => sum(argument()?.on_host()?, ids, groups),
         Fold::Min => extreme(budget, argument()?, ids, groups, false),
         Fold::Max => extreme(budget, argument()?, ids, groups, true),
-        Fold::And | Fold::Or | Fold::Xor => bits(fold, argument()?.on_host(), ids, groups),
-        Fold::Mean => Ok(Arc::new(means(argument()?.on_host(), ids, groups)?)),
-        Fold::SquaredDeviations => squared_deviations(argument()?.on_host(), ids, groups),
+        Fold::And | Fold::Or | Fold::Xor => bits(fold, argument()?.on_host()?, ids, groups),
+        Fold::Mean => Ok(Arc::new(means(argument()?.on_host()?, ids, groups)?)),
+        Fold::SquaredDeviations => squared_deviations(argument()?.on_host()?, ids, groups),
     }
 }
 
-fn count(values: Option<&Column>, ids: &[u32], groups: usize) -> ArrayRef {
-    let valid = values.and_then(|values| validity(values.on_host()));
-    Arc::new(Int64Array::from(count_of(valid.as_ref(), ids, groups)))
+fn count(values: Option<&Column>, ids: &[u32], groups: usize) -> Result<ArrayRef> {
+    let values = values.map(Column::on_host).transpose()?;
+    let counts = count_of(values.and_then(validity).as_ref(), ids, groups);
+    Ok(Arc::new(Int64Array::from(counts)))
 }
 
 fn count_of(valid: Option<&BooleanBuffer>, ids: &[u32], groups: usize) -> Vec<i64> {
@@ -173,20 +175,20 @@ fn extreme(
     groups: usize,
     max: bool,
 ) -> Result<ArrayRef> {
-    let array = plain_values(values.on_host())?;
+    let array = plain_values(values.on_host()?)?;
     let keys = match total(budget, &array)? {
         None => natural(budget, &array)?,
         floats => floats,
     };
     let best = match keys {
         Some(keys) => {
-            let words = keys.values.on_host();
+            let keys = HostKeys::new(&keys)?;
             best_rows(
                 ids,
                 groups,
                 max,
-                |row| is_valid(&keys, row),
-                |a, b| words[a].cmp(&words[b]),
+                |row| keys.is_valid(row),
+                |a, b| keys.words[a].cmp(&keys.words[b]),
             )
         }
         None => {
@@ -196,7 +198,7 @@ fn extreme(
             best_rows(ids, groups, max, is_there, compare)
         }
     };
-    Ok(take(values.on_host(), &best, None)?)
+    Ok(take(values.on_host()?, &best, None)?)
 }
 
 /// For each group the row of its extreme, NULL where no value is there.

@@ -15,11 +15,12 @@ use arrow::compute::concat;
 use rayon::prelude::*;
 
 use crate::device::budget::Budget;
-use crate::device::data::buffer::{Aggregated, Buffer, Column};
+use crate::device::data::buffer::{Buffer, check_chunk_rows};
+use crate::device::data::column::Column;
+use crate::device::data::results::Aggregated;
 use crate::device::host::aggregate::fold::{GoOn, fold_groups};
 use crate::device::host::columns::values::gather;
 use crate::device::host::keys::group_ids::{KeyOrder, group_keys, key_hashes, key_order};
-use crate::device::primitives::device::check_chunk_rows;
 use crate::error::Result;
 use crate::ir::fold::Fold;
 use crate::ir::strategies::GroupStrategy;
@@ -83,7 +84,7 @@ fn grouped(
         }
         Some(GroupStrategy::SortDictionary) => {
             let (ids, domain) = group_keys(budget, keys, true)?;
-            let order = order_of_ids(budget, ids.on_host(), domain.groups() as usize)?;
+            let order = order_of_ids(budget, ids.on_host()?, domain.groups() as usize)?;
             in_order(budget, order, folds, GroupStrategy::SortDictionary, go_on)
         }
         _ => by_hash(budget, keys, folds, go_on),
@@ -98,7 +99,7 @@ fn by_hash(
 ) -> Result<Grouped> {
     let (ids, domain) = group_keys(budget, keys, true)?;
     let groups = domain.groups() as usize;
-    let (firsts, states) = fold_groups(budget, ids.on_host(), groups, folds, go_on)?;
+    let (firsts, states) = fold_groups(budget, ids.on_host()?, groups, folds, go_on)?;
     Ok(Grouped {
         firsts,
         states,
@@ -141,16 +142,16 @@ fn by_parts(
 
     let groups: usize = parts.iter().map(|part| part.firsts.len()).sum();
     let lease = budget.lease(groups as u64 * 4, "groups")?;
-    let firsts: Vec<u32> = parts
-        .iter()
-        .flat_map(|part| part.firsts.on_host().iter().copied())
-        .collect();
+    let mut firsts: Vec<u32> = Vec::with_capacity(groups);
+    for part in &parts {
+        firsts.extend_from_slice(part.firsts.on_host()?);
+    }
     let states = (0..folds.len())
         .map(|i| {
             let states: Vec<&dyn Array> = parts
                 .iter()
-                .map(|part| part.states[i].on_host().as_ref())
-                .collect();
+                .map(|part| Ok(part.states[i].on_host()?.as_ref()))
+                .collect::<Result<_>>()?;
             let array: ArrayRef = concat(&states)?;
             let lease = budget.lease(array.get_array_memory_size() as u64, "aggregates")?;
             Ok(Column::host(array, lease))
@@ -202,7 +203,7 @@ fn in_order(
     go_on()?;
     let values = gathered(budget, folds, &order.rows)?;
     let folds = moved(folds, &values);
-    let (firsts, states) = fold_groups(budget, order.ids.on_host(), order.groups, &folds, go_on)?;
+    let (firsts, states) = fold_groups(budget, order.ids.on_host()?, order.groups, &folds, go_on)?;
     Ok(Grouped {
         firsts: rows_of(budget, &order.rows, &firsts)?,
         states,
@@ -244,10 +245,10 @@ fn rows_of(
     positions: &Buffer<u32>,
 ) -> Result<Buffer<u32>> {
     let lease = budget.lease(positions.len() as u64 * 4, "groups")?;
-    let of = rows.on_host();
+    let of = rows.on_host()?;
     let at = |position: &u32| of[*position as usize];
     Ok(Buffer::host(
-        positions.on_host().iter().map(at).collect(),
+        positions.on_host()?.iter().map(at).collect(),
         lease,
     ))
 }
@@ -264,7 +265,7 @@ mod tests {
 
     /// Groups come in any order: they are compared in that of their first rows.
     fn in_order_of_firsts(groups: &Grouped, firsts: &[u32], expected: &[[Option<i64>; 3]]) {
-        let found = groups.firsts.on_host();
+        let found = groups.firsts.on_host().unwrap();
         let mut order: Vec<u32> = (0..found.len() as u32).collect();
         order.sort_by_key(|group| found[*group as usize]);
         let sorted: Vec<u32> = order.iter().map(|group| found[*group as usize]).collect();
@@ -272,7 +273,10 @@ mod tests {
         let order = UInt32Array::from(order);
         for (state, expected) in groups.states.iter().zip(expected) {
             let expected: ArrayRef = Arc::new(Int64Array::from(expected.to_vec()));
-            assert_eq!(&take(state.on_host(), &order, None).unwrap(), &expected);
+            assert_eq!(
+                &take(state.on_host().unwrap(), &order, None).unwrap(),
+                &expected
+            );
         }
     }
 
@@ -343,11 +347,14 @@ mod tests {
         for strategy in GroupStrategy::ALL {
             let groups = grouped(&budget, 6, &[&key], &all, Some(strategy), &|| Ok(())).unwrap();
             let group_of = |first| {
-                let mut firsts = groups.firsts.on_host().iter();
+                let mut firsts = groups.firsts.on_host().unwrap().iter();
                 firsts.position(|row| *row == first).unwrap()
             };
             let found = |state: usize, first| {
-                let states = groups.states[state].on_host().as_primitive::<Float64Type>();
+                let states = groups.states[state]
+                    .on_host()
+                    .unwrap()
+                    .as_primitive::<Float64Type>();
                 let group = group_of(first);
                 states.is_valid(group).then(|| states.value(group))
             };
@@ -368,14 +375,14 @@ mod tests {
         let folds = [(Fold::Count, None), (Fold::Min, Some(&text))];
         let groups = grouped(&budget, 3, &[], &folds, None, &|| Ok(())).unwrap();
         let least: ArrayRef = Arc::new(StringArray::from(vec!["fig"]));
-        assert_eq!(groups.states[1].on_host(), &least);
+        assert_eq!(groups.states[1].on_host().unwrap(), &least);
 
         let none = column(Arc::new(StringArray::new_null(0)));
         let folds = [(Fold::Count, None), (Fold::Max, Some(&none))];
         let groups = grouped(&budget, 0, &[], &folds, None, &|| Ok(())).unwrap();
         assert_eq!(groups.firsts.len(), 1);
         let zero: ArrayRef = Arc::new(Int64Array::from(vec![0]));
-        assert_eq!(groups.states[0].on_host(), &zero);
-        assert!(groups.states[1].on_host().is_null(0));
+        assert_eq!(groups.states[0].on_host().unwrap(), &zero);
+        assert!(groups.states[1].on_host().unwrap().is_null(0));
     }
 }

@@ -7,7 +7,8 @@ use arrow::array::{ArrayRef, BooleanArray};
 use arrow::buffer::BooleanBuffer;
 
 use crate::device::budget::{Budget, Lease};
-use crate::device::data::buffer::{Buffer, Column};
+use crate::device::data::buffer::Buffer;
+use crate::device::data::column::Column;
 use crate::error::Result;
 
 /// Flags of the rows of one chunk.

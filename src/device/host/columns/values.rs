@@ -13,9 +13,10 @@ use hashbrown::HashMap;
 use rayon::prelude::*;
 
 use crate::device::budget::Budget;
-use crate::device::data::buffer::{Buffer, Column, Keys};
-use crate::device::host::keys::order_keys::is_valid;
-use crate::device::primitives::device::check_chunk_rows;
+use crate::device::data::buffer::{Buffer, check_chunk_rows};
+use crate::device::data::column::Column;
+use crate::device::data::keys::Keys;
+use crate::device::host::keys::order_keys::HostKeys;
 use crate::device::row_width::gathered_bytes;
 use crate::error::{BowtieError, Result};
 use crate::ir::comparison::Comparison;
@@ -89,8 +90,8 @@ fn shared_values(parts: &[ArrayRef]) -> Option<ArrayRef> {
 pub(crate) fn gather(budget: &Arc<Budget>, column: &Column, rows: &Buffer<u32>) -> Result<Column> {
     gather_parts(
         budget,
-        std::slice::from_ref(column.on_host()),
-        rows.on_host().clone(),
+        std::slice::from_ref(column.on_host()?),
+        rows.on_host()?.clone(),
     )
 }
 
@@ -198,7 +199,7 @@ pub(crate) fn compact(
 ) -> Result<Buffer<u32>> {
     let keep = kept(rows.len(), keep)?;
     let lease = budget.lease(keep.count_set_bits() as u64 * 4, "compacted rows")?;
-    let rows = rows.on_host();
+    let rows = rows.on_host()?;
     Ok(Buffer::host(
         keep.set_indices().map(|i| rows[i]).collect(),
         lease,
@@ -225,7 +226,12 @@ pub(crate) fn sequence(budget: &Arc<Budget>, from: u32, len: usize) -> Result<Bu
 }
 
 /// Pairs of NULL keys count as unsatisfied.
-pub(crate) fn sample_selectivity(left: &Keys, op: Comparison, right: &Keys, sample: usize) -> f64 {
+pub(crate) fn sample_selectivity(
+    left: &Keys,
+    op: Comparison,
+    right: &Keys,
+    sample: usize,
+) -> Result<f64> {
     let spread = |keys: &Keys| -> Vec<usize> {
         let rows = keys.rows();
         let count = rows.min(sample);
@@ -235,20 +241,18 @@ pub(crate) fn sample_selectivity(left: &Keys, op: Comparison, right: &Keys, samp
     };
     let (left_rows, right_rows) = (spread(left), spread(right));
     if left_rows.is_empty() || right_rows.is_empty() {
-        return 0.0;
+        return Ok(0.0);
     }
+    let (left, right) = (HostKeys::new(left)?, HostKeys::new(right)?);
     let satisfied: usize = left_rows
         .iter()
-        .filter(|l| is_valid(left, **l))
+        .filter(|l| left.is_valid(**l))
         .map(|l| {
-            let word = left.values.on_host()[*l];
-            right_rows
-                .iter()
-                .filter(|r| is_valid(right, **r) && op.holds(word, right.values.on_host()[**r]))
-                .count()
+            let holds = |r: usize| right.is_valid(r) && op.holds(left.words[*l], right.words[r]);
+            right_rows.iter().filter(|r| holds(**r)).count()
         })
         .sum();
-    satisfied as f64 / (left_rows.len() * right_rows.len()) as f64
+    Ok(satisfied as f64 / (left_rows.len() * right_rows.len()) as f64)
 }
 
 #[cfg(test)]
@@ -269,7 +273,7 @@ mod tests {
             .map(|p| Arc::new(p) as _)
             .collect();
         let column = upload(&budget, &parts).unwrap();
-        assert_eq!(column.on_host().len(), 100);
+        assert_eq!(column.on_host().unwrap().len(), 100);
         let bytes = bytes_of(&[Arc::new(shared)]).unwrap();
         assert_eq!((column.bytes(), budget.in_use()), (bytes, bytes));
         assert_eq!(budget.peak(), bytes);
@@ -308,7 +312,7 @@ mod tests {
             let gathered = gather_parts(&budget, &parts, rows.clone().into()).unwrap();
             let whole = together(&parts).unwrap();
             let expected = take(&whole, &UInt32Array::from(rows.clone()), None).unwrap();
-            assert_eq!(gathered.on_host(), &expected);
+            assert_eq!(gathered.on_host().unwrap(), &expected);
             let bytes = gathered_bytes(&whole, &rows).unwrap();
             assert_eq!(gathered.bytes(), bytes, "{}", whole.data_type());
         }

@@ -6,19 +6,22 @@
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use arrow::buffer::BooleanBuffer;
+use arrow::buffer::{BooleanBuffer, ScalarBuffer};
 use hashbrown::{DefaultHashBuilder, HashMap};
 use rayon::prelude::*;
 
 use crate::device::budget::{Budget, Lease};
-use crate::device::data::buffer;
-use crate::device::data::buffer::{Buffer, Column, EquiIndex, Ranges, Sorted};
+use crate::device::data::buffer::{Buffer, check_chunk_rows};
+use crate::device::data::column::Column;
+use crate::device::data::keys::NO_GROUP;
+use crate::device::data::opaque::Opaque;
+use crate::device::data::ranges::{Ranges, Sorted};
+use crate::device::data::structures::EquiIndex;
 use crate::device::host::columns::values::sequence;
 use crate::device::host::keys::group_ids;
 use crate::device::host::keys::group_ids::Groups;
 use crate::device::host::keys::order_keys::{natural, plain_values};
 use crate::device::host::keys::sort::{KeyedRow, sort_by_key};
-use crate::device::primitives::device::{NO_GROUP, check_chunk_rows};
 use crate::error::Result;
 use crate::ir::strategies::EquiStrategy;
 
@@ -90,7 +93,9 @@ const TASK_ROWS: usize = 1 << 14;
 
 /// The words of rows, and which rows have one.
 struct Words {
-    words: Buffer<u64>,
+    words: ScalarBuffer<u64>,
+    /// The lease of the words.
+    _held: Buffer<u64>,
     valid: Option<BooleanBuffer>,
 }
 
@@ -107,26 +112,35 @@ impl Words {
         if null_equal {
             return Ok(None);
         }
-        let keys = natural(budget, &plain_values(column.on_host())?)?;
-        Ok(keys.map(|keys| Self {
-            words: keys.values,
-            valid: keys.valid.map(|valid| valid.on_host().clone()),
+        let keys = natural(budget, &plain_values(column.on_host()?)?)?;
+        let Some(keys) = keys else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            words: keys.values.on_host()?.clone(),
+            valid: match &keys.valid {
+                Some(valid) => Some(valid.on_host()?.clone()),
+                None => None,
+            },
+            _held: keys.values,
         }))
     }
 
     fn ids(budget: &Arc<Budget>, ids: &Buffer<u32>) -> Result<Self> {
         let lease = budget.lease(ids.len() as u64 * 8, "equi keys")?;
-        let ids = ids.on_host();
+        let ids = ids.on_host()?;
         let valid = BooleanBuffer::collect_bool(ids.len(), |i| ids[i] != NO_GROUP);
+        let words = Buffer::host(ids.iter().map(|id| u64::from(*id)).collect(), lease);
         Ok(Self {
-            words: Buffer::host(ids.iter().map(|id| u64::from(*id)).collect(), lease),
+            words: words.on_host()?.clone(),
+            _held: words,
             valid: Some(valid),
         })
     }
 
     fn get(&self, row: usize) -> Option<u64> {
         let valid = self.valid.as_ref().is_none_or(|valid| valid.value(row));
-        valid.then(|| self.words.on_host()[row])
+        valid.then(|| self.words[row])
     }
 
     fn keyed(&self) -> Vec<KeyedRow> {
@@ -216,7 +230,7 @@ pub(crate) fn index(
             segments: None,
         },
         strategy,
-        table: buffer::EquiTable::Host(EquiTable {
+        table: Opaque::new(EquiTable {
             groups,
             finder,
             _leases: (lease, of_addresses),
@@ -317,7 +331,7 @@ pub(crate) fn search(
     go_on: &(dyn Fn() -> Result<()> + Sync),
 ) -> Result<(Sorted, Ranges)> {
     let rows = columns.first().map_or(0, |column| column.rows());
-    let table = index.table.on_host();
+    let table = index.table.get::<EquiTable>()?;
     let lo_lease = budget.lease(rows as u64 * 4, "range bounds")?;
     let hi_lease = budget.lease(rows as u64 * 4, "range bounds")?;
     let words = match &table.groups {
@@ -418,9 +432,10 @@ mod tests {
         let index = index(&budget, &[base], null_equal, Some(by), &go_on).unwrap();
         let (searching, ranges) = search(&budget, &index, &[other], &go_on).unwrap();
         let mut found = vec![vec![]; other.rows()];
-        for (at, row) in searching.rows.on_host().iter().enumerate() {
-            let span = ranges.lo.on_host()[at] as usize..ranges.hi.on_host()[at] as usize;
-            let mut rows = index.sorted.rows.on_host()[span].to_vec();
+        for (at, row) in searching.rows.on_host().unwrap().iter().enumerate() {
+            let span = ranges.lo.on_host().unwrap()[at] as usize
+                ..ranges.hi.on_host().unwrap()[at] as usize;
+            let mut rows = index.sorted.rows.on_host().unwrap()[span].to_vec();
             rows.sort();
             found[*row as usize] = rows;
         }
@@ -449,7 +464,7 @@ mod tests {
                 for by in EquiStrategy::ALL {
                     assert_eq!(matches(&base, &other, null_equal, by), expected, "{by}");
                 }
-                let nulls = other.on_host().null_count();
+                let nulls = other.on_host().unwrap().null_count();
                 let unmatched = expected.iter().filter(|rows| rows.is_empty()).count();
                 assert!(null_equal || unmatched >= nulls);
             }

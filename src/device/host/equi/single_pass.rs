@@ -6,7 +6,11 @@
 use std::sync::Arc;
 
 use crate::device::budget::Budget;
-use crate::device::data::buffer::{Buffer, Column, EquiIndex, Joined, Paired, Ranges, Sorted};
+use crate::device::data::buffer::Buffer;
+use crate::device::data::column::Column;
+use crate::device::data::ranges::{Ranges, Sorted};
+use crate::device::data::results::{Joined, Paired};
+use crate::device::data::structures::EquiIndex;
 use crate::device::host::columns::values::gather;
 use crate::error::Result;
 
@@ -42,7 +46,7 @@ pub(crate) fn join(
     ranges: &Ranges,
     payload: &[&Column],
 ) -> Result<Paired> {
-    let (lo, hi) = (ranges.lo.on_host(), ranges.hi.on_host());
+    let (lo, hi) = (ranges.lo.on_host()?, ranges.hi.on_host()?);
     let spans = || lo.iter().zip(hi.iter()).map(|(lo, hi)| *lo..*hi);
     let rows: usize = spans().map(|span| span.len()).sum();
     if rows > MOST_PAIRS {

@@ -10,7 +10,8 @@ use arrow::datatypes::{DataType, Decimal128Type};
 use rayon::prelude::*;
 
 use crate::device::budget::Budget;
-use crate::device::data::buffer::{Buffer, Column};
+use crate::device::data::buffer::Buffer;
+use crate::device::data::column::Column;
 use crate::device::host::theta::pair_program::BLOCK;
 use crate::device::host::theta::pair_program::registers::{HOST, NULL, Registers, VALUE, distinct};
 use crate::device::host::theta::pair_program::values::{Positions, Values};
@@ -48,7 +49,7 @@ pub(crate) fn map(
 ) -> Result<Vec<Column>> {
     let sources = columns
         .iter()
-        .map(|column| source(column.on_host()))
+        .map(|column| source(column.on_host()?))
         .collect::<Result<Vec<_>>>()?;
     let made = (0..rows.div_ceil(TASK_ROWS))
         .into_par_iter()
@@ -460,7 +461,7 @@ fn array_of(data_type: &DataType, parts: &[&Made], rows: usize) -> Result<ArrayR
 
 /// The rows for which a Boolean column is true.
 pub(crate) fn rows_where(budget: &Arc<Budget>, flags: &Column) -> Result<Buffer<u32>> {
-    let flags = flags.on_host().as_boolean();
+    let flags = flags.on_host()?.as_boolean();
     let set = match flags.nulls() {
         Some(nulls) => flags.values() & nulls.inner(),
         None => flags.values().clone(),

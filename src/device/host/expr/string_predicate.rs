@@ -15,7 +15,7 @@ use arrow::datatypes::DataType;
 use rayon::prelude::*;
 
 use crate::device::budget::Budget;
-use crate::device::data::buffer::Column;
+use crate::device::data::column::Column;
 use crate::device::host::columns::values::bytes_of;
 use crate::error::{BowtieError, Result};
 use crate::ir::comparison::Comparison;
@@ -103,8 +103,8 @@ pub(crate) fn test_text(
     test: &TextTest,
     go_on: GoOn<'_>,
 ) -> Result<Column> {
-    let other = other.map(Column::on_host);
-    let truths = truths(column.on_host(), other, test, go_on)?;
+    let other = other.map(Column::on_host).transpose()?;
+    let truths = truths(column.on_host()?, other, test, go_on)?;
     let truths: ArrayRef = Arc::new(truths);
     let lease = budget.lease(bytes_of(std::slice::from_ref(&truths))?, "columns")?;
     Ok(Column::host(truths, lease))
@@ -287,7 +287,7 @@ pub(crate) fn slice_text(
     column: &Column,
     slice: TextSlice,
 ) -> Result<Column> {
-    let array = column.on_host();
+    let array = column.on_host()?;
     let sliced: ArrayRef = match array.data_type() {
         DataType::Utf8 => Arc::new(slices(array.as_string::<i32>(), slice)),
         DataType::LargeUtf8 => Arc::new(slices(array.as_string::<i64>(), slice)),

@@ -13,9 +13,10 @@ use hashbrown::HashMap;
 use rayon::prelude::*;
 
 use crate::device::budget::{Budget, Lease};
-use crate::device::data::buffer::{Buffer, Column};
+use crate::device::data::buffer::{Buffer, check_chunk_rows};
+use crate::device::data::column::Column;
+use crate::device::data::keys::NO_GROUP;
 use crate::device::host::keys::order_keys::{natural, natural_array, plain_values, validity};
-use crate::device::primitives::device::{NO_GROUP, check_chunk_rows};
 use crate::error::{BowtieError, Result};
 
 /// The groups of a base side, in which rows of the other side are looked up.
@@ -58,8 +59,7 @@ pub(crate) fn group_keys(
     let ids_lease = budget.lease(rows as u64 * 4, "group ids")?;
     let table_lease = budget.lease(rows as u64 * ENTRY_BYTES, "group table")?;
     let mut ids = Vec::with_capacity(rows);
-    let arrays = base.iter().map(|c| Arc::clone(c.on_host()));
-    let keys = KeyRows::new(budget, arrays, null_equal, None)?;
+    let keys = KeyRows::new(budget, arrays_of(base)?, null_equal, None)?;
     let mut next = 0u32;
     let mut fresh = || {
         let id = next;
@@ -69,7 +69,7 @@ pub(crate) fn group_keys(
     let table = match keys {
         KeyRows::Words { words, valid } => {
             let mut table = HashMap::new();
-            for (i, word) in words.on_host().iter().enumerate() {
+            for (i, word) in words.on_host()?.iter().enumerate() {
                 ids.push(match is_valid(&valid, i) {
                     true => *table.entry(*word).or_insert_with(&mut fresh),
                     false => NO_GROUP,
@@ -152,11 +152,16 @@ pub(crate) fn key_hashes(budget: &Arc<Budget>, base: &[&Column]) -> Result<Vec<u
         .collect())
 }
 
+/// The arrays of columns.
+fn arrays_of(columns: &[&Column]) -> Result<Vec<ArrayRef>> {
+    let arrays = columns.iter().map(|column| column.on_host().cloned());
+    arrays.collect()
+}
+
 /// Keys of which NULLs are equal, as rows.
 fn row_keys(budget: &Arc<Budget>, base: &[&Column]) -> Result<(Rows, usize)> {
     let n = base.first().map_or(0, |column| column.rows());
-    let arrays = base.iter().map(|column| Arc::clone(column.on_host()));
-    match KeyRows::new(budget, arrays, true, None)? {
+    match KeyRows::new(budget, arrays_of(base)?, true, None)? {
         KeyRows::Rows { rows, .. } => Ok((rows, n)),
         KeyRows::Words { .. } => Err(BowtieError::Internal("NULL has no word".into())),
     }
@@ -170,12 +175,13 @@ pub(crate) fn group_keys_in(
 ) -> Result<Buffer<u32>> {
     let rows = columns.first().map_or(0, |c| c.rows());
     let lease = budget.lease(rows as u64 * 4, "group ids")?;
+    let arrays = arrays_of(columns)?;
     let tasks: Vec<usize> = (0..rows).step_by(TASK_ROWS).collect();
     let ids: Vec<Vec<u32>> = tasks
         .into_par_iter()
         .map(|from| {
             let len = TASK_ROWS.min(rows - from);
-            let part = columns.iter().map(|c| c.on_host().slice(from, len));
+            let part = arrays.iter().map(|array| array.slice(from, len)).collect();
             domain.find(budget, part)
         })
         .collect::<Result<_>>()?;
@@ -183,11 +189,7 @@ pub(crate) fn group_keys_in(
 }
 
 impl Groups {
-    fn find(
-        &self,
-        budget: &Arc<Budget>,
-        arrays: impl Iterator<Item = ArrayRef>,
-    ) -> Result<Vec<u32>> {
+    fn find(&self, budget: &Arc<Budget>, arrays: Vec<ArrayRef>) -> Result<Vec<u32>> {
         let converter = match &self.table {
             Table::Word(_) => None,
             Table::Row { converter, .. } => Some(converter),
@@ -195,7 +197,7 @@ impl Groups {
         let keys = KeyRows::new(budget, arrays, self.null_equal, converter)?;
         Ok(match (&self.table, keys) {
             (Table::Word(table), KeyRows::Words { words, valid }) => words
-                .on_host()
+                .on_host()?
                 .iter()
                 .enumerate()
                 .map(|(i, word)| match is_valid(&valid, i) {
@@ -237,21 +239,23 @@ impl KeyRows {
     /// `converter`: the base's, when looking up in its domain.
     fn new(
         budget: &Arc<Budget>,
-        arrays: impl Iterator<Item = ArrayRef>,
+        arrays: Vec<ArrayRef>,
         null_equal: bool,
         converter: Option<&RowConverter>,
     ) -> Result<Self> {
-        let arrays: Vec<ArrayRef> = arrays
-            .map(|array| plain_values(&array))
-            .collect::<Result<_>>()?;
+        let arrays: Vec<ArrayRef> = arrays.iter().map(plain_values).collect::<Result<_>>()?;
         // NULL needs a place of its own when it equals itself; the row format has one.
         if let [array] = arrays.as_slice()
             && !null_equal
             && let Some(keys) = natural(budget, array)?
         {
+            let valid = match &keys.valid {
+                Some(valid) => Some(valid.on_host()?.clone()),
+                None => None,
+            };
             return Ok(Self::Words {
                 words: keys.values,
-                valid: keys.valid.map(|valid| valid.on_host().clone()),
+                valid,
             });
         }
         let valid = match null_equal {
@@ -310,7 +314,7 @@ mod tests {
         for null_equal in [false, true] {
             let (ids, domain) = group_keys(&budget, &[&base], null_equal).unwrap();
             let found = group_keys_in(&budget, &domain, &[&base]).unwrap();
-            assert_eq!(ids.on_host(), found.on_host());
+            assert_eq!(ids.on_host().unwrap(), found.on_host().unwrap());
         }
     }
 
@@ -324,14 +328,14 @@ mod tests {
             Some(1.0),
         ])));
         let (ids, domain) = group_keys(&budget, &[&base], false).unwrap();
-        assert_eq!(ids.on_host().as_ref(), [0, 0, NO_GROUP, 1]);
+        assert_eq!(ids.on_host().unwrap().as_ref(), [0, 0, NO_GROUP, 1]);
         let other = column(Arc::new(Float64Array::from(vec![
             Some(1.0),
             None,
             Some(7.0),
         ])));
         let ids = group_keys_in(&budget, &domain, &[&other]).unwrap();
-        assert_eq!(ids.on_host().as_ref(), [1, NO_GROUP, NO_GROUP]);
+        assert_eq!(ids.on_host().unwrap().as_ref(), [1, NO_GROUP, NO_GROUP]);
     }
 
     #[test]
@@ -345,12 +349,12 @@ mod tests {
         ])));
         let (ids, domain) = group_keys(&budget, &[&a, &b], true).unwrap();
         assert_eq!(
-            (ids.on_host().as_ref(), domain.groups()),
+            (ids.on_host().unwrap().as_ref(), domain.groups()),
             ([0, 1, 2].as_slice(), 3)
         );
         let (ids, domain) = group_keys(&budget, &[&a, &b], false).unwrap();
-        assert_eq!(ids.on_host().as_ref(), [0, NO_GROUP, NO_GROUP]);
+        assert_eq!(ids.on_host().unwrap().as_ref(), [0, NO_GROUP, NO_GROUP]);
         let ids = group_keys_in(&budget, &domain, &[&a, &b]).unwrap();
-        assert_eq!(ids.on_host().as_ref(), [0, NO_GROUP, NO_GROUP]);
+        assert_eq!(ids.on_host().unwrap().as_ref(), [0, NO_GROUP, NO_GROUP]);
     }
 }

@@ -17,8 +17,10 @@ use half::f16;
 use rayon::prelude::*;
 
 use crate::device::budget::{Budget, Lease};
-use crate::device::data::buffer;
-use crate::device::data::buffer::{Bits, Buffer, Column, KeyDomain, Keys};
+use crate::device::data::buffer::{Bits, Buffer};
+use crate::device::data::column::Column;
+use crate::device::data::keys::{KeyDomain, Keys};
+use crate::device::data::opaque::Opaque;
 use crate::error::{BowtieError, Result};
 
 const SIGN: u64 = 1 << 63;
@@ -33,7 +35,7 @@ pub(crate) struct Ranks {
 
 /// Keys of `base` and their domain.
 pub(crate) fn order_keys(budget: &Arc<Budget>, base: &Column) -> Result<(Keys, KeyDomain)> {
-    let array = plain_values(base.on_host())?;
+    let array = plain_values(base.on_host()?)?;
     if let Some(keys) = natural(budget, &array)? {
         return Ok((keys, KeyDomain::Natural));
     }
@@ -55,7 +57,7 @@ pub(crate) fn order_keys_in(
     domain: &KeyDomain,
     column: &Column,
 ) -> Result<Keys> {
-    let array = plain_values(column.on_host())?;
+    let array = plain_values(column.on_host()?)?;
     match domain {
         KeyDomain::Natural => natural(budget, &array)?.ok_or_else(|| {
             BowtieError::Internal(format!("{} has no natural order key", array.data_type()))
@@ -72,7 +74,7 @@ pub(crate) fn order_keys_in(
             keys(budget, &array, values.values().iter().map(|v| word(*v)))
         }
         KeyDomain::Ranked(ranks) => {
-            let ranks = ranks.on_host();
+            let ranks = ranks.0.get::<Ranks>()?;
             let lease = lease_keys(budget, array.len())?;
             let rows = ranks.converter.convert_columns(&[Arc::clone(&array)])?;
             let words: Vec<u64> = (0..rows.num_rows())
@@ -232,7 +234,10 @@ fn rank(budget: &Arc<Budget>, array: &ArrayRef) -> Result<(Keys, KeyDomain)> {
         distinct,
         _lease: rows_lease,
     };
-    Ok((keys, KeyDomain::Ranked(buffer::Ranks::Host(ranks))))
+    Ok((
+        keys,
+        KeyDomain::Ranked(crate::device::data::keys::Ranks(Opaque::new(ranks))),
+    ))
 }
 
 fn keys(budget: &Arc<Budget>, array: &ArrayRef, words: impl Iterator<Item = u64>) -> Result<Keys> {
@@ -255,12 +260,28 @@ pub(crate) fn validity(array: &ArrayRef) -> Option<BooleanBuffer> {
         .map(|nulls| nulls.inner().clone())
 }
 
-/// Whether the row's value is not NULL.
-#[inline]
-pub(crate) fn is_valid(keys: &Keys, row: usize) -> bool {
-    keys.valid
-        .as_ref()
-        .is_none_or(|valid| valid.on_host().value(row))
+/// Order keys as slices in host memory.
+#[derive(Clone, Copy)]
+pub(crate) struct HostKeys<'a> {
+    pub(crate) words: &'a [u64],
+    valid: Option<&'a BooleanBuffer>,
+}
+
+impl<'a> HostKeys<'a> {
+    /// # Errors
+    /// Where another device made the keys.
+    pub(crate) fn new(keys: &'a Keys) -> Result<Self> {
+        Ok(Self {
+            words: keys.values.on_host()?,
+            valid: keys.valid.as_ref().map(Bits::on_host).transpose()?,
+        })
+    }
+
+    /// Whether the row's value is not NULL.
+    #[inline]
+    pub(crate) fn is_valid(&self, row: usize) -> bool {
+        self.valid.is_none_or(|valid| valid.value(row))
+    }
 }
 
 /// A dictionary's values row by row; any other array as it is.
@@ -273,12 +294,15 @@ pub(crate) fn plain_values(array: &ArrayRef) -> Result<ArrayRef> {
 
 /// The natural keys of a column as an Arrow array with its NULLs, for row-format conversion.
 pub(crate) fn natural_array(budget: &Arc<Budget>, array: &ArrayRef) -> Result<Option<ArrayRef>> {
-    Ok(natural(budget, array)?.map(|keys| {
-        let nulls = keys
-            .valid
-            .map(|valid| NullBuffer::new(valid.on_host().clone()));
-        Arc::new(UInt64Array::new(keys.values.on_host().clone(), nulls)) as ArrayRef
-    }))
+    let Some(keys) = natural(budget, array)? else {
+        return Ok(None);
+    };
+    let nulls = match &keys.valid {
+        Some(valid) => Some(NullBuffer::new(valid.on_host()?.clone())),
+        None => None,
+    };
+    let words = UInt64Array::new(keys.values.on_host()?.clone(), nulls);
+    Ok(Some(Arc::new(words)))
 }
 
 #[cfg(test)]
@@ -326,20 +350,20 @@ mod tests {
             Some("m"),
         ])));
         let (keys, domain) = order_keys(&budget, &base).unwrap();
-        assert_eq!(keys.values.on_host().as_ref(), [3, 0, 1, 3]);
+        assert_eq!(keys.values.on_host().unwrap().as_ref(), [3, 0, 1, 3]);
         let (_, other) = on_host(Arc::new(StringArray::from(vec!["a", "c", "d", "m", "z"])));
         let keys = order_keys_in(&budget, &domain, &other).unwrap();
-        assert_eq!(keys.values.on_host().as_ref(), [0, 1, 2, 3, 4]);
+        assert_eq!(keys.values.on_host().unwrap().as_ref(), [0, 1, 2, 3, 4]);
     }
 
     #[test]
     fn wide_decimals_clamp_to_the_base() {
         let (budget, base) = on_host(Arc::new(Decimal128Array::from(vec![10, 12, 11])));
         let (keys, domain) = order_keys(&budget, &base).unwrap();
-        assert_eq!(keys.values.on_host().as_ref(), [1, 3, 2]);
+        assert_eq!(keys.values.on_host().unwrap().as_ref(), [1, 3, 2]);
         let (_, other) = on_host(Arc::new(Decimal128Array::from(vec![i128::MIN, 9, 10, 13])));
         let keys = order_keys_in(&budget, &domain, &other).unwrap();
-        assert_eq!(keys.values.on_host().as_ref(), [0, 0, 1, 4]);
+        assert_eq!(keys.values.on_host().unwrap().as_ref(), [0, 0, 1, 4]);
     }
 
     #[test]
@@ -351,13 +375,13 @@ mod tests {
         ])));
         let (keys, domain) = order_keys(&budget, &base).unwrap();
         assert!(matches!(domain, KeyDomain::Ranked(_)));
-        assert_eq!(keys.values.on_host().as_ref(), [5, 1, 3]);
+        assert_eq!(keys.values.on_host().unwrap().as_ref(), [5, 1, 3]);
     }
 
     #[test]
     fn nothing_in_a_base_of_nulls() {
         let (budget, base) = on_host(Arc::new(Float64Array::from(vec![None, None])));
         let (keys, _) = order_keys(&budget, &base).unwrap();
-        assert_eq!(keys.valid.unwrap().on_host().count_set_bits(), 0);
+        assert_eq!(keys.valid.unwrap().on_host().unwrap().count_set_bits(), 0);
     }
 }

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use crate::device::budget::Budget;
-use crate::device::data::buffer::{Buffer, Keys, Sorted};
-use crate::device::primitives::device::{NO_GROUP, check_chunk_rows};
+use crate::device::data::buffer::{Buffer, check_chunk_rows};
+use crate::device::data::keys::{Keys, NO_GROUP};
+use crate::device::data::ranges::Sorted;
 use crate::error::Result;
+use arrow::buffer::BooleanBuffer;
 
 /// Below this many rows a comparison sort is faster.
 const RADIX_FROM: usize = 1 << 10;
@@ -36,19 +38,24 @@ pub(crate) fn sort(
     let rows_lease = budget.lease(rows as u64 * 4, "sorted rows")?;
     let keys_lease = budget.lease(rows as u64 * 8, "sorted keys")?;
 
-    let valid = key
-        .into_iter()
-        .chain(not_null.iter().copied())
-        .filter_map(|keys| keys.valid.as_ref().map(|valid| valid.on_host().clone()))
-        .reduce(|all, one| &all & &one);
-    let group_of = groups.map(|(ids, _)| ids.on_host());
+    let mut valid: Option<BooleanBuffer> = None;
+    for keys in key.into_iter().chain(not_null.iter().copied()) {
+        if let Some(of_keys) = &keys.valid {
+            let of_keys = of_keys.on_host()?;
+            valid = Some(match valid {
+                Some(valid) => &valid & of_keys,
+                None => of_keys.clone(),
+            });
+        }
+    }
+    let group_of = groups.map(|(ids, _)| ids.on_host()).transpose()?;
     let kept = |row: &usize| {
         valid.as_ref().is_none_or(|valid| valid.value(*row))
             && group_of.is_none_or(|ids| ids[*row] != NO_GROUP)
     };
     let mut keyed: Vec<KeyedRow> = match key {
         Some(keys) => {
-            let words = keys.values.on_host();
+            let words = keys.values.on_host()?;
             (0..rows)
                 .filter(kept)
                 .map(|row| KeyedRow {
@@ -73,7 +80,7 @@ pub(crate) fn sort(
         None => None,
         Some((ids, groups)) => {
             let lease = budget.lease((u64::from(groups) + 1) * 4, "segments")?;
-            let (ordered, segments) = by_group(&keyed, ids.on_host(), groups as usize);
+            let (ordered, segments) = by_group(&keyed, ids.on_host()?, groups as usize);
             keyed = ordered;
             Some(Buffer::host(segments, lease))
         }

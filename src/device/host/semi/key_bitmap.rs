@@ -6,8 +6,10 @@ use arrow::array::Array;
 use rayon::prelude::*;
 
 use crate::device::budget::Budget;
-use crate::device::data::buffer::{Column, Keys};
-use crate::device::host::keys::order_keys::{is_valid, natural};
+use crate::device::data::column::Column;
+use crate::device::data::keys::Keys;
+use crate::device::host::columns::flags;
+use crate::device::host::keys::order_keys::{HostKeys, natural};
 use crate::device::key_bitmap::{Extent, KeyBits, KeyRange};
 use crate::error::{BowtieError, Result};
 
@@ -25,7 +27,7 @@ fn by_task<T: Send>(
     budget: &Arc<Budget>,
     columns: &[&Column],
     go_on: GoOn<'_>,
-    of: impl Fn(usize, Vec<Keys>) -> T + Sync,
+    of: impl Fn(usize, &[HostKeys<'_>]) -> T + Sync,
 ) -> Result<Vec<T>> {
     let rows = rows_of(columns);
     let tasks: Vec<usize> = (0..rows).step_by(TASK_ROWS).collect();
@@ -35,13 +37,15 @@ fn by_task<T: Send>(
             go_on()?;
             let len = TASK_ROWS.min(rows - from);
             let keys = columns.iter().map(|column| {
-                let part = column.on_host().slice(from, len);
+                let part = column.on_host()?.slice(from, len);
                 natural(budget, &part)?.ok_or_else(|| {
                     let data_type = part.data_type();
                     BowtieError::Internal(format!("{data_type} values are no addresses"))
                 })
             });
-            Ok(of(from, keys.collect::<Result<_>>()?))
+            let keys: Vec<Keys> = keys.collect::<Result<_>>()?;
+            let keys: Vec<HostKeys<'_>> = keys.iter().map(HostKeys::new).collect::<Result<_>>()?;
+            Ok(of(from, &keys))
         })
         .collect()
 }
@@ -58,9 +62,9 @@ pub(crate) fn range(
     Ok(extents.iter().fold(none, KeyRange::with))
 }
 
-fn extent(keys: &Keys) -> Extent {
-    let words = keys.values.on_host().iter().enumerate();
-    let there = words.filter(|(row, _)| is_valid(keys, *row));
+fn extent(keys: &HostKeys<'_>) -> Extent {
+    let words = keys.words.iter().enumerate();
+    let there = words.filter(|(row, _)| keys.is_valid(*row));
     there.fold(Extent::NONE, |extent, (_, word)| {
         extent.with(Extent {
             least: *word,
@@ -78,14 +82,14 @@ fn each_place(
     each: impl Fn(usize, usize) + Sync,
 ) -> Result<()> {
     let digits = bits.digits(columns.len())?;
-    let of_rows = |from: usize, keys: Vec<Keys>| {
-        let rows = keys.first().map_or(0, Keys::rows);
+    let of_rows = |from: usize, keys: &[HostKeys<'_>]| {
+        let rows = keys.first().map_or(0, |keys| keys.words.len());
         for row in 0..rows {
             let digits = keys.iter().zip(digits);
             let mut digits = digits.map(|(keys, of)| {
-                let digit = match is_valid(keys, row) {
+                let digit = match keys.is_valid(row) {
                     true => {
-                        let word = keys.values.on_host()[row];
+                        let word = keys.words[row];
                         let distance = word.checked_sub(of.least)?;
                         (distance < u64::from(of.values)).then_some(distance)?
                     }
@@ -107,7 +111,7 @@ pub(crate) fn set(
     columns: &[&Column],
     go_on: GoOn<'_>,
 ) -> Result<()> {
-    let of_keys = bits.bits.on_host();
+    let of_keys = bits.bits.0.get::<flags::Flags>()?;
     each_place(budget, bits, columns, go_on, |_, place| of_keys.set(place))
 }
 
@@ -116,10 +120,10 @@ pub(crate) fn flag(
     budget: &Arc<Budget>,
     bits: &KeyBits,
     columns: &[&Column],
-    (flags, first): (&crate::device::host::columns::flags::Flags, usize),
+    (flags, first): (&flags::Flags, usize),
     go_on: GoOn<'_>,
 ) -> Result<()> {
-    let of_keys = bits.bits.on_host();
+    let of_keys = bits.bits.0.get::<flags::Flags>()?;
     each_place(budget, bits, columns, go_on, |row, place| {
         if of_keys.is_set(place) {
             flags.set(first + row);

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use crate::device::host::sets::collect::{SetTally, Sink};
+use crate::device::data::results::SetTally;
+use crate::device::host::sets::collect::Sink;
 use crate::device::host::sets::encode::encoding::Sets;
 use crate::device::host::sets::self_join::Half;
 use crate::error::Result;

@@ -8,22 +8,6 @@ use crate::device::host::sets::encode::encoding::Sets;
 use crate::device::host::sets::self_join::Half;
 use crate::error::Result;
 
-/// What was looked at on the way to the matches.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct SetTally {
-    /// Pairs of sets that filters or an index proposed.
-    pub candidates: u64,
-    /// Those of them whose elements were compared.
-    pub verified: u64,
-}
-
-impl SetTally {
-    pub(crate) fn add(&mut self, other: Self) {
-        self.candidates += other.candidates;
-        self.verified += other.verified;
-    }
-}
-
 /// Matches of a block of searching sets.
 pub(crate) trait Sink {
     /// Whether the first match of a searching set is as good as all.

@@ -18,9 +18,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
 use crate::device::budget::{Budget, Lease};
-use crate::device::data::buffer::{
-    Buffer, Column, Keys, Ranges, SetCounting, SetCounts, SetMatches, Sorted,
-};
+use crate::device::data::buffer::{Buffer, check_chunk_rows};
+use crate::device::data::column::Column;
+use crate::device::data::keys::Keys;
+use crate::device::data::ranges::{Ranges, Sorted};
+use crate::device::data::results::{SetCounting, SetCounts, SetMatches};
 use crate::device::host::sets::choice::Profile;
 use crate::device::host::sets::encode::encoding::{Domain, Sets};
 use crate::device::host::sets::probe_side::Searching;
@@ -32,7 +34,6 @@ use crate::device::host::sets::techniques::matrix::Matrix;
 use crate::device::host::sets::techniques::prefix::Prefix;
 use crate::device::host::sets::techniques::rarest::Rarest;
 use crate::device::host::sets::techniques::signature::Signature;
-use crate::device::primitives::device::check_chunk_rows;
 use crate::error::{BowtieError, Result};
 use crate::ir::set_predicate::{SetTechnique, SetTest};
 use crate::list_sets::elements::{Lists, mean_length};
@@ -162,7 +163,8 @@ pub(crate) fn index(
     let rows = column.rows();
     check_chunk_rows(rows)?;
     let (lists, plain) = lists_of(budget, column, not_null)?;
-    let ids = groups.map(|(ids, _)| ids.on_host().as_ref());
+    let ids = groups.map(|(ids, _)| ids.on_host()).transpose()?;
+    let ids = ids.map(AsRef::as_ref);
     let encoded = encoding::encode(budget, rows, &lists, ids, go_on)?;
     drop((lists, plain));
     let (sets, universe) = (encoded.sets, encoded.universe);
@@ -182,7 +184,7 @@ pub(crate) fn index(
         indexed: sets.len() as u64,
         searching: searching.rows() as u64,
         mean_indexed: (sets.elements.len() / sets.len().max(1)) as u64,
-        mean_searching: mean_length(searching.on_host()),
+        mean_searching: mean_length(searching.on_host()?),
         universe: universe as u64,
         groups: (sets.len() as u64).pow(2) / squares.max(1),
     };
@@ -207,14 +209,14 @@ pub(crate) fn lists_of(
     column: &Column,
     not_null: &[&Keys],
 ) -> Result<(Lists, Option<Lease>)> {
-    let lists = Lists::as_they_are(column.on_host());
+    let lists = Lists::as_they_are(column.on_host()?);
     let lease = match lists.plain_bytes()? {
         0 => None,
         bytes => Some(budget.lease(bytes, "elements of sets")?),
     };
     let mut lists = lists.plain()?;
     for valid in not_null.iter().filter_map(|keys| keys.valid.as_ref()) {
-        lists.leave_out(valid.on_host());
+        lists.leave_out(valid.on_host()?);
     }
     Ok((lists, lease))
 }
@@ -348,7 +350,7 @@ pub(crate) fn occurrences(
 ) -> Result<Buffer<u32>> {
     let lease = budget.lease(of as u64 * 4, "coverage")?;
     let mut counts = vec![0u32; of];
-    for row in rows.on_host().iter() {
+    for row in rows.on_host()?.iter() {
         counts[*row as usize] += 1;
     }
     Ok(Buffer::host(counts, lease))

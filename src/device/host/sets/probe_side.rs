@@ -7,14 +7,17 @@ use parking_lot::Mutex;
 use rayon::prelude::*;
 
 use crate::device::budget::{Budget, Lease};
-use crate::device::data::buffer::{Buffer, Column, Keys, Sorted};
+use crate::device::data::buffer::{Buffer, check_chunk_rows};
+use crate::device::data::column::Column;
+use crate::device::data::keys::Keys;
+use crate::device::data::ranges::Sorted;
+use crate::device::data::results::SetTally;
 use crate::device::host::sets::block::{BLOCK, Probe, Technique};
 use crate::device::host::sets::collect;
-use crate::device::host::sets::collect::{SetTally, Sink};
+use crate::device::host::sets::collect::Sink;
 use crate::device::host::sets::encode::encoding::Sets;
 use crate::device::host::sets::index::{Finder, GoOn, MOST_MATCHES, SetIndex, lists_of};
 use crate::device::host::sets::self_join::Half;
-use crate::device::primitives::device::check_chunk_rows;
 use crate::error::Result;
 
 /// Searching sets by whose matches it is told whether there are more.
@@ -42,7 +45,7 @@ impl<'a> Searching<'a> {
         let rows = column.rows();
         check_chunk_rows(rows)?;
         let (lists, _plain) = lists_of(budget, column, not_null)?;
-        let groups = groups.map(|ids| ids.on_host().as_ref());
+        let groups = groups.map(Buffer::on_host).transpose()?.map(AsRef::as_ref);
         let sets = index.domain.encode(budget, rows, &lists, groups, go_on)?;
         Ok(Self {
             index,

@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rayon::prelude::*;
 
 use crate::device::budget::Budget;
-use crate::device::data::buffer::{Buffer, Pairs};
-use crate::device::host::theta::zone_map::{LEAF, Span, bits_of, walk};
+use crate::device::data::buffer::Buffer;
+use crate::device::data::matches::{BoundProgram, Matches};
+use crate::device::data::ranges::Pairs;
+use crate::device::host::theta::zone_map::{HostMatches, LEAF, Span, bits_of, walk};
 use crate::device::host::theta::{pair_program, wavelet_tree};
-use crate::device::primitives::device::Matches;
 use crate::error::{BowtieError, Result};
 
 /// Groups of searching rows that one task counts.
@@ -34,7 +35,8 @@ pub(crate) fn count_matches(
         return Ok(counts);
     }
     let lease = budget.lease(matches.ranges.rows() as u64 * 4, "match counts")?;
-    let (lo, hi) = (matches.ranges.lo.on_host(), matches.ranges.hi.on_host());
+    let found = HostMatches::new(&matches)?;
+    let (lo, hi) = (found.lo, found.hi);
     if matches.tests.is_empty() && matches.program.is_none() {
         let count = |(lo, hi): (&u32, &u32)| match exists_only {
             true => u32::from(lo < hi),
@@ -74,10 +76,9 @@ pub(crate) fn count_matches(
                     let wanted = rows_of(group, &rows);
                     match (&program, &mut *scratch) {
                         (Some(program), Some(scratch)) => {
-                            program
-                                .walk(scratch, &matches, group, wanted, cancelled, &mut count)?;
+                            program.walk(scratch, &found, group, wanted, cancelled, &mut count)?;
                         }
-                        _ => walk(&matches, group, wanted, &mut count),
+                        _ => walk(&found, group, wanted, &mut count),
                     }
                 }
                 Ok(())
@@ -99,7 +100,7 @@ pub(crate) fn scan(budget: &Arc<Budget>, counts: &Buffer<u32>) -> Result<Buffer<
     let mut offsets = Vec::with_capacity(counts.len() + 1);
     let mut total = 0u64;
     offsets.push(0);
-    for count in counts.on_host().iter() {
+    for count in counts.on_host()?.iter() {
         // At most 2^32 rows of at most 2^32 matches each: no overflow.
         total += u64::from(*count);
         offsets.push(total);
@@ -107,16 +108,16 @@ pub(crate) fn scan(budget: &Arc<Budget>, counts: &Buffer<u32>) -> Result<Buffer<
     Ok(Buffer::host(offsets, lease))
 }
 
-pub(crate) fn piece_end(offsets: &Buffer<u64>, from: u64, target: u64, most: u64) -> u64 {
-    let offsets = offsets.on_host();
+pub(crate) fn piece_end(offsets: &Buffer<u64>, from: u64, target: u64, most: u64) -> Result<u64> {
+    let offsets = offsets.on_host()?;
     // The last row end that is not after the target.
     let at = offsets.partition_point(|offset| *offset <= from + target);
     let end = offsets[at.max(1) - 1];
-    match end > from {
+    Ok(match end > from {
         true => end,
         // The row at hand is longer than that: to its end, or as far as allowed.
         false => offsets[at.min(offsets.len() - 1)].min(from + most.max(target)),
-    }
+    })
 }
 
 pub(crate) fn expand(
@@ -128,9 +129,11 @@ pub(crate) fn expand(
 ) -> Result<Pairs> {
     let searching_lease = budget.lease(len as u64 * 4, "output pairs")?;
     let sorted_lease = budget.lease(len as u64 * 4, "output pairs")?;
+    let found = HostMatches::new(&matches)?;
     let window = Window {
-        matches,
-        offsets: offsets.on_host(),
+        matches: &found,
+        program: matches.program,
+        offsets: offsets.on_host()?,
         from,
         to: from + len as u64,
     };
@@ -138,7 +141,7 @@ pub(crate) fn expand(
     let mut searching = Vec::with_capacity(len);
     for position in rows.clone() {
         let (first, end) = window.of(position);
-        let row = matches.searching.rows.on_host()[position];
+        let row = found.searching[position];
         searching.resize(searching.len() + (end - first) as usize, row);
     }
     let mut sorted = vec![0u32; len];
@@ -160,7 +163,8 @@ pub(crate) fn expand(
 
 /// The pairs numbered `from .. to`.
 struct Window<'a> {
-    matches: Matches<'a>,
+    matches: &'a HostMatches<'a>,
+    program: Option<BoundProgram<'a>>,
     offsets: &'a [u64],
     from: u64,
     to: u64,
@@ -185,8 +189,7 @@ impl Window<'_> {
     }
 
     fn copy_ranges(&self, rows: Range<usize>, out: &mut [u32]) -> usize {
-        let ids = self.matches.sorted.rows.on_host();
-        let lo = self.matches.ranges.lo.on_host();
+        let (ids, lo) = (self.matches.sorted, self.matches.lo);
         let mut written = 0;
         for position in rows {
             let (first, end) = self.of(position);
@@ -204,11 +207,7 @@ impl Window<'_> {
         cancelled: &AtomicBool,
         out: &mut [u32],
     ) -> Result<usize> {
-        let program = self
-            .matches
-            .program
-            .map(pair_program::Bound::new)
-            .transpose()?;
+        let program = self.program.map(pair_program::Bound::new).transpose()?;
         let mut filter = program.as_ref().map(|program| (program, program.scratch()));
         let mut written = 0;
         for group in rows.start / LEAF..rows.end.div_ceil(LEAF) {
@@ -241,7 +240,7 @@ impl Window<'_> {
         cancelled: &AtomicBool,
         out: &mut [u32],
     ) -> Result<usize> {
-        let ids = self.matches.sorted.rows.on_host();
+        let ids = self.matches.sorted;
         let first = group * LEAF;
         let last = (first + LEAF).min(self.offsets.len() - 1);
         let mut next = [0u64; LEAF];
@@ -264,9 +263,9 @@ impl Window<'_> {
         };
         match filter {
             Some((program, scratch)) => {
-                program.walk(scratch, &self.matches, group, rows, cancelled, take)?;
+                program.walk(scratch, self.matches, group, rows, cancelled, take)?;
             }
-            None => walk(&self.matches, group, rows, take),
+            None => walk(self.matches, group, rows, take),
         }
         Ok(written)
     }

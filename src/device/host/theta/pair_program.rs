@@ -12,11 +12,11 @@ pub(crate) mod values;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::device::data::matches::BoundProgram;
 use crate::device::host::theta::pair_program::registers::Registers;
 use crate::device::host::theta::pair_program::values::{Positions, Values};
 use crate::device::host::theta::zone_map;
-use crate::device::host::theta::zone_map::{LEAF, Span, bits_of};
-use crate::device::primitives::device::{BoundProgram, Matches};
+use crate::device::host::theta::zone_map::{HostMatches, LEAF, Span, bits_of};
 use crate::error::{BowtieError, Result};
 use crate::ir::pair_program::{Instruction, Op};
 use crate::ir::side::Side;
@@ -81,9 +81,11 @@ pub(crate) struct Scratch {
 
 impl<'a> Bound<'a> {
     pub(crate) fn new(bound: BoundProgram<'a>) -> Result<Self> {
-        let values = |columns: &'a [crate::device::data::buffer::Column]| {
+        let values = |columns: &'a [crate::device::data::column::Column]| {
             let columns = columns.iter();
-            columns.map(|column| Values::of(column.on_host())).collect()
+            columns
+                .map(|column| Values::of(column.on_host()?))
+                .collect()
         };
         let (sorted, searching): (Result<Vec<_>>, Result<Vec<_>>) =
             (values(bound.sorted), values(bound.searching));
@@ -112,7 +114,7 @@ impl<'a> Bound<'a> {
     pub(crate) fn walk(
         &self,
         scratch: &mut Scratch,
-        matches: &Matches<'_>,
+        matches: &HostMatches<'_>,
         group: usize,
         rows: u64,
         cancelled: &AtomicBool,

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use crate::device::budget::Budget;
-use crate::device::data::buffer::{Buffer, Ranges, Sorted};
-use crate::device::host::keys::order_keys::is_valid;
-use crate::device::primitives::device::{Bound, NO_GROUP};
+use crate::device::data::buffer::Buffer;
+use crate::device::data::keys::NO_GROUP;
+use crate::device::data::matches::Bound;
+use crate::device::data::ranges::{Ranges, Sorted};
+use crate::device::host::keys::order_keys::HostKeys;
 use crate::error::{BowtieError, Result};
 use crate::ir::comparison::Comparison;
 
@@ -24,12 +26,13 @@ pub(crate) fn range_bounds(
     if sorted.keys.is_none() && !bounds.is_empty() {
         return Err(BowtieError::Internal("bounds on an unsorted side".into()));
     }
+    let search = Search::new(sorted, bounds, groups)?;
     let positions = searching.len();
     let lease_lo = budget.lease(positions as u64 * 4, "range bounds")?;
     let lease_hi = budget.lease(positions as u64 * 4, "range bounds")?;
     let mut lo = vec![0u32; positions];
     let mut hi = vec![0u32; positions];
-    let rows = searching.rows.on_host();
+    let rows = searching.rows.on_host()?;
     lo.par_chunks_mut(TASK_ROWS)
         .zip(hi.par_chunks_mut(TASK_ROWS))
         .zip(rows.par_chunks(TASK_ROWS))
@@ -37,7 +40,7 @@ pub(crate) fn range_bounds(
             // Rows come in key order, so each search begins where the last one ended.
             let mut hints = vec![(0, 0); bounds.len()];
             for ((lo, hi), row) in lo.iter_mut().zip(hi).zip(rows) {
-                (*lo, *hi) = range_of(sorted, bounds, groups, *row as usize, &mut hints);
+                (*lo, *hi) = search.range_of(*row as usize, &mut hints);
             }
         });
     Ok(Ranges {
@@ -46,58 +49,80 @@ pub(crate) fn range_bounds(
     })
 }
 
-fn range_of(
-    sorted: &Sorted,
-    bounds: &[Bound<'_>],
-    groups: Option<&Buffer<u32>>,
-    row: usize,
-    hints: &mut [(usize, usize)],
-) -> (u32, u32) {
-    let (first, end) = match (&sorted.segments, groups) {
-        (Some(segments), Some(groups)) => match groups.on_host()[row] {
-            NO_GROUP => return (0, 0),
-            g => {
-                let segments = segments.on_host();
-                (
+/// What every row's search looks at, as slices.
+struct Search<'a> {
+    /// Of the sorted side; none where there are no bounds.
+    keys: &'a [u64],
+    positions: usize,
+    /// Where the groups of the sorted side begin, and the group of each searching row.
+    groups: Option<(&'a [u32], &'a [u32])>,
+    bounds: Vec<(Comparison, HostKeys<'a>)>,
+}
+
+impl<'a> Search<'a> {
+    fn new(
+        sorted: &'a Sorted,
+        bounds: &[Bound<'a>],
+        groups: Option<&'a Buffer<u32>>,
+    ) -> Result<Self> {
+        Ok(Self {
+            keys: match &sorted.keys {
+                Some(keys) => keys.on_host()?,
+                None => &[],
+            },
+            positions: sorted.len(),
+            groups: match (&sorted.segments, groups) {
+                (Some(segments), Some(groups)) => Some((segments.on_host()?, groups.on_host()?)),
+                _ => None,
+            },
+            bounds: bounds
+                .iter()
+                .map(|bound| Ok((bound.op, HostKeys::new(bound.searching)?)))
+                .collect::<Result<_>>()?,
+        })
+    }
+
+    fn range_of(&self, row: usize, hints: &mut [(usize, usize)]) -> (u32, u32) {
+        let (first, end) = match self.groups {
+            Some((segments, groups)) => match groups[row] {
+                NO_GROUP => return (0, 0),
+                g => (
                     segments[g as usize] as usize,
                     segments[g as usize + 1] as usize,
-                )
+                ),
+            },
+            None => (0, self.positions),
+        };
+        let (mut lo, mut hi) = (first, end);
+        for ((op, probe), (below_hint, through_hint)) in self.bounds.iter().zip(hints) {
+            let keys = &self.keys[first..end];
+            if !probe.is_valid(row) {
+                return (0, 0);
             }
-        },
-        _ => (0, sorted.len()),
-    };
-    let (mut lo, mut hi) = (first, end);
-    for (bound, (below_hint, through_hint)) in bounds.iter().zip(hints) {
-        let Some(keys) = sorted
-            .keys
-            .as_ref()
-            .filter(|_| is_valid(bound.searching, row))
-        else {
-            return (0, 0);
-        };
-        let keys = &keys.on_host()[first..end];
-        let word = bound.searching.values.on_host()[row];
-        let mut below = || {
-            *below_hint = first + seek(keys, below_hint.saturating_sub(first), |k| k < word);
-            *below_hint
-        };
-        let mut through = || {
-            *through_hint = first + seek(keys, through_hint.saturating_sub(first), |k| k <= word);
-            *through_hint
-        };
-        match bound.op {
-            Comparison::Lt => hi = hi.min(below()),
-            Comparison::LtEq => hi = hi.min(through()),
-            Comparison::Gt => lo = lo.max(through()),
-            Comparison::GtEq => lo = lo.max(below()),
-            Comparison::Eq => (lo, hi) = (lo.max(below()), hi.min(through())),
-            // Not one range: never a bound.
-            Comparison::NotEq => {}
+            let word = probe.words[row];
+            let mut below = || {
+                *below_hint = first + seek(keys, below_hint.saturating_sub(first), |k| k < word);
+                *below_hint
+            };
+            let mut through = || {
+                *through_hint =
+                    first + seek(keys, through_hint.saturating_sub(first), |k| k <= word);
+                *through_hint
+            };
+            match op {
+                Comparison::Lt => hi = hi.min(below()),
+                Comparison::LtEq => hi = hi.min(through()),
+                Comparison::Gt => lo = lo.max(through()),
+                Comparison::GtEq => lo = lo.max(below()),
+                Comparison::Eq => (lo, hi) = (lo.max(below()), hi.min(through())),
+                // Not one range: never a bound.
+                Comparison::NotEq => {}
+            }
         }
-    }
-    match lo < hi {
-        true => (lo as u32, hi as u32),
-        false => (0, 0),
+        match lo < hi {
+            true => (lo as u32, hi as u32),
+            false => (0, 0),
+        }
     }
 }
 
@@ -142,7 +167,7 @@ pub(crate) fn row_counts(
 ) -> Result<Buffer<u32>> {
     let lease = budget.lease(rows as u64 * 4, "counts by row")?;
     let mut by_row = vec![0u32; rows];
-    for (row, count) in searching.rows.on_host().iter().zip(counts.on_host()) {
+    for (row, count) in searching.rows.on_host()?.iter().zip(counts.on_host()?) {
         by_row[*row as usize] = *count;
     }
     Ok(Buffer::host(by_row, lease))
@@ -158,13 +183,13 @@ pub(crate) fn cover(
     let lease = budget.lease(rows as u64 * 4, "coverage")?;
     // A difference array; its prefix sums stay between 0 and the number of ranges, so wrapping steps cannot mislead.
     let mut steps = vec![0u32; sorted.len() + 1];
-    for (lo, hi) in ranges.lo.on_host().iter().zip(ranges.hi.on_host()) {
+    for (lo, hi) in ranges.lo.on_host()?.iter().zip(ranges.hi.on_host()?) {
         steps[*lo as usize] = steps[*lo as usize].wrapping_add(1);
         steps[*hi as usize] = steps[*hi as usize].wrapping_sub(1);
     }
     let mut counts = vec![0u32; rows];
     let mut covering = 0u32;
-    for (row, step) in sorted.rows.on_host().iter().zip(&steps) {
+    for (row, step) in sorted.rows.on_host()?.iter().zip(&steps) {
         covering = covering.wrapping_add(*step);
         counts[*row as usize] = covering;
     }

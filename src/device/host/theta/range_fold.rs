@@ -16,9 +16,11 @@ use arrow::datatypes::*;
 use rayon::prelude::*;
 
 use crate::device::budget::Budget;
-use crate::device::data::buffer::{Buffer, Column, Sorted};
-use crate::device::host::keys::order_keys::{is_valid, order_keys, total, validity};
-use crate::device::primitives::device::Matches;
+use crate::device::data::buffer::Buffer;
+use crate::device::data::column::Column;
+use crate::device::data::matches::Matches;
+use crate::device::data::ranges::Sorted;
+use crate::device::host::keys::order_keys::{HostKeys, order_keys, total, validity};
 use crate::error::{BowtieError, Result};
 
 /// Positions, or nodes, folded into one node of the next level.
@@ -85,8 +87,8 @@ pub(crate) fn weigh(
     weights: &Buffer<u32>,
 ) -> Result<Column> {
     let lease = budget.lease(values.rows() as u64 * 16, "weighed values")?;
-    let array = values.on_host();
-    let weights = weights.on_host();
+    let array = values.on_host()?;
+    let weights = weights.on_host()?;
     let nonzero = BooleanBuffer::collect_bool(weights.len(), |i| weights[i] != 0);
     let nulls = match validity(array) {
         Some(valid) => &valid & &nonzero,
@@ -108,7 +110,7 @@ pub(crate) fn weigh(
 
 pub(crate) fn sum(budget: &Arc<Budget>, values: &Column) -> Result<Column> {
     let lease = budget.lease(32, "sums")?;
-    let array = values.on_host();
+    let array = values.on_host()?;
     summable!(array.data_type(), T => {
         let sum = arrow::compute::sum(array.as_primitive::<T>());
         let sums = PrimitiveArray::<T>::from_iter([sum]).with_data_type(array.data_type().clone());
@@ -122,9 +124,10 @@ pub(crate) fn weigh_count(
     weights: &Buffer<u32>,
 ) -> Result<Column> {
     let lease = budget.lease(weights.len() as u64 * 8, "weighed counts")?;
-    let valid = values.and_then(|values| validity(values.on_host()));
+    let values = values.map(Column::on_host).transpose()?;
+    let valid = values.and_then(validity);
     let counts = weights
-        .on_host()
+        .on_host()?
         .iter()
         .enumerate()
         .map(|(row, weight)| match &valid {
@@ -142,9 +145,9 @@ pub(crate) fn range_count(
     rows: usize,
 ) -> Result<Column> {
     let lease = budget.lease((rows * 8 + matches.sorted.len() * 4) as u64, "range counts")?;
-    let counted = NotNull::new(values.on_host(), matches.sorted);
+    let counted = NotNull::new(values.on_host()?, matches.sorted)?;
     let mut counts = vec![0i64; rows];
-    for (row, lo, hi) in spans(matches) {
+    for (row, lo, hi) in spans(matches)? {
         counts[row] = i64::from(counted.between(lo, hi));
     }
     Ok(Column::host(Arc::new(Int64Array::from(counts)), lease))
@@ -156,19 +159,19 @@ pub(crate) fn range_sum(
     matches: Matches<'_>,
     rows: usize,
 ) -> Result<Column> {
-    let (array, sorted) = (values.on_host(), matches.sorted);
+    let (array, sorted) = (values.on_host()?, matches.sorted);
     let lease = budget.lease((rows + sorted.len()) as u64 * 20, "range sums")?;
-    let counted = NotNull::new(array, sorted);
+    let counted = NotNull::new(array, sorted)?;
     let mut some = BooleanBufferBuilder::new(rows);
     some.append_n(rows, false);
-    for (row, lo, hi) in spans(matches) {
+    for (row, lo, hi) in spans(matches)? {
         some.set_bit(row, counted.between(lo, hi) > 0);
     }
     let nulls = NullBuffer::new(some.finish());
     if let Some(floats) = array.as_primitive_opt::<Float64Type>() {
-        let ordered = in_order(floats, sorted);
+        let ordered = in_order(floats, sorted)?;
         let tree = FoldTree::new(ordered, 0.0, |a, b| a + b);
-        let sums = by_row(matches, rows, 0.0, |lo, hi| tree.fold(lo, hi));
+        let sums = by_row(matches, rows, 0.0, |lo, hi| tree.fold(lo, hi))?;
         let sums = PrimitiveArray::<Float64Type>::new(sums.into(), Some(nulls));
         return Ok(Column::host(Arc::new(sums), lease));
     }
@@ -177,11 +180,11 @@ pub(crate) fn range_sum(
         let mut prefix = Vec::with_capacity(sorted.len() + 1);
         let mut sum = zero;
         prefix.push(sum);
-        for value in in_order(array.as_primitive::<T>(), sorted) {
+        for value in in_order(array.as_primitive::<T>(), sorted)? {
             sum = sum.add_wrapping(value);
             prefix.push(sum);
         }
-        let sums = by_row(matches, rows, zero, |lo, hi| prefix[hi].sub_wrapping(prefix[lo]));
+        let sums = by_row(matches, rows, zero, |lo, hi| prefix[hi].sub_wrapping(prefix[lo]))?;
         let sums = PrimitiveArray::<T>::new(sums.into(), Some(nulls))
             .with_data_type(array.data_type().clone());
         Ok(Column::host(Arc::new(sums), lease))
@@ -196,40 +199,43 @@ pub(crate) fn range_extreme(
     max: bool,
 ) -> Result<Column> {
     let sorted = matches.sorted;
-    let keys = match total(budget, values.on_host())? {
+    let keys = match total(budget, values.on_host()?)? {
         Some(floats) => floats,
         None => order_keys(budget, values)?.0,
     };
     let _scratch = budget.lease(sorted.len() as u64 * 20, "range extremes")?;
     let lease = budget.lease(rows as u64 * 8, "range extremes")?;
-    let words = keys.values.on_host();
+    let keys = HostKeys::new(&keys)?;
     // (key, row), inverted for the maximum, so that both are least-first; NULLs are last.
     let nothing = (u64::MAX, u32::MAX);
     let ordered = sorted
         .rows
-        .on_host()
+        .on_host()?
         .iter()
-        .map(|row| match is_valid(&keys, *row as usize) {
+        .map(|row| match keys.is_valid(*row as usize) {
             true => {
-                let word = words[*row as usize];
+                let word = keys.words[*row as usize];
                 (if max { !word } else { word }, *row)
             }
             false => nothing,
         })
         .collect();
     let tree = FoldTree::new(ordered, nothing, |a, b| if b < a { b } else { a });
-    let extremes = by_row(matches, rows, u32::MAX, |lo, hi| tree.fold(lo, hi).1);
+    let extremes = by_row(matches, rows, u32::MAX, |lo, hi| tree.fold(lo, hi).1)?;
     let rows: UInt32Array = extremes
         .into_iter()
         .map(|row| (row != u32::MAX).then_some(row))
         .collect();
-    Ok(Column::host(take(values.on_host(), &rows, None)?, lease))
+    Ok(Column::host(take(values.on_host()?, &rows, None)?, lease))
 }
 
 /// Values at each sorted position, NULL as zero.
-fn in_order<T: ArrowPrimitiveType>(array: &PrimitiveArray<T>, sorted: &Sorted) -> Vec<T::Native> {
-    let rows = sorted.rows.on_host();
-    match array.nulls() {
+fn in_order<T: ArrowPrimitiveType>(
+    array: &PrimitiveArray<T>,
+    sorted: &Sorted,
+) -> Result<Vec<T::Native>> {
+    let rows = sorted.rows.on_host()?;
+    Ok(match array.nulls() {
         None => rows
             .iter()
             .map(|row| array.values()[*row as usize])
@@ -241,7 +247,7 @@ fn in_order<T: ArrowPrimitiveType>(array: &PrimitiveArray<T>, sorted: &Sorted) -
                 false => T::Native::default(),
             })
             .collect(),
-    }
+    })
 }
 
 /// Counts the values of a range that are not NULL.
@@ -252,18 +258,18 @@ enum NotNull {
 }
 
 impl NotNull {
-    fn new(array: &ArrayRef, sorted: &Sorted) -> Self {
+    fn new(array: &ArrayRef, sorted: &Sorted) -> Result<Self> {
         let Some(valid) = validity(array) else {
-            return Self::All;
+            return Ok(Self::All);
         };
         let mut prefix = Vec::with_capacity(sorted.len() + 1);
         let mut count = 0;
         prefix.push(count);
-        for row in sorted.rows.on_host().iter() {
+        for row in sorted.rows.on_host()?.iter() {
             count += u32::from(valid.value(*row as usize));
             prefix.push(count);
         }
-        Self::Prefix(prefix)
+        Ok(Self::Prefix(prefix))
     }
 
     fn between(&self, lo: usize, hi: usize) -> u32 {
@@ -275,17 +281,18 @@ impl NotNull {
 }
 
 /// Searching row, and its range.
-fn spans(matches: Matches<'_>) -> impl Iterator<Item = (usize, usize, usize)> {
-    let rows = matches.searching.rows.on_host();
+fn spans(matches: Matches<'_>) -> Result<impl Iterator<Item = (usize, usize, usize)>> {
+    let rows = matches.searching.rows.on_host()?;
     let bounds = matches
         .ranges
         .lo
-        .on_host()
+        .on_host()?
         .iter()
-        .zip(matches.ranges.hi.on_host());
-    rows.iter()
+        .zip(matches.ranges.hi.on_host()?);
+    Ok(rows
+        .iter()
         .zip(bounds)
-        .map(|(row, (lo, hi))| (*row as usize, *lo as usize, *hi as usize))
+        .map(|(row, (lo, hi))| (*row as usize, *lo as usize, *hi as usize)))
 }
 
 /// `each` of every range, at the place of its searching row; `missing` for rows that do not search.
@@ -294,8 +301,8 @@ fn by_row<R: Copy + Send>(
     rows: usize,
     missing: R,
     each: impl Fn(usize, usize) -> R + Sync,
-) -> Vec<R> {
-    let (lo, hi) = (matches.ranges.lo.on_host(), matches.ranges.hi.on_host());
+) -> Result<Vec<R>> {
+    let (lo, hi) = (matches.ranges.lo.on_host()?, matches.ranges.hi.on_host()?);
     let folded: Vec<R> = lo
         .par_iter()
         .zip(hi.par_iter())
@@ -303,10 +310,10 @@ fn by_row<R: Copy + Send>(
         .map(|(lo, hi)| each(*lo as usize, *hi as usize))
         .collect();
     let mut placed = vec![missing; rows];
-    for (row, value) in matches.searching.rows.on_host().iter().zip(folded) {
+    for (row, value) in matches.searching.rows.on_host()?.iter().zip(folded) {
         placed[*row as usize] = value;
     }
-    placed
+    Ok(placed)
 }
 
 /// Partial folds of 16, 256, 4096, … positions: any range folds in O(log n) steps.

@@ -17,10 +17,10 @@ use rayon::prelude::*;
 
 use crate::device::budget::{Budget, Lease};
 use crate::device::data::buffer::Buffer;
+use crate::device::data::matches::{Matches, Test};
 use crate::device::host::keys::sort::{KeyedRow, sort_by_key};
 use crate::device::host::theta::range::seek;
-use crate::device::host::theta::zone_map::sampled_leaf_tests;
-use crate::device::primitives::device::{Matches, Test};
+use crate::device::host::theta::zone_map::{HostMatches, ZonedKeys, sampled_leaf_tests};
 use crate::error::{BowtieError, Result};
 use crate::ir::comparison::Comparison;
 
@@ -308,8 +308,8 @@ pub(crate) fn count_matches(
     exists_only: bool,
     cancelled: &AtomicBool,
 ) -> Result<Option<Buffer<u32>>> {
-    let built = |test: &Test<'_>| Ok(test.sorted.on_host().wavelet.get().is_some());
-    let leaf_tests = || Ok(sampled_leaf_tests(&matches));
+    let built = |test: &Test<'_>| Ok(test.sorted.0.get::<ZonedKeys>()?.wavelet.get().is_some());
+    let leaf_tests = || Ok(sampled_leaf_tests(&HostMatches::new(&matches)?));
     let Some(index) = HOST.index(matches, exists_only, built)? else {
         return Ok(None);
     };
@@ -325,10 +325,10 @@ fn count_by_index(
     matches: Matches<'_>,
     cancelled: &AtomicBool,
 ) -> Result<Buffer<u32>> {
-    let (lo, hi) = (matches.ranges.lo.on_host(), matches.ranges.hi.on_host());
+    let (lo, hi) = (matches.ranges.lo.on_host()?, matches.ranges.hi.on_host()?);
     let lease = budget.lease(lo.len() as u64 * 4, "match counts")?;
     let test = &matches.tests[0];
-    let sorted = test.sorted.on_host();
+    let sorted: &ZonedKeys = test.sorted.0.get()?;
     // Two who build it at the same time make the same.
     let wavelet = match sorted.wavelet.get() {
         Some(wavelet) => wavelet,
@@ -337,7 +337,7 @@ fn count_by_index(
             sorted.wavelet.get_or_init(|| built)
         }
     };
-    let words = test.searching.on_host().keys();
+    let words = test.searching.0.get::<ZonedKeys>()?.keys();
     let mut counts = vec![0u32; lo.len()];
     counts
         .par_chunks_mut(TASK_ROWS)

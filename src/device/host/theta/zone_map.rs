@@ -12,9 +12,10 @@ use std::sync::{Arc, OnceLock};
 use pulp::Arch;
 
 use crate::device::budget::{Budget, Lease};
-use crate::device::data::buffer::{Buffer, Keys, Sorted};
+use crate::device::data::keys::Keys;
+use crate::device::data::matches::{Matches, Test};
+use crate::device::data::ranges::Sorted;
 use crate::device::host::theta::wavelet_tree::Wavelet;
-use crate::device::primitives::device::Matches;
 use crate::error::Result;
 use crate::ir::comparison::Comparison;
 
@@ -26,17 +27,17 @@ const FAN_OUT: usize = 8;
 /// Keys at each position, and zones: level 0 of 64 keys, every further level of 8 zones of the one below.
 #[derive(Debug)]
 pub(crate) struct ZonedKeys {
-    keys: Buffer<u64>,
+    keys: Vec<u64>,
     levels: Vec<Zones>,
     /// Made when it is first needed, and kept as long as the keys are.
     pub(crate) wavelet: OnceLock<Wavelet>,
-    _lease: Lease,
+    _leases: [Lease; 2],
 }
 
 impl ZonedKeys {
     /// Keys by position.
     pub(crate) fn keys(&self) -> &[u64] {
-        self.keys.on_host()
+        &self.keys
     }
 }
 
@@ -48,10 +49,10 @@ struct Zones {
 }
 
 pub(crate) fn zone_keys(budget: &Arc<Budget>, keys: &Keys, sorted: &Sorted) -> Result<ZonedKeys> {
-    let rows = sorted.rows.on_host();
+    let rows = sorted.rows.on_host()?;
     let keys_lease = budget.lease(rows.len() as u64 * 8, "keys in sorted order")?;
     let zones_lease = budget.lease(rows.len() as u64 / 3 + 64, "zone maps")?;
-    let words = keys.values.on_host();
+    let words = keys.values.on_host()?;
     let ordered: Vec<u64> = rows.iter().map(|row| words[*row as usize]).collect();
     let mut levels = vec![Zones {
         min: least(&ordered, LEAF),
@@ -64,10 +65,10 @@ pub(crate) fn zone_keys(budget: &Arc<Budget>, keys: &Keys, sorted: &Sorted) -> R
         });
     }
     Ok(ZonedKeys {
-        keys: Buffer::host(ordered, keys_lease),
+        keys: ordered,
         levels,
         wavelet: OnceLock::new(),
-        _lease: zones_lease,
+        _leases: [keys_lease, zones_lease],
     })
 }
 
@@ -87,9 +88,49 @@ pub(crate) enum Span {
     Bits { base: usize, bits: u64 },
 }
 
+/// [`Matches`] as slices in host memory.
+pub(crate) struct HostMatches<'a> {
+    /// Row ids of the sorted side and of the searching one, by position.
+    pub(crate) sorted: &'a [u32],
+    pub(crate) searching: &'a [u32],
+    /// The range of each searching position.
+    pub(crate) lo: &'a [u32],
+    pub(crate) hi: &'a [u32],
+    pub(crate) tests: Vec<HostTest<'a>>,
+}
+
+/// A test as slices in host memory.
+pub(crate) struct HostTest<'a> {
+    op: Comparison,
+    sorted: &'a ZonedKeys,
+    /// Keys by searching position.
+    searching: &'a [u64],
+}
+
+impl<'a> HostMatches<'a> {
+    /// # Errors
+    /// Where another device made a part of it.
+    pub(crate) fn new(matches: &Matches<'a>) -> Result<Self> {
+        let test = |test: &Test<'a>| {
+            Ok(HostTest {
+                op: test.op,
+                sorted: test.sorted.0.get()?,
+                searching: test.searching.0.get::<ZonedKeys>()?.keys(),
+            })
+        };
+        Ok(Self {
+            sorted: matches.sorted.rows.on_host()?,
+            searching: matches.searching.rows.on_host()?,
+            lo: matches.ranges.lo.on_host()?,
+            hi: matches.ranges.hi.on_host()?,
+            tests: matches.tests.iter().map(test).collect::<Result<_>>()?,
+        })
+    }
+}
+
 /// One group of searching rows on its way through the blocks.
-pub(crate) struct Walk<'a, V> {
-    matches: Matches<'a>,
+struct Walk<'a, V> {
+    tests: &'a [HostTest<'a>],
     arch: Arch,
     /// Positions of the group's rows.
     rows: Range<usize>,
@@ -103,14 +144,14 @@ pub(crate) struct Walk<'a, V> {
 /// Calls `visit` with each span of matches of the rows of group `group` (64 positions) whose bit in `rows` is set: the
 /// position of the row and the span, ascending for each row. A row whose `visit` returns false searches no further.
 pub(crate) fn walk<'a, V: FnMut(usize, Span) -> bool>(
-    matches: &Matches<'a>,
+    matches: &'a HostMatches<'a>,
     group: usize,
     rows: u64,
     visit: V,
 ) {
-    let positions = group * LEAF..((group + 1) * LEAF).min(matches.ranges.rows());
-    let lo = &matches.ranges.lo.on_host()[positions.clone()];
-    let hi = &matches.ranges.hi.on_host()[positions.clone()];
+    let positions = group * LEAF..((group + 1) * LEAF).min(matches.lo.len());
+    let lo = &matches.lo[positions.clone()];
+    let hi = &matches.hi[positions.clone()];
     let mut alive = 0;
     let (mut from, mut to) = (usize::MAX, 0);
     for (i, (lo, hi)) in lo.iter().zip(hi).enumerate() {
@@ -121,7 +162,7 @@ pub(crate) fn walk<'a, V: FnMut(usize, Span) -> bool>(
         }
     }
     let mut walk = Walk {
-        matches: *matches,
+        tests: &matches.tests,
         arch: Arch::new(),
         rows: positions,
         lo,
@@ -132,11 +173,11 @@ pub(crate) fn walk<'a, V: FnMut(usize, Span) -> bool>(
     if alive == 0 {
         return;
     }
-    if matches.tests.is_empty() {
+    let Some(first) = matches.tests.first() else {
         return walk.take_all(alive, from..to);
-    }
+    };
     // The tree's top has at most FAN_OUT blocks.
-    let top = matches.tests[0].sorted.on_host().levels.len() - 1;
+    let top = first.sorted.levels.len() - 1;
     let size = block_size(top);
     for block in from / size..to.div_ceil(size) {
         walk.block(top, block, alive, from..to);
@@ -149,13 +190,13 @@ const SAMPLED_LEAVES: usize = 16;
 
 /// How many times a walk that ends nowhere early compares a row's key with a leaf: what the zones of some leaves, spread
 /// evenly over the ranges of some rows, leave undecided.
-pub(crate) fn sampled_leaf_tests(matches: &Matches<'_>) -> f64 {
-    let rows = matches.ranges.rows();
+pub(crate) fn sampled_leaf_tests(matches: &HostMatches<'_>) -> f64 {
+    let rows = matches.lo.len();
     let sample = rows.min(SAMPLED_ROWS);
     let mut undecided = 0;
     for row in (0..sample).map(|i| i * rows / sample) {
-        let lo = matches.ranges.lo.on_host()[row] as usize;
-        let hi = matches.ranges.hi.on_host()[row] as usize;
+        let lo = matches.lo[row] as usize;
+        let hi = matches.hi[row] as usize;
         if lo >= hi {
             continue;
         }
@@ -164,9 +205,9 @@ pub(crate) fn sampled_leaf_tests(matches: &Matches<'_>) -> f64 {
         for leaf in (0..SAMPLED_LEAVES).map(|i| first + (2 * i + 1) * leaves / (2 * SAMPLED_LEAVES))
         {
             let (mut possible, mut certain) = (true, true);
-            for test in matches.tests {
-                let zones = &test.sorted.on_host().levels[0];
-                let word = test.searching.on_host().keys()[row];
+            for test in &matches.tests {
+                let zones = &test.sorted.levels[0];
+                let word = test.searching[row];
                 let (min, max) = (zones.min[leaf], zones.max[leaf]);
                 let (some, every) = judge(Arch::Scalar, test.op, min, max, &[word]);
                 possible &= some != 0;
@@ -192,12 +233,12 @@ impl<V: FnMut(usize, Span) -> bool> Walk<'_, V> {
         }
         let mut some = searching & self.alive;
         let mut all = some;
-        for test in self.matches.tests {
+        for test in self.tests {
             if some == 0 {
                 return;
             }
-            let zones = &test.sorted.on_host().levels[level];
-            let keys = &test.searching.on_host().keys.on_host()[self.rows.clone()];
+            let zones = &test.sorted.levels[level];
+            let keys = &test.searching[self.rows.clone()];
             let (possible, certain) =
                 judge(self.arch, test.op, zones.min[block], zones.max[block], keys);
             some &= possible;
@@ -238,9 +279,9 @@ impl<V: FnMut(usize, Span) -> bool> Walk<'_, V> {
                 continue;
             }
             let mut bits = u64::MAX;
-            for test in self.matches.tests {
-                let keys = &test.sorted.on_host().keys.on_host()[lo..hi];
-                let word = test.searching.on_host().keys.on_host()[self.rows.start + i];
+            for test in self.tests {
+                let keys = &test.sorted.keys[lo..hi];
+                let word = test.searching[self.rows.start + i];
                 bits &= compare(self.arch, keys, test.op, word);
                 if bits == 0 {
                     break;

@@ -20,7 +20,7 @@ pub(crate) mod dates;
 pub(crate) mod text;
 
 use crate::device::budget::Budget;
-use crate::device::data::buffer::Column as DeviceColumn;
+use crate::device::data::column::Column as DeviceColumn;
 use crate::device::host::device::HostDevice;
 use crate::device::primitives::device::Device;
 use crate::error::BowtieError;
@@ -474,7 +474,7 @@ fn made(
     let made = compiled.made.iter().map(|made| match made {
         MadeBy::Program(i) => device.download(outputs[*i].as_ref().unwrap()).unwrap(),
         MadeBy::Choice { output, values } => {
-            let numbers = outputs[*output].take().unwrap().into_row_numbers().unwrap();
+            let numbers = outputs[*output].take().unwrap().into_row_ids().unwrap();
             let values = device.upload(&[Arc::clone(values)]).unwrap();
             let chosen = device.gather(&values, &numbers).unwrap();
             device.download(&chosen).unwrap()

@@ -8,7 +8,7 @@ use crate::device::cuda::codegen::launch::Deciding;
 use crate::device::cuda::columns::fixed_width::width;
 use crate::device::cuda::columns::minmax::Number;
 use crate::device::cuda::device::CudaDevice;
-use crate::device::data::buffer::Column;
+use crate::device::data::column::Column;
 use crate::error::Result;
 
 /// Where the host looks at values before a kernel is made, and at how many: what is in order in parts alone is hardly so over all.

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::device::cuda::columns::rows::memory;
 use crate::device::cuda::columns::scan::{EXCLUSIVE_U32, EXCLUSIVE_U64};
 use crate::device::cuda::keys::sort::check_sortable;
+use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::stream::{Memory, Queue, Shape};
 use crate::device::cuda::sets::encode::encoding::Sets;
 use crate::device::cuda::sets::encode::list_offsets::Lying;

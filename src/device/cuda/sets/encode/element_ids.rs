@@ -3,7 +3,9 @@
 use crate::device::cuda::columns::minmax::Number;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::keys::sort::check_sortable;
-use crate::device::data::buffer::{Buffer, Column, GroupDomain};
+use crate::device::data::buffer::Buffer;
+use crate::device::data::column::Column;
+use crate::device::data::structures::GroupDomain;
 use crate::device::key_bitmap::{KeyRange, Places};
 use crate::error::{BowtieError, Result};
 
@@ -26,7 +28,7 @@ impl ElementIds {
     /// Ids are below this.
     pub(crate) fn count(&self) -> usize {
         match self {
-            Self::Grouped(domain) => domain.groups() as usize,
+            Self::Grouped(domain) => domain.groups as usize,
             Self::Direct(places) => places.count as usize,
         }
     }

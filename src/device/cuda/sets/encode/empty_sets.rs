@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::device::cuda::columns::rows::memory;
+use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::stream::{Memory, Queue, Shape};
 use crate::device::cuda::sets::encode::encoding::Sets;
-use crate::device::data::buffer::{Buffer, Ranges, Sorted};
+use crate::device::data::buffer::Buffer;
+use crate::device::data::ranges::{Ranges, Sorted};
 use crate::error::Result;
 use crate::ir::set_predicate::SetTest;
 

@@ -16,14 +16,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use arrow::array::{Array, ArrayRef};
 
 use crate::device::budget::Lease;
-use crate::device::cuda::columns::rows::memory;
 use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::runtime::access::{memory, valid_memory};
 use crate::device::cuda::runtime::stream::{Memory, Queue, Structure};
 use crate::device::cuda::sets::encode::element_ids::ElementIds;
 use crate::device::cuda::sets::encode::set_element_words::Ranks;
 use crate::device::cuda::sets::encode::set_order::ByGroup;
-use crate::device::cuda::theta::range::valid_memory;
-use crate::device::data::buffer::{Buffer, Column, GroupDomain, Keys};
+use crate::device::data::buffer::Buffer;
+use crate::device::data::column::Column;
+use crate::device::data::keys::Keys;
+use crate::device::data::structures::GroupDomain;
 use crate::device::primitives::device::Device;
 use crate::error::Result;
 use crate::list_sets::same_lists::are_same_lists;
@@ -107,7 +109,7 @@ impl Source {
     /// `None` where they would take too much of the room.
     fn of(queue: &Queue, column: &Column, lists: &ArrayRef) -> Option<Self> {
         // Those that lie on the host are the column's, which has a lease and outlives the index.
-        let bytes = match column.lies_on_device() {
+        let bytes = match column.is_resident() {
             true => lists.to_data().get_slice_memory_size().ok()? as u64,
             false => 0,
         };
@@ -173,7 +175,7 @@ impl CudaDevice {
                 if let Some((groups, _)) = &lying.groups {
                     let keys = queue.grouped_words(&distinct.words, groups, None)?;
                     let (ids, of_groups) = self.groups(&[&keys], true)?;
-                    universe = of_groups.groups() as usize;
+                    universe = of_groups.groups as usize;
                     distinct.words = queue.renamed(&distinct.words, &ids, universe)?;
                     grouped = Some(of_groups);
                 }
@@ -236,7 +238,7 @@ impl CudaDevice {
                 let numbers = Some(memory(&known)?);
                 let keys = queue.grouped_words(&distinct.words, groups, numbers)?;
                 let ids = self.groups_in(of_groups, &[&keys])?;
-                queue.renamed(&distinct.words, &ids, of_groups.groups() as usize)?
+                queue.renamed(&distinct.words, &ids, of_groups.groups as usize)?
             }
             _ => queue.recode(&distinct.words, &known, domain.ids.count(), None)?,
         };

@@ -6,14 +6,15 @@ use arrow::array::{Array, ArrayRef, make_array};
 use arrow::datatypes::{ArrowNativeType, DataType, ToByteSlice};
 use rayon::prelude::*;
 
-use crate::device::cuda::columns::rows::memory;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::keys::sort::check_sortable;
+use crate::device::cuda::runtime::access::{memory, valid_memory};
 use crate::device::cuda::runtime::stream::{Memory, Queue, Shape};
 use crate::device::cuda::sets::encode::encoding::Groups;
-use crate::device::cuda::theta::range::valid_memory;
-use crate::device::data::buffer::{Buffer, Column, Keys};
-use crate::device::primitives::device::{Device, check_chunk_rows};
+use crate::device::data::buffer::{Buffer, check_chunk_rows};
+use crate::device::data::column::Column;
+use crate::device::data::keys::Keys;
+use crate::device::primitives::device::Device;
 use crate::error::Result;
 use crate::list_sets::elements::Lists;
 

@@ -5,15 +5,16 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 
 use crate::device::cuda::columns::fixed_width::Values;
-use crate::device::cuda::columns::rows::memory;
 use crate::device::cuda::columns::scan::EXCLUSIVE_U64;
 use crate::device::cuda::keys::sort::{NARROW, check_sortable};
+use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::stream::{Given, Memory, Queue, Shape};
 use crate::device::cuda::sets::encode::encoding::Sets;
 use crate::device::cuda::sets::encode::list_offsets::Lying;
 use crate::device::cuda::sets::encode::set_order::ByGroup;
 use crate::device::cuda::sets::encode::word_packing::{Packing, Words, bits_below};
-use crate::device::data::buffer::{Buffer, Column};
+use crate::device::data::buffer::Buffer;
+use crate::device::data::column::Column;
 use crate::error::Result;
 
 /// The ranks of ids by frequency, from 0 on without a gap; ids of no set have none.

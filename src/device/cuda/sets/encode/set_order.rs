@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::device::cuda::columns::rows::memory;
 use crate::device::cuda::keys::sort::NARROW;
+use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::stream::{Given, Memory, Queue, Shape};
 use crate::device::cuda::sets::encode::encoding::Sets;
 use crate::device::cuda::sets::encode::word_packing::{Packing, bits_below};

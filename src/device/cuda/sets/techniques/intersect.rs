@@ -1,10 +1,11 @@
 //! Pair by pair, for few huge sets (`kernels/sets/techniques/set_intersect.cu`; IP-OBS, \[B\] 6.2.1): all pairs of near sizes are written down, and cut
 //! into tiles of equal work.
 
-use crate::device::cuda::columns::rows::memory;
+use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::stream::{Given, Shape};
 use crate::device::cuda::sets::search::{Prepared, Search};
-use crate::device::data::buffer::{Buffer, Sorted};
+use crate::device::data::buffer::Buffer;
+use crate::device::data::ranges::Sorted;
 use crate::error::Result;
 
 /// From how many times its size on the other set of a pair is searched, not merged.

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::device::cuda::columns::rows::memory;
+use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::stream::{Given, Queue, Structure};
 use crate::device::cuda::sets::encode::encoding::Sets;
 use crate::device::cuda::sets::encode::inverted_lists::Lists;

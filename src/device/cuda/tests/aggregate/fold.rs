@@ -3,7 +3,7 @@
 use arrow::row::{RowConverter, Rows, SortField};
 
 use crate::device::cuda::tests::*;
-use crate::device::data::buffer::Aggregated;
+use crate::device::data::results::Aggregated;
 use crate::ir::fold::Fold;
 use crate::ir::strategies::GroupStrategy;
 
@@ -102,12 +102,16 @@ fn same_groups(
     what: &str,
 ) {
     assert_eq!(here.groups, there.groups, "{what}: groups");
-    let keys_here: Vec<ArrayRef> = here.keys.iter().map(|key| key.on_host().clone()).collect();
+    let keys_here: Vec<ArrayRef> = here
+        .keys
+        .iter()
+        .map(|key| key.on_host().unwrap().clone())
+        .collect();
     let keys_there = there.keys.iter().map(|key| gpu.download(key).unwrap());
     let keys_there: Vec<ArrayRef> = keys_there.collect();
     let (order_here, order_there) = orders(&keys_here, &keys_there, what);
     for ((here, there), (fold, _)) in here.states.iter().zip(&there.states).zip(folds) {
-        let expected = take(here.on_host(), &order_here, None).unwrap();
+        let expected = take(here.on_host().unwrap(), &order_here, None).unwrap();
         let given = take(&gpu.download(there).unwrap(), &order_there, None).unwrap();
         let what = format!("{what}: {fold:?} of {}", expected.data_type());
         match fold {

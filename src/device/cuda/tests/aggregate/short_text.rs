@@ -246,7 +246,10 @@ fn gathered_views() {
             all.sort();
             all
         };
-        let expected = counts(here.keys[0].on_host(), here.states[0].on_host());
+        let expected = counts(
+            here.keys[0].on_host().unwrap(),
+            here.states[0].on_host().unwrap(),
+        );
         let keys = gpu.download(&there.keys[0]).unwrap();
         let given = counts(&keys, &gpu.download(&there.states[0]).unwrap());
         assert_eq!(given, expected, "{most}");

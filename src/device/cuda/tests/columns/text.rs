@@ -124,7 +124,7 @@ fn text_crosses_the_border_and_is_gathered() {
                     let what = format!("{} of {n}, kind {kind}", array.data_type());
                     let column = gpu.upload(&parts).unwrap();
                     assert_eq!(column.rows(), whole.len(), "{what}");
-                    assert!(column.lies_on_device(), "{what}");
+                    assert!(column.is_resident(), "{what}");
                     assert_eq!(&gpu.download(&column).unwrap(), &whole, "{what}");
 
                     let count = if whole.is_empty() { 0 } else { n.min(30_000) };
@@ -218,7 +218,7 @@ fn late_columns_are_uploaded_when_it_pays() {
                 assert_eq!(&gpu.download(&gathered).unwrap(), &expected);
                 asked += count;
                 assert_eq!(payload.pays(), asked * 16 > n, "{asked} of {n}");
-                assert_eq!(gathered.lies_on_device(), payload.pays());
+                assert_eq!(gathered.is_resident(), payload.pays());
             }
             assert!(payload.take_uploaded() > 0);
             assert_eq!(payload.take_uploaded(), 0);
@@ -238,7 +238,7 @@ fn late_columns_stay_on_the_host_where_there_is_no_room() {
     let column = tight.upload_late(from_ref(&array), &payload).unwrap();
     let rows = tight.sequence(5, 50_000).unwrap();
     let gathered = tight.gather(&column, &rows).unwrap();
-    assert!(!gathered.lies_on_device() && !payload.pays());
+    assert!(!gathered.is_resident() && !payload.pays());
     assert_eq!(&tight.download(&gathered).unwrap(), &array.slice(5, 50_000));
     drop((column, rows, gathered));
     assert_eq!(budget.in_use(), 0);

@@ -1,7 +1,7 @@
 //! Equi-joins: the rows that the twin finds, by every strategy; and pairs put together.
 
 use crate::device::cuda::tests::*;
-use crate::device::data::buffer::Paired;
+use crate::device::data::results::Paired;
 use crate::ir::strategies::{EquiStrategy, Materialization};
 
 /// Of each row of `other` how many rows of `base` match, and a sum that other rows would hardly have.

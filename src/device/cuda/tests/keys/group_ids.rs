@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::device::cuda::tests::*;
-use crate::device::data::buffer::GroupDomain;
+use crate::device::data::structures::GroupDomain;
 
 /// The columns on both devices.
 fn group(device: &dyn Device, base: &[ArrayRef], null_equal: bool) -> (Buffer<u32>, GroupDomain) {
@@ -25,14 +25,20 @@ pub(crate) fn compare(host: &HostDevice, gpu: &CudaDevice, base: &[ArrayRef], ot
         let what = format!("{types:?} of {} rows, {null_equal}", base[0].len());
         let (ids, domain) = group(host, base, null_equal);
         let (ids_there, domain_there) = group(gpu, base, null_equal);
-        assert_eq!(domain.groups(), domain_there.groups(), "{what}");
+        assert_eq!(domain.groups, domain_there.groups, "{what}");
 
         let mut there_of = HashMap::from([(NO_GROUP, NO_GROUP)]);
         let ids_there = down(gpu, &ids_there);
         assert_eq!(ids.len(), ids_there.len(), "{what}");
-        for (row, (here, there)) in ids.on_host().iter().zip(ids_there.iter()).enumerate() {
+        for (row, (here, there)) in ids
+            .on_host()
+            .unwrap()
+            .iter()
+            .zip(ids_there.iter())
+            .enumerate()
+        {
             assert!(
-                *here == NO_GROUP || *there < domain.groups(),
+                *here == NO_GROUP || *there < domain.groups,
                 "{what}: row {row}"
             );
             assert_eq!(
@@ -45,12 +51,18 @@ pub(crate) fn compare(host: &HostDevice, gpu: &CudaDevice, base: &[ArrayRef], ot
         let mut numbers: Vec<u32> = there_of.values().copied().collect();
         numbers.sort();
         numbers.dedup();
-        assert_eq!(numbers.len(), domain.groups() as usize + 1, "{what}");
+        assert_eq!(numbers.len(), domain.groups as usize + 1, "{what}");
 
         let found = group_in(host, &domain, other);
         let found_there = down(gpu, &group_in(gpu, &domain_there, other));
         assert_eq!(found.len(), found_there.len(), "{what}");
-        for (row, (here, there)) in found.on_host().iter().zip(found_there.iter()).enumerate() {
+        for (row, (here, there)) in found
+            .on_host()
+            .unwrap()
+            .iter()
+            .zip(found_there.iter())
+            .enumerate()
+        {
             assert_eq!(
                 there_of[here], *there,
                 "{what}: row {row} of the other side"

@@ -2,7 +2,7 @@
 
 use crate::device::cuda::tests::equi::equi_joins;
 use crate::device::cuda::tests::*;
-use crate::device::data::buffer::Joined;
+use crate::device::data::results::Joined;
 use crate::device::presorted::Ascending;
 use crate::ir::strategies::Materialization;
 

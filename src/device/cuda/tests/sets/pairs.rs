@@ -1,7 +1,8 @@
 //! Set joins: the pairs that the twin finds, by every technique.
 
 use crate::device::cuda::tests::*;
-use crate::device::data::buffer::{SetCounting, SetIndex};
+use crate::device::data::results::SetCounting;
+use crate::device::data::structures::SetIndex;
 use crate::error::BowtieError;
 use crate::ir::set_predicate::{SetMeasure, SetPredicate, SetTechnique, SetTest};
 use crate::ir::side::Side;
@@ -85,7 +86,7 @@ fn joined(
         of_searching,
         exists,
     };
-    (index.technique(), joined)
+    (index.technique, joined)
 }
 
 pub(crate) fn compare(

@@ -1,7 +1,8 @@
 //! Set joins: the matches that the twin finds, by every technique, with groups and NULL keys; counts, and occurrences.
 
 use crate::device::cuda::tests::*;
-use crate::device::data::buffer::{SetCounting, SetIndex};
+use crate::device::data::results::SetCounting;
+use crate::device::data::structures::SetIndex;
 use crate::ir::set_predicate::{SetMeasure, SetPredicate, SetTechnique, SetTest};
 use crate::ir::side::Side;
 
@@ -58,7 +59,7 @@ fn find(
     let of_other = device
         .group_keys_in(&domain, &[&up(&searching.equal)])
         .unwrap();
-    let index_groups = grouped.then_some((&of_base, domain.groups()));
+    let index_groups = grouped.then_some((&of_base, domain.groups));
     let search_groups = grouped.then_some(&of_other);
     let (keys, order) = device.order_keys(&up(&indexed.compared)).unwrap();
     let other_keys = device

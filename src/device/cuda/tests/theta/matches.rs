@@ -112,11 +112,23 @@ fn ranges_counts_and_coverage_are_the_twins() {
                             sides.groups.as_ref().map(|ids| &ids.1),
                         )
                         .unwrap();
-                    assert_eq!(here.lo.on_host(), &down(&gpu, &there.lo), "{what}: lo");
-                    assert_eq!(here.hi.on_host(), &down(&gpu, &there.hi), "{what}: hi");
+                    assert_eq!(
+                        here.lo.on_host().unwrap(),
+                        &down(&gpu, &there.lo),
+                        "{what}: lo"
+                    );
+                    assert_eq!(
+                        here.hi.on_host().unwrap(),
+                        &down(&gpu, &there.hi),
+                        "{what}: hi"
+                    );
                     let cover = host.cover(&sides.sorted, &here, sides.rows).unwrap();
                     let cover_there = gpu.cover(&sides.sorted_there, &there, sides.rows).unwrap();
-                    assert_eq!(cover.on_host(), &down(&gpu, &cover_there), "{what}: cover");
+                    assert_eq!(
+                        cover.on_host().unwrap(),
+                        &down(&gpu, &cover_there),
+                        "{what}: cover"
+                    );
                     for exists_only in [true, false] {
                         let matches = Matches {
                             sorted: &sides.sorted,
@@ -135,7 +147,7 @@ fn ranges_counts_and_coverage_are_the_twins() {
                         let counts = host.count_matches(matches, exists_only).unwrap();
                         let counts_there = gpu.count_matches(matches_there, exists_only).unwrap();
                         assert_eq!(
-                            counts.on_host(),
+                            counts.on_host().unwrap(),
                             &down(&gpu, &counts_there),
                             "{what}: counts"
                         );
@@ -146,7 +158,7 @@ fn ranges_counts_and_coverage_are_the_twins() {
                             .row_counts(&sides.searching_there, &counts_there, sides.searching_rows)
                             .unwrap();
                         assert_eq!(
-                            by_row.on_host(),
+                            by_row.on_host().unwrap(),
                             &down(&gpu, &by_row_there),
                             "{what}: by row"
                         );
@@ -183,14 +195,14 @@ pub(crate) fn same_pairs(
     let counts = host.count_matches(here, false).unwrap();
     let counts_there = gpu.count_matches(there, false).unwrap();
     assert_eq!(
-        counts.on_host(),
+        counts.on_host().unwrap(),
         &down(gpu, &counts_there),
         "{what}: counts"
     );
     let offsets = host.scan(&counts).unwrap();
     let offsets_there = gpu.scan(&counts_there).unwrap();
     assert_eq!(
-        offsets.on_host(),
+        offsets.on_host().unwrap(),
         &down(gpu, &offsets_there),
         "{what}: offsets"
     );
@@ -217,12 +229,12 @@ pub(crate) fn same_pairs(
             .expand(there, &offsets_there, from, len as usize)
             .unwrap();
         assert_eq!(
-            pairs.searching.on_host(),
+            pairs.searching.on_host().unwrap(),
             &down(gpu, &pairs_there.searching),
             "{what}: searching rows of {from}, {len}"
         );
         assert_eq!(
-            pairs.sorted.on_host(),
+            pairs.sorted.on_host().unwrap(),
             &down(gpu, &pairs_there.sorted),
             "{what}: sorted rows of {from}, {len}"
         );
@@ -332,7 +344,7 @@ fn tested_matches_are_the_twins() {
                 let exists = host.count_matches(matches, true).unwrap();
                 let exists_there = gpu.count_matches(matches_there, true).unwrap();
                 assert_eq!(
-                    exists.on_host(),
+                    exists.on_host().unwrap(),
                     &down(&gpu, &exists_there),
                     "{what}: exists"
                 );

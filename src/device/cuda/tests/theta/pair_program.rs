@@ -2,7 +2,7 @@
 
 use crate::device::cuda::tests::theta::matches::{same_pairs, sides};
 use crate::device::cuda::tests::*;
-use crate::device::primitives::device::BoundProgram;
+use crate::device::data::matches::BoundProgram;
 use crate::error::BowtieError;
 use crate::ir::pair_program::{Instruction, Kind, MAX_INSTRUCTIONS, MAX_REGISTERS, Op, Program};
 use crate::ir::side::Side;
@@ -361,7 +361,7 @@ fn programs_decide_as_the_twins() {
         let exists = host.count_matches(matches, true).unwrap();
         let exists_there = gpu.count_matches(matches_there, true).unwrap();
         assert_eq!(
-            exists.on_host(),
+            exists.on_host().unwrap(),
             &down(&gpu, &exists_there),
             "{what}: exists"
         );

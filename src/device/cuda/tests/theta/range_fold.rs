@@ -59,11 +59,11 @@ pub(crate) fn same_folds(
         let what = format!("{what}: {}", array.data_type());
         let same = |here: Column, there: Column, of: &str| {
             let there = gpu.download(&there).unwrap();
-            let floats = here.on_host().as_primitive_opt::<Float64Type>();
+            let floats = here.on_host().unwrap().as_primitive_opt::<Float64Type>();
             match (floats, there.as_primitive_opt::<Float64Type>()) {
                 // The same additions in the same order.
                 (Some(here), Some(there)) => assert_eq!(here, there, "{what}: {of}"),
-                _ => assert_eq!(here.on_host(), &there, "{what}: {of}"),
+                _ => assert_eq!(here.on_host().unwrap(), &there, "{what}: {of}"),
             }
         };
         let m = sides.searching_rows;
@@ -88,7 +88,7 @@ pub(crate) fn same_folds(
         if array.data_type() != &DataType::Utf8 {
             let sum = host.sum(&column).unwrap();
             let sum_there = gpu.download(&gpu.sum(&column_there).unwrap()).unwrap();
-            same_sum(sum.on_host(), &sum_there, &what);
+            same_sum(sum.on_host().unwrap(), &sum_there, &what);
             same(
                 host.weigh(&column, &weights).unwrap(),
                 gpu.weigh(&column_there, &weights_there).unwrap(),
@@ -109,7 +109,12 @@ pub(crate) fn same_folds(
             let here = host.range_extreme(&column, here, m, max).unwrap();
             let there = gpu.range_extreme(&column_there, there, m, max).unwrap();
             let there = gpu.download(&there).unwrap();
-            assert_eq!(here.on_host(), &there, "{what}: {}", array.data_type());
+            assert_eq!(
+                here.on_host().unwrap(),
+                &there,
+                "{what}: {}",
+                array.data_type()
+            );
         }
     }
 }

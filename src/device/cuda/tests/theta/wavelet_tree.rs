@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use crate::device::cuda::tests::*;
-use crate::device::data::buffer::Ranges;
+use crate::device::cuda::theta::zone_map::on_gpu as on_zoned;
+use crate::device::data::ranges::Ranges;
 use crate::error::BowtieError;
 
 const INEQUALITIES: [Comparison; 4] = [
@@ -147,15 +148,23 @@ fn counts_of_two_inequalities_are_the_twins() {
                 let there = matches(&searched.gpu, &tests);
                 let by_tree = gpu.queue.wavelet_count(there, &tests[0]).unwrap();
                 let what = format!("{n} x {m}, kind {kind}, {op}");
-                assert_eq!(here.on_host(), &down(&gpu, &by_tree), "{what}: by the tree");
+                assert_eq!(
+                    here.on_host().unwrap(),
+                    &down(&gpu, &by_tree),
+                    "{what}: by the tree"
+                );
                 let chosen = gpu.count_matches(there, false).unwrap();
-                assert_eq!(here.on_host(), &down(&gpu, &chosen), "{what}: as chosen");
+                assert_eq!(
+                    here.on_host().unwrap(),
+                    &down(&gpu, &chosen),
+                    "{what}: as chosen"
+                );
                 let exists = host
                     .count_matches(matches(&searched.host, &[test(&searched.host, op)]), true)
                     .unwrap();
                 let exists_there = gpu.count_matches(there, true).unwrap();
                 assert_eq!(
-                    exists.on_host(),
+                    exists.on_host().unwrap(),
                     &down(&gpu, &exists_there),
                     "{what}: exists"
                 );
@@ -176,10 +185,7 @@ fn unordered(host: &HostDevice, gpu: &CudaDevice, n: usize, m: usize) -> Searche
 fn the_tree_is_made_where_zones_decide_nothing_and_there_is_room() {
     let Some((host, gpu)) = twins() else { return };
     let n = 400_000;
-    let has_tree = |searched: &Searched| match &searched.gpu.3 {
-        ZonedKeys::Cuda(keys) => keys.wavelet.get().is_some(),
-        ZonedKeys::Host(_) => unreachable!(),
-    };
+    let has_tree = |searched: &Searched| on_zoned(&searched.gpu.3).unwrap().wavelet.get().is_some();
     let apart = unordered(&host, &gpu, n, n);
     let tests = [test(&apart.gpu, Comparison::Gt)];
     let counts = gpu

@@ -37,7 +37,7 @@ fn found(sides: [&[ArrayRef]; 2], ranged: usize, null_equal: bool) -> Option<Vec
         .flag_keys(&bits, &borrowed(&rows), &flags, 0)
         .unwrap();
     let found = device.flag_column(&flags, 0, len, true).unwrap();
-    let found = found.on_host().as_boolean().iter();
+    let found = found.on_host().unwrap().as_boolean().iter();
     Some(found.map(|bit| bit.unwrap()).collect())
 }
 
@@ -74,7 +74,7 @@ fn kept(sides: [&[ArrayRef]; 2], null_equal: bool, set: bool) -> Vec<i64> {
     let numbers = match &kept {
         Some((rows, columns)) => {
             assert_eq!((columns.len(), columns[0].rows()), (1, *rows));
-            columns[0].on_host()
+            columns[0].on_host().unwrap()
         }
         None => &numbers,
     };

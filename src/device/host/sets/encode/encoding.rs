@@ -14,10 +14,10 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use crate::device::budget::{Budget, Lease};
+use crate::device::data::keys::NO_GROUP;
 use crate::device::host::sets::encode::dictionary::Dictionary;
 use crate::device::host::sets::encode::element_ids::WordNumbers;
 use crate::device::host::sets::index::{GoOn, Pace};
-use crate::device::primitives::device::NO_GROUP;
 use crate::error::{BowtieError, Result};
 use crate::list_sets::elements::{Element, Elements, Lists};
 

@@ -8,8 +8,8 @@ use arrow::datatypes::Int32Type;
 use proptest::prelude::*;
 
 use crate::device::budget::Budget;
+use crate::device::data::keys::NO_GROUP;
 use crate::device::host::sets::index::*;
-use crate::device::primitives::device::NO_GROUP;
 use crate::ir::set_predicate::{SetMeasure, SetPredicate};
 use crate::ir::side::Side;
 
@@ -105,9 +105,12 @@ fn check(
 
     let found = search(&budget, &index, &b, search_groups, &[], &go_on).unwrap();
     let mut pairs = vec![];
-    let (lo, hi) = (found.ranges.lo.on_host(), found.ranges.hi.on_host());
-    for (at, row) in found.searching.rows.on_host().iter().enumerate() {
-        let list = &found.matches.rows.on_host()[lo[at] as usize..hi[at] as usize];
+    let (lo, hi) = (
+        found.ranges.lo.on_host().unwrap(),
+        found.ranges.hi.on_host().unwrap(),
+    );
+    for (at, row) in found.searching.rows.on_host().unwrap().iter().enumerate() {
+        let list = &found.matches.rows.on_host().unwrap()[lo[at] as usize..hi[at] as usize];
         pairs.extend(list.iter().map(|matching| (*matching, *row)));
     }
     pairs.sort_unstable();
@@ -124,8 +127,8 @@ fn check(
         SetCounting::Both,
     ] {
         let counted = count(&budget, &index, &b, search_groups, counting, &go_on).unwrap();
-        let rows = counted.searching.rows.on_host();
-        for (row, count) in rows.iter().zip(counted.counts.on_host()) {
+        let rows = counted.searching.rows.on_host().unwrap();
+        for (row, count) in rows.iter().zip(counted.counts.on_host().unwrap()) {
             let all = expected.iter().filter(|(_, s)| s == row).count() as u32;
             let most = if counting == SetCounting::Exists {
                 1
@@ -136,14 +139,14 @@ fn check(
         }
         assert_eq!(counted.indexed.is_some(), counting == SetCounting::Both);
         for counts in counted.indexed.iter() {
-            for (row, count) in counts.on_host().iter().enumerate() {
+            for (row, count) in counts.on_host().unwrap().iter().enumerate() {
                 let all = expected.iter().filter(|(i, _)| *i == row as u32).count();
                 assert_eq!(*count as usize, all);
             }
         }
     }
     let stood = occurrences(&budget, &found.matches.rows, indexed.len()).unwrap();
-    for (row, count) in stood.on_host().iter().enumerate() {
+    for (row, count) in stood.on_host().unwrap().iter().enumerate() {
         let all = expected.iter().filter(|(i, _)| *i == row as u32).count();
         assert_eq!(*count as usize, all);
     }
@@ -238,7 +241,7 @@ fn a_column_of_elements() {
         let by = (technique, &elements);
         let index = index(&budget, &lists, None, &[], test, by, &|| Ok(())).unwrap();
         let found = search(&budget, &index, &elements, None, &[], &|| Ok(())).unwrap();
-        assert_eq!(found.searching.rows.on_host().as_ref(), [0, 2, 3]);
+        assert_eq!(found.searching.rows.on_host().unwrap().as_ref(), [0, 2, 3]);
         assert_eq!(found.matches.rows.len(), 5);
     }
 }
@@ -283,11 +286,11 @@ fn rows_that_are_left_out() {
     )
     .unwrap();
     let found = search(&budget, &index, &lists, None, &[], &|| Ok(())).unwrap();
-    assert_eq!(found.searching.rows.on_host().as_ref(), [0, 1]);
-    assert_eq!(found.matches.rows.on_host().as_ref(), [0, 0]);
+    assert_eq!(found.searching.rows.on_host().unwrap().as_ref(), [0, 1]);
+    assert_eq!(found.matches.rows.on_host().unwrap().as_ref(), [0, 0]);
     let found = search(&budget, &index, &lists, None, &[&keys], &|| Ok(())).unwrap();
-    assert_eq!(found.searching.rows.on_host().as_ref(), [0]);
-    assert!(lists.on_host().as_list::<i32>().is_null(2));
+    assert_eq!(found.searching.rows.on_host().unwrap().as_ref(), [0]);
+    assert!(lists.on_host().unwrap().as_list::<i32>().is_null(2));
 }
 
 /// Where both sides are the same sets, each pair is looked at once, by every technique, and what comes out is the same.

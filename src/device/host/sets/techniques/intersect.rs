@@ -3,8 +3,9 @@
 
 use rayon::prelude::*;
 
+use crate::device::data::results::SetTally;
 use crate::device::host::sets::block::{Block, Probe, Technique};
-use crate::device::host::sets::collect::{SetTally, Sink};
+use crate::device::host::sets::collect::Sink;
 use crate::device::host::sets::encode::encoding::Sets;
 use crate::device::host::sets::techniques::verify::{overlap, overlap_of_at_least};
 use crate::error::Result;

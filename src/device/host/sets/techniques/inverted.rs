@@ -4,8 +4,9 @@
 //! often it meets each indexed set: its overlap with it, exact, so that nothing is verified. The length filter alone bounds the
 //! postings. Robust where thresholds are low, as it does not depend on them.
 
+use crate::device::data::results::SetTally;
 use crate::device::host::sets::block::{Block, Probe, Technique};
-use crate::device::host::sets::collect::{SetTally, Sink};
+use crate::device::host::sets::collect::Sink;
 use crate::device::host::sets::encode::encoding::Sets;
 use crate::device::host::sets::index::GoOn;
 use crate::device::host::sets::techniques::postings::Postings;

@@ -9,8 +9,9 @@ use std::ops::Range;
 
 use pulp::Arch;
 
+use crate::device::data::results::SetTally;
 use crate::device::host::sets::block::{BLOCK, Block, Probe, Technique};
-use crate::device::host::sets::collect::{SetTally, Sink};
+use crate::device::host::sets::collect::Sink;
 use crate::device::host::sets::encode::encoding::Sets;
 use crate::device::host::sets::index::GoOn;
 use crate::device::host::sets::techniques::binary_matrix::{BinaryMatrix, shared};

@@ -4,8 +4,9 @@
 //! come first, so these lists are short. At a shared element the places in both sets bound what they can share in all (the
 //! positional filter). What is left is verified. Good where thresholds are high.
 
+use crate::device::data::results::SetTally;
 use crate::device::host::sets::block::{Block, Probe, Technique};
-use crate::device::host::sets::collect::{SetTally, Sink};
+use crate::device::host::sets::collect::Sink;
 use crate::device::host::sets::encode::encoding::Sets;
 use crate::device::host::sets::index::GoOn;
 use crate::device::host::sets::techniques::postings::Postings;

@@ -4,8 +4,9 @@
 //! candidates are the postings of its rarest element. Where they are to be contained, each is in the index under its rarest
 //! element alone, and a searching set's candidates are the postings of its elements. A signature rejects most of them.
 
+use crate::device::data::results::SetTally;
 use crate::device::host::sets::block::{Block, Probe, Technique};
-use crate::device::host::sets::collect::{SetTally, Sink};
+use crate::device::host::sets::collect::Sink;
 use crate::device::host::sets::encode::encoding::Sets;
 use crate::device::host::sets::index::GoOn;
 use crate::device::host::sets::techniques::hashed_bits::{Signatures, may_be_in, sign};

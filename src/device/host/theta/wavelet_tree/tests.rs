@@ -1,6 +1,9 @@
-use crate::device::data::buffer::{Keys, Ranges, Sorted, ZonedKeys};
+use crate::device::data::keys::Keys;
+use crate::device::data::ranges::{Ranges, Sorted};
+use crate::device::data::structures::ZonedKeys;
 use crate::device::host::device::HostDevice;
 use crate::device::host::theta::wavelet_tree::*;
+use crate::device::host::theta::zone_map;
 use crate::device::primitives::device::Device;
 
 const INEQUALITIES: [Comparison; 4] = [
@@ -137,7 +140,13 @@ impl Side {
     }
 
     fn has_index(&self) -> bool {
-        self.keys.on_host().wavelet.get().is_some()
+        self.keys
+            .0
+            .get::<zone_map::ZonedKeys>()
+            .unwrap()
+            .wavelet
+            .get()
+            .is_some()
     }
 }
 
