@@ -11,5 +11,6 @@ pub(crate) mod key_bitmap;
 pub(crate) mod lazy_column;
 pub(crate) mod presorted;
 pub(crate) mod primitives;
+pub(crate) mod profile;
 pub(crate) mod registry;
 pub(crate) mod row_width;

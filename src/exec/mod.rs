@@ -2,6 +2,8 @@
 //! device.
 
 pub(crate) mod aggregate;
+pub(crate) mod blocking;
+pub(crate) mod chunk;
 pub(crate) mod input;
 pub(crate) mod join;
 pub(crate) mod join_aggregate;

@@ -1,102 +1,210 @@
-//! The plan nodes. Between `BowtieUploadExec` and `BowtieDownloadExec` batches are the device's own.
+//! [`DeviceNode`]: the one plan node whose batches are a device's, around a [`DeviceOperator`] that says what it does.
 
-/// What every plan node of one input, a spec and a device says of itself in the same words: methods of `ExecutionPlan`.
-macro_rules! one_input {
-    () => {
-        fn properties(&self) -> &Arc<PlanProperties> {
-            &self.properties
-        }
-
-        fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-            vec![&self.input]
-        }
-
-        fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-            vec![false]
-        }
-
-        fn with_new_children(
-            self: Arc<Self>,
-            children: Vec<Arc<dyn ExecutionPlan>>,
-        ) -> Result<Arc<dyn ExecutionPlan>> {
-            let [input] = exactly(self.name(), children)?;
-            let (spec, device) = (Arc::clone(&self.spec), Arc::clone(&self.device));
-            Ok(Arc::new(Self::new(input, spec, device)))
-        }
-
-        fn execute(&self, _: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-            device_only(self.name())
-        }
-
-        fn metrics(&self) -> Option<MetricsSet> {
-            Some(self.metrics.clone_inner())
-        }
-    };
-}
-pub(crate) use one_input;
-
+use std::any::Any;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use datafusion::common::runtime::SpawnedTask;
+use arrow::datatypes::SchemaRef;
+use datafusion::common::Statistics;
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::TaskContext;
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::{
+    ChildStats, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, StatisticsArgs,
+    apply_expression_roots,
+};
 use futures::StreamExt;
-use futures::stream::BoxStream;
 
-use crate::device::data::batch::DeviceBatch;
 use crate::device::primitives::device::Device;
-use crate::exec::aggregate::node::BowtieAggregateExec;
-use crate::exec::join::long_ranges::Runs;
-use crate::exec::join::node::BowtieJoinExec;
-use crate::exec::join_aggregate::node::BowtieJoinAggregateExec;
-use crate::exec::metrics::DeviceMetrics;
-use crate::exec::rows::filter::BowtieFilterExec;
-use crate::exec::rows::projection::BowtieProjectionExec;
-use crate::exec::rows::union::BowtieUnionExec;
-use crate::exec::transfer::staged_chunk::StagedChunk;
-use crate::exec::transfer::upload::BowtieUploadExec;
+use crate::exec::chunk::DeviceStream;
 
-/// What flows between device nodes.
-#[derive(Debug)]
-pub(crate) enum DeviceChunk {
-    /// Rows that wait on the host: the node that reads them uploads the columns that it needs, when it has room.
-    Staged(StagedChunk),
-    /// Rows on the device.
-    Resident(DeviceBatch),
-    /// Pairs of rows with long ranges of rows.
-    Runs(Box<Runs>),
+type Plan = Arc<dyn ExecutionPlan>;
+
+/// What a device does at a node of the plan.
+pub(crate) trait DeviceOperator: Any + fmt::Debug + Send + Sync {
+    /// The node's name in EXPLAIN.
+    fn name(&self) -> &'static str;
+
+    /// Number of inputs; `None`: any.
+    fn arity(&self) -> Option<usize> {
+        Some(1)
+    }
+
+    /// What EXPLAIN shows of it.
+    fn display(
+        &self,
+        device: &dyn Device,
+        t: DisplayFormatType,
+        f: &mut fmt::Formatter<'_>,
+    ) -> fmt::Result;
+
+    /// The columns of its rows.
+    ///
+    /// # Errors
+    /// When its specification contradicts itself.
+    fn schema(&self) -> Result<SchemaRef>;
+
+    /// When its rows come out, and whether they end.
+    fn emission(&self, inputs: &[Plan]) -> (EmissionType, Boundedness);
+
+    /// Expressions of DataFusion's that it evaluates.
+    fn expressions(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
+        vec![]
+    }
+
+    /// Whether it reads the partitions of its input beside each other. Other operators have inputs of one partition.
+    fn reads_partitions(&self) -> bool {
+        false
+    }
+
+    /// What is known of its rows by what is known of its input's; `None`: nothing.
+    fn statistics(&self, _input: &Statistics) -> Option<Result<Statistics>> {
+        None
+    }
+
+    /// The operator for a node above that reads its rows on the device.
+    fn with_output_on_device(&self) -> OutputOnDevice {
+        OutputOnDevice::AsItIs
+    }
+
+    /// Starts the only partition.
+    fn execute(&self, execution: Execution<'_>) -> Result<DeviceStream>;
 }
 
-impl DeviceChunk {
-    pub(crate) fn rows(&self) -> usize {
-        match self {
-            Self::Staged(chunk) => chunk.rows(),
-            Self::Resident(batch) => batch.rows(),
-            Self::Runs(runs) => runs.rows(),
-        }
+/// Whether a node above can read an operator's rows on the device.
+pub(crate) enum OutputOnDevice {
+    AsItIs,
+    /// By this operator instead.
+    By(Arc<dyn DeviceOperator>),
+    No,
+}
+
+/// What an operator is executed with.
+pub(crate) struct Execution<'a> {
+    pub(crate) inputs: &'a [Plan],
+    /// A handle of the node's device. What is on a device is used in the order of one queue, so all nodes below one download share it;
+    /// who made the handle cancels.
+    pub(crate) device: Arc<dyn Device>,
+    pub(crate) context: Arc<TaskContext>,
+    pub(crate) metrics: &'a ExecutionPlanMetricsSet,
+}
+
+impl<'a> Execution<'a> {
+    /// The inputs, of which there are `N`.
+    pub(crate) fn inputs<const N: usize>(&self) -> Result<&'a [Plan; N]> {
+        self.inputs.try_into().map_err(|_| {
+            DataFusionError::Internal(format!(
+                "bowtie: an operator has {N} inputs, not {}",
+                self.inputs.len()
+            ))
+        })
     }
 }
 
-pub(crate) type DeviceStream = BoxStream<'static, Result<DeviceChunk>>;
+/// A plan node whose batches are a device's.
+#[derive(Debug)]
+pub(crate) struct DeviceNode {
+    operator: Arc<dyn DeviceOperator>,
+    inputs: Vec<Plan>,
+    device: Arc<dyn Device>,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
 
-/// A plan node whose batches are the device's.
-pub(crate) trait DeviceExec: ExecutionPlan {
-    fn device(&self) -> &Arc<dyn Device>;
+impl DeviceNode {
+    /// `inputs` are device nodes, but those of an operator that [reads partitions](DeviceOperator::reads_partitions).
+    pub(crate) fn try_new(
+        operator: Arc<dyn DeviceOperator>,
+        inputs: Vec<Plan>,
+        device: Arc<dyn Device>,
+    ) -> Result<Self> {
+        if let Some(arity) = operator.arity()
+            && arity != inputs.len()
+        {
+            return Err(DataFusionError::Internal(format!(
+                "bowtie: {} has {arity} children, not {}",
+                operator.name(),
+                inputs.len()
+            )));
+        }
+        let (emission, boundedness) = operator.emission(&inputs);
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(operator.schema()?),
+            Partitioning::UnknownPartitioning(1),
+            emission,
+            boundedness,
+        );
+        Ok(Self {
+            operator,
+            inputs,
+            device,
+            properties: Arc::new(properties),
+            metrics: ExecutionPlanMetricsSet::new(),
+        })
+    }
 
-    /// Starts partition 0, the only one, for a node above that reads the rows on `device`, a handle of this node's device: what
-    /// lies on a device is used in the order of one queue. Who made the handle cancels.
-    fn execute_on(
+    /// `plan` as a device node.
+    pub(crate) fn of(plan: &Plan) -> Result<&Self> {
+        plan.downcast_ref::<Self>().ok_or_else(|| {
+            DataFusionError::Internal(format!(
+                "bowtie: {} stands below a device node, but its batches are the host's",
+                plan.name()
+            ))
+        })
+    }
+
+    /// `plan` as a node of the operator `T`, where it is one.
+    pub(crate) fn find<T: DeviceOperator>(plan: &Plan) -> Option<(&Self, &T)> {
+        let node = plan.downcast_ref::<Self>()?;
+        let operator: &dyn Any = &*node.operator;
+        Some((node, operator.downcast_ref()?))
+    }
+
+    pub(crate) fn device(&self) -> &Arc<dyn Device> {
+        &self.device
+    }
+
+    pub(crate) fn inputs(&self) -> &[Plan] {
+        &self.inputs
+    }
+
+    /// The same node with another operator.
+    pub(crate) fn with_operator(&self, operator: Arc<dyn DeviceOperator>) -> Result<Self> {
+        Self::try_new(operator, self.inputs.clone(), Arc::clone(&self.device))
+    }
+
+    /// The node for one above that reads its rows on the device; `None` where they cannot stay there.
+    pub(crate) fn with_output_on_device(plan: &Plan) -> Result<Option<Plan>> {
+        let node = Self::of(plan)?;
+        Ok(match node.operator.with_output_on_device() {
+            OutputOnDevice::AsItIs => Some(Arc::clone(plan)),
+            OutputOnDevice::By(operator) => Some(Arc::new(node.with_operator(operator)?)),
+            OutputOnDevice::No => None,
+        })
+    }
+
+    /// Starts the only partition for a node above that reads the rows on `device`, a handle of this node's device.
+    pub(crate) fn execute_on(
         &self,
         device: Arc<dyn Device>,
         context: Arc<TaskContext>,
-    ) -> Result<DeviceStream>;
+    ) -> Result<DeviceStream> {
+        self.operator.execute(Execution {
+            inputs: &self.inputs,
+            device,
+            context,
+            metrics: &self.metrics,
+        })
+    }
 
     /// The same for the host, on a queue of its own. The nodes below share it.
-    fn execute_device(&self, context: Arc<TaskContext>) -> Result<DeviceStream> {
+    pub(crate) fn execute_device(&self, context: Arc<TaskContext>) -> Result<DeviceStream> {
         let cancel = CancelOnDrop::default();
-        let device = self.device();
+        let device = &self.device;
         let device = device.attach(device.budget().child(), Arc::clone(&cancel.0))?;
         let chunks = self.execute_on(device, context)?;
         Ok(chunks
@@ -117,62 +225,76 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// Does `step` of a run on a thread that may block.
-pub(crate) async fn blocking<R: Send + 'static, T: Send + 'static>(
-    metrics: &DeviceMetrics,
-    mut run: R,
-    step: impl FnOnce(&mut R) -> crate::error::Result<T> + Send + 'static,
-) -> Result<(R, T)> {
-    let timer = metrics.baseline.elapsed_compute().timer();
-    let (run, made) = SpawnedTask::spawn_blocking(move || {
-        let made = step(&mut run);
-        (run, made)
-    })
-    .join_unwind()
-    .await
-    .map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))?;
-    timer.done();
-    Ok((run, made?))
-}
-
-/// `plan` as a device node.
-pub(crate) fn as_device(plan: &Arc<dyn ExecutionPlan>) -> Result<&dyn DeviceExec> {
-    if let Some(node) = plan.downcast_ref::<BowtieUploadExec>() {
-        Ok(node)
-    } else if let Some(node) = plan.downcast_ref::<BowtieJoinExec>() {
-        Ok(node)
-    } else if let Some(node) = plan.downcast_ref::<BowtieJoinAggregateExec>() {
-        Ok(node)
-    } else if let Some(node) = plan.downcast_ref::<BowtieAggregateExec>() {
-        Ok(node)
-    } else if let Some(node) = plan.downcast_ref::<BowtieProjectionExec>() {
-        Ok(node)
-    } else if let Some(node) = plan.downcast_ref::<BowtieFilterExec>() {
-        Ok(node)
-    } else if let Some(node) = plan.downcast_ref::<BowtieUnionExec>() {
-        Ok(node)
-    } else {
-        Err(DataFusionError::Internal(format!(
-            "bowtie: {} stands below a device node, but its batches are the host's",
-            plan.name()
-        )))
+impl DisplayAs for DeviceNode {
+    fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match t {
+            DisplayFormatType::Default | DisplayFormatType::Verbose => {
+                write!(f, "{}: ", self.operator.name())?;
+            }
+            DisplayFormatType::TreeRender => {}
+        }
+        self.operator.display(self.device.as_ref(), t, f)
     }
 }
 
-/// `execute` of a node whose batches are the device's.
-pub(crate) fn device_only<T>(name: &str) -> Result<T> {
-    Err(DataFusionError::Internal(format!(
-        "bowtie: {name} makes device batches: only a BowtieDownloadExec can run it"
-    )))
-}
+impl ExecutionPlan for DeviceNode {
+    fn name(&self) -> &str {
+        self.operator.name()
+    }
 
-/// The `N` children of a node, or an error that names it.
-pub(crate) fn exactly<const N: usize>(
-    name: &str,
-    children: Vec<Arc<dyn ExecutionPlan>>,
-) -> Result<[Arc<dyn ExecutionPlan>; N]> {
-    let given = children.len();
-    children.try_into().map_err(|_| {
-        DataFusionError::Internal(format!("bowtie: {name} has {N} children, not {given}"))
-    })
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Plan> {
+        self.inputs.iter().collect()
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![self.operator.reads_partitions(); self.inputs.len()]
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        apply_expression_roots(self.operator.expressions(), f)
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Plan>) -> Result<Plan> {
+        let (operator, device) = (Arc::clone(&self.operator), Arc::clone(&self.device));
+        Ok(Arc::new(Self::try_new(operator, children, device)?))
+    }
+
+    fn execute(&self, _: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        Err(DataFusionError::Internal(format!(
+            "bowtie: {} makes device batches: only a BowtieDownloadExec can run it",
+            self.operator.name()
+        )))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn child_stats_requests(&self, _partition: Option<usize>) -> Vec<ChildStats> {
+        let wanted = |_| match self.operator.reads_partitions() {
+            true => ChildStats::At(None),
+            false => ChildStats::Skip,
+        };
+        self.inputs.iter().map(wanted).collect()
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        inputs: &[Arc<Statistics>],
+        _args: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        let known = inputs.first();
+        let known = known.and_then(|input| self.operator.statistics(input));
+        Ok(Arc::new(match known {
+            Some(statistics) => statistics?,
+            None => Statistics::new_unknown(&self.schema()),
+        }))
+    }
 }

@@ -13,12 +13,13 @@ use parking_lot::Mutex;
 use crate::device::primitives::device::Device;
 use crate::device::registry::Devices;
 use crate::error::Decline;
-use crate::exec::aggregate::node::BowtieAggregateExec;
-use crate::exec::join::node::BowtieJoinExec;
-use crate::exec::join_aggregate::node::BowtieJoinAggregateExec;
+use crate::exec::aggregate::node::AggregateOperator;
+use crate::exec::join::node::JoinOperator;
+use crate::exec::join_aggregate::node::JoinAggregateOperator;
+use crate::exec::node::{DeviceNode, DeviceOperator};
 use crate::exec::transfer::chunker::Role;
 use crate::exec::transfer::download::BowtieDownloadExec;
-use crate::exec::transfer::upload::BowtieUploadExec;
+use crate::exec::transfer::upload::UploadOperator;
 use crate::ir::side::Side;
 use crate::ir::strategies::Strategy;
 use crate::options::{BowtieOptions, DeviceChoice, Offload};
@@ -264,13 +265,13 @@ impl BowtieRule {
                     )
                 });
                 let (left, right) = uploads(&join, &join_spec, device)?;
-                let (spec_of_join, of_device) = (Arc::new(join_spec), Arc::clone(device));
-                let join = BowtieJoinExec::try_new(left, right, spec_of_join, of_device)?;
+                let join = JoinOperator(Arc::new(join_spec));
+                let join = on(join, vec![left, right], device)?;
                 let spec = GroupSpec {
                     input: SideInput::new(join.schema()),
                     ..spec
                 };
-                Ok(Some(grouped(Arc::new(join), spec, device)))
+                grouped(join, spec, device).map(Some)
             }
             Err(Refusal::Decline(_)) => Ok(None),
             Err(Refusal::Error(error)) => Err(error),
@@ -401,13 +402,28 @@ fn group_plan(
     spec: GroupSpec,
     device: &Arc<dyn Device>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    let upload = BowtieUploadExec::new(
-        Arc::clone(source.bottom.input()),
-        spec.input.clone(),
-        Role::Grouped,
-        Arc::clone(device),
-    );
-    Ok(grouped(Arc::new(upload), spec, device))
+    let upload = UploadOperator {
+        columns: spec.input.clone(),
+        role: Role::Grouped,
+    };
+    let upload = on(upload, vec![Arc::clone(source.bottom.input())], device)?;
+    grouped(upload, spec, device)
+}
+
+/// A node of a device.
+fn on(
+    operator: impl DeviceOperator,
+    inputs: Vec<Arc<dyn ExecutionPlan>>,
+    device: &Arc<dyn Device>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let device = Arc::clone(device);
+    let node = DeviceNode::try_new(Arc::new(operator), inputs, device)?;
+    Ok(Arc::new(node))
+}
+
+/// The rows of a node of a device on the host.
+fn downloaded(node: Arc<dyn ExecutionPlan>, device: &Arc<dyn Device>) -> Arc<dyn ExecutionPlan> {
+    Arc::new(BowtieDownloadExec::new(node, Arc::clone(device)))
 }
 
 /// An aggregation above a device node.
@@ -415,9 +431,9 @@ fn grouped(
     input: Arc<dyn ExecutionPlan>,
     spec: GroupSpec,
     device: &Arc<dyn Device>,
-) -> Arc<dyn ExecutionPlan> {
-    let group = BowtieAggregateExec::new(input, Arc::new(spec), Arc::clone(device));
-    Arc::new(BowtieDownloadExec::new(Arc::new(group), Arc::clone(device)))
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let groups = on(AggregateOperator(Arc::new(spec)), vec![input], device)?;
+    Ok(downloaded(groups, device))
 }
 
 fn uploads(
@@ -426,12 +442,11 @@ fn uploads(
     device: &Arc<dyn Device>,
 ) -> Result<(Arc<dyn ExecutionPlan>, Arc<dyn ExecutionPlan>)> {
     let upload = |side: Side, plan: &Arc<dyn ExecutionPlan>| -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(Arc::new(BowtieUploadExec::new(
-            Arc::clone(plan),
-            spec.input(side).clone(),
-            side.into(),
-            Arc::clone(device),
-        )))
+        let upload = UploadOperator {
+            columns: spec.input(side).clone(),
+            role: side.into(),
+        };
+        on(upload, vec![Arc::clone(plan)], device)
     };
     Ok((
         upload(Side::Left, &source.left)?,
@@ -445,11 +460,8 @@ fn join_plan(
     device: &Arc<dyn Device>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let (left, right) = uploads(source, &spec, device)?;
-    let join = BowtieJoinExec::try_new(left, right, Arc::new(spec), Arc::clone(device))?;
-    Ok(Arc::new(BowtieDownloadExec::new(
-        Arc::new(join),
-        Arc::clone(device),
-    )))
+    let join = on(JoinOperator(Arc::new(spec)), vec![left, right], device)?;
+    Ok(downloaded(join, device))
 }
 
 fn aggregate_plan(
@@ -458,9 +470,7 @@ fn aggregate_plan(
     device: &Arc<dyn Device>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let (left, right) = uploads(source, &spec.join, device)?;
-    let aggregate = BowtieJoinAggregateExec::new(left, right, Arc::new(spec), Arc::clone(device));
-    Ok(Arc::new(BowtieDownloadExec::new(
-        Arc::new(aggregate),
-        Arc::clone(device),
-    )))
+    let operator = JoinAggregateOperator(Arc::new(spec));
+    let groups = on(operator, vec![left, right], device)?;
+    Ok(downloaded(groups, device))
 }

@@ -26,16 +26,14 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::union::UnionExec;
 
 use crate::device::primitives::device::Device;
-use crate::exec::aggregate::node::BowtieAggregateExec;
-use crate::exec::join::node::BowtieJoinExec;
-use crate::exec::join_aggregate::node::BowtieJoinAggregateExec;
-use crate::exec::node::DeviceExec;
-use crate::exec::rows::filter::BowtieFilterExec;
-use crate::exec::rows::projection::BowtieProjectionExec;
-use crate::exec::rows::union::BowtieUnionExec;
+use crate::exec::join::node::JoinOperator;
+use crate::exec::node::{DeviceNode, DeviceOperator};
+use crate::exec::rows::filter::FilterOperator;
+use crate::exec::rows::projection::ProjectionOperator;
+use crate::exec::rows::union::UnionOperator;
 use crate::exec::transfer::chunker::Role;
 use crate::exec::transfer::download::BowtieDownloadExec;
-use crate::exec::transfer::upload::BowtieUploadExec;
+use crate::exec::transfer::upload::UploadOperator;
 use crate::plan::compile::fallible::cannot_fail;
 use crate::plan::compile::row_program;
 use crate::plan::recognise::sides::map_columns;
@@ -69,12 +67,14 @@ impl Border {
 /// The plan without borders between device nodes, as far as expressions compile; `borders` are what is left of them for want of that.
 pub(crate) fn remove_borders(plan: Plan, borders: &mut Vec<Border>) -> Result<Plan> {
     plan.transform_up(|node| {
-        let Some(upload) = node.downcast_ref::<BowtieUploadExec>() else {
+        let Some((upload, operator)) = DeviceNode::find::<UploadOperator>(&node) else {
             return Ok(Transformed::no(node));
         };
-        let device = upload.device();
-        let below = match on_device(upload.input(), device, borders)? {
-            Some(below) => evaluated(upload, below, borders),
+        let [input] = upload.inputs() else {
+            return Ok(Transformed::no(node));
+        };
+        let below = match on_device(input, upload.device(), borders)? {
+            Some(below) => evaluated((upload, operator), input, below, borders)?,
             None => None,
         };
         Ok(match below {
@@ -83,6 +83,20 @@ pub(crate) fn remove_borders(plan: Plan, borders: &mut Vec<Border>) -> Result<Pl
         })
     })
     .data()
+}
+
+/// A node of an operator above device nodes.
+fn above(
+    operator: impl DeviceOperator,
+    inputs: Vec<Plan>,
+    device: &Arc<dyn Device>,
+) -> Result<Plan> {
+    let device = Arc::clone(device);
+    Ok(Arc::new(DeviceNode::try_new(
+        Arc::new(operator),
+        inputs,
+        device,
+    )?))
 }
 
 /// The rows of `plan` as they lie on `device`, where all that makes them is there.
@@ -95,8 +109,7 @@ fn on_device(
         if !Arc::ptr_eq(download.device().budget(), device.budget()) {
             return Ok(None);
         }
-        let below = download.input();
-        return staying(below);
+        return DeviceNode::with_output_on_device(download.input());
     }
     if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
         return match on_device(projection.input(), device, borders)? {
@@ -105,10 +118,10 @@ fn on_device(
         };
     }
     if let Some(filter) = plan.downcast_ref::<FilterExec>() {
-        return Ok(match on_device(filter.input(), device, borders)? {
+        return match on_device(filter.input(), device, borders)? {
             Some(below) => filtered(filter, below, device, borders),
-            None => None,
-        });
+            None => Ok(None),
+        };
     }
     if let Some(union) = plan.downcast_ref::<UnionExec>() {
         let mut inputs = vec![];
@@ -118,46 +131,31 @@ fn on_device(
                 None => return Ok(None),
             }
         }
-        let device = Arc::clone(device);
-        let union = BowtieUnionExec::new(inputs, union.schema(), device);
-        return Ok(Some(Arc::new(union)));
+        return above(UnionOperator(union.schema()), inputs, device).map(Some);
     }
     Ok(None)
 }
 
-/// A device node for another one above it; `None` for a join with a limit, as who brings the rows down cuts them.
-fn staying(node: &Plan) -> Result<Option<Plan>> {
-    Ok(Some(
-        if let Some(join) = node.downcast_ref::<BowtieJoinExec>() {
-            if join.fetch_rows().is_some() {
-                return Ok(None);
-            }
-            Arc::new(join.staying()?)
-        } else if let Some(aggregate) = node.downcast_ref::<BowtieAggregateExec>() {
-            Arc::new(aggregate.staying())
-        } else if let Some(aggregate) = node.downcast_ref::<BowtieJoinAggregateExec>() {
-            Arc::new(aggregate.staying())
-        } else {
-            Arc::clone(node)
-        },
-    ))
-}
-
 /// The expressions of an upload, beside the columns of a device node; `None` where the device cannot evaluate them.
-fn evaluated(upload: &BowtieUploadExec, below: Plan, borders: &mut Vec<Border>) -> Option<Plan> {
-    let expressions = upload.expressions();
+fn evaluated(
+    (upload, operator): (&DeviceNode, &UploadOperator),
+    input: &Plan,
+    below: Plan,
+    borders: &mut Vec<Border>,
+) -> Result<Option<Plan>> {
+    let expressions = &operator.columns.expressions;
     if expressions.is_empty() {
-        return Some(below);
+        return Ok(Some(below));
     }
-    let input = upload.input().schema();
+    let input = input.schema();
     // A join may do without a value on rows that it drops, and asks for the error later, if at all.
     let may_fail = |expression| !cannot_fail(expression, &input);
-    if upload.role() != Role::Grouped && expressions.iter().any(may_fail) {
-        return None;
+    if operator.role != Role::Grouped && expressions.iter().any(may_fail) {
+        return Ok(None);
     }
     let Some(compiled) = row_program::compile(expressions, &input) else {
         borders.extend(Border::of(upload.name(), expressions, &input));
-        return None;
+        return Ok(None);
     };
     let columns = (0..input.fields().len()).map(Projected::Input);
     let made = (0..expressions.len()).map(Projected::Made);
@@ -166,12 +164,8 @@ fn evaluated(upload: &BowtieUploadExec, below: Plan, borders: &mut Vec<Border>) 
         made: Some(compiled),
         schema: upload.schema(),
     };
-    let device = Arc::clone(upload.device());
-    Some(Arc::new(BowtieProjectionExec::new(
-        below,
-        Arc::new(spec),
-        device,
-    )))
+    let operator = ProjectionOperator(Arc::new(spec));
+    above(operator, vec![below], upload.device()).map(Some)
 }
 
 /// A projection of the rows of a device node; `None` where the device cannot evaluate it.
@@ -194,7 +188,7 @@ fn projected(
     let mut input = projection.input().schema();
     let mut below = below;
     // A join need not gather the columns that are not read.
-    if let Some(join) = below.downcast_ref::<BowtieJoinExec>() {
+    if let Some((node, join)) = DeviceNode::find::<JoinOperator>(&below) {
         let read = expressions
             .iter()
             .flat_map(collect_columns)
@@ -209,7 +203,8 @@ fn projected(
         };
         if expressions.is_empty() {
             let handed: Vec<usize> = columns.iter().filter_map(|column| column.input()).collect();
-            return Ok(Some(Arc::new(join.with_output(&handed)?)));
+            let join = Arc::new(join.with_output(&handed)?);
+            return Ok(Some(Arc::new(node.with_operator(join)?)));
         }
         for expression in &mut expressions {
             *expression = map_columns(expression, |column| {
@@ -222,7 +217,8 @@ fn projected(
             }
         }
         input = Arc::new(input.project(&read)?);
-        below = Arc::new(join.with_output(&read)?);
+        let join = Arc::new(join.with_output(&read)?);
+        below = Arc::new(node.with_operator(join)?);
     }
     let made = match expressions.is_empty() {
         true => None,
@@ -239,12 +235,7 @@ fn projected(
         made,
         schema: projection.schema(),
     };
-    let device = Arc::clone(device);
-    Ok(Some(Arc::new(BowtieProjectionExec::new(
-        below,
-        Arc::new(spec),
-        device,
-    ))))
+    above(ProjectionOperator(Arc::new(spec)), vec![below], device).map(Some)
 }
 
 /// A filter of the rows of a device node; `None` where the device cannot evaluate it.
@@ -253,15 +244,15 @@ fn filtered(
     below: Plan,
     device: &Arc<dyn Device>,
     borders: &mut Vec<Border>,
-) -> Option<Plan> {
+) -> Result<Option<Plan>> {
     if filter.fetch().is_some() {
-        return None;
+        return Ok(None);
     }
     let input = filter.input().schema();
     let expressions = vec![Arc::clone(filter.predicate())];
     let Some(predicate) = row_program::compile(&expressions, &input) else {
         borders.extend(Border::of(filter.name(), &expressions, &input));
-        return None;
+        return Ok(None);
     };
     let columns = match filter.projection() {
         Some(columns) => columns.to_vec(),
@@ -272,10 +263,5 @@ fn filtered(
         columns,
         schema: filter.schema(),
     };
-    let device = Arc::clone(device);
-    Some(Arc::new(BowtieFilterExec::new(
-        below,
-        Arc::new(spec),
-        device,
-    )))
+    above(FilterOperator(Arc::new(spec)), vec![below], device).map(Some)
 }

@@ -3,6 +3,8 @@
 //! It is for types that do not lie on the GPU and for structures that have no kernel; every primitive that has one for the
 //! types at hand goes the other way.
 
+use crate::device::primitives::aggregate::AggregatePrimitives;
+use crate::device::primitives::transfer::TransferPrimitives;
 use arrow::buffer::ScalarBuffer;
 use arrow::datatypes::ArrowNativeType;
 

@@ -1,3 +1,13 @@
 //! The primitives of a device: a trait for each family.
 
+pub(crate) mod aggregate;
 pub(crate) mod device;
+pub(crate) mod equi;
+pub(crate) mod expr;
+pub(crate) mod folds;
+pub(crate) mod keys;
+pub(crate) mod rows;
+pub(crate) mod semi;
+pub(crate) mod sets;
+pub(crate) mod theta;
+pub(crate) mod transfer;

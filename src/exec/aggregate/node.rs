@@ -1,28 +1,26 @@
-//! [`BowtieAggregateExec`]: grouped aggregation on a device.
+//! [`AggregateOperator`]: grouped aggregation on a device.
 
 use std::fmt;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result;
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
-use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
 use futures::{StreamExt, TryFutureExt, stream};
 
 use crate::device::primitives::device::Device;
 use crate::exec::aggregate::output::GroupOutput;
 use crate::exec::aggregate::resident::are_results;
 use crate::exec::aggregate::run::{Finished, GroupRun};
+use crate::exec::blocking::blocking;
+use crate::exec::chunk::{DeviceChunk, DeviceStream};
 use crate::exec::input::chunk::InputStream;
 use crate::exec::input::coalesce::inputs;
 use crate::exec::input::prefetch::Ahead;
 use crate::exec::memory::spill::Spilling;
 use crate::exec::metrics::DeviceMetrics;
-use crate::exec::node::{DeviceChunk, DeviceExec, DeviceStream, blocking, device_only, exactly};
+use crate::exec::node::{DeviceOperator, Execution, OutputOnDevice};
 use crate::exec::partition::grace_aggregate::{GroupParts, PartedGroups, Way};
 use crate::exec::transfer::chunker::Role;
 use crate::spec::aggregate::GroupSpec;
@@ -31,70 +29,36 @@ use crate::spec::aggregate::GroupSpec;
 /// BOOL_OR, BIT_AND, BIT_OR, BIT_XOR, variances, medians, percentiles, first and last values, by columns of any orderable type, by grouping sets, or over all rows.
 ///
 /// It takes the place of a Partial and a Final aggregation, or of a single one. All groups come out at the end.
+
 #[derive(Debug)]
-pub(crate) struct BowtieAggregateExec {
-    input: Arc<dyn ExecutionPlan>,
-    spec: Arc<GroupSpec>,
-    device: Arc<dyn Device>,
-    properties: Arc<PlanProperties>,
-    metrics: ExecutionPlanMetricsSet,
-}
+pub(crate) struct AggregateOperator(pub(crate) Arc<GroupSpec>);
 
-impl BowtieAggregateExec {
-    /// `input` is a device node with the columns of the spec's input.
-    pub(crate) fn new(
-        input: Arc<dyn ExecutionPlan>,
-        spec: Arc<GroupSpec>,
-        device: Arc<dyn Device>,
-    ) -> Self {
-        let properties = PlanProperties::new(
-            EquivalenceProperties::new(Arc::clone(&spec.schema)),
-            Partitioning::UnknownPartitioning(1),
-            EmissionType::Final,
-            Boundedness::Bounded,
-        );
-        Self {
-            input,
-            spec,
-            device,
-            properties: Arc::new(properties),
-            metrics: ExecutionPlanMetricsSet::new(),
-        }
+impl DeviceOperator for AggregateOperator {
+    fn name(&self) -> &'static str {
+        "BowtieAggregateExec"
     }
-}
 
-impl BowtieAggregateExec {
-    /// The aggregation for a node above that reads its groups on the device.
-    pub(crate) fn staying(&self) -> Self {
-        let spec = GroupSpec {
-            stays: true,
-            ..self.spec.as_ref().clone()
-        };
-        let (input, device) = (Arc::clone(&self.input), Arc::clone(&self.device));
-        Self::new(input, Arc::new(spec), device)
-    }
-}
-
-impl DisplayAs for BowtieAggregateExec {
-    fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let spec = &self.spec;
+    fn display(
+        &self,
+        device: &dyn Device,
+        t: DisplayFormatType,
+        f: &mut fmt::Formatter<'_>,
+    ) -> fmt::Result {
+        let spec = &self.0;
         let groups = spec.group_display.join(", ");
         let aggregates = spec.aggregate_display.join(", ");
         let sets = spec.sets.len();
         let strategy = spec.strategy();
         match t {
             DisplayFormatType::Default | DisplayFormatType::Verbose => {
-                write!(
-                    f,
-                    "BowtieAggregateExec: gby=[{groups}], aggr=[{aggregates}]"
-                )?;
+                write!(f, "gby=[{groups}], aggr=[{aggregates}]")?;
                 if sets > 1 {
                     write!(f, ", grouping_sets={sets}")?;
                 }
                 if let Some(strategy) = strategy {
                     write!(f, ", strategy={strategy}")?;
                 }
-                write!(f, ", device={}", self.device.name())?;
+                write!(f, ", device={}", device.name())?;
                 match spec.stays && !are_results(spec) {
                     true => write!(f, ", finish=host"),
                     false => Ok(()),
@@ -111,9 +75,45 @@ impl DisplayAs for BowtieAggregateExec {
                 if let Some(strategy) = strategy {
                     writeln!(f, "strategy={strategy}")?;
                 }
-                writeln!(f, "device={}", self.device.name())
+                writeln!(f, "device={}", device.name())
             }
         }
+    }
+
+    fn schema(&self) -> Result<SchemaRef> {
+        Ok(Arc::clone(&self.0.schema))
+    }
+
+    fn emission(&self, _: &[Arc<dyn ExecutionPlan>]) -> (EmissionType, Boundedness) {
+        (EmissionType::Final, Boundedness::Bounded)
+    }
+
+    fn with_output_on_device(&self) -> OutputOnDevice {
+        OutputOnDevice::By(Arc::new(Self(Arc::new(GroupSpec {
+            stays: true,
+            ..self.0.as_ref().clone()
+        }))))
+    }
+
+    fn execute(&self, execution: Execution<'_>) -> Result<DeviceStream> {
+        let [input] = execution.inputs()?;
+        let Execution {
+            device,
+            context,
+            metrics,
+            ..
+        } = execution;
+        let spilling = Spilling::of(&context, metrics);
+        let role = Role::Grouped;
+        let input = inputs(input, &device, role, &context, spilling.as_ref())?;
+        let parts = GroupParts {
+            spec: Arc::clone(&self.0),
+            device,
+            context,
+            spilling,
+            metrics: DeviceMetrics::new(metrics),
+        };
+        Ok(groups(parts, input).try_flatten_stream().boxed())
     }
 }
 
@@ -180,49 +180,5 @@ impl Groups {
         };
         self.metrics.baseline.record_output(chunk.rows());
         Ok(Some((chunk, Self { run, ..self })))
-    }
-}
-
-impl DeviceExec for BowtieAggregateExec {
-    fn device(&self) -> &Arc<dyn Device> {
-        &self.device
-    }
-
-    fn execute_on(
-        &self,
-        device: Arc<dyn Device>,
-        context: Arc<TaskContext>,
-    ) -> Result<DeviceStream> {
-        let spilling = Spilling::of(&context, &self.metrics);
-        let role = Role::Grouped;
-        let input = inputs(&self.input, &device, role, &context, spilling.as_ref())?;
-        let parts = GroupParts {
-            spec: Arc::clone(&self.spec),
-            device,
-            context,
-            spilling,
-            metrics: DeviceMetrics::new(&self.metrics),
-        };
-        Ok(groups(parts, input).try_flatten_stream().boxed())
-    }
-}
-
-impl ExecutionPlan for BowtieAggregateExec {
-    fn name(&self) -> &'static str {
-        "BowtieAggregateExec"
-    }
-
-    crate::exec::node::one_input!();
-
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.spec.schema)
-    }
-
-    fn apply_expressions(
-        &self,
-        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        // The upload below evaluates them.
-        Ok(TreeNodeRecursion::Continue)
     }
 }

@@ -6,7 +6,7 @@ use arrow::array::RecordBatch;
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool};
 
-use crate::exec::node::DeviceChunk;
+use crate::exec::chunk::DeviceChunk;
 use crate::exec::transfer::staged_chunk::StagedChunk;
 
 /// Reserves groups in DataFusion's memory pool as they come out.

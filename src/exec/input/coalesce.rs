@@ -15,11 +15,12 @@ use parking_lot::Mutex;
 
 use crate::device::data::batch::DeviceBatch;
 use crate::device::primitives::device::Device;
+use crate::exec::chunk::{DeviceChunk, DeviceStream};
 use crate::exec::input::chunk::{InputChunk, InputStream, ResidentChunk, slices};
 use crate::exec::memory::retry::at_work;
 use crate::exec::memory::spill::{Spilling, spilled_rows};
 use crate::exec::memory::spilled_chunk::ChunkWriter;
-use crate::exec::node::{DeviceChunk, DeviceStream, as_device};
+use crate::exec::node::DeviceNode;
 use crate::exec::transfer::chunker::{ChunkLimits, Role, has_small_dictionary};
 use crate::exec::transfer::sizes::batch_bytes;
 use crate::exec::transfer::staged_chunk::StagedChunk;
@@ -61,7 +62,7 @@ fn gathered(
     let limits = ChunkLimits::new(device.as_ref(), &schema, chunk_rows, role, pool.as_ref());
     let fields = schema.fields().iter();
     let gathering = Gathering {
-        chunks: Some(as_device(node)?.execute_on(Arc::clone(device), Arc::clone(context))?),
+        chunks: Some(DeviceNode::of(node)?.execute_on(Arc::clone(device), Arc::clone(context))?),
         waiting: Waiting {
             device: Arc::clone(device),
             reservation: MemoryConsumer::new(format!("BowtieInput[{role}]")).register(pool),

@@ -59,7 +59,7 @@ impl Ahead {
         let room = Arc::new(Notify::new());
         Self {
             chunks: Some(
-                match device.reads_ahead() && needed.iter().any(Need::is_any) {
+                match device.profile().reads_ahead && needed.iter().any(Need::is_any) {
                     true => beside(chunks, Arc::clone(&room)),
                     false => chunks,
                 },

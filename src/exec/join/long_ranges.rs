@@ -74,7 +74,8 @@ impl Runs {
         tile.search.is_untested()
             && tile.search.set_tally().is_none()
             && device
-                .long_run()
+                .profile()
+                .long_run
                 .is_some_and(|run| total / positions >= run)
     }
 

@@ -1,4 +1,4 @@
-//! [`BowtieJoinExec`]: a join on a device.
+//! [`JoinOperator`]: a join on a device.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -7,27 +7,23 @@ use std::sync::Arc;
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::JoinType;
 use datafusion::common::runtime::SpawnedTask;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::joins::utils::build_join_schema;
-use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, apply_expression_roots,
-};
+use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
 use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::device::primitives::device::Device;
 use crate::error::BowtieError;
+use crate::exec::chunk::{DeviceChunk, DeviceStream};
 use crate::exec::input::chunk::{InputChunk, InputStream};
 use crate::exec::input::coalesce::inputs;
 use crate::exec::input::prefetch::Ahead;
 use crate::exec::join::run::JoinRun;
 use crate::exec::memory::spill::Spilling;
 use crate::exec::metrics::DeviceMetrics;
-use crate::exec::node::{DeviceChunk, DeviceExec, DeviceStream, device_only, exactly};
+use crate::exec::node::{DeviceOperator, Execution, OutputOnDevice};
 use crate::exec::partition::grace_join::Grace;
 use crate::exec::partition::partitioner::blocking;
 use crate::exec::transfer::chunker::Role;
@@ -48,71 +44,28 @@ use crate::spec::join::{JoinSpec, Output, join_columns};
 ///
 /// # Cancelling
 /// Work is done in short blocking steps, so a dropped stream stops at the next one and frees everything.
+
 #[derive(Debug)]
-pub(crate) struct BowtieJoinExec {
-    left: Arc<dyn ExecutionPlan>,
-    right: Arc<dyn ExecutionPlan>,
-    spec: Arc<JoinSpec>,
-    device: Arc<dyn Device>,
-    properties: Arc<PlanProperties>,
-    metrics: ExecutionPlanMetricsSet,
-}
+pub(crate) struct JoinOperator(pub(crate) Arc<JoinSpec>);
 
-impl BowtieJoinExec {
-    /// `left` and `right` are device nodes with the columns of the spec's inputs.
-    pub(crate) fn try_new(
-        left: Arc<dyn ExecutionPlan>,
-        right: Arc<dyn ExecutionPlan>,
-        spec: Arc<JoinSpec>,
-        device: Arc<dyn Device>,
-    ) -> Result<Self> {
-        let properties = PlanProperties::new(
-            EquivalenceProperties::new(output_schema(&spec)?),
-            Partitioning::UnknownPartitioning(1),
-            EmissionType::Both,
-            Boundedness::Bounded,
-        );
-        Ok(Self {
-            left,
-            right,
-            spec,
-            device,
-            properties: Arc::new(properties),
-            metrics: ExecutionPlanMetricsSet::new(),
-        })
+impl JoinOperator {
+    pub(crate) fn fetch(&self) -> Option<usize> {
+        self.0.fetch
     }
 
-    /// The join for a node above that reads its rows on the device.
-    pub(crate) fn staying(&self) -> Result<Self> {
-        self.with_spec(JoinSpec {
-            stays: true,
-            ..self.spec.as_ref().clone()
-        })
-    }
-
-    pub(crate) fn fetch_rows(&self) -> Option<usize> {
-        self.spec.fetch
-    }
-
-    fn with_spec(&self, spec: JoinSpec) -> Result<Self> {
-        Self::try_new(
-            Arc::clone(&self.left),
-            Arc::clone(&self.right),
-            Arc::new(spec),
-            Arc::clone(&self.device),
-        )
-    }
-
-    pub(crate) fn with_fetch_rows(&self, fetch: Option<usize>) -> Result<Self> {
-        self.with_spec(JoinSpec {
+    pub(crate) fn with_fetch(&self, fetch: Option<usize>) -> Self {
+        Self(Arc::new(JoinSpec {
             fetch,
-            ..self.spec.as_ref().clone()
-        })
+            ..self.0.as_ref().clone()
+        }))
     }
 
     /// The join with only these of its output columns.
+    ///
+    /// # Errors
+    /// When it has no such column.
     pub(crate) fn with_output(&self, columns: &[usize]) -> Result<Self> {
-        let known = &self.spec.output;
+        let known = &self.0.output;
         let output = columns
             .iter()
             .map(|i| {
@@ -121,10 +74,101 @@ impl BowtieJoinExec {
                 })
             })
             .collect::<Result<_>>()?;
-        self.with_spec(JoinSpec {
+        Ok(Self(Arc::new(JoinSpec {
             output,
-            ..self.spec.as_ref().clone()
-        })
+            ..self.0.as_ref().clone()
+        })))
+    }
+}
+
+impl DeviceOperator for JoinOperator {
+    fn name(&self) -> &'static str {
+        "BowtieJoinExec"
+    }
+
+    fn arity(&self) -> Option<usize> {
+        Some(2)
+    }
+
+    fn display(
+        &self,
+        device: &dyn Device,
+        t: DisplayFormatType,
+        f: &mut fmt::Formatter<'_>,
+    ) -> fmt::Result {
+        match t {
+            DisplayFormatType::Default | DisplayFormatType::Verbose => {
+                fmt_join(&self.0, device, f)?;
+                if let Some(fetch) = self.0.fetch {
+                    write!(f, ", fetch={fetch}")?;
+                }
+                let schema = output_schema(&self.0).map_err(|_| fmt::Error)?;
+                let columns: Vec<&str> = schema
+                    .fields()
+                    .iter()
+                    .map(|field| field.name().as_str())
+                    .collect();
+                write!(f, ", output=[{}]", columns.join(", "))
+            }
+            DisplayFormatType::TreeRender => fmt_join_tree(&self.0, device, f),
+        }
+    }
+
+    fn schema(&self) -> Result<SchemaRef> {
+        output_schema(&self.0)
+    }
+
+    fn emission(&self, _: &[Arc<dyn ExecutionPlan>]) -> (EmissionType, Boundedness) {
+        (EmissionType::Both, Boundedness::Bounded)
+    }
+
+    fn expressions(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
+        let filters = self.0.residual.iter().chain(&self.0.whole_filter);
+        filters.map(|filter| filter.expression()).collect()
+    }
+
+    /// Who downloads the rows of a join with a limit cuts them.
+    fn with_output_on_device(&self) -> OutputOnDevice {
+        match self.0.fetch {
+            Some(_) => OutputOnDevice::No,
+            None => OutputOnDevice::By(Arc::new(Self(Arc::new(JoinSpec {
+                stays: true,
+                ..self.0.as_ref().clone()
+            })))),
+        }
+    }
+
+    fn execute(&self, execution: Execution<'_>) -> Result<DeviceStream> {
+        let [left, right] = execution.inputs()?;
+        let Execution {
+            device,
+            context,
+            metrics,
+            ..
+        } = execution;
+        let spilling = Spilling::of(&context, metrics);
+        let input = |side, role| inputs(side, &device, role, &context, spilling.as_ref());
+        let metrics = DeviceMetrics::new(metrics);
+        let (spec, spills) = (Arc::clone(&self.0), spilling.as_ref());
+        let driver = Box::new(Driver {
+            grace: Arc::new(Grace::new(spec, &device, &context, spills, &metrics)),
+            left: Some(input(left, Role::Left)?),
+            right: Some(input(right, Role::Right)?),
+            ahead: None,
+            run: None,
+            step: None,
+            ready: VecDeque::new(),
+            spec: Arc::clone(&self.0),
+            device: Arc::clone(&device),
+            spilling: spilling.clone(),
+            metrics,
+            emitted: 0,
+        });
+        let pieces = stream::try_unfold(driver, |mut driver| async move {
+            let piece = driver.next().await?;
+            Ok(piece.map(|piece| (piece, driver)))
+        });
+        Ok(pieces.boxed())
     }
 }
 
@@ -158,28 +202,6 @@ fn output_schema(spec: &JoinSpec) -> Result<SchemaRef> {
         fields,
         spec.metadata.clone(),
     )))
-}
-
-impl DisplayAs for BowtieJoinExec {
-    fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match t {
-            DisplayFormatType::Default | DisplayFormatType::Verbose => {
-                write!(f, "BowtieJoinExec: ")?;
-                fmt_join(&self.spec, self.device.as_ref(), f)?;
-                if let Some(fetch) = self.spec.fetch {
-                    write!(f, ", fetch={fetch}")?;
-                }
-                let schema = self.schema();
-                let columns: Vec<&str> = schema
-                    .fields()
-                    .iter()
-                    .map(|field| field.name().as_str())
-                    .collect();
-                write!(f, ", output=[{}]", columns.join(", "))
-            }
-            DisplayFormatType::TreeRender => fmt_join_tree(&self.spec, self.device.as_ref(), f),
-        }
-    }
 }
 
 /// Join type, strategy, condition and device, on one line.
@@ -405,83 +427,4 @@ pub(crate) async fn gather(
         }
     }
     Ok(gathered)
-}
-
-impl DeviceExec for BowtieJoinExec {
-    fn device(&self) -> &Arc<dyn Device> {
-        &self.device
-    }
-
-    fn execute_on(
-        &self,
-        device: Arc<dyn Device>,
-        context: Arc<TaskContext>,
-    ) -> Result<DeviceStream> {
-        let spilling = Spilling::of(&context, &self.metrics);
-        let input = |side, role| inputs(side, &device, role, &context, spilling.as_ref());
-        let metrics = DeviceMetrics::new(&self.metrics);
-        let (spec, spills) = (Arc::clone(&self.spec), spilling.as_ref());
-        let driver = Box::new(Driver {
-            grace: Arc::new(Grace::new(spec, &device, &context, spills, &metrics)),
-            left: Some(input(&self.left, Role::Left)?),
-            right: Some(input(&self.right, Role::Right)?),
-            ahead: None,
-            run: None,
-            step: None,
-            ready: VecDeque::new(),
-            spec: Arc::clone(&self.spec),
-            device: Arc::clone(&device),
-            spilling: spilling.clone(),
-            metrics,
-            emitted: 0,
-        });
-        let pieces = stream::try_unfold(driver, |mut driver| async move {
-            let piece = driver.next().await?;
-            Ok(piece.map(|piece| (piece, driver)))
-        });
-        Ok(pieces.boxed())
-    }
-}
-
-impl ExecutionPlan for BowtieJoinExec {
-    fn name(&self) -> &'static str {
-        "BowtieJoinExec"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.left, &self.right]
-    }
-
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false, false]
-    }
-
-    fn apply_expressions(
-        &self,
-        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        let filters = self.spec.residual.iter().chain(&self.spec.whole_filter);
-        apply_expression_roots(filters.map(|filter| filter.expression()), f)
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let [left, right] = exactly(self.name(), children)?;
-        let (spec, device) = (Arc::clone(&self.spec), Arc::clone(&self.device));
-        Ok(Arc::new(Self::try_new(left, right, spec, device)?))
-    }
-
-    fn execute(&self, _: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        device_only(self.name())
-    }
-
-    fn metrics(&self) -> Option<MetricsSet> {
-        Some(self.metrics.clone_inner())
-    }
 }

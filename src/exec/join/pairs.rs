@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::device::data::batch::DeviceBatch;
 use crate::error::{BowtieError, Result};
+use crate::exec::chunk::DeviceChunk;
 use crate::exec::join::run::{JoinRun, PairsOfTile, State};
-use crate::exec::node::DeviceChunk;
 use crate::ir::side::Side;
 use crate::spec::join::Output;
 

@@ -37,12 +37,12 @@ pub(crate) struct PieceSize {
 impl PieceSize {
     /// Pieces of rows whose width is not known yet.
     pub(crate) fn new(device: &dyn Device) -> Self {
-        let pieces = device.concurrent_pieces() * PIECES_PER_STEP;
+        let pieces = device.profile().concurrent_pieces * PIECES_PER_STEP;
         Self {
-            rows: device.piece_rows(),
+            rows: device.profile().piece_rows,
             pieces,
-            most: device.piece_rows(),
-            full: (device.piece_rows(), pieces),
+            most: device.profile().piece_rows,
+            full: (device.profile().piece_rows, pieces),
             longest: 1,
             undisturbed: 0,
         }

@@ -367,10 +367,9 @@ impl Matrix {
             let searching = self.spec.theta.sorted.other();
             let pairs = tile.left.len() as u64 * tile.right.len() as u64;
             let parts = match (self.tests_every_pair(), self.spec.theta.strategy) {
-                (true, _) => pairs.div_ceil(self.device.tested_pairs()),
-                (false, Strategy::Set(_)) => {
-                    (tile.rows(searching).len() as u64).div_ceil(self.device.searched_sets())
-                }
+                (true, _) => pairs.div_ceil(self.device.profile().tested_pairs),
+                (false, Strategy::Set(_)) => (tile.rows(searching).len() as u64)
+                    .div_ceil(self.device.profile().searched_sets),
                 (false, _) => 1,
             };
             tile.cut(searching, parts.max(1) as usize)

@@ -12,10 +12,10 @@ use crate::device::data::column::Column;
 use crate::device::data::structures::Flags;
 use crate::device::lazy_column::{Need, Payload};
 use crate::error::{BowtieError, Result};
+use crate::exec::chunk::DeviceChunk;
 use crate::exec::input::chunk::InputChunk;
 use crate::exec::join::run::{JoinRun, State};
 use crate::exec::join::semi_bitmap::ByKeyBits;
-use crate::exec::node::DeviceChunk;
 use crate::ir::side::Side;
 use crate::spec::join::Output;
 

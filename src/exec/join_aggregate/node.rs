@@ -1,23 +1,21 @@
-//! [`BowtieJoinAggregateExec`]: an aggregation over a join on a device, without the join's pairs.
+//! [`JoinAggregateOperator`]: an aggregation over a join on a device, without the join's pairs.
 
 use std::fmt;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result;
+use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::MemoryConsumer;
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
-use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, apply_expression_roots,
-};
+use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
 use futures::{StreamExt, TryFutureExt, stream};
 
 use crate::device::primitives::device::Device;
 use crate::exec::aggregate::output::GroupOutput;
+use crate::exec::blocking::blocking;
+use crate::exec::chunk::{DeviceChunk, DeviceStream};
 use crate::exec::input::chunk::InputStream;
 use crate::exec::input::coalesce::inputs;
 use crate::exec::input::prefetch::Ahead;
@@ -25,7 +23,7 @@ use crate::exec::join::node::{fmt_join, fmt_join_tree, gather, needs_right_witho
 use crate::exec::join_aggregate::run::AggregateRun;
 use crate::exec::memory::spill::Spilling;
 use crate::exec::metrics::DeviceMetrics;
-use crate::exec::node::{DeviceChunk, DeviceExec, DeviceStream, blocking, device_only, exactly};
+use crate::exec::node::{DeviceOperator, Execution, OutputOnDevice};
 use crate::exec::partition::grace_join::Grace;
 use crate::exec::partition::partitioner;
 use crate::exec::transfer::chunker::Role;
@@ -33,69 +31,36 @@ use crate::spec::join_aggregate::JoinAggregateSpec;
 
 /// Computes COUNT, SUM, AVG, MIN and MAX over a join, grouped by nothing or by columns of one side (\[T\] section 4).
 ///
-/// It walks the join matrix as [`crate::exec::join::node::BowtieJoinExec`] does, but merges partial states of each tile into DataFusion's own
+/// It walks the join matrix as [`JoinOperator`](crate::exec::join::node::JoinOperator) does, but merges partial states of each tile into DataFusion's own
 /// accumulators instead of writing pairs. All groups come out at the end.
+
 #[derive(Debug)]
-pub(crate) struct BowtieJoinAggregateExec {
-    left: Arc<dyn ExecutionPlan>,
-    right: Arc<dyn ExecutionPlan>,
-    spec: Arc<JoinAggregateSpec>,
-    device: Arc<dyn Device>,
-    properties: Arc<PlanProperties>,
-    metrics: ExecutionPlanMetricsSet,
-}
+pub(crate) struct JoinAggregateOperator(pub(crate) Arc<JoinAggregateSpec>);
 
-impl BowtieJoinAggregateExec {
-    /// `left` and `right` are device nodes with the columns of the spec's inputs.
-    pub(crate) fn new(
-        left: Arc<dyn ExecutionPlan>,
-        right: Arc<dyn ExecutionPlan>,
-        spec: Arc<JoinAggregateSpec>,
-        device: Arc<dyn Device>,
-    ) -> Self {
-        let properties = PlanProperties::new(
-            EquivalenceProperties::new(Arc::clone(&spec.schema)),
-            Partitioning::UnknownPartitioning(1),
-            EmissionType::Final,
-            Boundedness::Bounded,
-        );
-        Self {
-            left,
-            right,
-            spec,
-            device,
-            properties: Arc::new(properties),
-            metrics: ExecutionPlanMetricsSet::new(),
-        }
+impl DeviceOperator for JoinAggregateOperator {
+    fn name(&self) -> &'static str {
+        "BowtieJoinAggregateExec"
     }
-}
 
-impl BowtieJoinAggregateExec {
-    /// The aggregation for a node above that reads its groups on the device.
-    pub(crate) fn staying(&self) -> Self {
-        let spec = JoinAggregateSpec {
-            stays: true,
-            ..self.spec.as_ref().clone()
-        };
-        let (left, right) = (Arc::clone(&self.left), Arc::clone(&self.right));
-        Self::new(left, right, Arc::new(spec), Arc::clone(&self.device))
+    fn arity(&self) -> Option<usize> {
+        Some(2)
     }
-}
 
-impl DisplayAs for BowtieJoinAggregateExec {
-    fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let spec = &self.spec;
+    fn display(
+        &self,
+        device: &dyn Device,
+        t: DisplayFormatType,
+        f: &mut fmt::Formatter<'_>,
+    ) -> fmt::Result {
+        let spec = &self.0;
         let (groups, aggregates) = (
             spec.group_display.join(", "),
             spec.aggregate_display.join(", "),
         );
         match t {
             DisplayFormatType::Default | DisplayFormatType::Verbose => {
-                write!(
-                    f,
-                    "BowtieJoinAggregateExec: gby=[{groups}], aggr=[{aggregates}], "
-                )?;
-                fmt_join(&spec.join, self.device.as_ref(), f)?;
+                write!(f, "gby=[{groups}], aggr=[{aggregates}], ")?;
+                fmt_join(&spec.join, device, f)?;
                 // By DataFusion's accumulators.
                 match spec.stays {
                     true => write!(f, ", finish=host"),
@@ -107,9 +72,58 @@ impl DisplayAs for BowtieJoinAggregateExec {
                     writeln!(f, "group_by={groups}")?;
                 }
                 writeln!(f, "aggr={aggregates}")?;
-                fmt_join_tree(&spec.join, self.device.as_ref(), f)
+                fmt_join_tree(&spec.join, device, f)
             }
         }
+    }
+
+    fn schema(&self) -> Result<SchemaRef> {
+        Ok(Arc::clone(&self.0.schema))
+    }
+
+    fn emission(&self, _: &[Arc<dyn ExecutionPlan>]) -> (EmissionType, Boundedness) {
+        (EmissionType::Final, Boundedness::Bounded)
+    }
+
+    fn expressions(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
+        let join = &self.0.join;
+        let filters = join.residual.iter().chain(&join.whole_filter);
+        filters.map(|filter| filter.expression()).collect()
+    }
+
+    fn with_output_on_device(&self) -> OutputOnDevice {
+        OutputOnDevice::By(Arc::new(Self(Arc::new(JoinAggregateSpec {
+            stays: true,
+            ..self.0.as_ref().clone()
+        }))))
+    }
+
+    fn execute(&self, execution: Execution<'_>) -> Result<DeviceStream> {
+        let [left, right] = execution.inputs()?;
+        let Execution {
+            device,
+            context,
+            metrics,
+            ..
+        } = execution;
+        let spilling = Spilling::of(&context, metrics);
+        let input = |side, role| inputs(side, &device, role, &context, spilling.as_ref());
+        let metrics = DeviceMetrics::new(metrics);
+        let (join, spills) = (Arc::new(self.0.join.clone()), spilling.as_ref());
+        let driver = Driver {
+            grace: Arc::new(Grace::new(join, &device, &context, spills, &metrics)),
+            left: Some(input(left, Role::Left)?),
+            right: input(right, Role::Right)?,
+            spec: Arc::clone(&self.0),
+            device: Arc::clone(&device),
+            spilling: spilling.clone(),
+            context: Arc::clone(&context),
+            metrics,
+        };
+        let groups = driver
+            .run()
+            .map_ok(|groups| stream::try_unfold(groups, Groups::next));
+        Ok(groups.try_flatten_stream().boxed())
     }
 }
 
@@ -200,84 +214,5 @@ impl Groups {
         let chunk = self.output.chunk(groups, false)?;
         self.metrics.baseline.record_output(chunk.rows());
         Ok(Some((chunk, Self { run, ..self })))
-    }
-}
-
-impl DeviceExec for BowtieJoinAggregateExec {
-    fn device(&self) -> &Arc<dyn Device> {
-        &self.device
-    }
-
-    fn execute_on(
-        &self,
-        device: Arc<dyn Device>,
-        context: Arc<TaskContext>,
-    ) -> Result<DeviceStream> {
-        let spilling = Spilling::of(&context, &self.metrics);
-        let input = |side, role| inputs(side, &device, role, &context, spilling.as_ref());
-        let metrics = DeviceMetrics::new(&self.metrics);
-        let (join, spills) = (Arc::new(self.spec.join.clone()), spilling.as_ref());
-        let driver = Driver {
-            grace: Arc::new(Grace::new(join, &device, &context, spills, &metrics)),
-            left: Some(input(&self.left, Role::Left)?),
-            right: input(&self.right, Role::Right)?,
-            spec: Arc::clone(&self.spec),
-            device: Arc::clone(&device),
-            spilling: spilling.clone(),
-            context: Arc::clone(&context),
-            metrics,
-        };
-        let groups = driver
-            .run()
-            .map_ok(|groups| stream::try_unfold(groups, Groups::next));
-        Ok(groups.try_flatten_stream().boxed())
-    }
-}
-
-impl ExecutionPlan for BowtieJoinAggregateExec {
-    fn name(&self) -> &'static str {
-        "BowtieJoinAggregateExec"
-    }
-
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.spec.schema)
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.left, &self.right]
-    }
-
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false, false]
-    }
-
-    fn apply_expressions(
-        &self,
-        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        let join = &self.spec.join;
-        let filters = join.residual.iter().chain(&join.whole_filter);
-        apply_expression_roots(filters.map(|filter| filter.expression()), f)
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let [left, right] = exactly(self.name(), children)?;
-        let (spec, device) = (Arc::clone(&self.spec), Arc::clone(&self.device));
-        Ok(Arc::new(Self::new(left, right, spec, device)))
-    }
-
-    fn execute(&self, _: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        device_only(self.name())
-    }
-
-    fn metrics(&self) -> Option<MetricsSet> {
-        Some(self.metrics.clone_inner())
     }
 }

@@ -7,10 +7,9 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow::datatypes::Schema;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::TaskContext;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::device::data::batch::DeviceBatch;
@@ -18,12 +17,14 @@ use crate::device::data::column::Column;
 use crate::device::lazy_column::Need;
 use crate::device::primitives::device::Device;
 use crate::error::BowtieError;
+use crate::exec::blocking::blocking;
+use crate::exec::chunk::{DeviceChunk, DeviceStream};
 use crate::exec::input::chunk::InputChunk;
 use crate::exec::input::coalesce::pieces;
 use crate::exec::memory::retry::{at_work, or_alone};
 use crate::exec::memory::spill::Spilling;
 use crate::exec::metrics::DeviceMetrics;
-use crate::exec::node::{DeviceChunk, DeviceStream, blocking};
+use crate::exec::node::Execution;
 use crate::ir::row_program::{RowProgram, RowSource};
 use crate::spec::rows::{MadeBy, RowExpressions};
 
@@ -33,16 +34,17 @@ pub(crate) type Step = Arc<dyn Fn(&DeviceBatch) -> crate::error::Result<DeviceBa
 /// A piece of fewer rows is not halved: memory that does not hold it holds nothing useful.
 const LEAST_ROWS: usize = 64;
 
-/// `step` on the pieces of device node `node`, for a node with these metrics.
-pub(crate) fn stepwise(
-    node: &Arc<dyn ExecutionPlan>,
-    device: Arc<dyn Device>,
-    context: &Arc<TaskContext>,
-    metrics: &ExecutionPlanMetricsSet,
-    step: Step,
-) -> Result<DeviceStream> {
-    let spilling = Spilling::of(context, metrics);
-    let input = pieces(node, &device, context, spilling.as_ref())?;
+/// `step` on the pieces of the input of an execution.
+pub(crate) fn stepwise(execution: Execution<'_>, step: Step) -> Result<DeviceStream> {
+    let [node] = execution.inputs()?;
+    let Execution {
+        device,
+        context,
+        metrics,
+        ..
+    } = execution;
+    let spilling = Spilling::of(&context, metrics);
+    let input = pieces(node, &device, &context, spilling.as_ref())?;
     let pieces = Pieces {
         device,
         spilling,
@@ -243,4 +245,16 @@ pub(crate) fn on_host(
             device.upload(&[made])
         })
         .collect()
+}
+
+/// Rows come out as those of the input do.
+pub(crate) fn emission_of(inputs: &[Arc<dyn ExecutionPlan>]) -> (EmissionType, Boundedness) {
+    inputs
+        .first()
+        .map_or((EmissionType::Incremental, Boundedness::Bounded), |input| {
+            (
+                input.properties().emission_type,
+                input.properties().boundedness,
+            )
+        })
 }

@@ -1,67 +1,43 @@
-//! [`BowtieFilterExec`]: the rows of a device node for which a predicate holds.
+//! [`FilterOperator`]: the rows of a device node for which a predicate holds.
 
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::common::tree_node::TreeNodeRecursion;
+use arrow::datatypes::SchemaRef;
 use datafusion::error::Result;
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
-use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, apply_expression_roots,
-};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
 
 use crate::device::data::batch::DeviceBatch;
 use crate::device::data::column::Column;
 use crate::device::primitives::device::Device;
 use crate::error::BowtieError;
-use crate::exec::node::{DeviceExec, DeviceStream, device_only, exactly};
-use crate::exec::rows::evaluate::{on_host, read_by, stepwise};
+use crate::exec::chunk::DeviceStream;
+use crate::exec::node::{DeviceOperator, Execution};
+use crate::exec::rows::evaluate::{emission_of, on_host, read_by, stepwise};
 use crate::spec::rows::FilterSpec;
 
 /// Flags the rows for which a predicate is true, and keeps them (\[D\]'s SELECT: flag, scan, compact).
+
 #[derive(Debug)]
-pub(crate) struct BowtieFilterExec {
-    input: Arc<dyn ExecutionPlan>,
-    spec: Arc<FilterSpec>,
-    device: Arc<dyn Device>,
-    properties: Arc<PlanProperties>,
-    metrics: ExecutionPlanMetricsSet,
-}
+pub(crate) struct FilterOperator(pub(crate) Arc<FilterSpec>);
 
-impl BowtieFilterExec {
-    /// `input` is a device node.
-    pub(crate) fn new(
-        input: Arc<dyn ExecutionPlan>,
-        spec: Arc<FilterSpec>,
-        device: Arc<dyn Device>,
-    ) -> Self {
-        let properties = PlanProperties::new(
-            EquivalenceProperties::new(Arc::clone(&spec.schema)),
-            Partitioning::UnknownPartitioning(1),
-            input.properties().emission_type,
-            input.properties().boundedness,
-        );
-        Self {
-            input,
-            spec,
-            device,
-            properties: Arc::new(properties),
-            metrics: ExecutionPlanMetricsSet::new(),
-        }
+impl DeviceOperator for FilterOperator {
+    fn name(&self) -> &'static str {
+        "BowtieFilterExec"
     }
-}
 
-impl DisplayAs for BowtieFilterExec {
-    fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (predicate, device) = (self.spec.display(), self.device.name());
+    fn display(
+        &self,
+        device: &dyn Device,
+        t: DisplayFormatType,
+        f: &mut fmt::Formatter<'_>,
+    ) -> fmt::Result {
+        let (predicate, device) = (self.0.display(), device.name());
         match t {
             DisplayFormatType::Default | DisplayFormatType::Verbose => {
-                write!(
-                    f,
-                    "BowtieFilterExec: device={device}, predicate={predicate}"
-                )
+                write!(f, "device={device}, predicate={predicate}")
             }
             DisplayFormatType::TreeRender => {
                 writeln!(f, "device={device}")?;
@@ -69,21 +45,23 @@ impl DisplayAs for BowtieFilterExec {
             }
         }
     }
-}
 
-impl DeviceExec for BowtieFilterExec {
-    fn device(&self) -> &Arc<dyn Device> {
-        &self.device
+    fn schema(&self) -> Result<SchemaRef> {
+        Ok(Arc::clone(&self.0.schema))
     }
 
-    fn execute_on(
-        &self,
-        device: Arc<dyn Device>,
-        context: Arc<TaskContext>,
-    ) -> Result<DeviceStream> {
-        let (on, spec) = (Arc::clone(&device), Arc::clone(&self.spec));
+    fn emission(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> (EmissionType, Boundedness) {
+        emission_of(inputs)
+    }
+
+    fn expressions(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
+        self.0.predicate.expressions.iter().collect()
+    }
+
+    fn execute(&self, execution: Execution<'_>) -> Result<DeviceStream> {
+        let (on, spec) = (Arc::clone(&execution.device), Arc::clone(&self.0));
         let step = move |batch: &DeviceBatch| filter(on.as_ref(), &spec, batch);
-        stepwise(&self.input, device, &context, &self.metrics, Arc::new(step))
+        stepwise(execution, Arc::new(step))
     }
 }
 
@@ -114,19 +92,4 @@ fn filter(
             DeviceBatch::new(rows, kept.collect())
         }
     })
-}
-
-impl ExecutionPlan for BowtieFilterExec {
-    fn name(&self) -> &'static str {
-        "BowtieFilterExec"
-    }
-
-    crate::exec::node::one_input!();
-
-    fn apply_expressions(
-        &self,
-        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        apply_expression_roots(self.spec.predicate.expressions.iter(), f)
-    }
 }

@@ -1,67 +1,43 @@
-//! [`BowtieProjectionExec`]: columns and expressions over the rows of a device node.
+//! [`ProjectionOperator`]: columns and expressions over the rows of a device node.
 
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::common::tree_node::TreeNodeRecursion;
+use arrow::datatypes::SchemaRef;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
-use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, apply_expression_roots,
-};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
 use futures::StreamExt;
 
 use crate::device::data::batch::DeviceBatch;
 use crate::device::primitives::device::Device;
+use crate::exec::chunk::{DeviceChunk, DeviceStream};
 use crate::exec::metrics::DeviceMetrics;
-use crate::exec::node::{DeviceChunk, DeviceExec, DeviceStream, as_device, device_only, exactly};
-use crate::exec::rows::evaluate::{evaluate, stepwise};
+use crate::exec::node::{DeviceNode, DeviceOperator, Execution};
+use crate::exec::rows::evaluate::{emission_of, evaluate, stepwise};
 use crate::spec::rows::{Projected, ProjectionSpec};
 
 /// Columns of a device node as they lie, which are not copied, and columns that a program makes of them.
+
 #[derive(Debug)]
-pub(crate) struct BowtieProjectionExec {
-    input: Arc<dyn ExecutionPlan>,
-    spec: Arc<ProjectionSpec>,
-    device: Arc<dyn Device>,
-    properties: Arc<PlanProperties>,
-    metrics: ExecutionPlanMetricsSet,
-}
+pub(crate) struct ProjectionOperator(pub(crate) Arc<ProjectionSpec>);
 
-impl BowtieProjectionExec {
-    /// `input` is a device node.
-    pub(crate) fn new(
-        input: Arc<dyn ExecutionPlan>,
-        spec: Arc<ProjectionSpec>,
-        device: Arc<dyn Device>,
-    ) -> Self {
-        let properties = PlanProperties::new(
-            EquivalenceProperties::new(Arc::clone(&spec.schema)),
-            Partitioning::UnknownPartitioning(1),
-            input.properties().emission_type,
-            input.properties().boundedness,
-        );
-        Self {
-            input,
-            spec,
-            device,
-            properties: Arc::new(properties),
-            metrics: ExecutionPlanMetricsSet::new(),
-        }
+impl DeviceOperator for ProjectionOperator {
+    fn name(&self) -> &'static str {
+        "BowtieProjectionExec"
     }
-}
 
-impl DisplayAs for BowtieProjectionExec {
-    fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (columns, device) = (self.spec.display(), self.device.name());
+    fn display(
+        &self,
+        device: &dyn Device,
+        t: DisplayFormatType,
+        f: &mut fmt::Formatter<'_>,
+    ) -> fmt::Result {
+        let (columns, device) = (self.0.display(), device.name());
         match t {
             DisplayFormatType::Default | DisplayFormatType::Verbose => {
-                write!(
-                    f,
-                    "BowtieProjectionExec: device={device}, output=[{columns}]"
-                )
+                write!(f, "device={device}, output=[{columns}]")
             }
             DisplayFormatType::TreeRender => {
                 writeln!(f, "device={device}")?;
@@ -69,22 +45,26 @@ impl DisplayAs for BowtieProjectionExec {
             }
         }
     }
-}
 
-impl DeviceExec for BowtieProjectionExec {
-    fn device(&self) -> &Arc<dyn Device> {
-        &self.device
+    fn schema(&self) -> Result<SchemaRef> {
+        Ok(Arc::clone(&self.0.schema))
     }
 
-    fn execute_on(
-        &self,
-        device: Arc<dyn Device>,
-        context: Arc<TaskContext>,
-    ) -> Result<DeviceStream> {
-        let spec = Arc::clone(&self.spec);
+    fn emission(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> (EmissionType, Boundedness) {
+        emission_of(inputs)
+    }
+
+    fn expressions(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
+        let made = self.0.made.iter();
+        made.flat_map(|made| &made.expressions).collect()
+    }
+
+    fn execute(&self, execution: Execution<'_>) -> Result<DeviceStream> {
+        let spec = Arc::clone(&self.0);
         if spec.made.is_none() {
-            let metrics = DeviceMetrics::new(&self.metrics);
-            let chunks = as_device(&self.input)?.execute_on(device, context)?;
+            let metrics = DeviceMetrics::new(execution.metrics);
+            let [input] = execution.inputs()?;
+            let chunks = DeviceNode::of(input)?.execute_on(execution.device, execution.context)?;
             return Ok(chunks
                 .map(move |chunk| {
                     let chunk = select(chunk?, &spec.columns)?;
@@ -93,9 +73,9 @@ impl DeviceExec for BowtieProjectionExec {
                 })
                 .boxed());
         }
-        let on = Arc::clone(&device);
+        let on = Arc::clone(&execution.device);
         let step = move |batch: &DeviceBatch| project(on.as_ref(), &spec, batch);
-        stepwise(&self.input, device, &context, &self.metrics, Arc::new(step))
+        stepwise(execution, Arc::new(step))
     }
 }
 
@@ -134,19 +114,4 @@ fn select(chunk: DeviceChunk, columns: &[Projected]) -> Result<DeviceChunk> {
             ));
         }
     })
-}
-
-impl ExecutionPlan for BowtieProjectionExec {
-    fn name(&self) -> &'static str {
-        "BowtieProjectionExec"
-    }
-
-    crate::exec::node::one_input!();
-
-    fn apply_expressions(
-        &self,
-        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        apply_expression_roots(self.spec.made.iter().flat_map(|made| &made.expressions), f)
-    }
 }

@@ -90,13 +90,13 @@ impl ChunkLimits {
             (Some(rows), _) => (rows as u64, rows as u64),
             (None, Role::Left) => (by_memory, by_memory),
             (None, Role::Right) => {
-                let streamed = device.streamed_rows();
+                let streamed = device.profile().streamed_rows.clone();
                 // So long that there is room for the chunks after and before one as well.
                 let most =
                     (by_memory / Self::STREAMED_AT_ONCE).clamp(*streamed.start(), *streamed.end());
                 (*streamed.start(), most)
             }
-            (None, Role::Grouped) => (device.grouped_rows(), device.grouped_rows()),
+            (None, Role::Grouped) => (device.profile().grouped_rows, device.profile().grouped_rows),
         };
         // A few streamed chunks are there at the same time, and others need the pool too.
         let by_pool = match (role, pool.memory_limit()) {

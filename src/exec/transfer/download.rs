@@ -27,10 +27,11 @@ use futures::{StreamExt, TryStreamExt};
 
 use crate::device::data::batch::DeviceBatch;
 use crate::device::primitives::device::Device;
+use crate::exec::chunk::DeviceChunk;
 use crate::exec::join::long_ranges::{REPEATED_BYTES, Runs};
-use crate::exec::join::node::BowtieJoinExec;
+use crate::exec::join::node::JoinOperator;
 use crate::exec::metrics::OutputMetrics;
-use crate::exec::node::{DeviceChunk, as_device};
+use crate::exec::node::DeviceNode;
 use crate::exec::transfer::chunker::has_small_dictionary;
 use crate::exec::transfer::staged_chunk::StagedChunk;
 
@@ -69,8 +70,8 @@ impl BowtieDownloadExec {
     }
 
     /// The join that it downloads, when it is one.
-    fn join(&self) -> Option<&BowtieJoinExec> {
-        self.input.downcast_ref::<BowtieJoinExec>()
+    fn join(&self) -> Option<(&DeviceNode, &JoinOperator)> {
+        DeviceNode::find(&self.input)
     }
 }
 
@@ -281,7 +282,10 @@ impl ExecutionPlan for BowtieDownloadExec {
         self: Arc<Self>,
         children: Vec<Arc<dyn ExecutionPlan>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let [input] = crate::exec::node::exactly(self.name(), children)?;
+        let given = children.len();
+        let [input] = <[_; 1]>::try_from(children).map_err(|_| {
+            DataFusionError::Internal(format!("bowtie: {} has 1 child, not {given}", self.name()))
+        })?;
         Ok(Arc::new(Self::new(input, Arc::clone(&self.device))))
     }
 
@@ -309,7 +313,7 @@ impl ExecutionPlan for BowtieDownloadExec {
             true => LANDING,
             false => 1,
         };
-        let input = as_device(&self.input)?.execute_device(context)?;
+        let input = DeviceNode::of(&self.input)?.execute_device(context)?;
         let input = input
             .map(move |chunk| landing.clone().land(chunk))
             .buffered(landings)
@@ -371,15 +375,14 @@ impl ExecutionPlan for BowtieDownloadExec {
     }
 
     fn fetch(&self) -> Option<usize> {
-        self.join().and_then(BowtieJoinExec::fetch_rows)
+        self.join().and_then(|(_, join)| join.fetch())
     }
 
     fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
-        let join = self.join()?.with_fetch_rows(limit).ok()?;
-        Some(Arc::new(Self::new(
-            Arc::new(join),
-            Arc::clone(&self.device),
-        )))
+        let (node, join) = self.join()?;
+        let join = node.with_operator(Arc::new(join.with_fetch(limit))).ok()?;
+        let device = Arc::clone(&self.device);
+        Some(Arc::new(Self::new(Arc::new(join), device)))
     }
 
     /// A projection of columns is embedded in the join, which then does not gather the others.
@@ -397,7 +400,9 @@ impl ExecutionPlan for BowtieDownloadExec {
 impl EmbeddedProjection for BowtieDownloadExec {
     fn with_projection(&self, projection: Option<Vec<usize>>) -> Result<Self> {
         let input = match (self.join(), projection) {
-            (Some(join), Some(columns)) => Arc::new(join.with_output(&columns)?),
+            (Some((node, join)), Some(columns)) => {
+                Arc::new(node.with_operator(Arc::new(join.with_output(&columns)?))?)
+            }
             _ => Arc::clone(&self.input),
         };
         Ok(Self::new(input, Arc::clone(&self.device)))

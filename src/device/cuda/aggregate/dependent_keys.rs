@@ -9,6 +9,7 @@
 //!
 //! Views and dictionary keys are compared as they are: the same word says the same value, and that others do too need not be found.
 
+use crate::device::primitives::rows::RowPrimitives;
 use std::sync::Arc;
 
 use crate::device::cuda::aggregate::choose::choose;
@@ -22,7 +23,6 @@ use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::keys::key_column::KeyBytes;
 use crate::device::cuda::runtime::stream::{Arg, Memory, Queue};
 use crate::device::data::column::Column;
-use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 use crate::ir::strategies::GroupStrategy;
 

@@ -1,6 +1,8 @@
 //! Aggregates over groups of rows (\[W\] section 3.2): from columns to accumulators, and from their results to columns
 //! (`kernels/aggregate/group_out.cu`). How rows come to their groups is for `strategies.rs`.
 
+use crate::device::primitives::keys::KeyPrimitives;
+use crate::device::primitives::rows::RowPrimitives;
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
@@ -18,7 +20,6 @@ use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::data::keys::Keys;
 use crate::device::data::results::Aggregated;
-use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 use crate::ir::fold::Fold;
 use crate::ir::strategies::GroupStrategy;

@@ -6,6 +6,7 @@
 //!
 //! Both passes add rows to the groups of the same ids, as hashing numbers them.
 
+use crate::device::primitives::transfer::TransferPrimitives;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, Float64Array};
@@ -138,7 +139,7 @@ impl CudaDevice {
         let column = self
             .queue
             .upload(std::slice::from_ref(&array), array.data_type())?;
-        crate::device::primitives::device::Device::receive(self, &column)?;
+        self.receive(&column)?;
         Ok(column)
     }
 }

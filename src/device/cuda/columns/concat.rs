@@ -1,6 +1,7 @@
 //! Columns of several pieces put together (`kernels/columns/rows_bits.cuh`, `kernels/columns/text.cu`): values, views and bytes are copied as they
 //! are, bitmaps are shifted into place, and offsets counted on. Bound: each byte read and written once.
 
+use crate::device::primitives::transfer::TransferPrimitives;
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
@@ -13,7 +14,6 @@ use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::runtime::stream::{Memory, Queue, Shape};
 use crate::device::data::buffer::check_chunk_rows;
 use crate::device::data::column::Column;
-use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 
 impl CudaDevice {

@@ -3,6 +3,7 @@
 //! Until then row ids come down, and the host gathers from the parts that the column came in. A join of a million rows by a
 //! million that lets a few thousand pairs through so sends its keys alone.
 
+use crate::device::primitives::transfer::TransferPrimitives;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -15,7 +16,6 @@ use crate::device::data::buffer::{Buffer, check_chunk_rows};
 use crate::device::data::column::Column;
 use crate::device::host::columns::values::{bytes_of, gather_parts};
 use crate::device::lazy_column::Payload;
-use crate::device::primitives::device::Device;
 use crate::error::Result;
 
 /// One row of so many, asked for, makes an upload pay. Either way bytes cross the bus once: a row id down for each row gathered

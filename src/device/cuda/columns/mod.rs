@@ -6,6 +6,7 @@ pub(crate) mod fixed_width;
 pub(crate) mod indirect;
 pub(crate) mod lazy;
 pub(crate) mod minmax;
+pub(crate) mod primitives;
 pub(crate) mod rows;
 pub(crate) mod scan;
 pub(crate) mod storage;

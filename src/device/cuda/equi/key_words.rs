@@ -6,6 +6,7 @@
 //! | others that share one word of 64 bits (`keys/pack.rs`) | that |
 //! | anything else | the number of its group among the base's rows (`keys/group_ids.rs`), which compares whole keys |
 
+use crate::device::primitives::aggregate::AggregatePrimitives;
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
@@ -20,7 +21,6 @@ use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::data::structures::GroupDomain;
 use crate::device::key_bitmap::are_addresses;
-use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 use crate::ir::fold::Fold;
 

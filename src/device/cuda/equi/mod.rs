@@ -5,6 +5,7 @@ pub(crate) mod index;
 pub(crate) mod key_words;
 pub(crate) mod materialize;
 pub(crate) mod partition;
+pub(crate) mod primitives;
 pub(crate) mod sample;
 pub(crate) mod single_pass;
 pub(crate) mod tables;

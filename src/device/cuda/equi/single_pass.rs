@@ -4,6 +4,7 @@
 //! Columns of 4, 8 or 16 bytes without NULLs are carried, by partitioned joins through the partition (GFTR); of the others row
 //! numbers are, by which they are gathered at the end (GFUR).
 
+use crate::device::primitives::rows::RowPrimitives;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::device::cuda::columns::fixed_width::{Values, width};
@@ -18,7 +19,6 @@ use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::data::matches::FirstProbe;
 use crate::device::data::results::{Joined, Paired};
-use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 use crate::ir::strategies::{EquiStrategy, Materialization};
 

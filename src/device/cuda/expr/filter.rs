@@ -9,7 +9,7 @@ use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::stream::Memory;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
-use crate::device::primitives::device::Device;
+use crate::device::primitives::rows::RowPrimitives;
 use crate::error::{BowtieError, Result};
 
 impl CudaDevice {

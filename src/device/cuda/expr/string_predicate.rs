@@ -8,6 +8,7 @@
 //! | two columns of which one is a dictionary, or that lie in different ways | the twin |
 //! | what lies on the host | the twin |
 
+use crate::device::primitives::expr::ExprPrimitives;
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;

@@ -8,6 +8,7 @@
 //! | dictionaries | the values of the above that the keys name, gathered |
 //! | nested, run-ends, long text | the twin makes them |
 
+use crate::device::primitives::transfer::TransferPrimitives;
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
@@ -24,7 +25,6 @@ use crate::device::cuda::keys::tuples::Tuples;
 use crate::device::cuda::runtime::stream::{Arg, Memory, Part, Queue, Shape};
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
-use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 
 /// Words that a base's text takes at most: nine have room for a hash in hexadecimal digits.

@@ -4,6 +4,7 @@ pub(crate) mod group_ids;
 pub(crate) mod key_column;
 pub(crate) mod order_keys;
 pub(crate) mod pack;
+pub(crate) mod primitives;
 pub(crate) mod ranks;
 pub(crate) mod sort;
 pub(crate) mod tuples;

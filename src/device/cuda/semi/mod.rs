@@ -2,3 +2,4 @@
 
 pub(crate) mod key_bitmap;
 pub(crate) mod presorted;
+pub(crate) mod primitives;

@@ -6,5 +6,6 @@ pub(crate) mod encode;
 pub(crate) mod index;
 pub(crate) mod match_lists;
 pub(crate) mod predicate;
+pub(crate) mod primitives;
 pub(crate) mod search;
 pub(crate) mod techniques;

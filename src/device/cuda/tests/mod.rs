@@ -1,6 +1,8 @@
 //! Every primitive beside its twin: the same words, bit by bit. They need a GPU; without one they say so and pass, unless
 //! BOWTIE_REQUIRE_CUDA is set.
 
+use crate::device::primitives::keys::KeyPrimitives;
+use crate::device::primitives::transfer::TransferPrimitives;
 pub(crate) mod aggregate;
 
 pub(crate) mod semi;

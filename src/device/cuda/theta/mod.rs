@@ -5,6 +5,7 @@ pub(crate) mod choose_count;
 pub(crate) mod cross_product;
 pub(crate) mod pair_program;
 pub(crate) mod pair_program_arg;
+pub(crate) mod primitives;
 pub(crate) mod range;
 pub(crate) mod range_fold;
 pub(crate) mod wavelet_tree;

@@ -1,4 +1,5 @@
 //! Grouped aggregation on the host.
 
 pub(crate) mod fold;
+pub(crate) mod primitives;
 pub(crate) mod strategies;

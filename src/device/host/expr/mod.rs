@@ -1,4 +1,5 @@
 //! Compiled expressions and string predicates on the host.
 
+pub(crate) mod primitives;
 pub(crate) mod row_program;
 pub(crate) mod string_predicate;

@@ -2,4 +2,5 @@
 
 pub(crate) mod group_ids;
 pub(crate) mod order_keys;
+pub(crate) mod primitives;
 pub(crate) mod sort;

@@ -5,6 +5,7 @@ pub(crate) mod choice;
 pub(crate) mod collect;
 pub(crate) mod encode;
 pub(crate) mod index;
+pub(crate) mod primitives;
 pub(crate) mod probe_side;
 pub(crate) mod self_join;
 pub(crate) mod techniques;

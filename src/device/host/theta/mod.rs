@@ -2,6 +2,7 @@
 
 pub(crate) mod expand;
 pub(crate) mod pair_program;
+pub(crate) mod primitives;
 pub(crate) mod range;
 pub(crate) mod range_fold;
 pub(crate) mod wavelet_tree;

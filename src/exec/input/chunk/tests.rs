@@ -10,9 +10,9 @@ use futures::StreamExt;
 
 use crate::device::budget::Budget;
 use crate::device::host::device::HostDevice;
+use crate::exec::chunk::DeviceChunk;
 use crate::exec::input::chunk::*;
 use crate::exec::input::coalesce::{Gathering, Waiting};
-use crate::exec::node::DeviceChunk;
 use crate::exec::transfer::chunker::ChunkLimits;
 
 fn pool() -> Arc<dyn MemoryPool> {

@@ -1,5 +1,6 @@
 //! Where the elements of lists lie, once their values are on the GPU.
 
+use crate::device::primitives::transfer::TransferPrimitives;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, make_array};
@@ -14,7 +15,6 @@ use crate::device::cuda::sets::encode::encoding::Groups;
 use crate::device::data::buffer::{Buffer, check_chunk_rows};
 use crate::device::data::column::Column;
 use crate::device::data::keys::Keys;
-use crate::device::primitives::device::Device;
 use crate::error::Result;
 use crate::list_sets::elements::Lists;
 

@@ -2,6 +2,7 @@
 
 use crate::device::cuda::tests::aggregate::fold::{ALL, same_aggregates};
 use crate::device::cuda::tests::*;
+use crate::device::primitives::transfer::TransferPrimitives;
 use crate::ir::fold::Fold;
 
 /// A customer's number, and what follows from it: columns of `customers` rows, NULLs among them.

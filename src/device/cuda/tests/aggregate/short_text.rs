@@ -2,6 +2,9 @@
 
 use crate::device::cuda::tests::aggregate::fold::{ALL, same_aggregates};
 use crate::device::cuda::tests::*;
+use crate::device::primitives::aggregate::AggregatePrimitives;
+use crate::device::primitives::rows::RowPrimitives;
+use crate::device::primitives::transfer::TransferPrimitives;
 use crate::ir::fold::Fold;
 
 /// One of few values of at most so many bytes, prefixes of one another and with zeros at the end among them.

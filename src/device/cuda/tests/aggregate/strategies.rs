@@ -2,6 +2,8 @@
 
 use crate::device::cuda::tests::aggregate::fold::{ALL, same_aggregates};
 use crate::device::cuda::tests::*;
+use crate::device::primitives::aggregate::AggregatePrimitives;
+use crate::device::primitives::transfer::TransferPrimitives;
 use crate::ir::fold::Fold;
 use crate::ir::strategies::GroupStrategy;
 

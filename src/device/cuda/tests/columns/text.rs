@@ -1,5 +1,8 @@
 //! Text, binary, views, dictionaries and fixed-size binary: across the border, gathered, and as keys.
 
+use crate::device::primitives::keys::KeyPrimitives;
+use crate::device::primitives::rows::RowPrimitives;
+use crate::device::primitives::transfer::TransferPrimitives;
 use arrow::buffer::{Buffer as Bytes, OffsetBuffer};
 use arrow::compute::{cast, concat};
 

@@ -1,6 +1,9 @@
 //! Columns, rows and flags across the border, and memory.
 
 use crate::device::cuda::tests::*;
+use crate::device::primitives::rows::RowPrimitives;
+use crate::device::primitives::theta::ThetaPrimitives;
+use crate::device::primitives::transfer::TransferPrimitives;
 
 #[test]
 fn columns_cross_the_border_and_are_gathered() {

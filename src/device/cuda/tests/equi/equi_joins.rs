@@ -2,6 +2,7 @@
 
 use crate::device::cuda::tests::*;
 use crate::device::data::results::Paired;
+use crate::device::primitives::transfer::TransferPrimitives;
 use crate::ir::strategies::{EquiStrategy, Materialization};
 
 /// Of each row of `other` how many rows of `base` match, and a sum that other rows would hardly have.

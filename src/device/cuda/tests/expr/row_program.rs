@@ -1,5 +1,8 @@
 //! Programs over rows, the rows for which a column is true, and pieces put together.
 
+use crate::device::primitives::expr::ExprPrimitives;
+use crate::device::primitives::rows::RowPrimitives;
+use crate::device::primitives::transfer::TransferPrimitives;
 use arrow::compute::concat;
 
 use crate::device::cuda::tests::theta::pair_program::{KINDS, column};

@@ -2,6 +2,9 @@
 
 use crate::device::cuda::tests::columns::text::text_columns;
 use crate::device::cuda::tests::*;
+use crate::device::primitives::expr::ExprPrimitives;
+use crate::device::primitives::rows::RowPrimitives;
+use crate::device::primitives::transfer::TransferPrimitives;
 use crate::ir::text_predicate::{LikePattern, TextPredicate, TextSlice, TextTest};
 
 /// Of values, fewer where there are many.

@@ -2,6 +2,8 @@
 
 use crate::device::cuda::keys::sort::{KeyWidth, NARROW_ALONE, WIDE_ALONE};
 use crate::device::cuda::tests::*;
+use crate::device::primitives::keys::KeyPrimitives;
+use crate::device::primitives::transfer::TransferPrimitives;
 
 /// The bytes of words of 64 bits, or of 32.
 fn bytes_of(words: &[u64], width: usize) -> Vec<u8> {

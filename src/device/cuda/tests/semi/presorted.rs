@@ -4,6 +4,8 @@ use crate::device::cuda::tests::equi::equi_joins;
 use crate::device::cuda::tests::*;
 use crate::device::data::results::Joined;
 use crate::device::presorted::Ascending;
+use crate::device::primitives::semi::SemiPrimitives;
+use crate::device::primitives::transfer::TransferPrimitives;
 use crate::ir::strategies::Materialization;
 
 /// Types of keys of 4 and 8 bytes, with and without a sign.

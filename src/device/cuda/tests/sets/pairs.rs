@@ -3,6 +3,8 @@
 use crate::device::cuda::tests::*;
 use crate::device::data::results::SetCounting;
 use crate::device::data::structures::SetIndex;
+use crate::device::primitives::sets::SetPrimitives;
+use crate::device::primitives::transfer::TransferPrimitives;
 use crate::error::BowtieError;
 use crate::ir::set_predicate::{SetMeasure, SetPredicate, SetTechnique, SetTest};
 use crate::ir::side::Side;

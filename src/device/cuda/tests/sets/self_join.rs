@@ -4,6 +4,8 @@ use crate::device::cuda::tests::sets::pairs::{
     Sides, compare, every_technique, lists, numbers, predicates,
 };
 use crate::device::cuda::tests::*;
+use crate::device::primitives::sets::SetPrimitives;
+use crate::device::primitives::transfer::TransferPrimitives;
 use crate::ir::set_predicate::{SetMeasure, SetPredicate};
 use crate::ir::side::Side;
 

@@ -1,5 +1,8 @@
 //! Counts over all pairs by brute force: by the kernel, whatever the choice would be, and as chosen.
 
+use crate::device::primitives::keys::KeyPrimitives;
+use crate::device::primitives::theta::ThetaPrimitives;
+use crate::device::primitives::transfer::TransferPrimitives;
 use std::time::{Duration, Instant};
 
 use crate::device::cuda::tests::*;
@@ -206,6 +209,7 @@ fn tiles_in_several_launches_count_the_same_and_can_be_cancelled() {
     let sides = unordered(&gpu, 10_000_000, 1_000_000);
     let cancelled = Arc::new(AtomicBool::new(false));
     let handle = CudaDevice {
+        profile: Arc::clone(&gpu.profile),
         rows_before_compiling: gpu.rows_before_compiling,
         least_merged_rows: gpu.least_merged_rows,
         name: gpu.name.clone(),

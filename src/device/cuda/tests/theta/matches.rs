@@ -2,6 +2,8 @@
 
 use crate::device::cuda::tests::theta::range_fold::same_folds;
 use crate::device::cuda::tests::*;
+use crate::device::primitives::keys::KeyPrimitives;
+use crate::device::primitives::theta::ThetaPrimitives;
 
 /// Two sides on both devices, ready to be searched.
 pub(crate) struct Sides {

@@ -3,6 +3,9 @@
 use crate::device::cuda::tests::theta::matches::{same_pairs, sides};
 use crate::device::cuda::tests::*;
 use crate::device::data::matches::BoundProgram;
+use crate::device::primitives::rows::RowPrimitives;
+use crate::device::primitives::theta::ThetaPrimitives;
+use crate::device::primitives::transfer::TransferPrimitives;
 use crate::error::BowtieError;
 use crate::ir::pair_program::{Instruction, Kind, MAX_INSTRUCTIONS, MAX_REGISTERS, Op, Program};
 use crate::ir::side::Side;

@@ -2,6 +2,9 @@
 
 use crate::device::cuda::tests::theta::matches::Sides;
 use crate::device::cuda::tests::*;
+use crate::device::primitives::folds::FoldPrimitives;
+use crate::device::primitives::theta::ThetaPrimitives;
+use crate::device::primitives::transfer::TransferPrimitives;
 
 /// Sums, counts and extremes over ranges, and weighed values.
 pub(crate) fn same_folds(

@@ -1,5 +1,6 @@
 //! Counts of two inequalities: by the tree, whatever the choice would be, and by a walk that is cancelled.
 
+use crate::device::primitives::theta::ThetaPrimitives;
 use std::time::{Duration, Instant};
 
 use crate::device::cuda::tests::*;
@@ -235,6 +236,7 @@ fn a_walk_in_several_launches_counts_the_same_and_can_be_cancelled() {
     let searched = unordered(&host, &gpu, 10_000_000, 1_000_000);
     let cancelled = Arc::new(AtomicBool::new(false));
     let handle = CudaDevice {
+        profile: Arc::clone(&gpu.profile),
         rows_before_compiling: gpu.rows_before_compiling,
         least_merged_rows: gpu.least_merged_rows,
         name: gpu.name.clone(),

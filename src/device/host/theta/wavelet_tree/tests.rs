@@ -5,6 +5,8 @@ use crate::device::host::device::HostDevice;
 use crate::device::host::theta::wavelet_tree::*;
 use crate::device::host::theta::zone_map;
 use crate::device::primitives::device::Device;
+use crate::device::primitives::rows::RowPrimitives;
+use crate::device::primitives::theta::ThetaPrimitives;
 
 const INEQUALITIES: [Comparison; 4] = [
     Comparison::Lt,

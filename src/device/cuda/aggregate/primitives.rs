@@ -1,0 +1,28 @@
+//! [`AggregatePrimitives`] of an NVIDIA GPU.
+
+use crate::device::cuda::device::CudaDevice;
+use crate::device::data::column::Column;
+use crate::device::data::results::Aggregated;
+use crate::device::primitives::aggregate::AggregatePrimitives;
+use crate::device::primitives::device::Device;
+use crate::error::Result;
+use crate::ir::fold::Fold;
+use crate::ir::strategies::GroupStrategy;
+
+impl AggregatePrimitives for CudaDevice {
+    fn aggregate(
+        &self,
+        rows: usize,
+        keys: &[&Column],
+        folds: &[(Fold, Option<&Column>)],
+        strategy: Option<GroupStrategy>,
+    ) -> Result<Aggregated> {
+        self.go_on()?;
+        if rows > 0
+            && let Some(aggregated) = self.aggregate_here(rows, keys, folds, strategy)?
+        {
+            return Ok(aggregated);
+        }
+        self.aggregate_on_twin(rows, keys, folds, strategy)
+    }
+}

@@ -1,0 +1,131 @@
+//! [`TransferPrimitives`] and [`RowPrimitives`] of an NVIDIA GPU.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, BooleanArray};
+use arrow::buffer::ScalarBuffer;
+use arrow::datatypes::DataType;
+
+use crate::device::cuda::columns::fixed_width::Values;
+use crate::device::cuda::columns::lazy::Late;
+use crate::device::cuda::columns::storage::Stored;
+use crate::device::cuda::columns::{cast_on_upload, fixed_width, storage};
+use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::runtime::access::{flag_words, memory};
+use crate::device::data::buffer::Buffer;
+use crate::device::data::column::Column;
+use crate::device::data::structures::Flags;
+use crate::device::host::columns::values::kept;
+use crate::device::lazy_column::Payload;
+use crate::device::primitives::rows::RowPrimitives;
+use crate::device::primitives::transfer::TransferPrimitives;
+use crate::error::Result;
+
+impl TransferPrimitives for CudaDevice {
+    fn copies_uploads(&self, data_type: &DataType) -> bool {
+        storage::is_sent_in_parts(data_type)
+    }
+
+    fn upload(&self, parts: &[ArrayRef]) -> Result<Arc<Column>> {
+        let column = self.queue.upload(parts, parts[0].data_type())?;
+        self.receive(&column)?;
+        Ok(Arc::new(column))
+    }
+
+    fn widens(&self, from: &DataType, to: &DataType) -> bool {
+        cast_on_upload::kernel(from, to).is_some()
+    }
+
+    fn upload_ahead(&self, parts: &[ArrayRef], wanted: &DataType) -> Result<Arc<Column>> {
+        self.queue.upload(parts, wanted).map(Arc::new)
+    }
+
+    fn upload_late(&self, parts: &[ArrayRef], payload: &Arc<Payload>) -> Result<Arc<Column>> {
+        let late = Late::new(parts, payload)?;
+        let rows = late.rows();
+        Ok(Arc::new(Column::cuda(late, rows)))
+    }
+
+    fn receive(&self, column: &Column) -> Result<()> {
+        column.stored().map_or(Ok(()), Stored::receive)
+    }
+
+    fn download(&self, column: &Column) -> Result<ArrayRef> {
+        self.queue.download(column)
+    }
+
+    fn read(&self, words: &Buffer<u32>) -> Result<ScalarBuffer<u32>> {
+        self.words_to_host(words)
+    }
+}
+
+impl RowPrimitives for CudaDevice {
+    fn gather(&self, column: &Column, rows: &Buffer<u32>) -> Result<Column> {
+        match column.stored() {
+            Some(stored) => self.gather_stored(stored, rows),
+            None => {
+                let gathered = self.twin.gather(column, &self.host_words(rows)?)?;
+                // It goes on to the output, or to an expression: both are on the host.
+                let lease = self
+                    .queue
+                    .budget
+                    .lease(gathered.bytes(), "output columns")?;
+                Ok(Column::host(Arc::clone(gathered.on_host()?), lease))
+            }
+        }
+    }
+
+    fn concat(&self, parts: &[&Column]) -> Result<Column> {
+        self.concat_columns(parts)
+    }
+
+    fn nulls(&self, data_type: &DataType, rows: usize) -> Result<Column> {
+        self.queue.nulls(data_type, rows)
+    }
+
+    fn compact(&self, rows: &Buffer<u32>, keep: &BooleanArray) -> Result<Buffer<u32>> {
+        let keep = kept(rows.len(), keep)?;
+        let bits = self.queue.upload_bits(&keep, "compacted rows")?;
+        self.queue.select(&bits, keep.len(), Some(memory(rows)?))
+    }
+
+    fn sequence(&self, from: u32, len: usize) -> Result<Buffer<u32>> {
+        self.queue.sequence(from, len)
+    }
+
+    fn flags(&self, rows: usize) -> Result<Flags> {
+        let bytes = fixed_width::bitmap_bytes(rows);
+        self.queue.zeroed(bytes, "match flags").map(Flags::cuda)
+    }
+
+    fn set_flags(&self, flags: &Flags, first: usize, rows: &Buffer<u32>) -> Result<()> {
+        self.queue.set_flags(flag_words(flags)?, first, rows)
+    }
+
+    fn set_flags_counted(&self, flags: &Flags, first: usize, counts: &Buffer<u32>) -> Result<()> {
+        self.queue
+            .set_flags_counted(flag_words(flags)?, first, counts)
+    }
+
+    fn flagged_rows(
+        &self,
+        flags: &Flags,
+        from: usize,
+        len: usize,
+        set: bool,
+    ) -> Result<Buffer<u32>> {
+        let bits = self.queue.bits_slice(flag_words(flags)?, from, len, !set)?;
+        self.queue.select(&bits, len, None)
+    }
+
+    fn flag_column(&self, flags: &Flags, from: usize, len: usize, set: bool) -> Result<Column> {
+        let values = Values {
+            data_type: DataType::Boolean,
+            values: self.queue.bits_slice(flag_words(flags)?, from, len, !set)?,
+            valid: None,
+            original: None,
+            made: Some(self.queue.mark()?),
+        };
+        Ok(Column::cuda(values, len))
+    }
+}

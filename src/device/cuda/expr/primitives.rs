@@ -1,0 +1,49 @@
+//! [`ExprPrimitives`] of an NVIDIA GPU.
+
+use crate::device::cuda::device::CudaDevice;
+use crate::device::data::column::Column;
+use crate::device::primitives::device::Device;
+use crate::device::primitives::expr::ExprPrimitives;
+use crate::error::Result;
+use crate::ir::row_program::RowProgram;
+use crate::ir::text_predicate::{TextSlice, TextTest};
+
+impl ExprPrimitives for CudaDevice {
+    fn map(&self, rows: usize, program: &RowProgram, columns: &[&Column]) -> Result<Vec<Column>> {
+        self.go_on()?;
+        self.map_rows(rows, program, columns)
+    }
+
+    fn test_text(
+        &self,
+        column: &Column,
+        other: Option<&Column>,
+        test: &TextTest,
+    ) -> Result<Column> {
+        self.go_on()?;
+        self.tested(column, other, test)
+    }
+
+    fn slice_text(&self, column: &Column, slice: TextSlice) -> Result<Column> {
+        self.go_on()?;
+        self.sliced(column, slice)
+    }
+
+    fn keep(&self, flags: &Column, columns: &[&Column]) -> Result<Option<(usize, Vec<Column>)>> {
+        self.kept(flags, columns)
+    }
+
+    fn select(
+        &self,
+        rows: usize,
+        program: &RowProgram,
+        columns: &[&Column],
+        kept: &[&Column],
+    ) -> Result<Option<(usize, Vec<Column>)>> {
+        self.go_on()?;
+        match self.select_generated(rows, program, columns, kept)? {
+            Some(selected) => Ok(selected),
+            None => self.select_by_flags(rows, program, columns, kept),
+        }
+    }
+}

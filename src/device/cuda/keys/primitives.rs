@@ -1,0 +1,56 @@
+//! [`KeyPrimitives`] of an NVIDIA GPU.
+
+use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::keys::ranks::Ranks;
+use crate::device::data::buffer::Buffer;
+use crate::device::data::column::Column;
+use crate::device::data::keys::{KeyDomain, Keys};
+use crate::device::data::ranges::Sorted;
+use crate::device::data::structures::GroupDomain;
+use crate::device::primitives::keys::KeyPrimitives;
+use crate::error::Result;
+
+impl KeyPrimitives for CudaDevice {
+    fn order_keys(&self, base: &Column) -> Result<(Keys, KeyDomain)> {
+        if let Some((key, words)) = self.base_key(base)? {
+            return self.queue.order_keys(key.source()?, words, base.rows());
+        }
+        let (keys, domain) = self.twin.order_keys(&self.column_to_host(base)?)?;
+        Ok((self.keys_from_host(&keys)?, domain))
+    }
+
+    fn order_keys_in(&self, domain: &KeyDomain, column: &Column) -> Result<Keys> {
+        // The base decides, whose text may be too long.
+        let of_the_host = match domain {
+            KeyDomain::Ranked(ranks) => ranks.0.find::<Ranks>().is_none(),
+            KeyDomain::Natural | KeyDomain::Offset { .. } => false,
+        };
+        if !of_the_host && let Some(key) = self.key_column(column)? {
+            return self
+                .queue
+                .order_keys_in(domain, key.source()?, column.rows());
+        }
+        let keys = self
+            .twin
+            .order_keys_in(domain, &self.column_to_host(column)?)?;
+        self.keys_from_host(&keys)
+    }
+
+    fn group_keys(&self, base: &[&Column], null_equal: bool) -> Result<(Buffer<u32>, GroupDomain)> {
+        self.groups(base, null_equal)
+    }
+
+    fn group_keys_in(&self, domain: &GroupDomain, columns: &[&Column]) -> Result<Buffer<u32>> {
+        self.groups_in(domain, columns)
+    }
+
+    fn sort(
+        &self,
+        rows: usize,
+        key: Option<&Keys>,
+        groups: Option<(&Buffer<u32>, u32)>,
+        not_null: &[&Keys],
+    ) -> Result<Sorted> {
+        self.queue.sort(rows, key, groups, not_null)
+    }
+}

@@ -1,0 +1,56 @@
+//! [`SetPrimitives`] of an NVIDIA GPU.
+
+use crate::device::cuda::device::CudaDevice;
+use crate::device::data::buffer::Buffer;
+use crate::device::data::column::Column;
+use crate::device::data::keys::Keys;
+use crate::device::data::opaque::Opaque;
+use crate::device::data::results::{SetCounting, SetCounts, SetMatches};
+use crate::device::data::structures::SetIndex;
+use crate::device::primitives::device::Device;
+use crate::device::primitives::sets::SetPrimitives;
+use crate::error::Result;
+use crate::ir::set_predicate::{SetTechnique, SetTest};
+
+impl SetPrimitives for CudaDevice {
+    fn set_index(
+        &self,
+        lists: &Column,
+        groups: Option<(&Buffer<u32>, u32)>,
+        not_null: &[&Keys],
+        test: SetTest,
+        technique: Option<SetTechnique>,
+        searching: &Column,
+    ) -> Result<SetIndex> {
+        self.go_on()?;
+        let index = self.index_sets(lists, groups, not_null, test, technique, searching)?;
+        Ok(SetIndex {
+            technique: index.technique(),
+            index: Opaque::new(index),
+        })
+    }
+
+    fn set_search(
+        &self,
+        index: &SetIndex,
+        lists: &Column,
+        groups: Option<&Buffer<u32>>,
+        not_null: &[&Keys],
+    ) -> Result<SetMatches> {
+        self.search_sets(index, lists, groups, not_null)
+    }
+
+    fn set_count(
+        &self,
+        index: &SetIndex,
+        lists: &Column,
+        groups: Option<&Buffer<u32>>,
+        counting: SetCounting,
+    ) -> Result<SetCounts> {
+        self.count_sets(index, lists, groups, counting)
+    }
+
+    fn occurrences(&self, list: &Buffer<u32>, rows: usize) -> Result<Buffer<u32>> {
+        self.count_occurrences(list, rows)
+    }
+}

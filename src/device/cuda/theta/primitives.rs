@@ -1,0 +1,216 @@
+//! [`ThetaPrimitives`] and [`FoldPrimitives`] of an NVIDIA GPU.
+
+use crate::device::primitives::keys::KeyPrimitives;
+
+use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::runtime::access::memory;
+use crate::device::data::buffer::Buffer;
+use crate::device::data::column::Column;
+use crate::device::data::keys::Keys;
+use crate::device::data::matches::{Bound, Matches};
+use crate::device::data::opaque::Opaque;
+use crate::device::data::ranges::{Pairs, Ranges, Sorted};
+use crate::device::data::structures::ZonedKeys;
+use crate::device::primitives::device::Device;
+use crate::device::primitives::folds::FoldPrimitives;
+use crate::device::primitives::theta::ThetaPrimitives;
+use crate::error::Result;
+use crate::ir::comparison::Comparison;
+
+impl ThetaPrimitives for CudaDevice {
+    fn of_product(
+        &self,
+        column: &Column,
+        repeated: bool,
+        rows: usize,
+        from: u64,
+        len: usize,
+    ) -> Result<Option<Column>> {
+        self.product_column(column, repeated, rows, from, len)
+    }
+
+    fn zone_keys(&self, keys: &Keys, sorted: &Sorted) -> Result<ZonedKeys> {
+        self.queue
+            .zone_keys(keys, sorted)
+            .map(|keys| ZonedKeys(Opaque::new(keys)))
+    }
+
+    fn range_bounds(
+        &self,
+        sorted: &Sorted,
+        searching: &Sorted,
+        bounds: &[Bound<'_>],
+        groups: Option<&Buffer<u32>>,
+    ) -> Result<Ranges> {
+        self.queue.range_bounds(sorted, searching, bounds, groups)
+    }
+
+    fn count_matches(&self, matches: Matches<'_>, exists_only: bool) -> Result<Buffer<u32>> {
+        self.go_on()?;
+        let go_on = || self.go_on();
+        if let Some(program) = &matches.program {
+            let counted = self
+                .queue
+                .program_count(matches, program, exists_only, &go_on)?;
+            return match counted {
+                Some(counts) => Ok(counts),
+                None => self.count_on_twin(matches, exists_only),
+            };
+        }
+        if matches.tests.is_empty() {
+            return self.queue.range_counts(matches.ranges, exists_only);
+        }
+        self.count_soonest(matches, exists_only, &go_on)
+    }
+
+    fn scan(&self, counts: &Buffer<u32>) -> Result<Buffer<u64>> {
+        self.queue.scan_offsets(counts)
+    }
+
+    fn total(&self, offsets: &Buffer<u64>) -> Result<u64> {
+        match offsets.len() {
+            0 => Ok(0),
+            len => self.queue.read_word(memory(offsets)?, len - 1),
+        }
+    }
+
+    fn piece_end(&self, offsets: &Buffer<u64>, from: u64, target: u64, most: u64) -> Result<u64> {
+        self.queue.piece_end(offsets, from, target, most)
+    }
+
+    fn expand(
+        &self,
+        matches: Matches<'_>,
+        offsets: &Buffer<u64>,
+        from: u64,
+        len: usize,
+    ) -> Result<Pairs> {
+        if let Some(program) = &matches.program {
+            let pairs = self
+                .queue
+                .program_expand(matches, program, offsets, from, len, &|| self.go_on())?;
+            return match pairs {
+                Some(pairs) => Ok(pairs),
+                None => self.expand_on_twin(matches, offsets, from, len),
+            };
+        }
+        match matches.tests.is_empty() {
+            true => self.queue.expand_ranges(
+                matches.sorted,
+                matches.searching,
+                matches.ranges,
+                offsets,
+                from,
+                len,
+            ),
+            false => match self
+                .queue
+                .zones_expand(matches, offsets, from, len, &|| self.go_on())?
+            {
+                Some(pairs) => Ok(pairs),
+                None => self.expand_on_twin(matches, offsets, from, len),
+            },
+        }
+    }
+
+    fn row_counts(
+        &self,
+        searching: &Sorted,
+        counts: &Buffer<u32>,
+        rows: usize,
+    ) -> Result<Buffer<u32>> {
+        self.queue.scatter(&searching.rows, counts, rows)
+    }
+
+    fn cover(&self, sorted: &Sorted, ranges: &Ranges, rows: usize) -> Result<Buffer<u32>> {
+        self.queue.cover(sorted, ranges, rows)
+    }
+
+    fn sample_selectivity(
+        &self,
+        tests: &[(&Keys, Comparison, &Keys)],
+        sample: usize,
+    ) -> Result<Vec<f64>> {
+        let mut shares = Vec::with_capacity(tests.len());
+        for (left, op, right) in tests {
+            let (left, right) = (self.sample(left, sample)?, self.sample(right, sample)?);
+            shares.extend(
+                self.twin
+                    .sample_selectivity(&[(&left, *op, &right)], sample)?,
+            );
+        }
+        Ok(shares)
+    }
+}
+
+impl FoldPrimitives for CudaDevice {
+    fn weigh(&self, values: &Column, weights: &Buffer<u32>) -> Result<Column> {
+        if let Some(weighed) = self.queue.weigh(values, weights)? {
+            return Ok(weighed);
+        }
+        let weighed = self
+            .twin
+            .weigh(&self.column_to_host(values)?, &self.host_words(weights)?)?;
+        self.column_from_host(&weighed)
+    }
+
+    fn sum(&self, values: &Column) -> Result<Column> {
+        if let Some(sum) = self.queue.sum(values)? {
+            return Ok(sum);
+        }
+        let sum = self.twin.sum(&self.column_to_host(values)?)?;
+        self.column_from_host(&sum)
+    }
+
+    fn weigh_count(&self, values: Option<&Column>, weights: &Buffer<u32>) -> Result<Column> {
+        if let Some(counts) = self.queue.weigh_count(values, weights)? {
+            return Ok(counts);
+        }
+        let values = values
+            .map(|values| self.column_to_host(values))
+            .transpose()?;
+        let counts = self
+            .twin
+            .weigh_count(values.as_ref(), &self.host_words(weights)?)?;
+        self.column_from_host(&counts)
+    }
+
+    fn range_sum(&self, values: &Column, matches: Matches<'_>, rows: usize) -> Result<Column> {
+        if let Some(sums) = self.queue.range_sum(values, matches, rows)? {
+            return Ok(sums);
+        }
+        self.on_twin(values, matches, |twin, values, matches| {
+            twin.range_sum(values, matches, rows)
+        })
+    }
+
+    fn range_count(&self, values: &Column, matches: Matches<'_>, rows: usize) -> Result<Column> {
+        if let Some(counts) = self.queue.range_count(values, matches, rows)? {
+            return Ok(counts);
+        }
+        self.on_twin(values, matches, |twin, values, matches| {
+            twin.range_count(values, matches, rows)
+        })
+    }
+
+    fn range_extreme(
+        &self,
+        values: &Column,
+        matches: Matches<'_>,
+        rows: usize,
+        max: bool,
+    ) -> Result<Column> {
+        if let Some(column) = values.on_cuda()
+            && values.rows() > 0
+        {
+            let keys = match self.queue.total_keys(column, values.rows())? {
+                Some(floats) => floats,
+                None => self.order_keys(values)?.0,
+            };
+            return self.queue.range_extreme(column, &keys, matches, rows, max);
+        }
+        self.on_twin(values, matches, |twin, values, matches| {
+            twin.range_extreme(values, matches, rows, max)
+        })
+    }
+}

@@ -1,0 +1,25 @@
+//! [`AggregatePrimitives`] of the CPU backend.
+
+use crate::device::data::column::Column;
+use crate::device::data::results::Aggregated;
+use crate::device::host::aggregate::strategies;
+use crate::device::host::device::HostDevice;
+use crate::device::primitives::aggregate::AggregatePrimitives;
+use crate::device::primitives::device::Device;
+use crate::error::Result;
+use crate::ir::fold::Fold;
+use crate::ir::strategies::GroupStrategy;
+
+impl AggregatePrimitives for HostDevice {
+    fn aggregate(
+        &self,
+        rows: usize,
+        keys: &[&Column],
+        folds: &[(Fold, Option<&Column>)],
+        strategy: Option<GroupStrategy>,
+    ) -> Result<Aggregated> {
+        let go_on = || self.go_on();
+        self.pool
+            .install(|| strategies::aggregate(&self.budget, rows, keys, folds, strategy, &go_on))
+    }
+}

@@ -1,0 +1,138 @@
+//! [`TransferPrimitives`] and [`RowPrimitives`] of the CPU backend.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, BooleanArray};
+use arrow::buffer::ScalarBuffer;
+use arrow::datatypes::DataType;
+
+use crate::device::data::buffer::Buffer;
+use crate::device::data::column::Column;
+use crate::device::data::opaque::Opaque;
+use crate::device::data::structures::Flags;
+use crate::device::host::columns::values::bytes_of;
+use crate::device::host::columns::{flags, values};
+use crate::device::host::device::HostDevice;
+use crate::device::lazy_column::Payload;
+use crate::device::primitives::rows::RowPrimitives;
+use crate::device::primitives::transfer::TransferPrimitives;
+use crate::error::{BowtieError, Result};
+
+impl TransferPrimitives for HostDevice {
+    fn copies_uploads(&self, _data_type: &DataType) -> bool {
+        false
+    }
+
+    fn upload(&self, parts: &[ArrayRef]) -> Result<Arc<Column>> {
+        values::upload(&self.budget, parts).map(Arc::new)
+    }
+
+    fn widens(&self, _from: &DataType, _to: &DataType) -> bool {
+        // Where the rows are read there are as many cores.
+        false
+    }
+
+    fn upload_ahead(&self, parts: &[ArrayRef], _wanted: &DataType) -> Result<Arc<Column>> {
+        self.upload(parts)
+    }
+
+    fn upload_late(&self, parts: &[ArrayRef], _payload: &Arc<Payload>) -> Result<Arc<Column>> {
+        self.upload(parts)
+    }
+
+    fn receive(&self, _column: &Column) -> Result<()> {
+        Ok(())
+    }
+
+    fn download(&self, column: &Column) -> Result<ArrayRef> {
+        Ok(Arc::clone(column.on_host()?))
+    }
+
+    fn read(&self, words: &Buffer<u32>) -> Result<ScalarBuffer<u32>> {
+        Ok(words.on_host()?.clone())
+    }
+}
+
+impl RowPrimitives for HostDevice {
+    fn gather(&self, column: &Column, rows: &Buffer<u32>) -> Result<Column> {
+        values::gather(&self.budget, column, rows)
+    }
+
+    fn concat(&self, parts: &[&Column]) -> Result<Column> {
+        let parts: Vec<ArrayRef> = parts
+            .iter()
+            .map(|part| part.on_host().cloned())
+            .collect::<Result<_>>()?;
+        let bytes = bytes_of(&parts)?;
+        // Offsets of 32 bits count no more.
+        if bytes > i32::MAX as u64 && has_short_offsets(parts[0].data_type()) {
+            return Err(BowtieError::OutOfDeviceMemory {
+                what: "one column put together",
+                requested: bytes,
+                in_use: self.budget.in_use(),
+                limit: i32::MAX as u64,
+            });
+        }
+        values::upload(&self.budget, &parts)
+    }
+
+    fn nulls(&self, data_type: &DataType, rows: usize) -> Result<Column> {
+        values::nulls(&self.budget, data_type, rows)
+    }
+
+    fn compact(&self, rows: &Buffer<u32>, keep: &BooleanArray) -> Result<Buffer<u32>> {
+        values::compact(&self.budget, rows, keep)
+    }
+
+    fn sequence(&self, from: u32, len: usize) -> Result<Buffer<u32>> {
+        values::sequence(&self.budget, from, len)
+    }
+
+    fn flags(&self, rows: usize) -> Result<Flags> {
+        flags::Flags::new(&self.budget, rows).map(|flags| Flags(Opaque::new(flags)))
+    }
+
+    fn set_flags(&self, flags: &Flags, first: usize, rows: &Buffer<u32>) -> Result<()> {
+        for row in rows.on_host()?.iter() {
+            flags.0.get::<flags::Flags>()?.set(first + *row as usize);
+        }
+        Ok(())
+    }
+
+    fn set_flags_counted(&self, flags: &Flags, first: usize, counts: &Buffer<u32>) -> Result<()> {
+        for (row, count) in counts.on_host()?.iter().enumerate() {
+            if *count > 0 {
+                flags.0.get::<flags::Flags>()?.set(first + row);
+            }
+        }
+        Ok(())
+    }
+
+    fn flagged_rows(
+        &self,
+        flags: &Flags,
+        from: usize,
+        len: usize,
+        set: bool,
+    ) -> Result<Buffer<u32>> {
+        flags
+            .0
+            .get::<flags::Flags>()?
+            .rows_where(&self.budget, from, len, set)
+    }
+
+    fn flag_column(&self, flags: &Flags, from: usize, len: usize, set: bool) -> Result<Column> {
+        flags
+            .0
+            .get::<flags::Flags>()?
+            .column(&self.budget, from, len, set)
+    }
+}
+
+/// Whether what values take together may pass the offsets of a type.
+fn has_short_offsets(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Utf8 | DataType::Binary | DataType::List(_) | DataType::Map(..)
+    )
+}

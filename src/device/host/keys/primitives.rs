@@ -1,0 +1,49 @@
+//! [`KeyPrimitives`] of the CPU backend.
+
+use crate::device::data::buffer::Buffer;
+use crate::device::data::column::Column;
+use crate::device::data::keys::{KeyDomain, Keys};
+use crate::device::data::opaque::Opaque;
+use crate::device::data::ranges::Sorted;
+use crate::device::data::structures::GroupDomain;
+use crate::device::host::device::HostDevice;
+use crate::device::host::keys::{group_ids, order_keys, sort};
+use crate::device::primitives::keys::KeyPrimitives;
+use crate::error::Result;
+
+impl KeyPrimitives for HostDevice {
+    fn order_keys(&self, base: &Column) -> Result<(Keys, KeyDomain)> {
+        self.pool
+            .install(|| order_keys::order_keys(&self.budget, base))
+    }
+
+    fn order_keys_in(&self, domain: &KeyDomain, column: &Column) -> Result<Keys> {
+        self.pool
+            .install(|| order_keys::order_keys_in(&self.budget, domain, column))
+    }
+
+    fn group_keys(&self, base: &[&Column], null_equal: bool) -> Result<(Buffer<u32>, GroupDomain)> {
+        let (ids, domain) = group_ids::group_keys(&self.budget, base, null_equal)?;
+        let domain = GroupDomain {
+            groups: domain.groups(),
+            table: Opaque::new(domain),
+        };
+        Ok((ids, domain))
+    }
+
+    fn group_keys_in(&self, domain: &GroupDomain, columns: &[&Column]) -> Result<Buffer<u32>> {
+        self.pool
+            .install(|| group_ids::group_keys_in(&self.budget, domain.table.get()?, columns))
+    }
+
+    fn sort(
+        &self,
+        rows: usize,
+        key: Option<&Keys>,
+        groups: Option<(&Buffer<u32>, u32)>,
+        not_null: &[&Keys],
+    ) -> Result<Sorted> {
+        self.pool
+            .install(|| sort::sort(&self.budget, rows, key, groups, not_null))
+    }
+}

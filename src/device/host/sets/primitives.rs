@@ -1,0 +1,64 @@
+//! [`SetPrimitives`] of the CPU backend.
+
+use crate::device::data::buffer::Buffer;
+use crate::device::data::column::Column;
+use crate::device::data::keys::Keys;
+use crate::device::data::opaque::Opaque;
+use crate::device::data::results::{SetCounting, SetCounts, SetMatches};
+use crate::device::data::structures::SetIndex;
+use crate::device::host::device::HostDevice;
+use crate::device::host::sets::index as sets;
+use crate::device::primitives::device::Device;
+use crate::device::primitives::sets::SetPrimitives;
+use crate::error::Result;
+use crate::ir::set_predicate::{SetTechnique, SetTest};
+
+impl SetPrimitives for HostDevice {
+    fn set_index(
+        &self,
+        lists: &Column,
+        groups: Option<(&Buffer<u32>, u32)>,
+        not_null: &[&Keys],
+        test: SetTest,
+        technique: Option<SetTechnique>,
+        searching: &Column,
+    ) -> Result<SetIndex> {
+        let go_on = || self.go_on();
+        let by = (technique, searching);
+        let index = self
+            .pool
+            .install(|| sets::index(&self.budget, lists, groups, not_null, test, by, &go_on))?;
+        Ok(SetIndex {
+            technique: index.technique(),
+            index: Opaque::new(index),
+        })
+    }
+
+    fn set_search(
+        &self,
+        index: &SetIndex,
+        lists: &Column,
+        groups: Option<&Buffer<u32>>,
+        not_null: &[&Keys],
+    ) -> Result<SetMatches> {
+        let (index, go_on) = (index.index.get()?, || self.go_on());
+        self.pool
+            .install(|| sets::search(&self.budget, index, lists, groups, not_null, &go_on))
+    }
+
+    fn set_count(
+        &self,
+        index: &SetIndex,
+        lists: &Column,
+        groups: Option<&Buffer<u32>>,
+        counting: SetCounting,
+    ) -> Result<SetCounts> {
+        let (index, go_on) = (index.index.get()?, || self.go_on());
+        self.pool
+            .install(|| sets::count(&self.budget, index, lists, groups, counting, &go_on))
+    }
+
+    fn occurrences(&self, list: &Buffer<u32>, rows: usize) -> Result<Buffer<u32>> {
+        sets::occurrences(&self.budget, list, rows)
+    }
+}

@@ -1,0 +1,118 @@
+//! [`ThetaPrimitives`] and [`FoldPrimitives`] of the CPU backend.
+
+use crate::device::data::buffer::Buffer;
+use crate::device::data::column::Column;
+use crate::device::data::keys::Keys;
+use crate::device::data::matches::{Bound, Matches};
+use crate::device::data::opaque::Opaque;
+use crate::device::data::ranges::{Pairs, Ranges, Sorted};
+use crate::device::data::structures::ZonedKeys;
+use crate::device::host::columns::values;
+use crate::device::host::device::HostDevice;
+use crate::device::host::theta::{expand, range, range_fold, zone_map};
+use crate::device::primitives::folds::FoldPrimitives;
+use crate::device::primitives::theta::ThetaPrimitives;
+use crate::error::Result;
+use crate::ir::comparison::Comparison;
+
+impl ThetaPrimitives for HostDevice {
+    fn zone_keys(&self, keys: &Keys, sorted: &Sorted) -> Result<ZonedKeys> {
+        zone_map::zone_keys(&self.budget, keys, sorted).map(|keys| ZonedKeys(Opaque::new(keys)))
+    }
+
+    fn range_bounds(
+        &self,
+        sorted: &Sorted,
+        searching: &Sorted,
+        bounds: &[Bound<'_>],
+        groups: Option<&Buffer<u32>>,
+    ) -> Result<Ranges> {
+        self.pool
+            .install(|| range::range_bounds(&self.budget, sorted, searching, bounds, groups))
+    }
+
+    fn count_matches(&self, matches: Matches<'_>, exists_only: bool) -> Result<Buffer<u32>> {
+        self.pool
+            .install(|| expand::count_matches(&self.budget, matches, exists_only, &self.cancelled))
+    }
+
+    fn scan(&self, counts: &Buffer<u32>) -> Result<Buffer<u64>> {
+        expand::scan(&self.budget, counts)
+    }
+
+    fn total(&self, offsets: &Buffer<u64>) -> Result<u64> {
+        Ok(offsets.on_host()?.last().copied().unwrap_or(0))
+    }
+
+    fn piece_end(&self, offsets: &Buffer<u64>, from: u64, target: u64, most: u64) -> Result<u64> {
+        expand::piece_end(offsets, from, target, most)
+    }
+
+    fn expand(
+        &self,
+        matches: Matches<'_>,
+        offsets: &Buffer<u64>,
+        from: u64,
+        len: usize,
+    ) -> Result<Pairs> {
+        expand::expand(&self.budget, matches, offsets, (from, len), &self.cancelled)
+    }
+
+    fn row_counts(
+        &self,
+        searching: &Sorted,
+        counts: &Buffer<u32>,
+        rows: usize,
+    ) -> Result<Buffer<u32>> {
+        range::row_counts(&self.budget, searching, counts, rows)
+    }
+
+    fn cover(&self, sorted: &Sorted, ranges: &Ranges, rows: usize) -> Result<Buffer<u32>> {
+        range::cover(&self.budget, sorted, ranges, rows)
+    }
+
+    fn sample_selectivity(
+        &self,
+        tests: &[(&Keys, Comparison, &Keys)],
+        sample: usize,
+    ) -> Result<Vec<f64>> {
+        tests
+            .iter()
+            .map(|(left, op, right)| values::sample_selectivity(left, *op, right, sample))
+            .collect()
+    }
+}
+
+impl FoldPrimitives for HostDevice {
+    fn weigh(&self, values: &Column, weights: &Buffer<u32>) -> Result<Column> {
+        range_fold::weigh(&self.budget, values, weights)
+    }
+
+    fn sum(&self, values: &Column) -> Result<Column> {
+        range_fold::sum(&self.budget, values)
+    }
+
+    fn weigh_count(&self, values: Option<&Column>, weights: &Buffer<u32>) -> Result<Column> {
+        range_fold::weigh_count(&self.budget, values, weights)
+    }
+
+    fn range_sum(&self, values: &Column, matches: Matches<'_>, rows: usize) -> Result<Column> {
+        self.pool
+            .install(|| range_fold::range_sum(&self.budget, values, matches, rows))
+    }
+
+    fn range_count(&self, values: &Column, matches: Matches<'_>, rows: usize) -> Result<Column> {
+        range_fold::range_count(&self.budget, values, matches, rows)
+    }
+
+    fn range_extreme(
+        &self,
+        values: &Column,
+        matches: Matches<'_>,
+        rows: usize,
+        max: bool,
+    ) -> Result<Column> {
+        self.pool
+            .install(|| range_fold::range_extreme(&self.budget, values, matches, rows, max))
+    }
+}

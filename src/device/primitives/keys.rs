@@ -1,0 +1,35 @@
+//! [`KeyPrimitives`].
+
+use crate::device::data::buffer::Buffer;
+use crate::device::data::column::Column;
+use crate::device::data::keys::{KeyDomain, Keys};
+use crate::device::data::ranges::Sorted;
+use crate::device::data::structures::GroupDomain;
+use crate::error::Result;
+
+/// Order keys, group ids, and rows sorted by them.
+pub(crate) trait KeyPrimitives {
+    /// Order keys of `base`, and the domain in which other columns become comparable with them.
+    fn order_keys(&self, base: &Column) -> Result<(Keys, KeyDomain)>;
+
+    /// Order keys of `column`, comparable with the keys of the domain's base column (not with one another when the
+    /// domain is ranked).
+    fn order_keys_in(&self, domain: &KeyDomain, column: &Column) -> Result<Keys>;
+
+    /// Group ids of the rows of `base` by equality of all columns: dense from 0, in any order, [`NO_GROUP`] for rows with a NULL
+    /// unless `null_equal`.
+    fn group_keys(&self, base: &[&Column], null_equal: bool) -> Result<(Buffer<u32>, GroupDomain)>;
+
+    /// Group ids of other rows in a domain: [`NO_GROUP`] for a row that equals none of the base.
+    fn group_keys_in(&self, domain: &GroupDomain, columns: &[&Column]) -> Result<Buffer<u32>>;
+
+    /// Sorts row ids by group (of so many), then by key, then by row id. Rows in no group, rows with a NULL key and rows
+    /// that are NULL in any of `not_null` are left out.
+    fn sort(
+        &self,
+        rows: usize,
+        key: Option<&Keys>,
+        groups: Option<(&Buffer<u32>, u32)>,
+        not_null: &[&Keys],
+    ) -> Result<Sorted>;
+}
