@@ -37,7 +37,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::device::budget::Budget;
 use crate::device::cuda::runtime::gpu::Gpu;
 use crate::device::cuda::runtime::stream::Queue;
-use crate::device::cuda::semi::presorted;
 use crate::device::host::device::HostDevice;
 use crate::device::primitives::device::Device;
 use crate::device::profile::DeviceProfile;
@@ -76,8 +75,8 @@ impl CudaDevice {
             twin: HostDevice::new(Budget::new(u64::MAX))?,
             cancelled: Arc::default(),
             profile: Arc::new(DeviceProfile::of_gpu()),
-            rows_before_compiling: crate::device::cuda::codegen::launch::ROWS_BEFORE_COMPILING,
-            least_merged_rows: presorted::LEAST_MERGED_ROWS,
+            rows_before_compiling: ROWS_BEFORE_COMPILING,
+            least_merged_rows: LEAST_MERGED_ROWS,
         })
     }
 }
@@ -126,3 +125,11 @@ impl Device for CudaDevice {
         &self.profile
     }
 }
+
+/// Rows that a program must have been asked for, in all, before it is compiled. The driver takes some 5 to 30 ms, once a program
+/// and process, and less where it finds it on disk; the interpreter loses some 5 to 50 ms a thousand million rows, more the longer the
+/// program is. A program that is asked for so many rows is likely asked again.
+pub(crate) const ROWS_BEFORE_COMPILING: u64 = 1 << 22;
+
+/// Rows of both sides from which it is worth looking whether they ascend: fewer are joined as soon by other strategies.
+pub(crate) const LEAST_MERGED_ROWS: usize = 1 << 17;

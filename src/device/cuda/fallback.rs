@@ -3,8 +3,6 @@
 //! It is for types that do not lie on the GPU and for structures that have no kernel; every primitive that has one for the
 //! types at hand goes the other way.
 
-use crate::device::primitives::aggregate::AggregatePrimitives;
-use crate::device::primitives::transfer::TransferPrimitives;
 use arrow::buffer::ScalarBuffer;
 use arrow::datatypes::ArrowNativeType;
 
@@ -17,7 +15,9 @@ use crate::device::data::matches::Matches;
 use crate::device::data::ranges::{Ranges, Sorted};
 use crate::device::data::results::Aggregated;
 use crate::device::host::device::HostDevice;
+use crate::device::primitives::aggregate::AggregatePrimitives;
 use crate::device::primitives::device::Device;
+use crate::device::primitives::transfer::TransferPrimitives;
 use crate::error::Result;
 use crate::ir::fold::Fold;
 use crate::ir::strategies::GroupStrategy;

@@ -14,7 +14,7 @@ use datafusion::physical_plan::union::UnionExec;
 use crate::exec::aggregate::resident::are_results;
 use crate::exec::partition::grace_join::Larger;
 use crate::options::BowtieOptions;
-use crate::plan::choose::address::address;
+use crate::plan::choose::address::{Plan, address};
 use crate::plan::choose::cardinality::{Flows, columns_of, columns_of_fused, is_text};
 use crate::plan::choose::cost::{Flow, Gpu, Host, Work};
 use crate::plan::choose::fusion::apart;
@@ -28,8 +28,6 @@ use crate::plan::recognise::join::join_spec;
 use crate::plan::recognise::join_aggregate::{aggregate_source, join_aggregate_spec};
 use crate::plan::recognise::source::{JoinSource, join_source};
 use crate::spec::aggregate::GroupState;
-
-pub(crate) type Plan = Arc<dyn ExecutionPlan>;
 
 /// A side with so many rows pays for the other one too, whose rows nobody knows.
 const MANY_ROWS: f64 = (1 << 22) as f64;

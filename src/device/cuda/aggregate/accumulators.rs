@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 
-use crate::device::cuda::aggregate::directory::{Directory, Ids, KeyBits};
+use crate::device::cuda::aggregate::directory::{Directory, Ids};
 use crate::device::cuda::aggregate::shared_layout::{Places, Slots};
+use crate::device::cuda::keys::key_width::KeyBits;
 use crate::device::cuda::runtime::stream::{Arg, Given, Memory, Part, Queue, Shape, Structure};
 use crate::error::Result;
 

@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use crate::device::cuda::aggregate::dense_ids::{Digits, DirectKeys};
-use crate::device::cuda::aggregate::directory::KeyBits;
-use crate::device::cuda::columns::fixed_width::{Values, bitmap_bytes, width};
+use crate::device::cuda::columns::fixed_width::Values;
+use crate::device::cuda::columns::layout::{bitmap_bytes, width};
 use crate::device::cuda::columns::minmax::Number;
+use crate::device::cuda::keys::key_width::KeyBits;
 use crate::device::cuda::runtime::stream::{Arg, Memory, Queue, Shape};
 use crate::device::data::column::Column;
 use crate::error::{BowtieError, Result};

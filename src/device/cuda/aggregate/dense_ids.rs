@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::device::cuda::aggregate::directory::{Ids, KeyBits};
+use crate::device::cuda::aggregate::directory::Ids;
+use crate::device::cuda::aggregate::results::Members;
 use crate::device::cuda::aggregate::sample::SAMPLES;
-use crate::device::cuda::aggregate::strategies::Members;
 use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::minmax::Number;
+use crate::device::cuda::keys::key_width::KeyBits;
 use crate::device::cuda::runtime::stream::{Arg, Memory, Queue, Shape};
 use crate::device::data::column::Column;
 use crate::device::key_bitmap::Extent;

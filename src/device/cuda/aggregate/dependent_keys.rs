@@ -9,20 +9,22 @@
 //!
 //! Views and dictionary keys are compared as they are: the same word says the same value, and that others do too need not be found.
 
-use crate::device::primitives::rows::RowPrimitives;
 use std::sync::Arc;
 
 use crate::device::cuda::aggregate::choose::choose;
-use crate::device::cuda::aggregate::directory::{GroupKeys, KeyBits};
-use crate::device::cuda::aggregate::strategies::{FEW_ROWS, Folded, Members, Ways};
-use crate::device::cuda::columns::fixed_width::width;
+use crate::device::cuda::aggregate::directory::GroupKeys;
+use crate::device::cuda::aggregate::results::{Folded, Members};
+use crate::device::cuda::aggregate::strategies::{FEW_ROWS, Ways};
 use crate::device::cuda::columns::indirect::Referring;
+use crate::device::cuda::columns::layout::width;
 use crate::device::cuda::columns::minmax::Number;
 use crate::device::cuda::columns::storage::Stored;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::keys::key_column::KeyBytes;
+use crate::device::cuda::keys::key_width::KeyBits;
 use crate::device::cuda::runtime::stream::{Arg, Memory, Queue};
 use crate::device::data::column::Column;
+use crate::device::primitives::rows::RowPrimitives;
 use crate::error::{BowtieError, Result};
 use crate::ir::strategies::GroupStrategy;
 

@@ -11,11 +11,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::device::cuda::aggregate::accumulators::{Tells, Update, Wanted};
 use crate::device::cuda::aggregate::choose::choose;
 use crate::device::cuda::aggregate::dense_ids::{DirectIds, DirectKeys, ForEach};
-use crate::device::cuda::aggregate::directory::{GroupKeys, Ids, KeyBits};
-use crate::device::cuda::aggregate::strategies::{
-    FEW_IN_GLOBAL, FEW_IN_PARTS, FEW_ROWS, Folded, Members, Results, Ways,
-};
-use crate::device::cuda::columns::fixed_width::bitmap_bytes;
+use crate::device::cuda::aggregate::directory::{GroupKeys, Ids};
+use crate::device::cuda::aggregate::results::{Folded, Members, Results};
+use crate::device::cuda::aggregate::strategies::{FEW_IN_GLOBAL, FEW_IN_PARTS, FEW_ROWS, Ways};
+use crate::device::cuda::columns::layout::bitmap_bytes;
+use crate::device::cuda::keys::key_width::KeyBits;
 use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::stream::Memory;
 use crate::device::data::buffer::Buffer;

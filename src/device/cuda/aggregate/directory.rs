@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::device::cuda::keys::key_width::KeyBits;
 use crate::device::cuda::keys::pack::{KeyValues, Layout};
 use crate::device::cuda::keys::tuples::Tuples;
 use crate::device::cuda::runtime::stream::{Arg, Given, Memory, Part, Queue, Structure};
@@ -15,12 +16,6 @@ pub(crate) enum GroupKeys<'a> {
     Tuples(Tuples),
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum KeyBits {
-    B32,
-    B64,
-}
-
 /// A word of 32 bits a row: its group's id is that, less the first.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ids<'a> {
@@ -31,15 +26,6 @@ pub(crate) struct Ids<'a> {
 impl<'a> From<&'a Memory> for Ids<'a> {
     fn from(words: &'a Memory) -> Self {
         Self { words, first: 0 }
-    }
-}
-
-impl KeyBits {
-    pub(crate) fn bytes(self) -> usize {
-        match self {
-            Self::B32 => 4,
-            Self::B64 => 8,
-        }
     }
 }
 

@@ -1,17 +1,16 @@
 //! Aggregates over groups of rows (\[W\] section 3.2): from columns to accumulators, and from their results to columns
 //! (`kernels/aggregate/group_out.cu`). How rows come to their groups is for `strategies.rs`.
 
-use crate::device::primitives::keys::KeyPrimitives;
-use crate::device::primitives::rows::RowPrimitives;
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 
 use crate::device::cuda::aggregate::accumulators::{Kind, Update, Wanted};
+use crate::device::cuda::aggregate::results::{Members, Results};
 use crate::device::cuda::aggregate::short_text::KeyNumbers;
-use crate::device::cuda::aggregate::strategies::{Members, Results};
 use crate::device::cuda::aggregate::variance::Moments;
-use crate::device::cuda::columns::fixed_width::{Values, bitmap_bytes, width};
+use crate::device::cuda::columns::fixed_width::Values;
+use crate::device::cuda::columns::layout::{bitmap_bytes, width};
 use crate::device::cuda::columns::storage::Stored;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::runtime::access::{memory, valid_memory};
@@ -20,6 +19,8 @@ use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::data::keys::Keys;
 use crate::device::data::results::Aggregated;
+use crate::device::primitives::keys::KeyPrimitives;
+use crate::device::primitives::rows::RowPrimitives;
 use crate::error::{BowtieError, Result};
 use crate::ir::fold::Fold;
 use crate::ir::strategies::GroupStrategy;

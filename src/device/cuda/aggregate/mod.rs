@@ -11,6 +11,7 @@ pub(crate) mod directory;
 pub(crate) mod fold;
 pub(crate) mod partition;
 pub(crate) mod primitives;
+pub(crate) mod results;
 pub(crate) mod sample;
 pub(crate) mod shared_layout;
 pub(crate) mod short_text;

@@ -5,8 +5,9 @@
 use std::sync::Arc;
 
 use crate::device::cuda::aggregate::accumulators::{MOST_ACCUMULATORS, Wanted};
-use crate::device::cuda::aggregate::directory::{Ids, KeyBits};
+use crate::device::cuda::aggregate::directory::Ids;
 use crate::device::cuda::aggregate::strategies::FEW_IN_PARTS;
+use crate::device::cuda::keys::key_width::KeyBits;
 use crate::device::cuda::keys::sort::{NARROW, NARROW_BESIDE_WORDS, check_sortable, passes};
 use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::stream::{Arg, Memory, Part, Queue, Shape};

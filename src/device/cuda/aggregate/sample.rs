@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use crate::device::cuda::aggregate::accumulators::{Update, Wanted};
-use crate::device::cuda::aggregate::directory::{GroupKeys, Ids, KeyBits};
-use crate::device::cuda::columns::fixed_width::bitmap_bytes;
+use crate::device::cuda::aggregate::directory::{GroupKeys, Ids};
+use crate::device::cuda::columns::layout::bitmap_bytes;
+use crate::device::cuda::keys::key_width::KeyBits;
 use crate::device::cuda::runtime::stream::{Memory, Part, Queue};
 use crate::error::Result;
 

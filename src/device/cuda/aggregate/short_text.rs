@@ -9,7 +9,6 @@
 //!
 //! Numbers are of one chunk alone: groups of several chunks meet as text.
 
-use crate::device::primitives::transfer::TransferPrimitives;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray};
@@ -22,6 +21,7 @@ use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::keys::key_column::KeyBytes;
 use crate::device::cuda::runtime::stream::{Arg, Memory, Queue, Shape};
 use crate::device::data::column::Column;
+use crate::device::primitives::transfer::TransferPrimitives;
 use crate::error::{BowtieError, Result};
 
 /// Bytes that numbers of 64 bits have digits for.

@@ -6,7 +6,6 @@
 //!
 //! Both passes add rows to the groups of the same ids, as hashing numbers them.
 
-use crate::device::primitives::transfer::TransferPrimitives;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, Float64Array};
@@ -20,6 +19,7 @@ use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::runtime::stream::Memory;
 use crate::device::data::column::Column;
 use crate::device::host::aggregate::fold::corrected;
+use crate::device::primitives::transfer::TransferPrimitives;
 use crate::error::Result;
 
 /// Which accumulators of the first pass are the counts and the sums of some values.

@@ -1,8 +1,8 @@
 //! Days of times, and the year, month and day of days. Twin: `floor_of` and `date_part` of the kernels.
 
-use crate::device::cuda::codegen::kernel::Parameter;
 use crate::device::cuda::codegen::ptx::{Text, Word};
 use crate::device::cuda::codegen::registers::{Register, Rows};
+use crate::device::cuda::codegen::shape::Parameter;
 use crate::device::cuda::codegen::translate::Machine;
 use crate::ir::pair_program::Kind;
 use crate::ir::row_program::{FAR_DAYS, RowInstruction, RowKind};

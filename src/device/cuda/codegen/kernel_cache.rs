@@ -9,8 +9,9 @@ use cudarc::nvrtc::Ptx;
 use parking_lot::Mutex;
 
 use crate::device::cuda::codegen::filter::one_pass::Selection;
-use crate::device::cuda::codegen::kernel::{Generated, KERNEL, Parameter};
+use crate::device::cuda::codegen::kernel::{Generated, KERNEL};
 use crate::device::cuda::codegen::layout::Layout;
+use crate::device::cuda::codegen::shape::Parameter;
 use crate::device::cuda::runtime::driver::{failed, is_out_of_memory};
 use crate::error::Result;
 use crate::ir::row_program::{RowInstruction, RowKind, RowProgram};

@@ -5,13 +5,15 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 
-use crate::device::cuda::codegen::filter::key_bitmap::KeysGiven;
+use crate::device::cuda::codegen::filter::deciding::Deciding;
 use crate::device::cuda::codegen::filter::one_pass;
 use crate::device::cuda::codegen::filter::one_pass::{Moved, Selection, Test};
 use crate::device::cuda::codegen::filter::tiles::{HEADER, sizes};
-use crate::device::cuda::codegen::kernel::{Parameter, Shape, generate};
+use crate::device::cuda::codegen::kernel::generate;
 use crate::device::cuda::codegen::kernel_cache::{Kernel, Key, Stay};
-use crate::device::cuda::columns::fixed_width::{Values, bitmap_bytes, width};
+use crate::device::cuda::codegen::shape::{Parameter, Shape};
+use crate::device::cuda::columns::fixed_width::Values;
+use crate::device::cuda::columns::layout::{bitmap_bytes, width};
 use crate::device::cuda::columns::storage::Stored;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::expr::row_program::kind_of;
@@ -21,22 +23,8 @@ use crate::device::data::results::Kept;
 use crate::error::{BowtieError, Result};
 use crate::ir::row_program::{RowKind, RowProgram};
 
-/// Rows that a program must have been asked for, in all, before it is compiled. The driver takes some 5 to 30 ms, once a program
-/// and process, and less where it finds it on disk; the interpreter loses some 5 to 50 ms a thousand million rows, more the longer the
-/// program is. A program that is asked for so many rows is likely asked again.
-pub(crate) const ROWS_BEFORE_COMPILING: u64 = 1 << 22;
-
 /// A filter's rows are copied to memory of their size if they are fewer than all by so many times.
 const ROOM_TO_SPARE: usize = 4;
-
-/// What decides about rows.
-#[derive(Clone, Copy, Default)]
-pub(crate) enum Deciding<'a> {
-    #[default]
-    Program,
-    Bits(&'a KeysGiven<'a>),
-    Run,
-}
 
 /// What the parameters of a kernel stand for.
 #[derive(Default)]

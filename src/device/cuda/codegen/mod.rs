@@ -14,4 +14,5 @@ pub(crate) mod logic;
 pub(crate) mod ptx;
 pub(crate) mod registers;
 pub(crate) mod row_masks;
+pub(crate) mod shape;
 pub(crate) mod translate;

@@ -4,11 +4,11 @@ use crate::device::cuda::codegen::arithmetic::{arithmetic, compare};
 use crate::device::cuda::codegen::casts::{cast, negative};
 use crate::device::cuda::codegen::columns::{Stores, Units};
 use crate::device::cuda::codegen::decimals;
-use crate::device::cuda::codegen::kernel::{Parameter, Shape};
 use crate::device::cuda::codegen::layout::Place;
 use crate::device::cuda::codegen::ptx::{Long, Text, Word};
 use crate::device::cuda::codegen::registers::{Register, Rows};
 use crate::device::cuda::codegen::row_masks::Mask;
+use crate::device::cuda::codegen::shape::{Parameter, Shape};
 use crate::ir::pair_program::{Kind, Op};
 use crate::ir::row_program::{RowInstruction, RowKind, RowOp, RowProgram};
 

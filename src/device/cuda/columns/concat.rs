@@ -1,19 +1,20 @@
 //! Columns of several pieces put together (`kernels/columns/rows_bits.cuh`, `kernels/columns/text.cu`): values, views and bytes are copied as they
 //! are, bitmaps are shifted into place, and offsets counted on. Bound: each byte read and written once.
 
-use crate::device::primitives::transfer::TransferPrimitives;
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 
-use crate::device::cuda::columns::fixed_width::{Values, bitmap_bytes, width};
+use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::indirect::{Referred, Referring};
+use crate::device::cuda::columns::layout::{bitmap_bytes, width};
 use crate::device::cuda::columns::storage::Stored;
 use crate::device::cuda::columns::var_width::{MOST_BYTES, Text};
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::runtime::stream::{Memory, Queue, Shape};
 use crate::device::data::buffer::check_chunk_rows;
 use crate::device::data::column::Column;
+use crate::device::primitives::transfer::TransferPrimitives;
 use crate::error::{BowtieError, Result};
 
 impl CudaDevice {

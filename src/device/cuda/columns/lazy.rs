@@ -3,18 +3,14 @@
 //! Until then row ids come down, and the host gathers from the parts that the column came in. A join of a million rows by a
 //! million that lets a few thousand pairs through so sends its keys alone.
 
-use crate::device::primitives::transfer::TransferPrimitives;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arrow::array::ArrayRef;
 use parking_lot::Mutex;
 
-use crate::device::cuda::columns::storage::Stored;
-use crate::device::cuda::device::CudaDevice;
-use crate::device::data::buffer::{Buffer, check_chunk_rows};
+use crate::device::data::buffer::check_chunk_rows;
 use crate::device::data::column::Column;
-use crate::device::host::columns::values::{bytes_of, gather_parts};
 use crate::device::lazy_column::Payload;
 use crate::error::Result;
 
@@ -26,15 +22,15 @@ const ROWS_FOR_ONE: u64 = 16;
 /// A column that is not there yet.
 #[derive(Debug)]
 pub(crate) struct Late {
-    parts: Vec<ArrayRef>,
+    pub(crate) parts: Vec<ArrayRef>,
     rows: usize,
-    payload: Arc<Payload>,
+    pub(crate) payload: Arc<Payload>,
     /// Rows asked for so far.
     gathered: AtomicU64,
     /// The column once it was uploaded. Held while it is, so that it is uploaded once.
-    resident: Mutex<Option<Arc<Column>>>,
+    pub(crate) resident: Mutex<Option<Arc<Column>>>,
     /// There was no room for it: it is not tried again.
-    refused: AtomicBool,
+    pub(crate) refused: AtomicBool,
 }
 
 impl Late {
@@ -60,52 +56,8 @@ impl Late {
     }
 
     /// Whether it pays to upload it, now that so many more rows are asked for.
-    fn pays(&self, rows: usize) -> bool {
+    pub(crate) fn pays(&self, rows: usize) -> bool {
         let gathered = self.gathered.fetch_add(rows as u64, Ordering::Relaxed) + rows as u64;
         gathered.saturating_mul(ROWS_FOR_ONE) > self.rows as u64
-    }
-}
-
-impl CudaDevice {
-    pub(crate) fn gather_late(&self, late: &Late, rows: &Buffer<u32>) -> Result<Column> {
-        let pays = late.pays(rows.len());
-        let mut resident = late.resident.lock();
-        if resident.is_none() && pays && !late.refused.load(Ordering::Relaxed) {
-            *resident = self.upload_if_room(late)?;
-            late.refused.store(resident.is_none(), Ordering::Relaxed);
-        }
-        match resident.as_ref().and_then(|column| column.stored()) {
-            Some(stored) => self.gather_stored(stored, rows),
-            None => {
-                drop(resident);
-                let ids = rows.read_once(|| self.words_to_host(rows))?;
-                gather_parts(&self.queue.budget, &late.parts, ids)
-            }
-        }
-    }
-
-    /// The column on the GPU, unless that would leave the output little room.
-    fn upload_if_room(&self, late: &Late) -> Result<Option<Arc<Column>>> {
-        let budget = &self.queue.budget;
-        let room = budget.room() / 2;
-        if bytes_of(&late.parts)? > room {
-            return Ok(None);
-        }
-        match self.upload(&late.parts) {
-            Ok(column) if column.stored().is_some() => {
-                late.payload.uploaded(column.bytes());
-                Ok(Some(column))
-            }
-            // It stays on the host in any case.
-            Ok(_) => Ok(None),
-            Err(error) if error.is_out_of_device_memory() => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-}
-
-impl From<Late> for Stored {
-    fn from(late: Late) -> Self {
-        Self::Late(late)
     }
 }

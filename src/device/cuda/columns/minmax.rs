@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 
-use crate::device::cuda::aggregate::directory::KeyBits;
-use crate::device::cuda::columns::fixed_width::{Values, width};
+use crate::device::cuda::columns::fixed_width::Values;
+use crate::device::cuda::columns::layout::width;
 use crate::device::cuda::columns::storage::Stored;
+use crate::device::cuda::keys::key_width::KeyBits;
 use crate::device::cuda::runtime::stream::{Memory, Queue};
 use crate::device::data::column::Column;
 use crate::device::key_bitmap::Extent;

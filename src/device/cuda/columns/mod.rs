@@ -3,11 +3,14 @@
 pub(crate) mod cast_on_upload;
 pub(crate) mod concat;
 pub(crate) mod fixed_width;
+pub(crate) mod gather;
 pub(crate) mod indirect;
+pub(crate) mod layout;
 pub(crate) mod lazy;
 pub(crate) mod minmax;
 pub(crate) mod primitives;
 pub(crate) mod rows;
 pub(crate) mod scan;
 pub(crate) mod storage;
+pub(crate) mod transfer;
 pub(crate) mod var_width;

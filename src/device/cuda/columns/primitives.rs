@@ -9,7 +9,7 @@ use arrow::datatypes::DataType;
 use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::lazy::Late;
 use crate::device::cuda::columns::storage::Stored;
-use crate::device::cuda::columns::{cast_on_upload, fixed_width, storage};
+use crate::device::cuda::columns::{cast_on_upload, storage};
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::runtime::access::{flag_words, memory};
 use crate::device::data::buffer::Buffer;
@@ -94,7 +94,7 @@ impl RowPrimitives for CudaDevice {
     }
 
     fn flags(&self, rows: usize) -> Result<Flags> {
-        let bytes = fixed_width::bitmap_bytes(rows);
+        let bytes = crate::device::cuda::columns::layout::bitmap_bytes(rows);
         self.queue.zeroed(bytes, "match flags").map(Flags::cuda)
     }
 

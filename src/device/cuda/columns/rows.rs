@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::device::cuda::columns::fixed_width::{Values, bitmap_bytes, width};
+use crate::device::cuda::columns::fixed_width::Values;
+use crate::device::cuda::columns::layout::{bitmap_bytes, width};
 use crate::device::cuda::columns::scan::EXCLUSIVE_U32;
 use crate::device::cuda::columns::var_width::MOST_BYTES;
 use crate::device::cuda::runtime::access::memory;

@@ -7,9 +7,7 @@ use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::indirect::Referring;
 use crate::device::cuda::columns::lazy::Late;
 use crate::device::cuda::columns::var_width::Text;
-use crate::device::cuda::columns::{fixed_width, indirect, var_width};
-use crate::device::cuda::device::CudaDevice;
-use crate::device::data::buffer::Buffer;
+use crate::device::cuda::columns::{indirect, var_width};
 use crate::device::data::column::{Column, DeviceColumn};
 use crate::device::data::opaque::Opaque;
 use crate::error::Result;
@@ -134,24 +132,13 @@ impl Stored {
 
 /// Whether a column of several parts is sent part by part.
 pub(crate) fn is_sent_in_parts(data_type: &DataType) -> bool {
-    fixed_width::width(data_type).is_some()
+    crate::device::cuda::columns::layout::width(data_type).is_some()
         || var_width::is_text(data_type)
         || indirect::is_view(data_type)
 }
 
-impl CudaDevice {
-    pub(crate) fn gather_stored(&self, column: &Stored, rows: &Buffer<u32>) -> Result<Column> {
-        match column {
-            Stored::Fixed(values) => self.queue.gather(values, rows),
-            Stored::Text(text) => {
-                let gathered = self.queue.gather_text(text, rows)?;
-                Ok(Column::cuda(gathered, rows.len()))
-            }
-            Stored::Referring(referring) => {
-                let gathered = self.queue.gather_referring(referring, rows)?;
-                Ok(Column::cuda(gathered, rows.len()))
-            }
-            Stored::Late(late) => self.gather_late(late, rows),
-        }
+impl From<Late> for Stored {
+    fn from(late: Late) -> Self {
+        Self::Late(late)
     }
 }

@@ -16,9 +16,10 @@
 //! (GFTR), or few pairs' gathered at random in the end (GFUR); and where build rows share keys, for which a table is in vain, it is
 //! sort-merge at once.
 
-use crate::device::cuda::equi::key_words::{Addresses, Width};
+use crate::device::cuda::equi::key_words::Addresses;
 use crate::device::cuda::equi::sample::Sampled;
-use crate::device::cuda::runtime::rates::MemoryRates;
+use crate::device::cuda::keys::key_width::Width;
+use crate::device::cuda::runtime::memory_rates::MemoryRates;
 use crate::ir::strategies::{EquiStrategy, Materialization};
 
 /// The side that is built.
@@ -142,7 +143,7 @@ pub(crate) fn materialization(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::cuda::runtime::rates::H200;
+    use crate::device::cuda::runtime::memory_rates::H200;
 
     #[test]
     fn few_pairs_are_gathered() {

@@ -9,14 +9,15 @@
 
 use std::sync::Arc;
 
-use crate::device::cuda::columns::fixed_width::bitmap_bytes;
+use crate::device::cuda::columns::layout::bitmap_bytes;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::equi::choose::{Build, choose};
-use crate::device::cuda::equi::key_words::{Addresses, EquiKeys, Keying, Width};
+use crate::device::cuda::equi::key_words::{Addresses, EquiKeys, Keying};
 use crate::device::cuda::equi::partition::{
     CAPACITY, Carried, Depth, Partitioned, SLOTS, partition_bits,
 };
 use crate::device::cuda::equi::tables::{DirectTable, Grouped, HashTable, by_rows};
+use crate::device::cuda::keys::key_width::Width;
 use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::stream::{Memory, Part, Queue, Shape};
 use crate::device::data::buffer::{Buffer, check_chunk_rows};

@@ -6,14 +6,15 @@
 //! | others that share one word of 64 bits (`keys/pack.rs`) | that |
 //! | anything else | the number of its group among the base's rows (`keys/group_ids.rs`), which compares whole keys |
 
-use crate::device::primitives::aggregate::AggregatePrimitives;
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 
-use crate::device::cuda::columns::fixed_width::{Values, bitmap_bytes, width};
+use crate::device::cuda::columns::fixed_width::Values;
+use crate::device::cuda::columns::layout::{bitmap_bytes, width};
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::keys::group_ids::key_values;
+use crate::device::cuda::keys::key_width::Width;
 use crate::device::cuda::keys::pack::Layout;
 use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::stream::{Memory, Part, Queue};
@@ -21,28 +22,9 @@ use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::data::structures::GroupDomain;
 use crate::device::key_bitmap::are_addresses;
+use crate::device::primitives::aggregate::AggregatePrimitives;
 use crate::error::{BowtieError, Result};
 use crate::ir::fold::Fold;
-
-/// Bytes of a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Width {
-    Four,
-    Eight,
-}
-
-impl Width {
-    pub(crate) fn bytes(self) -> usize {
-        match self {
-            Self::Four => 4,
-            Self::Eight => 8,
-        }
-    }
-
-    pub(crate) fn bits(self) -> u32 {
-        self.bytes() as u32 * 8
-    }
-}
 
 /// How the keys of a base, and of others that are looked up in it, become words.
 #[derive(Debug)]

@@ -3,12 +3,13 @@
 
 use std::sync::Arc;
 
-use crate::device::cuda::columns::fixed_width::width;
+use crate::device::cuda::columns::layout::width;
 use crate::device::cuda::equi::choose::Payload;
-use crate::device::cuda::equi::key_words::{EquiKeys, Width};
+use crate::device::cuda::equi::key_words::EquiKeys;
 use crate::device::cuda::equi::partition::{
     CAPACITY, Carried, Depth, Descriptor, JOIN_THREADS, MOST_BITS, Partitioned, SLOTS,
 };
+use crate::device::cuda::keys::key_width::Width;
 use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::stream::{Arg, Memory, Part, Queue, Shape};
 use crate::device::data::buffer::Buffer;

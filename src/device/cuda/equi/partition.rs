@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use crate::device::cuda::equi::key_words::Width;
+use crate::device::cuda::keys::key_width::Width;
 use crate::device::cuda::keys::sort::check_sortable;
 use crate::device::cuda::runtime::stream::{Arg, Memory, Part, Queue, Shape};
 use crate::error::Result;

@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use crate::device::cuda::equi::key_words::{EquiKeys, Width};
+use crate::device::cuda::equi::key_words::EquiKeys;
+use crate::device::cuda::keys::key_width::Width;
 use crate::device::cuda::runtime::stream::{Arg, Queue};
 use crate::error::Result;
 

@@ -4,21 +4,23 @@
 //! Columns of 4, 8 or 16 bytes without NULLs are carried, by partitioned joins through the partition (GFTR); of the others row
 //! numbers are, by which they are gathered at the end (GFUR).
 
-use crate::device::primitives::rows::RowPrimitives;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::device::cuda::columns::fixed_width::{Values, width};
+use crate::device::cuda::columns::fixed_width::Values;
+use crate::device::cuda::columns::layout::width;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::equi::choose::{materialization, share_keys};
-use crate::device::cuda::equi::key_words::{EquiKeys, Keying, Width};
+use crate::device::cuda::equi::key_words::{EquiKeys, Keying};
 use crate::device::cuda::equi::materialize::{Output, Way, Ways, sources};
 use crate::device::cuda::equi::partition::{Depth, Partitioned, partition_bits};
 use crate::device::cuda::equi::tables::{DirectTable, HashTable};
+use crate::device::cuda::keys::key_width::Width;
 use crate::device::cuda::runtime::stream::{Arg, Memory};
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::data::matches::FirstProbe;
 use crate::device::data::results::{Joined, Paired};
+use crate::device::primitives::rows::RowPrimitives;
 use crate::error::{BowtieError, Result};
 use crate::ir::strategies::{EquiStrategy, Materialization};
 

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use crate::device::cuda::columns::scan::EXCLUSIVE_U32;
-use crate::device::cuda::equi::key_words::{Addresses, EquiKeys, Width};
+use crate::device::cuda::equi::key_words::{Addresses, EquiKeys};
+use crate::device::cuda::keys::key_width::Width;
 use crate::device::cuda::runtime::stream::{Arg, Memory, Queue, Shape};
 use crate::device::data::buffer::Buffer;
 use crate::device::data::ranges::{Ranges, Sorted};

@@ -2,7 +2,8 @@
 //!
 //! Values of 4, 8 and 16 bytes are compacted from the flags; others are gathered by row ids, which are made where one is.
 
-use crate::device::cuda::columns::fixed_width::{Values, width};
+use crate::device::cuda::columns::fixed_width::Values;
+use crate::device::cuda::columns::layout::width;
 use crate::device::cuda::columns::storage::Stored;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::runtime::access::memory;

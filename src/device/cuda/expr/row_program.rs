@@ -2,7 +2,8 @@
 
 use arrow::datatypes::DataType;
 
-use crate::device::cuda::columns::fixed_width::{Values, bitmap_bytes, width};
+use crate::device::cuda::columns::fixed_width::Values;
+use crate::device::cuda::columns::layout::{bitmap_bytes, width};
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::runtime::stream::{Memory, Shape};
 use crate::device::data::column::Column;

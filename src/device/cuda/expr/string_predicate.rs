@@ -8,19 +8,20 @@
 //! | two columns of which one is a dictionary, or that lie in different ways | the twin |
 //! | what lies on the host | the twin |
 
-use crate::device::primitives::expr::ExprPrimitives;
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 
-use crate::device::cuda::columns::fixed_width::{Values, bitmap_bytes};
+use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::indirect::{Referred, Referring};
+use crate::device::cuda::columns::layout::bitmap_bytes;
 use crate::device::cuda::columns::storage::Stored;
 use crate::device::cuda::columns::var_width::Text;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::runtime::stream::{Arg, Memory, Queue, Shape};
 use crate::device::data::column::Column;
 use crate::device::primitives::device::Device;
+use crate::device::primitives::expr::ExprPrimitives;
 use crate::error::Result;
 use crate::ir::text_predicate::{TextPredicate, TextSlice, TextTest};
 

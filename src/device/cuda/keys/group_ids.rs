@@ -3,7 +3,6 @@
 //! A row's values become a tuple of words that are equal where the values are: narrow columns share a word, a wide one takes
 //! two or four, text as many as its longest value. Group ids number the distinct tuples in order.
 
-use crate::device::primitives::keys::KeyPrimitives;
 use std::sync::Arc;
 
 use crate::device::cuda::device::CudaDevice;
@@ -16,6 +15,7 @@ use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::data::opaque::Opaque;
 use crate::device::data::structures::GroupDomain;
+use crate::device::primitives::keys::KeyPrimitives;
 use crate::error::{BowtieError, Result};
 
 /// The groups of a base side on a GPU, in which rows of the other side are looked up.

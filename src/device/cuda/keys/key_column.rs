@@ -8,15 +8,15 @@
 //! | dictionaries | the values of the above that the keys name, gathered |
 //! | nested, run-ends, long text | the twin makes them |
 
-use crate::device::primitives::transfer::TransferPrimitives;
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
 
-use crate::device::cuda::columns::fixed_width::{Values, width};
+use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::indirect::{INLINE, Referred, Referring};
+use crate::device::cuda::columns::layout::width;
 use crate::device::cuda::columns::storage::Stored;
 use crate::device::cuda::columns::var_width;
 use crate::device::cuda::columns::var_width::MOST_BYTES;
@@ -25,6 +25,7 @@ use crate::device::cuda::keys::tuples::Tuples;
 use crate::device::cuda::runtime::stream::{Arg, Memory, Part, Queue, Shape};
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
+use crate::device::primitives::transfer::TransferPrimitives;
 use crate::error::{BowtieError, Result};
 
 /// Words that a base's text takes at most: nine have room for a hash in hexadecimal digits.

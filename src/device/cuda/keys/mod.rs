@@ -2,6 +2,7 @@
 
 pub(crate) mod group_ids;
 pub(crate) mod key_column;
+pub(crate) mod key_width;
 pub(crate) mod order_keys;
 pub(crate) mod pack;
 pub(crate) mod primitives;

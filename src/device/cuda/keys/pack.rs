@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 
-use crate::device::cuda::columns::fixed_width::{bitmap_bytes, width};
+use crate::device::cuda::columns::layout::{bitmap_bytes, width};
 use crate::device::cuda::keys::key_column::{KeyBytes, KeySource};
 use crate::device::cuda::keys::tuples::Tuples;
 use crate::device::cuda::runtime::stream::{Arg, Memory, Queue, Shape};

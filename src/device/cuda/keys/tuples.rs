@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use crate::device::cuda::columns::fixed_width::bitmap_bytes;
+use crate::device::cuda::columns::layout::bitmap_bytes;
 use crate::device::cuda::keys::sort::{WIDE, check_sortable};
 use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::stream::{Memory, Part, Queue, Shape};

@@ -13,9 +13,9 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::device::cuda::codegen::kernel_cache::Compiled;
 use crate::device::cuda::runtime::driver::{LEAST_CAPABILITY, count, failed};
-use crate::device::cuda::runtime::rates::MemoryRates;
-use crate::device::cuda::runtime::staging::pinned_word::Words;
+use crate::device::cuda::runtime::memory_rates::MemoryRates;
 use crate::device::cuda::runtime::staging::ring::Ring;
+use crate::device::cuda::runtime::staging::word::Words;
 use crate::error::{BowtieError, Result};
 
 include!(concat!(env!("OUT_DIR"), "/kernel_families.rs"));

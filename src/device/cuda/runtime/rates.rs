@@ -6,23 +6,9 @@ use std::sync::Arc;
 use cudarc::driver::sys::CUevent_flags;
 
 use crate::device::cuda::runtime::driver::failed;
+use crate::device::cuda::runtime::memory_rates::{H200, MemoryRates};
 use crate::device::cuda::runtime::stream::Queue;
 use crate::error::Result;
-
-/// In picoseconds.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct MemoryRates {
-    /// To read a byte and write it elsewhere, in order.
-    pub(crate) copied_byte: f64,
-    /// To gather a value of 4 bytes from anywhere.
-    pub(crate) gathered_value: f64,
-}
-
-/// Those of an H200, for a card of which nothing could be measured.
-pub(crate) const H200: MemoryRates = MemoryRates {
-    copied_byte: 0.51,
-    gathered_value: 23.7,
-};
 
 /// Values that are gathered from, more than any cache holds, and how many are gathered; as powers of two.
 const LOG_VALUES: u32 = 25;

@@ -10,12 +10,12 @@
 
 use std::sync::Arc;
 
-use crate::device::cuda::columns::fixed_width::width;
+use crate::device::cuda::columns::layout::width;
 use crate::device::cuda::columns::minmax::Number;
 use crate::device::cuda::device::CudaDevice;
-use crate::device::cuda::equi::key_words::Width;
 use crate::device::cuda::equi::materialize::{Output, Sources, Ways, descriptors, sources};
 use crate::device::cuda::equi::partition::Partitioned;
+use crate::device::cuda::keys::key_width::Width;
 use crate::device::cuda::runtime::staging::pinned_word::Note;
 use crate::device::cuda::runtime::stream::{Arg, Memory, Part, Queue, Shape};
 use crate::device::data::column::Column;
@@ -23,9 +23,6 @@ use crate::device::data::results::{Joined, Kept};
 use crate::device::presorted::Ascending;
 use crate::error::Result;
 use crate::ir::strategies::Materialization;
-
-/// Rows of both sides from which it is worth looking whether they ascend: fewer are joined as soon by other strategies.
-pub(crate) const LEAST_MERGED_ROWS: usize = 1 << 17;
 
 /// Units of 16 bytes that the rows of a tile fill, and the tile's shared memory without its list (`kernels/semi/merge_tile.cuh`).
 const TILE_UNITS: usize = 4 * 256 - 36;

@@ -11,7 +11,7 @@ use crate::device::cuda::columns::scan::EXCLUSIVE_U32;
 use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::stream::{Memory, Queue, Shape};
 use crate::device::cuda::sets::encode::empty_sets::Empties;
-use crate::device::cuda::sets::encode::encoding::Sets;
+use crate::device::cuda::sets::encode::encoded::Sets;
 use crate::device::cuda::sets::predicate::Target;
 use crate::device::cuda::sets::search::Prepared;
 use crate::device::data::buffer::Buffer;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::stream::{Arg, Given, Memory, Queue, Shape, Structure};
-use crate::device::cuda::sets::encode::encoding::Sets;
+use crate::device::cuda::sets::encode::encoded::Sets;
 use crate::device::cuda::sets::predicate::{Half, Measure, Target, join};
 use crate::device::data::buffer::Buffer;
 use crate::device::data::ranges::Ranges;

@@ -1,6 +1,7 @@
 //! Columns of a product of two inputs, by the numbers of its pairs alone (`kernels/theta/product.cu`).
 
-use crate::device::cuda::columns::fixed_width::{Values, width};
+use crate::device::cuda::columns::fixed_width::Values;
+use crate::device::cuda::columns::layout::width;
 use crate::device::cuda::columns::storage::Stored;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::runtime::stream::Shape;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use cudarc::driver::result;
 
-use crate::device::cuda::columns::fixed_width::bitmap_bytes;
+use crate::device::cuda::columns::layout::bitmap_bytes;
 use crate::device::cuda::columns::scan::INCLUSIVE_U32;
 use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::cancellable::{Tester, Written};

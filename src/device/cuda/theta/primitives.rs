@@ -1,7 +1,5 @@
 //! [`ThetaPrimitives`] and [`FoldPrimitives`] of an NVIDIA GPU.
 
-use crate::device::primitives::keys::KeyPrimitives;
-
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::runtime::access::memory;
 use crate::device::data::buffer::Buffer;
@@ -13,6 +11,7 @@ use crate::device::data::ranges::{Pairs, Ranges, Sorted};
 use crate::device::data::structures::ZonedKeys;
 use crate::device::primitives::device::Device;
 use crate::device::primitives::folds::FoldPrimitives;
+use crate::device::primitives::keys::KeyPrimitives;
 use crate::device::primitives::theta::ThetaPrimitives;
 use crate::error::Result;
 use crate::ir::comparison::Comparison;

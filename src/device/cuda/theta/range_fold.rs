@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 
-use crate::device::cuda::columns::fixed_width::{Values, bitmap_bytes};
+use crate::device::cuda::columns::fixed_width::Values;
+use crate::device::cuda::columns::layout::bitmap_bytes;
 use crate::device::cuda::columns::scan::{EXCLUSIVE_I64, EXCLUSIVE_I128, EXCLUSIVE_U32, Scan};
 use crate::device::cuda::runtime::access::{memory, valid_memory};
 use crate::device::cuda::runtime::stream::{Arg, Memory, Queue, Shape};

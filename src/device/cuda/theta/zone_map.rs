@@ -1,7 +1,5 @@
 //! Zone maps and the walk over them (`kernels/theta/zones.cu`).
 
-use crate::device::primitives::rows::RowPrimitives;
-use crate::device::primitives::theta::ThetaPrimitives;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
@@ -18,6 +16,8 @@ use crate::device::data::column::Column;
 use crate::device::data::keys::Keys;
 use crate::device::data::matches::{BoundProgram, Matches, Test};
 use crate::device::data::ranges::{Pairs, Sorted};
+use crate::device::primitives::rows::RowPrimitives;
+use crate::device::primitives::theta::ThetaPrimitives;
 use crate::error::Result;
 
 /// Positions in a block of the lowest level.

@@ -1,12 +1,11 @@
 //! [`ExprPrimitives`] of the CPU backend.
 
-use crate::device::primitives::rows::RowPrimitives;
-
 use crate::device::data::column::Column;
 use crate::device::host::device::HostDevice;
 use crate::device::host::expr::{row_program, string_predicate};
 use crate::device::primitives::device::Device;
 use crate::device::primitives::expr::ExprPrimitives;
+use crate::device::primitives::rows::RowPrimitives;
 use crate::error::Result;
 use crate::ir::row_program::RowProgram;
 use crate::ir::text_predicate::{TextSlice, TextTest};

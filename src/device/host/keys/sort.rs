@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use arrow::buffer::BooleanBuffer;
+
 use crate::device::budget::Budget;
 use crate::device::data::buffer::{Buffer, check_chunk_rows};
 use crate::device::data::keys::{Keys, NO_GROUP};
 use crate::device::data::ranges::Sorted;
 use crate::error::Result;
-use arrow::buffer::BooleanBuffer;
 
 /// Below this many rows a comparison sort is faster.
 const RADIX_FROM: usize = 1 << 10;

@@ -4,6 +4,7 @@ pub(crate) mod block;
 pub(crate) mod choice;
 pub(crate) mod collect;
 pub(crate) mod encode;
+pub(crate) mod finder;
 pub(crate) mod index;
 pub(crate) mod primitives;
 pub(crate) mod probe_side;

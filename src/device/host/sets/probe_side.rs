@@ -12,11 +12,12 @@ use crate::device::data::column::Column;
 use crate::device::data::keys::Keys;
 use crate::device::data::ranges::Sorted;
 use crate::device::data::results::SetTally;
+use crate::device::host::pace::GoOn;
 use crate::device::host::sets::block::{BLOCK, Probe, Technique};
 use crate::device::host::sets::collect;
 use crate::device::host::sets::collect::Sink;
 use crate::device::host::sets::encode::encoding::Sets;
-use crate::device::host::sets::index::{Finder, GoOn, MOST_MATCHES, SetIndex, lists_of};
+use crate::device::host::sets::finder::{Finder, MOST_MATCHES, SetIndex, lists_of};
 use crate::device::host::sets::self_join::Half;
 use crate::error::Result;
 

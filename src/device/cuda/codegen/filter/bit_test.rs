@@ -1,9 +1,9 @@
 //! Which rows pass where a bit for each key decides. Twin: `key_bits_test*` of `kernels/semi/key_bits.cu`.
 
-use crate::device::cuda::codegen::kernel::Parameter;
 use crate::device::cuda::codegen::layout::address;
 use crate::device::cuda::codegen::ptx::{Predicate, Text, Word};
 use crate::device::cuda::codegen::registers::{Register, Rows};
+use crate::device::cuda::codegen::shape::Parameter;
 use crate::device::cuda::codegen::translate::Machine;
 
 /// What a kernel's text says of the bits; where they lie and what columns add to places are parameters.

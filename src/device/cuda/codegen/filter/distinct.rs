@@ -3,9 +3,9 @@
 //! Tables are often in the order of a key: of a time, or of what they are clustered by. Then equal values lie side by side, and neither a
 //! table nor bits need say which have been seen (\[D\]'s set operations read sorted relations alone).
 
+use crate::device::cuda::codegen::filter::deciding::Deciding;
 use crate::device::cuda::codegen::filter::key_bitmap::{kind, loads};
-use crate::device::cuda::codegen::launch::Deciding;
-use crate::device::cuda::columns::fixed_width::width;
+use crate::device::cuda::columns::layout::width;
 use crate::device::cuda::columns::minmax::Number;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::data::column::Column;

@@ -1,44 +1,18 @@
 //! Filters by bits of keys (`device/key_bitmap.rs`): rows are tested and kept in one pass, of any columns that a kernel moves.
 
 use crate::device::cuda::codegen::filter::bit_test::KeyTest;
-use crate::device::cuda::codegen::kernel::Parameter;
-use crate::device::cuda::codegen::launch::Deciding;
-use crate::device::cuda::columns::fixed_width::{Values, width};
+use crate::device::cuda::codegen::filter::deciding::{Deciding, KeysGiven};
+use crate::device::cuda::columns::fixed_width::Values;
+use crate::device::cuda::columns::layout::width;
 use crate::device::cuda::columns::minmax::Number;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::runtime::access::flag_words;
-use crate::device::cuda::runtime::stream::{Arg, Memory};
 use crate::device::data::column::Column;
 use crate::device::data::results::Kept;
-use crate::device::key_bitmap::{Digits, KeyBits};
+use crate::device::key_bitmap::KeyBits;
 use crate::error::Result;
 use crate::ir::pair_program::Kind;
 use crate::ir::row_program::{RowInstruction, RowKind, RowOp, RowProgram, RowSource};
-
-/// What a kernel is given of the bits.
-pub(crate) struct KeysGiven<'a> {
-    pub test: KeyTest,
-    bits: &'a Memory,
-    numbers: &'a [Number<'a>],
-    digits: &'a [Digits],
-}
-
-impl KeysGiven<'_> {
-    pub(crate) fn arg(&self, parameter: Parameter) -> Arg {
-        let of = |at: usize| &self.digits[at];
-        match parameter {
-            Parameter::Least(at) => {
-                // As a value: words are order keys, whose sign is flipped.
-                let sign = self.numbers[at].sign.unwrap_or_default();
-                of(at).least.wrapping_sub(sign).into()
-            }
-            Parameter::Digits(at) => of(at).values.into(),
-            Parameter::NullDigit(at) => of(at).null.unwrap_or_default().into(),
-            Parameter::Stride(at) => of(at).stride.into(),
-            _ => self.bits.into(),
-        }
-    }
-}
 
 impl CudaDevice {
     /// The rows whose key's bit is `set`: how many, and the columns, `None` if all are kept. Without an answer they are to be found by

@@ -1,6 +1,7 @@
 //! Filters in one pass.
 
 pub(crate) mod compaction;
+pub(crate) mod deciding;
 pub(crate) mod distinct;
 pub(crate) mod key_bitmap;
 pub(crate) mod look_back;

@@ -5,11 +5,11 @@
 
 use std::fmt::Display;
 
-use crate::device::cuda::codegen::kernel::Parameter;
 use crate::device::cuda::codegen::layout::{Place, address};
 use crate::device::cuda::codegen::ptx::{Long, Operand, Predicate, Text, Word};
 use crate::device::cuda::codegen::registers::{Rows, bits, is_signed};
 use crate::device::cuda::codegen::row_masks::Mask;
+use crate::device::cuda::codegen::shape::Parameter;
 use crate::device::cuda::codegen::translate::Machine;
 use crate::ir::row_program::RowKind;
 

@@ -3,10 +3,10 @@
 use crate::device::cuda::codegen::columns::Units;
 use crate::device::cuda::codegen::filter::compaction::Places;
 use crate::device::cuda::codegen::filter::tiles::Tiles;
-use crate::device::cuda::codegen::kernel::Parameter;
 use crate::device::cuda::codegen::layout::address;
 use crate::device::cuda::codegen::ptx::{Long, Predicate, Text, Word};
 use crate::device::cuda::codegen::registers::Rows;
+use crate::device::cuda::codegen::shape::Parameter;
 use crate::device::cuda::codegen::translate::Machine;
 
 /// Values that a thread writes at once.

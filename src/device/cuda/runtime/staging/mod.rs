@@ -5,3 +5,4 @@ pub(crate) mod narrow;
 pub(crate) mod pinned_word;
 pub(crate) mod ring;
 pub(crate) mod transfer;
+pub(crate) mod word;

@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaEvent, result, sys};
-use parking_lot::Mutex;
-
-use crate::device::cuda::runtime::driver::{failed, is_out_of_memory};
+use crate::device::cuda::runtime::driver::failed;
 use crate::device::cuda::runtime::gpu::Gpu;
+use crate::device::cuda::runtime::staging::word::Word;
 use crate::device::cuda::runtime::stream::{Arg, Queue};
-use crate::error::{BowtieError, Result};
+use crate::error::Result;
 
 /// A word of pinned host memory, which a kernel writes across the bus.
 ///
@@ -20,56 +18,13 @@ pub(crate) struct Note {
     word: Option<Word>,
 }
 
-/// Its memory, and what marks that it was written.
-#[derive(Debug)]
-pub(crate) struct Word {
-    pinned: *mut u32,
-    written: CudaEvent,
-}
-
-// SAFETY: the memory is owned and not tied to the thread that allocated it.
-unsafe impl Send for Word {}
-/// Words that nobody uses.
-pub(crate) type Words = Mutex<Vec<Word>>;
-
-impl Word {
-    fn new(gpu: &Gpu) -> Result<Self> {
-        let written = gpu
-            .context
-            .new_event(None)
-            .map_err(|e| failed("making an event", e))?;
-        // SAFETY: plain allocation in the bound context; owned by the word.
-        let pinned =
-            unsafe { result::malloc_host(size_of::<u32>(), sys::CU_MEMHOSTALLOC_PORTABLE) }
-                .map_err(|e| match is_out_of_memory(e) {
-                    // There are ways that need no word.
-                    true => BowtieError::OutOfDeviceMemory {
-                        what: "a pinned word",
-                        requested: size_of::<u32>() as u64,
-                        in_use: 0,
-                        limit: 0,
-                    },
-                    false => failed("pinning memory", e),
-                })?
-                .cast();
-        Ok(Self { pinned, written })
-    }
-}
-
-impl Drop for Word {
-    fn drop(&mut self) {
-        // SAFETY: allocated by malloc_host, freed once; no kernel writes it, as its event was waited for.
-        let _ = unsafe { result::free_host(self.pinned.cast()) };
-    }
-}
-
 impl Queue {
     /// A word that a kernel writes, which `launch` launches on this queue; 0 if it writes nothing.
     pub(crate) fn note(&self, launch: impl FnOnce(Arg) -> Result<()>) -> Result<Note> {
         let unused = self.gpu.notes.lock().pop();
         let word = match unused {
             Some(word) => word,
-            None => Word::new(&self.gpu)?,
+            None => Word::new(&self.gpu.context)?,
         };
         // SAFETY: the word was allocated, and nobody else has it.
         unsafe { word.pinned.write_volatile(0) };

@@ -10,7 +10,6 @@ use cudarc::driver::{CudaEvent, CudaStream, DriverError, result, sys};
 use parking_lot::Mutex;
 
 use crate::device::cuda::runtime::driver::failed;
-use crate::device::cuda::runtime::gpu::Gpu;
 use crate::device::cuda::runtime::staging::copy_pool::{Copiers, Pieces};
 use crate::device::cuda::runtime::staging::narrow::Narrowing;
 use crate::error::{BowtieError, Result};
@@ -70,11 +69,11 @@ impl Drop for Pinned {
 }
 
 impl Ring {
-    fn new(gpu: &Gpu, name: &str) -> Result<Self> {
+    fn new(stream: Arc<CudaStream>, name: &str) -> Result<Self> {
         let slots = (0..SLOTS)
             .map(|_| {
-                let copied = gpu
-                    .context
+                let copied = stream
+                    .context()
                     .new_event(None)
                     .map_err(|e| failed("making an event", e))?;
                 // SAFETY: plain allocation in the bound context; owned by `Pinned`.
@@ -91,7 +90,7 @@ impl Ring {
             .collect::<Result<_>>()?;
         let cores = available_parallelism().map_or(1, usize::from);
         Ok(Self {
-            stream: gpu.stream()?,
+            stream,
             slots,
             next: AtomicUsize::new(0),
             copiers: Copiers::new(name, (cores * 3 / 4).clamp(1, MOST_COPIERS)),
@@ -105,13 +104,19 @@ impl Ring {
             .clamp(LEAST_BYTES, SLOT_BYTES)
     }
 
-    /// The ring in `place`, made at its first use.
-    pub(crate) fn of(place: &Mutex<Option<Arc<Self>>>, gpu: &Gpu, name: &str) -> Result<Arc<Self>> {
+    /// The ring in `place`, made at its first use, on a stream of its own.
+    pub(crate) fn of(
+        place: &Mutex<Option<Arc<Self>>>,
+        stream: impl FnOnce() -> Result<Arc<CudaStream>>,
+        name: &str,
+    ) -> Result<Arc<Self>> {
         let mut place = place.lock();
         if let Some(ring) = place.as_ref() {
             return Ok(Arc::clone(ring));
         }
-        Ok(Arc::clone(place.insert(Arc::new(Self::new(gpu, name)?))))
+        Ok(Arc::clone(
+            place.insert(Arc::new(Self::new(stream()?, name)?)),
+        ))
     }
 
     /// The next slot in turn.

@@ -56,7 +56,7 @@ impl Queue {
         what: &'static str,
     ) -> Result<Option<Memory>> {
         let bytes = parts.iter().map(|part| part.len()).sum::<usize>() / narrowing.times();
-        let ring = Ring::of(&self.gpu.up, &self.gpu, "bowtie-up")?;
+        let ring = Ring::of(&self.gpu.up, || self.gpu.stream(), "bowtie-up")?;
         // Allocated in the order of the copies, which so wait for no kernel.
         let memory = self.alloc_on(&ring.stream, bytes, what)?;
         // After a failure nothing is under way when the memory is dropped.
@@ -149,6 +149,6 @@ impl Queue {
             Some(made) => made.synchronize().map_err(|e| failed("a kernel", e))?,
             None => self.wait()?,
         }
-        Ring::of(&self.gpu.down, &self.gpu, "bowtie-down")?.empty(to, begin)
+        Ring::of(&self.gpu.down, || self.gpu.stream(), "bowtie-down")?.empty(to, begin)
     }
 }

@@ -6,7 +6,7 @@ use crate::device::cuda::columns::scan::{EXCLUSIVE_U32, EXCLUSIVE_U64};
 use crate::device::cuda::keys::sort::check_sortable;
 use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::stream::{Memory, Queue, Shape};
-use crate::device::cuda::sets::encode::encoding::Sets;
+use crate::device::cuda::sets::encode::encoded::Sets;
 use crate::device::cuda::sets::encode::list_offsets::Lying;
 use crate::device::cuda::sets::encode::set_element_words::{Distinct, Order, Ranks};
 use crate::device::cuda::sets::encode::word_packing::Words;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::stream::{Memory, Queue, Shape};
-use crate::device::cuda::sets::encode::encoding::Sets;
+use crate::device::cuda::sets::encode::encoded::Sets;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::ranges::{Ranges, Sorted};
 use crate::error::Result;

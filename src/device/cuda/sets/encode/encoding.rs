@@ -18,10 +18,10 @@ use arrow::array::{Array, ArrayRef};
 use crate::device::budget::Lease;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::runtime::access::{memory, valid_memory};
-use crate::device::cuda::runtime::stream::{Memory, Queue, Structure};
+use crate::device::cuda::runtime::stream::{Memory, Queue};
 use crate::device::cuda::sets::encode::element_ids::ElementIds;
+use crate::device::cuda::sets::encode::encoded::{Groups, Sets};
 use crate::device::cuda::sets::encode::set_element_words::Ranks;
-use crate::device::cuda::sets::encode::set_order::ByGroup;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::data::keys::Keys;
@@ -29,44 +29,6 @@ use crate::device::data::structures::GroupDomain;
 use crate::device::primitives::device::Device;
 use crate::error::Result;
 use crate::list_sets::same_lists::are_same_lists;
-
-/// The sets of one side by position, in the order of their groups and sizes.
-#[derive(Debug)]
-pub(crate) struct Sets {
-    /// Row ids. Rows without a list, or in no group, have no position.
-    pub(crate) rows: Buffer<u32>,
-    /// Where rows are in groups.
-    pub(crate) by_group: Option<ByGroup>,
-    pub(crate) offsets: Memory,
-    pub(crate) elements: Memory,
-    /// Distinct elements, those that the indexed side lacks included.
-    pub(crate) sizes: Memory,
-    pub(crate) len: usize,
-    /// Elements of all sets.
-    pub(crate) entries: usize,
-}
-
-impl Sets {
-    /// As kernels take them.
-    pub(crate) fn structure(&self) -> Structure<4> {
-        self.structure_from(0)
-    }
-
-    /// The same for a launch that begins with a set.
-    pub(crate) fn structure_from(&self, first: usize) -> Structure<4> {
-        Structure([
-            (&self.offsets).into(),
-            (&self.elements).into(),
-            (&self.sizes).into(),
-            (self.len as u32, first as u32).into(),
-        ])
-    }
-
-    /// Elements of an average set.
-    pub(crate) fn mean(&self) -> usize {
-        self.entries / self.len.max(1)
-    }
-}
 
 /// Elements of the indexed side to their ranks.
 #[derive(Debug)]
@@ -132,9 +94,6 @@ fn takes_all(is_grouped: bool, not_null: &[&Keys]) -> Result<bool> {
     }
     Ok(!is_grouped)
 }
-
-/// Groups of rows, and how many there are.
-pub(crate) type Groups<'a> = (&'a Buffer<u32>, u32);
 
 impl CudaDevice {
     /// Encodes a column that is to be indexed.

@@ -1,6 +1,5 @@
 //! Where the elements of lists lie, once their values are on the GPU.
 
-use crate::device::primitives::transfer::TransferPrimitives;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, make_array};
@@ -11,10 +10,11 @@ use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::keys::sort::check_sortable;
 use crate::device::cuda::runtime::access::{memory, valid_memory};
 use crate::device::cuda::runtime::stream::{Memory, Queue, Shape};
-use crate::device::cuda::sets::encode::encoding::Groups;
+use crate::device::cuda::sets::encode::encoded::Groups;
 use crate::device::data::buffer::{Buffer, check_chunk_rows};
 use crate::device::data::column::Column;
 use crate::device::data::keys::Keys;
+use crate::device::primitives::transfer::TransferPrimitives;
 use crate::error::Result;
 use crate::list_sets::elements::Lists;
 

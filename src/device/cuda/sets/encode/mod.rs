@@ -3,6 +3,7 @@
 pub(crate) mod bitmap_sort;
 pub(crate) mod element_ids;
 pub(crate) mod empty_sets;
+pub(crate) mod encoded;
 pub(crate) mod encoding;
 pub(crate) mod inverted_lists;
 pub(crate) mod list_offsets;

@@ -9,7 +9,7 @@ use crate::device::cuda::columns::scan::EXCLUSIVE_U64;
 use crate::device::cuda::keys::sort::{NARROW, check_sortable};
 use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::stream::{Given, Memory, Queue, Shape};
-use crate::device::cuda::sets::encode::encoding::Sets;
+use crate::device::cuda::sets::encode::encoded::Sets;
 use crate::device::cuda::sets::encode::list_offsets::Lying;
 use crate::device::cuda::sets::encode::set_order::ByGroup;
 use crate::device::cuda::sets::encode::word_packing::{Packing, Words, bits_below};

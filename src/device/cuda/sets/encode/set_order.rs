@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::device::cuda::keys::sort::NARROW;
 use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::stream::{Given, Memory, Queue, Shape};
-use crate::device::cuda::sets::encode::encoding::Sets;
+use crate::device::cuda::sets::encode::encoded::Sets;
 use crate::device::cuda::sets::encode::word_packing::{Packing, bits_below};
 use crate::device::data::buffer::Buffer;
 use crate::error::Result;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::device::cuda::columns::fixed_width::bitmap_bytes;
+use crate::device::cuda::columns::layout::bitmap_bytes;
 use crate::device::cuda::keys::sort::{KeyWidth, NARROW, NARROW_ALONE, WIDE, WIDE_ALONE};
 use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::stream::{Memory, Queue, Shape, Structure};

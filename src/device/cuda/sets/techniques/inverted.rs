@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::stream::{Given, Queue, Structure};
-use crate::device::cuda::sets::encode::encoding::Sets;
+use crate::device::cuda::sets::encode::encoded::Sets;
 use crate::device::cuda::sets::encode::inverted_lists::Lists;
 use crate::device::cuda::sets::search::{Prepared, Search};
 use crate::error::Result;

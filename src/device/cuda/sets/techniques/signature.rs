@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::stream::{Memory, Queue};
-use crate::device::cuda::sets::encode::encoding::Sets;
+use crate::device::cuda::sets::encode::encoded::Sets;
 use crate::device::cuda::sets::search::{Prepared, Search};
 use crate::error::Result;
 use crate::ir::set_predicate::SetTest;

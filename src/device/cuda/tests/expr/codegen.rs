@@ -1,6 +1,7 @@
 //! Programs over rows as kernels of their own, filters in one pass, and products.
 
-use crate::device::cuda::codegen::kernel::{Shape, generate};
+use crate::device::cuda::codegen::kernel::generate;
+use crate::device::cuda::codegen::shape::Shape;
 use crate::device::cuda::tests::expr::row_program::{
     each_kind, program, same_outputs, same_rows, type_of,
 };

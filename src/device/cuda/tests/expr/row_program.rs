@@ -1,12 +1,12 @@
 //! Programs over rows, the rows for which a column is true, and pieces put together.
 
-use crate::device::primitives::expr::ExprPrimitives;
-use crate::device::primitives::rows::RowPrimitives;
-use crate::device::primitives::transfer::TransferPrimitives;
 use arrow::compute::concat;
 
 use crate::device::cuda::tests::theta::pair_program::{KINDS, column};
 use crate::device::cuda::tests::*;
+use crate::device::primitives::expr::ExprPrimitives;
+use crate::device::primitives::rows::RowPrimitives;
+use crate::device::primitives::transfer::TransferPrimitives;
 use crate::error::BowtieError;
 use crate::ir::pair_program::{Kind, Op};
 use crate::ir::row_program::{

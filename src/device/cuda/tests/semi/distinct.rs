@@ -1,7 +1,5 @@
 //! Distinct values of columns that ascend, found by runs.
 
-use crate::device::primitives::aggregate::AggregatePrimitives;
-use crate::device::primitives::transfer::TransferPrimitives;
 use std::slice::from_ref;
 use std::sync::Arc;
 
@@ -12,6 +10,8 @@ use arrow::array::{
 
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::tests::{Random, twins};
+use crate::device::primitives::aggregate::AggregatePrimitives;
+use crate::device::primitives::transfer::TransferPrimitives;
 use crate::ir::strategies::GroupStrategy;
 
 /// A column of a type, from least values to great ones, of numbers that ascend from 0.

@@ -6,8 +6,8 @@ use arrow::row::RowConverter;
 use rayon::prelude::*;
 
 use crate::device::budget::Budget;
+use crate::device::host::pace::{GoOn, Pace};
 use crate::device::host::sets::encode::element_ids::{RowNumbers, WordNumbers};
-use crate::device::host::sets::index::{GoOn, Pace};
 use crate::error::Result;
 use crate::list_sets::elements::{Element, Elements};
 

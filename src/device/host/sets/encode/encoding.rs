@@ -15,9 +15,9 @@ use rayon::prelude::*;
 
 use crate::device::budget::{Budget, Lease};
 use crate::device::data::keys::NO_GROUP;
+use crate::device::host::pace::{GoOn, Pace};
 use crate::device::host::sets::encode::dictionary::Dictionary;
 use crate::device::host::sets::encode::element_ids::WordNumbers;
-use crate::device::host::sets::index::{GoOn, Pace};
 use crate::error::{BowtieError, Result};
 use crate::list_sets::elements::{Element, Elements, Lists};
 

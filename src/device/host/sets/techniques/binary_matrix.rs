@@ -1,7 +1,7 @@
 //! Binary matrices: a row of bits for each set, a bit for each element of the universe.
 
+use crate::device::host::pace::{GoOn, Pace};
 use crate::device::host::sets::encode::encoding::Sets;
-use crate::device::host::sets::index::{GoOn, Pace};
 use crate::error::Result;
 
 /// The sets of one side as rows of bits.

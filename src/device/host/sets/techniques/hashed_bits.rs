@@ -1,7 +1,7 @@
 //! Bits of hashed elements: what two sets' bits say of their elements. Signatures only reject.
 
+use crate::device::host::pace::{GoOn, Pace};
 use crate::device::host::sets::encode::encoding::Sets;
-use crate::device::host::sets::index::{GoOn, Pace};
 use crate::error::Result;
 
 /// Words of a signature that are compared at once.

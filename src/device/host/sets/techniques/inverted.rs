@@ -5,10 +5,10 @@
 //! postings. Robust where thresholds are low, as it does not depend on them.
 
 use crate::device::data::results::SetTally;
+use crate::device::host::pace::GoOn;
 use crate::device::host::sets::block::{Block, Probe, Technique};
 use crate::device::host::sets::collect::Sink;
 use crate::device::host::sets::encode::encoding::Sets;
-use crate::device::host::sets::index::GoOn;
 use crate::device::host::sets::techniques::postings::Postings;
 use crate::error::Result;
 

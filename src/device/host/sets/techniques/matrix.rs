@@ -10,10 +10,10 @@ use std::ops::Range;
 use pulp::Arch;
 
 use crate::device::data::results::SetTally;
+use crate::device::host::pace::GoOn;
 use crate::device::host::sets::block::{BLOCK, Block, Probe, Technique};
 use crate::device::host::sets::collect::Sink;
 use crate::device::host::sets::encode::encoding::Sets;
-use crate::device::host::sets::index::GoOn;
 use crate::device::host::sets::techniques::binary_matrix::{BinaryMatrix, shared};
 use crate::error::Result;
 

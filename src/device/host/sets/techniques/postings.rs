@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
+use crate::device::host::pace::{GoOn, Pace};
 use crate::device::host::sets::encode::encoding::Sets;
-use crate::device::host::sets::index::{GoOn, Pace};
 use crate::error::Result;
 
 /// Positions by element.

@@ -5,10 +5,10 @@
 //! positional filter). What is left is verified. Good where thresholds are high.
 
 use crate::device::data::results::SetTally;
+use crate::device::host::pace::GoOn;
 use crate::device::host::sets::block::{Block, Probe, Technique};
 use crate::device::host::sets::collect::Sink;
 use crate::device::host::sets::encode::encoding::Sets;
-use crate::device::host::sets::index::GoOn;
 use crate::device::host::sets::techniques::postings::Postings;
 use crate::device::host::sets::techniques::verify::overlap_of_at_least;
 use crate::error::Result;

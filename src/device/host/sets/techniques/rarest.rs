@@ -5,10 +5,10 @@
 //! element alone, and a searching set's candidates are the postings of its elements. A signature rejects most of them.
 
 use crate::device::data::results::SetTally;
+use crate::device::host::pace::GoOn;
 use crate::device::host::sets::block::{Block, Probe, Technique};
 use crate::device::host::sets::collect::Sink;
 use crate::device::host::sets::encode::encoding::Sets;
-use crate::device::host::sets::index::GoOn;
 use crate::device::host::sets::techniques::hashed_bits::{Signatures, may_be_in, sign};
 use crate::device::host::sets::techniques::postings::Postings;
 use crate::device::host::sets::techniques::verify::overlap_of_at_least;

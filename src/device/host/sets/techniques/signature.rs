@@ -9,10 +9,10 @@ use std::ops::Range;
 use pulp::Arch;
 
 use crate::device::data::results::SetTally;
+use crate::device::host::pace::GoOn;
 use crate::device::host::sets::block::{Block, Probe, Technique};
 use crate::device::host::sets::collect::Sink;
 use crate::device::host::sets::encode::encoding::Sets;
-use crate::device::host::sets::index::GoOn;
 use crate::device::host::sets::techniques::hashed_bits::{Signatures, may_be_in, sign};
 use crate::device::host::sets::techniques::verify::overlap_of_at_least;
 use crate::error::Result;

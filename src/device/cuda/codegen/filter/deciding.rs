@@ -1,0 +1,41 @@
+//! [`Deciding`]: what a filter keeps rows by.
+
+use crate::device::cuda::codegen::filter::bit_test::KeyTest;
+use crate::device::cuda::codegen::shape::Parameter;
+use crate::device::cuda::columns::minmax::Number;
+use crate::device::cuda::runtime::stream::{Arg, Memory};
+use crate::device::key_bitmap::Digits;
+
+/// What a kernel is given of the bits.
+pub(crate) struct KeysGiven<'a> {
+    pub test: KeyTest,
+    pub(crate) bits: &'a Memory,
+    pub(crate) numbers: &'a [Number<'a>],
+    pub(crate) digits: &'a [Digits],
+}
+
+impl KeysGiven<'_> {
+    pub(crate) fn arg(&self, parameter: Parameter) -> Arg {
+        let of = |at: usize| &self.digits[at];
+        match parameter {
+            Parameter::Least(at) => {
+                // As a value: words are order keys, whose sign is flipped.
+                let sign = self.numbers[at].sign.unwrap_or_default();
+                of(at).least.wrapping_sub(sign).into()
+            }
+            Parameter::Digits(at) => of(at).values.into(),
+            Parameter::NullDigit(at) => of(at).null.unwrap_or_default().into(),
+            Parameter::Stride(at) => of(at).stride.into(),
+            _ => self.bits.into(),
+        }
+    }
+}
+
+/// What decides about rows.
+#[derive(Clone, Copy, Default)]
+pub(crate) enum Deciding<'a> {
+    #[default]
+    Program,
+    Bits(&'a KeysGiven<'a>),
+    Run,
+}

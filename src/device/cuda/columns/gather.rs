@@ -1,0 +1,68 @@
+//! Gathering rows of a column, however it is stored.
+
+use crate::device::primitives::transfer::TransferPrimitives;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::device::cuda::columns::lazy::Late;
+use crate::device::cuda::columns::storage::Stored;
+use crate::device::cuda::device::CudaDevice;
+use crate::device::data::buffer::Buffer;
+use crate::device::data::column::Column;
+use crate::device::host::columns::values::{bytes_of, gather_parts};
+use crate::error::Result;
+
+impl CudaDevice {
+    pub(crate) fn gather_late(&self, late: &Late, rows: &Buffer<u32>) -> Result<Column> {
+        let pays = late.pays(rows.len());
+        let mut resident = late.resident.lock();
+        if resident.is_none() && pays && !late.refused.load(Ordering::Relaxed) {
+            *resident = self.upload_if_room(late)?;
+            late.refused.store(resident.is_none(), Ordering::Relaxed);
+        }
+        match resident.as_ref().and_then(|column| column.stored()) {
+            Some(stored) => self.gather_stored(stored, rows),
+            None => {
+                drop(resident);
+                let ids = rows.read_once(|| self.words_to_host(rows))?;
+                gather_parts(&self.queue.budget, &late.parts, ids)
+            }
+        }
+    }
+
+    /// The column on the GPU, unless that would leave the output little room.
+    fn upload_if_room(&self, late: &Late) -> Result<Option<Arc<Column>>> {
+        let budget = &self.queue.budget;
+        let room = budget.room() / 2;
+        if bytes_of(&late.parts)? > room {
+            return Ok(None);
+        }
+        match self.upload(&late.parts) {
+            Ok(column) if column.stored().is_some() => {
+                late.payload.uploaded(column.bytes());
+                Ok(Some(column))
+            }
+            // It stays on the host in any case.
+            Ok(_) => Ok(None),
+            Err(error) if error.is_out_of_device_memory() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl CudaDevice {
+    pub(crate) fn gather_stored(&self, column: &Stored, rows: &Buffer<u32>) -> Result<Column> {
+        match column {
+            Stored::Fixed(values) => self.queue.gather(values, rows),
+            Stored::Text(text) => {
+                let gathered = self.queue.gather_text(text, rows)?;
+                Ok(Column::cuda(gathered, rows.len()))
+            }
+            Stored::Referring(referring) => {
+                let gathered = self.queue.gather_referring(referring, rows)?;
+                Ok(Column::cuda(gathered, rows.len()))
+            }
+            Stored::Late(late) => self.gather_late(late, rows),
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! How wide values and bitmaps are in a GPU's memory.
+
+use arrow::datatypes::DataType;
+
+/// Bytes of a value of a type of fixed width; 0 for Boolean.
+pub(crate) fn width(data_type: &DataType) -> Option<usize> {
+    match data_type {
+        DataType::Boolean => Some(0),
+        DataType::FixedSizeBinary(bytes) => usize::try_from(*bytes).ok().filter(|b| *b > 0),
+        other => other.primitive_width(),
+    }
+}
+
+/// Bytes of a bitmap, in whole words of 32 bits.
+pub(crate) fn bitmap_bytes(rows: usize) -> usize {
+    rows.div_ceil(32) * 4
+}

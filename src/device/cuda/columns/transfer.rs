@@ -1,0 +1,236 @@
+//! Columns to a GPU and back: values, validity, bytes.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayData, ArrayRef, AsArray, BooleanBufferBuilder, downcast_primitive, make_array,
+    new_null_array,
+};
+use arrow::buffer::{BooleanBuffer, Buffer as Bytes, MutableBuffer, NullBuffer};
+use arrow::datatypes::DataType;
+use cudarc::driver::CudaEvent;
+
+use crate::device::cuda::columns::fixed_width::{MOST_ROWS, Values};
+use crate::device::cuda::columns::layout::{bitmap_bytes, width};
+use crate::device::cuda::columns::storage::Stored;
+use crate::device::cuda::columns::var_width;
+use crate::device::cuda::runtime::stream::{Memory, Queue};
+use crate::device::data::buffer::check_chunk_rows;
+use crate::device::data::column::Column;
+use crate::device::host::columns::values::{together, upload as host_column};
+use crate::error::{BowtieError, Result};
+
+/// Values of so many bytes each, as they lie. Not by `to_data`, which takes about as long as to copy a batch's.
+fn bytes_of_values(part: &ArrayRef, width: usize) -> Result<&[u8]> {
+    macro_rules! bytes {
+        ($type:ty, $part:ident) => {
+            $part.as_primitive::<$type>().values().inner().as_slice()
+        };
+    }
+    let bytes = downcast_primitive! {
+        part.data_type() => (bytes, part),
+        DataType::FixedSizeBinary(_) => part.as_fixed_size_binary().value_data(),
+        other => return Err(BowtieError::Internal(format!("{other} has no width"))),
+    };
+    // A buffer may be longer than its values.
+    Ok(&bytes[..part.len() * width])
+}
+
+impl Queue {
+    /// A column of `parts` together, cast to `wanted`, on its way: it must be received before it is used.
+    pub(crate) fn upload(
+        self: &Arc<Self>,
+        parts: &[ArrayRef],
+        wanted: &DataType,
+    ) -> Result<Column> {
+        let rows = parts.iter().map(|part| part.len()).sum();
+        check_chunk_rows(rows)?;
+        if rows > MOST_ROWS {
+            return Err(BowtieError::OutOfDeviceMemory {
+                what: "one chunk's rows on a GPU",
+                requested: rows as u64,
+                in_use: 0,
+                limit: MOST_ROWS as u64,
+            });
+        }
+        let data_type = parts[0].data_type();
+        if width(data_type).is_some() {
+            return Ok(Column::cuda(self.upload_values(parts, rows, wanted)?, rows));
+        }
+        let stored: Option<Stored> = match var_width::is_text(data_type) {
+            true => self.upload_text(parts, rows)?.map(Into::into),
+            false => self.upload_referring(parts, rows)?.map(Into::into),
+        };
+        match stored {
+            Some(stored) => Ok(Column::cuda(stored, rows)),
+            // Counted all the same: a column on the host is bounded as one on the device.
+            None => host_column(&self.budget, parts),
+        }
+    }
+
+    /// Values of fixed width, cast to `wanted`.
+    pub(crate) fn upload_values(
+        self: &Arc<Self>,
+        parts: &[ArrayRef],
+        rows: usize,
+        wanted: &DataType,
+    ) -> Result<Values> {
+        let data_type = parts[0].data_type();
+        let width = width(data_type)
+            .ok_or_else(|| BowtieError::Internal(format!("{data_type} has no width")))?;
+        let values = match width {
+            0 => {
+                let bits = parts.iter().map(|part| part.as_boolean().values().clone());
+                self.send_bits(bits, rows, "columns")?
+            }
+            width => {
+                let bytes: Vec<&[u8]> = parts
+                    .iter()
+                    .map(|part| bytes_of_values(part, width))
+                    .collect::<Result<_>>()?;
+                match data_type == wanted {
+                    true => self.send_values(&bytes, rows, width)?,
+                    false => self.send_widened(&bytes, rows, data_type, wanted)?,
+                }
+            }
+        };
+        Ok(Values {
+            data_type: wanted.clone(),
+            values,
+            valid: self.send_validity(parts, rows)?,
+            original: (data_type == wanted).then(|| parts.to_vec()),
+            made: None,
+        })
+    }
+
+    /// Bits of the rows that are not NULL; `None` when all are.
+    pub(crate) fn send_validity(
+        self: &Arc<Self>,
+        parts: &[ArrayRef],
+        rows: usize,
+    ) -> Result<Option<Memory>> {
+        if parts.iter().all(|part| part.null_count() == 0) {
+            return Ok(None);
+        }
+        let bits = parts.iter().map(|part| match part.nulls() {
+            Some(nulls) => nulls.inner().clone(),
+            None => BooleanBuffer::new_set(part.len()),
+        });
+        self.send_bits(bits, rows, "validity").map(Some)
+    }
+
+    /// Bitmaps of `len` bits together, one after the other, in whole words; bits past the end are 0.
+    fn send_bits(
+        self: &Arc<Self>,
+        parts: impl Iterator<Item = BooleanBuffer>,
+        len: usize,
+        what: &'static str,
+    ) -> Result<Memory> {
+        // Room for whole words from the beginning: what is past the end stays 0.
+        let mut bits = BooleanBufferBuilder::new(bitmap_bytes(len) * 8);
+        for part in parts {
+            bits.append_buffer(&part);
+        }
+        bits.append_n(bitmap_bytes(len) * 8 - len, false);
+        self.send_ahead(&[bits.as_slice()], what)
+    }
+
+    /// A bitmap in whole words; bits past the end are 0.
+    pub(crate) fn upload_bits(
+        self: &Arc<Self>,
+        bits: &BooleanBuffer,
+        what: &'static str,
+    ) -> Result<Memory> {
+        let memory = self.send_bits(std::iter::once(bits.clone()), bits.len(), what)?;
+        memory.receive()?;
+        Ok(memory)
+    }
+
+    /// The first `bytes` of `memory`.
+    pub(crate) fn download_bytes(
+        &self,
+        memory: &Memory,
+        bytes: usize,
+        made: Option<&CudaEvent>,
+    ) -> Result<Bytes> {
+        // Not cleared first: that would be one thread's work.
+        let mut buffer = MutableBuffer::with_capacity(bytes);
+        // SAFETY: the buffer has room for `bytes`, which may be anything before they are written.
+        let room = unsafe { std::slice::from_raw_parts_mut(buffer.as_mut_ptr().cast(), bytes) };
+        memory.queue.read(room, memory, made)?;
+        // SAFETY: all of them were written.
+        unsafe { buffer.set_len(bytes) };
+        Ok(buffer.into())
+    }
+
+    pub(crate) fn download_bits(
+        &self,
+        memory: &Memory,
+        bits: usize,
+        made: Option<&CudaEvent>,
+    ) -> Result<BooleanBuffer> {
+        let bytes = self.download_bytes(memory, bitmap_bytes(bits), made)?;
+        Ok(BooleanBuffer::new(bytes, 0, bits))
+    }
+
+    pub(crate) fn download(&self, column: &Column) -> Result<ArrayRef> {
+        let Some(stored) = column.stored() else {
+            return Ok(Arc::clone(column.on_host()?));
+        };
+        // Several parts come down sooner than one thread copies them together.
+        if let Some([original]) = stored.original() {
+            return Ok(Arc::clone(original));
+        }
+        let rows = column.rows();
+        match stored {
+            Stored::Fixed(values) => {
+                let data = ArrayData::builder(values.data_type.clone())
+                    .len(rows)
+                    .add_buffer(self.download_words(values, rows)?)
+                    .nulls(self.download_nulls(
+                        values.valid.as_ref(),
+                        rows,
+                        values.made.as_ref(),
+                    )?)
+                    .build()?;
+                Ok(make_array(data))
+            }
+            Stored::Text(text) => self.download_text(text, rows),
+            Stored::Referring(referring) => self.download_referring(referring, rows),
+            Stored::Late(late) => together(late.parts()),
+        }
+    }
+
+    /// The values of `rows` rows.
+    pub(crate) fn download_words(&self, values: &Values, rows: usize) -> Result<Bytes> {
+        let width = width(&values.data_type)
+            .ok_or_else(|| BowtieError::Internal("a column without a width".into()))?;
+        let bytes = match width {
+            0 => bitmap_bytes(rows),
+            width => rows * width,
+        };
+        self.download_bytes(&values.values, bytes, values.made.as_ref())
+    }
+
+    pub(crate) fn download_nulls(
+        &self,
+        valid: Option<&Memory>,
+        rows: usize,
+        made: Option<&CudaEvent>,
+    ) -> Result<Option<NullBuffer>> {
+        let Some(valid) = valid else {
+            return Ok(None);
+        };
+        let nulls = NullBuffer::new(self.download_bits(valid, rows, made)?);
+        Ok((nulls.null_count() > 0).then_some(nulls))
+    }
+
+    /// `rows` NULLs.
+    pub(crate) fn nulls(self: &Arc<Self>, data_type: &DataType, rows: usize) -> Result<Column> {
+        let array = new_null_array(data_type, rows);
+        let bytes = array.to_data().get_slice_memory_size()? as u64;
+        let lease = self.budget.lease(bytes, "output columns")?;
+        // They are for the output: nothing would be gained by sending them up first.
+        Ok(Column::host(array, lease))
+    }
+}

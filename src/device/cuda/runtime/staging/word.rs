@@ -1,0 +1,52 @@
+//! [`Word`]: a word of pinned host memory.
+
+use cudarc::driver::{CudaEvent, result, sys};
+use parking_lot::Mutex;
+
+use crate::device::cuda::runtime::driver::{failed, is_out_of_memory};
+use crate::error::{BowtieError, Result};
+use cudarc::driver::CudaContext;
+use std::sync::Arc;
+
+/// Its memory, and what marks that it was written.
+#[derive(Debug)]
+pub(crate) struct Word {
+    pub(crate) pinned: *mut u32,
+    pub(crate) written: CudaEvent,
+}
+
+// SAFETY: the memory is owned and not tied to the thread that allocated it.
+unsafe impl Send for Word {}
+
+/// Words that nobody uses.
+pub(crate) type Words = Mutex<Vec<Word>>;
+
+impl Word {
+    pub(crate) fn new(context: &Arc<CudaContext>) -> Result<Self> {
+        let written = context
+            .new_event(None)
+            .map_err(|e| failed("making an event", e))?;
+        // SAFETY: plain allocation in the bound context; owned by the word.
+        let pinned =
+            unsafe { result::malloc_host(size_of::<u32>(), sys::CU_MEMHOSTALLOC_PORTABLE) }
+                .map_err(|e| match is_out_of_memory(e) {
+                    // There are ways that need no word.
+                    true => BowtieError::OutOfDeviceMemory {
+                        what: "a pinned word",
+                        requested: size_of::<u32>() as u64,
+                        in_use: 0,
+                        limit: 0,
+                    },
+                    false => failed("pinning memory", e),
+                })?
+                .cast();
+        Ok(Self { pinned, written })
+    }
+}
+
+impl Drop for Word {
+    fn drop(&mut self) {
+        // SAFETY: allocated by malloc_host, freed once; no kernel writes it, as its event was waited for.
+        let _ = unsafe { result::free_host(self.pinned.cast()) };
+    }
+}

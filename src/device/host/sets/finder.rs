@@ -1,0 +1,121 @@
+//! [`SetIndex`]: one side's sets with the technique that finds their matches.
+
+use std::sync::Arc;
+
+use crate::device::budget::{Budget, Lease};
+use crate::device::data::column::Column;
+use crate::device::data::keys::Keys;
+use crate::device::host::pace::GoOn;
+use crate::device::host::sets::encode::encoding::{Domain, Sets};
+use crate::device::host::sets::techniques::binary_matrix::BinaryMatrix;
+use crate::device::host::sets::techniques::bitmap::Bitmap;
+use crate::device::host::sets::techniques::intersect::Intersect;
+use crate::device::host::sets::techniques::inverted::InvertedIndex;
+use crate::device::host::sets::techniques::matrix::Matrix;
+use crate::device::host::sets::techniques::prefix::Prefix;
+use crate::device::host::sets::techniques::rarest::Rarest;
+use crate::device::host::sets::techniques::signature::Signature;
+use crate::error::Result;
+use crate::ir::set_predicate::{SetTechnique, SetTest};
+use crate::list_sets::elements::Lists;
+
+/// One side's sets, indexed by a technique.
+#[derive(Debug)]
+pub(crate) struct SetIndex {
+    pub(crate) sets: Sets,
+    pub(crate) domain: Domain,
+    /// Positions of each group; of all where there are none.
+    pub(crate) segments: Vec<u32>,
+    /// Rows of the column, those without a set included.
+    pub(crate) rows: usize,
+    pub(crate) test: SetTest,
+    pub(crate) finder: Finder,
+    pub(crate) _lease: Lease,
+}
+
+#[derive(Debug)]
+pub(crate) enum Finder {
+    Prefix(Prefix),
+    InvertedIndex(InvertedIndex),
+    Signature(Signature),
+    Bitmap(Bitmap),
+    Matrix(Matrix),
+    Rarest(Rarest),
+    Intersect(Intersect),
+}
+
+impl Finder {
+    pub(crate) fn new(
+        technique: SetTechnique,
+        sets: &Sets,
+        universe: usize,
+        test: SetTest,
+        go_on: GoOn<'_>,
+    ) -> Result<Self> {
+        Ok(match technique {
+            SetTechnique::Prefix => Self::Prefix(Prefix::new(sets, universe, test, go_on)?),
+            SetTechnique::InvertedIndex => {
+                Self::InvertedIndex(InvertedIndex::new(sets, universe, go_on)?)
+            }
+            SetTechnique::Signature => Self::Signature(Signature::new(sets, go_on)?),
+            SetTechnique::Bitmap => Self::Bitmap(Bitmap::new(sets, universe, go_on)?),
+            SetTechnique::Matrix => Self::Matrix(Matrix::new(sets, universe, go_on)?),
+            SetTechnique::Rarest => {
+                let contains = test.indexed_contains();
+                Self::Rarest(Rarest::new(sets, universe, contains, go_on)?)
+            }
+            SetTechnique::Intersect => Self::Intersect(Intersect),
+        })
+    }
+
+    /// Bytes that it takes at most.
+    pub(crate) fn bytes(technique: SetTechnique, sets: &Sets, universe: usize) -> u64 {
+        match technique {
+            SetTechnique::Prefix => Prefix::bytes(sets, universe),
+            SetTechnique::InvertedIndex => InvertedIndex::bytes(sets, universe),
+            SetTechnique::Signature => Signature::bytes(sets),
+            SetTechnique::Bitmap | SetTechnique::Matrix => BinaryMatrix::bytes(sets, universe),
+            SetTechnique::Rarest => Rarest::bytes(sets, universe),
+            SetTechnique::Intersect => 0,
+        }
+    }
+
+    fn technique(&self) -> SetTechnique {
+        match self {
+            Self::Prefix(_) => SetTechnique::Prefix,
+            Self::InvertedIndex(_) => SetTechnique::InvertedIndex,
+            Self::Signature(_) => SetTechnique::Signature,
+            Self::Bitmap(_) => SetTechnique::Bitmap,
+            Self::Matrix(_) => SetTechnique::Matrix,
+            Self::Rarest(_) => SetTechnique::Rarest,
+            Self::Intersect(_) => SetTechnique::Intersect,
+        }
+    }
+}
+
+/// Matches that are listed at once: more are those of fewer rows at a time, so that the first come soon.
+pub(crate) const MOST_MATCHES: u64 = 1 << 26;
+
+impl SetIndex {
+    pub(crate) fn technique(&self) -> SetTechnique {
+        self.finder.technique()
+    }
+}
+
+/// The lists of rows that are not NULL in any of `not_null`, and what is leased for them.
+pub(crate) fn lists_of(
+    budget: &Arc<Budget>,
+    column: &Column,
+    not_null: &[&Keys],
+) -> Result<(Lists, Option<Lease>)> {
+    let lists = Lists::as_they_are(column.on_host()?);
+    let lease = match lists.plain_bytes()? {
+        0 => None,
+        bytes => Some(budget.lease(bytes, "elements of sets")?),
+    };
+    let mut lists = lists.plain()?;
+    for valid in not_null.iter().filter_map(|keys| keys.valid.as_ref()) {
+        lists.leave_out(valid.on_host()?);
+    }
+    Ok((lists, lease))
+}
