@@ -31,19 +31,21 @@
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 
-mod device;
-mod error;
-mod exec;
-mod functions;
-mod ir;
-mod list_sets;
-mod ops;
-mod options;
-mod plan;
+mod runtime;
+
+pub(crate) mod device;
+pub(crate) mod error;
+pub(crate) mod exec;
+pub(crate) mod functions;
+pub(crate) mod ir;
+pub(crate) mod list_sets;
+pub(crate) mod ops;
+pub(crate) mod options;
+pub(crate) mod plan;
 #[doc(hidden)]
 pub mod rates;
-mod session;
-mod spec;
+pub(crate) mod session;
+pub(crate) mod spec;
 
 pub use crate::options::Bytes;
 pub use crate::options::ChunkRows;

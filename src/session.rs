@@ -7,12 +7,12 @@ use datafusion::catalog::TableFunction;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionStateBuilder;
 
-use crate::device::registry::Devices;
 use crate::functions::set_functions;
 use crate::options::BowtieOptions;
 use crate::plan::explain::devices_function::DevicesFunction;
 use crate::plan::explain::explain_function::ExplainFunction;
 use crate::plan::rule::BowtieRule;
+use crate::runtime::registry::Devices;
 
 /// Registers datafusion-bowtie.
 pub trait BowtieSessionExt: Sized {

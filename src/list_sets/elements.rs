@@ -4,7 +4,6 @@
 //! their bits are (a NaN equals itself, −0.0 is not 0.0), anything else when its values are.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use arrow::array::{
     Array, ArrayRef, AsArray, OffsetSizeTrait, PrimitiveArray, downcast_primitive_array,
@@ -16,8 +15,6 @@ use arrow::error::ArrowError;
 use arrow::row::{Row, RowConverter, Rows, SortField};
 use rayon::prelude::*;
 
-use crate::device::budget::{Budget, Lease};
-use crate::device::row_width::gathered_bytes;
 use crate::error::{BowtieError, Result};
 
 /// The rows of a column of lists; of any other column each value is a list of itself, and NULL a NULL list.
@@ -92,21 +89,6 @@ impl Lists {
             _ => return Ok(self),
         };
         Ok(Self { values, ..self })
-    }
-
-    /// Bytes that elements of a dictionary take then, and their keys on the way; of others none.
-    pub(crate) fn plain_bytes(&self) -> Result<u64> {
-        let Some(dictionary) = self.values.as_any_dictionary_opt() else {
-            return Ok(0);
-        };
-        let words = 16 * dictionary.keys().len() as u64;
-        if dictionary.values().is_empty() {
-            // Its keys are all NULL, and `normalized_keys` takes none of those.
-            return Ok(words);
-        }
-        let keys = dictionary.normalized_keys().into_iter();
-        let keys: Vec<u32> = keys.map(|key| key as u32).collect();
-        Ok(gathered_bytes(dictionary.values(), &keys)? + words)
     }
 
     /// Rows that are not `valid` have no list.
@@ -261,27 +243,7 @@ impl Elements {
         })
     }
 
-    /// The same, with what is leased for it.
-    pub(crate) fn leased(
-        budget: &Arc<Budget>,
-        values: &ArrayRef,
-        converter: Option<&RowConverter>,
-    ) -> Result<(Self, Lease)> {
-        // How long rows of bytes are is seen when they are made.
-        let words = values.len() as u64 * 8;
-        let known = match converter {
-            None => Some(budget.lease(words, "elements of sets")?),
-            Some(_) => None,
-        };
-        let elements = Self::new(values, converter)?;
-        let lease = match known {
-            Some(lease) => lease,
-            None => budget.lease(elements.bytes(), "elements of sets")?,
-        };
-        Ok((elements, lease))
-    }
-
-    fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         match self {
             Self::Words { words, .. } => words.len() as u64 * 8,
             Self::Rows(rows) => rows.size() as u64,

@@ -11,7 +11,6 @@ use datafusion::physical_plan::ExecutionPlan;
 use parking_lot::Mutex;
 
 use crate::device::primitives::device::Device;
-use crate::device::registry::Devices;
 use crate::error::Decline;
 use crate::exec::aggregate::node::AggregateOperator;
 use crate::exec::join::node::JoinOperator;
@@ -37,6 +36,7 @@ use crate::plan::recognise::join_aggregate::{
 };
 use crate::plan::recognise::source::{JoinSource, join_source};
 use crate::plan::transfers;
+use crate::runtime::registry::Devices;
 use crate::spec::aggregate::GroupSpec;
 use crate::spec::join::{JoinSpec, SideInput};
 use crate::spec::join_aggregate::JoinAggregateSpec;

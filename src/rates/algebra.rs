@@ -6,17 +6,17 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 
 use crate::device::data::column::Column;
+use crate::device::data::key_bitmap::{KeyBits, KeyRange};
 use crate::device::data::matches::Matches;
 use crate::device::data::structures::Flags;
-use crate::device::key_bitmap::{KeyBits, KeyRange};
 use crate::device::presorted::Ascending;
 use crate::device::primitives::device::Device;
-use crate::device::registry::Devices;
 use crate::error::{BowtieError, Result};
 use crate::ir::pair_program::{Kind, Op};
 use crate::ir::row_program::{RowInstruction, RowKind, RowOp, RowProgram, RowSource};
 use crate::options::DeviceChoice;
 use crate::rates::{Rate, numbers, permuted, scattered, timed};
+use crate::runtime::registry::Devices;
 
 /// An operator of \[D\] table 1, as plans have it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

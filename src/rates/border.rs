@@ -6,10 +6,10 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Decimal128Array};
 
 use crate::device::primitives::device::Device;
-use crate::device::registry::Devices;
 use crate::error::BowtieError;
 use crate::options::DeviceChoice;
 use crate::rates::{Rate, numbers, scattered, timed};
+use crate::runtime::registry::Devices;
 
 /// A way across the border.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,11 +9,11 @@ use crate::device::data::matches::FirstProbe;
 use crate::device::data::results::Paired;
 use crate::device::presorted::Ascending;
 use crate::device::primitives::device::Device;
-use crate::device::registry::Devices;
 use crate::error::{BowtieError, Result};
 use crate::ir::strategies::EquiStrategy;
 use crate::options::{DeviceChoice, JoinStrategy, MaterializationChoice};
 use crate::rates::{Rate, Zipf, fraction, numbers, permuted, scattered, timed};
+use crate::runtime::registry::Devices;
 
 /// An equi-join of \[W\]'s sweeps (section 5): unique build keys in random order, of which a share is looked for; or of \[D\]'s sorted
 /// relations.

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use crate::device::data::column::Column;
 use crate::device::primitives::device::Device;
-use crate::device::registry::Devices;
 use crate::error::BowtieError;
 use crate::ir::fold::Fold;
 use crate::options::{DeviceChoice, GroupStrategy};
 use crate::rates::{Rate, Zipf, numbers, permuted, scattered, timed};
+use crate::runtime::registry::Devices;
 
 /// Sums by a key, as in \[W\]'s sweeps (section 5.2).
 #[derive(Debug, Clone, Copy)]

@@ -10,12 +10,12 @@ use rayon::prelude::*;
 
 use crate::device::data::structures::SetIndex;
 use crate::device::primitives::device::Device;
-use crate::device::registry::Devices;
 use crate::error::Result;
 use crate::ir::set_predicate::{SetMeasure, SetPredicate};
 use crate::ir::side::Side;
 use crate::options::{DeviceChoice, SetStrategy};
 use crate::rates::{Rate, Zipf, fraction, scattered, timed};
+use crate::runtime::registry::Devices;
 
 /// Sets as a data set of \[B\] has them: so many, of so many elements on average, of a universe of so many. Sizes are geometrically
 /// distributed, frequencies by Zipf's distribution. Some sets are planted: subsets of others, and near-duplicates. The same case is

@@ -8,7 +8,7 @@ use crate::ir::text_predicate::{TextSlice, TextTest};
 /// Compiled expressions, string predicates and filters.
 pub(crate) trait ExprPrimitives {
     /// Evaluates a program on `rows` rows of its `columns`, in the order in which it numbers them: a column for each output.
-    /// [`BowtieError::NeedsHost`] where it meets a row that it cannot decide.
+    /// `NeedsHost` where it meets a row that it cannot decide.
     fn map(&self, rows: usize, program: &RowProgram, columns: &[&Column]) -> Result<Vec<Column>>;
 
     /// A Boolean for each row of a column of text or binary values, or of a dictionary of these: what the test says of its value, NULL

@@ -16,11 +16,11 @@ pub(crate) trait KeyPrimitives {
     /// domain is ranked).
     fn order_keys_in(&self, domain: &KeyDomain, column: &Column) -> Result<Keys>;
 
-    /// Group ids of the rows of `base` by equality of all columns: dense from 0, in any order, [`NO_GROUP`] for rows with a NULL
+    /// Group ids of the rows of `base` by equality of all columns: dense from 0, in any order, `NO_GROUP` for rows with a NULL
     /// unless `null_equal`.
     fn group_keys(&self, base: &[&Column], null_equal: bool) -> Result<(Buffer<u32>, GroupDomain)>;
 
-    /// Group ids of other rows in a domain: [`NO_GROUP`] for a row that equals none of the base.
+    /// Group ids of other rows in a domain: `NO_GROUP` for a row that equals none of the base.
     fn group_keys_in(&self, domain: &GroupDomain, columns: &[&Column]) -> Result<Buffer<u32>>;
 
     /// Sorts row ids by group (of so many), then by key, then by row id. Rows in no group, rows with a NULL key and rows

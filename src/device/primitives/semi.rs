@@ -1,9 +1,9 @@
 //! [`SemiPrimitives`].
 
 use crate::device::data::column::Column;
+use crate::device::data::key_bitmap::{KeyBits, KeyRange};
 use crate::device::data::results::{Joined, Kept};
 use crate::device::data::structures::Flags;
-use crate::device::key_bitmap::{KeyBits, KeyRange};
 use crate::device::presorted::Ascending;
 use crate::device::primitives::expr::ExprPrimitives;
 use crate::device::primitives::rows::RowPrimitives;
@@ -35,7 +35,7 @@ pub(crate) trait SemiPrimitives: RowPrimitives + ExprPrimitives {
         Ok(None)
     }
 
-    /// Where the keys of rows lie. Values of all columns [are addresses](crate::device::key_bitmap::are_addresses).
+    /// Where the keys of rows lie. Values of all columns [are addresses](crate::device::data::key_bitmap::are_addresses).
     fn key_range(&self, columns: &[&Column]) -> Result<KeyRange>;
 
     /// Sets the bit of every row's key that lies in the range of the bits; a NULL among its columns only where NULLs are equal.

@@ -38,7 +38,7 @@ pub(crate) trait ThetaPrimitives {
     ) -> Result<Ranges>;
 
     /// How many candidates pass all tests, for each searching position; with `exists_only`, 1 or 0.
-    /// [`BowtieError::NeedsHost`] where the program meets a candidate that it cannot decide.
+    /// `NeedsHost` where the program meets a candidate that it cannot decide.
     fn count_matches(&self, matches: Matches<'_>, exists_only: bool) -> Result<Buffer<u32>>;
 
     /// Exclusive prefix sums, one longer than `counts`; the last is the total.

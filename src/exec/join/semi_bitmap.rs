@@ -15,8 +15,8 @@ use datafusion::common::JoinType;
 
 use crate::device::data::batch::DeviceBatch;
 use crate::device::data::column::Column;
+use crate::device::data::key_bitmap::{KeyBits, KeyRange, are_addresses};
 use crate::device::data::structures::Flags;
-use crate::device::key_bitmap::{KeyBits, KeyRange, are_addresses};
 use crate::device::primitives::device::Device;
 use crate::error::Result;
 use crate::exec::join::tiles::Matrix;

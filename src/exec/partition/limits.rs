@@ -8,11 +8,11 @@ use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryReservation};
 
 use crate::device::primitives::device::Device;
-use crate::device::registry::default_host_budget;
 use crate::exec::input::chunk::InputChunk;
 use crate::exec::memory::spill::Spilling;
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::transfer::chunker::ChunkLimits;
+use crate::runtime::registry::default_host_budget;
 
 /// Parts at most: of a longer input they have several chunks.
 const MOST_PARTS: u32 = 256;

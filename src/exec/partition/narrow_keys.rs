@@ -4,7 +4,7 @@ use arrow::array::{Array, ArrayRef, AsArray, make_array};
 use arrow::compute::{cast, max, min};
 use arrow::datatypes::{DataType, Float64Type};
 
-use crate::device::key_bitmap::are_few_bits;
+use crate::device::data::key_bitmap::are_few_bits;
 use crate::error::Result;
 use crate::exec::input::chunk::InputChunk;
 use crate::ir::strategies::Strategy;

@@ -12,8 +12,8 @@ use datafusion::physical_expr::expressions::{
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 
 use crate::ir::pair_program::Kind;
+use crate::plan::compile::compiler::Expr;
 use crate::plan::compile::float_bits::FloatBits;
-use crate::plan::compile::pair_program::Expr;
 use crate::plan::compile::text;
 use crate::plan::compile::text::keeps_text;
 

@@ -11,24 +11,23 @@ use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 use datafusion::functions::math::abs::AbsFunc;
 use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::ScalarFunctionExpr;
 use datafusion::physical_expr::expressions::{
     BinaryExpr, CaseExpr, CastExpr, InListExpr, IsNotNullExpr, IsNullExpr, NegativeExpr, NotExpr,
     TryCastExpr,
 };
 use datafusion::physical_expr::utils::collect_columns;
-use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_plan::joins::utils::JoinFilter;
 
 use crate::ir::pair_program::{
     Instruction, Kind, MAX_COLUMNS, MAX_INSTRUCTIONS, MAX_REGISTERS, Op, Program,
 };
 use crate::ir::side::Side;
+use crate::plan::compile::compiler::Expr;
 use crate::plan::compile::constants::{constant, word_of};
 use crate::plan::compile::fallible::{divides_always, fails_somewhere, may_be_scalar, might_fail};
 use crate::plan::recognise::sides::{on_side, side_of};
 use crate::spec::join::SideInput;
-
-pub(crate) type Expr = Arc<dyn PhysicalExpr>;
 
 /// A program for as many conjuncts of `residual` as compile and find room in it, up to one that does not and might fail; `None`
 /// for none. The expressions that it

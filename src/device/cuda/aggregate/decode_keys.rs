@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::device::cuda::aggregate::dense_ids::{Digits, DirectKeys};
+use crate::device::cuda::aggregate::direct_keys::{Digits, DirectKeys};
 use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::layout::{bitmap_bytes, width};
 use crate::device::cuda::columns::minmax::Number;

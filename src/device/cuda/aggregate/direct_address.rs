@@ -10,7 +10,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::device::cuda::aggregate::accumulators::{Tells, Update, Wanted};
 use crate::device::cuda::aggregate::choose::choose;
-use crate::device::cuda::aggregate::dense_ids::{DirectIds, DirectKeys, ForEach};
+use crate::device::cuda::aggregate::dense_ids::{DirectIds, ForEach};
+use crate::device::cuda::aggregate::direct_keys::DirectKeys;
 use crate::device::cuda::aggregate::directory::{GroupKeys, Ids};
 use crate::device::cuda::aggregate::results::{Folded, Members, Results};
 use crate::device::cuda::aggregate::strategies::{FEW_IN_GLOBAL, FEW_IN_PARTS, FEW_ROWS, Ways};

@@ -7,6 +7,7 @@ pub(crate) mod decode_keys;
 pub(crate) mod dense_ids;
 pub(crate) mod dependent_keys;
 pub(crate) mod direct_address;
+pub(crate) mod direct_keys;
 pub(crate) mod directory;
 pub(crate) mod fold;
 pub(crate) mod partition;

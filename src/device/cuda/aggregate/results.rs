@@ -1,7 +1,7 @@
 //! [`Results`]: what a strategy of grouped aggregation makes, and how the keys of its groups are found.
 
 use crate::device::cuda::aggregate::accumulators::AddedInGlobal;
-use crate::device::cuda::aggregate::dense_ids::DirectKeys;
+use crate::device::cuda::aggregate::direct_keys::DirectKeys;
 use crate::device::cuda::columns::minmax::Number;
 use crate::device::cuda::keys::key_width::KeyBits;
 use crate::device::cuda::runtime::stream::Memory;

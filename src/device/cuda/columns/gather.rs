@@ -1,6 +1,5 @@
 //! Gathering rows of a column, however it is stored.
 
-use crate::device::primitives::transfer::TransferPrimitives;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -10,6 +9,7 @@ use crate::device::cuda::device::CudaDevice;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::host::columns::values::{bytes_of, gather_parts};
+use crate::device::primitives::transfer::TransferPrimitives;
 use crate::error::Result;
 
 impl CudaDevice {

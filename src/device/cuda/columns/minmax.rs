@@ -10,7 +10,7 @@ use crate::device::cuda::columns::storage::Stored;
 use crate::device::cuda::keys::key_width::KeyBits;
 use crate::device::cuda::runtime::stream::{Memory, Queue};
 use crate::device::data::column::Column;
-use crate::device::key_bitmap::Extent;
+use crate::device::data::key_bitmap::Extent;
 use crate::error::{BowtieError, Result};
 
 /// Rows that a block of `group_range_extent*` looks at at once.

@@ -234,3 +234,46 @@ impl Queue {
         Ok(Column::host(array, lease))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{
+        Decimal128Array, FixedSizeBinaryArray, Int32Array, IntervalMonthDayNanoArray,
+    };
+    use arrow::buffer::ScalarBuffer;
+    use arrow::datatypes::IntervalMonthDayNano;
+
+    use super::*;
+
+    #[test]
+    fn values_are_as_to_data_has_them() {
+        let longer = ScalarBuffer::<i32>::from(Bytes::from(vec![1u8; 11]));
+        let months = IntervalMonthDayNano::new(1, 2, 3);
+        let arrays: [ArrayRef; 5] = [
+            Arc::new(Int32Array::from(vec![Some(1), None, Some(3), Some(4)])),
+            Arc::new(Int32Array::new(longer, None)),
+            Arc::new(Decimal128Array::from(vec![1i128 << 90, -1, 7])),
+            Arc::new(IntervalMonthDayNanoArray::from(vec![months; 3])),
+            Arc::new(FixedSizeBinaryArray::new(
+                3,
+                Bytes::from(vec![7u8; 10]),
+                None,
+            )),
+        ];
+        for array in arrays {
+            for array in [
+                Arc::clone(&array),
+                array.slice(1, array.len() - 1),
+                array.slice(1, 0),
+            ] {
+                let width = width(array.data_type()).unwrap();
+                let data = array.to_data();
+                let whole = &data.buffers()[0].as_slice()[data.offset() * width..];
+                assert_eq!(
+                    bytes_of_values(&array, width).unwrap(),
+                    &whole[..data.len() * width]
+                );
+            }
+        }
+    }
+}

@@ -7,8 +7,8 @@ use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::runtime::access::flag_words;
 use crate::device::cuda::runtime::stream::{Arg, Memory, Queue, Shape};
 use crate::device::data::column::Column;
+use crate::device::data::key_bitmap::{Digits, Extent, KeyBits, KeyRange};
 use crate::device::data::structures::Flags;
-use crate::device::key_bitmap::{Digits, Extent, KeyBits, KeyRange};
 use crate::error::{BowtieError, Result};
 
 /// "No bit", as the kernels have it.

@@ -2,9 +2,9 @@
 
 use crate::device::cuda::device::CudaDevice;
 use crate::device::data::column::Column;
+use crate::device::data::key_bitmap::{KeyBits, KeyRange};
 use crate::device::data::results::{Joined, Kept};
 use crate::device::data::structures::Flags;
-use crate::device::key_bitmap::{KeyBits, KeyRange};
 use crate::device::presorted::Ascending;
 use crate::device::primitives::device::Device;
 use crate::device::primitives::semi::SemiPrimitives;

@@ -2,7 +2,7 @@
 
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::theta::brute_force;
-use crate::device::cuda::theta::wavelet_tree::COSTS;
+use crate::device::cuda::theta::wavelet_index::COSTS;
 use crate::device::cuda::theta::zone_map::on_gpu;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::matches::{Matches, Test};

@@ -7,10 +7,11 @@ use crate::device::cuda::keys::sort::{DIGIT_BITS, NARROW, WIDE};
 use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::stream::{Memory, Queue, Shape};
 use crate::device::cuda::theta::range::op_code;
+use crate::device::cuda::theta::wavelet_index::Wavelet;
 use crate::device::cuda::theta::zone_map::on_gpu;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::matches::{Matches, Test};
-use crate::device::host::theta::wavelet_tree::{Costs, Layout};
+use crate::device::wavelet::Layout;
 use crate::error::Result;
 use crate::ir::comparison::Comparison;
 
@@ -18,27 +19,6 @@ use crate::ir::comparison::Comparison;
 const TILE: usize = 4096;
 /// Bytes of a block of the tree.
 const BLOCK_BYTES: usize = 32;
-
-/// Picoseconds on an H200: of a leaf test where all leaves are tested, and of 10^8 random keys of 64 bits a side. To begin
-/// is some eighty launches.
-pub(crate) const COSTS: Costs = Costs {
-    leaf_test: 22.0,
-    begin: 3e8,
-    build: 150.0,
-    count: 250.0,
-};
-
-/// A wavelet tree over the ranks of keys.
-#[derive(Debug)]
-pub(crate) struct Wavelet {
-    layout: Layout,
-    /// The keys in ascending order; `None` when all are equal, and so in order by position too.
-    keys: Option<Memory>,
-    /// The blocks of all levels.
-    levels: Memory,
-    /// The low bits of the ranks in the order below the last level.
-    low: Memory,
-}
 
 impl Queue {
     /// The tree over `n` keys by position, at least one.

@@ -10,7 +10,7 @@ use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::cancellable::{Tester, Written};
 use crate::device::cuda::runtime::stream::{Memory, Queue, Shape};
 use crate::device::cuda::theta::range::op_code;
-use crate::device::cuda::theta::wavelet_tree::Wavelet;
+use crate::device::cuda::theta::wavelet_index::Wavelet;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::data::keys::Keys;

@@ -7,10 +7,10 @@ use rayon::prelude::*;
 
 use crate::device::budget::Budget;
 use crate::device::data::column::Column;
+use crate::device::data::key_bitmap::{Extent, KeyBits, KeyRange};
 use crate::device::data::keys::Keys;
 use crate::device::host::columns::flags;
 use crate::device::host::keys::order_keys::{HostKeys, natural};
-use crate::device::key_bitmap::{Extent, KeyBits, KeyRange};
 use crate::error::{BowtieError, Result};
 
 /// Rows that one task takes.

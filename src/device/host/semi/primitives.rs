@@ -1,11 +1,11 @@
 //! [`SemiPrimitives`] of the CPU backend.
 
 use crate::device::data::column::Column;
+use crate::device::data::key_bitmap::{KeyBits, KeyRange};
 use crate::device::data::structures::Flags;
 use crate::device::host::columns::flags;
 use crate::device::host::device::HostDevice;
 use crate::device::host::semi::key_bitmap;
-use crate::device::key_bitmap::{KeyBits, KeyRange};
 use crate::device::primitives::device::Device;
 use crate::device::primitives::semi::SemiPrimitives;
 use crate::error::Result;

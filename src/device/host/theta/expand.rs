@@ -10,8 +10,8 @@ use crate::device::budget::Budget;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::matches::{BoundProgram, Matches};
 use crate::device::data::ranges::Pairs;
+use crate::device::host::theta::pair_program;
 use crate::device::host::theta::zone_map::{HostMatches, LEAF, Span, bits_of, walk};
-use crate::device::host::theta::{pair_program, wavelet_tree};
 use crate::error::{BowtieError, Result};
 
 /// Groups of searching rows that one task counts.
@@ -30,7 +30,12 @@ pub(crate) fn count_matches(
     cancelled: &AtomicBool,
 ) -> Result<Buffer<u32>> {
     if matches.program.is_none()
-        && let Some(counts) = wavelet_tree::count_matches(budget, matches, exists_only, cancelled)?
+        && let Some(counts) = crate::device::host::theta::choose_count::count_matches(
+            budget,
+            matches,
+            exists_only,
+            cancelled,
+        )?
     {
         return Ok(counts);
     }

@@ -1,5 +1,6 @@
 //! Theta joins on the host: ranges, zone maps, wavelet trees, pair programs, folds over ranges.
 
+pub(crate) mod choose_count;
 pub(crate) mod expand;
 pub(crate) mod pair_program;
 pub(crate) mod primitives;

@@ -5,7 +5,10 @@
 //! sorted positions beside one searching position; shorter ones are gathered, with their searching positions, until a block
 //! is full.
 
+use crate::device::host::theta::pair_program::register::BLOCK;
+
 pub(crate) mod arithmetic;
+pub(crate) mod register;
 pub(crate) mod registers;
 pub(crate) mod values;
 
@@ -20,9 +23,6 @@ use crate::device::host::theta::zone_map::{HostMatches, LEAF, Span, bits_of};
 use crate::error::{BowtieError, Result};
 use crate::ir::pair_program::{Instruction, Op};
 use crate::ir::side::Side;
-
-/// Candidates of a block: as many as keep a few registers in the first cache.
-pub(crate) const BLOCK: usize = 512;
 
 /// A range of fewer candidates is gathered with others.
 const SHORT: usize = 64;

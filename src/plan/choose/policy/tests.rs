@@ -13,11 +13,11 @@ use datafusion::physical_plan::streaming::PartitionStream;
 use datafusion::physical_plan::{EmptyRecordBatchStream, displayable};
 use datafusion::prelude::{SessionConfig, SessionContext};
 
-use crate::device::registry::Devices;
 use crate::options::DeviceChoice;
 use crate::plan::choose::policy::*;
 use crate::plan::explain::explain_function::ExplainFunction;
 use crate::plan::rule::BowtieRule;
+use crate::runtime::registry::Devices;
 
 pub(crate) const H200: Gpu = Gpu { memory: 120 << 30 };
 const ROWS: i32 = 1 << 20;

@@ -1,12 +1,12 @@
 //! [`Word`]: a word of pinned host memory.
 
-use cudarc::driver::{CudaEvent, result, sys};
+use std::sync::Arc;
+
+use cudarc::driver::{CudaContext, CudaEvent, result, sys};
 use parking_lot::Mutex;
 
 use crate::device::cuda::runtime::driver::{failed, is_out_of_memory};
 use crate::error::{BowtieError, Result};
-use cudarc::driver::CudaContext;
-use std::sync::Arc;
 
 /// Its memory, and what marks that it was written.
 #[derive(Debug)]

@@ -5,8 +5,8 @@ use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::keys::sort::check_sortable;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
+use crate::device::data::key_bitmap::{KeyRange, Places};
 use crate::device::data::structures::GroupDomain;
-use crate::device::key_bitmap::{KeyRange, Places};
 use crate::error::{BowtieError, Result};
 
 /// How ids were given to elements; equal ones have the same id, NULLs too.

@@ -1,9 +1,6 @@
 //! [`Sets`]: lists encoded as ascending sets of numbers.
 
-use arrow::array::Array;
-
 use crate::device::cuda::runtime::stream::{Memory, Structure};
-use crate::device::cuda::sets::encode::set_order::ByGroup;
 use crate::device::data::buffer::Buffer;
 
 /// The sets of one side by position, in the order of their groups and sizes.
@@ -46,3 +43,11 @@ impl Sets {
 
 /// Groups of rows, and how many there are.
 pub(crate) type Groups<'a> = (&'a Buffer<u32>, u32);
+
+/// The group of each set, and where the sets of each of so many groups begin, and the end.
+#[derive(Debug)]
+pub(crate) struct ByGroup {
+    pub(crate) groups: Memory,
+    pub(crate) segments: Memory,
+    pub(crate) count: usize,
+}

@@ -5,18 +5,10 @@ use std::sync::Arc;
 use crate::device::cuda::keys::sort::NARROW;
 use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::stream::{Given, Memory, Queue, Shape};
-use crate::device::cuda::sets::encode::encoded::Sets;
+use crate::device::cuda::sets::encode::encoded::{ByGroup, Sets};
 use crate::device::cuda::sets::encode::word_packing::{Packing, bits_below};
 use crate::device::data::buffer::Buffer;
 use crate::error::Result;
-
-/// The group of each set, and where the sets of each of so many groups begin, and the end.
-#[derive(Debug)]
-pub(crate) struct ByGroup {
-    groups: Memory,
-    pub(crate) segments: Memory,
-    pub(crate) count: usize,
-}
 
 impl Sets {
     /// The groups of these sets, and where those of `indexed` begin: null pointers where there are none.

@@ -2,7 +2,7 @@
 
 use crate::device::cuda::tests::expr::row_program;
 use crate::device::cuda::tests::*;
-use crate::device::key_bitmap::{KeyBits, KeyRange};
+use crate::device::data::key_bitmap::{KeyBits, KeyRange};
 
 /// Which rows of `probe` have a partner in `base`, found in parts that begin at `cuts`; the range is that of the side `ranged`.
 fn found(

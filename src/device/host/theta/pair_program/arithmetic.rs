@@ -3,7 +3,7 @@
 use pulp::Arch;
 
 use crate::device::host::keys::order_keys::{float_word, float32_word};
-use crate::device::host::theta::pair_program::registers::Register;
+use crate::device::host::theta::pair_program::register::Register;
 use crate::ir::pair_program::{Instruction, Kind, Op};
 
 /// A value of some kind in a 64-bit word.

@@ -1,4 +1,7 @@
+use crate::device::data::buffer::Buffer;
 use crate::device::data::keys::Keys;
+use crate::device::data::matches::Matches;
+use crate::device::data::matches::Test;
 use crate::device::data::ranges::{Ranges, Sorted};
 use crate::device::data::structures::ZonedKeys;
 use crate::device::host::device::HostDevice;

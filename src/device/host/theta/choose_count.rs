@@ -1,0 +1,76 @@
+//! Whether matches are counted by a wavelet tree or by a walk.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rayon::prelude::*;
+
+use crate::device::budget::Budget;
+use crate::device::data::buffer::Buffer;
+use crate::device::data::matches::{Matches, Test};
+use crate::device::host::theta::wavelet_tree::{TASK_ROWS, Wavelet};
+use crate::device::host::theta::zone_map::{HostMatches, ZonedKeys, sampled_leaf_tests};
+use crate::device::wavelet::Costs;
+use crate::error::{BowtieError, Result};
+
+/// Nanoseconds of one core: of a leaf test with 256-bit vectors, and of 10^6 random keys a side.
+const HOST: Costs = Costs {
+    leaf_test: 8.0,
+    begin: 10_000.0,
+    build: 70.0,
+    count: 300.0,
+};
+
+/// The counts of each searching position, where the index is expected to find them sooner than a walk. `None` where it is
+/// not, or where there is no room for it.
+pub(crate) fn count_matches(
+    budget: &Arc<Budget>,
+    matches: Matches<'_>,
+    exists_only: bool,
+    cancelled: &AtomicBool,
+) -> Result<Option<Buffer<u32>>> {
+    let built = |test: &Test<'_>| Ok(test.sorted.0.get::<ZonedKeys>()?.wavelet.get().is_some());
+    let leaf_tests = || Ok(sampled_leaf_tests(&HostMatches::new(&matches)?));
+    let Some(index) = HOST.index(matches, exists_only, built)? else {
+        return Ok(None);
+    };
+    if !HOST.walk_exceeds(index, matches, leaf_tests)? {
+        return Ok(None);
+    }
+    // Where there is no room for the index, a smaller tile costs less than a walk.
+    count_by_index(budget, matches, cancelled).map(Some)
+}
+
+fn count_by_index(
+    budget: &Arc<Budget>,
+    matches: Matches<'_>,
+    cancelled: &AtomicBool,
+) -> Result<Buffer<u32>> {
+    let (lo, hi) = (matches.ranges.lo.on_host()?, matches.ranges.hi.on_host()?);
+    let lease = budget.lease(lo.len() as u64 * 4, "match counts")?;
+    let test = &matches.tests[0];
+    let sorted: &ZonedKeys = test.sorted.0.get()?;
+    // Two who build it at the same time make the same.
+    let wavelet = match sorted.wavelet.get() {
+        Some(wavelet) => wavelet,
+        None => {
+            let built = Wavelet::build(budget, sorted.keys(), cancelled)?;
+            sorted.wavelet.get_or_init(|| built)
+        }
+    };
+    let words = test.searching.0.get::<ZonedKeys>()?.keys();
+    let mut counts = vec![0u32; lo.len()];
+    counts
+        .par_chunks_mut(TASK_ROWS)
+        .zip(lo.par_chunks(TASK_ROWS).zip(hi.par_chunks(TASK_ROWS)))
+        .zip(words.par_chunks(TASK_ROWS))
+        .for_each(|((counts, (lo, hi)), words)| {
+            if !cancelled.load(Ordering::Relaxed) {
+                wavelet.count(test.op, words, lo, hi, counts);
+            }
+        });
+    match cancelled.load(Ordering::Relaxed) {
+        true => Err(BowtieError::Cancelled),
+        false => Ok(Buffer::host(counts, lease)),
+    }
+}

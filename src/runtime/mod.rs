@@ -1,0 +1,3 @@
+//! The devices of the process.
+
+pub(crate) mod registry;
