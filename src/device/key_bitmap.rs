@@ -1,11 +1,11 @@
 //! Key bitmaps made by a device: sized by a range of keys, which a sample may guess.
 
 use crate::device::data::column::Column;
-use crate::device::data::key_bitmap::{KeyBits, KeyRange, Places, ROOM_SHARE};
+use crate::device::data::key_bitmap::{KeyBitmap, KeyRange, Places, ROOM_SHARE};
 use crate::device::primitives::device::Device;
 use crate::error::Result;
 
-impl KeyBits {
+impl KeyBitmap {
     /// Bits for the keys in `range`, none set; `None` where there would be too many, or is no room.
     pub(crate) fn new(
         device: &dyn Device,

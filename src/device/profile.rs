@@ -8,7 +8,7 @@ pub(crate) struct DeviceProfile {
     /// Pairs of a tile that is tested pair by pair: what takes some tenths of a second, so that its output begins soon.
     pub(crate) tested_pairs: u64,
     /// Rows of a chunk that search an index of sets at once, so that their output begins soon.
-    pub(crate) searched_sets: u64,
+    pub(crate) probed_sets: u64,
     /// How many pieces of output are worth computing at the same time.
     pub(crate) concurrent_pieces: usize,
     /// Rows of the first chunk of the streamed side and of the longest one, as each has twice as many as the one before: few enough
@@ -20,9 +20,9 @@ pub(crate) struct DeviceProfile {
     pub(crate) piece_rows: usize,
     /// Matches a searching row must have on average for untested ranges to be emitted on the host, as slices of the sorted
     /// side's columns beside repeated values; `None` where expanding and gathering is faster at any length.
-    pub(crate) long_run: Option<u64>,
+    pub(crate) long_range: Option<u64>,
     /// Whether uploading takes long enough to read another chunk of the streamed side meanwhile.
-    pub(crate) reads_ahead: bool,
+    pub(crate) prefetches: bool,
 }
 
 impl DeviceProfile {
@@ -30,7 +30,7 @@ impl DeviceProfile {
     pub(crate) fn of_host(threads: usize) -> Self {
         Self {
             tested_pairs: 1 << 26,
-            searched_sets: 1 << 16,
+            probed_sets: 1 << 16,
             concurrent_pieces: threads,
             streamed_rows: 1 << 20..=1 << 20,
             // A dropped stream waits for no longer than these take.
@@ -38,8 +38,8 @@ impl DeviceProfile {
             // Few enough to stay in cache.
             piece_rows: 8192,
             // A batch costs about as much as gathering some hundred rows.
-            long_run: Some(1024),
-            reads_ahead: false,
+            long_range: Some(1024),
+            prefetches: false,
         }
     }
 
@@ -47,7 +47,7 @@ impl DeviceProfile {
     pub(crate) fn of_gpu() -> Self {
         Self {
             tested_pairs: 1 << 36,
-            searched_sets: 1 << 24,
+            probed_sets: 1 << 24,
             concurrent_pieces: 1,
             // Each chunk ends with a copy that nothing of the next one overlaps: at 4M rows of 8 bytes the bus is filled by 72 %,
             // at 32M by 99 %.
@@ -56,8 +56,8 @@ impl DeviceProfile {
             // Enough to keep the card and the bus busy.
             piece_rows: 1 << 20,
             // The bus: a run's columns cross it once, its pairs not at all.
-            long_run: Some(1024),
-            reads_ahead: true,
+            long_range: Some(1024),
+            prefetches: true,
         }
     }
 }

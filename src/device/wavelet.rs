@@ -68,7 +68,7 @@ impl Costs {
         if exists_only || !test.op.is_inequality() {
             return Ok(None);
         }
-        let (n, m) = (matches.sorted.len() as f64, matches.ranges.rows() as f64);
+        let (n, m) = (matches.build.len() as f64, matches.ranges.rows() as f64);
         let build = match built(test)? {
             true => 0.0,
             false => self.build * n,
@@ -85,7 +85,7 @@ impl Costs {
         matches: Matches<'_>,
         leaf_tests: impl FnOnce() -> Result<f64>,
     ) -> Result<bool> {
-        let (n, m) = (matches.sorted.len() as f64, matches.ranges.rows() as f64);
+        let (n, m) = (matches.build.len() as f64, matches.ranges.rows() as f64);
         let leaf = self.leaf_test * matches.tests.len() as f64;
         let most = (n / BLOCK as f64).ceil() * m;
         Ok(most * leaf > other && leaf_tests()? * leaf > other)

@@ -4,7 +4,7 @@ use datafusion::error::Result;
 use futures::stream::BoxStream;
 
 use crate::device::data::batch::DeviceBatch;
-use crate::exec::join::long_ranges::Runs;
+use crate::exec::join::long_ranges::LongRanges;
 use crate::exec::transfer::staged_chunk::StagedChunk;
 
 /// What flows between device nodes.
@@ -15,7 +15,7 @@ pub(crate) enum DeviceChunk {
     /// Rows on the device.
     Resident(DeviceBatch),
     /// Pairs of rows with long ranges of rows.
-    Runs(Box<Runs>),
+    LongRanges(Box<LongRanges>),
 }
 
 impl DeviceChunk {
@@ -23,7 +23,7 @@ impl DeviceChunk {
         match self {
             Self::Staged(chunk) => chunk.rows(),
             Self::Resident(batch) => batch.rows(),
-            Self::Runs(runs) => runs.rows(),
+            Self::LongRanges(runs) => runs.rows(),
         }
     }
 }

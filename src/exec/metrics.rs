@@ -78,7 +78,7 @@ impl DeviceMetrics {
     }
 
     /// What a search of sets looked at.
-    pub(crate) fn searched_sets(&self, tally: SetTally) {
+    pub(crate) fn probed_sets(&self, tally: SetTally) {
         self.count("set_candidates".into(), tally.candidates);
         self.count("set_verified".into(), tally.verified);
     }

@@ -141,10 +141,10 @@ pub(crate) struct SetTest {
 }
 
 impl SetTest {
-    fn sides(&self, searching: u64, indexed: u64) -> (u64, u64) {
+    fn sides(&self, probe: u64, indexed: u64) -> (u64, u64) {
         match self.indexed {
-            Side::Left => (indexed, searching),
-            Side::Right => (searching, indexed),
+            Side::Left => (indexed, probe),
+            Side::Right => (probe, indexed),
         }
     }
 
@@ -158,20 +158,20 @@ impl SetTest {
         matches!(self.predicate, SetPredicate::Contains(_))
     }
 
-    pub(crate) fn holds(&self, overlap: u64, searching: u64, indexed: u64) -> bool {
-        let (left, right) = self.sides(searching, indexed);
+    pub(crate) fn holds(&self, overlap: u64, probe: u64, indexed: u64) -> bool {
+        let (left, right) = self.sides(probe, indexed);
         self.predicate.holds(overlap, left, right)
     }
 
     /// Elements that two sets of these sizes must share; `None` where no overlap is enough.
-    pub(crate) fn least_overlap(&self, searching: u64, indexed: u64) -> Option<u64> {
-        let (left, right) = self.sides(searching, indexed);
+    pub(crate) fn least_overlap(&self, probe: u64, indexed: u64) -> Option<u64> {
+        let (left, right) = self.sides(probe, indexed);
         self.predicate.least_overlap(left, right)
     }
 
     /// Whether a searching set of this size and an indexed one of that size can match at all.
-    pub(crate) fn may_hold(&self, searching: u64, indexed: u64) -> bool {
-        self.holds(searching.min(indexed), searching, indexed)
+    pub(crate) fn may_hold(&self, probe: u64, indexed: u64) -> bool {
+        self.holds(probe.min(indexed), probe, indexed)
     }
 
     /// Elements at the front of an indexed set of `size`, of which every searching set that matches it has one: its prefix

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::device::data::batch::DeviceBatch;
 use crate::device::data::column::Column;
 use crate::device::data::keys::{KeyDomain, Keys};
-use crate::device::data::ranges::Sorted;
+use crate::device::data::ranges::OrderedRows;
 use crate::device::data::structures::{EquiIndex, GroupDomain, SetIndex, ZonedKeys};
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
@@ -14,19 +14,19 @@ use crate::ir::pair_program::Program;
 use crate::ir::set_predicate::SetTechnique;
 use crate::ir::side::Side;
 use crate::ir::strategies::{EquiStrategy, Strategy};
-use crate::spec::join::ThetaSpec;
+use crate::spec::join::MatchSpec;
 
 /// Rows sampled on each side to order the comparisons by selectivity.
 const SAMPLE: usize = 512;
 
-/// A comparison as the search runs it: `sorted.column OP searching.column`.
+/// A comparison as the search runs it: `build.column OP searching.column`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Oriented {
     /// Column of the sorted side, as an index into `key_columns`.
     pub key: usize,
     pub op: Comparison,
     /// Column of the searching side's batch.
-    pub searching: usize,
+    pub probe: usize,
 }
 
 /// One key column of the sorted side: the domain that makes the other side's columns comparable with it.
@@ -46,7 +46,7 @@ pub(crate) enum Order {
     Equi(EquiIndex),
     /// By group, where there are equalities, and by key.
     Sorted {
-        sorted: Sorted,
+        build: OrderedRows,
         groups: Option<GroupDomain>,
     },
     /// By a predicate on sets: each search has an order of its own.
@@ -62,7 +62,7 @@ pub(crate) struct SetOrder {
 }
 
 #[derive(Debug)]
-pub(crate) struct SortedSide {
+pub(crate) struct BuildIndex {
     pub(crate) order: Order,
     pub(crate) key_columns: Vec<KeyColumn>,
     /// Comparisons that narrow the range.
@@ -74,23 +74,23 @@ pub(crate) struct SortedSide {
     rows: usize,
 }
 
-impl SortedSide {
-    /// Indexes `batch`. `searching` is a chunk of the other side, from which selectivities are sampled. Without
+impl BuildIndex {
+    /// Indexes `batch`. `probe` is a chunk of the other side, from which selectivities are sampled. Without
     /// `comparisons` only the equalities are indexed, and every other condition is left to the caller, `program` too.
     pub(crate) fn build(
         device: &dyn Device,
-        spec: &ThetaSpec,
+        spec: &MatchSpec,
         program: Option<&Program>,
         batch: &DeviceBatch,
-        searching: &DeviceBatch,
+        probe: &DeviceBatch,
         comparisons: bool,
     ) -> Result<Self> {
-        let side = spec.sorted;
+        let side = spec.build;
         if let Strategy::Equi(strategy) = spec.strategy {
             let columns = equality_columns(spec, side, batch)?;
             let index = device.equi_index(&columns, spec.null_equal(), strategy)?;
             let program = match program.filter(|_| comparisons) {
-                Some(program) => columns_at(device, program, side, batch, &index.sorted)?,
+                Some(program) => columns_at(device, program, side, batch, &index.rows)?,
                 None => vec![],
             };
             return Ok(Self {
@@ -126,14 +126,14 @@ impl SortedSide {
             oriented.push(Oriented {
                 key,
                 op: comparison.op_from(side),
-                searching: comparison.column(side.other()),
+                probe: comparison.column(side.other()),
             });
         }
 
         let selectivity = match spec.strategy {
             Strategy::Range => vec![0.0; oriented.len()],
             Strategy::Dominance | Strategy::Tiles | Strategy::Equi(_) | Strategy::Set(_) => {
-                sampled_selectivity(device, &keys, &oriented, searching)?
+                sampled_selectivity(device, &keys, &oriented, probe)?
             }
         };
         let sort_key = match spec.strategy {
@@ -158,7 +158,7 @@ impl SortedSide {
                 &not_null,
                 set.predicate.seen_from(side),
                 technique,
-                searching.column(set.column(side.other()))?,
+                probe.column(set.column(side.other()))?,
             )?;
             let program = program.map(|program| program.columns(side).iter());
             let columns = program.into_iter().flatten();
@@ -184,7 +184,7 @@ impl SortedSide {
                 rows: batch.rows(),
             });
         }
-        let sorted = device.sort(
+        let build = device.sort(
             batch.rows(),
             sort_key.map(|key| &keys[key].0),
             groups.as_ref().map(|(ids, domain)| (ids, domain.groups)),
@@ -196,19 +196,19 @@ impl SortedSide {
             key_columns.push(KeyColumn {
                 domain,
                 zoned: tested
-                    .then(|| device.zone_keys(&keys, &sorted))
+                    .then(|| device.zone_keys(&keys, &build))
                     .transpose()?,
                 keys: None,
             });
         }
         let program = match program.filter(|_| comparisons) {
-            Some(program) => columns_at(device, program, side, batch, &sorted)?,
+            Some(program) => columns_at(device, program, side, batch, &build)?,
             None => vec![],
         };
         Ok(Self {
             program,
             order: Order::Sorted {
-                sorted,
+                build,
                 groups: groups.map(|(_, domain)| domain),
             },
             key_columns,
@@ -219,10 +219,10 @@ impl SortedSide {
     }
 
     /// Its rows by position, where these do not depend on the search.
-    pub(crate) fn sorted(&self) -> Option<&Sorted> {
+    pub(crate) fn ordered_rows(&self) -> Option<&OrderedRows> {
         match &self.order {
-            Order::Equi(index) => Some(&index.sorted),
-            Order::Sorted { sorted, .. } => Some(sorted),
+            Order::Equi(index) => Some(&index.rows),
+            Order::Sorted { build, .. } => Some(build),
             Order::Sets(_) => None,
         }
     }
@@ -257,7 +257,7 @@ impl SortedSide {
     ) -> Result<Vec<Keys>> {
         let keys = comparisons.iter().map(|c| {
             let domain = &self.key_columns[c.key].domain;
-            device.order_keys_in(domain, batch.column(c.searching)?)
+            device.order_keys_in(domain, batch.column(c.probe)?)
         });
         keys.collect()
     }
@@ -275,7 +275,7 @@ impl SortedSide {
     }
 }
 
-impl SortedSide {
+impl BuildIndex {
     /// Keys of a column by row, where sets are indexed.
     pub(crate) fn set_keys(&self, key: usize) -> Result<&Keys> {
         self.key_columns[key]
@@ -290,35 +290,35 @@ impl SortedSide {
     }
 }
 
-/// `columns` in the order of `sorted`.
+/// `columns` in the order of `build`.
 pub(crate) fn gathered(
     device: &dyn Device,
     columns: &[Arc<Column>],
-    sorted: &Sorted,
+    build: &OrderedRows,
 ) -> Result<Vec<Column>> {
     let columns = columns.iter();
     columns
-        .map(|column| device.gather(column, &sorted.rows))
+        .map(|column| device.gather(column, &build.rows))
         .collect()
 }
 
-/// The columns of `batch` that `program` reads, in the order of `sorted`.
+/// The columns of `batch` that `program` reads, in the order of `build`.
 pub(crate) fn columns_at(
     device: &dyn Device,
     program: &Program,
     side: Side,
     batch: &DeviceBatch,
-    sorted: &Sorted,
+    build: &OrderedRows,
 ) -> Result<Vec<Column>> {
     let columns = program.columns(side).iter();
     columns
-        .map(|column| device.gather(batch.column(*column)?, &sorted.rows))
+        .map(|column| device.gather(batch.column(*column)?, &build.rows))
         .collect()
 }
 
 /// The columns of `side`, whose rows `batch` holds, that must be equal to others.
 pub(crate) fn equality_columns<'a>(
-    spec: &ThetaSpec,
+    spec: &MatchSpec,
     side: Side,
     batch: &'a DeviceBatch,
 ) -> Result<Vec<&'a Column>> {
@@ -335,12 +335,12 @@ fn sampled_selectivity(
     device: &dyn Device,
     keys: &[(Keys, KeyDomain)],
     oriented: &[Oriented],
-    searching: &DeviceBatch,
+    probe: &DeviceBatch,
 ) -> Result<Vec<f64>> {
     let others = oriented
         .iter()
         .map(|c| {
-            let column = searching.column(c.searching)?;
+            let column = probe.column(c.probe)?;
             device.order_keys_in(&keys[c.key].1, column)
         })
         .collect::<Result<Vec<_>>>()?;

@@ -9,16 +9,16 @@ use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::data::keys::Keys;
 use crate::device::data::matches::{Bound, BoundProgram, Matches, Test};
-use crate::device::data::ranges::{Pairs, Ranges, Sorted};
+use crate::device::data::ranges::{OrderedRows, Pairs, Ranges};
 use crate::device::data::results::SetTally;
 use crate::device::data::structures::{Flags, ZonedKeys};
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 use crate::ir::pair_program::Program;
 use crate::ir::side::Side;
-use crate::ops::build_index::{Order, SortedSide, columns_at, equality_columns};
+use crate::ops::build_index::{BuildIndex, Order, columns_at, equality_columns};
 use crate::ops::set_lists::Listed;
-use crate::spec::join::ThetaSpec;
+use crate::spec::join::MatchSpec;
 
 /// What will be asked of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,20 +26,20 @@ pub(crate) enum Wanted {
     /// Anything.
     Pairs,
     /// How many matches the rows of the searching side have, where nothing is tested.
-    SearchingCounts,
+    ProbeCounts,
     /// How many those of both sides have.
     Counts,
     /// Whether the rows of the searching side have one: a count is 1 or 0.
     Exists,
 }
 
-/// Matches of one chunk of the searching side in one [`SortedSide`].
+/// Matches of one chunk of the searching side in one [`BuildIndex`].
 #[derive(Debug)]
-pub(crate) struct Search {
-    pub(crate) index: Arc<SortedSide>,
-    pub(crate) sorted_side: Side,
+pub(crate) struct Probe {
+    pub(crate) index: Arc<BuildIndex>,
+    pub(crate) build_side: Side,
     /// The searching rows in the order of the keys that they search first; rows that cannot match are left out.
-    pub(crate) searching: Sorted,
+    pub(crate) probe: OrderedRows,
     /// All rows of the searching chunk.
     pub(crate) rows: usize,
     pub(crate) ranges: Ranges,
@@ -53,7 +53,7 @@ pub(crate) struct Search {
     pub(crate) listed: Option<Listed>,
 }
 
-impl Search {
+impl Probe {
     /// Finds the range of every row of `batch`, and counts its matches exactly.
     ///
     /// Unless pairs are `wanted`, they cannot be expanded. `program`, with which the index was built, tests
@@ -61,24 +61,24 @@ impl Search {
     /// matches are counted.
     pub(crate) fn new(
         device: &dyn Device,
-        spec: &ThetaSpec,
+        spec: &MatchSpec,
         program: Option<&Program>,
-        index: Arc<SortedSide>,
+        index: Arc<BuildIndex>,
         batch: &DeviceBatch,
         wanted: Wanted,
     ) -> Result<Self> {
-        let side = spec.sorted.other();
+        let side = spec.build.other();
         if index.sets().is_some() {
             return Self::of_sets(device, spec, program, index, batch, wanted);
         }
         let bound_keys = index.keys_of(device, &index.bounds, batch)?;
         let test_keys = index.keys_of(device, &index.tests, batch)?;
-        let (searching, ranges) = match &index.order {
+        let (probe, ranges) = match &index.order {
             Order::Sets(_) => return Err(BowtieError::Internal("sets without lists".into())),
             Order::Equi(of_keys) => {
                 device.equi_search(of_keys, &equality_columns(spec, side, batch)?)?
             }
-            Order::Sorted { sorted, groups } => {
+            Order::Sorted { build, groups } => {
                 let not_null: Vec<&Keys> = bound_keys.iter().chain(&test_keys).collect();
                 let groups = match groups {
                     Some(domain) => {
@@ -87,7 +87,7 @@ impl Search {
                     }
                     None => None,
                 };
-                let searching = device.sort(
+                let probe = device.sort(
                     batch.rows(),
                     not_null.first().copied(),
                     groups.as_ref().map(|(ids, count)| (ids, *count)),
@@ -97,24 +97,21 @@ impl Search {
                     .bounds
                     .iter()
                     .zip(&bound_keys)
-                    .map(|(c, searching)| Bound {
-                        op: c.op,
-                        searching,
-                    })
+                    .map(|(c, probe)| Bound { op: c.op, probe })
                     .collect();
                 let ids = groups.as_ref().map(|(ids, _)| ids);
-                let ranges = device.range_bounds(sorted, &searching, &bounds, ids)?;
-                (searching, ranges)
+                let ranges = device.range_bounds(build, &probe, &bounds, ids)?;
+                (probe, ranges)
             }
         };
         let test_keys = test_keys
             .iter()
-            .map(|keys| device.zone_keys(keys, &searching))
+            .map(|keys| device.zone_keys(keys, &probe))
             .collect::<Result<_>>()?;
         let mut search = Self {
-            sorted_side: spec.sorted,
+            build_side: spec.build,
             counts: device.sequence(0, 0)?,
-            searching,
+            probe,
             rows: batch.rows(),
             ranges,
             test_keys,
@@ -123,7 +120,7 @@ impl Search {
             index,
         };
         if let Some(program) = program {
-            let columns = columns_at(device, program, side, batch, &search.searching)?;
+            let columns = columns_at(device, program, side, batch, &search.probe)?;
             search.program = Some((program.clone(), columns));
         }
         search.count(device, program, wanted == Wanted::Exists)?;
@@ -153,11 +150,11 @@ impl Search {
     }
 
     /// The sorted side's rows by position.
-    fn sorted(&self) -> Result<&Sorted> {
+    fn build_rows(&self) -> Result<&OrderedRows> {
         let listed = self.listed.as_ref();
         listed
             .and_then(|listed| listed.matches.as_ref())
-            .or(self.index.sorted())
+            .or(self.index.ordered_rows())
             .ok_or_else(|| BowtieError::Internal("a search without an order".into()))
     }
 
@@ -174,31 +171,31 @@ impl Search {
             .iter()
             .zip(&self.test_keys)
             .enumerate()
-            .map(|(i, (c, searching))| {
+            .map(|(i, (c, probe))| {
                 Ok(Test {
                     op: c.op,
-                    sorted: match &self.listed {
+                    build: match &self.listed {
                         Some(listed) => &listed.zoned[i],
                         None => self.index.zoned(c.key)?,
                     },
-                    searching,
+                    probe,
                 })
             })
             .collect::<Result<Vec<_>>>()?;
         let program = self.program.as_ref();
         with(Matches {
-            sorted: self.sorted()?,
-            searching: &self.searching,
+            build: self.build_rows()?,
+            probe: &self.probe,
             ranges: &self.ranges,
             tests: &tests,
-            program: program.map(|(program, searching)| BoundProgram {
+            program: program.map(|(program, probe)| BoundProgram {
                 program,
-                sorted_side: self.sorted_side,
-                sorted: match &self.listed {
+                build_side: self.build_side,
+                build: match &self.listed {
                     Some(listed) => &listed.program,
                     None => &self.index.program,
                 },
-                searching,
+                probe,
             }),
         })
     }
@@ -223,14 +220,14 @@ impl Search {
 
     /// Searching positions; each has its range of sorted positions.
     pub(crate) fn positions(&self) -> usize {
-        self.searching.len()
+        self.probe.len()
     }
 
-    /// Of each searching position its row, and the begin and end of its range of the columns that [`Search::cluster`]
+    /// Of each searching position its row, and the begin and end of its range of the columns that [`Probe::cluster`]
     /// returns, read to the host.
     pub(crate) fn ranges(&self, device: &dyn Device) -> Result<[ScalarBuffer<u32>; 3]> {
         Ok([
-            device.read(&self.searching.rows)?,
+            device.read(&self.probe.rows)?,
             device.read(&self.ranges.lo)?,
             device.read(&self.ranges.hi)?,
         ])
@@ -238,7 +235,7 @@ impl Search {
 
     /// A column of the sorted side in sorted order.
     pub(crate) fn cluster(&self, device: &dyn Device, column: &Column) -> Result<Column> {
-        device.gather(column, &self.sorted()?.rows)
+        device.gather(column, &self.build_rows()?.rows)
     }
 
     /// Offsets of each searching row's pairs, and their total last.
@@ -254,16 +251,16 @@ impl Search {
         from: u64,
         len: usize,
     ) -> Result<RowPairs> {
-        let Pairs { searching, sorted } =
+        let Pairs { probe, build } =
             self.with_matches(|matches| device.expand(matches, offsets, from, len))?;
-        Ok(match self.sorted_side {
+        Ok(match self.build_side {
             Side::Left => RowPairs {
-                left: sorted,
-                right: searching,
+                left: build,
+                right: probe,
             },
             Side::Right => RowPairs {
-                left: searching,
-                right: sorted,
+                left: probe,
+                right: build,
             },
         })
     }
@@ -281,15 +278,15 @@ impl Search {
         device.set_flags_counted(flags, first, &counts)
     }
 
-    /// Whether [`Search::flag_matched`] and [`Search::weights`] can serve `side`.
+    /// Whether [`Probe::flag_matched`] and [`Probe::weights`] can serve `side`.
     pub(crate) fn counts_side(&self, side: Side) -> bool {
-        side != self.sorted_side || self.is_untested()
+        side != self.build_side || self.is_untested()
     }
 
-    /// Matches of each row of `side`; see [`Search::counts_side`].
+    /// Matches of each row of `side`; see [`Probe::counts_side`].
     pub(crate) fn weights(&self, device: &dyn Device, side: Side) -> Result<Arc<Buffer<u32>>> {
-        if side != self.sorted_side {
-            let counts = device.row_counts(&self.searching, &self.counts, self.rows)?;
+        if side != self.build_side {
+            let counts = device.row_counts(&self.probe, &self.counts, self.rows)?;
             return Ok(Arc::new(counts));
         }
         if !self.is_untested() {
@@ -297,7 +294,7 @@ impl Search {
         }
         let rows = self.index.rows();
         match &self.listed {
-            None => device.cover(self.sorted()?, &self.ranges, rows),
+            None => device.cover(self.build_rows()?, &self.ranges, rows),
             Some(Listed {
                 indexed: Some(counts),
                 ..

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
-use crate::device::data::ranges::Sorted;
+use crate::device::data::ranges::OrderedRows;
 use crate::device::data::results::SetTally;
 use crate::device::data::structures::ZonedKeys;
 
@@ -12,7 +12,7 @@ use crate::device::data::structures::ZonedKeys;
 #[derive(Debug)]
 pub(crate) struct Listed {
     /// A row of the sorted side at each position, where lists were made.
-    pub(crate) matches: Option<Sorted>,
+    pub(crate) matches: Option<OrderedRows>,
     /// Keys for each of the index's tests.
     pub(crate) zoned: Vec<ZonedKeys>,
     /// The program's columns.

@@ -4,26 +4,26 @@ use std::sync::Arc;
 
 use crate::device::data::batch::DeviceBatch;
 use crate::device::data::keys::Keys;
-use crate::device::data::ranges::{Ranges, Sorted};
+use crate::device::data::ranges::{OrderedRows, Ranges};
 use crate::device::data::results::SetCounting;
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 use crate::ir::pair_program::Program;
-use crate::ops::build_index::{SetOrder, SortedSide, columns_at, equality_columns, gathered};
-use crate::ops::probe::{Search, Wanted};
+use crate::ops::build_index::{BuildIndex, SetOrder, columns_at, equality_columns, gathered};
+use crate::ops::probe::{Probe, Wanted};
 use crate::ops::set_lists::Listed;
-use crate::spec::join::ThetaSpec;
+use crate::spec::join::MatchSpec;
 
-impl Search {
+impl Probe {
     pub(crate) fn of_sets(
         device: &dyn Device,
-        spec: &ThetaSpec,
+        spec: &MatchSpec,
         program: Option<&Program>,
-        index: Arc<SortedSide>,
+        index: Arc<BuildIndex>,
         batch: &DeviceBatch,
         wanted: Wanted,
     ) -> Result<Self> {
-        let side = spec.sorted.other();
+        let side = spec.build.other();
         let (Some(SetOrder { sets, groups, .. }), Some(set)) = (index.sets(), spec.set) else {
             return Err(BowtieError::Internal("a search of no sets".into()));
         };
@@ -36,8 +36,8 @@ impl Search {
             None => None,
         };
         let mut search = Self {
-            sorted_side: spec.sorted,
-            searching: no_rows(device)?,
+            build_side: spec.build,
+            probe: no_rows(device)?,
             counts: device.sequence(0, 0)?,
             rows: batch.rows(),
             ranges: Ranges {
@@ -51,13 +51,13 @@ impl Search {
         };
         let counting = match wanted {
             Wanted::Pairs => None,
-            Wanted::SearchingCounts => Some(SetCounting::Searching),
+            Wanted::ProbeCounts => Some(SetCounting::Probe),
             Wanted::Counts => Some(SetCounting::Both),
             Wanted::Exists => Some(SetCounting::Exists),
         };
         if let Some(counting) = counting.filter(|_| index.tests.is_empty() && program.is_none()) {
             let counted = device.set_count(sets, lists, groups.as_ref(), counting)?;
-            search.searching = counted.searching;
+            search.probe = counted.probe;
             search.counts = counted.counts;
             search.listed = Some(Listed {
                 matches: None,
@@ -73,7 +73,7 @@ impl Search {
         let found = device.set_search(sets, lists, groups.as_ref(), &not_null)?;
         search.test_keys = keys
             .iter()
-            .map(|keys| device.zone_keys(keys, &found.searching))
+            .map(|keys| device.zone_keys(keys, &found.probe))
             .collect::<Result<_>>()?;
         let zoned = index.tests.iter().map(|test| {
             let keys = index.set_keys(test.key)?;
@@ -87,12 +87,12 @@ impl Search {
             matches: None,
         };
         if let Some(program) = program {
-            let columns = columns_at(device, program, side, batch, &found.searching)?;
+            let columns = columns_at(device, program, side, batch, &found.probe)?;
             search.program = Some((program.clone(), columns));
             listed.program = gathered(device, index.set_columns(), &found.matches)?;
         }
         listed.matches = Some(found.matches);
-        search.searching = found.searching;
+        search.probe = found.probe;
         search.ranges = found.ranges;
         search.listed = Some(listed);
         search.count(device, program, wanted == Wanted::Exists)?;
@@ -100,6 +100,6 @@ impl Search {
     }
 }
 
-fn no_rows(device: &dyn Device) -> Result<Sorted> {
-    Ok(Sorted::of_rows(device.sequence(0, 0)?))
+fn no_rows(device: &dyn Device) -> Result<OrderedRows> {
+    Ok(OrderedRows::of_rows(device.sequence(0, 0)?))
 }

@@ -25,7 +25,7 @@ use crate::options::{BowtieOptions, DeviceChoice, Offload};
 use crate::plan::choose::cost::{Gpu, Host};
 use crate::plan::choose::fusion::apart;
 use crate::plan::choose::policy::Policy;
-use crate::plan::choose::statistics::Known;
+use crate::plan::choose::statistics::StatisticsCache;
 use crate::plan::choose::strategy::Taking;
 use crate::plan::explain::decision::Decision;
 use crate::plan::recognise::aggregate::{group_above_join, group_spec};
@@ -135,7 +135,7 @@ impl BowtieRule {
 
     /// Notes every join and aggregation as declined: nothing is taken while `bowtie.offload` is off.
     fn note_untouched(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
-        let known = Known::default();
+        let known = StatisticsCache::default();
         plan.apply(|node| {
             let off = Decline("bowtie.offload is 'off'".into());
             if let Some(source) = group_source(node) {
@@ -189,9 +189,10 @@ impl BowtieRule {
                     let device = self.device(options)?;
                     if apart.is_some()
                         && let Some(above) = &above
-                        && let Some(stays) = self.stay(&source, above, policy, &device)?
+                        && let Some(output_on_device) =
+                            self.stay(&source, above, policy, &device)?
                     {
-                        return Ok(Transformed::yes(stays));
+                        return Ok(Transformed::yes(output_on_device));
                     }
                     Ok(Transformed::yes(group_plan(&source, spec, &device)?))
                 }

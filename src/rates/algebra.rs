@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 
 use crate::device::data::column::Column;
-use crate::device::data::key_bitmap::{KeyBits, KeyRange};
+use crate::device::data::key_bitmap::{KeyBitmap, KeyRange};
 use crate::device::data::matches::Matches;
 use crate::device::data::structures::Flags;
 use crate::device::presorted::Ascending;
@@ -236,17 +236,17 @@ impl AlgebraRows {
     fn product(&self) -> Result<usize> {
         let device = self.device.as_ref();
         let rows = self.right.rows();
-        let repeated = device.of_product(&self.left, true, rows, 0, self.rows)?;
-        let again = device.of_product(&self.right, false, rows, 0, self.rows)?;
+        let repeated = device.cross_product(&self.left, true, rows, 0, self.rows)?;
+        let again = device.cross_product(&self.right, false, rows, 0, self.rows)?;
         if let (Some(repeated), Some(_)) = (repeated, again) {
             return Ok(repeated.rows());
         }
-        let sorted = device.sort(self.right.rows(), None, None, &[])?;
-        let searching = device.sort(self.left.rows(), None, None, &[])?;
-        let ranges = device.range_bounds(&sorted, &searching, &[], None)?;
+        let build = device.sort(self.right.rows(), None, None, &[])?;
+        let probe = device.sort(self.left.rows(), None, None, &[])?;
+        let ranges = device.range_bounds(&build, &probe, &[], None)?;
         let matches = Matches {
-            sorted: &sorted,
-            searching: &searching,
+            build: &build,
+            probe: &probe,
             ranges: &ranges,
             tests: &[],
             program: None,
@@ -254,8 +254,8 @@ impl AlgebraRows {
         let offsets = device.scan(&device.count_matches(matches, false)?)?;
         let total = device.total(&offsets)?;
         let pairs = device.expand(matches, &offsets, 0, total as usize)?;
-        device.gather(&self.right, &pairs.sorted)?;
-        Ok(device.gather(&self.left, &pairs.searching)?.rows())
+        device.gather(&self.right, &pairs.build)?;
+        Ok(device.gather(&self.left, &pairs.probe)?.rows())
     }
 
     /// The left values that the right side has, or those that it does not: as a semi or anti join whose built side is the right one.
@@ -272,7 +272,7 @@ impl AlgebraRows {
             return Ok(kept.map_or(rows, |(rows, _)| rows));
         }
         let is_narrow = |range: &KeyRange| range.is_narrow(true, rows as u64, None);
-        let bits = KeyBits::of(device, &right, true, &is_narrow)?;
+        let bits = KeyBitmap::of(device, &right, true, &is_narrow)?;
         let kept = match bits {
             Some(bits) => device.select_keys(&bits, &left, wanted, &left)?,
             None => {
@@ -289,16 +289,16 @@ impl AlgebraRows {
     fn flag_matched(&self, flags: &Flags) -> Result<()> {
         let device = self.device.as_ref();
         let index = device.equi_index(&[&self.right], true, None)?;
-        let (searching, ranges) = device.equi_search(&index, &[&self.left])?;
+        let (probe, ranges) = device.equi_search(&index, &[&self.left])?;
         let matches = Matches {
-            sorted: &index.sorted,
-            searching: &searching,
+            build: &index.rows,
+            probe: &probe,
             ranges: &ranges,
             tests: &[],
             program: None,
         };
         let counts = device.count_matches(matches, true)?;
-        let counts = device.row_counts(&searching, &counts, self.left.rows())?;
+        let counts = device.row_counts(&probe, &counts, self.left.rows())?;
         device.set_flags_counted(flags, 0, &counts)
     }
 }

@@ -211,10 +211,10 @@ impl EquiSides {
     ) -> Result<(usize, String)> {
         let device = self.device.as_ref();
         let index = device.equi_index(&build[..1], false, strategy.0)?;
-        let (searching, ranges) = device.equi_search(&index, &probe[..1])?;
+        let (rows, ranges) = device.equi_search(&index, &probe[..1])?;
         let matches = crate::device::data::matches::Matches {
-            sorted: &index.sorted,
-            searching: &searching,
+            build: &index.rows,
+            probe: &rows,
             ranges: &ranges,
             tests: &[],
             program: None,
@@ -223,10 +223,10 @@ impl EquiSides {
         let total = device.total(&offsets)? as usize;
         let pairs = device.expand(matches, &offsets, 0, total)?;
         for column in &build[1..] {
-            device.gather(column, &pairs.sorted)?;
+            device.gather(column, &pairs.build)?;
         }
         for column in probe {
-            device.gather(column, &pairs.searching)?;
+            device.gather(column, &pairs.probe)?;
         }
         Ok((total, index.strategy.to_string()))
     }

@@ -196,7 +196,7 @@ impl SetSides {
 
     /// All matches, listed tile by tile as a query does, and in shorter ones where there is no room.
     fn search(&self, index: &SetIndex) -> Result<usize> {
-        let mut tile = self.device.profile().searched_sets as usize;
+        let mut tile = self.device.profile().probed_sets as usize;
         let (mut from, mut matches) = (0, 0);
         while from < self.lists.len() {
             let len = tile.min(self.lists.len() - from);

@@ -120,7 +120,7 @@ pub(crate) struct GroupSpec {
     /// Keys, the grouping id if there is one, then one column for each aggregate.
     pub schema: SchemaRef,
     /// Whether the node above reads the groups on the device.
-    pub stays: bool,
+    pub output_on_device: bool,
     /// GROUP BY expressions and aggregates as EXPLAIN shows them.
     pub group_display: Vec<String>,
     pub aggregate_display: Vec<String>,

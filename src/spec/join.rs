@@ -117,10 +117,10 @@ impl ColumnComparison {
 
 /// The part of a condition that the device's theta primitives decide.
 #[derive(Debug, Clone)]
-pub(crate) struct ThetaSpec {
+pub(crate) struct MatchSpec {
     pub strategy: Strategy,
     /// The side that is sorted; the other one searches.
-    pub sorted: Side,
+    pub build: Side,
     /// Columns that must be equal, by index in each side's input.
     pub equalities: Vec<(usize, usize)>,
     pub null_equality: NullEquality,
@@ -131,7 +131,7 @@ pub(crate) struct ThetaSpec {
     pub materialization: Option<Materialization>,
 }
 
-impl ThetaSpec {
+impl MatchSpec {
     /// Whether NULLs are equal.
     pub(crate) fn null_equal(&self) -> bool {
         self.null_equality == NullEquality::NullEqualsNull
@@ -169,7 +169,7 @@ pub(crate) struct JoinSpec {
     pub null_aware: bool,
     /// That DataFusion's node gives its schema.
     pub metadata: HashMap<String, String>,
-    pub theta: ThetaSpec,
+    pub theta: MatchSpec,
     /// Where one of them fails, the whole filter is evaluated too.
     pub guards: Vec<Guard>,
     /// What comparisons cannot decide, evaluated on candidates by DataFusion's own expressions where no program does:
@@ -187,7 +187,7 @@ pub(crate) struct JoinSpec {
     /// Rows after which the join may stop.
     pub fetch: Option<usize>,
     /// Whether the node above reads its rows on the device.
-    pub stays: bool,
+    pub output_on_device: bool,
     /// The condition as EXPLAIN shows it.
     pub display: ConditionDisplay,
 }
@@ -257,7 +257,7 @@ pub(crate) fn join_columns(kind: JoinType, left: usize, right: usize) -> Vec<Out
 impl JoinSpec {
     /// What serves the join, in words.
     pub(crate) fn why(&self) -> String {
-        let sorted = self.theta.sorted;
+        let build = self.theta.build;
         let inside = match self.theta.equalities.is_empty() {
             true => "",
             false => " inside each key's group",
@@ -266,22 +266,22 @@ impl JoinSpec {
             Strategy::Equi(None) => "equal keys find each other, as the device chooses".into(),
             Strategy::Equi(Some(strategy)) => match strategy {
                 EquiStrategy::Direct if self.emits_pairs() || !self.whole_filter.is_empty() => {
-                    format!("keys of the {sorted} side are addresses")
+                    format!("keys of the {build} side are addresses")
                 }
                 EquiStrategy::Direct => {
-                    format!("keys of the {sorted} side are addresses, of bits where they lie close")
+                    format!("keys of the {build} side are addresses, of bits where they lie close")
                 }
-                EquiStrategy::Hash => format!("one hash table of the {sorted} side's keys"),
+                EquiStrategy::Hash => format!("one hash table of the {build} side's keys"),
                 EquiStrategy::PartitionedHash => {
                     "both sides are partitioned by their keys' hashes".into()
                 }
                 EquiStrategy::SortMerge => "both sides are sorted by their keys and merged".into(),
             },
             Strategy::Range => {
-                format!("one sorted column of the {sorted} side serves all inequalities{inside}")
+                format!("one sorted column of the {build} side serves all inequalities{inside}")
             }
             Strategy::Dominance => format!(
-                "the {sorted} side is sorted by its most selective column{inside}, the other comparisons are tested by zone maps"
+                "the {build} side is sorted by its most selective column{inside}, the other comparisons are tested by zone maps"
             ),
             Strategy::Tiles if self.theta.comparisons.is_empty() && self.program.is_some() => {
                 format!("every pair{inside} is tested by a program")
@@ -292,7 +292,7 @@ impl JoinSpec {
                     None => "by the technique that the device chooses".to_string(),
                     Some(technique) => format!("by the technique {technique}"),
                 };
-                format!("sets of the {sorted} side are indexed{inside}, {how}")
+                format!("sets of the {build} side are indexed{inside}, {how}")
             }
         }
     }

@@ -39,7 +39,7 @@ pub(crate) struct JoinAggregateSpec {
     /// Group columns, then one column for each aggregate.
     pub schema: SchemaRef,
     /// Whether the node above reads the groups on the device.
-    pub stays: bool,
+    pub output_on_device: bool,
     /// GROUP BY expressions and aggregates as EXPLAIN shows them.
     pub group_display: Vec<String>,
     pub aggregate_display: Vec<String>,

@@ -36,7 +36,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::device::budget::Budget;
 use crate::device::cuda::runtime::gpu::Gpu;
-use crate::device::cuda::runtime::stream::Queue;
+use crate::device::cuda::runtime::stream::Stream;
 use crate::device::host::device::HostDevice;
 use crate::device::primitives::device::Device;
 use crate::device::profile::DeviceProfile;
@@ -46,7 +46,7 @@ use crate::error::{BowtieError, Result};
 #[derive(Debug)]
 pub(crate) struct CudaDevice {
     pub(crate) name: String,
-    pub(crate) queue: Arc<Queue>,
+    pub(crate) queue: Arc<Stream>,
     /// The host's primitives, for what has no kernel. Its memory is the host's, so it is not counted.
     pub(crate) twin: HostDevice,
     pub(crate) cancelled: Arc<AtomicBool>,
@@ -71,7 +71,7 @@ impl CudaDevice {
         };
         Ok(Self {
             name: format!("cuda:{ordinal}"),
-            queue: Queue::new(gpu, Budget::new(limit))?,
+            queue: Stream::new(gpu, Budget::new(limit))?,
             twin: HostDevice::new(Budget::new(u64::MAX))?,
             cancelled: Arc::default(),
             profile: Arc::new(DeviceProfile::of_gpu()),
@@ -93,7 +93,7 @@ impl Device for CudaDevice {
     fn attach(&self, budget: Arc<Budget>, cancelled: Arc<AtomicBool>) -> Result<Arc<dyn Device>> {
         Ok(Arc::new(Self {
             name: self.name.clone(),
-            queue: Queue::new(Arc::clone(&self.queue.gpu), budget)?,
+            queue: Stream::new(Arc::clone(&self.queue.gpu), budget)?,
             twin: self.twin.cancelled_by(Arc::clone(&cancelled)),
             cancelled,
             profile: Arc::clone(&self.profile),

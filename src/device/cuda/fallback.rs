@@ -12,7 +12,7 @@ use crate::device::data::buffer::{Bits, Buffer};
 use crate::device::data::column::Column;
 use crate::device::data::keys::Keys;
 use crate::device::data::matches::Matches;
-use crate::device::data::ranges::{Ranges, Sorted};
+use crate::device::data::ranges::{OrderedRows, Ranges};
 use crate::device::data::results::Aggregated;
 use crate::device::host::device::HostDevice;
 use crate::device::primitives::aggregate::AggregatePrimitives;
@@ -103,15 +103,15 @@ impl CudaDevice {
         })
     }
 
-    pub(crate) fn sorted_to_host(&self, sorted: &Sorted) -> Result<Sorted> {
-        Ok(Sorted {
-            rows: self.host_buffer(&sorted.rows)?,
-            keys: sorted
+    pub(crate) fn sorted_to_host(&self, build: &OrderedRows) -> Result<OrderedRows> {
+        Ok(OrderedRows {
+            rows: self.host_buffer(&build.rows)?,
+            keys: build
                 .keys
                 .as_ref()
                 .map(|keys| self.host_buffer(keys))
                 .transpose()?,
-            segments: sorted
+            segments: build
                 .segments
                 .as_ref()
                 .map(|s| self.host_buffer(s))
@@ -138,12 +138,12 @@ impl CudaDevice {
         fold: impl FnOnce(&HostDevice, &Column, Matches<'_>) -> Result<Column>,
     ) -> Result<Column> {
         let values = self.column_to_host(values)?;
-        let sorted = self.sorted_to_host(matches.sorted)?;
-        let searching = self.sorted_to_host(matches.searching)?;
+        let build = self.sorted_to_host(matches.build)?;
+        let probe = self.sorted_to_host(matches.probe)?;
         let ranges = self.ranges_to_host(matches.ranges)?;
         let matches = Matches {
-            sorted: &sorted,
-            searching: &searching,
+            build: &build,
+            probe: &probe,
             ranges: &ranges,
             tests: &[],
             program: None,

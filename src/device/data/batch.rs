@@ -24,7 +24,7 @@ impl DeviceBatch {
 
     /// Columns of `rows` rows on their way to the device, as far as they are needed: `column` returns the parts of one, and the
     /// type that it shall have. The batch can be used once it was received.
-    pub(crate) fn upload_ahead<'a>(
+    pub(crate) fn upload_async<'a>(
         device: &dyn Device,
         rows: usize,
         needs: impl IntoIterator<Item = &'a Need>,
@@ -40,9 +40,9 @@ impl DeviceBatch {
                 let as_it_is = *parts[0].data_type() == wanted;
                 let uploaded = match need {
                     Need::Late(payload) if as_it_is && !payload.pays() => {
-                        device.upload_late(&parts, payload)?
+                        device.upload_lazy(&parts, payload)?
                     }
-                    _ => device.upload_ahead(&parts, &wanted)?,
+                    _ => device.upload_async(&parts, &wanted)?,
                 };
                 Ok(Some(uploaded))
             })

@@ -1,4 +1,4 @@
-//! [`KeyBits`]: which keys a side has, a bit for each key of a range. Where equal keys alone decide, and only whether there is a
+//! [`KeyBitmap`]: which keys a side has, a bit for each key of a range. Where equal keys alone decide, and only whether there is a
 //! match is asked, that is all there is to know.
 //!
 //! Keys are addresses: the bit of one is its distance from the least one, and several columns are digits of one number. A table of
@@ -197,12 +197,12 @@ impl Places {
 
 /// A bit for each key of a range.
 #[derive(Debug)]
-pub(crate) struct KeyBits {
+pub(crate) struct KeyBitmap {
     pub(crate) places: Places,
     pub(crate) bits: Flags,
 }
 
-impl KeyBits {
+impl KeyBitmap {
     /// A range of keys, but that of none where all of them have bits.
     pub(crate) fn unless_held(&self, range: KeyRange) -> KeyRange {
         let extents = self.places.digits.iter().map(Digits::extent);

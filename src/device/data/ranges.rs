@@ -4,7 +4,7 @@ use crate::device::data::buffer::Buffer;
 
 /// Rows of a chunk in the order (group, key), with rows that can match nothing left out.
 #[derive(Debug)]
-pub(crate) struct Sorted {
+pub(crate) struct OrderedRows {
     /// Row id at each sorted position.
     pub(crate) rows: Buffer<u32>,
     /// Keys at each sorted position; `None` when only grouped.
@@ -13,7 +13,7 @@ pub(crate) struct Sorted {
     pub(crate) segments: Option<Buffer<u32>>,
 }
 
-impl Sorted {
+impl OrderedRows {
     /// Rows in an order without keys.
     pub(crate) fn of_rows(rows: Buffer<u32>) -> Self {
         Self {
@@ -44,6 +44,6 @@ impl Ranges {
 /// Matching row ids, one of each side a pair.
 #[derive(Debug)]
 pub(crate) struct Pairs {
-    pub(crate) searching: Buffer<u32>,
-    pub(crate) sorted: Buffer<u32>,
+    pub(crate) probe: Buffer<u32>,
+    pub(crate) build: Buffer<u32>,
 }

@@ -2,7 +2,7 @@
 
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
-use crate::device::data::ranges::{Ranges, Sorted};
+use crate::device::data::ranges::{OrderedRows, Ranges};
 use crate::ir::strategies::GroupStrategy;
 
 /// The matches of searching rows as lists.
@@ -10,9 +10,9 @@ use crate::ir::strategies::GroupStrategy;
 pub(crate) struct SetMatches {
     /// The matching rows of the indexed side, list after list: a row stands in as many as it matches. The lists are its segments, so
     /// that no range is taken for all rows.
-    pub(crate) matches: Sorted,
+    pub(crate) matches: OrderedRows,
     /// The searching rows in the order of their lists; those that can match nothing may be left out.
-    pub(crate) searching: Sorted,
+    pub(crate) probe: OrderedRows,
     /// Where in `matches` the list of each searching row lies. Every position lies in one.
     pub(crate) ranges: Ranges,
     pub(crate) tally: SetTally,
@@ -24,7 +24,7 @@ pub(crate) enum SetCounting {
     /// Those of searching rows: 1 or 0.
     Exists,
     /// Those of searching rows.
-    Searching,
+    Probe,
     /// Those of the rows of both sides.
     Both,
 }
@@ -33,7 +33,7 @@ pub(crate) enum SetCounting {
 #[derive(Debug)]
 pub(crate) struct SetCounts {
     /// The searching rows by position; those that can match nothing may be left out.
-    pub(crate) searching: Sorted,
+    pub(crate) probe: OrderedRows,
     /// By position.
     pub(crate) counts: Buffer<u32>,
     /// Of each indexed row, where they are counted.

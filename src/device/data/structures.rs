@@ -1,7 +1,7 @@
 //! What primitives hand to one another: indexes, group domains, zone maps and flags, each known to its device alone.
 
 use crate::device::data::opaque::Opaque;
-use crate::device::data::ranges::Sorted;
+use crate::device::data::ranges::OrderedRows;
 use crate::ir::set_predicate::SetTechnique;
 use crate::ir::strategies::{EquiStrategy, Materialization};
 
@@ -17,7 +17,7 @@ pub(crate) struct GroupDomain {
 #[derive(Debug)]
 pub(crate) struct EquiIndex {
     /// Rows of one key stand side by side; those that can match nothing may be left out.
-    pub(crate) sorted: Sorted,
+    pub(crate) rows: OrderedRows,
     pub(crate) strategy: EquiStrategy,
     /// How keys are found.
     pub(crate) table: Opaque,

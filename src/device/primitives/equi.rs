@@ -2,7 +2,7 @@
 
 use crate::device::data::column::Column;
 use crate::device::data::matches::FirstProbe;
-use crate::device::data::ranges::{Ranges, Sorted};
+use crate::device::data::ranges::{OrderedRows, Ranges};
 use crate::device::data::results::Paired;
 use crate::device::data::structures::{EquiBuild, EquiIndex};
 use crate::error::Result;
@@ -21,7 +21,7 @@ pub(crate) trait EquiPrimitives {
 
     /// The other side's rows in the order that suits the strategy, and the range in the index of each. Rows that match nothing
     /// may be left out.
-    fn equi_search(&self, index: &EquiIndex, columns: &[&Column]) -> Result<(Sorted, Ranges)>;
+    fn equi_search(&self, index: &EquiIndex, columns: &[&Column]) -> Result<(OrderedRows, Ranges)>;
 
     /// Prepares one side of an inner join whose pairs are put together at once, for payload columns of that side and as many
     /// probes as come, of which a choice may look at the first; `None` where pairs had better be found by [`EquiPrimitives::equi_index`] first.

@@ -3,7 +3,7 @@
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::data::keys::{KeyDomain, Keys};
-use crate::device::data::ranges::Sorted;
+use crate::device::data::ranges::OrderedRows;
 use crate::device::data::structures::GroupDomain;
 use crate::error::Result;
 
@@ -31,5 +31,5 @@ pub(crate) trait KeyPrimitives {
         key: Option<&Keys>,
         groups: Option<(&Buffer<u32>, u32)>,
         not_null: &[&Keys],
-    ) -> Result<Sorted>;
+    ) -> Result<OrderedRows>;
 }

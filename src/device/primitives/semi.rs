@@ -1,7 +1,7 @@
 //! [`SemiPrimitives`].
 
 use crate::device::data::column::Column;
-use crate::device::data::key_bitmap::{KeyBits, KeyRange};
+use crate::device::data::key_bitmap::{KeyBitmap, KeyRange};
 use crate::device::data::results::{Joined, Kept};
 use crate::device::data::structures::Flags;
 use crate::device::presorted::Ascending;
@@ -39,7 +39,7 @@ pub(crate) trait SemiPrimitives: RowPrimitives + ExprPrimitives {
     fn key_range(&self, columns: &[&Column]) -> Result<KeyRange>;
 
     /// Sets the bit of every row's key that lies in the range of the bits; a NULL among its columns only where NULLs are equal.
-    fn set_key_bits(&self, bits: &KeyBits, columns: &[&Column]) -> Result<()>;
+    fn set_key_bits(&self, bits: &KeyBitmap, columns: &[&Column]) -> Result<()>;
 
     /// Where the keys of rows lie as far as a sample of them says, with some room at both ends; `None` where all of them are looked
     /// at as soon.
@@ -48,7 +48,7 @@ pub(crate) trait SemiPrimitives: RowPrimitives + ExprPrimitives {
     }
 
     /// What [`SemiPrimitives::set_key_bits`] does; and where those keys lie that have no bit, if not more of them.
-    fn set_key_bits_inside(&self, bits: &KeyBits, columns: &[&Column]) -> Result<KeyRange> {
+    fn set_key_bits_inside(&self, bits: &KeyBitmap, columns: &[&Column]) -> Result<KeyRange> {
         self.set_key_bits(bits, columns)?;
         Ok(bits.unless_held(self.key_range(columns)?))
     }
@@ -57,7 +57,7 @@ pub(crate) trait SemiPrimitives: RowPrimitives + ExprPrimitives {
     /// multiple of 64, and so is the number of rows, unless they are the last.
     fn flag_keys(
         &self,
-        bits: &KeyBits,
+        bits: &KeyBitmap,
         columns: &[&Column],
         flags: &Flags,
         first: usize,
@@ -66,7 +66,7 @@ pub(crate) trait SemiPrimitives: RowPrimitives + ExprPrimitives {
     /// The rows whose key's bit is `set`, of the columns `kept`: what [`SemiPrimitives::flag_keys`] and [`ExprPrimitives::keep`] make.
     fn select_keys(
         &self,
-        bits: &KeyBits,
+        bits: &KeyBitmap,
         columns: &[&Column],
         set: bool,
         kept: &[&Column],
@@ -77,7 +77,7 @@ pub(crate) trait SemiPrimitives: RowPrimitives + ExprPrimitives {
     /// As [`SemiPrimitives::select_keys`], in two steps.
     fn select_keys_by_flags(
         &self,
-        bits: &KeyBits,
+        bits: &KeyBitmap,
         columns: &[&Column],
         set: bool,
         kept: &[&Column],

@@ -12,7 +12,7 @@ use crate::ir::set_predicate::{SetTechnique, SetTest};
 pub(crate) trait SetPrimitives {
     /// Indexes the lists of a column as sets of their elements, where a column that is no list holds sets of one element; rows whose
     /// list is NULL match nothing, nor do those that are NULL in any of `not_null`. Only rows of one group match one another where
-    /// there are `groups` (ids, and how many). Without `technique` the device chooses one for the sets at hand, of which `searching` is
+    /// there are `groups` (ids, and how many). Without `technique` the device chooses one for the sets at hand, of which `probe` is
     /// a chunk of the other side's; one that cannot serve them is replaced by the nearest.
     fn set_index(
         &self,
@@ -21,7 +21,7 @@ pub(crate) trait SetPrimitives {
         not_null: &[&Keys],
         test: SetTest,
         technique: Option<SetTechnique>,
-        searching: &Column,
+        probe: &Column,
     ) -> Result<SetIndex>;
 
     /// The matches of each row of the other side. `groups` are its ids, where the index has groups.

@@ -4,7 +4,7 @@ use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::data::keys::Keys;
 use crate::device::data::matches::{Bound, Matches};
-use crate::device::data::ranges::{Pairs, Ranges, Sorted};
+use crate::device::data::ranges::{OrderedRows, Pairs, Ranges};
 use crate::device::data::structures::ZonedKeys;
 use crate::error::Result;
 use crate::ir::comparison::Comparison;
@@ -13,7 +13,7 @@ use crate::ir::comparison::Comparison;
 pub(crate) trait ThetaPrimitives {
     /// The values of the pairs `from .. from + len` of a product: pair `p` is of row `p / rows` of the input that is `repeated`, and of
     /// row `p % rows` of the other one, which has so many. `None` where they are to be gathered by row ids.
-    fn of_product(
+    fn cross_product(
         &self,
         _column: &Column,
         _repeated: bool,
@@ -24,15 +24,15 @@ pub(crate) trait ThetaPrimitives {
         Ok(None)
     }
 
-    /// Keys in the order of `sorted`, with the minimum and maximum of each block ("zone maps").
-    fn zone_keys(&self, keys: &Keys, sorted: &Sorted) -> Result<ZonedKeys>;
+    /// Keys in the order of `build`, with the minimum and maximum of each block ("zone maps").
+    fn zone_keys(&self, keys: &Keys, build: &OrderedRows) -> Result<ZonedKeys>;
 
-    /// For each row of `searching` the sorted positions that lie in its group and satisfy all bounds. If `searching` is sorted
+    /// For each row of `probe` the sorted positions that lie in its group and satisfy all bounds. If `probe` is sorted
     /// by keys, these are the first bound's.
     fn range_bounds(
         &self,
-        sorted: &Sorted,
-        searching: &Sorted,
+        build: &OrderedRows,
+        probe: &OrderedRows,
         bounds: &[Bound<'_>],
         groups: Option<&Buffer<u32>>,
     ) -> Result<Ranges>;
@@ -60,16 +60,16 @@ pub(crate) trait ThetaPrimitives {
         len: usize,
     ) -> Result<Pairs>;
 
-    /// The counts of searching positions by row id, 0 for rows that `searching` leaves out.
+    /// The counts of searching positions by row id, 0 for rows that `probe` leaves out.
     fn row_counts(
         &self,
-        searching: &Sorted,
+        probe: &OrderedRows,
         counts: &Buffer<u32>,
         rows: usize,
     ) -> Result<Buffer<u32>>;
 
     /// How many ranges cover each of `rows` rows of the sorted side.
-    fn cover(&self, sorted: &Sorted, ranges: &Ranges, rows: usize) -> Result<Buffer<u32>>;
+    fn cover(&self, build: &OrderedRows, ranges: &Ranges, rows: usize) -> Result<Buffer<u32>>;
 
     /// The share of `sample × sample` pairs, spread evenly over both sides, that satisfies `left OP right`; 0 to 1.
     fn sample_selectivity(

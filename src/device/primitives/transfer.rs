@@ -25,11 +25,11 @@ pub(crate) trait TransferPrimitives {
 
     /// The same as `upload` for work to come, beside the work at hand: the column can be used once [`TransferPrimitives::receive`] was
     /// called for it. Its type is `wanted`: that of the parts, or one to which the device [widens](TransferPrimitives::widens) it.
-    fn upload_ahead(&self, parts: &[ArrayRef], wanted: &DataType) -> Result<Arc<Column>>;
+    fn upload_async(&self, parts: &[ArrayRef], wanted: &DataType) -> Result<Arc<Column>>;
 
     /// A column of which rows are only gathered for the output: it may stay where it is until so many of them are that its
     /// upload pays.
-    fn upload_late(&self, parts: &[ArrayRef], payload: &Arc<Payload>) -> Result<Arc<Column>>;
+    fn upload_lazy(&self, parts: &[ArrayRef], payload: &Arc<Payload>) -> Result<Arc<Column>>;
 
     /// What is done from now on sees a column that was uploaded ahead.
     fn receive(&self, column: &Column) -> Result<()>;

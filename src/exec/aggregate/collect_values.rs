@@ -17,7 +17,7 @@ use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
-use crate::exec::memory::compact_views::of_its_own;
+use crate::exec::memory::compact_views::compact_views;
 
 /// Which group each row of a batch is in.
 pub(crate) struct RowGroups {
@@ -90,7 +90,7 @@ impl RowGroups {
             Some(ends) => device.read(ends)?.iter().map(|end| *end as i32).collect(),
             None => vec![0, length],
         };
-        let values = of_its_own(device.download(&device.gather(values, &sorted.rows)?)?)?;
+        let values = compact_views(device.download(&device.gather(values, &sorted.rows)?)?)?;
         let lists = ListArray::try_new(
             Arc::clone(field),
             OffsetBuffer::new(ends.into()),

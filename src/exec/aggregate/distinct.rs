@@ -17,7 +17,7 @@ use crate::device::data::batch::DeviceBatch;
 use crate::device::data::column::Column;
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
-use crate::exec::memory::compact_views::of_its_own;
+use crate::exec::memory::compact_views::compact_views;
 
 /// Tuples of keys and a value that differ from one another.
 pub(crate) struct DistinctValues {
@@ -42,7 +42,7 @@ impl DistinctValues {
         let [values] = values else {
             return Err(BowtieError::Internal("tuples without a value".into()));
         };
-        let values = of_its_own(device.download(values)?)?;
+        let values = compact_views(device.download(values)?)?;
         if keys.is_empty() {
             let groups = vec![0; tuples.groups];
             return Ok(Self { values, groups });

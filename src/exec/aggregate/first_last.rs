@@ -16,7 +16,7 @@ use crate::device::data::batch::DeviceBatch;
 use crate::device::primitives::device::Device;
 use crate::error::Result;
 use crate::exec::aggregate::collect_values::RowGroups;
-use crate::exec::memory::compact_views::of_its_own;
+use crate::exec::memory::compact_views::compact_views;
 use crate::spec::aggregate::RowOrder;
 
 impl RowGroups {
@@ -68,7 +68,7 @@ impl RowGroups {
         let rows = take(&UInt32Array::from(best), self.of_groups(), None)?;
         let rows = rows.as_primitive::<UInt32Type>();
         let of_rows =
-            |array: &ArrayRef| -> Result<ArrayRef> { of_its_own(take(array, rows, None)?) };
+            |array: &ArrayRef| -> Result<ArrayRef> { compact_views(take(array, rows, None)?) };
         let mut states = vec![of_rows(&down(value)?)?];
         for column in &columns {
             states.push(of_rows(&column.values)?);

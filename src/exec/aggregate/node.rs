@@ -17,7 +17,7 @@ use crate::exec::blocking::blocking;
 use crate::exec::chunk::{DeviceChunk, DeviceStream};
 use crate::exec::input::chunk::InputStream;
 use crate::exec::input::coalesce::inputs;
-use crate::exec::input::prefetch::Ahead;
+use crate::exec::input::prefetch::Prefetch;
 use crate::exec::memory::spill::Spilling;
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::node::{DeviceOperator, Execution, OutputOnDevice};
@@ -59,7 +59,7 @@ impl DeviceOperator for AggregateOperator {
                     write!(f, ", strategy={strategy}")?;
                 }
                 write!(f, ", device={}", device.name())?;
-                match spec.stays && !are_results(spec) {
+                match spec.output_on_device && !are_results(spec) {
                     true => write!(f, ", finish=host"),
                     false => Ok(()),
                 }
@@ -90,7 +90,7 @@ impl DeviceOperator for AggregateOperator {
 
     fn with_output_on_device(&self) -> OutputOnDevice {
         OutputOnDevice::By(Arc::new(Self(Arc::new(GroupSpec {
-            stays: true,
+            output_on_device: true,
             ..self.0.as_ref().clone()
         }))))
     }
@@ -144,9 +144,9 @@ async fn by_chunk(parts: GroupParts, chunks: InputStream) -> Result<GroupRun> {
         metrics,
         ..
     } = parts;
-    let mut chunks = Ahead::new(chunks, device, run.needed(), spilling, metrics.clone());
+    let mut chunks = Prefetch::new(chunks, device, run.needed(), spilling, metrics.clone());
     while let Some(arriving) = chunks.next().await? {
-        let step = |run: &mut GroupRun| match arriving.chunk.is_crowded() {
+        let step = |run: &mut GroupRun| match arriving.chunk.is_memory_pressure() {
             true => run.leave_pool(),
             false => run.push(arriving),
         };

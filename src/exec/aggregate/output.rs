@@ -37,7 +37,9 @@ impl GroupOutput {
         let reserved = reservation.try_grow(groups.get_array_memory_size());
         if !again && reserved.is_err() {
             self.waiting = Some(groups);
-            return Ok(DeviceChunk::Staged(StagedChunk::crowded(reservation)));
+            return Ok(DeviceChunk::Staged(StagedChunk::memory_pressure(
+                reservation,
+            )));
         }
         reserved?;
         Ok(DeviceChunk::Staged(StagedChunk::of(&groups, reservation)))

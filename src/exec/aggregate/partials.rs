@@ -8,7 +8,7 @@ use crate::device::data::column::Column;
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 use crate::exec::aggregate::group_table::Partial;
-use crate::exec::memory::compact_views::of_its_own;
+use crate::exec::memory::compact_views::compact_views;
 use crate::ir::fold::Fold;
 use crate::spec::aggregate::GroupSpec;
 
@@ -103,7 +103,7 @@ pub(crate) fn merged(
         .map(|(fold, column)| (*fold, Some(column.as_ref())))
         .collect();
     let groups = device.aggregate(rows, &key_columns, &folds, spec.strategy)?;
-    let down = |column: &Column| of_its_own(device.download(column)?);
+    let down = |column: &Column| compact_views(device.download(column)?);
     let keys: Vec<ArrayRef> = groups.keys.iter().map(down).collect::<Result<_>>()?;
     let mut folded = groups.states.iter();
     let states = spec

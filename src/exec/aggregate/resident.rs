@@ -10,7 +10,7 @@ use crate::device::primitives::device::Device;
 use crate::error::Result;
 use crate::exec::aggregate::group_table::Partial;
 use crate::exec::aggregate::partials::{FEW_ROWS, of_states};
-use crate::exec::memory::compact_views::{has_views, of_its_own};
+use crate::exec::memory::compact_views::{compact_views, has_views};
 use crate::exec::transfer::chunker::has_small_dictionary;
 use crate::ir::fold::Fold;
 use crate::ir::strategies::GroupStrategy;
@@ -180,7 +180,7 @@ impl ResidentGroups {
 
     /// All groups on the host.
     pub(crate) fn partials(self) -> Result<Vec<Partial>> {
-        let down = |column: &Column| of_its_own(self.device.download(column)?);
+        let down = |column: &Column| compact_views(self.device.download(column)?);
         let of_groups = |groups: &Groups| {
             Ok(Partial {
                 rows: groups.rows,

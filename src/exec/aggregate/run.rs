@@ -23,10 +23,10 @@ use crate::exec::aggregate::group_table::{GroupTable, Partial};
 use crate::exec::aggregate::partials::{Partials, merged};
 use crate::exec::aggregate::resident::{ResidentGroups, are_results};
 use crate::exec::input::chunk::InputChunk;
-use crate::exec::input::prefetch::Arriving;
+use crate::exec::input::prefetch::Prefetched;
 use crate::exec::join_aggregate::states::mergeable_states;
-use crate::exec::memory::compact_views::of_its_own;
-use crate::exec::memory::retry::{at_work, or_alone};
+use crate::exec::memory::compact_views::compact_views;
+use crate::exec::memory::retry::{retry_exclusive, shared_step};
 use crate::exec::memory::spill::Spilling;
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::transfer::chunker::has_small_dictionary;
@@ -80,7 +80,7 @@ impl GroupRun {
                 || reads(&spec).any(|column| has_small_dictionary(spec.input.data_type(column))),
             finishing: false,
             on_device: false,
-            resident: (spec.stays && are_results(&spec))
+            resident: (spec.output_on_device && are_results(&spec))
                 .then(|| ResidentGroups::new(Arc::clone(&device), Arc::clone(&spec))),
             partials: Partials::default(),
             spec,
@@ -98,8 +98,8 @@ impl GroupRun {
     }
 
     /// Rows of a chunk. What grouping set by grouping set had room is merged: where one had none, its rows come again in halves.
-    pub(crate) fn push(&mut self, arriving: Arriving) -> Result<()> {
-        let Arriving {
+    pub(crate) fn push(&mut self, arriving: Prefetched) -> Result<()> {
+        let Prefetched {
             mut chunk,
             uploaded,
         } = arriving;
@@ -120,8 +120,8 @@ impl GroupRun {
             }
             // The halves need its room.
             whole = None;
-            let room =
-                self.at_work(|run| Ok(chunk.evict(run.spilling.as_ref()) | run.leave_device()?))?;
+            let room = self
+                .shared_step(|run| Ok(chunk.evict(run.spilling.as_ref()) | run.leave_device()?))?;
             if room
                 && self
                     .or_no_room(|run| run.upload_and_fold(&chunk, &rows, set))?
@@ -146,15 +146,15 @@ impl GroupRun {
         self.fold(&batch, set)
     }
 
-    fn at_work<T>(&mut self, step: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+    fn shared_step<T>(&mut self, step: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let device = Arc::clone(&self.device);
-        let _work = at_work(device.as_ref())?;
+        let _work = shared_step(device.as_ref())?;
         step(self)
     }
 
     /// `None` when a lease was refused.
     fn or_no_room<T>(&mut self, step: impl FnOnce(&mut Self) -> Result<T>) -> Result<Option<T>> {
-        match self.at_work(step) {
+        match self.shared_step(step) {
             Err(error) if error.is_out_of_device_memory() => Ok(None),
             done => done.map(Some),
         }
@@ -171,7 +171,7 @@ impl GroupRun {
             if half.len() <= 1 {
                 let device = Arc::clone(&self.device);
                 let fold = |run: &mut Self| fold(run, half.clone());
-                or_alone(device.as_ref(), self, fold, |_| true)?;
+                retry_exclusive(device.as_ref(), self, fold, |_| true)?;
             } else if self.or_no_room(|run| fold(run, half.clone()))?.is_none() {
                 self.halves(half, fold)?;
             }
@@ -320,7 +320,7 @@ impl GroupRun {
         let mut of_groups = groups.keys.iter().peekable();
         for (column, null) in self.spec.keys.iter().zip(&set.nulls) {
             let array = match of_groups.next_if(|_| !null) {
-                Some(key) => of_its_own(device.download(key)?)?,
+                Some(key) => compact_views(device.download(key)?)?,
                 None => new_null_array(self.spec.input.data_type(*column), rows),
             };
             // As DataFusion's own aggregation: −0.0 and 0.0 are one group.
@@ -356,7 +356,7 @@ impl GroupRun {
                     GroupState::Folds => columns
                         .by_ref()
                         .take(aggregate.function.folds().len())
-                        .map(|state| of_its_own(device.download(state)?))
+                        .map(|state| compact_views(device.download(state)?))
                         .collect(),
                     GroupState::DistinctValues => {
                         let values =
@@ -396,13 +396,13 @@ impl GroupRun {
     pub(crate) fn next(&mut self) -> Result<Option<Finished>> {
         if !self.finishing {
             self.finishing = true;
-            if let Some(batch) = self.at_work(Self::finish_on_device)? {
+            if let Some(batch) = self.shared_step(Self::finish_on_device)? {
                 self.on_device = true;
                 return Ok(Some(Finished::OnDevice(batch)));
             }
-            self.at_work(Self::leave_device)?;
+            self.shared_step(Self::leave_device)?;
             self.fold_nothing()?;
-            self.at_work(Self::finish_on_host)?;
+            self.shared_step(Self::finish_on_host)?;
         }
         if self.on_device {
             return Ok(None);
@@ -436,7 +436,7 @@ impl GroupRun {
                     });
                     run.fold(&DeviceBatch::new(0, columns.collect::<Result<_>>()?), set)
                 };
-                or_alone(device, self, fold, |_| true)?;
+                retry_exclusive(device, self, fold, |_| true)?;
             }
         }
         Ok(())

@@ -199,8 +199,8 @@ impl InputChunk {
     }
 
     /// Whether the memory pool has no room for more rows.
-    pub(crate) fn is_crowded(&self) -> bool {
-        matches!(self, Self::Staged(chunk) if chunk.crowded)
+    pub(crate) fn is_memory_pressure(&self) -> bool {
+        matches!(self, Self::Staged(chunk) if chunk.memory_pressure)
     }
 
     /// Gives the memory of rows back that are in a file too; false where they took none.

@@ -17,7 +17,7 @@ use crate::device::data::batch::DeviceBatch;
 use crate::device::primitives::device::Device;
 use crate::exec::chunk::{DeviceChunk, DeviceStream};
 use crate::exec::input::chunk::{InputChunk, InputStream, ResidentChunk, slices};
-use crate::exec::memory::retry::at_work;
+use crate::exec::memory::retry::shared_step;
 use crate::exec::memory::spill::{Spilling, spilled_rows};
 use crate::exec::memory::spilled_chunk::ChunkWriter;
 use crate::exec::node::DeviceNode;
@@ -131,7 +131,7 @@ impl Gathering {
                 Some(DeviceChunk::Staged(chunk)) => self.take_staged(chunk).await?,
                 Some(DeviceChunk::Resident(batch)) if batch.rows() == 0 => {}
                 Some(DeviceChunk::Resident(batch)) => self.take(batch).await?,
-                Some(DeviceChunk::Runs(_)) => {
+                Some(DeviceChunk::LongRanges(_)) => {
                     return Err(DataFusionError::Internal(
                         "bowtie: runs were given to a device node".into(),
                     ));
@@ -145,7 +145,7 @@ impl Gathering {
     }
 
     async fn take_staged(&mut self, chunk: StagedChunk) -> Result<()> {
-        let crowded = chunk.crowded;
+        let memory_pressure = chunk.memory_pressure;
         let waiting = &mut self.waiting;
         let full = waiting
             .spilling
@@ -160,7 +160,7 @@ impl Gathering {
         }
         // Who reads on makes room, and so do the rows that wait here.
         let waiting = &self.waiting;
-        if crowded && waiting.spilling.is_some() && !waiting.on_host.is_empty() {
+        if memory_pressure && waiting.spilling.is_some() && !waiting.on_host.is_empty() {
             self.blocking(Waiting::spill).await?;
             if self.apart {
                 self.blocking(Waiting::finish).await?;
@@ -196,7 +196,7 @@ impl Gathering {
         let mut waiting = self.waiting.take();
         let (waiting, done) = SpawnedTask::spawn_blocking(move || {
             let device = Arc::clone(&waiting.device);
-            let done = at_work(device.as_ref()).and_then(|_work| step(&mut waiting));
+            let done = shared_step(device.as_ref()).and_then(|_work| step(&mut waiting));
             (waiting, done)
         })
         .join_unwind()

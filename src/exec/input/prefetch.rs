@@ -1,4 +1,4 @@
-//! [`Ahead`]: the streamed side, whose next chunk is read and sent to the device while the one at hand is joined.
+//! [`Prefetch`]: the streamed side, whose next chunk is read and sent to the device while the one at hand is joined.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use crate::device::data::batch::DeviceBatch;
 use crate::device::lazy_column::Need;
 use crate::device::primitives::device::Device;
 use crate::exec::input::chunk::{InputChunk, InputStream};
-use crate::exec::memory::retry::at_work;
+use crate::exec::memory::retry::shared_step;
 use crate::exec::memory::spill::Spilling;
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::transfer::chunker::ChunkLimits;
 
 /// A chunk, and its needed columns on their way to the device, if there was room for them.
 #[derive(Debug)]
-pub(crate) struct Arriving {
+pub(crate) struct Prefetched {
     pub chunk: InputChunk,
     pub uploaded: Option<DeviceBatch>,
 }
@@ -26,16 +26,16 @@ pub(crate) struct Arriving {
 /// A chunk is sent ahead if so many of its kind would fit half of the budget: what it takes must not shorten the tile at hand.
 const AHEAD_SHARE: u64 = 8;
 
-type Reading = SpawnedTask<Result<Option<(Arriving, InputStream)>>>;
+type Reading = SpawnedTask<Result<Option<(Prefetched, InputStream)>>>;
 
 /// Reads one chunk ahead.
-pub(crate) struct Ahead {
+pub(crate) struct Prefetch {
     chunks: Option<InputStream>,
     reading: Option<Reading>,
     upload: Upload,
     spilling: Option<Spilling>,
     /// The last chunk was crowded; what tells who reads beside to try again.
-    crowded: bool,
+    memory_pressure: bool,
     room: Arc<Notify>,
 }
 
@@ -47,7 +47,7 @@ struct Upload {
     metrics: DeviceMetrics,
 }
 
-impl Ahead {
+impl Prefetch {
     /// Of `chunks` the columns that are needed at once are uploaded; where that takes long, the next one is read meanwhile.
     pub(crate) fn new(
         chunks: InputStream,
@@ -59,14 +59,14 @@ impl Ahead {
         let room = Arc::new(Notify::new());
         Self {
             chunks: Some(
-                match device.profile().reads_ahead && needed.iter().any(Need::is_any) {
+                match device.profile().prefetches && needed.iter().any(Need::is_any) {
                     true => beside(chunks, Arc::clone(&room)),
                     false => chunks,
                 },
             ),
             reading: None,
             spilling,
-            crowded: false,
+            memory_pressure: false,
             room,
             upload: Upload {
                 device,
@@ -96,8 +96,8 @@ impl Ahead {
 
     /// The next chunk; the one after it is being read from then on, while the memory pool has room. A crowded one has no rows: what
     /// the reader holds has to leave the pool before it asks again.
-    pub(crate) async fn next(&mut self) -> Result<Option<Arriving>> {
-        if std::mem::take(&mut self.crowded) {
+    pub(crate) async fn next(&mut self) -> Result<Option<Prefetched>> {
+        if std::mem::take(&mut self.memory_pressure) {
             self.room.notify_one();
         }
         self.start();
@@ -113,8 +113,8 @@ impl Ahead {
         };
         self.chunks = Some(chunks);
         let tight = self.spilling.as_ref().is_some_and(Spilling::pool_is_tight);
-        self.crowded = arriving.chunk.is_crowded();
-        if !tight && !self.crowded {
+        self.memory_pressure = arriving.chunk.is_memory_pressure();
+        if !tight && !self.memory_pressure {
             self.start();
         }
         Ok(Some(arriving))
@@ -128,12 +128,12 @@ fn beside(mut chunks: InputStream, room: Arc<Notify>) -> InputStream {
     let task = SpawnedTask::spawn(async move {
         while let Some(chunk) = chunks.next().await {
             let failed = chunk.is_err();
-            let crowded = matches!(&chunk, Ok(chunk) if chunk.is_crowded());
+            let memory_pressure = matches!(&chunk, Ok(chunk) if chunk.is_memory_pressure());
             // Nobody reads any more, or nothing may follow.
             if sender.send(chunk).await.is_err() || failed {
                 return;
             }
-            if crowded {
+            if memory_pressure {
                 room.notified().await;
             }
         }
@@ -158,12 +158,12 @@ fn beside(mut chunks: InputStream, room: Arc<Notify>) -> InputStream {
 }
 
 impl Upload {
-    fn start(&self, chunk: InputChunk) -> crate::error::Result<Arriving> {
+    fn start(&self, chunk: InputChunk) -> crate::error::Result<Prefetched> {
         let staged = match &chunk {
-            InputChunk::Staged(staged) if !staged.crowded => staged,
+            InputChunk::Staged(staged) if !staged.memory_pressure => staged,
             // It is there, or nothing is.
             _ => {
-                return Ok(Arriving {
+                return Ok(Prefetched {
                     chunk,
                     uploaded: None,
                 });
@@ -179,15 +179,15 @@ impl Upload {
         let work = bytes + ChunkLimits::WORK_BYTES_PER_ROW * chunk.rows() as u64;
         let budget = self.device.budget();
         if bytes == 0 || budget.in_use_by_all() + AHEAD_SHARE * work > budget.limit() / 2 {
-            return Ok(Arriving {
+            return Ok(Prefetched {
                 chunk,
                 uploaded: None,
             });
         }
-        let _work = at_work(self.device.as_ref())?;
+        let _work = shared_step(self.device.as_ref())?;
         let _timer = self.metrics.upload_time.timer();
         let rows = 0..chunk.rows();
-        let uploaded = match staged.upload_ahead(self.device.as_ref(), &rows, &self.needed) {
+        let uploaded = match staged.upload_async(self.device.as_ref(), &rows, &self.needed) {
             Ok(batch) => {
                 self.metrics.uploaded_bytes.add(batch.bytes() as usize);
                 Some(batch)
@@ -195,6 +195,6 @@ impl Upload {
             Err(error) if error.is_out_of_device_memory() => None,
             Err(error) => return Err(error),
         };
-        Ok(Arriving { chunk, uploaded })
+        Ok(Prefetched { chunk, uploaded })
     }
 }

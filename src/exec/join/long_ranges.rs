@@ -18,7 +18,7 @@ use crate::device::data::column::Column;
 use crate::device::primitives::device::Device;
 use crate::device::row_width::{gathered_bytes, mean_bytes};
 use crate::error::{BowtieError, Result};
-use crate::exec::join::tiles::SearchedTile;
+use crate::exec::join::tiles::ProbedTile;
 use crate::spec::join::{JoinSpec, Output};
 
 /// Rows of a batch, whatever the session allows: repeated values stay in cache.
@@ -31,7 +31,7 @@ pub(crate) const REPEATED_BYTES: usize = 1 << 20;
 ///
 /// They are made where they are read: a batch costs a few allocations, and the values that are repeated stay in cache.
 #[derive(Debug)]
-pub(crate) struct Runs {
+pub(crate) struct LongRanges {
     columns: Vec<RunColumn>,
     /// Of each searching position its row, and its range `lo .. hi` of the clustered columns.
     rows: ScalarBuffer<u32>,
@@ -66,23 +66,23 @@ struct Run {
     repeated: Vec<ArrayRef>,
 }
 
-impl Runs {
+impl LongRanges {
     /// Whether runs pay for a tile with `total` pairs.
-    pub(crate) fn pay(device: &dyn Device, tile: &SearchedTile, total: u64) -> bool {
+    pub(crate) fn pay(device: &dyn Device, tile: &ProbedTile, total: u64) -> bool {
         let positions = tile.search.positions().max(1) as u64;
         // Where a row of the sorted side may match many rows, its columns would be copied as often.
         tile.search.is_untested()
             && tile.search.set_tally().is_none()
             && device
                 .profile()
-                .long_run
+                .long_range
                 .is_some_and(|run| total / positions >= run)
     }
 
     pub(crate) fn new(
         device: &dyn Device,
         spec: &JoinSpec,
-        tile: &SearchedTile,
+        tile: &ProbedTile,
         total: u64,
     ) -> Result<Self> {
         let mut held = vec![];
@@ -95,7 +95,7 @@ impl Runs {
             .output
             .iter()
             .map(|output| match output {
-                Output::Column(side, i) if *side == spec.theta.sorted => {
+                Output::Column(side, i) if *side == spec.theta.build => {
                     let column = tile.search.cluster(device, tile.of(*side).column(*i)?)?;
                     let array = device.download(&column)?;
                     mean(&array)?;

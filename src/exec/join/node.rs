@@ -19,7 +19,7 @@ use crate::error::BowtieError;
 use crate::exec::chunk::{DeviceChunk, DeviceStream};
 use crate::exec::input::chunk::{InputChunk, InputStream};
 use crate::exec::input::coalesce::inputs;
-use crate::exec::input::prefetch::Ahead;
+use crate::exec::input::prefetch::Prefetch;
 use crate::exec::join::run::JoinRun;
 use crate::exec::memory::spill::Spilling;
 use crate::exec::metrics::DeviceMetrics;
@@ -132,7 +132,7 @@ impl DeviceOperator for JoinOperator {
         match self.0.fetch {
             Some(_) => OutputOnDevice::No,
             None => OutputOnDevice::By(Arc::new(Self(Arc::new(JoinSpec {
-                stays: true,
+                output_on_device: true,
                 ..self.0.as_ref().clone()
             })))),
         }
@@ -212,11 +212,11 @@ pub(crate) fn fmt_join(
 ) -> fmt::Result {
     write!(
         f,
-        "device={}, join_type={}, strategy={}, sorted={}",
+        "device={}, join_type={}, strategy={}, build={}",
         device.name(),
         spec.kind,
         spec.theta.strategy,
-        spec.theta.sorted
+        spec.theta.build
     )?;
     if !spec.display.keys.is_empty() {
         write!(f, ", on=[{}]", spec.display.keys.join(", "))?;
@@ -274,7 +274,7 @@ struct Driver {
     left: Option<InputStream>,
     /// Until the left side is there.
     right: Option<InputStream>,
-    ahead: Option<Ahead>,
+    ahead: Option<Prefetch>,
     /// Taken while a step runs.
     run: Option<JoinRun>,
     /// The step that runs while the pieces of the last one are read.
@@ -336,7 +336,7 @@ impl Driver {
                 let new = move || JoinRun::new(device, spec, left, spilling, of_run);
                 let run = blocking(new).await?;
                 let (device, spilling) = (Arc::clone(&self.device), self.spilling.clone());
-                let mut ahead = Ahead::new(right, device, run.needed_right(), spilling, metrics);
+                let mut ahead = Prefetch::new(right, device, run.needed_right(), spilling, metrics);
                 ahead.start();
                 self.ahead = Some(ahead);
                 self.step = Some(self.start(run, |run| run.preload().map(|()| vec![])));
@@ -355,7 +355,7 @@ impl Driver {
                     None => None,
                 };
                 match arriving {
-                    Some(arriving) if arriving.chunk.is_crowded() => {
+                    Some(arriving) if arriving.chunk.is_memory_pressure() => {
                         self.step = Some(self.start(run, |run| run.leave_pool().map(|()| vec![])));
                         continue;
                     }
@@ -406,13 +406,13 @@ pub(crate) async fn gather(
         return Ok(gathered);
     };
     while let Some(chunk) = chunks.try_next().await? {
-        let crowded = chunk.is_crowded();
+        let memory_pressure = chunk.is_memory_pressure();
         // One without rows says only that.
-        if !crowded {
+        if !memory_pressure {
             gathered.push(chunk);
         }
         if let Some(spilling) = spilling
-            && (crowded || spilling.pool_is_full())
+            && (memory_pressure || spilling.pool_is_full())
         {
             let spilling = spilling.clone();
             gathered = SpawnedTask::spawn_blocking(move || {

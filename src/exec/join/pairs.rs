@@ -103,7 +103,7 @@ impl JoinRun {
     ) -> Result<DeviceBatch> {
         let device = self.device.as_ref();
         let tile = &of_tile.tile;
-        let sorted = self.spec.theta.sorted;
+        let build = self.spec.theta.build;
         let mut pairs = None;
         let columns = self.spec.output.iter().map(|column| {
             let Output::Column(side, i) = column else {
@@ -113,7 +113,7 @@ impl JoinRun {
                 Side::Left => tile.left.column(*i)?,
                 Side::Right => tile.right.column(*i)?,
             };
-            if let Some(made) = device.of_product(column, *side != sorted, rows, from, len)? {
+            if let Some(made) = device.cross_product(column, *side != build, rows, from, len)? {
                 return Ok(Some(Arc::new(made)));
             }
             let pairs = match &pairs {

@@ -1,4 +1,4 @@
-//! [`ByMerge`]: semi and anti joins of two sides that lie on the device in the order of their keys. One walk over both keeps the right rows
+//! [`PresortedSemiJoin`]: semi and anti joins of two sides that lie on the device in the order of their keys. One walk over both keeps the right rows
 //! that come out, and neither bits nor a table of the left keys are made.
 
 use datafusion::common::JoinType;
@@ -14,7 +14,7 @@ use crate::ir::strategies::{EquiStrategy, Strategy};
 use crate::spec::join::{JoinSpec, Output};
 
 #[derive(Debug)]
-pub(crate) struct ByMerge {
+pub(crate) struct PresortedSemiJoin {
     left: usize,
     right: usize,
     /// Whether right rows with a partner come out, or those without.
@@ -25,7 +25,7 @@ pub(crate) struct ByMerge {
     known: bool,
 }
 
-impl ByMerge {
+impl PresortedSemiJoin {
     /// `None` for a join whose right rows do not come out by one equal key alone, together where they lie.
     pub(crate) fn of(spec: &JoinSpec) -> Option<Self> {
         let matched = match spec.kind {
@@ -44,7 +44,7 @@ impl ByMerge {
         let [(left, right)] = theta.equalities[..] else {
             return None;
         };
-        if !only_keys || !spec.stays {
+        if !only_keys || !spec.output_on_device {
             return None;
         }
         let output = spec.output.iter().map(|column| match column {

@@ -12,14 +12,14 @@ use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 use crate::exec::chunk::DeviceChunk;
 use crate::exec::input::chunk::InputChunk;
-use crate::exec::input::prefetch::Arriving;
-use crate::exec::join::long_ranges::Runs;
+use crate::exec::input::prefetch::Prefetched;
+use crate::exec::join::long_ranges::LongRanges;
 use crate::exec::join::piece_size::PieceSize;
-use crate::exec::join::presorted::ByMerge;
-use crate::exec::join::semi_bitmap::ByKeyBits;
-use crate::exec::join::single_pass::AtOnce;
-use crate::exec::join::tiles::{Matrix, NeededColumns, SearchedTile, TileStep};
-use crate::exec::memory::retry::{at_work, flags_or_alone, or_alone};
+use crate::exec::join::presorted::PresortedSemiJoin;
+use crate::exec::join::semi_bitmap::BitmapSemiJoin;
+use crate::exec::join::single_pass::SinglePassJoin;
+use crate::exec::join::tiles::{Matrix, NeededColumns, ProbedTile, TileStep};
+use crate::exec::memory::retry::{flags_retry_exclusive, retry_exclusive, shared_step};
 use crate::exec::memory::spill::Spilling;
 use crate::exec::metrics::DeviceMetrics;
 use crate::ir::side::Side;
@@ -51,7 +51,7 @@ pub(crate) enum State {
 
 #[derive(Debug)]
 pub(crate) struct PairsOfTile {
-    pub(crate) tile: Arc<SearchedTile>,
+    pub(crate) tile: Arc<ProbedTile>,
     pub(crate) offsets: Buffer<u64>,
     pub(crate) total: u64,
     pub(crate) next: u64,
@@ -73,11 +73,11 @@ pub(crate) struct JoinRun {
     pub(crate) device: Arc<dyn Device>,
     pub(crate) matrix: Matrix,
     /// Where all of its pairs may be put together as they are found.
-    at_once: Option<AtOnce>,
+    at_once: Option<SinglePassJoin>,
     /// Where one walk over both sides may tell which rows match, if they are in the order of their keys.
-    pub(crate) by_merge: Option<ByMerge>,
+    pub(crate) by_merge: Option<PresortedSemiJoin>,
     /// Where a bit for each key may tell which rows match.
-    pub(crate) by_bits: Option<ByKeyBits>,
+    pub(crate) by_bits: Option<BitmapSemiJoin>,
     /// Left chunks whose rows were flagged by it at the end.
     pub(crate) flagged_left: usize,
     pub(crate) state: State,
@@ -101,7 +101,7 @@ impl JoinRun {
         let left_flags = match spec.flags_side(Side::Left) {
             true => left
                 .iter()
-                .map(|chunk| flags_or_alone(device.as_ref(), chunk.rows()))
+                .map(|chunk| flags_retry_exclusive(device.as_ref(), chunk.rows()))
                 .collect::<Result<_>>()?,
             false => vec![],
         };
@@ -119,9 +119,9 @@ impl JoinRun {
         Ok(Self {
             size,
             matrix,
-            at_once: AtOnce::of(&spec),
-            by_merge: ByMerge::of(&spec),
-            by_bits: ByKeyBits::of(&spec),
+            at_once: SinglePassJoin::of(&spec),
+            by_merge: PresortedSemiJoin::of(&spec),
+            by_bits: BitmapSemiJoin::of(&spec),
             flagged_left: 0,
             spec,
             device,
@@ -150,14 +150,14 @@ impl JoinRun {
     /// Uploads what can be before a right chunk is there.
     pub(crate) fn preload(&mut self) -> Result<()> {
         let device = Arc::clone(&self.device);
-        let _work = at_work(device.as_ref())?;
+        let _work = shared_step(device.as_ref())?;
         self.matrix.preload()
     }
 
-    pub(crate) fn push_right(&mut self, arriving: Arriving) -> Result<()> {
+    pub(crate) fn push_right(&mut self, arriving: Prefetched) -> Result<()> {
         let chunk = &arriving.chunk;
         self.right_flags = match self.spec.flags_side(Side::Right) {
-            true => Some(flags_or_alone(self.device.as_ref(), chunk.rows())?),
+            true => Some(flags_retry_exclusive(self.device.as_ref(), chunk.rows())?),
             false => None,
         };
         if self.spec.null_aware {
@@ -195,7 +195,7 @@ impl JoinRun {
     /// Does a bounded amount of work; returns the output that it made, if any.
     pub(crate) fn step(&mut self) -> Result<Vec<DeviceChunk>> {
         let device = Arc::clone(&self.device);
-        let made = or_alone(device.as_ref(), self, Self::try_step, |run| !run.is_done());
+        let made = retry_exclusive(device.as_ref(), self, Self::try_step, |run| !run.is_done());
         self.note(made)
     }
 
@@ -203,7 +203,7 @@ impl JoinRun {
     /// it, with what the reader gives back, before anything has to be cut or to leave the device.
     pub(crate) fn step_beside(&mut self) -> Result<Vec<DeviceChunk>> {
         let device = Arc::clone(&self.device);
-        let work = at_work(device.as_ref())?;
+        let work = shared_step(device.as_ref())?;
         self.matrix.may_wait = true;
         let made = self.try_step();
         self.matrix.may_wait = false;
@@ -261,7 +261,7 @@ impl JoinRun {
         let emits_pairs = self.spec.emits_pairs();
         let has_rest = self.spec.unprogrammed().next().is_some();
         // Only flags are wanted of the searching side: one match a row is enough.
-        let exists_only = !emits_pairs && !has_rest && !self.spec.flags_side(theta.sorted);
+        let exists_only = !emits_pairs && !has_rest && !self.spec.flags_side(theta.build);
         let wanted = match exists_only {
             true => Wanted::Exists,
             false => Wanted::Pairs,
@@ -281,7 +281,7 @@ impl JoinRun {
         };
         match self.begin(&tile) {
             Ok(Begun::Done) => Ok(vec![]),
-            Ok(Begun::Runs(runs)) => Ok(vec![DeviceChunk::Runs(runs)]),
+            Ok(Begun::LongRanges(runs)) => Ok(vec![DeviceChunk::LongRanges(runs)]),
             Ok(Begun::Pairs(pairs)) => {
                 if emits_pairs && matches!(theta.strategy, Strategy::Equi(_)) {
                     self.metrics.materialized_by(Materialization::Gfur);
@@ -311,7 +311,7 @@ impl JoinRun {
     }
 
     /// Sets the flags that need no pairs, and says how the tile goes on.
-    fn begin(&self, tile: &Arc<SearchedTile>) -> Result<Begun> {
+    fn begin(&self, tile: &Arc<ProbedTile>) -> Result<Begun> {
         let emits_pairs = self.spec.emits_pairs();
         let has_residual = !tile.filters(&self.spec).is_empty();
         let device = self.device.as_ref();
@@ -338,10 +338,10 @@ impl JoinRun {
         if total == 0 {
             return Ok(Begun::Done);
         }
-        let plain = !flag_left && !flag_right && !has_residual && !self.spec.stays;
-        if plain && Runs::pay(device, tile, total) {
-            match Runs::new(device, &self.spec, tile, total) {
-                Ok(runs) => return Ok(Begun::Runs(Box::new(runs))),
+        let plain = !flag_left && !flag_right && !has_residual && !self.spec.output_on_device;
+        if plain && LongRanges::pay(device, tile, total) {
+            match LongRanges::new(device, &self.spec, tile, total) {
+                Ok(runs) => return Ok(Begun::LongRanges(Box::new(runs))),
                 Err(error) if error.is_out_of_device_memory() && self.matrix.may_wait => {
                     return Err(error);
                 }
@@ -361,7 +361,7 @@ impl JoinRun {
     }
 
     /// The flags of `side`'s chunk, and the flag of the tile's first row.
-    pub(crate) fn flags(&self, side: Side, tile: &SearchedTile) -> Result<(&Flags, usize)> {
+    pub(crate) fn flags(&self, side: Side, tile: &ProbedTile) -> Result<(&Flags, usize)> {
         let flags = match side {
             Side::Left => self.left_flags.get(tile.left_chunk),
             Side::Right => self.right_flags.as_ref(),
@@ -420,7 +420,7 @@ enum Begun {
     /// Nothing comes out of it.
     Done,
     /// All its pairs come out as runs.
-    Runs(Box<Runs>),
+    LongRanges(Box<LongRanges>),
     /// Its pairs come out piece by piece.
     Pairs(Box<PairsOfTile>),
 }

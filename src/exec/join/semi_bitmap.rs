@@ -1,4 +1,4 @@
-//! [`ByKeyBits`]: semi, anti and mark joins of equal keys, in which a bit for each key tells which rows match.
+//! [`BitmapSemiJoin`]: semi, anti and mark joins of equal keys, in which a bit for each key tells which rows match.
 //!
 //! ```text
 //! left rows come out:    range of the left keys ─► bits ◄─ set by each right chunk; at the end the left chunks look at them
@@ -7,7 +7,7 @@
 //!
 //! The bits serve all left chunks, so there are no tiles: a chunk is looked at by itself, and only its keys are. Rows that lie on the device,
 //! and stay there, are kept as they are looked at; otherwise their flags are set first. In the second case the range of a single left chunk that lies
-//! there may be a sample's ([`KeyBits::of`]).
+//! there may be a sample's ([`KeyBitmap::of`]).
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use datafusion::common::JoinType;
 
 use crate::device::data::batch::DeviceBatch;
 use crate::device::data::column::Column;
-use crate::device::data::key_bitmap::{KeyBits, KeyRange, are_addresses};
+use crate::device::data::key_bitmap::{KeyBitmap, KeyRange, are_addresses};
 use crate::device::data::structures::Flags;
 use crate::device::primitives::device::Device;
 use crate::error::Result;
@@ -26,7 +26,7 @@ use crate::ir::strategies::{EquiStrategy, Strategy};
 use crate::spec::join::JoinSpec;
 
 #[derive(Debug)]
-pub(crate) struct ByKeyBits {
+pub(crate) struct BitmapSemiJoin {
     /// Whose rows come out.
     side: Side,
     strategy: Option<EquiStrategy>,
@@ -34,10 +34,10 @@ pub(crate) struct ByKeyBits {
     left: Vec<usize>,
     right: Vec<usize>,
     /// Once the range of the left keys is known.
-    bits: Option<KeyBits>,
+    bits: Option<KeyBitmap>,
 }
 
-impl ByKeyBits {
+impl BitmapSemiJoin {
     /// `None` for a join that needs more than equal keys that are addresses, or more than to know whether there is a match.
     pub(crate) fn of(spec: &JoinSpec) -> Option<Self> {
         use JoinType::*;
@@ -97,7 +97,7 @@ impl ByKeyBits {
         Ok(true)
     }
 
-    fn made(&self, matrix: &mut Matrix, device: &dyn Device) -> Result<Option<KeyBits>> {
+    fn made(&self, matrix: &mut Matrix, device: &dyn Device) -> Result<Option<KeyBitmap>> {
         let rows = matrix.left().iter().map(|chunk| chunk.rows() as u64).sum();
         let is_narrow = |range: &KeyRange| range.is_narrow(self.null_equal, rows, self.strategy);
         let resident = match (self.side, matrix.left()) {
@@ -106,7 +106,7 @@ impl ByKeyBits {
         };
         if let Some(batch) = resident {
             let keys = columns(&batch, &self.left)?;
-            match KeyBits::of(device, &borrowed(&keys), self.null_equal, &is_narrow) {
+            match KeyBitmap::of(device, &borrowed(&keys), self.null_equal, &is_narrow) {
                 // There may be room for parts.
                 Err(error) if error.is_out_of_device_memory() => {}
                 bits => {
@@ -121,7 +121,7 @@ impl ByKeyBits {
         let Some(range) = self.range(matrix, device, &is_narrow)? else {
             return Ok(None);
         };
-        let bits = KeyBits::new(device, &range, self.null_equal)?;
+        let bits = KeyBitmap::new(device, &range, self.null_equal)?;
         if let (Some(bits), Side::Right) = (&bits, self.side) {
             for chunk in 0..matrix.left().len() {
                 matrix.each_keys(Side::Left, chunk, &self.left, &mut |_, keys| {

@@ -1,4 +1,4 @@
-//! [`AtOnce`]: an inner equi-join whose pairs are put together in the pass that finds them, on devices that can.
+//! [`SinglePassJoin`]: an inner equi-join whose pairs are put together in the pass that finds them, on devices that can.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::spec::join::{JoinSpec, Output};
 
 /// What is joined, and what comes out.
 #[derive(Debug)]
-pub(crate) struct AtOnce {
+pub(crate) struct SinglePassJoin {
     strategy: Option<EquiStrategy>,
     /// Columns of each side that come out, each once.
     build: Vec<usize>,
@@ -36,7 +36,7 @@ enum Place {
 
 /// A resident side as it was prepared for further probes.
 #[derive(Debug, Clone, Default)]
-pub(crate) enum Prepared {
+pub(crate) enum PreparedBuild {
     #[default]
     NotYet,
     For(Arc<EquiBuild>),
@@ -46,7 +46,7 @@ pub(crate) enum Prepared {
     Not,
 }
 
-impl AtOnce {
+impl SinglePassJoin {
     /// `None` for a join that needs more than equal keys, or more of its pairs than their columns.
     pub(crate) fn of(spec: &JoinSpec) -> Option<Self> {
         let Strategy::Equi(strategy) = spec.theta.strategy else {
@@ -70,7 +70,7 @@ impl AtOnce {
             let Output::Column(side, column) = column else {
                 return None;
             };
-            let place = match *side == spec.theta.sorted {
+            let place = match *side == spec.theta.build {
                 true => Place::Build(place_in(&mut at_once.build, *column)),
                 false => Place::Probe(place_in(&mut at_once.probe, *column)),
             };
@@ -86,17 +86,17 @@ impl AtOnce {
         device: &dyn Device,
         metrics: &DeviceMetrics,
         spec: &JoinSpec,
-        prepared: &mut Prepared,
+        prepared: &mut PreparedBuild,
         [build, probe]: [&DeviceBatch; 2],
         may_wait: bool,
     ) -> Result<Option<DeviceBatch>> {
-        let side = spec.theta.sorted;
+        let side = spec.theta.build;
         let of_build = columns(build, &self.build)?;
         let of_probe = columns(probe, &self.probe)?;
         let keys = [side, side.other()].map(|side| keys_of(spec, side));
         let build_keys = columns(build, &keys[0])?;
         let probe_keys = columns(probe, &keys[1])?;
-        let prepare = |strategy| -> Result<Prepared> {
+        let prepare = |strategy| -> Result<PreparedBuild> {
             let (null_equal, how) = (spec.theta.null_equal(), spec.theta.materialization);
             let first = FirstProbe {
                 keys: &probe_keys,
@@ -113,13 +113,13 @@ impl AtOnce {
             Ok(match or_no_room(made, may_wait)? {
                 Some(made) => {
                     metrics.indexed_by(made.strategy);
-                    Prepared::For(Arc::new(made))
+                    PreparedBuild::For(Arc::new(made))
                 }
-                None => Prepared::Not,
+                None => PreparedBuild::Not,
             })
         };
-        if let Prepared::NotYet | Prepared::Walked = prepared {
-            let known = matches!(prepared, Prepared::Walked);
+        if let PreparedBuild::NotYet | PreparedBuild::Walked = prepared {
+            let known = matches!(prepared, PreparedBuild::Walked);
             let (keys, payload) = ([&*build_keys, &*probe_keys], [&*of_build, &*of_probe]);
             let merged = self.merged(device, spec, known, keys, payload);
             if let Some(joined) = or_no_room(merged, may_wait)? {
@@ -128,13 +128,13 @@ impl AtOnce {
                 }
                 let how = spec.theta.materialization;
                 metrics.materialized_by(how.unwrap_or(Materialization::Gftr));
-                *prepared = Prepared::Walked;
+                *prepared = PreparedBuild::Walked;
                 return Ok(Some(self.put_out(joined)));
             }
             *prepared = prepare(self.strategy)?;
         }
         let joined = loop {
-            let Prepared::For(made) = prepared else {
+            let PreparedBuild::For(made) = prepared else {
                 return Ok(None);
             };
             let joined = device.equi_join(made, &of_build, &probe_keys, &of_probe);
@@ -145,7 +145,7 @@ impl AtOnce {
                 }
                 (Some(Paired::SharedKeys), None) => prepare(Some(EquiStrategy::SortMerge))?,
                 // Piece by piece less memory will do, and any number of pairs.
-                _ => Prepared::Not,
+                _ => PreparedBuild::Not,
             };
         };
         Ok(Some(self.put_out(joined)))

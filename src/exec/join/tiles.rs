@@ -26,25 +26,25 @@ use crate::device::lazy_column::Need;
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 use crate::exec::input::chunk::InputChunk;
-use crate::exec::input::prefetch::Arriving;
+use crate::exec::input::prefetch::Prefetched;
 use crate::exec::join::residual;
-use crate::exec::join::single_pass::{AtOnce, Prepared};
+use crate::exec::join::single_pass::{PreparedBuild, SinglePassJoin};
 use crate::exec::join::tile::{LEAST_ROWS, LEAST_SETS, Tile};
 use crate::exec::memory::spill::Spilling;
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::transfer::staged_chunk::Parts;
 use crate::ir::side::Side;
 use crate::ir::strategies::{Materialization, Strategy};
-use crate::ops::build_index::SortedSide;
-use crate::ops::probe::{RowPairs, Search, Wanted};
+use crate::ops::build_index::BuildIndex;
+use crate::ops::probe::{Probe, RowPairs, Wanted};
 use crate::spec::join::JoinSpec;
 
 /// A tile on the device, searched and counted.
 #[derive(Debug)]
-pub(crate) struct SearchedTile {
+pub(crate) struct ProbedTile {
     pub left: DeviceBatch,
     pub right: DeviceBatch,
-    pub search: Search,
+    pub search: Probe,
     /// The source's whole filter must be evaluated on the pairs, since an expression of it failed on a row.
     pub whole_filter: bool,
     pub left_chunk: usize,
@@ -53,7 +53,7 @@ pub(crate) struct SearchedTile {
     tile: Tile,
 }
 
-impl SearchedTile {
+impl ProbedTile {
     pub(crate) fn of(&self, side: Side) -> &DeviceBatch {
         match side {
             Side::Left => &self.left,
@@ -106,7 +106,7 @@ impl SearchedTile {
 #[derive(Debug)]
 pub(crate) enum TileStep {
     /// Its pairs are known, and still to be put together.
-    Searched(Box<SearchedTile>),
+    Searched(Box<ProbedTile>),
     /// What comes out of it.
     Joined(DeviceBatch),
 }
@@ -118,8 +118,8 @@ pub(crate) struct Resident {
     pub(crate) rows: Range<usize>,
     pub(crate) batch: DeviceBatch,
     /// With and without comparisons indexed.
-    index: Option<(bool, Arc<SortedSide>)>,
-    prepared: Prepared,
+    index: Option<(bool, Arc<BuildIndex>)>,
+    prepared: PreparedBuild,
 }
 
 /// Which columns of each side's input the device needs: at once those that decide what matches, and those that `others` names;
@@ -181,7 +181,8 @@ impl NeededColumns {
             Output::Mark => None,
         });
         for (side, index) in output {
-            match spec.stays || spec.theta.materialization == Some(Materialization::Gftr) {
+            match spec.output_on_device || spec.theta.materialization == Some(Materialization::Gftr)
+            {
                 true => needed.side_mut(side)[index] = Need::Now,
                 false => late(&mut needed, side, index),
             }
@@ -318,7 +319,7 @@ impl Matrix {
                     rows,
                     batch,
                     index: None,
-                    prepared: Prepared::NotYet,
+                    prepared: PreparedBuild::NotYet,
                 });
                 Ok(())
             }
@@ -350,8 +351,8 @@ impl Matrix {
     }
 
     /// Begins the next right chunk.
-    pub(crate) fn push_right(&mut self, arriving: Arriving) -> Result<()> {
-        let Arriving { chunk, uploaded } = arriving;
+    pub(crate) fn push_right(&mut self, arriving: Prefetched) -> Result<()> {
+        let Prefetched { chunk, uploaded } = arriving;
         let tiles: Vec<Tile> = self
             .left
             .iter()
@@ -364,15 +365,16 @@ impl Matrix {
             })
             .collect();
         let tiles_of = |tile: Tile| -> Vec<Tile> {
-            let searching = self.spec.theta.sorted.other();
+            let probe = self.spec.theta.build.other();
             let pairs = tile.left.len() as u64 * tile.right.len() as u64;
             let parts = match (self.tests_every_pair(), self.spec.theta.strategy) {
                 (true, _) => pairs.div_ceil(self.device.profile().tested_pairs),
-                (false, Strategy::Set(_)) => (tile.rows(searching).len() as u64)
-                    .div_ceil(self.device.profile().searched_sets),
+                (false, Strategy::Set(_)) => {
+                    (tile.rows(probe).len() as u64).div_ceil(self.device.profile().probed_sets)
+                }
                 (false, _) => 1,
             };
-            tile.cut(searching, parts.max(1) as usize)
+            tile.cut(probe, parts.max(1) as usize)
         };
         let mut tiles: Vec<Tile> = tiles.into_iter().flat_map(tiles_of).collect();
         // Go on with the left chunk that is still resident: down one column of the matrix, up the next.
@@ -387,7 +389,7 @@ impl Matrix {
                 rows: 0..chunk.rows(),
                 batch: batch.receive(self.device.as_ref())?,
                 index: None,
-                prepared: Prepared::NotYet,
+                prepared: PreparedBuild::NotYet,
             }),
             None => None,
         };
@@ -411,7 +413,7 @@ impl Matrix {
     }
 
     /// The next tile of the right chunk at hand, searched; `None` when it is done.
-    pub(crate) fn next(&mut self, wanted: Wanted) -> Result<Option<SearchedTile>> {
+    pub(crate) fn next(&mut self, wanted: Wanted) -> Result<Option<ProbedTile>> {
         match self.next_step(wanted, None)? {
             Some(TileStep::Searched(tile)) => Ok(Some(*tile)),
             Some(TileStep::Joined(_)) => Err(BowtieError::Internal("a tile joined unasked".into())),
@@ -423,7 +425,7 @@ impl Matrix {
     pub(crate) fn next_step(
         &mut self,
         wanted: Wanted,
-        at_once: Option<&AtOnce>,
+        at_once: Option<&SinglePassJoin>,
     ) -> Result<Option<TileStep>> {
         while let Some(tile) = self.tiles.pop() {
             self.make_way(tile.left_chunk)?;
@@ -454,7 +456,7 @@ impl Matrix {
 
     /// Puts a tile back, after `error`, a refused lease; false when there is nothing here that would make it fit. Nothing of the tile may
     /// have come out yet.
-    pub(crate) fn put_back(&mut self, searched: &SearchedTile, error: &BowtieError) -> bool {
+    pub(crate) fn put_back(&mut self, searched: &ProbedTile, error: &BowtieError) -> bool {
         self.again(&searched.tile, error)
     }
 
@@ -479,24 +481,23 @@ impl Matrix {
 
     /// Cuts the searching side of a tile, whose index stays; false where there is none, or too few rows.
     fn cut_search(&mut self, tile: &Tile, parts: u64) -> bool {
-        let searching = self.spec.theta.sorted.other();
-        let most = tile.rows(searching).len() / self.least_rows();
+        let probe = self.spec.theta.build.other();
+        let most = tile.rows(probe).len() / self.least_rows();
         let parts = parts.min(most as u64) as usize;
         if parts < 2 || !self.has_index() {
             return false;
         }
-        self.tiles
-            .extend(tile.cut(searching, parts).into_iter().rev());
+        self.tiles.extend(tile.cut(probe, parts).into_iter().rev());
         true
     }
 
     /// Whether the sorted side lies there with its index.
     fn has_index(&self) -> bool {
-        let sorted = match self.spec.theta.sorted {
+        let build = match self.spec.theta.build {
             Side::Left => &self.resident_left,
             Side::Right => &self.resident_right,
         };
-        sorted.as_ref().is_some_and(|r| r.index.is_some())
+        build.as_ref().is_some_and(|r| r.index.is_some())
     }
 
     /// A side of a tile with so many rows is not cut.
@@ -511,7 +512,7 @@ impl Matrix {
         let Some((first, second)) = tile.halves(self.least_rows()) else {
             return false;
         };
-        let side = self.spec.theta.sorted;
+        let side = self.spec.theta.build;
         let has_index = self.has_index();
         self.resident_left = None;
         self.resident_right = None;
@@ -542,7 +543,12 @@ impl Matrix {
         Ok(true)
     }
 
-    fn step(&mut self, tile: &Tile, wanted: Wanted, at_once: Option<&AtOnce>) -> Result<TileStep> {
+    fn step(
+        &mut self,
+        tile: &Tile,
+        wanted: Wanted,
+        at_once: Option<&SinglePassJoin>,
+    ) -> Result<TileStep> {
         let whole_filter = self.bring(tile)?;
         if let Some(at_once) = at_once
             && !whole_filter
@@ -598,7 +604,7 @@ impl Matrix {
                 rows: tile.left.clone(),
                 batch: self.upload(Side::Left, tile.left_chunk, &tile.left)?,
                 index: None,
-                prepared: Prepared::NotYet,
+                prepared: PreparedBuild::NotYet,
             });
         }
         if self.resident_right.is_none() {
@@ -607,19 +613,19 @@ impl Matrix {
                 rows: tile.right.clone(),
                 batch: self.upload(Side::Right, tile.left_chunk, &tile.right)?,
                 index: None,
-                prepared: Prepared::NotYet,
+                prepared: PreparedBuild::NotYet,
             });
         }
         Ok(whole_filter)
     }
 
     /// The resident tile's pairs, put together at once where they can be.
-    fn join(&mut self, at_once: &AtOnce) -> Result<Option<DeviceBatch>> {
+    fn join(&mut self, at_once: &SinglePassJoin) -> Result<Option<DeviceBatch>> {
         let (Some(left), Some(right)) = (&mut self.resident_left, &mut self.resident_right) else {
             return Err(BowtieError::Internal("a tile without its sides".into()));
         };
         let _timer = self.metrics.output_time.timer();
-        let (build, probe) = match self.spec.theta.sorted {
+        let (build, probe) = match self.spec.theta.build {
             Side::Left => (left, right),
             Side::Right => (right, left),
         };
@@ -631,7 +637,7 @@ impl Matrix {
     }
 
     /// Indexes a resident tile's sorted side, and searches it.
-    fn search(&mut self, tile: &Tile, wanted: Wanted, whole_filter: bool) -> Result<SearchedTile> {
+    fn search(&mut self, tile: &Tile, wanted: Wanted, whole_filter: bool) -> Result<ProbedTile> {
         let (Some(left), Some(right)) = (&mut self.resident_left, &mut self.resident_right) else {
             return Err(BowtieError::Internal("a tile without its sides".into()));
         };
@@ -640,15 +646,15 @@ impl Matrix {
         let device = self.device.as_ref();
         let theta = &self.spec.theta;
         let program = self.spec.program.as_ref();
-        let (sorted, searching) = match theta.sorted {
+        let (build, probe) = match theta.build {
             Side::Left => (&mut *left, &*right),
             Side::Right => (&mut *right, &*left),
         };
-        let index = match &sorted.index {
+        let index = match &build.index {
             Some((comparisons, index)) if *comparisons != whole_filter => Arc::clone(index),
             _ => {
-                let (batch, other) = (&sorted.batch, &searching.batch);
-                let index = SortedSide::build(device, theta, program, batch, other, !whole_filter)?;
+                let (batch, other) = (&build.batch, &probe.batch);
+                let index = BuildIndex::build(device, theta, program, batch, other, !whole_filter)?;
                 let index = Arc::new(index);
                 if let Some(strategy) = index.equi_strategy() {
                     self.metrics.indexed_by(strategy);
@@ -656,22 +662,22 @@ impl Matrix {
                 if let Some(technique) = index.set_technique() {
                     self.metrics.indexed_by(technique);
                 }
-                sorted.index = Some((!whole_filter, Arc::clone(&index)));
+                build.index = Some((!whole_filter, Arc::clone(&index)));
                 index
             }
         };
-        let search = Search::new(
+        let search = Probe::new(
             device,
             theta,
             program.filter(|_| !whole_filter),
             index,
-            &searching.batch,
+            &probe.batch,
             if whole_filter { Wanted::Pairs } else { wanted },
         )?;
         if let Some(tally) = search.set_tally() {
-            self.metrics.searched_sets(tally);
+            self.metrics.probed_sets(tally);
         }
-        Ok(SearchedTile {
+        Ok(ProbedTile {
             search,
             left: left.batch.clone(),
             right: right.batch.clone(),

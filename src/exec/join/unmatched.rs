@@ -15,7 +15,7 @@ use crate::error::{BowtieError, Result};
 use crate::exec::chunk::DeviceChunk;
 use crate::exec::input::chunk::InputChunk;
 use crate::exec::join::run::{JoinRun, State};
-use crate::exec::join::semi_bitmap::ByKeyBits;
+use crate::exec::join::semi_bitmap::BitmapSemiJoin;
 use crate::ir::side::Side;
 use crate::spec::join::Output;
 
@@ -136,7 +136,7 @@ impl JoinRun {
     /// there; `None` where flags are needed.
     fn kept_by_bits(
         &self,
-        by_bits: &ByKeyBits,
+        by_bits: &BitmapSemiJoin,
         left_chunk: usize,
     ) -> Result<Option<Vec<DeviceChunk>>> {
         use JoinType::*;
@@ -162,7 +162,7 @@ impl JoinRun {
 
     /// Whether rows of a chunk come out together, if they lie on the device.
     fn comes_at_once(&self) -> bool {
-        self.spec.stays && !self.spec.emits_pairs() && !self.right_keys.any
+        self.spec.output_on_device && !self.spec.emits_pairs() && !self.right_keys.any
     }
 
     /// The rows of a semi, anti or mark join's chunk together, where they lie on the device and stay there;
@@ -261,7 +261,7 @@ impl JoinRun {
         let needed: Vec<Need> = (0..self.spec.input(side).columns())
             .map(
                 |i| match self.spec.output.contains(&Output::Column(side, i)) {
-                    true if self.spec.stays => Need::Now,
+                    true if self.spec.output_on_device => Need::Now,
                     true => Need::Late(Arc::clone(&payload)),
                     false => Need::Never,
                 },
@@ -278,7 +278,7 @@ impl JoinRun {
                     Output::Column(of, i) if *of == side => device.gather(batch.column(*i)?, &rows),
                     Output::Column(other, i) => {
                         let data_type = self.spec.input(*other).data_type(*i);
-                        match self.spec.stays {
+                        match self.spec.output_on_device {
                             true => {
                                 return Ok(Some(
                                     device.upload(&[new_null_array(data_type, rows.len())])?,

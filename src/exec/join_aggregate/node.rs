@@ -18,7 +18,7 @@ use crate::exec::blocking::blocking;
 use crate::exec::chunk::{DeviceChunk, DeviceStream};
 use crate::exec::input::chunk::InputStream;
 use crate::exec::input::coalesce::inputs;
-use crate::exec::input::prefetch::Ahead;
+use crate::exec::input::prefetch::Prefetch;
 use crate::exec::join::node::{fmt_join, fmt_join_tree, gather, needs_right_without_left};
 use crate::exec::join_aggregate::run::AggregateRun;
 use crate::exec::memory::spill::Spilling;
@@ -62,7 +62,7 @@ impl DeviceOperator for JoinAggregateOperator {
                 write!(f, "gby=[{groups}], aggr=[{aggregates}], ")?;
                 fmt_join(&spec.join, device, f)?;
                 // By DataFusion's accumulators.
-                match spec.stays {
+                match spec.output_on_device {
                     true => write!(f, ", finish=host"),
                     false => Ok(()),
                 }
@@ -93,7 +93,7 @@ impl DeviceOperator for JoinAggregateOperator {
 
     fn with_output_on_device(&self) -> OutputOnDevice {
         OutputOnDevice::By(Arc::new(Self(Arc::new(JoinAggregateSpec {
-            stays: true,
+            output_on_device: true,
             ..self.0.as_ref().clone()
         }))))
     }
@@ -156,7 +156,7 @@ impl Driver {
         let new = move || AggregateRun::new(device, spec, left, groups, spilling, of_run);
         let mut run = partitioner::blocking(new).await?;
         let device = Arc::clone(&self.device);
-        let mut right = Ahead::new(
+        let mut right = Prefetch::new(
             right,
             device,
             run.needed_right(),
@@ -171,7 +171,7 @@ impl Driver {
         while !run.is_done() {
             if run.wants_right() {
                 match right.next().await? {
-                    Some(arriving) if arriving.chunk.is_crowded() => {
+                    Some(arriving) if arriving.chunk.is_memory_pressure() => {
                         run = blocking(&metrics, run, AggregateRun::leave_pool).await?.0;
                         continue;
                     }

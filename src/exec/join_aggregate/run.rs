@@ -24,12 +24,12 @@ use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 use crate::exec::aggregate::group_table::{GroupTable, group_columns};
 use crate::exec::input::chunk::InputChunk;
-use crate::exec::input::prefetch::Arriving;
+use crate::exec::input::prefetch::Prefetched;
 use crate::exec::join::piece_size::PieceSize;
-use crate::exec::join::tiles::{Matrix, NeededColumns, SearchedTile};
+use crate::exec::join::tiles::{Matrix, NeededColumns, ProbedTile};
 use crate::exec::join_aggregate::method::Way;
 use crate::exec::join_aggregate::states::{PairValues, SideStates};
-use crate::exec::memory::retry::{at_work, flags_or_alone, or_alone};
+use crate::exec::memory::retry::{flags_retry_exclusive, retry_exclusive, shared_step};
 use crate::exec::memory::spill::Spilling;
 use crate::exec::metrics::DeviceMetrics;
 use crate::ir::side::Side;
@@ -54,7 +54,7 @@ enum State {
 
 #[derive(Debug)]
 struct PairsOfTile {
-    tile: SearchedTile,
+    tile: ProbedTile,
     offsets: Buffer<u64>,
     total: u64,
     next: u64,
@@ -91,7 +91,7 @@ impl AggregateRun {
         let left_flags = match spec.join.flags_side(Side::Left) {
             true => left
                 .iter()
-                .map(|chunk| flags_or_alone(device.as_ref(), chunk.rows()))
+                .map(|chunk| flags_retry_exclusive(device.as_ref(), chunk.rows()))
                 .collect::<Result<_>>()?,
             false => vec![],
         };
@@ -139,14 +139,14 @@ impl AggregateRun {
     /// Uploads what can be before a right chunk is there.
     pub(crate) fn preload(&mut self) -> Result<()> {
         let device = Arc::clone(&self.device);
-        let _work = at_work(device.as_ref())?;
+        let _work = shared_step(device.as_ref())?;
         self.matrix.preload()
     }
 
-    pub(crate) fn push_right(&mut self, arriving: Arriving) -> Result<()> {
+    pub(crate) fn push_right(&mut self, arriving: Prefetched) -> Result<()> {
         let chunk = &arriving.chunk;
         self.right_flags = match self.spec.join.flags_side(Side::Right) {
-            true => Some(flags_or_alone(self.device.as_ref(), chunk.rows())?),
+            true => Some(flags_retry_exclusive(self.device.as_ref(), chunk.rows())?),
             false => None,
         };
         let row_bytes = self.matrix.row_bytes(Some(chunk))? + 16 * self.spec.aggregates.len();
@@ -172,7 +172,7 @@ impl AggregateRun {
     /// Does a bounded amount of work.
     pub(crate) fn step(&mut self) -> Result<()> {
         let device = Arc::clone(&self.device);
-        or_alone(device.as_ref(), self, Self::try_step, |run| !run.is_done())?;
+        retry_exclusive(device.as_ref(), self, Self::try_step, |run| !run.is_done())?;
         self.matrix.count_late_uploads();
         self.metrics
             .peak_device_bytes
@@ -314,7 +314,7 @@ impl AggregateRun {
     }
 
     /// Rows of the tile on the grouped side.
-    fn grouped_rows(&self, tile: &SearchedTile) -> usize {
+    fn grouped_rows(&self, tile: &ProbedTile) -> usize {
         match self.spec.group_side {
             GroupSide::Nothing => 0,
             GroupSide::Side(side) => tile.of(side).rows(),
@@ -322,7 +322,7 @@ impl AggregateRun {
     }
 
     /// Offsets and number of the tile's pairs, and a lease for their rows' groups; `None` when it has none.
-    fn begin_pairs(&self, tile: &SearchedTile) -> Result<Option<(Buffer<u64>, u64, Lease)>> {
+    fn begin_pairs(&self, tile: &ProbedTile) -> Result<Option<(Buffer<u64>, u64, Lease)>> {
         let offsets = tile.search.offsets(self.device.as_ref())?;
         let total = self.device.total(&offsets)?;
         let groups = self.grouped_rows(tile) * size_of::<Option<usize>>();
@@ -333,7 +333,7 @@ impl AggregateRun {
         Ok((total > 0).then_some((offsets, total, lease)))
     }
 
-    fn merge_states(&mut self, tile: &SearchedTile, sides: Vec<SideStates>) -> Result<()> {
+    fn merge_states(&mut self, tile: &ProbedTile, sides: Vec<SideStates>) -> Result<()> {
         for SideStates {
             side,
             matched,
@@ -352,7 +352,7 @@ impl AggregateRun {
     fn groups_of(
         &mut self,
         side: Side,
-        tile: &SearchedTile,
+        tile: &ProbedTile,
         rows: &UInt32Array,
     ) -> Result<Vec<usize>> {
         if self.spec.group_side != GroupSide::Side(side) {
@@ -459,7 +459,7 @@ impl AggregateRun {
         Ok(())
     }
 
-    pub(crate) fn flags(&self, side: Side, tile: &SearchedTile) -> Result<(&Flags, usize)> {
+    pub(crate) fn flags(&self, side: Side, tile: &ProbedTile) -> Result<(&Flags, usize)> {
         let flags = match side {
             Side::Left => self.left_flags.get(tile.left_chunk),
             Side::Right => self.right_flags.as_ref(),

@@ -12,7 +12,7 @@ use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use crate::device::data::column::Column;
 use crate::device::primitives::device::Device;
 use crate::error::Result;
-use crate::exec::join::tiles::SearchedTile;
+use crate::exec::join::tiles::ProbedTile;
 use crate::ir::side::Side;
 use crate::ops::probe::RowPairs;
 use crate::spec::aggregate::AggregateFunction;
@@ -35,7 +35,7 @@ impl PairValues {
     pub(crate) fn gather(
         device: &dyn Device,
         spec: &JoinAggregateSpec,
-        tile: &SearchedTile,
+        tile: &ProbedTile,
         rows: RowPairs,
     ) -> Result<Self> {
         let values = spec

@@ -7,7 +7,7 @@ use arrow::array::UInt32Array;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::error::{BowtieError, Result};
-use crate::exec::join::tiles::SearchedTile;
+use crate::exec::join::tiles::ProbedTile;
 use crate::exec::join_aggregate::method::Way;
 use crate::exec::join_aggregate::run::AggregateRun;
 use crate::exec::join_aggregate::states::{SideStates, aggregate_states};
@@ -17,19 +17,19 @@ use crate::spec::aggregate::AggregateFunction;
 use crate::spec::join_aggregate::{AggregateSpec, GroupSide};
 
 impl AggregateRun {
-    pub(crate) fn way(&self, aggregate: &AggregateSpec, tile: &SearchedTile) -> Way {
+    pub(crate) fn way(&self, aggregate: &AggregateSpec, tile: &ProbedTile) -> Way {
         let weighed = |side: Side| match tile.search.counts_side(side) {
             true => Way::Weighed(side),
             false => Way::Pairs,
         };
-        let searching = self.spec.join.theta.sorted.other();
+        let probe = self.spec.join.theta.build.other();
         match (self.spec.group_side, aggregate.argument) {
-            (GroupSide::Nothing, None) => Way::Weighed(searching),
+            (GroupSide::Nothing, None) => Way::Weighed(probe),
             (GroupSide::Nothing, Some((side, _))) => weighed(side),
             (GroupSide::Side(grouped), None) => weighed(grouped),
             (GroupSide::Side(grouped), Some((side, _))) if side == grouped => weighed(grouped),
             (GroupSide::Side(grouped), Some(_)) => {
-                match grouped == searching && tile.search.is_untested() {
+                match grouped == probe && tile.search.is_untested() {
                     true => Way::Folded,
                     false => Way::Pairs,
                 }
@@ -49,14 +49,14 @@ impl AggregateRun {
         if tested || !self.spec.aggregates.iter().all(weighed) {
             return Wanted::Pairs;
         }
-        let sorted = join.theta.sorted;
+        let build = join.theta.build;
         let arguments = self.spec.aggregates.iter().filter_map(|a| a.argument);
-        let counts_sorted = self.spec.group_side == GroupSide::Side(sorted)
-            || join.flags_side(sorted)
-            || arguments.into_iter().any(|(side, _)| side == sorted);
+        let counts_sorted = self.spec.group_side == GroupSide::Side(build)
+            || join.flags_side(build)
+            || arguments.into_iter().any(|(side, _)| side == build);
         match counts_sorted {
             true => Wanted::Counts,
-            false => Wanted::SearchingCounts,
+            false => Wanted::ProbeCounts,
         }
     }
 
@@ -64,7 +64,7 @@ impl AggregateRun {
     /// refused lease can be answered by a smaller tile.
     pub(crate) fn states_of_tile(
         &self,
-        tile: &SearchedTile,
+        tile: &ProbedTile,
         ways: &[Way],
         flagged: Option<Side>,
     ) -> Result<Vec<SideStates>> {
@@ -134,7 +134,7 @@ impl AggregateRun {
     fn weighed(
         &self,
         aggregate: &AggregateSpec,
-        tile: &SearchedTile,
+        tile: &ProbedTile,
         side: Side,
         weights: &Buffer<u32>,
     ) -> Result<Vec<Arc<Column>>> {
@@ -164,7 +164,7 @@ impl AggregateRun {
     }
 
     /// Partial states for each row of the grouped side, over the matches of its range.
-    fn folded(&self, aggregate: &AggregateSpec, tile: &SearchedTile) -> Result<Vec<Arc<Column>>> {
+    fn folded(&self, aggregate: &AggregateSpec, tile: &ProbedTile) -> Result<Vec<Arc<Column>>> {
         let device = self.device.as_ref();
         let (side, column) = aggregate
             .argument

@@ -1,4 +1,4 @@
-//! [`of_its_own`]: a few rows of a chunk, without what the others refer to.
+//! [`compact_views`]: a few rows of a chunk, without what the others refer to.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use arrow::datatypes::DataType;
 use crate::error::Result;
 
 /// Views that share no bytes with others: those of a few groups would keep a whole chunk's.
-pub(crate) fn of_its_own(array: ArrayRef) -> Result<ArrayRef> {
+pub(crate) fn compact_views(array: ArrayRef) -> Result<ArrayRef> {
     Ok(match array.data_type() {
         DataType::Utf8View => Arc::new(array.as_string_view().gc()),
         DataType::BinaryView => Arc::new(array.as_binary_view().gc()),
         nested if nested.is_nested() && has_views(nested) => {
             let data = array.to_data();
             let children = data.child_data().iter().cloned();
-            let children = children.map(|child| Ok(of_its_own(make_array(child))?.to_data()));
+            let children = children.map(|child| Ok(compact_views(make_array(child))?.to_data()));
             let children = children.collect::<Result<_>>()?;
             make_array(data.into_builder().child_data(children).build()?)
         }

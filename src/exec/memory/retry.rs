@@ -23,7 +23,7 @@ const TIMES: u32 = 8;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// For the time of a step, many of whose leases end with it. It must not wait for another step.
-pub(crate) fn at_work(device: &dyn Device) -> Result<RwLockReadGuard<'_, ()>> {
+pub(crate) fn shared_step(device: &dyn Device) -> Result<RwLockReadGuard<'_, ()>> {
     loop {
         device.go_on()?;
         if let Some(work) = device.budget().at_work_within(LOOK) {
@@ -34,14 +34,14 @@ pub(crate) fn at_work(device: &dyn Device) -> Result<RwLockReadGuard<'_, ()>> {
 
 /// Does `step`; if it found no room, but may find some, again alone, as long as `again` says that it left `run` as it was. It waits for
 /// others, and so must not hold what they wait for.
-pub(crate) fn or_alone<R, T>(
+pub(crate) fn retry_exclusive<R, T>(
     device: &dyn Device,
     run: &mut R,
     step: impl Fn(&mut R) -> Result<T>,
     again: impl Fn(&R) -> bool,
 ) -> Result<T> {
     let mut made = {
-        let _work = at_work(device)?;
+        let _work = shared_step(device)?;
         step(run)
     };
     let (budget, since) = (device.budget(), Instant::now());
@@ -69,8 +69,8 @@ pub(crate) fn or_alone<R, T>(
 }
 
 /// Flags of so many rows.
-pub(crate) fn flags_or_alone(device: &dyn Device, rows: usize) -> Result<Flags> {
-    or_alone(device, &mut (), |()| device.flags(rows), |()| true)
+pub(crate) fn flags_retry_exclusive(device: &dyn Device, rows: usize) -> Result<Flags> {
+    retry_exclusive(device, &mut (), |()| device.flags(rows), |()| true)
 }
 
 #[cfg(test)]
@@ -105,7 +105,7 @@ mod tests {
             lease
         };
         let mut tried = 0;
-        let lease = or_alone(&device, &mut tried, lease, |_| true).unwrap();
+        let lease = retry_exclusive(&device, &mut tried, lease, |_| true).unwrap();
         assert_eq!((lease.bytes(), tried), (50, 2));
         other.join().unwrap();
     }
@@ -121,7 +121,7 @@ mod tests {
                 device.budget().lease(bytes, "a step")
             };
             let mut tried = 0;
-            let refused = or_alone(&device, &mut tried, lease, |_| repeats);
+            let refused = retry_exclusive(&device, &mut tried, lease, |_| repeats);
             assert!(refused.unwrap_err().is_out_of_device_memory());
             assert_eq!(tried, expected);
         }

@@ -19,14 +19,14 @@ use crate::exec::aggregate::run::{Finished, GroupRun};
 use crate::exec::blocking::blocking;
 use crate::exec::chunk::{DeviceChunk, DeviceStream};
 use crate::exec::input::chunk::{InputChunk, InputStream};
-use crate::exec::input::prefetch::Arriving;
-use crate::exec::memory::retry::or_alone;
+use crate::exec::input::prefetch::Prefetched;
+use crate::exec::memory::retry::retry_exclusive;
 use crate::exec::memory::spill::Spilling;
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::partition::keys::Keys;
-use crate::exec::partition::limits::Room;
-use crate::exec::partition::partitioner::{FOURTHS, Parting, can_part};
-use crate::exec::partition::peek::First;
+use crate::exec::partition::limits::Limits;
+use crate::exec::partition::partitioner::{FOURTHS, Partitioner, can_part};
+use crate::exec::partition::peek::Peek;
 use crate::exec::transfer::chunker::{ChunkLimits, Role};
 use crate::options::BowtieOptions;
 use crate::spec::aggregate::GroupSpec;
@@ -56,21 +56,21 @@ pub(crate) struct GroupParts {
 pub(crate) enum Way {
     /// Its chunks are grouped one after the other.
     ByChunk(InputStream),
-    ByPart(Box<Parting>),
+    ByPart(Box<Partitioner>),
 }
 
 impl GroupParts {
     /// Looks at the first chunks.
     pub(crate) async fn way(&self, input: InputStream) -> Result<Way> {
         let spilling = self.spilling.as_ref();
-        let room = Room::new(&self.context, &self.device, spilling, &self.metrics);
+        let room = Limits::new(&self.context, &self.device, spilling, &self.metrics);
         if !self.may_part() || !room.may_gather(&self.spec.input.schema()) {
             return Ok(Way::ByChunk(input));
         }
-        let first = First::of(input, LEAST_CHUNKS).await?;
+        let first = Peek::of(input, LEAST_CHUNKS).await?;
         let lie_there = first.chunks.iter().any(|chunk| chunk.resident().is_some());
         // Those take room of the device while they wait.
-        let first = match lie_there || first.chunks.iter().any(InputChunk::is_crowded) {
+        let first = match lie_there || first.chunks.iter().any(InputChunk::is_memory_pressure) {
             true => first,
             false => first.up_to(FIRST_CHUNKS).await?,
         };
@@ -93,7 +93,7 @@ impl GroupParts {
             parts,
         };
         let most = room.round_rows(first.chunks.first())?;
-        let parting = Parting::new(&Arc::new(room), keys, self.limits(), first.all());
+        let parting = Partitioner::new(&Arc::new(room), keys, self.limits(), first.all());
         // What has no room goes to files.
         let parting = parting.in_rounds(most, usize::MAX).combined();
         Ok(Way::ByPart(Box::new(parting)))
@@ -133,17 +133,17 @@ impl GroupParts {
 
     /// Whether groups are many, by those of the first two chunks, which are not kept: so many for the rows of one, and so many new ones in
     /// the other, that to merge them takes longer than to copy all rows to parts.
-    async fn has_many_groups(&self, first: First) -> Result<(First, bool)> {
+    async fn has_many_groups(&self, first: Peek) -> Result<(Peek, bool)> {
         let (spec, device) = (Arc::clone(&self.spec), Arc::clone(&self.device));
         let metrics = self.metrics.clone();
-        let count = move |first: &mut First| {
+        let count = move |first: &mut Peek| {
             let chunks = [&first.chunks[0], &first.chunks[1]];
             if chunks.iter().any(|chunk| !chunk.failures().is_empty()) {
                 return Ok(false);
             }
             let device = device.as_ref();
             let groups = |_: &mut ()| groups_of(chunks, &spec, device, &metrics);
-            match or_alone(device, &mut (), groups, |_| true) {
+            match retry_exclusive(device, &mut (), groups, |_| true) {
                 Ok(known) => Ok(known.are_many()),
                 // Then they take much room.
                 Err(error) if error.is_out_of_device_memory() => Ok(true),
@@ -208,7 +208,7 @@ fn groups_of(
 
 /// Groups of the parts, one part after the other.
 pub(crate) struct PartedGroups {
-    parting: Box<Parting>,
+    parting: Box<Partitioner>,
     of: GroupParts,
     /// By part, those with rows that more may follow.
     runs: Vec<Option<GroupRun>>,
@@ -220,7 +220,7 @@ pub(crate) struct PartedGroups {
 
 impl PartedGroups {
     pub(crate) fn stream(
-        parting: Box<Parting>,
+        parting: Box<Partitioner>,
         of: GroupParts,
         output: GroupOutput,
     ) -> DeviceStream {
@@ -254,7 +254,7 @@ impl PartedGroups {
                 return Ok(Some((chunk, self)));
             }
             match self.parting.next().await? {
-                Some(chunk) if chunk.is_crowded() => self.leave_pool().await?,
+                Some(chunk) if chunk.is_memory_pressure() => self.leave_pool().await?,
                 Some(chunk) => self.push(chunk).await?,
                 None => {
                     let mut runs = self.runs.iter_mut();
@@ -277,7 +277,7 @@ impl PartedGroups {
         let is_done = self.parting.is_at_end_of(part);
         let leaves = !self.parting.goes_on_with(part);
         let push = move |run: &mut GroupRun| {
-            run.push(Arriving {
+            run.push(Prefetched {
                 chunk,
                 uploaded: None,
             })?;

@@ -20,14 +20,14 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::device::primitives::device::Device;
 use crate::exec::input::chunk::{InputChunk, InputStream};
-use crate::exec::join::semi_bitmap::ByKeyBits;
+use crate::exec::join::semi_bitmap::BitmapSemiJoin;
 use crate::exec::memory::spill::Spilling;
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::partition::keys::Keys;
-use crate::exec::partition::limits::Room;
+use crate::exec::partition::limits::Limits;
 use crate::exec::partition::narrow_keys;
-use crate::exec::partition::partitioner::{FOURTHS, Parting, blocking, can_part};
-use crate::exec::partition::peek::First;
+use crate::exec::partition::partitioner::{FOURTHS, Partitioner, blocking, can_part};
+use crate::exec::partition::peek::Peek;
 use crate::exec::transfer::chunker::{ChunkLimits, Role};
 use crate::ir::side::Side;
 use crate::options::BowtieOptions;
@@ -40,18 +40,18 @@ const ROUND: usize = 4;
 
 /// How the sides of a join meet where the left one is larger than the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Larger {
+pub(crate) enum Oversized {
     /// By bits of keys, which serve all left chunks.
-    KeyBits,
+    KeyBitmap,
     Parts,
     /// Each right chunk meets every left one.
     Tiles,
 }
 
-impl Larger {
+impl Oversized {
     pub(crate) fn of(spec: &JoinSpec) -> Self {
-        if ByKeyBits::of(spec).is_some() {
-            return Self::KeyBits;
+        if BitmapSemiJoin::of(spec).is_some() {
+            return Self::KeyBitmap;
         }
         let keys = &spec.theta.equalities;
         // Then rows that match have keys of the same hash.
@@ -84,7 +84,7 @@ fn hashed_as(data_type: &DataType) -> DataType {
 /// What the parts of a join's sides are made with.
 pub(crate) struct Grace {
     spec: Arc<JoinSpec>,
-    room: Arc<Room>,
+    room: Arc<Limits>,
     /// Of each side.
     limits: [ChunkLimits; 2],
     metrics: DeviceMetrics,
@@ -109,7 +109,7 @@ impl Grace {
         });
         Self {
             spec,
-            room: Arc::new(Room::new(context, device, spilling, metrics)),
+            room: Arc::new(Limits::new(context, device, spilling, metrics)),
             limits,
             metrics: metrics.clone(),
         }
@@ -130,7 +130,7 @@ impl Grace {
         if !parts {
             return Ok((left, right));
         }
-        let right = First::of(right, LEAST_CHUNKS).await?;
+        let right = Peek::of(right, LEAST_CHUNKS).await?;
         if right.chunks.len() < LEAST_CHUNKS {
             return Ok((left, right.all()));
         }
@@ -153,10 +153,10 @@ impl Grace {
     /// Whether there are parts. Bits of keys serve all left chunks, if the keys lie close together.
     async fn has_parts(&self, left: Vec<InputChunk>) -> Result<(Vec<InputChunk>, bool)> {
         let spec = Arc::clone(&self.spec);
-        match Larger::of(&spec) {
-            Larger::Parts => Ok((left, true)),
-            Larger::Tiles => Ok((left, false)),
-            Larger::KeyBits => {
+        match Oversized::of(&spec) {
+            Oversized::Parts => Ok((left, true)),
+            Oversized::Tiles => Ok((left, false)),
+            Oversized::KeyBitmap => {
                 blocking(move || {
                     let narrow = narrow_keys::are_narrow(&spec, &left)?;
                     Ok((left, !narrow))
@@ -166,7 +166,7 @@ impl Grace {
         }
     }
 
-    fn parting(&self, side: Side, parts: u32, chunks: InputStream) -> Parting {
+    fn parting(&self, side: Side, parts: u32, chunks: InputStream) -> Partitioner {
         let theta = &self.spec.theta;
         let columns = theta.equalities.iter().map(|(left, right)| match side {
             Side::Left => *left,
@@ -178,7 +178,7 @@ impl Grace {
             parts,
         };
         let limits = self.limits[usize::from(side == Side::Right)];
-        Parting::new(&self.room, keys, limits, chunks)
+        Partitioner::new(&self.room, keys, limits, chunks)
     }
 
     fn parts(&self, left: &[InputChunk]) -> Result<u32> {

@@ -1,4 +1,4 @@
-//! [`Part`]: rows of one side whose keys have hashes of the same range, on their way to chunks.
+//! [`HashPartition`]: rows of one side whose keys have hashes of the same range, on their way to chunks.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::exec::transfer::chunker::ChunkLimits;
 use crate::exec::transfer::sizes::elements_of;
 use crate::exec::transfer::staged_chunk::{ChunkShape, StagedChunk};
 
-pub(crate) struct Part {
+pub(crate) struct HashPartition {
     number: u32,
     limits: ChunkLimits,
     waiting: Waiting,
@@ -37,7 +37,7 @@ struct Waiting {
     failures: Vec<(usize, Arc<DataFusionError>)>,
 }
 
-impl Part {
+impl HashPartition {
     pub(crate) fn new(number: u32, limits: ChunkLimits, of: &MemoryReservation) -> Self {
         Self {
             number,

@@ -1,4 +1,4 @@
-//! [`Room`]: what copies of rows may take, and how many there are of them.
+//! [`Limits`]: what copies of rows may take, and how many there are of them.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ const SHARE_OF_COPIES: usize = 8;
 const SHARE_OF_ROUND: u64 = 2;
 
 /// What parts of a node's inputs are made with.
-pub(crate) struct Room {
+pub(crate) struct Limits {
     pub spilling: Option<Spilling>,
     pub device: Arc<dyn Device>,
     pub reservation: Arc<MemoryReservation>,
@@ -36,7 +36,7 @@ pub(crate) struct Room {
     pub metrics: DeviceMetrics,
 }
 
-impl Room {
+impl Limits {
     pub(crate) fn new(
         context: &TaskContext,
         device: &Arc<dyn Device>,

@@ -1,5 +1,5 @@
 //! Rows in *parts* by the hashes of their keys, where there are more than the device has room for: rows whose keys are equal are in the
-//! same part, and a part is done without the others. [`Parting`] copies the chunks of an input to parts, round by round:
+//! same part, and a part is done without the others. [`Partitioner`] copies the chunks of an input to parts, round by round:
 //!
 //! ```text
 //! chunks ──► Scatter, several at a time ──► Part 0 ──┐
@@ -22,9 +22,9 @@ use tokio::task::JoinError;
 
 use crate::exec::input::chunk::{InputChunk, InputStream};
 use crate::exec::memory::spill::Spilling;
-use crate::exec::partition::hash_partition::Part;
+use crate::exec::partition::hash_partition::HashPartition;
 use crate::exec::partition::keys::Keys;
-use crate::exec::partition::limits::Room;
+use crate::exec::partition::limits::Limits;
 use crate::exec::partition::scatter::{Refused, Scatter, Scattered};
 use crate::exec::transfer::chunker::{ChunkLimits, has_small_dictionary};
 
@@ -32,14 +32,14 @@ use crate::exec::transfer::chunker::{ChunkLimits, has_small_dictionary};
 pub(crate) const FOURTHS: u64 = 3;
 
 /// The chunks of an input on their way to parts.
-pub(crate) struct Parting {
-    room: Arc<Room>,
+pub(crate) struct Partitioner {
+    room: Arc<Limits>,
     tasks: usize,
     scatter: Arc<Scatter>,
     /// None once they are at their end.
     chunks: Option<InputStream>,
     copied: VecDeque<SpawnedTask<std::result::Result<Scattered, Refused>>>,
-    parts: Vec<Part>,
+    parts: Vec<HashPartition>,
     /// Rows of the round.
     rows: usize,
     /// So many end it.
@@ -54,19 +54,19 @@ pub(crate) struct Parting {
     /// Chunks of the last round that are to be given out.
     ready: VecDeque<InputChunk>,
     /// The pool had no room, which the reader is told: after the round, or while it goes on.
-    crowded: Option<InputChunk>,
+    memory_pressure: Option<InputChunk>,
     time: Time,
 }
 
-impl Parting {
+impl Partitioner {
     /// All chunks are of one round.
     pub(crate) fn new(
-        room: &Arc<Room>,
+        room: &Arc<Limits>,
         keys: Keys,
         limits: ChunkLimits,
         chunks: InputStream,
     ) -> Self {
-        let part = |number| Part::new(number, limits, &room.reservation);
+        let part = |number| HashPartition::new(number, limits, &room.reservation);
         Self {
             parts: (0..keys.parts).map(part).collect(),
             scatter: Arc::new(Scatter {
@@ -85,7 +85,7 @@ impl Parting {
             is_last: false,
             combines: false,
             ready: VecDeque::new(),
-            crowded: None,
+            memory_pressure: None,
         }
     }
 
@@ -134,11 +134,11 @@ impl Parting {
             if let Some(chunk) = self.ready.pop_front() {
                 return Ok(Some(chunk));
             }
-            if let Some(crowded) = self.crowded.take() {
-                return Ok(Some(crowded));
+            if let Some(memory_pressure) = self.memory_pressure.take() {
+                return Ok(Some(memory_pressure));
             }
             self.gather().await?;
-            if self.ready.is_empty() && self.crowded.is_none() {
+            if self.ready.is_empty() && self.memory_pressure.is_none() {
                 return Ok(None);
             }
         }
@@ -149,7 +149,7 @@ impl Parting {
         loop {
             self.start_copies().await?;
             let Some(copied) = self.copied.pop_front() else {
-                if self.crowded.is_some() && !self.is_long() {
+                if self.memory_pressure.is_some() && !self.is_long() {
                     // The round goes on once the reader has made room too.
                     return self.spill().await;
                 }
@@ -178,7 +178,7 @@ impl Parting {
 
     /// Starts to copy the next chunks to parts, until the reader has to make room.
     async fn start_copies(&mut self) -> Result<()> {
-        while self.copied.len() < self.tasks && self.crowded.is_none() {
+        while self.copied.len() < self.tasks && self.memory_pressure.is_none() {
             let Some(chunks) = &mut self.chunks else {
                 return Ok(());
             };
@@ -186,8 +186,8 @@ impl Parting {
                 self.chunks = None;
                 return Ok(());
             };
-            if chunk.is_crowded() {
-                self.crowded = Some(chunk);
+            if chunk.is_memory_pressure() {
+                self.memory_pressure = Some(chunk);
                 return Ok(());
             }
             let (scatter, time) = (Arc::clone(&self.scatter), self.time.clone());
@@ -267,7 +267,7 @@ impl Parting {
 }
 
 /// Rows of short parts go to one before them.
-fn combine(parts: &mut [Part]) {
+fn combine(parts: &mut [HashPartition]) {
     let mut open = 0;
     for next in 1..parts.len() {
         let (before, rest) = parts.split_at_mut(next);
@@ -277,7 +277,7 @@ fn combine(parts: &mut [Part]) {
     }
 }
 
-fn spill(parts: &mut [Part], room: &Room) -> crate::error::Result<()> {
+fn spill(parts: &mut [HashPartition], room: &Limits) -> crate::error::Result<()> {
     let Some(spilling) = &room.spilling else {
         return Ok(());
     };

@@ -1,4 +1,4 @@
-//! [`First`]: a look at an input.
+//! [`Peek`]: a look at an input.
 
 use datafusion::error::Result;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -6,13 +6,13 @@ use futures::{StreamExt, TryStreamExt, stream};
 use crate::exec::input::chunk::{InputChunk, InputStream};
 
 /// The first chunks of an input, by which it is decided what becomes of all.
-pub(crate) struct First {
+pub(crate) struct Peek {
     pub chunks: Vec<InputChunk>,
     /// `None` where there are no others.
     rest: Option<InputStream>,
 }
 
-impl First {
+impl Peek {
     /// At most so many; fewer where there are no more, or whoever makes room has to come before.
     pub(crate) async fn of(input: InputStream, most: usize) -> Result<Self> {
         let first = Self {
@@ -31,7 +31,11 @@ impl First {
                 Some(chunk) => self.chunks.push(chunk),
                 None => self.rest = None,
             }
-            if self.chunks.last().is_some_and(InputChunk::is_crowded) {
+            if self
+                .chunks
+                .last()
+                .is_some_and(InputChunk::is_memory_pressure)
+            {
                 break;
             }
         }

@@ -11,11 +11,11 @@ use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::error::{BowtieError, Result};
 use crate::exec::input::chunk::InputChunk;
-use crate::exec::memory::compact_views::of_its_own;
-use crate::exec::memory::retry::at_work;
-use crate::exec::partition::hash_partition::Part;
+use crate::exec::memory::compact_views::compact_views;
+use crate::exec::memory::retry::shared_step;
+use crate::exec::partition::hash_partition::HashPartition;
 use crate::exec::partition::keys::Keys;
-use crate::exec::partition::limits::Room;
+use crate::exec::partition::limits::Limits;
 use crate::exec::transfer::sizes::array_bytes;
 use crate::exec::transfer::staged_chunk::{ChunkShape, StagedChunk};
 
@@ -60,10 +60,10 @@ impl Scatter {
     pub(crate) fn copy(
         &self,
         mut chunk: InputChunk,
-        room: &Room,
+        room: &Limits,
     ) -> std::result::Result<Scattered, Refused> {
         let leave_device = |chunk: &mut InputChunk| {
-            let _work = at_work(room.device.as_ref())?;
+            let _work = shared_step(room.device.as_ref())?;
             chunk.leave_device(room.spilling.as_ref())
         };
         let copied = leave_device(&mut chunk).and_then(|()| {
@@ -132,7 +132,7 @@ impl Scatter {
             }
             let (mut bytes, mut own) = (0, vec![]);
             for column in &columns {
-                let piece = of_its_own(take(column, &of_part, None)?)?;
+                let piece = compact_views(take(column, &of_part, None)?)?;
                 bytes += match piece.data_type() {
                     // All pieces share the values.
                     DataType::Dictionary(..) => array_bytes(column).div_ceil(rows) * of_part.len(),
@@ -192,7 +192,7 @@ impl Scattered {
     }
 
     /// Adds the rows to their parts.
-    pub(crate) fn to(self, parts: &mut [Part]) -> Result<()> {
+    pub(crate) fn to(self, parts: &mut [HashPartition]) -> Result<()> {
         for piece in self.pieces {
             let reserved = piece.bytes.min(self.reservation.size());
             self.reservation.shrink(reserved);

@@ -21,7 +21,7 @@ use crate::exec::blocking::blocking;
 use crate::exec::chunk::{DeviceChunk, DeviceStream};
 use crate::exec::input::chunk::InputChunk;
 use crate::exec::input::coalesce::pieces;
-use crate::exec::memory::retry::{at_work, or_alone};
+use crate::exec::memory::retry::{retry_exclusive, shared_step};
 use crate::exec::memory::spill::Spilling;
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::node::Execution;
@@ -59,7 +59,7 @@ pub(crate) fn stepwise(execution: Execution<'_>, step: Step) -> Result<DeviceStr
         };
         let chunk = match chunk {
             // For who reads on.
-            InputChunk::Staged(staged) if staged.crowded => {
+            InputChunk::Staged(staged) if staged.memory_pressure => {
                 let told = stream::iter(vec![Ok(DeviceChunk::Staged(staged))]);
                 return Ok(Some((told, (input, pieces))));
             }
@@ -97,7 +97,7 @@ impl Pieces {
         self.metrics.chunks.add(1);
         let (rows, mut made) = (0..chunk.rows(), vec![]);
         let device = self.device.as_ref();
-        match at_work(device).and_then(|_work| self.attempt(&chunk, &rows, &mut made)) {
+        match shared_step(device).and_then(|_work| self.attempt(&chunk, &rows, &mut made)) {
             Err(error) if has_no_room(&error) => {
                 // The halves need its room.
                 chunk.evict(self.spilling.as_ref());
@@ -136,10 +136,10 @@ impl Pieces {
         for half in [rows.start..middle, middle..rows.end] {
             if half.len() <= LEAST_ROWS {
                 let attempt = |made: &mut Vec<_>| self.attempt(chunk, &half, made);
-                or_alone(device, made, attempt, |_| true)?;
+                retry_exclusive(device, made, attempt, |_| true)?;
                 continue;
             }
-            match at_work(device).and_then(|_work| self.attempt(chunk, &half, made)) {
+            match shared_step(device).and_then(|_work| self.attempt(chunk, &half, made)) {
                 Err(error) if has_no_room(&error) => self.halves(chunk, half, made)?,
                 done => done?,
             }

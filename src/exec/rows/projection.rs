@@ -105,10 +105,10 @@ fn select(chunk: DeviceChunk, columns: &[Projected]) -> Result<DeviceChunk> {
     let columns: Vec<usize> = columns.iter().filter_map(|column| column.input()).collect();
     Ok(match chunk {
         // It has no columns, and is for who reads on.
-        DeviceChunk::Staged(chunk) if chunk.crowded => DeviceChunk::Staged(chunk),
+        DeviceChunk::Staged(chunk) if chunk.memory_pressure => DeviceChunk::Staged(chunk),
         DeviceChunk::Staged(chunk) => DeviceChunk::Staged(chunk.select(&columns)?),
         DeviceChunk::Resident(batch) => DeviceChunk::Resident(batch.select(&columns)),
-        DeviceChunk::Runs(_) => {
+        DeviceChunk::LongRanges(_) => {
             return Err(DataFusionError::Internal(
                 "bowtie: runs were given to a device node".into(),
             ));

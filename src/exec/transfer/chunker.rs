@@ -144,7 +144,7 @@ pub(crate) struct Chunker {
     /// Rows of the batch at hand that were not taken yet, from so many on.
     rest: Option<(Evaluated, usize)>,
     /// Nothing found room since who reads the chunks was last told so.
-    crowded: bool,
+    memory_pressure: bool,
 }
 
 /// Batches of the next chunk.
@@ -183,12 +183,12 @@ impl Chunker {
                 .collect(),
             told: false,
             rest: None,
-            crowded: false,
+            memory_pressure: false,
         }
     }
 
-    /// For a reader that makes room, such as by spilling the chunks which it has, when one is `crowded`.
-    pub(crate) fn told_when_crowded(self, told: bool) -> Self {
+    /// For a reader that makes room, such as by spilling the chunks which it has, when one is `memory_pressure`.
+    pub(crate) fn told_of_memory_pressure(self, told: bool) -> Self {
         Self { told, ..self }
     }
 
@@ -237,16 +237,16 @@ impl Chunker {
                 }
                 let bytes = rows * row_bytes;
                 if let Err(error) = self.reservation.try_grow(bytes) {
-                    if !self.told || self.crowded {
+                    if !self.told || self.memory_pressure {
                         return Err(error);
                     }
-                    self.crowded = true;
+                    self.memory_pressure = true;
                     full.extend(self.flush()?);
-                    full.push(StagedChunk::crowded(self.reservation.new_empty()));
+                    full.push(StagedChunk::memory_pressure(self.reservation.new_empty()));
                     self.rest = Some((Evaluated { batch, failures }, from));
                     return Ok(full);
                 }
-                self.crowded = false;
+                self.memory_pressure = false;
                 waiting.batches.push(part);
                 waiting.rows += rows;
                 waiting.bytes += bytes;
@@ -278,7 +278,7 @@ impl Chunker {
             return Ok(vec![]);
         }
         // Not after one that was short of room.
-        if waiting.bytes < ChunkLimits::FULL_BUS_BYTES && !self.crowded {
+        if waiting.bytes < ChunkLimits::FULL_BUS_BYTES && !self.memory_pressure {
             self.limits.rows = (2 * self.limits.rows).min(self.limits.most_rows);
         }
         if !self.together {
@@ -421,7 +421,7 @@ mod tests {
             in_parts: vec![false],
             told: false,
             rest: None,
-            crowded: false,
+            memory_pressure: false,
         }
     }
 

@@ -28,7 +28,7 @@ use futures::{StreamExt, TryStreamExt};
 use crate::device::data::batch::DeviceBatch;
 use crate::device::primitives::device::Device;
 use crate::exec::chunk::DeviceChunk;
-use crate::exec::join::long_ranges::{REPEATED_BYTES, Runs};
+use crate::exec::join::long_ranges::{LongRanges, REPEATED_BYTES};
 use crate::exec::join::node::JoinOperator;
 use crate::exec::metrics::OutputMetrics;
 use crate::exec::node::DeviceNode;
@@ -105,7 +105,7 @@ struct Batches {
     schema: SchemaRef,
     batch_size: usize,
     ready: VecDeque<RecordBatch>,
-    runs: Option<Box<Runs>>,
+    runs: Option<Box<LongRanges>>,
     coalescer: BatchCoalescer,
     remaining: Option<usize>,
     metrics: Arc<OutputMetrics>,
@@ -115,7 +115,7 @@ struct Batches {
 enum Landed {
     Rows(RecordBatch),
     Staged(StagedChunk),
-    Runs(Box<Runs>),
+    LongRanges(Box<LongRanges>),
 }
 
 /// Chunks that come down at the same time, one read while the next is on its way, under a budget that has room for it.
@@ -134,7 +134,7 @@ impl Landing {
     async fn land(self, chunk: Result<DeviceChunk>) -> Result<Landed> {
         Ok(match chunk? {
             DeviceChunk::Staged(chunk) => Landed::Staged(chunk),
-            DeviceChunk::Runs(runs) => Landed::Runs(runs),
+            DeviceChunk::LongRanges(runs) => Landed::LongRanges(runs),
             DeviceChunk::Resident(batch) => Landed::Rows(match batch.is_resident() {
                 false => self.download(&batch)?,
                 // Waiting for the device would hold up the other tasks of this thread.
@@ -159,13 +159,13 @@ impl Batches {
         match chunk {
             Landed::Rows(batch) => self.push_rows(batch),
             // There is nothing here that could make room.
-            Landed::Staged(chunk) if chunk.crowded => Ok(()),
+            Landed::Staged(chunk) if chunk.memory_pressure => Ok(()),
             Landed::Staged(chunk) => {
                 let batch = chunk.batch(&self.schema)?;
                 self.metrics.bytes.add(batch.get_array_memory_size());
                 self.push_rows(batch)
             }
-            Landed::Runs(runs) => {
+            Landed::LongRanges(runs) => {
                 self.runs = Some(runs);
                 Ok(())
             }

@@ -37,7 +37,7 @@ pub(crate) struct StagedChunk {
     /// The number of the part that the rows are of, where a node's rows are in parts (`exec/partition/partitioner.rs`); otherwise 0.
     pub(crate) part: u32,
     /// The memory pool had no room for more rows: those that were gathered so far have to leave it.
-    pub(crate) crowded: bool,
+    pub(crate) memory_pressure: bool,
 }
 
 /// Which of a chunk's columns are others, cast; the rest are arrays.
@@ -101,7 +101,7 @@ impl StagedChunk {
             failures,
             reservation: Arc::new(reservation),
             part: 0,
-            crowded: false,
+            memory_pressure: false,
         }
     }
 
@@ -110,9 +110,9 @@ impl StagedChunk {
     }
 
     /// Says that the memory pool has no room.
-    pub(crate) fn crowded(reservation: MemoryReservation) -> Self {
+    pub(crate) fn memory_pressure(reservation: MemoryReservation) -> Self {
         Self {
-            crowded: true,
+            memory_pressure: true,
             ..Self::new(0, vec![], vec![], reservation)
         }
     }
@@ -171,7 +171,7 @@ impl StagedChunk {
             failures: vec![],
             reservation,
             part: 0,
-            crowded: false,
+            memory_pressure: false,
         }
     }
 
@@ -259,18 +259,18 @@ impl StagedChunk {
         rows: &Range<usize>,
         needs: &[Need],
     ) -> Result<DeviceBatch> {
-        self.upload_ahead(device, rows, needs)?.receive(device)
+        self.upload_async(device, rows, needs)?.receive(device)
     }
 
     /// The same for work to come: the batch can be used once it was received.
-    pub(crate) fn upload_ahead(
+    pub(crate) fn upload_async(
         &self,
         device: &dyn Device,
         rows: &Range<usize>,
         needs: &[Need],
     ) -> Result<DeviceBatch> {
         let column = |i| (self.parts_of(i, rows), self.data_type(i));
-        DeviceBatch::upload_ahead(device, rows.len(), needs, column)
+        DeviceBatch::upload_async(device, rows.len(), needs, column)
     }
 
     /// A column as one array, which replaces its parts.

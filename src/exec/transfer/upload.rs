@@ -132,7 +132,7 @@ impl DeviceOperator for UploadOperator {
             .runtime_env()
             .disk_manager
             .tmp_files_enabled();
-        let chunker = chunker.told_when_crowded(spills || self.role != Role::Left);
+        let chunker = chunker.told_of_memory_pressure(spills || self.role != Role::Left);
         let input = partitions::evaluated(input, &execution.context, &evaluator, &metrics)?;
         // (input, chunker): the input is None once it is at its end.
         let chunks = futures::stream::try_unfold(

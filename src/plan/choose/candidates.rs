@@ -12,14 +12,14 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::union::UnionExec;
 
 use crate::exec::aggregate::resident::are_results;
-use crate::exec::partition::grace_join::Larger;
+use crate::exec::partition::grace_join::Oversized;
 use crate::options::BowtieOptions;
 use crate::plan::choose::address::{Plan, address};
-use crate::plan::choose::cardinality::{Flows, columns_of, columns_of_fused, is_text};
+use crate::plan::choose::cardinality::{Cardinalities, columns_of, columns_of_fused, is_text};
 use crate::plan::choose::cost::{Flow, Gpu, Host, Work};
 use crate::plan::choose::fusion::apart;
 use crate::plan::choose::placement::{Border, Step, Way};
-use crate::plan::choose::statistics::Known;
+use crate::plan::choose::statistics::StatisticsCache;
 use crate::plan::choose::strategy::Taking;
 use crate::plan::compile::row_program;
 use crate::plan::recognise::aggregate::{group_above_join, group_spec};
@@ -35,11 +35,11 @@ const MANY_ROWS: f64 = (1 << 22) as f64;
 const ROWS_OF_A_GROUP: f64 = 10.0;
 
 /// The nodes of a plan, inputs first.
-pub(crate) struct Steps<'a> {
+pub(crate) struct Candidates<'a> {
     options: &'a BowtieOptions,
     gpu: Gpu,
     host: Host,
-    flows: Flows<'a>,
+    flows: Cardinalities<'a>,
     pub steps: Vec<Step>,
     /// Of each step the share of rows that filters below it left, those of both sides of a join.
     kept: Vec<f64>,
@@ -56,11 +56,11 @@ pub(crate) struct Candidate {
     pub unknown: Option<&'static str>,
 }
 
-impl<'a> Steps<'a> {
+impl<'a> Candidates<'a> {
     pub(crate) fn of(
         plan: &Plan,
         options: &'a BowtieOptions,
-        statistics: &'a Known,
+        statistics: &'a StatisticsCache,
         gpu: Gpu,
         host: Host,
     ) -> Self {
@@ -68,7 +68,7 @@ impl<'a> Steps<'a> {
             options,
             gpu,
             host,
-            flows: Flows(statistics),
+            flows: Cardinalities(statistics),
             steps: vec![],
             kept: vec![],
             known: HashMap::new(),
@@ -224,7 +224,9 @@ impl<'a> Steps<'a> {
                 .downcast_ref::<HashJoinExec>()
                 .is_some_and(|join| *join.partition_mode() == PartitionMode::CollectLeft),
         };
-        let meeting = self.gpu.meeting(Larger::of(&spec), left, right, self.host);
+        let meeting = self
+            .gpu
+            .meeting(Oversized::of(&spec), left, right, self.host);
         Some(Step {
             inputs: inputs.to_vec(),
             host: (!always).then(|| self.host.seconds(&work)),
@@ -234,7 +236,7 @@ impl<'a> Steps<'a> {
                 inputs: self.sides(inputs, (left, right), meeting.left_times),
             }],
             down: self.down(output),
-            stay: self.gpu.stays(output, self.host),
+            stay: self.gpu.output_on_device(output, self.host),
             rows: Some(output.rows),
         })
     }
@@ -286,7 +288,7 @@ impl<'a> Steps<'a> {
                 .filter(|a| a.state != GroupState::Folds);
             finish += self.gpu.finish(rows, 1) * lists.count() as f64;
             stay = match are_results(spec) {
-                true => self.gpu.stays(output, self.host),
+                true => self.gpu.output_on_device(output, self.host),
                 false => finish + self.down(output).seconds + self.up(output, 1.0).seconds,
             };
         }
@@ -382,11 +384,11 @@ impl<'a> Steps<'a> {
                 step,
                 inputs,
                 flows,
-                larger: Larger::of(&fused.join),
+                larger: Oversized::of(&fused.join),
             });
         }
-        let stays = group_above_join(source, &above, self.options, spec).is_ok();
-        stays.then_some(Joined::Above(step))
+        let output_on_device = group_above_join(source, &above, self.options, spec).is_ok();
+        output_on_device.then_some(Joined::Above(step))
     }
 
     /// Groups that come out, where the plan knows it.
@@ -444,7 +446,7 @@ impl<'a> Steps<'a> {
             });
             // It is there for another device node alone.
             step.down.seconds = f64::INFINITY;
-            step.stay = self.gpu.stays(output, self.host);
+            step.stay = self.gpu.output_on_device(output, self.host);
         }
         step
     }
@@ -458,7 +460,7 @@ enum Joined {
         step: usize,
         inputs: [usize; 2],
         flows: (Flow, Flow),
-        larger: Larger,
+        larger: Oversized,
     },
     Above(usize),
 }

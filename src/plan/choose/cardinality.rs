@@ -9,7 +9,7 @@ use datafusion::physical_plan::ExecutionPlan;
 
 use crate::ir::side::Side;
 use crate::plan::choose::cost::Flow;
-use crate::plan::choose::statistics::Known;
+use crate::plan::choose::statistics::StatisticsCache;
 use crate::plan::recognise::source::JoinSource;
 use crate::spec::aggregate::GroupSpec;
 use crate::spec::join::{JoinSpec, Output, SideInput};
@@ -20,9 +20,9 @@ const TEXT_BYTES: f64 = 24.0;
 const NESTED_BYTES: f64 = 8.0;
 
 /// By the statistics of a plan's nodes.
-pub(crate) struct Flows<'a>(pub &'a Known);
+pub(crate) struct Cardinalities<'a>(pub &'a StatisticsCache);
 
-impl Flows<'_> {
+impl Cardinalities<'_> {
     pub(crate) fn rows(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<f64> {
         self.0.rows(plan).rows().map(|rows| rows as f64)
     }

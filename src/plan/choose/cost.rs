@@ -202,7 +202,7 @@ impl Gpu {
     }
 
     /// Seconds of what a node leaves on the device, if it has no room: it goes down and up again.
-    pub(crate) fn stays(&self, flow: Flow, host: Host) -> f64 {
+    pub(crate) fn output_on_device(&self, flow: Flow, host: Host) -> f64 {
         match flow.bytes > self.memory as f64 * SHARE_OF_A_SIDE {
             true => self.down(flow) + self.up(flow, 1.0, host),
             false => 0.0,
@@ -375,8 +375,8 @@ pub(crate) mod tests {
     #[test]
     fn what_has_no_room_goes_down_and_up_again() {
         let small = Gpu { memory: 256 << 20 };
-        assert_eq!(H200.stays(flow(1 << 25, 8), HOST), 0.0);
-        assert!(small.stays(flow(1 << 25, 8), HOST) > 0.03);
+        assert_eq!(H200.output_on_device(flow(1 << 25, 8), HOST), 0.0);
+        assert!(small.output_on_device(flow(1 << 25, 8), HOST) > 0.03);
     }
 
     #[test]

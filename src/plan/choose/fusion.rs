@@ -10,7 +10,7 @@ use crate::error::Decline;
 use crate::ir::side::Side;
 use crate::ir::strategies::Strategy;
 use crate::options::BowtieOptions;
-use crate::plan::choose::statistics::Known;
+use crate::plan::choose::statistics::StatisticsCache;
 use crate::plan::recognise::aggregate::group_above_join;
 use crate::plan::recognise::aggregate_source::GroupSource;
 use crate::plan::recognise::join_aggregate::AggregateSource;
@@ -25,7 +25,7 @@ const FEW_ROWS: f64 = 65_536.0;
 const MOST_PAIRS_OF_A_ROW: f64 = 4.0;
 
 /// Why the two are not one node, where they do better apart. They are one where nobody knows how many rows scans have (what joins of
-/// these have [`Known::rows_about`] tells), and where arguments have no width, of which a GPU folds text alone.
+/// these have [`StatisticsCache::rows_about`] tells), and where arguments have no width, of which a GPU folds text alone.
 pub(crate) fn apart(
     source: &GroupSource<'_>,
     above: &AggregateSource<'_>,
@@ -33,7 +33,7 @@ pub(crate) fn apart(
     join: JoinSpec,
     fused: &JoinAggregateSpec,
     sides: &JoinSource,
-    known: &Known,
+    known: &StatisticsCache,
 ) -> Option<Decline> {
     let (GroupSide::Side(side), Strategy::Equi(_)) = (fused.group_side, join.theta.strategy) else {
         return None;

@@ -1,6 +1,6 @@
 //! What inputs cost that are larger than the GPU: they go to parts on the host, or go up again and again.
 
-use crate::exec::partition::grace_join::Larger;
+use crate::exec::partition::grace_join::Oversized;
 use crate::plan::choose::cost::{Flow, Gpu, Host, NODE, NS};
 
 /// Chunks of a side that are not worth parts (`exec/partition/grace_join.rs`, `exec/partition/grace_aggregate.rs`).
@@ -54,7 +54,13 @@ impl Gpu {
         by_rows.max(by_bytes) > FEW_CHUNKS
     }
 
-    pub(crate) fn meeting(&self, larger: Larger, left: Flow, right: Flow, host: Host) -> Meeting {
+    pub(crate) fn meeting(
+        &self,
+        larger: Oversized,
+        left: Flow,
+        right: Flow,
+        host: Host,
+    ) -> Meeting {
         let mut meeting = Meeting {
             left_times: 1.0,
             seconds: 0.0,
@@ -63,13 +69,13 @@ impl Gpu {
             return meeting;
         }
         match larger {
-            Larger::KeyBits => {}
-            Larger::Parts if self.has_many_chunks(right) => {
+            Oversized::KeyBitmap => {}
+            Oversized::Parts if self.has_many_chunks(right) => {
                 let rounds = right.rows / (ROUND * left.rows).max(1.0);
                 meeting.left_times = rounds.ceil().max(1.0);
                 meeting.seconds = host.parting(left) + host.parting(right);
             }
-            Larger::Parts | Larger::Tiles => {
+            Oversized::Parts | Oversized::Tiles => {
                 meeting.left_times = self.streamed_chunks(right);
             }
         }
@@ -121,20 +127,20 @@ mod tests {
             left_times: 1.0,
             seconds: 0.0,
         };
-        for larger in [Larger::Parts, Larger::Tiles, Larger::KeyBits] {
+        for larger in [Oversized::Parts, Oversized::Tiles, Oversized::KeyBitmap] {
             assert_eq!(of(H200, larger), nothing);
         }
-        assert_eq!(of(SMALL, Larger::KeyBits), nothing);
-        let parts = of(SMALL, Larger::Parts);
+        assert_eq!(of(SMALL, Oversized::KeyBitmap), nothing);
+        let parts = of(SMALL, Oversized::Parts);
         assert_eq!(parts.left_times, 1.0);
         assert!((0.09..0.13).contains(&parts.seconds), "{}", parts.seconds);
         // 0.8 GB went up in 102 ms.
         let up = SMALL.up(left, 1.0, HOST) + SMALL.up(right, 1.0, HOST);
         assert!((0.08..0.13).contains(&up), "{up}");
-        assert_eq!(of(SMALL, Larger::Tiles).left_times, 128.0);
-        let rounds = SMALL.meeting(Larger::Parts, left, flow(1 << 30, 8), HOST);
+        assert_eq!(of(SMALL, Oversized::Tiles).left_times, 128.0);
+        let rounds = SMALL.meeting(Oversized::Parts, left, flow(1 << 30, 8), HOST);
         assert_eq!(rounds.left_times, 8.0);
-        let few = SMALL.meeting(Larger::Parts, left, flow(1 << 19, 8), HOST);
+        let few = SMALL.meeting(Oversized::Parts, left, flow(1 << 19, 8), HOST);
         assert!(few.left_times < 3.0 && few.seconds < parts.seconds);
     }
 

@@ -8,16 +8,16 @@ use datafusion::physical_plan::ExecutionPlan;
 use crate::error::Decline;
 use crate::options::{BowtieOptions, Offload};
 use crate::plan::choose::address::address;
-use crate::plan::choose::candidates::Steps;
+use crate::plan::choose::candidates::Candidates;
 use crate::plan::choose::cost::{Gpu, Host};
 use crate::plan::choose::placement::{Estimate, place};
-use crate::plan::choose::statistics::Known;
+use crate::plan::choose::statistics::StatisticsCache;
 use crate::plan::choose::strategy::Taking;
 
 /// The options, and what a GPU was found to pay for.
 pub(crate) struct Policy<'a> {
     pub options: &'a BowtieOptions,
-    pub known: Known,
+    pub known: StatisticsCache,
     placement: Option<Placement>,
 }
 
@@ -32,7 +32,7 @@ impl<'a> Policy<'a> {
         gpu: Option<Gpu>,
         host: Host,
     ) -> Self {
-        let known = Known::default();
+        let known = StatisticsCache::default();
         let placement = match (options.offload, gpu) {
             (Offload::Auto, Some(gpu)) => Some(placement(plan, options, &known, gpu, host)),
             _ => None,
@@ -66,11 +66,11 @@ impl<'a> Policy<'a> {
 fn placement(
     plan: &Arc<dyn ExecutionPlan>,
     options: &BowtieOptions,
-    known: &Known,
+    known: &StatisticsCache,
     gpu: Gpu,
     host: Host,
 ) -> Placement {
-    let steps = Steps::of(plan, options, known, gpu, host);
+    let steps = Candidates::of(plan, options, known, gpu, host);
     let placed = place(&steps.steps);
     let candidates = steps.candidates.iter().filter_map(|candidate| {
         let placed = &placed[*steps.known.get(&candidate.address)?];

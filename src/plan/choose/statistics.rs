@@ -1,4 +1,4 @@
-//! [`Known`]: what is known of a plan's nodes, computed once for each while the plan is rewritten: a scan of tables in memory looks at
+//! [`StatisticsCache`]: what is known of a plan's nodes, computed once for each while the plan is rewritten: a scan of tables in memory looks at
 //! every batch for its statistics, and every node above asks again.
 
 use std::cell::RefCell;
@@ -23,11 +23,11 @@ type Key = (usize, Option<usize>);
 type Made = (Arc<dyn ExecutionPlan>, Arc<Statistics>);
 
 #[derive(Default)]
-pub(crate) struct Known {
+pub(crate) struct StatisticsCache {
     made: RefCell<HashMap<Key, Made>>,
 }
 
-impl Known {
+impl StatisticsCache {
     /// A node without statistics is no error of the query.
     pub(crate) fn statistics(&self, plan: &Arc<dyn ExecutionPlan>) -> Arc<Statistics> {
         let known = self.compute(plan, None);

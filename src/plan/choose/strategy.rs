@@ -216,14 +216,14 @@ pub(crate) fn strategy(
             .all(|c| c.column(side) == ranges[0].column(side))
     };
     // Flags and counts of a side come cheapest when it searches.
-    let searching = match source.kind {
+    let probe = match source.kind {
         JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => Side::Left,
         JoinType::Inner if source.on.is_empty() && left_searches_fewer(rows) => Side::Left,
         _ => Side::Right,
     };
     let range_side = match ranges.is_empty() {
         true => None,
-        false => [searching.other(), searching]
+        false => [probe.other(), probe]
             .into_iter()
             .find(|side| one_column(*side)),
     };
@@ -248,7 +248,7 @@ pub(crate) fn strategy(
         (Strategy::Dominance, _) if ranges.len() < 2 => {
             refuse("it has fewer than two inequalities".into())
         }
-        _ => Ok((chosen, searching.other())),
+        _ => Ok((chosen, probe.other())),
     }
 }
 
@@ -259,7 +259,7 @@ mod tests {
     use datafusion::physical_plan::test::exec::StatisticsExec;
 
     use super::*;
-    use crate::plan::choose::statistics::Known;
+    use crate::plan::choose::statistics::StatisticsCache;
 
     /// A side of so many rows, whose two keys have so many values, where that is known.
     fn side(rows: usize, values: [Option<usize>; 2]) -> Arc<dyn ExecutionPlan> {
@@ -283,7 +283,7 @@ mod tests {
     fn keys_that_leave_few_pairs_of_sets() {
         let taken = |left, right, taking| {
             let [left, right] = [left, right].map(|(rows, values)| side(rows, values));
-            let known = Known::default();
+            let known = StatisticsCache::default();
             let rows = (known.rows(&left), known.rows(&right));
             let key = |name, at| Arc::new(Column::new(name, at)) as Arc<dyn PhysicalExpr>;
             let source = JoinSource {

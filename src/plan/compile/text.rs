@@ -4,7 +4,7 @@
 //! substr(phone, 1, 2) IN ('13', '31')     TextTest { column: phone, slice: 2 characters behind 0, among ["13", "31"] }
 //! ```
 //!
-//! A test has a value on every row where the columns that it reads are not NULL; [`Said`] is what the expression makes of it.
+//! A test has a value on every row where the columns that it reads are not NULL; [`Verdict`] is what the expression makes of it.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ pub(crate) struct Operand {
 
 /// What an expression says of a test.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Said {
+pub(crate) enum Verdict {
     /// What the test says, or its opposite.
     Is { negated: bool },
     /// What the test says; NULL where that is "no".
@@ -53,7 +53,7 @@ pub(crate) enum Said {
     /// The same, with "no" for NULL.
     Surely { negated: bool },
     /// Whether it has a value, or has none.
-    Known { negated: bool },
+    StatisticsCache { negated: bool },
 }
 
 /// The type of a dictionary's values; any other type as it is.
@@ -178,7 +178,7 @@ fn bytes_beside(operand: &Operand, expr: &Expr) -> Option<Vec<u8>> {
 }
 
 /// What `expr`, a Boolean, says of a test of text; `None` where it is about something else, or not understood.
-pub(crate) fn test(expr: &Expr, schema: &Schema) -> Option<(TextTest, Said)> {
+pub(crate) fn test(expr: &Expr, schema: &Schema) -> Option<(TextTest, Verdict)> {
     let of = |operand: Operand, predicate| TextTest {
         column: operand.column,
         slice: operand.slice,
@@ -203,8 +203,8 @@ pub(crate) fn test(expr: &Expr, schema: &Schema) -> Option<(TextTest, Said)> {
         let negated = in_list.negated();
         let said = match (in_list.list().is_empty(), nulls) {
             (true, _) => return None,
-            (_, true) => Said::OrNull { negated },
-            (_, false) => Said::Is { negated },
+            (_, true) => Verdict::OrNull { negated },
+            (_, false) => Verdict::Is { negated },
         };
         return Some((of(operand, TextPredicate::Among(constants)), said));
     }
@@ -218,12 +218,15 @@ pub(crate) fn test(expr: &Expr, schema: &Schema) -> Option<(TextTest, Said)> {
         let negated = like.negated();
         return Some((
             of(operand, TextPredicate::Like(pattern)),
-            Said::Is { negated },
+            Verdict::Is { negated },
         ));
     }
     let null = |expr: &Expr, negated| {
         let operand = operand(expr, schema)?;
-        Some((of(operand, TextPredicate::Present), Said::Known { negated }))
+        Some((
+            of(operand, TextPredicate::Present),
+            Verdict::StatisticsCache { negated },
+        ))
     };
     if let Some(is_null) = expr.downcast_ref::<IsNullExpr>() {
         return null(is_null.arg(), true);
@@ -242,7 +245,7 @@ pub(crate) fn test(expr: &Expr, schema: &Schema) -> Option<(TextTest, Said)> {
         () => return None,
     };
     let test = of_part(text, part, [before, behind], schema)?;
-    Some((test, Said::Is { negated: false }))
+    Some((test, Verdict::Is { negated: false }))
 }
 
 /// Whether `text` has `part` in it, with more before and behind it or without.
@@ -262,7 +265,7 @@ fn of_part(
     })
 }
 
-fn comparison(binary: &BinaryExpr, schema: &Schema) -> Option<(TextTest, Said)> {
+fn comparison(binary: &BinaryExpr, schema: &Schema) -> Option<(TextTest, Verdict)> {
     let (left, right) = (
         operand(binary.left(), schema),
         operand(binary.right(), schema),
@@ -284,7 +287,7 @@ fn comparison(binary: &BinaryExpr, schema: &Schema) -> Option<(TextTest, Said)> 
                 slice: None,
                 predicate: TextPredicate::Column(op, right.column),
             };
-            return Some((test, Said::Is { negated: false }));
+            return Some((test, Verdict::Is { negated: false }));
         }
         (Some(left), None) => (left, binary.right(), comparison_of(*binary.op())),
         (None, Some(right)) => (
@@ -298,19 +301,19 @@ fn comparison(binary: &BinaryExpr, schema: &Schema) -> Option<(TextTest, Said)> 
     let (predicate, said) = match (op, distinct(binary.op())) {
         (Some(Comparison::Eq), _) => (
             TextPredicate::Among(vec![constant]),
-            Said::Is { negated: false },
+            Verdict::Is { negated: false },
         ),
         (Some(Comparison::NotEq), _) => (
             TextPredicate::Among(vec![constant]),
-            Said::Is { negated: true },
+            Verdict::Is { negated: true },
         ),
         (Some(op), _) => (
             TextPredicate::Compare(op, constant),
-            Said::Is { negated: false },
+            Verdict::Is { negated: false },
         ),
         (None, Some(negated)) => (
             TextPredicate::Among(vec![constant]),
-            Said::Surely { negated },
+            Verdict::Surely { negated },
         ),
         (None, None) => return None,
     };
@@ -323,7 +326,7 @@ fn comparison(binary: &BinaryExpr, schema: &Schema) -> Option<(TextTest, Said)> 
 }
 
 /// `strpos(text, part) > 0`, and what says the same or the opposite.
-fn position(binary: &BinaryExpr, schema: &Schema) -> Option<(TextTest, Said)> {
+fn position(binary: &BinaryExpr, schema: &Schema) -> Option<(TextTest, Verdict)> {
     let least = integer(binary.right())?;
     let negated = match (binary.op(), least) {
         (Operator::Gt | Operator::NotEq, 0) | (Operator::GtEq, 1) => false,
@@ -341,7 +344,7 @@ fn position(binary: &BinaryExpr, schema: &Schema) -> Option<(TextTest, Said)> {
         return None;
     };
     let test = of_part(text, part, [true, true], schema)?;
-    Some((test, Said::Is { negated }))
+    Some((test, Verdict::Is { negated }))
 }
 
 #[cfg(test)]

@@ -11,28 +11,28 @@ use crate::ir::pair_program::Op;
 use crate::ir::row_program::{RowOp, RowSource};
 use crate::ir::text_predicate::TextTest;
 use crate::plan::compile::compiler::{BOOL, Compiler, Expr};
-use crate::plan::compile::text::{Said, operand};
+use crate::plan::compile::text::{Verdict, operand};
 use crate::spec::rows::MadeBy;
 
 impl Compiler<'_> {
     /// What an expression says of a test of text.
-    pub(crate) fn said(&mut self, test: TextTest, said: &Said) -> Option<u8> {
+    pub(crate) fn said(&mut self, test: TextTest, said: &Verdict) -> Option<u8> {
         let out = self.load(RowSource::Test(test), BOOL)?;
         let (op, other) = match *said {
-            Said::Is { negated: false } => return Some(out),
-            Said::Is { negated: true } => (Op::Not, None),
-            Said::Known { negated: false } => (Op::IsNotNull, None),
-            Said::Known { negated: true } => (Op::IsNull, None),
-            Said::OrNull { .. } => (Op::Or, Some(ScalarValue::Null)),
-            Said::Surely { negated: false } => (Op::NotDistinct, Some(true.into())),
-            Said::Surely { negated: true } => (Op::Distinct, Some(true.into())),
+            Verdict::Is { negated: false } => return Some(out),
+            Verdict::Is { negated: true } => (Op::Not, None),
+            Verdict::StatisticsCache { negated: false } => (Op::IsNotNull, None),
+            Verdict::StatisticsCache { negated: true } => (Op::IsNull, None),
+            Verdict::OrNull { .. } => (Op::Or, Some(ScalarValue::Null)),
+            Verdict::Surely { negated: false } => (Op::NotDistinct, Some(true.into())),
+            Verdict::Surely { negated: true } => (Op::Distinct, Some(true.into())),
         };
         let b = match other {
             Some(other) => self.constant(BOOL, &other)?,
             None => 0,
         };
         self.emit(RowOp::Plain(op), BOOL, [out, out, b])?;
-        if let Said::OrNull { negated: true } = said {
+        if let Verdict::OrNull { negated: true } = said {
             self.emit(RowOp::Plain(Op::Not), BOOL, [out, out, 0])?;
         }
         Some(out)

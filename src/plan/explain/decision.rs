@@ -2,7 +2,7 @@
 
 use crate::error::Decline;
 use crate::plan::choose::placement::Estimate;
-use crate::plan::choose::statistics::Known;
+use crate::plan::choose::statistics::StatisticsCache;
 use crate::plan::recognise::aggregate_source::GroupSource;
 use crate::plan::recognise::source::JoinSource;
 use crate::plan::transfers::Border;
@@ -33,7 +33,7 @@ impl Decision {
         node: &str,
         source: Option<&JoinSource>,
         outcome: Result<&JoinSpec, &Decline>,
-        known: &Known,
+        known: &StatisticsCache,
         estimate: Option<Estimate>,
     ) -> Self {
         let rows = source.map(|source| known.sides(source));
@@ -81,7 +81,7 @@ impl Decision {
         source: &GroupSource<'_>,
         outcome: Result<&GroupSpec, &Decline>,
         apart: Option<&Decline>,
-        known: &Known,
+        known: &StatisticsCache,
         estimate: Option<Estimate>,
     ) -> Self {
         let names = source.bottom.aggr_expr().iter().map(|a| a.name());

@@ -81,7 +81,7 @@ pub(crate) fn group_above_join(
     })?;
     let join = JoinSpec {
         output,
-        stays: true,
+        output_on_device: true,
         ..join
     };
     Ok((join, spec))
@@ -144,7 +144,7 @@ fn spec_of(
         strategy: options.group_strategy.0,
         schema: source.top.schema(),
         group_display,
-        stays: false,
+        output_on_device: false,
         input: SideInput::new(input.schema()),
     })
 }

@@ -13,7 +13,7 @@ use crate::plan::choose::strategy::{Estimate, ProgramCover, Taking};
 use crate::plan::recognise::condition;
 use crate::plan::recognise::condition::Condition;
 use crate::plan::recognise::source::JoinSource;
-use crate::spec::join::{JoinSpec, Output, SideInput, ThetaSpec, join_columns};
+use crate::spec::join::{JoinSpec, MatchSpec, Output, SideInput, join_columns};
 
 /// Why a node is not taken: it is declined, or the options contradict the query.
 pub(crate) enum Refusal {
@@ -106,7 +106,7 @@ pub(crate) fn join_spec(
         Some(_) => strategy::sets_pay(taking, source, rows)?,
         None => strategy::pays(taking, source, &comparisons, covered, rows)?,
     }
-    let (strategy, sorted) = match set {
+    let (strategy, build) = match set {
         Some(_) => (
             Strategy::Set(options.set_strategy.0),
             strategy::indexed_side(source),
@@ -122,9 +122,9 @@ pub(crate) fn join_spec(
         kind: source.kind,
         null_aware: source.null_aware,
         metadata: source.metadata.clone(),
-        theta: ThetaSpec {
+        theta: MatchSpec {
             strategy,
-            sorted,
+            build,
             equalities,
             null_equality: source.null_equality,
             comparisons,
@@ -143,7 +143,7 @@ pub(crate) fn join_spec(
         right,
         output,
         fetch: source.fetch,
-        stays: false,
+        output_on_device: false,
         display,
     })
 }

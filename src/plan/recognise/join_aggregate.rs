@@ -116,16 +116,16 @@ pub(crate) fn join_aggregate_spec(
         aggregates.push(source.aggregate(&mut join, aggregate, filter.as_ref())?);
     }
     // Counts come cheapest for the side that searches, and folds go over the side that is sorted.
-    let searching = match group_side {
+    let probe = match group_side {
         GroupSide::Side(side) => Some(side),
         GroupSide::Nothing => aggregates
             .iter()
             .find_map(|a| a.argument.map(|(side, _)| side)),
     };
-    if let Some(searching) = searching
-        && join.theta.can_sort(searching.other())
+    if let Some(probe) = probe
+        && join.theta.can_sort(probe.other())
     {
-        join.theta.sorted = searching.other();
+        join.theta.build = probe.other();
     }
     Ok(JoinAggregateSpec {
         group_side,
@@ -136,7 +136,7 @@ pub(crate) fn join_aggregate_spec(
             .collect(),
         aggregates,
         schema: source.top.schema(),
-        stays: false,
+        output_on_device: false,
         group_display,
         join: JoinSpec {
             output: vec![],

@@ -13,7 +13,7 @@ async fn a_join_stands_between_uploads_and_a_download() {
     let sql = "SELECT r.a, s.t FROM r JOIN s ON r.a > s.a";
     assert_snapshot!(plan(&context, sql).await, @r"
     BowtieDownloadExec: device=host
-      BowtieJoinExec: device=host, join_type=Inner, strategy=range, sorted=left, theta=[left.a > right.a], output=[a, t]
+      BowtieJoinExec: device=host, join_type=Inner, strategy=range, build=left, theta=[left.a > right.a], output=[a, t]
         BowtieUploadExec: device=host
           DataSourceExec: partitions=2, partition_sizes=[1, 0]
         BowtieUploadExec: device=host
@@ -28,7 +28,7 @@ async fn an_aggregation_is_fused_with_its_join() {
     assert_snapshot!(plan(&context, sql).await, @r"
     ProjectionExec: expr=[a@0 as a, count(Int64(1))@1 as count(*), sum(s.b)@2 as sum(s.b)]
       BowtieDownloadExec: device=host
-        BowtieJoinAggregateExec: gby=[a], aggr=[count(Int64(1)), sum(s.b)], device=host, join_type=Inner, strategy=range, sorted=right, theta=[left.a > right.a]
+        BowtieJoinAggregateExec: gby=[a], aggr=[count(Int64(1)), sum(s.b)], device=host, join_type=Inner, strategy=range, build=right, theta=[left.a > right.a]
           BowtieUploadExec: device=host
             DataSourceExec: partitions=2, partition_sizes=[1, 0]
           BowtieUploadExec: device=host
@@ -54,7 +54,7 @@ const SOURCES: [(&str, &str, &str, &str); 5] = [
         "HashJoinExec",
         "",
         "SELECT r.a, s.a FROM r JOIN s ON r.k = s.k AND r.a > s.a",
-        "strategy=range, sorted=left, on=[",
+        "strategy=range, build=left, on=[",
     ),
     (
         "SortMergeJoinExec",
@@ -91,21 +91,21 @@ async fn every_join_node_of_datafusion_is_taken() {
 async fn a_range_of_one_column() {
     let context = session("force").await;
     let sql = "SELECT r.a, s.a FROM r JOIN s ON r.a >= s.a AND r.b < s.a";
-    assert_snapshot!(nodes(&context, sql, JOIN).await, @"BowtieJoinExec: device=host, join_type=Inner, strategy=range, sorted=left, theta=[left.a <= right.a, left.a > right.b], output=[a, a]");
+    assert_snapshot!(nodes(&context, sql, JOIN).await, @"BowtieJoinExec: device=host, join_type=Inner, strategy=range, build=left, theta=[left.a <= right.a, left.a > right.b], output=[a, a]");
 }
 
 #[tokio::test]
 async fn two_inequalities_on_columns_of_their_own() {
     let context = session("force").await;
     let sql = "SELECT r.a, s.a FROM r JOIN s ON r.a > s.a AND r.b < s.b";
-    assert_snapshot!(nodes(&context, sql, JOIN).await, @"BowtieJoinExec: device=host, join_type=Inner, strategy=dominance, sorted=right, theta=[left.a < right.a, left.b > right.b], output=[a, a]");
+    assert_snapshot!(nodes(&context, sql, JOIN).await, @"BowtieJoinExec: device=host, join_type=Inner, strategy=dominance, build=right, theta=[left.a < right.a, left.b > right.b], output=[a, a]");
 }
 
 #[tokio::test]
 async fn no_range_at_all() {
     let context = session("force").await;
     let sql = "SELECT r.a, s.a FROM r JOIN s ON r.a <> s.a";
-    assert_snapshot!(nodes(&context, sql, JOIN).await, @"BowtieJoinExec: device=host, join_type=Inner, strategy=tiles, sorted=left, theta=[left.a <> right.a], output=[a, a]");
+    assert_snapshot!(nodes(&context, sql, JOIN).await, @"BowtieJoinExec: device=host, join_type=Inner, strategy=tiles, build=left, theta=[left.a <> right.a], output=[a, a]");
 }
 
 #[tokio::test]
@@ -128,7 +128,7 @@ async fn a_forced_strategy() {
 async fn keys_theta_and_residual_are_told_apart() {
     let context = session("force").await;
     let sql = "SELECT r.a, s.a FROM r JOIN s ON r.k = s.k AND r.a > s.a AND r.b * s.b > 3";
-    assert_snapshot!(nodes(&context, sql, JOIN).await, @"BowtieJoinExec: device=host, join_type=Inner, strategy=range, sorted=left, on=[left.k = right.k], theta=[left.a < right.a], program=right.b * left.b > 3, output=[a, a]");
+    assert_snapshot!(nodes(&context, sql, JOIN).await, @"BowtieJoinExec: device=host, join_type=Inner, strategy=range, build=left, on=[left.k = right.k], theta=[left.a < right.a], program=right.b * left.b > 3, output=[a, a]");
 }
 
 /// What reads one side only is evaluated once a row, while uploading.
@@ -138,7 +138,7 @@ async fn expressions_of_one_side_are_evaluated_by_the_upload() {
     let sql = "SELECT r.a, s.a FROM r JOIN s ON r.a + 1 > s.a * 2 AND upper(r.t) <> s.t";
     assert_snapshot!(nodes(&context, sql, BOWTIE).await, @r"
     BowtieDownloadExec: device=host
-    BowtieJoinExec: device=host, join_type=Inner, strategy=range, sorted=left, theta=[left.a + 1 > right.a * 2, upper(left.t) <> right.t], output=[a, a]
+    BowtieJoinExec: device=host, join_type=Inner, strategy=range, build=left, theta=[left.a + 1 > right.a * 2, upper(left.t) <> right.t], output=[a, a]
     BowtieUploadExec: device=host, evaluate=[a + 1, upper(t)]
     BowtieUploadExec: device=host, evaluate=[a * 2]
     ");
@@ -150,7 +150,7 @@ async fn a_projection_is_embedded() {
     let sql = "SELECT s.t FROM r JOIN s ON r.a > s.a AND r.b < s.b";
     assert_snapshot!(plan(&context, sql).await, @r"
     BowtieDownloadExec: device=host
-      BowtieJoinExec: device=host, join_type=Inner, strategy=dominance, sorted=left, theta=[left.a > right.a, left.b < right.b], output=[t]
+      BowtieJoinExec: device=host, join_type=Inner, strategy=dominance, build=left, theta=[left.a > right.a, left.b < right.b], output=[t]
         BowtieUploadExec: device=host
           DataSourceExec: partitions=2, partition_sizes=[1, 0]
         BowtieUploadExec: device=host
@@ -167,7 +167,7 @@ async fn a_projection_with_other_names_stays() {
     ProjectionExec: expr=[t@2 as u, a@0 + 1 as v]
       RepartitionExec: partitioning=RoundRobinBatch(2), input_partitions=1
         BowtieDownloadExec: device=host
-          BowtieJoinExec: device=host, join_type=Inner, strategy=range, sorted=left, theta=[left.a > right.a], output=[a, a, t]
+          BowtieJoinExec: device=host, join_type=Inner, strategy=range, build=left, theta=[left.a > right.a], output=[a, a, t]
             BowtieUploadExec: device=host
               DataSourceExec: partitions=2, partition_sizes=[1, 0]
             BowtieUploadExec: device=host
@@ -181,7 +181,7 @@ async fn a_limit_reaches_the_join() {
     let sql = "SELECT r.a, s.a FROM r JOIN s ON r.a > s.a LIMIT 3";
     assert_snapshot!(nodes(&context, sql, &["Bowtie", "Global", "Local"]).await, @r"
     BowtieDownloadExec: device=host, fetch=3
-    BowtieJoinExec: device=host, join_type=Inner, strategy=range, sorted=left, theta=[left.a > right.a], fetch=3, output=[a, a]
+    BowtieJoinExec: device=host, join_type=Inner, strategy=range, build=left, theta=[left.a > right.a], fetch=3, output=[a, a]
     BowtieUploadExec: device=host
     BowtieUploadExec: device=host
     ");
@@ -194,7 +194,7 @@ async fn an_offset_is_added_to_the_limit_of_the_join() {
     assert_snapshot!(nodes(&context, sql, &["Bowtie", "Global", "Local"]).await, @r"
     GlobalLimitExec: skip=2, fetch=3
     BowtieDownloadExec: device=host, fetch=5
-    BowtieJoinExec: device=host, join_type=Inner, strategy=range, sorted=left, theta=[left.a > right.a], fetch=5, output=[a, a]
+    BowtieJoinExec: device=host, join_type=Inner, strategy=range, build=left, theta=[left.a > right.a], fetch=5, output=[a, a]
     BowtieUploadExec: device=host
     BowtieUploadExec: device=host
     ");
@@ -208,7 +208,7 @@ async fn a_limit_above_a_sort_does_not_reach_the_join() {
     assert_snapshot!(nodes(&context, sql, &["Bowtie", "Sort"]).await, @r"
     SortExec: TopK(fetch=3), expr=[b@2 ASC NULLS LAST], preserve_partitioning=[false]
     BowtieDownloadExec: device=host
-    BowtieJoinExec: device=host, join_type=Inner, strategy=range, sorted=right, theta=[left.a < right.a], output=[a, a, b]
+    BowtieJoinExec: device=host, join_type=Inner, strategy=range, build=right, theta=[left.a < right.a], output=[a, a, b]
     BowtieUploadExec: device=host
     BowtieUploadExec: device=host
     ");
@@ -271,7 +271,7 @@ async fn a_chain_of_device_nodes() {
         GROUP BY x.k";
     assert_snapshot!(plan(&context, sql).await, @r"
     BowtieDownloadExec: device=host
-      BowtieJoinAggregateExec: gby=[k], aggr=[avg(x.n), max(u.t)], device=host, join_type=Inner, strategy=range, sorted=left, on=[left.k = right.k], theta=[left.c < right.n]
+      BowtieJoinAggregateExec: gby=[k], aggr=[avg(x.n), max(u.t)], device=host, join_type=Inner, strategy=range, build=left, on=[left.k = right.k], theta=[left.c < right.n]
         BowtieProjectionExec: device=host, output=[k, t, c]
           BowtieFilterExec: device=host, predicate=count(Int64(1)) < 5
             BowtieAggregateExec: gby=[k, t], aggr=[count(Int64(1))], strategy=auto, device=host
@@ -279,7 +279,7 @@ async fn a_chain_of_device_nodes() {
                 DataSourceExec: partitions=2, partition_sizes=[1, 0]
         BowtieProjectionExec: device=host, output=[k, n, CAST(n AS Float64) as bowtie_CAST(n AS Float64)]
           BowtieProjectionExec: device=host, output=[k, a * 2 + a as n]
-            BowtieJoinExec: device=host, join_type=Inner, strategy=range, sorted=right, theta=[left.a < right.a], output=[k, a, a]
+            BowtieJoinExec: device=host, join_type=Inner, strategy=range, build=right, theta=[left.a < right.a], output=[k, a, a]
               BowtieUploadExec: device=host
                 DataSourceExec: partitions=2, partition_sizes=[1, 0]
               BowtieUploadExec: device=host
@@ -294,12 +294,12 @@ async fn a_border_in_a_chain() {
     let sql = "SELECT x.w, u.a FROM (SELECT r.k, upper(r.t) AS w FROM r JOIN s ON r.a > s.a) AS x JOIN s AS u ON x.k = u.k";
     assert_snapshot!(nodes(&context, sql, &["Bowtie", "Projection"]).await, @r"
     BowtieDownloadExec: device=host
-    BowtieJoinExec: device=host, join_type=Inner, strategy=equi, sorted=left, on=[left.k = right.k], output=[w, a]
+    BowtieJoinExec: device=host, join_type=Inner, strategy=equi, build=left, on=[left.k = right.k], output=[w, a]
     BowtieUploadExec: device=host
     BowtieUploadExec: device=host
     ProjectionExec: expr=[k@0 as k, upper(t@2) as w]
     BowtieDownloadExec: device=host
-    BowtieJoinExec: device=host, join_type=Inner, strategy=range, sorted=right, theta=[left.a < right.a], output=[k, a, t, a]
+    BowtieJoinExec: device=host, join_type=Inner, strategy=range, build=right, theta=[left.a < right.a], output=[k, a, t, a]
     BowtieUploadExec: device=host
     BowtieUploadExec: device=host
     ");

@@ -31,7 +31,7 @@ async fn explain_and_metrics() {
     let sql = "SELECT r.id, s.id FROM r JOIN s ON r.g = s.g AND array_jaccard(r.v, s.v) >= 0.6 AND r.id < s.id";
     // Taken unasked.
     let plan = shown(&plan_of(&ctx, sql).await.unwrap());
-    assert!(plan.contains("strategy=set, sorted="), "{plan}");
+    assert!(plan.contains("strategy=set, build="), "{plan}");
     assert!(
         plan.contains("set=array_jaccard(left.v, right.v) >= 0.6, theta=[left.id < right.id]"),
         "{plan}"

@@ -7,8 +7,8 @@ use arrow::datatypes::DataType;
 
 use crate::device::cuda::aggregate::directory::{Directory, Ids};
 use crate::device::cuda::aggregate::shared_layout::{Places, Slots};
-use crate::device::cuda::keys::key_width::KeyBits;
-use crate::device::cuda::runtime::stream::{Arg, Given, Memory, Part, Queue, Shape, Structure};
+use crate::device::cuda::keys::key_width::KeyWidth;
+use crate::device::cuda::runtime::stream::{Arg, Given, Memory, Part, Shape, Stream, Structure};
 use crate::error::Result;
 
 /// What an accumulator does with a row (`Update` of `kernels/aggregate/block/group_codes.cuh`).
@@ -196,7 +196,7 @@ pub(crate) struct Added {
 
 impl Added {
     /// Whether rows were left out, as their ids are of no group. Waits for the kernel.
-    pub(crate) fn left_out(&self, queue: &Queue) -> Result<bool> {
+    pub(crate) fn left_out(&self, queue: &Stream) -> Result<bool> {
         let mut word = [0; 4];
         if let Some(claims) = &self.claims {
             queue.read_few(&mut word, claims, BEYOND * 4)?;
@@ -222,7 +222,7 @@ impl AddedInGlobal {
     /// Launches a kernel for the accumulators after these, that puts what it finds there.
     pub(crate) fn launch(
         &mut self,
-        queue: &Arc<Queue>,
+        queue: &Arc<Stream>,
         (all, outs): (&[Wanted<'_>], &[Memory]),
         launch: impl FnOnce(&Memory, Given<'_>) -> Result<()>,
     ) -> Result<()> {
@@ -239,7 +239,7 @@ impl AddedInGlobal {
     }
 
     /// Waits for the kernels.
-    pub(crate) fn found(&self, queue: &Queue) -> Result<Found> {
+    pub(crate) fn found(&self, queue: &Stream) -> Result<Found> {
         let mut found = Found {
             left_out: false,
             unsure: vec![],
@@ -327,7 +327,7 @@ fn structure(all: &[Wanted<'_>], outs: &[Memory], capacity: usize) -> Structure<
     Structure(given)
 }
 
-impl Queue {
+impl Stream {
     /// Results for `capacity` groups that nothing was added to.
     pub(crate) fn outs(
         self: &Arc<Self>,
@@ -431,7 +431,7 @@ impl Queue {
     /// for as many groups as the directory has.
     pub(crate) fn accumulate_table(
         self: &Arc<Self>,
-        (keys, bits): (Part<'_>, KeyBits),
+        (keys, bits): (Part<'_>, KeyWidth),
         rows: usize,
         (directory, limit): (&Directory, usize),
         all: &[Wanted<'_>],
@@ -452,8 +452,8 @@ impl Queue {
             1u32.into(),
         ];
         let kernel = match bits {
-            KeyBits::B32 => "group_table_u32",
-            KeyBits::B64 => "group_table_u64",
+            KeyWidth::B32 => "group_table_u32",
+            KeyWidth::B64 => "group_table_u64",
         };
         let shape = Shape {
             blocks: self.claiming_blocks(rows) as u32,

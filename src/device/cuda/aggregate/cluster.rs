@@ -8,7 +8,7 @@ use crate::device::cuda::aggregate::accumulators::{
     AddedInGlobal, MOST_ACCUMULATORS, Wanted, shared_words,
 };
 use crate::device::cuda::aggregate::directory::Ids;
-use crate::device::cuda::runtime::stream::{Memory, Queue, Shape};
+use crate::device::cuda::runtime::stream::{Memory, Shape, Stream};
 use crate::error::Result;
 
 /// How a launch places ids.
@@ -106,7 +106,7 @@ fn may_be_worth(
     rows / ROWS_PER_PLACE >= least * (BUSY * multiprocessors / 4) as usize
 }
 
-impl Queue {
+impl Stream {
     /// Clusters that `rows` rows of so many groups are added by; `None` where the card has none, or they gain nothing: as
     /// of sums of floats, for which global memory alone has an atomic.
     pub(crate) fn clusters(

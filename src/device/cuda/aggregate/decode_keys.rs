@@ -7,17 +7,17 @@ use crate::device::cuda::aggregate::direct_keys::{Digits, DirectKeys};
 use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::layout::{bitmap_bytes, width};
 use crate::device::cuda::columns::minmax::Number;
-use crate::device::cuda::keys::key_width::KeyBits;
-use crate::device::cuda::runtime::stream::{Arg, Memory, Queue, Shape};
+use crate::device::cuda::keys::key_width::KeyWidth;
+use crate::device::cuda::runtime::stream::{Arg, Memory, Shape, Stream};
 use crate::device::data::column::Column;
 use crate::error::{BowtieError, Result};
 
-impl Queue {
+impl Stream {
     /// The keys of groups that have these numbers, or 0, 1, ….
     pub(crate) fn direct_keys(
         self: &Arc<Self>,
         keys: &DirectKeys<'_>,
-        numbers: Option<&(Memory, KeyBits)>,
+        numbers: Option<&(Memory, KeyWidth)>,
         groups: usize,
     ) -> Result<Vec<Column>> {
         let mut stride = 1u64;
@@ -64,11 +64,11 @@ impl Queue {
         number: Number<'_>,
         digits: Digits,
         stride: u64,
-        numbers: Option<&(Memory, KeyBits)>,
+        numbers: Option<&(Memory, KeyWidth)>,
         groups: usize,
     ) -> Result<Column> {
         let (null, all) = (digits.values, digits.digits());
-        let long = matches!(numbers, Some((_, KeyBits::B64)));
+        let long = matches!(numbers, Some((_, KeyWidth::B64)));
         let numbers = numbers.map(|(numbers, _)| numbers);
         // As long as the numbers are.
         let arg = |number: u64| match long {

@@ -8,8 +8,8 @@ use crate::device::cuda::aggregate::results::Members;
 use crate::device::cuda::aggregate::sample::SAMPLES;
 use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::minmax::Number;
-use crate::device::cuda::keys::key_width::KeyBits;
-use crate::device::cuda::runtime::stream::{Arg, Memory, Queue, Shape};
+use crate::device::cuda::keys::key_width::KeyWidth;
+use crate::device::cuda::runtime::stream::{Arg, Memory, Shape, Stream};
 use crate::device::data::column::Column;
 use crate::device::data::key_bitmap::Extent;
 use crate::error::Result;
@@ -38,7 +38,7 @@ impl<'a> DirectIds<'a> {
     pub(crate) fn members(self, words: Memory) -> Members<'a> {
         match (&self.words, &self.of.0[..]) {
             (Words::Values(_), [(number, _)]) => Members::Values(*number, words),
-            _ => Members::Ids(self.of, Some((words, KeyBits::B32))),
+            _ => Members::Ids(self.of, Some((words, KeyWidth::B32))),
         }
     }
 
@@ -88,7 +88,7 @@ impl ForEach {
     }
 }
 
-impl Queue {
+impl Stream {
     /// The digits of `rows` > 0 rows' keys; `None` where some are no numbers.
     pub(crate) fn key_digits<'a>(
         self: &Arc<Self>,
@@ -125,7 +125,7 @@ impl Queue {
             });
         }
         Ok(DirectIds {
-            words: Words::Made(self.numbers_of(&of, rows, KeyBits::B32)?),
+            words: Words::Made(self.numbers_of(&of, rows, KeyWidth::B32)?),
             first: 0,
             range,
             is_wider: false,
@@ -138,7 +138,7 @@ impl Queue {
         self: &Arc<Self>,
         of: &DirectKeys<'_>,
         rows: usize,
-        bits: KeyBits,
+        bits: KeyWidth,
     ) -> Result<Memory> {
         let numbers = self.alloc(rows * bits.bytes(), "group ids")?;
         let mut stride = 1u64;
@@ -154,14 +154,14 @@ impl Queue {
         self: &Arc<Self>,
         of: &DirectKeys<'_>,
         rows: usize,
-    ) -> Result<Option<(Memory, KeyBits)>> {
+    ) -> Result<Option<(Memory, KeyWidth)>> {
         if of.is_plain() {
             return Ok(None);
         }
         let fits = |most: u64| of.range(most - 1).is_some();
         let bits = match (fits(u32::MAX.into()), fits(u64::MAX)) {
-            (true, _) => KeyBits::B32,
-            (_, true) => KeyBits::B64,
+            (true, _) => KeyWidth::B32,
+            (_, true) => KeyWidth::B64,
             _ => return Ok(None),
         };
         Ok(Some((self.numbers_of(of, rows, bits)?, bits)))
@@ -286,7 +286,7 @@ impl Queue {
         &self,
         (number, digits): (Number<'_>, Digits),
         (stride, add): (u64, bool),
-        (numbers, bits): (&Memory, KeyBits),
+        (numbers, bits): (&Memory, KeyWidth),
         rows: usize,
     ) -> Result<()> {
         let null = digits.values;
@@ -296,18 +296,18 @@ impl Queue {
             (rows as u32).into(),
         ];
         let kernel = match (number.sign, bits) {
-            (None, KeyBits::B32) => "group_range_ids_bool",
-            (None, KeyBits::B64) => "group_range_words_bool",
+            (None, KeyWidth::B32) => "group_range_ids_bool",
+            (None, KeyWidth::B64) => "group_range_words_bool",
             (Some(sign), bits) => {
                 args.extend([Arg::from(sign), digits.least.into()]);
                 number.kernel(match bits {
-                    KeyBits::B32 => [
+                    KeyWidth::B32 => [
                         "group_range_ids8",
                         "group_range_ids16",
                         "group_range_ids32",
                         "group_range_ids64",
                     ],
-                    KeyBits::B64 => [
+                    KeyWidth::B64 => [
                         "group_range_words8",
                         "group_range_words16",
                         "group_range_words32",

@@ -15,14 +15,14 @@ use crate::device::cuda::aggregate::choose::choose;
 use crate::device::cuda::aggregate::directory::GroupKeys;
 use crate::device::cuda::aggregate::results::{Folded, Members};
 use crate::device::cuda::aggregate::strategies::{FEW_ROWS, Ways};
-use crate::device::cuda::columns::indirect::Referring;
+use crate::device::cuda::columns::indirect::Indirect;
 use crate::device::cuda::columns::layout::width;
 use crate::device::cuda::columns::minmax::Number;
-use crate::device::cuda::columns::storage::Stored;
+use crate::device::cuda::columns::storage::Storage;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::keys::key_column::KeyBytes;
-use crate::device::cuda::keys::key_width::KeyBits;
-use crate::device::cuda::runtime::stream::{Arg, Memory, Queue};
+use crate::device::cuda::keys::key_width::KeyWidth;
+use crate::device::cuda::runtime::stream::{Arg, Memory, Stream};
 use crate::device::data::column::Column;
 use crate::device::primitives::rows::RowPrimitives;
 use crate::error::{BowtieError, Result};
@@ -58,10 +58,10 @@ impl<'a> Other<'a> {
     /// `None` where rows cannot be compared here.
     fn of(column: &'a Column) -> Option<Self> {
         let words = match column.stored()? {
-            Stored::Fixed(values) => values,
-            Stored::Referring(Referring { words, .. }) => words,
-            text @ Stored::Text(_) => return KeyBytes::of_text(text).map(Self::Text),
-            Stored::Late(_) => return None,
+            Storage::Fixed(values) => values,
+            Storage::Indirect(Indirect { words, .. }) => words,
+            text @ Storage::Text(_) => return KeyBytes::of_text(text).map(Self::Text),
+            Storage::LazyColumn(_) => return None,
         };
         Some(Self::Words {
             words: &words.values,
@@ -73,7 +73,7 @@ impl<'a> Other<'a> {
 
 /// Whether keys of a column take a long way: those that refer to something, and text.
 fn is_long_way(column: &Column) -> bool {
-    !matches!(column.stored(), Some(Stored::Fixed(_)))
+    !matches!(column.stored(), Some(Storage::Fixed(_)))
 }
 
 impl CudaDevice {
@@ -146,7 +146,7 @@ impl Ways<'_> {
     ) -> Result<Folded> {
         let ByNumbers { ids, groups } = of;
         let groups = *groups;
-        let keys = GroupKeys::Plain(ids, KeyBits::B32);
+        let keys = GroupKeys::Plain(ids, KeyWidth::B32);
         let strategy = match strategy {
             Some(strategy) => strategy,
             None => {
@@ -165,7 +165,7 @@ impl Ways<'_> {
     }
 }
 
-impl Queue {
+impl Stream {
     /// Whether the values of all rows are those of the first rows of their groups.
     fn follow(
         self: &Arc<Self>,

@@ -16,7 +16,7 @@ use crate::device::cuda::aggregate::directory::{GroupKeys, Ids};
 use crate::device::cuda::aggregate::results::{Folded, Members, Results};
 use crate::device::cuda::aggregate::strategies::{FEW_IN_GLOBAL, FEW_IN_PARTS, FEW_ROWS, Ways};
 use crate::device::cuda::columns::layout::bitmap_bytes;
-use crate::device::cuda::keys::key_width::KeyBits;
+use crate::device::cuda::keys::key_width::KeyWidth;
 use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::stream::Memory;
 use crate::device::data::buffer::Buffer;
@@ -35,10 +35,10 @@ struct KeptIds {
 }
 
 /// Ids as numbers that say keys.
-fn numbers(ids: Buffer<u32>) -> Result<(Memory, KeyBits)> {
+fn numbers(ids: Buffer<u32>) -> Result<(Memory, KeyWidth)> {
     let ids = ids.into_cuda();
     let ids = ids.ok_or_else(|| BowtieError::Internal("the host's ids of a GPU's rows".into()))?;
-    Ok((ids, KeyBits::B32))
+    Ok((ids, KeyWidth::B32))
 }
 
 /// Whether the results of an accumulator tell groups of some rows from those of none.
@@ -59,7 +59,7 @@ impl Ways<'_> {
             Some(strategy) => strategy,
             None if direct_ways.needs_no_look(range) => GroupStrategy::HashShared,
             None => {
-                let keys = GroupKeys::Plain(ids.words, KeyBits::B32);
+                let keys = GroupKeys::Plain(ids.words, KeyWidth::B32);
                 let profile = match range <= FEW_IDS {
                     true => self.queue.profile_of_ids(ids, range, self.rows)?,
                     false => self.queue.profile(&keys, self.rows)?,
@@ -119,7 +119,7 @@ impl Ways<'_> {
             Some(strategy) => strategy,
             None if ways.needs_no_look(range) => GroupStrategy::HashShared,
             None => {
-                let keys = GroupKeys::Plain(words, KeyBits::B32);
+                let keys = GroupKeys::Plain(words, KeyWidth::B32);
                 let profile = match range <= FEW_IDS {
                     true => queue.profile_of_sampled_ids(guess.ids(), range, self.rows)?,
                     false => queue.profile(&keys, self.rows)?,

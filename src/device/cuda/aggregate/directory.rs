@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use crate::device::cuda::keys::key_width::KeyBits;
+use crate::device::cuda::keys::key_width::KeyWidth;
 use crate::device::cuda::keys::pack::{KeyValues, Layout};
 use crate::device::cuda::keys::tuples::Tuples;
-use crate::device::cuda::runtime::stream::{Arg, Given, Memory, Part, Queue, Structure};
+use crate::device::cuda::runtime::stream::{Arg, Given, Memory, Part, Stream, Structure};
 use crate::error::{BowtieError, Result};
 
 /// Keys of rows as kernels take them.
 #[derive(Debug)]
 pub(crate) enum GroupKeys<'a> {
     /// Values of 32 or 64 bits that are equal where their bits are.
-    Plain(&'a Memory, KeyBits),
+    Plain(&'a Memory, KeyWidth),
     Tuples(Tuples),
 }
 
@@ -30,34 +30,34 @@ impl<'a> From<&'a Memory> for Ids<'a> {
 }
 
 impl<'a> GroupKeys<'a> {
-    pub(crate) fn of(queue: &Arc<Queue>, columns: &[KeyValues<'a>], rows: usize) -> Result<Self> {
+    pub(crate) fn of(queue: &Arc<Stream>, columns: &[KeyValues<'a>], rows: usize) -> Result<Self> {
         match columns {
             [column] => match column.plain() {
-                Some((values, 32)) => Ok(Self::Plain(values, KeyBits::B32)),
-                Some((values, _)) => Ok(Self::Plain(values, KeyBits::B64)),
+                Some((values, 32)) => Ok(Self::Plain(values, KeyWidth::B32)),
+                Some((values, _)) => Ok(Self::Plain(values, KeyWidth::B64)),
                 None => Self::tuples(queue, columns, rows),
             },
             _ => Self::tuples(queue, columns, rows),
         }
     }
 
-    fn tuples(queue: &Arc<Queue>, columns: &[KeyValues<'_>], rows: usize) -> Result<Self> {
+    fn tuples(queue: &Arc<Stream>, columns: &[KeyValues<'_>], rows: usize) -> Result<Self> {
         let layout = Layout::of(columns, true);
         Ok(Self::Tuples(queue.pack(&layout, columns, rows)?))
     }
 
     /// Keys of one word, and its bits.
-    pub(crate) fn word(&self) -> Option<(Part<'_>, KeyBits)> {
+    pub(crate) fn word(&self) -> Option<(Part<'_>, KeyWidth)> {
         match self {
             Self::Plain(values, bits) => Some((Part::from(*values), *bits)),
-            Self::Tuples(tuples) if tuples.width() == 1 => Some((tuples.word(0), KeyBits::B64)),
+            Self::Tuples(tuples) if tuples.width() == 1 => Some((tuples.word(0), KeyWidth::B64)),
             Self::Tuples(_) => None,
         }
     }
 
     fn entry_bytes(&self) -> usize {
         match self {
-            Self::Plain(_, KeyBits::B32) => 8,
+            Self::Plain(_, KeyWidth::B32) => 8,
             _ => 16,
         }
     }
@@ -91,7 +91,7 @@ pub(crate) struct Directory {
 
 impl Directory {
     /// For at most `limit` groups.
-    pub(crate) fn new(queue: &Arc<Queue>, keys: &GroupKeys<'_>, limit: usize) -> Result<Self> {
+    pub(crate) fn new(queue: &Arc<Stream>, keys: &GroupKeys<'_>, limit: usize) -> Result<Self> {
         let slots = (2 * limit).max(64);
         let what = "group table";
         Ok(Self {
@@ -118,7 +118,7 @@ impl Directory {
     }
 
     /// How many groups there are; `None` when they are more than the limit.
-    pub(crate) fn groups(&self, queue: &Queue) -> Result<Option<usize>> {
+    pub(crate) fn groups(&self, queue: &Stream) -> Result<Option<usize>> {
         let mut bytes = [0; (FULL + 1) * 4];
         queue.read_few(&mut bytes, &self.state, 0)?;
         let word = |at: usize| {
@@ -147,7 +147,7 @@ pub(crate) fn with_room<T>(
     }
 }
 
-impl Queue {
+impl Stream {
     /// The group of each of `rows` rows, numbered from 0 as they come, and how many there are, at first taken to be at most
     /// `limit`. There is at least one row.
     pub(crate) fn hashed_ids(
@@ -186,8 +186,8 @@ impl Queue {
         let structure = directory.structure();
         let all: Option<&Memory> = None;
         let (kernel, mut args): (_, Vec<Given<'_>>) = match (keys.word(), keys) {
-            (Some((word, KeyBits::B32)), _) => ("group_ids_u32", vec![word.into()]),
-            (Some((word, KeyBits::B64)), _) => ("group_ids_u64", vec![word.into()]),
+            (Some((word, KeyWidth::B32)), _) => ("group_ids_u32", vec![word.into()]),
+            (Some((word, KeyWidth::B64)), _) => ("group_ids_u64", vec![word.into()]),
             (None, GroupKeys::Tuples(tuples)) => (
                 "group_ids_tuples",
                 vec![tuples.word(0).into(), (tuples.width() as u32).into()],

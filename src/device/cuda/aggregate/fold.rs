@@ -11,10 +11,10 @@ use crate::device::cuda::aggregate::short_text::KeyNumbers;
 use crate::device::cuda::aggregate::variance::Moments;
 use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::layout::{bitmap_bytes, width};
-use crate::device::cuda::columns::storage::Stored;
+use crate::device::cuda::columns::storage::Storage;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::runtime::access::{memory, valid_memory};
-use crate::device::cuda::runtime::stream::{Memory, Queue, Shape};
+use crate::device::cuda::runtime::stream::{Memory, Shape, Stream};
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::data::keys::Keys;
@@ -194,19 +194,19 @@ impl CudaDevice {
             return Ok(None);
         };
         Ok(match (fold, stored) {
-            (Fold::Count, Stored::Fixed(values)) => Some(Source::Valid(values.valid.as_ref())),
-            (Fold::Count, Stored::Text(text)) => Some(Source::Valid(text.valid.as_ref())),
-            (Fold::Sum, Stored::Fixed(values)) => match values.data_type {
+            (Fold::Count, Storage::Fixed(values)) => Some(Source::Valid(values.valid.as_ref())),
+            (Fold::Count, Storage::Text(text)) => Some(Source::Valid(text.valid.as_ref())),
+            (Fold::Sum, Storage::Fixed(values)) => match values.data_type {
                 DataType::Float64 => Some(Source::Values(values, Kind::F64)),
                 _ => Kind::of(&values.data_type).map(|kind| Source::Values(values, kind)),
             },
-            (Fold::Mean | Fold::SquaredDeviations, Stored::Fixed(values)) => {
+            (Fold::Mean | Fold::SquaredDeviations, Storage::Fixed(values)) => {
                 (values.data_type == DataType::Float64).then_some(Source::Moments(values))
             }
-            (Fold::And | Fold::Or | Fold::Xor, Stored::Fixed(values)) => {
+            (Fold::And | Fold::Or | Fold::Xor, Storage::Fixed(values)) => {
                 Kind::of(&values.data_type).map(|kind| Source::Values(values, kind))
             }
-            (Fold::Min | Fold::Max, Stored::Fixed(values)) => match Kind::of(&values.data_type) {
+            (Fold::Min | Fold::Max, Storage::Fixed(values)) => match Kind::of(&values.data_type) {
                 Some(kind) => Some(Source::Values(values, kind)),
                 None => Some(Source::Keys(
                     match self.queue.total_keys(values, column.rows())? {
@@ -216,7 +216,7 @@ impl CudaDevice {
                 )),
             },
             // Gathering knows no row that is none.
-            (Fold::Min | Fold::Max, Stored::Text(text)) if text.valid.is_none() => {
+            (Fold::Min | Fold::Max, Storage::Text(text)) if text.valid.is_none() => {
                 Some(Source::Keys(self.order_keys(column)?.0))
             }
             _ => None,
@@ -239,7 +239,7 @@ impl CudaDevice {
                 return self.gather(values, &Buffer::cuda(out, groups));
             }
             (_, Some(values)) => {
-                let Some(Stored::Fixed(of)) = values.stored() else {
+                let Some(Storage::Fixed(of)) = values.stored() else {
                     return Err(BowtieError::Internal("a fold of no values".into()));
                 };
                 (
@@ -283,7 +283,7 @@ fn update_of(fold: Fold, kind: Kind) -> Result<Update> {
     })
 }
 
-impl Queue {
+impl Stream {
     /// Which of `n` words are not 0.
     pub(crate) fn nonzero_bits(self: &Arc<Self>, words: &Memory, n: usize) -> Result<Memory> {
         let bits = self.alloc(bitmap_bytes(n), "validity")?;

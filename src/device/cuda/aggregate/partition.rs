@@ -7,10 +7,10 @@ use std::sync::Arc;
 use crate::device::cuda::aggregate::accumulators::{MOST_ACCUMULATORS, Wanted};
 use crate::device::cuda::aggregate::directory::Ids;
 use crate::device::cuda::aggregate::strategies::FEW_IN_PARTS;
-use crate::device::cuda::keys::key_width::KeyBits;
+use crate::device::cuda::keys::key_width::KeyWidth;
 use crate::device::cuda::keys::sort::{NARROW, NARROW_BESIDE_WORDS, check_sortable, passes};
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::stream::{Arg, Memory, Part, Queue, Shape};
+use crate::device::cuda::runtime::stream::{Arg, Memory, Part, Shape, Stream};
 use crate::device::data::buffer::Buffer;
 use crate::error::{BowtieError, Result};
 
@@ -37,9 +37,9 @@ enum Movement<'a> {
     Spread(u32),
     Gathered,
     /// Together with the keys, those of 4 and 8 bytes.
-    ToParts(Parting<'a>),
+    ToParts(Partitioner<'a>),
     /// The same, by these ids, which differ in these bits.
-    Sorted(&'a Memory, u64),
+    OrderedRows(&'a Memory, u64),
 }
 
 /// A pass over a column costs about 100 G rows/s, a gather afterwards 37.
@@ -47,9 +47,9 @@ const MOST_PASSES: usize = 2;
 
 /// 256 parts of keys.
 #[derive(Debug)]
-struct Parting<'a> {
+struct Partitioner<'a> {
     keys: Part<'a>,
-    bits: KeyBits,
+    bits: KeyWidth,
     /// Whether by the keys' hash; the first key; the first bit of what says the part.
     digits: [Arg; 3],
     starts: Memory,
@@ -81,7 +81,7 @@ impl Order<'_> {
     /// are rows of `groups` groups then are the rows' own.
     pub(crate) fn fold(
         &self,
-        queue: &Arc<Queue>,
+        queue: &Arc<Stream>,
         groups: usize,
         all: &[Wanted<'_>],
         outs: &[Memory],
@@ -141,12 +141,12 @@ impl Order<'_> {
     }
 
     /// A column in this order, of values of `width` bytes, or of bits.
-    fn moved(&self, queue: &Arc<Queue>, column: &Memory, width: usize) -> Result<Memory> {
+    fn moved(&self, queue: &Arc<Stream>, column: &Memory, width: usize) -> Result<Memory> {
         match (&self.movement, width) {
             (Movement::ToParts(parting), 4 | 8) => {
                 Ok(queue.to_parts(parting, column, width, self.n)?.1)
             }
-            (Movement::Sorted(ids, varying), 4 | 8) => {
+            (Movement::OrderedRows(ids, varying), 4 | 8) => {
                 let pairs = match width {
                     4 => NARROW,
                     _ => NARROW_BESIDE_WORDS,
@@ -190,11 +190,11 @@ fn columns_of<'a>(all: &[Wanted<'a>]) -> Vec<(&'a Memory, usize)> {
     columns
 }
 
-impl Queue {
+impl Stream {
     /// Rows in the parts of their keys' hashes, for accumulators to be folded; and the keys there.
     pub(crate) fn parts_of_keys<'a>(
         self: &Arc<Self>,
-        keys: (Part<'a>, KeyBits),
+        keys: (Part<'a>, KeyWidth),
         n: usize,
         all: &[Wanted<'_>],
     ) -> Result<(Memory, Order<'a>)> {
@@ -217,7 +217,7 @@ impl Queue {
         }
         let bits = usize::BITS - groups.saturating_sub(1).leading_zeros();
         let digits = [0, ids.first, bits.saturating_sub(PART_BITS)];
-        self.parts((ids.words.into(), KeyBits::B32), digits, n, all)
+        self.parts((ids.words.into(), KeyWidth::B32), digits, n, all)
     }
 
     /// Whether the GPU copies to shared memory without registers, and has room for a tile; steps over the rows are numbers of 32 bits.
@@ -236,7 +236,7 @@ impl Queue {
         columns: &[(&Memory, usize)],
     ) -> Result<(Memory, Order<'a>)> {
         let digits = [0, ids.first, first_bit].map(Arg::from);
-        let starts = self.part_starts((ids.words.into(), KeyBits::B32), &digits, n)?;
+        let starts = self.part_starts((ids.words.into(), KeyWidth::B32), &digits, n)?;
         let keys = self.alloc(n * 4, "parts")?;
         let moved = columns.iter().map(|(column, width)| {
             let there = self.alloc(n * width, "parts")?;
@@ -279,7 +279,7 @@ impl Queue {
 
     fn parts<'a>(
         self: &Arc<Self>,
-        (keys, bits): (Part<'a>, KeyBits),
+        (keys, bits): (Part<'a>, KeyWidth),
         digits: [u32; 3],
         n: usize,
         all: &[Wanted<'_>],
@@ -287,7 +287,7 @@ impl Queue {
         check_sortable(n)?;
         let digits = digits.map(Arg::from);
         let starts = self.part_starts((keys, bits), &digits, n)?;
-        let parting = Parting {
+        let parting = Partitioner {
             keys,
             bits,
             digits,
@@ -320,15 +320,15 @@ impl Queue {
     /// Where the parts of n keys begin.
     fn part_starts(
         self: &Arc<Self>,
-        (keys, bits): (Part<'_>, KeyBits),
+        (keys, bits): (Part<'_>, KeyWidth),
         digits: &[Arg; 3],
         n: usize,
     ) -> Result<Memory> {
         // One word more counts the blocks that are done.
         let starts = self.zeroed((PARTS + 1) * 4, "parts")?;
         let kernel = match bits {
-            KeyBits::B32 => "group_part_starts_u32",
-            KeyBits::B64 => "group_part_starts_u64",
+            KeyWidth::B32 => "group_part_starts_u32",
+            KeyWidth::B64 => "group_part_starts_u64",
         };
         let mut args: Vec<Arg> = vec![keys.into(), (n as u32).into()];
         args.extend(digits);
@@ -341,17 +341,17 @@ impl Queue {
     /// Moves n keys and a column of 4 or 8 bytes to their parts.
     fn to_parts(
         self: &Arc<Self>,
-        parting: &Parting<'_>,
+        parting: &Partitioner<'_>,
         column: &Memory,
         width: usize,
         n: usize,
     ) -> Result<(Memory, Memory)> {
         const THREADS: u32 = 384;
         let (kernel, tile) = match (parting.bits, width) {
-            (KeyBits::B32, 4) => ("group_part_u32_u32", 8832),
-            (KeyBits::B32, _) => ("group_part_u32_u64", 5760),
-            (KeyBits::B64, 4) => ("group_part_u64_u32", 5760),
-            (KeyBits::B64, _) => ("group_part_u64_u64", 5760),
+            (KeyWidth::B32, 4) => ("group_part_u32_u32", 8832),
+            (KeyWidth::B32, _) => ("group_part_u32_u64", 5760),
+            (KeyWidth::B64, 4) => ("group_part_u64_u32", 5760),
+            (KeyWidth::B64, _) => ("group_part_u64_u64", 5760),
         };
         let tiles = n.div_ceil(tile);
         let keys = self.alloc(n * parting.bits.bytes(), "parts")?;
@@ -391,7 +391,7 @@ impl Queue {
         };
         let movement = match &rows {
             None => Movement::None,
-            Some(_) if passes(varying) <= MOST_PASSES => Movement::Sorted(ids, varying),
+            Some(_) if passes(varying) <= MOST_PASSES => Movement::OrderedRows(ids, varying),
             Some(_) => Movement::Gathered,
         };
         let order = Order {

@@ -3,7 +3,7 @@
 use crate::device::cuda::aggregate::accumulators::AddedInGlobal;
 use crate::device::cuda::aggregate::direct_keys::DirectKeys;
 use crate::device::cuda::columns::minmax::Number;
-use crate::device::cuda::keys::key_width::KeyBits;
+use crate::device::cuda::keys::key_width::KeyWidth;
 use crate::device::cuda::runtime::stream::Memory;
 use crate::ir::strategies::GroupStrategy;
 
@@ -25,7 +25,7 @@ pub(crate) enum Members<'a> {
     /// The first row of each.
     Rows(Memory),
     /// Rows with the keys of all ids, or of these numbers.
-    Ids(DirectKeys<'a>, Option<(Memory, KeyBits)>),
+    Ids(DirectKeys<'a>, Option<(Memory, KeyWidth)>),
     /// Rows with these values of a key that is a number.
     Values(Number<'a>, Memory),
 }

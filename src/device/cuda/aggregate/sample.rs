@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::device::cuda::aggregate::accumulators::{Update, Wanted};
 use crate::device::cuda::aggregate::directory::{GroupKeys, Ids};
 use crate::device::cuda::columns::layout::bitmap_bytes;
-use crate::device::cuda::keys::key_width::KeyBits;
-use crate::device::cuda::runtime::stream::{Memory, Part, Queue};
+use crate::device::cuda::keys::key_width::KeyWidth;
+use crate::device::cuda::runtime::stream::{Memory, Part, Stream};
 use crate::error::Result;
 
 /// Keys that are looked at.
@@ -64,7 +64,7 @@ impl Profile {
 const PROFILE_WORDS: usize = 6;
 const MOST_HEAVY: usize = 64;
 
-impl Queue {
+impl Stream {
     /// Looks at the keys of `rows` rows, of which there is at least one.
     pub(crate) fn profile(self: &Arc<Self>, keys: &GroupKeys<'_>, rows: usize) -> Result<Profile> {
         if rows <= SAMPLES {
@@ -79,7 +79,7 @@ impl Queue {
             GroupKeys::Tuples(tuples) => {
                 let sample = self.tuples(SAMPLES, tuples.width())?;
                 for j in 0..tuples.width() {
-                    self.sample(tuples.word(j), KeyBits::B64, rows, sample.word(j))?;
+                    self.sample(tuples.word(j), KeyWidth::B64, rows, sample.word(j))?;
                 }
                 self.profile_of(&GroupKeys::Tuples(sample), rows)
             }
@@ -104,7 +104,7 @@ impl Queue {
     /// A sample of words of 32 bits, one for each of `rows` rows, of which there are more than samples.
     pub(crate) fn sampled_words(self: &Arc<Self>, words: &Memory, rows: usize) -> Result<Memory> {
         let sample = self.alloc(SAMPLES * 4, "a sample")?;
-        self.sample(words.into(), KeyBits::B32, rows, (&sample).into())?;
+        self.sample(words.into(), KeyWidth::B32, rows, (&sample).into())?;
         Ok(sample)
     }
 
@@ -125,13 +125,13 @@ impl Queue {
     fn sample(
         self: &Arc<Self>,
         words: Part<'_>,
-        bits: KeyBits,
+        bits: KeyWidth,
         rows: usize,
         out: Part<'_>,
     ) -> Result<()> {
         let kernel = match bits {
-            KeyBits::B32 => "group_sample_u32",
-            KeyBits::B64 => "group_sample_u64",
+            KeyWidth::B32 => "group_sample_u32",
+            KeyWidth::B64 => "group_sample_u64",
         };
         let kept = self.alloc(bitmap_bytes(SAMPLES), "a sample")?;
         let all: Option<&Memory> = None;

@@ -15,11 +15,11 @@ use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::DataType;
 
 use crate::device::cuda::columns::fixed_width::Values;
-use crate::device::cuda::columns::indirect::{Referred, Referring};
-use crate::device::cuda::columns::storage::Stored;
+use crate::device::cuda::columns::indirect::{Indirect, Referred};
+use crate::device::cuda::columns::storage::Storage;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::keys::key_column::KeyBytes;
-use crate::device::cuda::runtime::stream::{Arg, Memory, Queue, Shape};
+use crate::device::cuda::runtime::stream::{Arg, Memory, Shape, Stream};
 use crate::device::data::column::Column;
 use crate::device::primitives::transfer::TransferPrimitives;
 use crate::error::{BowtieError, Result};
@@ -129,7 +129,7 @@ impl CudaDevice {
         let Some(stored) = key.stored() else {
             return Ok(None);
         };
-        if let Stored::Referring(Referring {
+        if let Storage::Indirect(Indirect {
             words,
             to: Referred::Values(values),
             ..
@@ -181,7 +181,7 @@ impl CudaDevice {
     }
 }
 
-impl Queue {
+impl Stream {
     /// Values of at most `digits` bytes as numbers.
     fn text_numbers(
         self: &Arc<Self>,

@@ -29,10 +29,10 @@ use crate::device::cuda::aggregate::shared_layout::{Places, Slots};
 use crate::device::cuda::aggregate::short_text::KeyNumbers;
 use crate::device::cuda::columns::minmax::Number;
 use crate::device::cuda::device::CudaDevice;
-use crate::device::cuda::keys::key_width::KeyBits;
+use crate::device::cuda::keys::key_width::KeyWidth;
 use crate::device::cuda::keys::pack::{KeyValues, Layout};
 use crate::device::cuda::keys::tuples::Significance;
-use crate::device::cuda::runtime::stream::{Memory, Part, Queue};
+use crate::device::cuda::runtime::stream::{Memory, Part, Stream};
 use crate::error::{BowtieError, Result};
 use crate::ir::strategies::GroupStrategy;
 
@@ -48,7 +48,7 @@ type FoldKeys<'f> = dyn FnMut(&Directory, usize, &[Memory]) -> Result<()> + 'f;
 
 /// What is grouped: rows and their accumulators.
 pub(crate) struct Ways<'a> {
-    pub(crate) queue: &'a Arc<Queue>,
+    pub(crate) queue: &'a Arc<Stream>,
     pub(crate) rows: usize,
     pub(crate) all: &'a [Wanted<'a>],
     /// Whether ids say the keys of their groups, so that no row of each need be known.
@@ -180,7 +180,7 @@ impl Ways<'_> {
     }
 
     /// Whether rows can be added by keys, without ids.
-    fn word<'k>(&self, keys: &'k GroupKeys<'_>) -> Option<(Part<'k>, KeyBits)> {
+    fn word<'k>(&self, keys: &'k GroupKeys<'_>) -> Option<(Part<'k>, KeyWidth)> {
         keys.word().filter(|_| self.all.len() <= MOST_ACCUMULATORS)
     }
 
@@ -312,7 +312,7 @@ impl Ways<'_> {
 
     /// Whether a table of keys in shared memory serves these groups better than their ids: it holds them all, or ids would not
     /// be there either.
-    fn seldom_outside(&self, (_, bits): (Part<'_>, KeyBits), profile: &Profile) -> bool {
+    fn seldom_outside(&self, (_, bits): (Part<'_>, KeyWidth), profile: &Profile) -> bool {
         let words = shared_words(self.all);
         let bytes = self.shared_bytes();
         let holds_all = profile.groups <= Slots::most((words, bits.bytes()), bytes)
@@ -375,7 +375,7 @@ impl Ways<'_> {
     fn by_table(
         &self,
         keys: &GroupKeys<'_>,
-        word: (Part<'_>, KeyBits),
+        word: (Part<'_>, KeyWidth),
         limit: usize,
         slots: &Slots,
     ) -> Result<Folded> {
@@ -392,7 +392,7 @@ impl Ways<'_> {
     fn by_parts_of_keys(
         &self,
         keys: &GroupKeys<'_>,
-        word: (Part<'_>, KeyBits),
+        word: (Part<'_>, KeyWidth),
         limit: usize,
     ) -> Result<Folded> {
         let (there, order) = self.queue.parts_of_keys(word, self.rows, self.all)?;
@@ -479,7 +479,7 @@ impl Ways<'_> {
         let groups = distinct.len();
         drop((tuples, distinct));
         let (sorted, rows) = queue.runs_in_order(runs)?;
-        let order = Queue::order_of_rows(rows, self.rows);
+        let order = Stream::order_of_rows(rows, self.rows);
         let outs = queue.outs(self.all, groups)?;
         order.fold(queue, groups, self.all, &outs, &mut |all, outs| {
             queue.accumulate_sorted(&sorted, self.rows, groups, all, outs)

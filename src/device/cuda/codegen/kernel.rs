@@ -31,7 +31,7 @@ pub(crate) struct Generated {
     pub(crate) layout: Layout,
     /// Blocks take one tile after the other, so that there are as many as run at once, each with so many bytes of shared memory; else
     /// each takes one, and no shared memory.
-    pub(crate) stays: Option<u32>,
+    pub(crate) output_on_device: Option<u32>,
     /// Outputs that may have NULLs.
     pub nullable: Vec<bool>,
 }
@@ -73,7 +73,7 @@ pub(crate) fn generate(shape: &Shape<'_>) -> Option<Generated> {
         text: text.module(KERNEL, parameters.len(), layout.threads),
         parameters,
         layout,
-        stays: None,
+        output_on_device: None,
         nullable,
     })
 }

@@ -199,13 +199,13 @@ fn compile(context: &Arc<CudaContext>, generated: Generated) -> Result<Kernel, D
         text,
         parameters,
         layout,
-        stays,
+        output_on_device,
         nullable,
     } = generated;
     let function = context
         .load_module(Ptx::from_src(text))
         .and_then(|module| module.load_function(KERNEL))?;
-    let stay = match stays {
+    let stay = match output_on_device {
         None => None,
         Some(shared) => {
             let most = CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;

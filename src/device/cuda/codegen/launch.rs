@@ -14,7 +14,7 @@ use crate::device::cuda::codegen::kernel_cache::{Kernel, Key, Stay};
 use crate::device::cuda::codegen::shape::{Parameter, Shape};
 use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::layout::{bitmap_bytes, width};
-use crate::device::cuda::columns::storage::Stored;
+use crate::device::cuda::columns::storage::Storage;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::expr::row_program::kind_of;
 use crate::device::cuda::runtime::stream::{Arg, Memory, Shape as Grid};
@@ -312,7 +312,7 @@ fn kinds(columns: &[&Values]) -> Result<Vec<(RowKind, bool)>> {
 /// A column whose values can be moved by a kernel.
 fn moving(column: &Column) -> Option<&Values> {
     match column.stored() {
-        Some(Stored::Fixed(values)) if values.valid.is_none() => {
+        Some(Storage::Fixed(values)) if values.valid.is_none() => {
             matches!(width(&values.data_type)?, 1 | 2 | 4 | 8 | 16).then_some(values)
         }
         _ => None,

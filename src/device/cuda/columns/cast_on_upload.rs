@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 
 use crate::device::cuda::runtime::staging::narrow::Narrowing;
-use crate::device::cuda::runtime::stream::{Memory, Queue};
+use crate::device::cuda::runtime::stream::{Memory, Stream};
 use crate::error::{BowtieError, Result};
 
 /// The kernel that casts a type to a wider one; `None` where a value might fail or become NULL, or nothing would be gained.
@@ -35,7 +35,7 @@ pub(crate) fn kernel(from: &DataType, to: &DataType) -> Option<&'static str> {
 /// Narrow values that are there beside the wide ones take no more than such a share of the memory that is left.
 const ROOM_SHARE: u64 = 16;
 
-impl Queue {
+impl Stream {
     /// `rows` values of type `from`, which lie in `parts` one after the other, on their way as values of type `to`.
     pub(crate) fn send_widened(
         self: &Arc<Self>,

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 
 use crate::device::cuda::columns::fixed_width::Values;
-use crate::device::cuda::columns::indirect::{Referred, Referring};
+use crate::device::cuda::columns::indirect::{Indirect, Referred};
 use crate::device::cuda::columns::layout::{bitmap_bytes, width};
-use crate::device::cuda::columns::storage::Stored;
+use crate::device::cuda::columns::storage::Storage;
 use crate::device::cuda::columns::var_width::{MOST_BYTES, Text};
 use crate::device::cuda::device::CudaDevice;
-use crate::device::cuda::runtime::stream::{Memory, Queue, Shape};
+use crate::device::cuda::runtime::stream::{Memory, Shape, Stream};
 use crate::device::data::buffer::check_chunk_rows;
 use crate::device::data::column::Column;
 use crate::device::primitives::transfer::TransferPrimitives;
@@ -23,7 +23,7 @@ impl CudaDevice {
         let rows: Vec<usize> = parts.iter().map(|part| part.rows()).collect();
         let all = rows.iter().sum();
         check_chunk_rows(all)?;
-        let stored: Vec<&Stored> = parts.iter().filter_map(|part| part.stored()).collect();
+        let stored: Vec<&Storage> = parts.iter().filter_map(|part| part.stored()).collect();
         if stored.len() == parts.len()
             && let Some(together) = self.queue.concat(&stored, &rows)?
         {
@@ -39,9 +39,9 @@ impl CudaDevice {
     }
 }
 
-impl Queue {
+impl Stream {
     /// `None` where the parts do not lie on the GPU in one way.
-    fn concat(self: &Arc<Self>, parts: &[&Stored], rows: &[usize]) -> Result<Option<Stored>> {
+    fn concat(self: &Arc<Self>, parts: &[&Storage], rows: &[usize]) -> Result<Option<Storage>> {
         macro_rules! all {
             ($variant:path) => {
                 parts
@@ -53,13 +53,13 @@ impl Queue {
                     .collect::<Option<Vec<_>>>()
             };
         }
-        if let Some(values) = all!(Stored::Fixed) {
+        if let Some(values) = all!(Storage::Fixed) {
             return Ok(Some(self.concat_values(&values, rows)?.into()));
         }
-        if let Some(texts) = all!(Stored::Text) {
+        if let Some(texts) = all!(Storage::Text) {
             return Ok(Some(self.concat_text(&texts, rows)?.into()));
         }
-        if let Some(referring) = all!(Stored::Referring) {
+        if let Some(referring) = all!(Storage::Indirect) {
             return self.concat_referring(&referring, rows);
         }
         Ok(None)
@@ -68,15 +68,15 @@ impl Queue {
     /// `None` for keys of several dictionaries.
     fn concat_referring(
         self: &Arc<Self>,
-        parts: &[&Referring],
+        parts: &[&Indirect],
         rows: &[usize],
-    ) -> Result<Option<Stored>> {
+    ) -> Result<Option<Storage>> {
         let words = || {
             let words: Vec<&Values> = parts.iter().map(|part| &part.words).collect();
             self.concat_values(&words, rows)
         };
-        if let Some((first, to)) = Referring::same(parts) {
-            return Ok(Some(Referring::new(first, words()?, to).into()));
+        if let Some((first, to)) = Indirect::same(parts) {
+            return Ok(Some(Indirect::new(first, words()?, to).into()));
         }
         // Views of all parts name the buffers of all: the rows at which parts begin, and how many buffers come before theirs.
         let (mut firsts, mut before, mut buffers) = (vec![], vec![], vec![]);
@@ -108,7 +108,7 @@ impl Queue {
             ..views
         };
         let to = Referred::Buffers(buffers.into());
-        Ok(Some(Referring::new(parts[0], views, to).into()))
+        Ok(Some(Indirect::new(parts[0], views, to).into()))
     }
 
     fn concat_values(self: &Arc<Self>, parts: &[&Values], rows: &[usize]) -> Result<Values> {

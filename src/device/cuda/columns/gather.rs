@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::device::cuda::columns::lazy::Late;
-use crate::device::cuda::columns::storage::Stored;
+use crate::device::cuda::columns::lazy::LazyColumn;
+use crate::device::cuda::columns::storage::Storage;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
@@ -13,7 +13,7 @@ use crate::device::primitives::transfer::TransferPrimitives;
 use crate::error::Result;
 
 impl CudaDevice {
-    pub(crate) fn gather_late(&self, late: &Late, rows: &Buffer<u32>) -> Result<Column> {
+    pub(crate) fn gather_late(&self, late: &LazyColumn, rows: &Buffer<u32>) -> Result<Column> {
         let pays = late.pays(rows.len());
         let mut resident = late.resident.lock();
         if resident.is_none() && pays && !late.refused.load(Ordering::Relaxed) {
@@ -31,7 +31,7 @@ impl CudaDevice {
     }
 
     /// The column on the GPU, unless that would leave the output little room.
-    fn upload_if_room(&self, late: &Late) -> Result<Option<Arc<Column>>> {
+    fn upload_if_room(&self, late: &LazyColumn) -> Result<Option<Arc<Column>>> {
         let budget = &self.queue.budget;
         let room = budget.room() / 2;
         if bytes_of(&late.parts)? > room {
@@ -51,18 +51,18 @@ impl CudaDevice {
 }
 
 impl CudaDevice {
-    pub(crate) fn gather_stored(&self, column: &Stored, rows: &Buffer<u32>) -> Result<Column> {
+    pub(crate) fn gather_stored(&self, column: &Storage, rows: &Buffer<u32>) -> Result<Column> {
         match column {
-            Stored::Fixed(values) => self.queue.gather(values, rows),
-            Stored::Text(text) => {
+            Storage::Fixed(values) => self.queue.gather(values, rows),
+            Storage::Text(text) => {
                 let gathered = self.queue.gather_text(text, rows)?;
                 Ok(Column::cuda(gathered, rows.len()))
             }
-            Stored::Referring(referring) => {
+            Storage::Indirect(referring) => {
                 let gathered = self.queue.gather_referring(referring, rows)?;
                 Ok(Column::cuda(gathered, rows.len()))
             }
-            Stored::Late(late) => self.gather_late(late, rows),
+            Storage::LazyColumn(late) => self.gather_late(late, rows),
         }
     }
 }

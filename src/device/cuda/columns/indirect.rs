@@ -1,4 +1,4 @@
-//! [`Referring`]: columns whose rows are words of fixed width that refer to something else: dictionary keys to values, views
+//! [`Indirect`]: columns whose rows are words of fixed width that refer to something else: dictionary keys to values, views
 //! to the bytes of long values. The words lie on the GPU, where they are gathered like any others; what they refer to stays on
 //! the host and is shared, however often it is referred to.
 
@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 
 use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::var_width::{MOST_BYTES, TASK_ROWS, Text, at_once, offsets_of};
-use crate::device::cuda::runtime::stream::{Memory, Queue, Shape};
+use crate::device::cuda::runtime::stream::{Memory, Shape, Stream};
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::host::columns::values::together;
@@ -22,7 +22,7 @@ use crate::error::{BowtieError, Result};
 
 /// Words that refer to something on the host.
 #[derive(Debug)]
-pub(crate) struct Referring {
+pub(crate) struct Indirect {
     data_type: DataType,
     /// Keys, or views of 16 bytes.
     pub(crate) words: Values,
@@ -49,7 +49,7 @@ struct Numbering {
     rows: usize,
 }
 
-impl Referring {
+impl Indirect {
     pub(crate) fn receive(&self) -> Result<()> {
         self.words.receive()?;
         let Some(Numbering { table, parts, rows }) = self.numbering.lock().take() else {
@@ -73,7 +73,7 @@ impl Referring {
     }
 }
 
-impl Referring {
+impl Indirect {
     /// Words that refer to what those of `like` do.
     pub(crate) fn new(like: &Self, words: Values, to: Referred) -> Self {
         Self {
@@ -182,7 +182,7 @@ impl<'a> Beginnings<'a> {
 /// Bytes of a value that a view holds by itself.
 pub(crate) const INLINE: usize = 12;
 
-impl Queue {
+impl Stream {
     /// The values of views, on their way: of each at most so many bytes.
     pub(crate) fn send_views(self: &Arc<Self>, parts: &[ArrayRef], most: usize) -> Result<Text> {
         let cut = parts.iter().flat_map(|part| {
@@ -226,7 +226,7 @@ impl Queue {
         self: &Arc<Self>,
         parts: &[ArrayRef],
         rows: usize,
-    ) -> Result<Option<Referring>> {
+    ) -> Result<Option<Indirect>> {
         match parts[0].data_type() {
             DataType::Dictionary(..) => self.upload_dictionary(parts, rows).map(Some),
             other if is_view(other) => self.upload_views(parts, rows).map(Some),
@@ -234,7 +234,7 @@ impl Queue {
         }
     }
 
-    fn upload_dictionary(self: &Arc<Self>, parts: &[ArrayRef], rows: usize) -> Result<Referring> {
+    fn upload_dictionary(self: &Arc<Self>, parts: &[ArrayRef], rows: usize) -> Result<Indirect> {
         // One dictionary of all parts.
         let array = together(parts)?;
         let dictionary = array.as_any_dictionary();
@@ -243,7 +243,7 @@ impl Queue {
         let mut words = self.upload_values(&[keys], rows, &key_type)?;
         let to = Referred::Values(Arc::clone(dictionary.values()));
         words.original = Some(vec![Arc::clone(&array)]);
-        Ok(Referring {
+        Ok(Indirect {
             data_type: array.data_type().clone(),
             words,
             to,
@@ -251,7 +251,7 @@ impl Queue {
         })
     }
 
-    fn upload_views(self: &Arc<Self>, parts: &[ArrayRef], rows: usize) -> Result<Referring> {
+    fn upload_views(self: &Arc<Self>, parts: &[ArrayRef], rows: usize) -> Result<Indirect> {
         let all: Vec<_> = parts.iter().map(views).collect();
         let bytes: Vec<&[u8]> = all
             .iter()
@@ -291,7 +291,7 @@ impl Queue {
             original: Some(parts.to_vec()),
             made: None,
         };
-        Ok(Referring {
+        Ok(Indirect {
             data_type: parts[0].data_type().clone(),
             words,
             to: Referred::Buffers(buffers.into()),
@@ -301,14 +301,14 @@ impl Queue {
 
     pub(crate) fn gather_referring(
         self: &Arc<Self>,
-        column: &Referring,
+        column: &Indirect,
         rows: &Buffer<u32>,
-    ) -> Result<Referring> {
+    ) -> Result<Indirect> {
         let words = self
             .gather(&column.words, rows)
             .map(Column::into_cuda)?
             .ok_or_else(|| BowtieError::Internal("gathered words on the host".into()))?;
-        Ok(Referring {
+        Ok(Indirect {
             data_type: column.data_type.clone(),
             words,
             to: column.to.clone(),
@@ -316,7 +316,7 @@ impl Queue {
         })
     }
 
-    pub(crate) fn download_referring(&self, column: &Referring, rows: usize) -> Result<ArrayRef> {
+    pub(crate) fn download_referring(&self, column: &Indirect, rows: usize) -> Result<ArrayRef> {
         let Values { valid, made, .. } = &column.words;
         let words = self.download_words(&column.words, rows)?;
         let nulls = self.download_nulls(valid.as_ref(), rows, made.as_ref())?;

@@ -1,4 +1,4 @@
-//! [`Late`]: a payload column that is uploaded when enough of its rows were asked for, if ever.
+//! [`LazyColumn`]: a payload column that is uploaded when enough of its rows were asked for, if ever.
 //!
 //! Until then row ids come down, and the host gathers from the parts that the column came in. A join of a million rows by a
 //! million that lets a few thousand pairs through so sends its keys alone.
@@ -21,7 +21,7 @@ const ROWS_FOR_ONE: u64 = 16;
 
 /// A column that is not there yet.
 #[derive(Debug)]
-pub(crate) struct Late {
+pub(crate) struct LazyColumn {
     pub(crate) parts: Vec<ArrayRef>,
     rows: usize,
     pub(crate) payload: Arc<Payload>,
@@ -33,7 +33,7 @@ pub(crate) struct Late {
     pub(crate) refused: AtomicBool,
 }
 
-impl Late {
+impl LazyColumn {
     pub(crate) fn new(parts: &[ArrayRef], payload: &Arc<Payload>) -> Result<Self> {
         let rows = parts.iter().map(|part| part.len()).sum();
         check_chunk_rows(rows)?;

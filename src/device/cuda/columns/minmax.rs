@@ -6,9 +6,9 @@ use arrow::datatypes::DataType;
 
 use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::layout::width;
-use crate::device::cuda::columns::storage::Stored;
-use crate::device::cuda::keys::key_width::KeyBits;
-use crate::device::cuda::runtime::stream::{Memory, Queue};
+use crate::device::cuda::columns::storage::Storage;
+use crate::device::cuda::keys::key_width::KeyWidth;
+use crate::device::cuda::runtime::stream::{Memory, Stream};
 use crate::device::data::column::Column;
 use crate::device::data::key_bitmap::Extent;
 use crate::error::{BowtieError, Result};
@@ -32,7 +32,7 @@ pub(crate) struct Number<'a> {
 
 impl<'a> Number<'a> {
     pub(crate) fn of(column: &'a Column) -> Option<Self> {
-        let Some(Stored::Fixed(values)) = column.stored() else {
+        let Some(Storage::Fixed(values)) = column.stored() else {
             return None;
         };
         use DataType::*;
@@ -57,10 +57,10 @@ impl<'a> Number<'a> {
     }
 
     /// With the bits of its words, if these are equal where its values are.
-    pub(crate) fn plain(self) -> Option<(Self, KeyBits)> {
+    pub(crate) fn plain(self) -> Option<(Self, KeyWidth)> {
         let bits = match width(&self.values.data_type)? {
-            4 => KeyBits::B32,
-            8 => KeyBits::B64,
+            4 => KeyWidth::B32,
+            8 => KeyWidth::B64,
             _ => return None,
         };
         self.values.valid.is_none().then_some((self, bits))
@@ -89,7 +89,7 @@ impl<'a> Number<'a> {
     }
 }
 
-impl Queue {
+impl Stream {
     /// The least and the greatest of the values that are not NULL, of `rows` > 0 rows.
     pub(crate) fn extents(
         self: &Arc<Self>,

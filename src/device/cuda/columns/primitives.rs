@@ -7,8 +7,8 @@ use arrow::buffer::ScalarBuffer;
 use arrow::datatypes::DataType;
 
 use crate::device::cuda::columns::fixed_width::Values;
-use crate::device::cuda::columns::lazy::Late;
-use crate::device::cuda::columns::storage::Stored;
+use crate::device::cuda::columns::lazy::LazyColumn;
+use crate::device::cuda::columns::storage::Storage;
 use crate::device::cuda::columns::{cast_on_upload, storage};
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::runtime::access::{flag_words, memory};
@@ -36,18 +36,18 @@ impl TransferPrimitives for CudaDevice {
         cast_on_upload::kernel(from, to).is_some()
     }
 
-    fn upload_ahead(&self, parts: &[ArrayRef], wanted: &DataType) -> Result<Arc<Column>> {
+    fn upload_async(&self, parts: &[ArrayRef], wanted: &DataType) -> Result<Arc<Column>> {
         self.queue.upload(parts, wanted).map(Arc::new)
     }
 
-    fn upload_late(&self, parts: &[ArrayRef], payload: &Arc<Payload>) -> Result<Arc<Column>> {
-        let late = Late::new(parts, payload)?;
+    fn upload_lazy(&self, parts: &[ArrayRef], payload: &Arc<Payload>) -> Result<Arc<Column>> {
+        let late = LazyColumn::new(parts, payload)?;
         let rows = late.rows();
         Ok(Arc::new(Column::cuda(late, rows)))
     }
 
     fn receive(&self, column: &Column) -> Result<()> {
-        column.stored().map_or(Ok(()), Stored::receive)
+        column.stored().map_or(Ok(()), Storage::receive)
     }
 
     fn download(&self, column: &Column) -> Result<ArrayRef> {

@@ -7,12 +7,12 @@ use crate::device::cuda::columns::layout::{bitmap_bytes, width};
 use crate::device::cuda::columns::scan::EXCLUSIVE_U32;
 use crate::device::cuda::columns::var_width::MOST_BYTES;
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::stream::{Memory, Part, Queue, Shape};
+use crate::device::cuda::runtime::stream::{Memory, Part, Shape, Stream};
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::error::{BowtieError, Result};
 
-impl Queue {
+impl Stream {
     /// `values[rows[i]]`.
     pub(crate) fn gather(self: &Arc<Self>, values: &Values, rows: &Buffer<u32>) -> Result<Column> {
         let ids = memory(rows)?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::stream::{Memory, Queue, Shape};
+use crate::device::cuda::runtime::stream::{Memory, Shape, Stream};
 use crate::device::data::buffer::Buffer;
 use crate::error::Result;
 
@@ -58,7 +58,7 @@ pub(crate) const EXCLUSIVE_I128: Scan = Scan {
 /// Words of 64 bits before those of the tiles.
 const STATE_HEADER: usize = 16;
 
-impl Queue {
+impl Stream {
     /// Sums of `n` items; wrapping.
     pub(crate) fn scan(
         self: &Arc<Self>,

@@ -1,11 +1,11 @@
-//! [`Stored`]: the ways in which a column lies on a GPU.
+//! [`Storage`]: the ways in which a column lies on a GPU.
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
 
 use crate::device::cuda::columns::fixed_width::Values;
-use crate::device::cuda::columns::indirect::Referring;
-use crate::device::cuda::columns::lazy::Late;
+use crate::device::cuda::columns::indirect::Indirect;
+use crate::device::cuda::columns::lazy::LazyColumn;
 use crate::device::cuda::columns::var_width::Text;
 use crate::device::cuda::columns::{indirect, var_width};
 use crate::device::data::column::{Column, DeviceColumn};
@@ -14,42 +14,42 @@ use crate::error::Result;
 
 /// A column on a GPU.
 #[derive(Debug)]
-pub(crate) enum Stored {
+pub(crate) enum Storage {
     /// Values of fixed width.
     Fixed(Values),
     /// Offsets and bytes.
     Text(Text),
     /// Dictionary keys, or views, which refer to what stays on the host.
-    Referring(Referring),
+    Indirect(Indirect),
     /// A payload column that may never be uploaded.
-    Late(Late),
+    LazyColumn(LazyColumn),
 }
 
-impl From<Values> for Stored {
+impl From<Values> for Storage {
     fn from(values: Values) -> Self {
         Self::Fixed(values)
     }
 }
 
-impl From<Text> for Stored {
+impl From<Text> for Storage {
     fn from(text: Text) -> Self {
         Self::Text(text)
     }
 }
 
-impl From<Referring> for Stored {
-    fn from(referring: Referring) -> Self {
-        Self::Referring(referring)
+impl From<Indirect> for Storage {
+    fn from(referring: Indirect) -> Self {
+        Self::Indirect(referring)
     }
 }
 
-impl DeviceColumn for Stored {
+impl DeviceColumn for Storage {
     fn bytes(&self) -> u64 {
         match self {
             Self::Fixed(values) => values.bytes(),
             Self::Text(text) => text.bytes(),
-            Self::Referring(referring) => referring.words.bytes(),
-            Self::Late(_) => 0,
+            Self::Indirect(referring) => referring.words.bytes(),
+            Self::LazyColumn(_) => 0,
         }
     }
 
@@ -79,43 +79,43 @@ impl DeviceColumn for Stored {
 
 /// Columns of a GPU.
 impl Column {
-    pub(crate) fn cuda(stored: impl Into<Stored>, rows: usize) -> Self {
+    pub(crate) fn cuda(stored: impl Into<Storage>, rows: usize) -> Self {
         Self::of_device(stored.into(), rows)
     }
 
     /// How a GPU stores it; `None` where it is in host memory.
-    pub(crate) fn stored(&self) -> Option<&Stored> {
+    pub(crate) fn stored(&self) -> Option<&Storage> {
         self.device_column()
     }
 
-    pub(crate) fn into_stored(self) -> Option<Stored> {
+    pub(crate) fn into_stored(self) -> Option<Storage> {
         self.into_device_column()
     }
 
     /// Its values, where they are on a GPU and of fixed width.
     pub(crate) fn on_cuda(&self) -> Option<&Values> {
         match self.stored() {
-            Some(Stored::Fixed(values)) => Some(values),
+            Some(Storage::Fixed(values)) => Some(values),
             _ => None,
         }
     }
 
     pub(crate) fn into_cuda(self) -> Option<Values> {
         match self.into_stored() {
-            Some(Stored::Fixed(values)) => Some(values),
+            Some(Storage::Fixed(values)) => Some(values),
             _ => None,
         }
     }
 }
 
-impl Stored {
+impl Storage {
     /// What it was uploaded from, in parts.
     pub(crate) fn original(&self) -> Option<&[ArrayRef]> {
         match self {
             Self::Fixed(values) => values.original.as_deref(),
             Self::Text(text) => text.original.as_deref(),
-            Self::Referring(referring) => referring.words.original.as_deref(),
-            Self::Late(late) => Some(late.parts()),
+            Self::Indirect(referring) => referring.words.original.as_deref(),
+            Self::LazyColumn(late) => Some(late.parts()),
         }
     }
 
@@ -124,8 +124,8 @@ impl Stored {
         match self {
             Self::Fixed(values) => values.receive(),
             Self::Text(text) => text.receive(),
-            Self::Referring(referring) => referring.receive(),
-            Self::Late(_) => Ok(()),
+            Self::Indirect(referring) => referring.receive(),
+            Self::LazyColumn(_) => Ok(()),
         }
     }
 }
@@ -137,8 +137,8 @@ pub(crate) fn is_sent_in_parts(data_type: &DataType) -> bool {
         || indirect::is_view(data_type)
 }
 
-impl From<Late> for Stored {
-    fn from(late: Late) -> Self {
-        Self::Late(late)
+impl From<LazyColumn> for Storage {
+    fn from(late: LazyColumn) -> Self {
+        Self::LazyColumn(late)
     }
 }

@@ -12,9 +12,9 @@ use cudarc::driver::CudaEvent;
 
 use crate::device::cuda::columns::fixed_width::{MOST_ROWS, Values};
 use crate::device::cuda::columns::layout::{bitmap_bytes, width};
-use crate::device::cuda::columns::storage::Stored;
+use crate::device::cuda::columns::storage::Storage;
 use crate::device::cuda::columns::var_width;
-use crate::device::cuda::runtime::stream::{Memory, Queue};
+use crate::device::cuda::runtime::stream::{Memory, Stream};
 use crate::device::data::buffer::check_chunk_rows;
 use crate::device::data::column::Column;
 use crate::device::host::columns::values::{together, upload as host_column};
@@ -36,7 +36,7 @@ fn bytes_of_values(part: &ArrayRef, width: usize) -> Result<&[u8]> {
     Ok(&bytes[..part.len() * width])
 }
 
-impl Queue {
+impl Stream {
     /// A column of `parts` together, cast to `wanted`, on its way: it must be received before it is used.
     pub(crate) fn upload(
         self: &Arc<Self>,
@@ -57,7 +57,7 @@ impl Queue {
         if width(data_type).is_some() {
             return Ok(Column::cuda(self.upload_values(parts, rows, wanted)?, rows));
         }
-        let stored: Option<Stored> = match var_width::is_text(data_type) {
+        let stored: Option<Storage> = match var_width::is_text(data_type) {
             true => self.upload_text(parts, rows)?.map(Into::into),
             false => self.upload_referring(parts, rows)?.map(Into::into),
         };
@@ -183,7 +183,7 @@ impl Queue {
         }
         let rows = column.rows();
         match stored {
-            Stored::Fixed(values) => {
+            Storage::Fixed(values) => {
                 let data = ArrayData::builder(values.data_type.clone())
                     .len(rows)
                     .add_buffer(self.download_words(values, rows)?)
@@ -195,9 +195,9 @@ impl Queue {
                     .build()?;
                 Ok(make_array(data))
             }
-            Stored::Text(text) => self.download_text(text, rows),
-            Stored::Referring(referring) => self.download_referring(referring, rows),
-            Stored::Late(late) => together(late.parts()),
+            Storage::Text(text) => self.download_text(text, rows),
+            Storage::Indirect(referring) => self.download_referring(referring, rows),
+            Storage::LazyColumn(late) => together(late.parts()),
         }
     }
 

@@ -14,7 +14,7 @@ use rayon::prelude::*;
 
 use crate::device::cuda::columns::scan::EXCLUSIVE_U64;
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::stream::{Memory, Queue, Shape};
+use crate::device::cuda::runtime::stream::{Memory, Shape, Stream};
 use crate::device::data::buffer::Buffer;
 use crate::error::{BowtieError, Result};
 
@@ -185,7 +185,7 @@ pub(crate) fn offsets_of<P: Sync>(
     offsets
 }
 
-impl Queue {
+impl Stream {
     /// A column of `parts` together, on its way; `None` for one that must stay on the host: it has too many bytes, and so few rows
     /// that the chunk could not be halved.
     pub(crate) fn upload_text(

@@ -19,11 +19,11 @@ use crate::device::cuda::equi::partition::{
 use crate::device::cuda::equi::tables::{DirectTable, Grouped, HashTable, by_rows};
 use crate::device::cuda::keys::key_width::Width;
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::stream::{Memory, Part, Queue, Shape};
+use crate::device::cuda::runtime::stream::{Memory, Part, Shape, Stream};
 use crate::device::data::buffer::{Buffer, check_chunk_rows};
 use crate::device::data::column::Column;
 use crate::device::data::opaque::Opaque;
-use crate::device::data::ranges::{Ranges, Sorted};
+use crate::device::data::ranges::{OrderedRows, Ranges};
 use crate::device::data::structures::EquiIndex;
 use crate::error::Result;
 use crate::ir::strategies::EquiStrategy;
@@ -89,7 +89,7 @@ impl CudaDevice {
             },
         };
         Ok(EquiIndex {
-            sorted: by_rows(rows),
+            rows: by_rows(rows),
             strategy,
             table: Opaque::new(EquiTable { keying, finder }),
         })
@@ -132,7 +132,7 @@ impl CudaDevice {
         &self,
         index: &EquiIndex,
         columns: &[&Column],
-    ) -> Result<(Sorted, Ranges)> {
+    ) -> Result<(OrderedRows, Ranges)> {
         let table: &EquiTable = index.table.get()?;
         let queue = &self.queue;
         let keys = self.equi_keys_in(&table.keying, columns)?;
@@ -188,7 +188,7 @@ impl CudaDevice {
     }
 }
 
-impl Queue {
+impl Stream {
     fn no_ranges(self: &Arc<Self>) -> Result<Ranges> {
         Ok(Ranges {
             lo: self.sequence(0, 0)?,

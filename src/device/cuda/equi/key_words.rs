@@ -17,7 +17,7 @@ use crate::device::cuda::keys::group_ids::key_values;
 use crate::device::cuda::keys::key_width::Width;
 use crate::device::cuda::keys::pack::Layout;
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::stream::{Memory, Part, Queue};
+use crate::device::cuda::runtime::stream::{Memory, Part, Stream};
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::data::key_bitmap::are_addresses;
@@ -264,7 +264,7 @@ fn word(bytes: &[u8], data_type: &DataType) -> i128 {
     }
 }
 
-impl Queue {
+impl Stream {
     /// Keys with a bit each that may match: their rows, and the keys side by side; `None` where all may.
     pub(crate) fn kept_keys(
         self: &Arc<Self>,

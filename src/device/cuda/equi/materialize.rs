@@ -11,10 +11,10 @@ use crate::device::cuda::equi::partition::{
 };
 use crate::device::cuda::keys::key_width::Width;
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::stream::{Arg, Memory, Part, Queue, Shape};
+use crate::device::cuda::runtime::stream::{Arg, Memory, Part, Shape, Stream};
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
-use crate::device::data::ranges::Sorted;
+use crate::device::data::ranges::OrderedRows;
 use crate::error::Result;
 use crate::ir::strategies::Materialization;
 
@@ -140,7 +140,7 @@ pub(crate) fn descriptors(sources: &Sources<'_>, out: &[Memory]) -> Vec<Descript
         .collect()
 }
 
-impl Queue {
+impl Stream {
     /// The keys that may match, partitioned, with the columns that are carried and, where they are needed, row numbers; `None`: there
     /// are none.
     pub(crate) fn partition_side(
@@ -338,15 +338,15 @@ impl Queue {
             };
             return Ok(Some((output, 0)));
         }
-        let positions = |n| -> Result<Sorted> {
-            Ok(Sorted {
+        let positions = |n| -> Result<OrderedRows> {
+            Ok(OrderedRows {
                 rows: self.sequence(0, n)?,
                 keys: None,
                 segments: None,
             })
         };
-        let (sorted, searching) = (positions(build.rows)?, positions(probe.rows)?);
-        let pairs = self.expand_ranges(&sorted, &searching, &ranges, &offsets, 0, rows)?;
+        let (build_rows, probe_rows) = (positions(build.rows)?, positions(probe.rows)?);
+        let pairs = self.expand_ranges(&build_rows, &probe_rows, &ranges, &offsets, 0, rows)?;
         let gathered = |side: &Partitioned, by: &Buffer<u32>| -> Result<Vec<Memory>> {
             side.columns
                 .iter()
@@ -358,8 +358,8 @@ impl Queue {
         };
         let output = Output {
             keys: None,
-            build: gathered(build, &pairs.sorted)?,
-            probe: gathered(probe, &pairs.searching)?,
+            build: gathered(build, &pairs.build)?,
+            probe: gathered(probe, &pairs.probe)?,
             room: rows,
             state: self.alloc(0, "output pairs")?,
         };

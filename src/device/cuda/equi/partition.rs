@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::device::cuda::keys::key_width::Width;
 use crate::device::cuda::keys::sort::check_sortable;
-use crate::device::cuda::runtime::stream::{Arg, Memory, Part, Queue, Shape};
+use crate::device::cuda::runtime::stream::{Arg, Memory, Part, Shape, Stream};
 use crate::error::Result;
 
 /// Bits of a pass at most, and what a digit of so many can be.
@@ -104,7 +104,7 @@ impl Pass {
     }
 }
 
-impl Queue {
+impl Stream {
     /// Descriptors of columns where kernels read them; of none a place all the same.
     pub(crate) fn descriptors(self: &Arc<Self>, of: &[Descriptor]) -> Result<Memory> {
         let words: Vec<u64> = of.iter().flatten().copied().collect();

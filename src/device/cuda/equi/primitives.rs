@@ -4,7 +4,7 @@ use crate::device::cuda::device::CudaDevice;
 use crate::device::data::column::Column;
 use crate::device::data::matches::FirstProbe;
 use crate::device::data::opaque::Opaque;
-use crate::device::data::ranges::{Ranges, Sorted};
+use crate::device::data::ranges::{OrderedRows, Ranges};
 use crate::device::data::results::Paired;
 use crate::device::data::structures::{EquiBuild, EquiIndex};
 use crate::device::primitives::device::Device;
@@ -22,7 +22,7 @@ impl EquiPrimitives for CudaDevice {
         self.index_keys(base, null_equal, strategy)
     }
 
-    fn equi_search(&self, index: &EquiIndex, columns: &[&Column]) -> Result<(Sorted, Ranges)> {
+    fn equi_search(&self, index: &EquiIndex, columns: &[&Column]) -> Result<(OrderedRows, Ranges)> {
         self.search_keys(index, columns)
     }
 

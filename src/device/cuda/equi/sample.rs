@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::device::cuda::equi::key_words::EquiKeys;
 use crate::device::cuda::keys::key_width::Width;
-use crate::device::cuda::runtime::stream::{Arg, Queue};
+use crate::device::cuda::runtime::stream::{Arg, Stream};
 use crate::error::Result;
 
 /// Bits of the sampled keys, as a power of two.
@@ -38,13 +38,13 @@ pub(crate) struct Sampled {
 
 /// How much is read: one in so many tiles of each side, and the bits that are zero in sampled keys.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Steps {
+struct Candidates {
     build: usize,
     probe: usize,
     mask_bits: u32,
 }
 
-impl Steps {
+impl Candidates {
     fn of(build: usize, probe: usize) -> Self {
         let of_build = (build / BUILD_ROWS).clamp(1, MOST_SKIPPED);
         let sampled = (build / of_build).max(1).ilog2();
@@ -80,7 +80,7 @@ impl Sampled {
     }
 }
 
-impl Queue {
+impl Stream {
     /// `None` where rows are too few for a sample to be worth it.
     pub(crate) fn sample_keys(
         self: &Arc<Self>,
@@ -99,7 +99,7 @@ impl Queue {
         build: &EquiKeys<'_>,
         probe: &EquiKeys<'_>,
     ) -> Result<Sampled> {
-        let steps = Steps::of(build.rows, probe.rows);
+        let steps = Candidates::of(build.rows, probe.rows);
         let words = (1 << LOG_BITS) / 32;
         // The bits of both sides, then two counts of each.
         let bits = self.zeroed((2 * words + 4) * 4, "a sample")?;
@@ -170,7 +170,7 @@ mod tests {
     fn samples_are_neither_few_nor_many() {
         for log in 0..31 {
             let rows = 1usize << log;
-            let steps = Steps::of(rows, rows);
+            let steps = Candidates::of(rows, rows);
             let read = rows / steps.build;
             assert!(read >= BUILD_ROWS || steps.build == 1, "2^{log}");
             let sampled = read >> steps.mask_bits;

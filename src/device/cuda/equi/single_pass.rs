@@ -33,7 +33,7 @@ pub(crate) struct EquiBuild {
     materialization: Materialization,
     /// A walk over sorted sides found build keys with repeats, a sample says that there are, or sides are too long for one: the next one
     /// would be in vain, too.
-    in_vain: AtomicBool,
+    skip_presorted: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -87,7 +87,7 @@ impl CudaDevice {
             _ => (strategy, materialization.unwrap_or(Materialization::Gftr)),
         };
         // A sample says sort-merge only where build rows are likely to share keys.
-        let in_vain = sampled == EquiStrategy::SortMerge && strategy != sampled;
+        let skip_presorted = sampled == EquiStrategy::SortMerge && strategy != sampled;
         let strategy = sampled;
         let ways = Ways::of(payload, None, materialization);
         let queue = &self.queue;
@@ -121,7 +121,7 @@ impl CudaDevice {
             table,
             ways,
             materialization,
-            in_vain: AtomicBool::new(in_vain),
+            skip_presorted: AtomicBool::new(skip_presorted),
         }))
     }
 
@@ -197,7 +197,7 @@ impl CudaDevice {
                 return put_together(None, 0);
             };
             // Room for as many pairs as probe rows may be too much, where the pairs themselves are not.
-            if !build.in_vain.load(Ordering::Relaxed) {
+            if !build.skip_presorted.load(Ordering::Relaxed) {
                 let (of_build, of_probe) = ((&build.ways, build_payload), (&ways, payload));
                 let pairs = queue.unique_pairs((side, &probe), of_build, of_probe);
                 let joined = pairs.and_then(|pairs| match pairs {
@@ -207,7 +207,7 @@ impl CudaDevice {
                 match joined {
                     Ok(Some(joined)) => return Ok(joined),
                     Err(error) if !error.is_out_of_device_memory() => return Err(error),
-                    Ok(None) => build.in_vain.store(true, Ordering::Relaxed),
+                    Ok(None) => build.skip_presorted.store(true, Ordering::Relaxed),
                     // No room this time.
                     Err(_) => {}
                 }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use crate::device::cuda::columns::scan::EXCLUSIVE_U32;
 use crate::device::cuda::equi::key_words::{Addresses, EquiKeys};
 use crate::device::cuda::keys::key_width::Width;
-use crate::device::cuda::runtime::stream::{Arg, Memory, Queue, Shape};
+use crate::device::cuda::runtime::stream::{Arg, Memory, Shape, Stream};
 use crate::device::data::buffer::Buffer;
-use crate::device::data::ranges::{Ranges, Sorted};
+use crate::device::data::ranges::{OrderedRows, Ranges};
 use crate::error::{BowtieError, Result};
 
 /// A table of groups of rows, and where each group's rows begin.
@@ -84,8 +84,8 @@ impl Lookup for HashTable {
 }
 
 /// Rows in some order, by no key that others could be compared with.
-pub(crate) fn by_rows(rows: Buffer<u32>) -> Sorted {
-    Sorted {
+pub(crate) fn by_rows(rows: Buffer<u32>) -> OrderedRows {
+    OrderedRows {
         rows,
         keys: None,
         segments: None,
@@ -105,7 +105,7 @@ const MOST_GROUPS: usize = (1 << 31) - 1;
 /// What kernels found out (`kernels/equi/equi_emit.cuh`).
 const DUPLICATE_KEYS: u32 = 1;
 
-impl Queue {
+impl Stream {
     /// The array of rows by address, and whether no two rows have one.
     pub(crate) fn direct_table(
         self: &Arc<Self>,
@@ -247,7 +247,7 @@ impl Queue {
         self: &Arc<Self>,
         grouped: &Grouped<T>,
         keys: &EquiKeys<'_>,
-    ) -> Result<(Sorted, Ranges)> {
+    ) -> Result<(OrderedRows, Ranges)> {
         let groups = self.found(&grouped.table, !grouped.unique, keys)?;
         let ranges = self.ranges_of_groups(&groups, keys.rows, &grouped.segments)?;
         Ok((by_rows(self.sequence(0, keys.rows)?), ranges))

@@ -4,7 +4,7 @@
 
 use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::layout::width;
-use crate::device::cuda::columns::storage::Stored;
+use crate::device::cuda::columns::storage::Storage;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::stream::Memory;
@@ -29,7 +29,7 @@ impl CudaDevice {
             Some(_) => None,
             None => Some(self.column_from_host(flags)?),
         };
-        let Some(Stored::Fixed(flags)) = here.as_ref().unwrap_or(flags).stored() else {
+        let Some(Storage::Fixed(flags)) = here.as_ref().unwrap_or(flags).stored() else {
             return Err(BowtieError::Internal("flags without bits".into()));
         };
         let both = match &flags.valid {
@@ -45,7 +45,7 @@ impl CudaDevice {
         let mut kept = Vec::with_capacity(columns.len());
         for column in columns {
             let compacted = match column.stored() {
-                Some(Stored::Fixed(values)) => compacted(values),
+                Some(Storage::Fixed(values)) => compacted(values),
                 _ => None,
             };
             kept.push(match compacted {

@@ -13,12 +13,12 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 
 use crate::device::cuda::columns::fixed_width::Values;
-use crate::device::cuda::columns::indirect::{Referred, Referring};
+use crate::device::cuda::columns::indirect::{Indirect, Referred};
 use crate::device::cuda::columns::layout::bitmap_bytes;
-use crate::device::cuda::columns::storage::Stored;
+use crate::device::cuda::columns::storage::Storage;
 use crate::device::cuda::columns::var_width::Text;
 use crate::device::cuda::device::CudaDevice;
-use crate::device::cuda::runtime::stream::{Arg, Memory, Queue, Shape};
+use crate::device::cuda::runtime::stream::{Arg, Memory, Shape, Stream};
 use crate::device::data::column::Column;
 use crate::device::primitives::device::Device;
 use crate::device::primitives::expr::ExprPrimitives;
@@ -52,11 +52,11 @@ impl CudaDevice {
         let rows = column.rows();
         let tested = match (column.stored(), other.map(Column::stored)) {
             _ if rows == 0 => None,
-            (Some(Stored::Text(text)), None) => self.queue.text_truths(text, test, rows)?,
-            (Some(Stored::Text(text)), Some(Some(Stored::Text(other)))) => {
+            (Some(Storage::Text(text)), None) => self.queue.text_truths(text, test, rows)?,
+            (Some(Storage::Text(text)), Some(Some(Storage::Text(other)))) => {
                 self.queue.compared_text(text, other, test, rows)?
             }
-            (Some(Stored::Referring(referring)), None) => match &referring.to {
+            (Some(Storage::Indirect(referring)), None) => match &referring.to {
                 Referred::Buffers(_) => self.queue.view_truths(referring, test, rows)?,
                 Referred::Values(values) => {
                     let values =
@@ -66,7 +66,7 @@ impl CudaDevice {
                     self.queue.of_keys(&referring.words, &truths, rows)?
                 }
             },
-            (Some(Stored::Referring(left)), Some(Some(Stored::Referring(right)))) => {
+            (Some(Storage::Indirect(left)), Some(Some(Storage::Indirect(right)))) => {
                 match (&left.to, &right.to) {
                     (Referred::Buffers(_), Referred::Buffers(_)) => {
                         self.queue.compared_views(left, right, test, rows)?
@@ -89,13 +89,13 @@ impl CudaDevice {
         let rows = column.rows();
         match column.stored() {
             _ if rows == 0 => {}
-            Some(Stored::Text(text)) => {
+            Some(Storage::Text(text)) => {
                 return Ok(Column::cuda(
                     self.queue.sliced_text(text, slice, rows)?,
                     rows,
                 ));
             }
-            Some(Stored::Referring(views)) if matches!(views.to, Referred::Buffers(_)) => {
+            Some(Storage::Indirect(views)) if matches!(views.to, Referred::Buffers(_)) => {
                 if let Some(sliced) = self.queue.sliced_views(views, slice, rows)? {
                     return Ok(Column::cuda(sliced, rows));
                 }
@@ -129,13 +129,13 @@ fn bounds(slice: Option<TextSlice>) -> [Arg; 2] {
     [slice.skip.into(), slice.take.into()]
 }
 
-fn is_set(flag: &Memory, queue: &Queue) -> Result<bool> {
+fn is_set(flag: &Memory, queue: &Stream) -> Result<bool> {
     let mut any = [0; 4];
     queue.read_few(&mut any, flag, 0)?;
     Ok(any != [0; 4])
 }
 
-impl Queue {
+impl Stream {
     /// What `test` says of the values of a column with offsets.
     fn text_truths(
         self: &Arc<Self>,
@@ -169,7 +169,7 @@ impl Queue {
     /// The same of views; `None` where they do not decide.
     fn view_truths(
         self: &Arc<Self>,
-        views: &Referring,
+        views: &Indirect,
         test: &TextTest,
         rows: usize,
     ) -> Result<Option<Values>> {
@@ -228,8 +228,8 @@ impl Queue {
     /// The same of views; `None` where they do not decide.
     fn compared_views(
         self: &Arc<Self>,
-        left: &Referring,
-        right: &Referring,
+        left: &Indirect,
+        right: &Indirect,
         test: &TextTest,
         rows: usize,
     ) -> Result<Option<Values>> {
@@ -261,12 +261,12 @@ impl Queue {
         truths: &Column,
         rows: usize,
     ) -> Result<Option<Values>> {
-        let Some(Stored::Fixed(truths)) = truths.stored() else {
+        let Some(Storage::Fixed(truths)) = truths.stored() else {
             return Ok(None);
         };
         let named = self.dictionary_rows(keys, rows)?;
         let gathered = self.gather(truths, &named)?.into_stored();
-        let Some(Stored::Fixed(mut gathered)) = gathered else {
+        let Some(Storage::Fixed(mut gathered)) = gathered else {
             return Ok(None);
         };
         // Where a value may be NULL its bit was gathered, and is not set for a NULL key.
@@ -308,10 +308,10 @@ impl Queue {
     /// Views that hold the characters themselves; `None` where some do not.
     fn sliced_views(
         self: &Arc<Self>,
-        views: &Referring,
+        views: &Indirect,
         slice: TextSlice,
         rows: usize,
-    ) -> Result<Option<Referring>> {
+    ) -> Result<Option<Indirect>> {
         let words = &views.words;
         let out = self.alloc(rows * 16, "output columns")?;
         let left = self.zeroed(4, "a test")?;
@@ -338,7 +338,7 @@ impl Queue {
             made: Some(self.mark()?),
         };
         // None refers to bytes of a buffer, but pieces of one column are put together sooner while they name the same ones.
-        Ok(Some(Referring::new(views, sliced, views.to.clone())))
+        Ok(Some(Indirect::new(views, sliced, views.to.clone())))
     }
 
     /// Constants, or segments, with their offsets.

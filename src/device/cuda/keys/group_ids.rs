@@ -10,7 +10,7 @@ use crate::device::cuda::keys::key_column::KeyColumn;
 use crate::device::cuda::keys::pack::{KeyValues, Layout};
 use crate::device::cuda::keys::tuples::{Distinct, Significance};
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::stream::{Memory, Queue};
+use crate::device::cuda::runtime::stream::{Memory, Stream};
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::data::opaque::Opaque;
@@ -180,7 +180,7 @@ pub(crate) fn key_values<'a>(
     of_ids.into_iter().chain(here).collect()
 }
 
-impl Queue {
+impl Stream {
     /// Group ids of `rows` rows by equality of all `columns`; `grouped` are the rows that may be in a group at all, as far as
     /// the columns do not say it.
     pub(crate) fn group_keys(

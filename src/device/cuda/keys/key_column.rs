@@ -15,14 +15,14 @@ use arrow::compute::cast;
 use arrow::datatypes::DataType;
 
 use crate::device::cuda::columns::fixed_width::Values;
-use crate::device::cuda::columns::indirect::{INLINE, Referred, Referring};
+use crate::device::cuda::columns::indirect::{INLINE, Indirect, Referred};
 use crate::device::cuda::columns::layout::width;
-use crate::device::cuda::columns::storage::Stored;
+use crate::device::cuda::columns::storage::Storage;
 use crate::device::cuda::columns::var_width;
 use crate::device::cuda::columns::var_width::MOST_BYTES;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::keys::tuples::Tuples;
-use crate::device::cuda::runtime::stream::{Arg, Memory, Part, Queue, Shape};
+use crate::device::cuda::runtime::stream::{Arg, Memory, Part, Shape, Stream};
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::primitives::transfer::TransferPrimitives;
@@ -42,7 +42,7 @@ const ENOUGH_KEY_BYTES: usize = MOST_KEY_BYTES + 1;
 pub(crate) enum KeyColumn<'a> {
     Resident(KeySource<'a>),
     /// Made for it: a dictionary's values row by row, or the bytes of views.
-    Made(Box<Stored>),
+    Made(Box<Storage>),
 }
 
 /// What kernels read.
@@ -73,14 +73,14 @@ enum Spans<'a> {
 
 impl<'a> KeyBytes<'a> {
     /// Those of text. Of views of long values only the lengths are known.
-    pub(crate) fn of_text(stored: &'a Stored) -> Option<Self> {
+    pub(crate) fn of_text(stored: &'a Storage) -> Option<Self> {
         match stored {
-            Stored::Text(text) => Some(Self {
+            Storage::Text(text) => Some(Self {
                 spans: Spans::Offsets(&text.offsets),
                 bytes: &text.bytes,
                 valid: text.valid.as_ref(),
             }),
-            Stored::Referring(Referring {
+            Storage::Indirect(Indirect {
                 words,
                 to: Referred::Buffers(_),
                 ..
@@ -107,9 +107,9 @@ impl<'a> KeyBytes<'a> {
 
 impl<'a> KeySource<'a> {
     /// `None` for what lies elsewhere. Views must hold their values themselves.
-    fn of(stored: &'a Stored) -> Option<Self> {
+    fn of(stored: &'a Storage) -> Option<Self> {
         match stored {
-            Stored::Fixed(values) => Some(Self::Values(values)),
+            Storage::Fixed(values) => Some(Self::Values(values)),
             other => KeyBytes::of_text(other).map(Self::Bytes),
         }
     }
@@ -194,7 +194,7 @@ impl CudaDevice {
             None => return Ok(None),
         };
         Ok(match stored {
-            Stored::Referring(Referring {
+            Storage::Indirect(Indirect {
                 words,
                 to: Referred::Values(values),
                 ..
@@ -221,7 +221,7 @@ impl CudaDevice {
         if longest <= INLINE {
             return Ok(KeyColumn::Resident(KeySource::Bytes(views)));
         }
-        match column.stored().and_then(Stored::original) {
+        match column.stored().and_then(Storage::original) {
             Some(parts) => self.of_views(parts),
             None => self.of_views(&[self.queue.download(column)?]),
         }
@@ -263,10 +263,10 @@ impl CudaDevice {
             .into_stored()
             .ok_or_else(|| BowtieError::Internal("gathered values on the host".into()))?;
         let valid = match &mut plain {
-            Stored::Fixed(plain) => &mut plain.valid,
-            Stored::Text(plain) => &mut plain.valid,
-            Stored::Referring(plain) => &mut plain.words.valid,
-            Stored::Late(_) => return Ok(None),
+            Storage::Fixed(plain) => &mut plain.valid,
+            Storage::Text(plain) => &mut plain.valid,
+            Storage::Indirect(plain) => &mut plain.words.valid,
+            Storage::LazyColumn(_) => return Ok(None),
         };
         // Where a value may be NULL its bit was gathered, and is not set for a NULL key.
         if let (None, Some(of_keys)) = (&valid, &keys.valid) {
@@ -276,7 +276,7 @@ impl CudaDevice {
     }
 }
 
-impl Queue {
+impl Stream {
     /// Which of a dictionary's values each row is; no row for a NULL.
     pub(crate) fn dictionary_rows(
         self: &Arc<Self>,

@@ -1,12 +1,12 @@
 //! How wide the words of keys are.
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum KeyBits {
+pub(crate) enum KeyWidth {
     B32,
     B64,
 }
 
-impl KeyBits {
+impl KeyWidth {
     pub(crate) fn bytes(self) -> usize {
         match self {
             Self::B32 => 4,

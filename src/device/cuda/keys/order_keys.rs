@@ -6,7 +6,7 @@ use arrow::datatypes::{DataType, IntervalUnit};
 
 use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::keys::key_column::KeySource;
-use crate::device::cuda::runtime::stream::{Arg, Memory, Queue, Shape};
+use crate::device::cuda::runtime::stream::{Arg, Memory, Shape, Stream};
 use crate::device::data::buffer::{Bits, Buffer};
 use crate::device::data::keys::{KeyDomain, Keys};
 use crate::error::{BowtieError, Result};
@@ -34,7 +34,7 @@ fn natural_kernel(data_type: &DataType) -> Option<&'static str> {
     })
 }
 
-impl Queue {
+impl Stream {
     /// Keys of a base column, and their domain; `words`: of values that compare byte by byte.
     pub(crate) fn order_keys(
         self: &Arc<Self>,

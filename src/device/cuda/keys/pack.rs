@@ -8,7 +8,7 @@ use arrow::datatypes::DataType;
 use crate::device::cuda::columns::layout::{bitmap_bytes, width};
 use crate::device::cuda::keys::key_column::{KeyBytes, KeySource};
 use crate::device::cuda::keys::tuples::Tuples;
-use crate::device::cuda::runtime::stream::{Arg, Memory, Queue, Shape};
+use crate::device::cuda::runtime::stream::{Arg, Memory, Shape, Stream};
 use crate::error::{BowtieError, Result};
 
 /// A key column where kernels read it.
@@ -212,7 +212,7 @@ impl Layout {
     }
 }
 
-impl Queue {
+impl Stream {
     /// The columns' rows as tuples.
     pub(crate) fn pack(
         self: &Arc<Self>,
@@ -278,7 +278,7 @@ impl Queue {
 
 /// Tuples, as one column after the other is written to them.
 struct Packing<'a> {
-    queue: &'a Arc<Queue>,
+    queue: &'a Arc<Stream>,
     tuples: Tuples,
     places: &'a [usize],
     /// Which words hold a field already.

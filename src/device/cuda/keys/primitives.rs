@@ -5,7 +5,7 @@ use crate::device::cuda::keys::ranks::Ranks;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::data::keys::{KeyDomain, Keys};
-use crate::device::data::ranges::Sorted;
+use crate::device::data::ranges::OrderedRows;
 use crate::device::data::structures::GroupDomain;
 use crate::device::primitives::keys::KeyPrimitives;
 use crate::error::Result;
@@ -50,7 +50,7 @@ impl KeyPrimitives for CudaDevice {
         key: Option<&Keys>,
         groups: Option<(&Buffer<u32>, u32)>,
         not_null: &[&Keys],
-    ) -> Result<Sorted> {
+    ) -> Result<OrderedRows> {
         self.queue.sort(rows, key, groups, not_null)
     }
 }

@@ -8,7 +8,7 @@ use arrow::datatypes::{DataType, IntervalUnit};
 use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::keys::key_column::{KeyBytes, KeySource};
 use crate::device::cuda::keys::tuples::{Distinct, Significance, Tuples};
-use crate::device::cuda::runtime::stream::{Memory, Queue, Shape};
+use crate::device::cuda::runtime::stream::{Memory, Shape, Stream};
 use crate::device::data::buffer::Buffer;
 use crate::device::data::keys::{KeyDomain, Keys};
 use crate::device::data::opaque::Opaque;
@@ -45,7 +45,7 @@ impl WideType {
     }
 }
 
-impl Queue {
+impl Stream {
     /// Keys of a base column of wide values, and their domain.
     pub(crate) fn wide_keys(
         self: &Arc<Self>,

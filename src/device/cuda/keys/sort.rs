@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use crate::device::cuda::runtime::access::{memory, valid_memory};
-use crate::device::cuda::runtime::stream::{Memory, Part, Queue, Shape};
+use crate::device::cuda::runtime::stream::{Memory, Part, Shape, Stream};
 use crate::device::data::buffer::{Buffer, check_chunk_rows};
 use crate::device::data::keys::Keys;
-use crate::device::data::ranges::Sorted;
+use crate::device::data::ranges::OrderedRows;
 use crate::error::{BowtieError, Result};
 
 /// Bits of a digit.
@@ -100,7 +100,7 @@ fn digits(varying: u64) -> Vec<Digit> {
     digits
 }
 
-impl Queue {
+impl Stream {
     /// Row ids by group (of so many), then by key, then by row id; without rows that can match nothing.
     pub(crate) fn sort(
         self: &Arc<Self>,
@@ -108,7 +108,7 @@ impl Queue {
         key: Option<&Keys>,
         groups: Option<(&Buffer<u32>, u32)>,
         not_null: &[&Keys],
-    ) -> Result<Sorted> {
+    ) -> Result<OrderedRows> {
         check_chunk_rows(rows)?;
         let mut kept: Option<Memory> = match groups {
             Some((ids, _)) => Some(self.bits_of_groups(memory(ids)?, rows)?),
@@ -182,7 +182,7 @@ impl Queue {
             };
             segments = Some(self.segments(&ids_in_order, n, groups)?);
         }
-        Ok(Sorted {
+        Ok(OrderedRows {
             rows,
             keys: keys.map(|keys| Buffer::cuda(keys, n)),
             segments,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::device::cuda::columns::layout::bitmap_bytes;
 use crate::device::cuda::keys::sort::{WIDE, check_sortable};
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::stream::{Memory, Part, Queue, Shape};
+use crate::device::cuda::runtime::stream::{Memory, Part, Shape, Stream};
 use crate::device::data::buffer::Buffer;
 use crate::device::data::keys::NO_GROUP;
 use crate::error::Result;
@@ -90,7 +90,7 @@ pub(crate) enum Significance {
     MostVarying,
 }
 
-impl Queue {
+impl Stream {
     /// Room for the words of so many rows.
     pub(crate) fn tuples(self: &Arc<Self>, rows: usize, width: usize) -> Result<Tuples> {
         Ok(Tuples {

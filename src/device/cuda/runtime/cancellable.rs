@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use cudarc::driver::DeviceRepr;
 
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::stream::{Arg, Memory, Queue, Shape};
+use crate::device::cuda::runtime::stream::{Arg, Memory, Shape, Stream};
 use crate::device::data::buffer::Buffer;
 use crate::device::data::matches::Matches;
 use crate::error::Result;
@@ -35,10 +35,10 @@ pub(crate) struct Written<'a> {
     pub from: u64,
     pub len: usize,
     /// Sorted rows, `len` of them.
-    pub sorted: &'a Memory,
+    pub build: &'a Memory,
 }
 
-impl Queue {
+impl Stream {
     /// Launches what counts `positions` searching positions from `first` on, for all `m` of them: at first `most`, later as many
     /// as take a few milliseconds, while `go_on` allows it. But for the last ones they are multiples of `together`.
     pub(crate) fn in_launches(
@@ -97,7 +97,7 @@ impl Queue {
         let m = matches.ranges.rows();
         let out = self.alloc(len * 4, "output pairs")?;
         let args = [
-            memory(&matches.searching.rows)?.into(),
+            memory(&matches.probe.rows)?.into(),
             memory(offsets)?.into(),
             (m as u32).into(),
             from.into(),
@@ -154,12 +154,12 @@ impl Queue {
             hi.into(),
             memory(offsets)?.into(),
             slices.as_ref().into(),
-            memory(&matches.sorted.rows)?.into(),
+            memory(&matches.build.rows)?.into(),
             first.into(),
             (count as u32).into(),
             written.from.into(),
             (written.len as u32).into(),
-            written.sorted.into(),
+            written.build.into(),
         ];
         args.extend(fault);
         // SAFETY: the caller's promise: each pair has its place in what is written.

@@ -6,14 +6,14 @@ use std::{mem, ptr};
 use cudarc::driver::sys;
 
 use crate::device::cuda::runtime::driver::failed;
-use crate::device::cuda::runtime::stream::{Given, Queue, Shape};
+use crate::device::cuda::runtime::stream::{Given, Shape, Stream};
 use crate::error::Result;
 
-impl Queue {
+impl Stream {
     /// Launches a kernel by clusters of so many blocks, of which there is a multiple.
     ///
     /// # Safety
-    /// As [`Queue::launch_given`].
+    /// As [`Stream::launch_given`].
     pub(crate) unsafe fn launch_in_clusters(
         &self,
         kernel: &'static str,

@@ -7,7 +7,7 @@ use cudarc::driver::sys::CUevent_flags;
 
 use crate::device::cuda::runtime::driver::failed;
 use crate::device::cuda::runtime::memory_rates::{H200, MemoryRates};
-use crate::device::cuda::runtime::stream::Queue;
+use crate::device::cuda::runtime::stream::Stream;
 use crate::error::Result;
 
 /// Values that are gathered from, more than any cache holds, and how many are gathered; as powers of two.
@@ -24,7 +24,7 @@ const MOST: f64 = 16.0;
 /// Picoseconds in a millisecond.
 const PS: f64 = 1e9;
 
-impl Queue {
+impl Stream {
     /// Measured by the first who asks, which takes a few milliseconds; the H200's where there is no room for it.
     pub(crate) fn memory_rates(self: &Arc<Self>) -> Result<MemoryRates> {
         if let Some(known) = self.gpu.memory_rates.get() {

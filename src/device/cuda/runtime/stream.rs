@@ -1,4 +1,4 @@
-//! [`Queue`]: one stream of work on a GPU, and the memory that is used on it.
+//! [`Stream`]: one stream of work on a GPU, and the memory that is used on it.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::error::{BowtieError, Result};
 
 /// A stream and the budget that its memory is leased from. Work of one queue is done in the order in which it was given.
 #[derive(Debug)]
-pub(crate) struct Queue {
+pub(crate) struct Stream {
     pub(crate) gpu: Arc<Gpu>,
     pub(crate) stream: Arc<CudaStream>,
     pub(crate) budget: Arc<Budget>,
@@ -30,7 +30,7 @@ pub(crate) struct Queue {
 pub(crate) struct Memory {
     pointer: u64,
     bytes: usize,
-    pub(crate) queue: Arc<Queue>,
+    pub(crate) queue: Arc<Stream>,
     /// What is on its way into it, until the queue is ordered after it.
     arriving: Mutex<Option<Box<Arriving>>>,
     _lease: Lease,
@@ -313,7 +313,7 @@ impl From<Shape> for LaunchConfig {
     }
 }
 
-impl Queue {
+impl Stream {
     pub(crate) fn new(gpu: Arc<Gpu>, budget: Arc<Budget>) -> Result<Arc<Self>> {
         let stream = gpu.stream()?;
         Ok(Arc::new(Self {
@@ -434,7 +434,7 @@ impl Queue {
     /// Launches a kernel whose first argument is a structure.
     ///
     /// # Safety
-    /// As [`Queue::launch`]; and `first` is laid out as the kernel's structure.
+    /// As [`Stream::launch`]; and `first` is laid out as the kernel's structure.
     pub(crate) unsafe fn launch_with<T: DeviceRepr>(
         &self,
         kernel: &'static str,
@@ -450,7 +450,7 @@ impl Queue {
     /// Launches a kernel of which some arguments are structures.
     ///
     /// # Safety
-    /// As [`Queue::launch`]; and structures are laid out as the kernel's.
+    /// As [`Stream::launch`]; and structures are laid out as the kernel's.
     pub(crate) unsafe fn launch_given(
         &self,
         kernel: &'static str,
@@ -464,7 +464,7 @@ impl Queue {
     /// Launches a kernel with arguments of all kinds.
     ///
     /// # Safety
-    /// As [`Queue::launch`]; and structures are laid out as the kernel's.
+    /// As [`Stream::launch`]; and structures are laid out as the kernel's.
     unsafe fn launch_all<T: DeviceRepr>(
         &self,
         kernel: &'static str,
@@ -502,7 +502,7 @@ impl Queue {
     /// Launches a kernel that was made at run time, all of whose parameters have 64 bits.
     ///
     /// # Safety
-    /// As [`Queue::launch`].
+    /// As [`Stream::launch`].
     pub(crate) unsafe fn launch_function(
         &self,
         function: &CudaFunction,

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use crate::device::cuda::columns::minmax::Number;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::runtime::access::flag_words;
-use crate::device::cuda::runtime::stream::{Arg, Memory, Queue, Shape};
+use crate::device::cuda::runtime::stream::{Arg, Memory, Shape, Stream};
 use crate::device::data::column::Column;
-use crate::device::data::key_bitmap::{Digits, Extent, KeyBits, KeyRange};
+use crate::device::data::key_bitmap::{Digits, Extent, KeyBitmap, KeyRange};
 use crate::device::data::structures::Flags;
 use crate::error::{BowtieError, Result};
 
@@ -81,7 +81,7 @@ impl CudaDevice {
     /// With where the keys without a bit lie, if that is `asked` for and they are the numbers of one column.
     pub(crate) fn set_bits_of_keys(
         &self,
-        bits: &KeyBits,
+        bits: &KeyBitmap,
         columns: &[&Column],
         asked: bool,
     ) -> Result<Option<KeyRange>> {
@@ -115,7 +115,7 @@ impl CudaDevice {
 
     pub(crate) fn flag_keys_found(
         &self,
-        bits: &KeyBits,
+        bits: &KeyBitmap,
         columns: &[&Column],
         flags: &Flags,
         first: usize,
@@ -177,11 +177,11 @@ impl Keys<'_> {
     }
 }
 
-impl Queue {
+impl Stream {
     /// Keys of `rows` > 0 rows.
     fn keys<'a>(
         self: &Arc<Self>,
-        bits: &KeyBits,
+        bits: &KeyBitmap,
         columns: &'a [Key<'_>],
         rows: usize,
     ) -> Result<Keys<'a>> {

@@ -16,8 +16,8 @@ use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::equi::materialize::{Output, Sources, Ways, descriptors, sources};
 use crate::device::cuda::equi::partition::Partitioned;
 use crate::device::cuda::keys::key_width::Width;
-use crate::device::cuda::runtime::staging::pinned_word::Note;
-use crate::device::cuda::runtime::stream::{Arg, Memory, Part, Queue, Shape};
+use crate::device::cuda::runtime::staging::pinned_word::PinnedWord;
+use crate::device::cuda::runtime::stream::{Arg, Memory, Part, Shape, Stream};
 use crate::device::data::column::Column;
 use crate::device::data::results::{Joined, Kept};
 use crate::device::presorted::Ascending;
@@ -142,7 +142,7 @@ fn carried(side: &Partitioned) -> Sources<'_> {
 }
 
 /// What a look saw, read as soon as it is over: while cuts are found the host makes ready for the rest.
-fn seem_to_ascend(look: Option<Note>) -> Result<bool> {
+fn seem_to_ascend(look: Option<PinnedWord>) -> Result<bool> {
     look.map_or(Ok(true), |look| Ok(look.read()? == 0))
 }
 
@@ -261,7 +261,7 @@ impl CudaDevice {
     }
 }
 
-impl Queue {
+impl Stream {
     /// Where the build rows lie that may match, if both sides ascend.
     fn matching(self: &Arc<Self>, sides: &Sides<'_>) -> Result<(usize, usize)> {
         let found = self.alloc(8, "a range of keys")?;
@@ -280,7 +280,7 @@ impl Queue {
     }
 
     /// Looks whether a few hundred keys ascend, unless that is known: sides in no order then cost little more than this look.
-    fn look(&self, sides: &Sides<'_>, known: bool) -> Result<Option<Note>> {
+    fn look(&self, sides: &Sides<'_>, known: bool) -> Result<Option<PinnedWord>> {
         if known {
             return Ok(None);
         }

@@ -2,7 +2,7 @@
 
 use crate::device::cuda::device::CudaDevice;
 use crate::device::data::column::Column;
-use crate::device::data::key_bitmap::{KeyBits, KeyRange};
+use crate::device::data::key_bitmap::{KeyBitmap, KeyRange};
 use crate::device::data::results::{Joined, Kept};
 use crate::device::data::structures::Flags;
 use crate::device::presorted::Ascending;
@@ -37,7 +37,7 @@ impl SemiPrimitives for CudaDevice {
         self.range_of_keys(columns)
     }
 
-    fn set_key_bits(&self, bits: &KeyBits, columns: &[&Column]) -> Result<()> {
+    fn set_key_bits(&self, bits: &KeyBitmap, columns: &[&Column]) -> Result<()> {
         self.go_on()?;
         self.set_bits_of_keys(bits, columns, false).map(|_| ())
     }
@@ -47,7 +47,7 @@ impl SemiPrimitives for CudaDevice {
         self.likely_range_of_keys(columns)
     }
 
-    fn set_key_bits_inside(&self, bits: &KeyBits, columns: &[&Column]) -> Result<KeyRange> {
+    fn set_key_bits_inside(&self, bits: &KeyBitmap, columns: &[&Column]) -> Result<KeyRange> {
         self.go_on()?;
         match self.set_bits_of_keys(bits, columns, true)? {
             Some(outside) => Ok(outside),
@@ -57,7 +57,7 @@ impl SemiPrimitives for CudaDevice {
 
     fn flag_keys(
         &self,
-        bits: &KeyBits,
+        bits: &KeyBitmap,
         columns: &[&Column],
         flags: &Flags,
         first: usize,
@@ -68,7 +68,7 @@ impl SemiPrimitives for CudaDevice {
 
     fn select_keys(
         &self,
-        bits: &KeyBits,
+        bits: &KeyBitmap,
         columns: &[&Column],
         set: bool,
         kept: &[&Column],

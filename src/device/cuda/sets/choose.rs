@@ -40,10 +40,10 @@ const ROOM_SHARE: u64 = 4;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Profile {
     pub indexed: u64,
-    pub searching: u64,
+    pub probe: u64,
     /// Elements of an average set of each side.
     pub mean_indexed: u64,
-    pub mean_searching: u64,
+    pub mean_probe: u64,
     /// Different elements of the indexed side.
     pub universe: u64,
     /// Bytes that may be leased.
@@ -55,22 +55,20 @@ const MOST_SEARCHING: u64 = 1 << 20;
 
 impl Profile {
     fn pairs(&self) -> u64 {
-        self.indexed.saturating_mul(self.searching)
+        self.indexed.saturating_mul(self.probe)
     }
 
     /// Whether rows of bits have room.
     pub(crate) fn bits_fit(&self) -> bool {
         let row = words_for(self.universe as usize) as u64 * 4;
         // More of those that search are cut into tiles.
-        let sets = self
-            .indexed
-            .saturating_add(self.searching.min(MOST_SEARCHING));
+        let sets = self.indexed.saturating_add(self.probe.min(MOST_SEARCHING));
         sets.saturating_mul(row) <= self.room / ROOM_SHARE
     }
 
     /// Elements of an average set of the side with the smaller ones.
     pub(crate) fn mean(&self) -> u64 {
-        self.mean_indexed.min(self.mean_searching).max(1)
+        self.mean_indexed.min(self.mean_probe).max(1)
     }
 
     /// The share of two average sets that they must have in common.
@@ -100,7 +98,7 @@ pub(crate) fn choose(
 }
 
 fn best(test: SetTest, profile: &Profile) -> Option<SetTechnique> {
-    let elements = profile.mean_searching.max(1) + profile.mean_indexed.max(1);
+    let elements = profile.mean_probe.max(1) + profile.mean_indexed.max(1);
     if profile.pairs() <= FEW_PAIRS && elements >= MANY_ELEMENTS {
         return Some(SetTechnique::Intersect);
     }
@@ -127,9 +125,9 @@ mod tests {
 
     const USUAL: Profile = Profile {
         indexed: 100_000,
-        searching: 100_000,
+        probe: 100_000,
         mean_indexed: 10,
-        mean_searching: 10,
+        mean_probe: 10,
         universe: 500_000,
         room: 1 << 30,
     };
@@ -145,25 +143,25 @@ mod tests {
         let overlap = SetPredicate::Overlap(5).seen_from(Side::Left);
         let longer = Profile {
             mean_indexed: 50,
-            mean_searching: 50,
+            mean_probe: 50,
             ..USUAL
         };
         let longest = Profile {
             mean_indexed: 800,
-            mean_searching: 800,
+            mean_probe: 800,
             ..USUAL
         };
         let few = Profile {
             indexed: 100,
-            searching: 100,
+            probe: 100,
             mean_indexed: 1_000_000,
-            mean_searching: 1_000_000,
+            mean_probe: 1_000_000,
             universe: 10_000_000,
             room: 1 << 30,
         };
         let dense = Profile {
             indexed: 5_000,
-            searching: 5_000,
+            probe: 5_000,
             universe: 100,
             ..USUAL
         };

@@ -10,7 +10,7 @@
 //! (`docs/benchmarks.md`), where the cheapest by them took at most 1.5 times as long as the fastest. The indexed side alone is looked at;
 //! the searching one is taken for like it.
 
-use crate::device::cuda::runtime::stream::{Memory, Queue};
+use crate::device::cuda::runtime::stream::{Memory, Stream};
 use crate::error::Result;
 use crate::ir::set_predicate::SetTechnique;
 
@@ -68,7 +68,7 @@ impl Work {
     }
 }
 
-impl Queue {
+impl Stream {
     /// `Σ n²` of so many numbers, or of the distances between one more of them.
     pub(crate) fn sum_of_squares(
         &self,

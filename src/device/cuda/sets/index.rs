@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::stream::Queue;
+use crate::device::cuda::runtime::stream::Stream;
 use crate::device::cuda::sets::choose;
 use crate::device::cuda::sets::choose::Profile;
 use crate::device::cuda::sets::costs::Work;
@@ -31,7 +31,7 @@ use crate::device::cuda::sets::techniques::signature::Signature;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::data::keys::Keys;
-use crate::device::data::ranges::{Ranges, Sorted};
+use crate::device::data::ranges::{OrderedRows, Ranges};
 use crate::device::data::results::{SetCounting, SetCounts, SetMatches, SetTally};
 use crate::device::primitives::device::Device;
 use crate::error::Result;
@@ -63,7 +63,7 @@ enum Finder {
 
 impl Finder {
     fn new(
-        queue: &Arc<Queue>,
+        queue: &Arc<Stream>,
         technique: SetTechnique,
         sets: &Sets,
         universe: usize,
@@ -113,18 +113,18 @@ impl CudaDevice {
         not_null: &[&Keys],
         test: SetTest,
         wanted: Option<SetTechnique>,
-        searching: &Column,
+        probe: &Column,
     ) -> Result<SetIndex> {
         let queue = &self.queue;
         let (sets, domain) = self.encode_indexed(column, groups, not_null)?;
         let universe = domain.universe();
         let profile = Profile {
             indexed: sets.len as u64,
-            searching: searching.rows() as u64,
+            probe: probe.rows() as u64,
             mean_indexed: sets.mean() as u64,
-            mean_searching: match searching.is_resident() {
+            mean_probe: match probe.is_resident() {
                 true => 1,
-                false => mean_length(searching.on_host()?),
+                false => mean_length(probe.on_host()?),
             },
             universe: universe as u64,
             room: queue.budget.room(),
@@ -164,15 +164,15 @@ impl CudaDevice {
             queue,
             go_on: &|| self.go_on(),
             measure,
-            searching: sets,
+            probe: sets,
             indexed: sets,
             half: None,
         };
         let (_, pairs) = search.pairs_in(&search.windows()?)?;
-        let longer = profile.searching as f64 / sets.len.max(1) as f64;
+        let longer = profile.probe as f64 / sets.len.max(1) as f64;
         let all_pairs = match &sets.by_group {
             Some(groups) => queue.sum_of_squares(&groups.segments, groups.count, true)? * longer,
-            None => profile.indexed as f64 * profile.searching as f64,
+            None => profile.indexed as f64 * profile.probe as f64,
         };
         let work = Work {
             pairs: pairs as f64 * longer,
@@ -203,17 +203,16 @@ impl CudaDevice {
         not_null: &[&Keys],
     ) -> Result<SetMatches> {
         let (index, queue) = (index.index.get::<SetIndex>()?, &self.queue);
-        let sets =
-            index.searching(self.encode_searching(&index.domain, column, groups, not_null)?);
+        let sets = index.probe(self.encode_searching(&index.domain, column, groups, not_null)?);
         if sets.len == 0 || index.sets.len == 0 {
             let none = || queue.sequence(0, 0);
             return Ok(SetMatches {
-                matches: Sorted {
+                matches: OrderedRows {
                     rows: none()?,
                     keys: None,
                     segments: Some(Buffer::cuda(queue.zeroed(4, "range bounds")?, 1)),
                 },
-                searching: Sorted::of_rows(none()?),
+                probe: OrderedRows::of_rows(none()?),
                 ranges: Ranges {
                     lo: none()?,
                     hi: none()?,
@@ -233,12 +232,12 @@ impl CudaDevice {
         let of_indexed = memory(&index.sets.rows)?;
         let rows = queue.gather_values(of_indexed, &found.positions, found.total, 4)?;
         Ok(SetMatches {
-            matches: Sorted {
+            matches: OrderedRows {
                 rows: Buffer::cuda(rows, found.total),
                 keys: None,
                 segments: Some(found.segments),
             },
-            searching: Sorted::of_rows(queue.rows_of(sets)?),
+            probe: OrderedRows::of_rows(queue.rows_of(sets)?),
             ranges: found.ranges,
             tally,
         })
@@ -253,14 +252,14 @@ impl CudaDevice {
         counting: SetCounting,
     ) -> Result<SetCounts> {
         let (index, queue) = (index.index.get::<SetIndex>()?, &self.queue);
-        let sets = index.searching(self.encode_searching(&index.domain, column, groups, &[])?);
+        let sets = index.probe(self.encode_searching(&index.domain, column, groups, &[])?);
         if sets.len == 0 || index.sets.len == 0 {
             let indexed = match counting {
                 SetCounting::Both => Some(queue.zeroed(index.rows * 4, "match counts")?),
-                SetCounting::Exists | SetCounting::Searching => None,
+                SetCounting::Exists | SetCounting::Probe => None,
             };
             return Ok(SetCounts {
-                searching: Sorted::of_rows(queue.sequence(0, 0)?),
+                probe: OrderedRows::of_rows(queue.sequence(0, 0)?),
                 counts: queue.sequence(0, 0)?,
                 indexed: indexed.map(|counts| Buffer::cuda(counts, index.rows)),
                 tally: SetTally::default(),
@@ -282,8 +281,8 @@ impl CudaDevice {
         };
         let indexed = counted.indexed.map(by_row).transpose()?;
         Ok(SetCounts {
-            counts: Buffer::cuda(counted.searching, sets.len),
-            searching: Sorted::of_rows(queue.rows_of(sets)?),
+            counts: Buffer::cuda(counted.probe, sets.len),
+            probe: OrderedRows::of_rows(queue.rows_of(sets)?),
             indexed,
             tally,
         })
@@ -296,7 +295,7 @@ impl CudaDevice {
     }
 }
 
-impl Queue {
+impl Stream {
     /// The rows of sets that are no longer needed, but perhaps by the index.
     fn rows_of(self: &Arc<Self>, sets: Arc<Sets>) -> Result<Buffer<u32>> {
         match Arc::try_unwrap(sets) {
@@ -311,22 +310,22 @@ impl Queue {
 
 impl SetIndex {
     /// The sets of the searching side: those that were encoded, or the indexed ones.
-    fn searching(&self, encoded: Option<Sets>) -> Arc<Sets> {
+    fn probe(&self, encoded: Option<Sets>) -> Arc<Sets> {
         encoded.map_or_else(|| Arc::clone(&self.sets), Arc::new)
     }
 
     fn search<'a>(
         &'a self,
-        queue: &'a Arc<Queue>,
+        queue: &'a Arc<Stream>,
         go_on: &'a dyn Fn() -> Result<()>,
-        searching: &'a Arc<Sets>,
+        probe: &'a Arc<Sets>,
     ) -> Result<Search<'a>> {
-        let same = Arc::ptr_eq(searching, &self.sets) || queue.are_same(searching, &self.sets)?;
+        let same = Arc::ptr_eq(probe, &self.sets) || queue.are_same(probe, &self.sets)?;
         Ok(Search {
             queue,
             go_on,
             measure: &self.measure,
-            searching,
+            probe,
             indexed: &self.sets,
             half: same.then(|| Half::of(&self.measure)),
         })

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::device::cuda::columns::scan::EXCLUSIVE_U32;
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::stream::{Memory, Queue, Shape};
+use crate::device::cuda::runtime::stream::{Memory, Shape, Stream};
 use crate::device::cuda::sets::encode::empty_sets::Empties;
 use crate::device::cuda::sets::encode::encoded::Sets;
 use crate::device::cuda::sets::predicate::Target;
@@ -44,20 +44,20 @@ pub(crate) struct Found {
 
 /// Counts of matches by position.
 pub(crate) struct Counted {
-    pub(crate) searching: Memory,
+    pub(crate) probe: Memory,
     pub(crate) indexed: Option<Memory>,
     pub(crate) verified: u64,
 }
 
-impl Queue {
+impl Stream {
     /// Runs a search for its pairs.
     pub(crate) fn list_matches(
         self: &Arc<Self>,
         search: &Prepared<'_>,
-        searching: &Sets,
+        probe: &Sets,
         empties: Option<&Empties>,
     ) -> Result<Found> {
-        let n = searching.len;
+        let n = probe.len;
         let known = empties.map_or(0, |empties| empties.total);
         self.check_listed(known)?;
         let free = self
@@ -125,14 +125,14 @@ impl Queue {
     pub(crate) fn count_matches_of_sets(
         self: &Arc<Self>,
         search: &Prepared<'_>,
-        [searching, indexed]: [&Sets; 2],
+        [probe, indexed]: [&Sets; 2],
         empties: Option<&Empties>,
         counting: SetCounting,
     ) -> Result<Counted> {
-        let n = searching.len;
+        let n = probe.len;
         let counts = self.zeroed(n * 4, "match counts")?;
         let of_indexed = match counting {
-            SetCounting::Exists | SetCounting::Searching => None,
+            SetCounting::Exists | SetCounting::Probe => None,
             SetCounting::Both => Some(self.zeroed(indexed.len * 4, "match counts")?),
         };
         let totals = self.zeroed(16, "match counts")?;
@@ -157,7 +157,7 @@ impl Queue {
         }
         let (_, verified) = self.totals(&totals)?;
         Ok(Counted {
-            searching: counts,
+            probe: counts,
             indexed: of_indexed,
             verified,
         })

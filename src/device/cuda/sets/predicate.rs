@@ -122,12 +122,12 @@ impl Half {
 /// All that decides on pairs, for launches that begin with a searching set.
 pub(crate) fn join(
     (measure, half): (&Measure, Option<Half>),
-    searching: &Sets,
+    probe: &Sets,
     first: usize,
     indexed: &Sets,
     to: &Target<'_>,
 ) -> Structure<17> {
-    let [s0, s1, s2, s3] = searching.structure_from(first).0;
+    let [s0, s1, s2, s3] = probe.structure_from(first).0;
     let [i0, i1, i2, i3] = indexed.structure().0;
     let [m0, m1, m2] = measure.structure().0;
     Structure([

@@ -20,10 +20,10 @@ impl SetPrimitives for CudaDevice {
         not_null: &[&Keys],
         test: SetTest,
         technique: Option<SetTechnique>,
-        searching: &Column,
+        probe: &Column,
     ) -> Result<SetIndex> {
         self.go_on()?;
-        let index = self.index_sets(lists, groups, not_null, test, technique, searching)?;
+        let index = self.index_sets(lists, groups, not_null, test, technique, probe)?;
         Ok(SetIndex {
             technique: index.technique(),
             index: Opaque::new(index),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::stream::{Arg, Given, Memory, Queue, Shape, Structure};
+use crate::device::cuda::runtime::stream::{Arg, Given, Memory, Shape, Stream, Structure};
 use crate::device::cuda::sets::encode::encoded::Sets;
 use crate::device::cuda::sets::predicate::{Half, Measure, Target, join};
 use crate::device::data::buffer::Buffer;
@@ -13,10 +13,10 @@ use crate::error::Result;
 /// Both sides of a search.
 #[derive(Clone, Copy)]
 pub(crate) struct Search<'a> {
-    pub(crate) queue: &'a Arc<Queue>,
+    pub(crate) queue: &'a Arc<Stream>,
     pub(crate) go_on: &'a dyn Fn() -> Result<()>,
     pub(crate) measure: &'a Measure,
-    pub(crate) searching: &'a Sets,
+    pub(crate) probe: &'a Sets,
     pub(crate) indexed: &'a Sets,
     /// Where both sides are the same sets.
     pub(crate) half: Option<Half>,
@@ -49,18 +49,18 @@ const MOST_CANDIDATES: usize = 1 << 30;
 impl<'a> Search<'a> {
     pub(crate) fn join(&self, first: usize, to: &Target<'_>) -> Structure<17> {
         let by = (self.measure, self.half);
-        join(by, self.searching, first, self.indexed, to)
+        join(by, self.probe, first, self.indexed, to)
     }
 
     /// The indexed sets that each searching set may match by group and size.
     pub(crate) fn windows(&self) -> Result<Ranges> {
-        let n = self.searching.len;
+        let n = self.probe.len;
         let lo = self.queue.alloc(n * 4, "range bounds")?;
         let hi = self.queue.alloc(n * 4, "range bounds")?;
-        let (searching, measure) = (self.searching.structure(), self.measure.structure());
-        let [groups, segments] = self.searching.groups_in(self.indexed);
+        let (probe, measure) = (self.probe.structure(), self.measure.structure());
+        let [groups, segments] = self.probe.groups_in(self.indexed);
         let args = [
-            Given::Four(&searching),
+            Given::Four(&probe),
             groups.into(),
             segments.into(),
             (&self.indexed.sizes).into(),
@@ -157,7 +157,7 @@ impl<'a> Search<'a> {
         to: &Target<'_>,
         rest: &[Given<'_>],
     ) -> Result<()> {
-        let sets = self.searching.len;
+        let sets = self.probe.len;
         // About as many pairs as a launch should test, for the first one.
         let tested = (FIRST_TESTS as f64 / cost.max(1.0)) as usize;
         let first = (tested / self.indexed.len.max(1)).clamp(together, 1 << 24);

@@ -97,7 +97,7 @@ fn sets() {
     let lists = |random: &mut Random, n| pairs::lists(random, n, 11, 60);
     let sides = pairs::Sides {
         indexed: lists(&mut random, 300),
-        searching: lists(&mut random, 270),
+        probe: lists(&mut random, 270),
         groups: None,
     };
     for predicate in [
@@ -113,7 +113,7 @@ fn sets() {
     let huge = |step| (0..3).map(move |i| (i..70_000).step_by(step).collect());
     let sides = pairs::Sides {
         indexed: pairs::numbers(huge(1)),
-        searching: pairs::numbers(huge(2)),
+        probe: pairs::numbers(huge(2)),
         groups: None,
     };
     let test = SetPredicate::degree(SetMeasure::Jaccard, 0.4, false).unwrap();

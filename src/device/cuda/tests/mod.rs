@@ -36,7 +36,7 @@ use crate::device::data::buffer::{Bits, Buffer};
 use crate::device::data::column::Column;
 use crate::device::data::keys::{Keys, NO_GROUP};
 use crate::device::data::matches::{Bound, Matches, Test};
-use crate::device::data::ranges::Sorted;
+use crate::device::data::ranges::OrderedRows;
 use crate::device::data::structures::ZonedKeys;
 use crate::device::host::device::HostDevice;
 use crate::device::lazy_column::Payload;
@@ -185,7 +185,7 @@ fn same_keys(gpu: &CudaDevice, here: &Keys, there: &Keys, what: &str) {
     }
 }
 
-fn same_sorted(gpu: &CudaDevice, here: &Sorted, there: &Sorted, what: &str) {
+fn same_sorted(gpu: &CudaDevice, here: &OrderedRows, there: &OrderedRows, what: &str) {
     assert_eq!(
         here.rows.on_host().unwrap(),
         &down(gpu, &there.rows),

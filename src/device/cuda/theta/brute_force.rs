@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cudarc::driver::DeviceRepr;
 
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::stream::{Queue, Shape};
+use crate::device::cuda::runtime::stream::{Shape, Stream};
 use crate::device::cuda::theta::zone_map::{FIRST_CANDIDATES, on_gpu};
 use crate::device::data::buffer::Buffer;
 use crate::device::data::matches::Matches;
@@ -42,8 +42,8 @@ struct PairTests([PairTest; KERNELS.len()]);
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 struct PairTest {
-    searching: u64,
-    sorted: u64,
+    probe: u64,
+    build: u64,
     mask: u32,
     unused: u32,
 }
@@ -66,22 +66,22 @@ fn mask(op: Comparison) -> u32 {
 /// Picoseconds that testing every pair takes; `None` where that is not what is asked for: the ranges are not the whole
 /// sorted side, one match is enough, or a test is none that the kernels are fast at.
 pub(crate) fn cost(matches: Matches<'_>, exists_only: bool) -> Option<f64> {
-    let whole = matches.sorted.keys.is_none() && matches.sorted.segments.is_none();
+    let whole = matches.build.keys.is_none() && matches.build.segments.is_none();
     let fast = matches.tests.iter().all(|test| test.op.is_inequality());
     if exists_only || !whole || !fast || matches.program.is_some() {
         return None;
     }
     let pair = PAIR.get(matches.tests.len().checked_sub(1)?)?;
-    Some(BEGIN + pair * matches.sorted.len() as f64 * matches.ranges.rows() as f64)
+    Some(BEGIN + pair * matches.build.len() as f64 * matches.ranges.rows() as f64)
 }
 
-impl Queue {
+impl Stream {
     /// Blocks for so many searching positions: few of them are spread over slices of the sorted side.
-    fn tiles(&self, positions: usize, sorted: usize) -> Shape {
+    fn tiles(&self, positions: usize, build: usize) -> Shape {
         let strips = positions.div_ceil(STRIP).max(1);
         let wanted = (BLOCKS * self.gpu.multiprocessors as usize).div_ceil(strips);
         Shape {
-            slices: wanted.min(sorted / SLICE).max(1) as u32,
+            slices: wanted.min(build / SLICE).max(1) as u32,
             ..Shape::blocks_of(positions, STRIP, 256)
         }
     }
@@ -92,7 +92,7 @@ impl Queue {
         matches: Matches<'_>,
         go_on: &dyn Fn() -> Result<()>,
     ) -> Result<Buffer<u32>> {
-        let (n, m) = (matches.sorted.len(), matches.ranges.rows());
+        let (n, m) = (matches.build.len(), matches.ranges.rows());
         let counts = self.zeroed(m * 4, "match counts")?;
         if n == 0 {
             return Ok(Buffer::cuda(counts, m));
@@ -100,14 +100,14 @@ impl Queue {
         let kernel = KERNELS[matches.tests.len() - 1];
         let mut tests = PairTests::default();
         for (slot, test) in tests.0.iter_mut().zip(matches.tests) {
-            slot.searching = memory(&on_gpu(test.searching)?.keys)?.pointer();
-            slot.sorted = memory(&on_gpu(test.sorted)?.keys)?.pointer();
+            slot.probe = memory(&on_gpu(test.probe)?.keys)?.pointer();
+            slot.build = memory(&on_gpu(test.build)?.keys)?.pointer();
             slot.mask = mask(test.op);
         }
         self.in_launches(m, STRIP, FIRST_CANDIDATES / n, go_on, |first, positions| {
             let mut part = tests;
             for test in &mut part.0[..matches.tests.len()] {
-                test.searching += first as u64 * 8;
+                test.probe += first as u64 * 8;
             }
             let args = [
                 (positions as u32).into(),

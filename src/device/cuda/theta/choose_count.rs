@@ -26,7 +26,7 @@ impl CudaDevice {
         exists_only: bool,
         go_on: &dyn Fn() -> Result<()>,
     ) -> Result<Buffer<u32>> {
-        let built = |test: &Test<'_>| Ok(on_gpu(test.sorted)?.wavelet.get().is_some());
+        let built = |test: &Test<'_>| Ok(on_gpu(test.build)?.wavelet.get().is_some());
         let wavelet = COSTS.index(matches, exists_only, built)?;
         let tiles = brute_force::cost(matches, exists_only);
         let mut ways: Vec<(f64, Way)> = [(wavelet, Way::Wavelet), (tiles, Way::Tiles)]

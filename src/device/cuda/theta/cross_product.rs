@@ -2,7 +2,7 @@
 
 use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::layout::width;
-use crate::device::cuda::columns::storage::Stored;
+use crate::device::cuda::columns::storage::Storage;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::runtime::stream::Shape;
 use crate::device::data::column::Column;
@@ -13,7 +13,7 @@ const BLOCK_BYTES: usize = 16 << 10;
 
 impl CudaDevice {
     /// The values of `len` pairs; `None` for columns with NULLs and those without a kernel.
-    pub(crate) fn product_column(
+    pub(crate) fn cross_product_column(
         &self,
         column: &Column,
         repeated: bool,
@@ -21,7 +21,7 @@ impl CudaDevice {
         from: u64,
         len: usize,
     ) -> Result<Option<Column>> {
-        let Some(Stored::Fixed(values)) = column.stored() else {
+        let Some(Storage::Fixed(values)) = column.stored() else {
             return Ok(None);
         };
         let (Some(width), None) = (width(&values.data_type), &values.valid) else {

@@ -15,11 +15,11 @@ use crate::device::cuda::columns::scan::INCLUSIVE_U32;
 use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::cancellable::{Tester, Written};
 use crate::device::cuda::runtime::driver::failed;
-use crate::device::cuda::runtime::stream::{Memory, Queue, Shape};
+use crate::device::cuda::runtime::stream::{Memory, Shape, Stream};
 use crate::device::cuda::theta::pair_program_arg::ProgramArg;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::matches::{BoundProgram, Matches};
-use crate::device::data::ranges::{Pairs, Ranges, Sorted};
+use crate::device::data::ranges::{OrderedRows, Pairs, Ranges};
 use crate::error::{BowtieError, Result};
 
 /// Candidates that tests let through and that are decided on together.
@@ -31,7 +31,7 @@ const TOGETHER: usize = 128;
 /// Sorted positions of a slice, at least.
 const SLICE: usize = 2048;
 
-impl Queue {
+impl Stream {
     /// So many slices of the sorted side that few searching positions keep the card busy too.
     fn runners(&self, program: &ProgramArg, positions: usize) -> Shape {
         let warps = positions.div_ceil(32).max(1);
@@ -61,7 +61,7 @@ impl Queue {
         exists_only: bool,
         go_on: &dyn Fn() -> Result<()>,
     ) -> Result<Option<Buffer<u32>>> {
-        let (m, n) = (matches.ranges.rows(), matches.sorted.len());
+        let (m, n) = (matches.ranges.rows(), matches.build.len());
         let Some(program) = ProgramArg::of(bound, n, m) else {
             return Ok(None);
         };
@@ -109,14 +109,14 @@ impl Queue {
         len: usize,
         go_on: &dyn Fn() -> Result<()>,
     ) -> Result<Option<Pairs>> {
-        let (m, n) = (matches.ranges.rows(), matches.sorted.len());
+        let (m, n) = (matches.ranges.rows(), matches.build.len());
         let Some(program) = ProgramArg::of(bound, n, m) else {
             return Ok(None);
         };
         if len == 0 {
             return Ok(Some(Pairs {
-                searching: Buffer::cuda(self.alloc(0, "output pairs")?, 0),
-                sorted: Buffer::cuda(self.alloc(0, "output pairs")?, 0),
+                probe: Buffer::cuda(self.alloc(0, "output pairs")?, 0),
+                build: Buffer::cuda(self.alloc(0, "output pairs")?, 0),
             }));
         }
         let positions = self.window(offsets, from, len)?;
@@ -135,7 +135,7 @@ impl Queue {
         let written = Written {
             from,
             len,
-            sorted: &out_sorted,
+            build: &out_sorted,
         };
         let most = FIRST_CANDIDATES / n.max(1);
         self.in_launches(positions.len(), TOGETHER, most, go_on, |first, count| {
@@ -145,8 +145,8 @@ impl Queue {
             unsafe { self.expand_positions(&tester, shape, matches, offsets, positions, written) }
         })?;
         Ok(Some(Pairs {
-            searching: self.expand_searching(matches, offsets, from, len)?,
-            sorted: Buffer::cuda(out_sorted, len),
+            probe: self.expand_searching(matches, offsets, from, len)?,
+            build: Buffer::cuda(out_sorted, len),
         }))
     }
 
@@ -167,12 +167,12 @@ impl Queue {
         // One up at the position of each pair that passes, one down behind it: their sums count by position.
         let steps = self.zeroed((m + 1) * 4, "match counts")?;
         let behind = self.sequence(1, m)?;
-        self.each_passing(matches, program, &offsets, fault, |_, searching| {
+        self.each_passing(matches, program, &offsets, fault, |_, probe| {
             go_on()?;
-            let k = searching.len();
-            let ends = self.gather_values(memory(&behind)?, memory(&searching)?, k, 4)?;
+            let k = probe.len();
+            let ends = self.gather_values(memory(&behind)?, memory(&probe)?, k, 4)?;
             let args = [
-                memory(&searching)?.into(),
+                memory(&probe)?.into(),
                 (&ends).into(),
                 (&steps).into(),
                 (k as u32).into(),
@@ -210,16 +210,16 @@ impl Queue {
         let before = self.read_word(memory(offsets)?, positions.start)?;
         // Positions of the pairs from number `before` on, as many as the window reaches to.
         let most = (from - before) as usize + len;
-        let sorted = self.alloc(most * 4, "output pairs")?;
-        let searching = self.alloc(most * 4, "output pairs")?;
+        let build = self.alloc(most * 4, "output pairs")?;
+        let probe = self.alloc(most * 4, "output pairs")?;
         let mut at = 0;
         // The counts saw each candidate, so none is for the host.
         let fault = self.zeroed(4, "output pairs")?;
         self.each_passing(matches, program, &candidates, &fault, |s, p| {
             go_on()?;
             let words = s.len().min(most - at);
-            self.copy_words(memory(&s)?, &sorted, at, words)?;
-            self.copy_words(memory(&p)?, &searching, at, words)?;
+            self.copy_words(memory(&s)?, &build, at, words)?;
+            self.copy_words(memory(&p)?, &probe, at, words)?;
             at += words;
             Ok(())
         })?;
@@ -235,8 +235,8 @@ impl Queue {
             Ok(Buffer::cuda(rows, len))
         };
         Ok(Some(Pairs {
-            searching: rows(&searching, &matches.searching.rows)?,
-            sorted: rows(&sorted, &matches.sorted.rows)?,
+            probe: rows(&probe, &matches.probe.rows)?,
+            build: rows(&build, &matches.build.rows)?,
         }))
     }
 
@@ -252,20 +252,20 @@ impl Queue {
     ) -> Result<()> {
         let total = self.read_word(memory(offsets)?, offsets.len() - 1)?;
         // Positions come out where rows would.
-        let in_order = |len: usize| -> Result<Sorted> {
-            Ok(Sorted {
+        let in_order = |len: usize| -> Result<OrderedRows> {
+            Ok(OrderedRows {
                 rows: self.sequence(0, len)?,
                 keys: None,
                 segments: None,
             })
         };
-        let (sorted, searching) = (
-            in_order(matches.sorted.len())?,
-            in_order(matches.searching.len())?,
+        let (build, probe) = (
+            in_order(matches.build.len())?,
+            in_order(matches.probe.len())?,
         );
         let by_position = Matches {
-            sorted: &sorted,
-            searching: &searching,
+            build: &build,
+            probe: &probe,
             ..matches
         };
         let mut from = 0;
@@ -277,8 +277,8 @@ impl Queue {
             };
             let keep = self.zeroed(bitmap_bytes(len), "output pairs")?;
             let args = [
-                memory(&pairs.sorted)?.into(),
-                memory(&pairs.searching)?.into(),
+                memory(&pairs.build)?.into(),
+                memory(&pairs.probe)?.into(),
                 (len as u32).into(),
                 (&keep).into(),
                 fault.into(),
@@ -287,8 +287,8 @@ impl Queue {
             // SAFETY: positions lie in the program's columns, which are by position; `keep` holds len bits.
             unsafe { self.launch_with("program_filter", shape, Some(program), &args)? };
             with(
-                self.select(&keep, len, Some(memory(&pairs.sorted)?))?,
-                self.select(&keep, len, Some(memory(&pairs.searching)?))?,
+                self.select(&keep, len, Some(memory(&pairs.build)?))?,
+                self.select(&keep, len, Some(memory(&pairs.probe)?))?,
             )?;
             from += len as u64;
         }

@@ -12,8 +12,8 @@ use crate::ir::side::Side;
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub(crate) struct ProgramArg {
-    sorted: [ProgramColumn; MAX_COLUMNS],
-    searching: [ProgramColumn; MAX_COLUMNS],
+    build: [ProgramColumn; MAX_COLUMNS],
+    probe: [ProgramColumn; MAX_COLUMNS],
     instructions: [ProgramInstruction; MAX_INSTRUCTIONS],
     count: u32,
     registers: u32,
@@ -49,9 +49,9 @@ struct ProgramInstruction {
 unsafe impl DeviceRepr for ProgramArg {}
 
 impl ProgramInstruction {
-    fn of(instruction: &Instruction, sorted: Side) -> Self {
+    fn of(instruction: &Instruction, build: Side) -> Self {
         // The kernels number loads by sorted and searching side.
-        let op = match (instruction.op, sorted) {
+        let op = match (instruction.op, build) {
             (Op::LoadLeft, Side::Right) => Op::LoadRight,
             (Op::LoadRight, Side::Right) => Op::LoadLeft,
             (op, _) => op,
@@ -87,7 +87,7 @@ impl ProgramColumn {
 
 impl ProgramArg {
     /// `None` where some column is not on the GPU, or there is more of anything than a kernel takes.
-    pub(crate) fn of(bound: &BoundProgram<'_>, sorted: usize, searching: usize) -> Option<Self> {
+    pub(crate) fn of(bound: &BoundProgram<'_>, build: usize, probe: usize) -> Option<Self> {
         let columns = |columns: &[Column]| {
             let mut all = [ProgramColumn::default(); MAX_COLUMNS];
             for (i, column) in columns.iter().enumerate() {
@@ -98,20 +98,20 @@ impl ProgramArg {
         let program = &bound.program.instructions;
         let mut instructions = [ProgramInstruction::default(); MAX_INSTRUCTIONS];
         for (i, instruction) in program.iter().enumerate() {
-            *instructions.get_mut(i)? = ProgramInstruction::of(instruction, bound.sorted_side);
+            *instructions.get_mut(i)? = ProgramInstruction::of(instruction, bound.build_side);
         }
         // Loads and constants are read where they are used.
         let kept = program
             .iter()
             .filter(|i| !matches!(i.op, Op::LoadLeft | Op::LoadRight | Op::Constant));
         Some(Self {
-            sorted: columns(bound.sorted)?,
-            searching: columns(bound.searching)?,
+            build: columns(bound.build)?,
+            probe: columns(bound.probe)?,
             instructions,
             count: program.len() as u32,
             registers: kept.map(|i| u32::from(i.out) + 1).max().unwrap_or(0),
-            sorted_len: sorted as u32,
-            searching_len: searching as u32,
+            sorted_len: build as u32,
+            searching_len: probe as u32,
         })
     }
 

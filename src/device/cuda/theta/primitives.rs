@@ -7,7 +7,7 @@ use crate::device::data::column::Column;
 use crate::device::data::keys::Keys;
 use crate::device::data::matches::{Bound, Matches};
 use crate::device::data::opaque::Opaque;
-use crate::device::data::ranges::{Pairs, Ranges, Sorted};
+use crate::device::data::ranges::{OrderedRows, Pairs, Ranges};
 use crate::device::data::structures::ZonedKeys;
 use crate::device::primitives::device::Device;
 use crate::device::primitives::folds::FoldPrimitives;
@@ -17,7 +17,7 @@ use crate::error::Result;
 use crate::ir::comparison::Comparison;
 
 impl ThetaPrimitives for CudaDevice {
-    fn of_product(
+    fn cross_product(
         &self,
         column: &Column,
         repeated: bool,
@@ -25,23 +25,23 @@ impl ThetaPrimitives for CudaDevice {
         from: u64,
         len: usize,
     ) -> Result<Option<Column>> {
-        self.product_column(column, repeated, rows, from, len)
+        self.cross_product_column(column, repeated, rows, from, len)
     }
 
-    fn zone_keys(&self, keys: &Keys, sorted: &Sorted) -> Result<ZonedKeys> {
+    fn zone_keys(&self, keys: &Keys, build: &OrderedRows) -> Result<ZonedKeys> {
         self.queue
-            .zone_keys(keys, sorted)
+            .zone_keys(keys, build)
             .map(|keys| ZonedKeys(Opaque::new(keys)))
     }
 
     fn range_bounds(
         &self,
-        sorted: &Sorted,
-        searching: &Sorted,
+        build: &OrderedRows,
+        probe: &OrderedRows,
         bounds: &[Bound<'_>],
         groups: Option<&Buffer<u32>>,
     ) -> Result<Ranges> {
-        self.queue.range_bounds(sorted, searching, bounds, groups)
+        self.queue.range_bounds(build, probe, bounds, groups)
     }
 
     fn count_matches(&self, matches: Matches<'_>, exists_only: bool) -> Result<Buffer<u32>> {
@@ -95,8 +95,8 @@ impl ThetaPrimitives for CudaDevice {
         }
         match matches.tests.is_empty() {
             true => self.queue.expand_ranges(
-                matches.sorted,
-                matches.searching,
+                matches.build,
+                matches.probe,
                 matches.ranges,
                 offsets,
                 from,
@@ -114,15 +114,15 @@ impl ThetaPrimitives for CudaDevice {
 
     fn row_counts(
         &self,
-        searching: &Sorted,
+        probe: &OrderedRows,
         counts: &Buffer<u32>,
         rows: usize,
     ) -> Result<Buffer<u32>> {
-        self.queue.scatter(&searching.rows, counts, rows)
+        self.queue.scatter(&probe.rows, counts, rows)
     }
 
-    fn cover(&self, sorted: &Sorted, ranges: &Ranges, rows: usize) -> Result<Buffer<u32>> {
-        self.queue.cover(sorted, ranges, rows)
+    fn cover(&self, build: &OrderedRows, ranges: &Ranges, rows: usize) -> Result<Buffer<u32>> {
+        self.queue.cover(build, ranges, rows)
     }
 
     fn sample_selectivity(

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use crate::device::cuda::columns::scan::INCLUSIVE_U32;
 use crate::device::cuda::runtime::access::{memory, valid_memory};
-use crate::device::cuda::runtime::stream::{Memory, Queue, Shape};
+use crate::device::cuda::runtime::stream::{Memory, Shape, Stream};
 use crate::device::data::buffer::Buffer;
 use crate::device::data::matches::Bound;
-use crate::device::data::ranges::{Pairs, Ranges, Sorted};
+use crate::device::data::ranges::{OrderedRows, Pairs, Ranges};
 use crate::error::{BowtieError, Result};
 use crate::ir::comparison::Comparison;
 
@@ -23,19 +23,19 @@ pub(crate) fn op_code(op: Comparison) -> u32 {
     }
 }
 
-impl Queue {
+impl Stream {
     pub(crate) fn range_bounds(
         self: &Arc<Self>,
-        sorted: &Sorted,
-        searching: &Sorted,
+        build: &OrderedRows,
+        probe: &OrderedRows,
         bounds: &[Bound<'_>],
         groups: Option<&Buffer<u32>>,
     ) -> Result<Ranges> {
-        let m = searching.len();
+        let m = probe.len();
         let lo = self.alloc(m * 4, "range bounds")?;
         let hi = self.alloc(m * 4, "range bounds")?;
-        let rows = memory(&searching.rows)?;
-        let (segments, groups) = match (&sorted.segments, groups) {
+        let rows = memory(&probe.rows)?;
+        let (segments, groups) = match (&build.segments, groups) {
             (Some(segments), Some(groups)) => (Some(memory(segments)?), Some(memory(groups)?)),
             _ => (None, None),
         };
@@ -43,7 +43,7 @@ impl Queue {
             segments.into(),
             groups.into(),
             rows.into(),
-            (sorted.len() as u32).into(),
+            (build.len() as u32).into(),
             (&lo).into(),
             (&hi).into(),
             (m as u32).into(),
@@ -57,15 +57,15 @@ impl Queue {
             }
             // The first bound's words are what the searching side is sorted by: in that order they are read in sequence, and
             // none of them is NULL.
-            let (by_row, words, valid) = match &searching.keys {
+            let (by_row, words, valid) = match &probe.keys {
                 Some(ordered) if i == 0 => (None, memory(ordered)?, None),
                 _ => (
                     Some(rows),
-                    memory(&bound.searching.values)?,
-                    valid_memory(bound.searching.valid.as_ref())?,
+                    memory(&bound.probe.values)?,
+                    valid_memory(bound.probe.valid.as_ref())?,
                 ),
             };
-            let keys = sorted
+            let keys = build
                 .keys
                 .as_ref()
                 .ok_or_else(|| BowtieError::Internal("bounds on an unsorted side".into()))?;
@@ -110,11 +110,11 @@ impl Queue {
 
     pub(crate) fn cover(
         self: &Arc<Self>,
-        sorted: &Sorted,
+        build: &OrderedRows,
         ranges: &Ranges,
         rows: usize,
     ) -> Result<Buffer<u32>> {
-        let (n, m) = (sorted.len(), ranges.rows());
+        let (n, m) = (build.len(), ranges.rows());
         let steps = self.zeroed((n + 1) * 4, "coverage scratch")?;
         let args = [
             memory(&ranges.lo)?.into(),
@@ -131,7 +131,7 @@ impl Queue {
         let out = self.zeroed(rows * 4, "coverage")?;
         let args = [
             (&covering).into(),
-            memory(&sorted.rows)?.into(),
+            memory(&build.rows)?.into(),
             (&out).into(),
             (n as u32).into(),
         ];
@@ -178,8 +178,8 @@ impl Queue {
     /// The pairs `from .. from + len` of untested ranges.
     pub(crate) fn expand_ranges(
         self: &Arc<Self>,
-        sorted: &Sorted,
-        searching: &Sorted,
+        build: &OrderedRows,
+        probe: &OrderedRows,
         ranges: &Ranges,
         offsets: &Buffer<u64>,
         from: u64,
@@ -189,8 +189,8 @@ impl Queue {
         let out_sorted = self.alloc(len * 4, "output pairs")?;
         let args = [
             memory(&ranges.lo)?.into(),
-            memory(&searching.rows)?.into(),
-            memory(&sorted.rows)?.into(),
+            memory(&probe.rows)?.into(),
+            memory(&build.rows)?.into(),
             memory(offsets)?.into(),
             (ranges.rows() as u32).into(),
             from.into(),
@@ -201,8 +201,8 @@ impl Queue {
         // SAFETY: offsets are the scanned lengths of the ranges, so pair numbers lead to positions inside of them.
         unsafe { self.launch("expand_ranges", self.expansion(len + ranges.rows()), &args)? };
         Ok(Pairs {
-            searching: Buffer::cuda(out_searching, len),
-            sorted: Buffer::cuda(out_sorted, len),
+            probe: Buffer::cuda(out_searching, len),
+            build: Buffer::cuda(out_sorted, len),
         })
     }
 }

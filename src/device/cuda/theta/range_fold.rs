@@ -10,12 +10,12 @@ use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::layout::bitmap_bytes;
 use crate::device::cuda::columns::scan::{EXCLUSIVE_I64, EXCLUSIVE_I128, EXCLUSIVE_U32, Scan};
 use crate::device::cuda::runtime::access::{memory, valid_memory};
-use crate::device::cuda::runtime::stream::{Arg, Memory, Queue, Shape};
+use crate::device::cuda::runtime::stream::{Arg, Memory, Shape, Stream};
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::data::keys::Keys;
 use crate::device::data::matches::Matches;
-use crate::device::data::ranges::Sorted;
+use crate::device::data::ranges::OrderedRows;
 use crate::error::{BowtieError, Result};
 
 /// Positions, or nodes, folded into one node of the next level.
@@ -69,7 +69,7 @@ fn sum_of(data_type: &DataType) -> Option<Sum> {
     }
 }
 
-impl Queue {
+impl Stream {
     pub(crate) fn weigh(
         self: &Arc<Self>,
         values: &Column,
@@ -181,15 +181,19 @@ impl Queue {
     }
 
     /// Prefix counts of values that are not NULL in sorted order; `None` when none is NULL.
-    fn valid_prefix(self: &Arc<Self>, values: &Values, sorted: &Sorted) -> Result<Option<Memory>> {
-        let n = sorted.len();
+    fn valid_prefix(
+        self: &Arc<Self>,
+        values: &Values,
+        build: &OrderedRows,
+    ) -> Result<Option<Memory>> {
+        let n = build.len();
         let Some(valid) = values.valid.as_ref().filter(|_| n > 0) else {
             return Ok(None);
         };
         let marks = self.alloc(n * 4, "range counts")?;
         let args = [
             valid.into(),
-            memory(&sorted.rows)?.into(),
+            memory(&build.rows)?.into(),
             (&marks).into(),
             (n as u32).into(),
         ];
@@ -206,7 +210,7 @@ impl Queue {
         matches: Matches<'_>,
         rows: usize,
     ) -> Result<(Memory, Memory)> {
-        let prefix = self.valid_prefix(values, matches.sorted)?;
+        let prefix = self.valid_prefix(values, matches.build)?;
         let counts = self.zeroed(rows * 8, "range counts")?;
         let some = self.zeroed(bitmap_bytes(rows), "range counts")?;
         let m = matches.ranges.rows();
@@ -214,7 +218,7 @@ impl Queue {
             prefix.as_ref().into(),
             memory(&matches.ranges.lo)?.into(),
             memory(&matches.ranges.hi)?.into(),
-            memory(&matches.searching.rows)?.into(),
+            memory(&matches.probe.rows)?.into(),
             (&counts).into(),
             (&some).into(),
             (m as u32).into(),
@@ -251,13 +255,13 @@ impl Queue {
         };
         let (_, some) = self.counts_of_ranges(column, matches, rows)?;
         let out = self.zeroed(rows * sum.bytes, "range sums")?;
-        let (n, m) = (matches.sorted.len(), matches.ranges.rows());
+        let (n, m) = (matches.build.len(), matches.ranges.rows());
         if n > 0 && m > 0 {
             let ordered = self.alloc(n * sum.bytes, "range sums")?;
             let args = [
                 (&column.values).into(),
                 column.valid.as_ref().into(),
-                memory(&matches.sorted.rows)?.into(),
+                memory(&matches.build.rows)?.into(),
                 (&ordered).into(),
                 (n as u32).into(),
             ];
@@ -266,7 +270,7 @@ impl Queue {
             let [lo, hi, rows] = [
                 memory(&matches.ranges.lo)?,
                 memory(&matches.ranges.hi)?,
-                memory(&matches.searching.rows)?,
+                memory(&matches.probe.rows)?,
             ];
             match sum.by_prefix {
                 Some((scan, kernel)) => {
@@ -335,7 +339,7 @@ impl Queue {
         rows: usize,
         max: bool,
     ) -> Result<Column> {
-        let (n, m) = (matches.sorted.len(), matches.ranges.rows());
+        let (n, m) = (matches.build.len(), matches.ranges.rows());
         // No row, for rows whose range has no value.
         let found = self.filled(rows * 4, 0xFF, "range extremes")?;
         if n > 0 && m > 0 {
@@ -344,7 +348,7 @@ impl Queue {
             let args = [
                 memory(&keys.values)?.into(),
                 valid_memory(keys.valid.as_ref())?.into(),
-                memory(&matches.sorted.rows)?.into(),
+                memory(&matches.build.rows)?.into(),
                 u32::from(max).into(),
                 (&key_levels[0]).into(),
                 (&row_levels[0]).into(),
@@ -375,7 +379,7 @@ impl Queue {
                 (key_levels.len() as u32).into(),
                 memory(&matches.ranges.lo)?.into(),
                 memory(&matches.ranges.hi)?.into(),
-                memory(&matches.searching.rows)?.into(),
+                memory(&matches.probe.rows)?.into(),
                 (&found).into(),
                 (m as u32).into(),
             ];

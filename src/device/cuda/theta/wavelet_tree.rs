@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::device::cuda::columns::scan::EXCLUSIVE_U32;
 use crate::device::cuda::keys::sort::{DIGIT_BITS, NARROW, WIDE};
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::stream::{Memory, Queue, Shape};
+use crate::device::cuda::runtime::stream::{Memory, Shape, Stream};
 use crate::device::cuda::theta::range::op_code;
 use crate::device::cuda::theta::wavelet_index::Wavelet;
 use crate::device::cuda::theta::zone_map::on_gpu;
@@ -20,7 +20,7 @@ const TILE: usize = 4096;
 /// Bytes of a block of the tree.
 const BLOCK_BYTES: usize = 32;
 
-impl Queue {
+impl Stream {
     /// The tree over `n` keys by position, at least one.
     fn wavelet(self: &Arc<Self>, keys: &Memory, n: usize) -> Result<Wavelet> {
         let what = "counts of two inequalities";
@@ -166,8 +166,8 @@ impl Queue {
         matches: Matches<'_>,
         test: &Test<'_>,
     ) -> Result<Buffer<u32>> {
-        let (n, m) = (matches.sorted.len(), matches.ranges.rows());
-        let (sorted, searching) = (on_gpu(test.sorted)?, on_gpu(test.searching)?);
+        let (n, m) = (matches.build.len(), matches.ranges.rows());
+        let (sorted, probe) = (on_gpu(test.build)?, on_gpu(test.probe)?);
         // Two who build it at the same time make the same.
         let wavelet = match sorted.wavelet.get() {
             Some(wavelet) => wavelet,
@@ -182,7 +182,7 @@ impl Queue {
         };
         let through = matches!(test.op, Comparison::LtEq | Comparison::Gt);
         let others = matches!(test.op, Comparison::Gt | Comparison::GtEq);
-        let bounds = self.bounds(keys, n, memory(&searching.keys)?, m, through)?;
+        let bounds = self.bounds(keys, n, memory(&probe.keys)?, m, through)?;
         let counts = self.alloc(m * 4, "match counts")?;
         let args = [
             (&wavelet.levels).into(),

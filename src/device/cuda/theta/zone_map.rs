@@ -8,14 +8,14 @@ use cudarc::driver::DeviceRepr;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::cancellable::{Tester, Written};
-use crate::device::cuda::runtime::stream::{Memory, Queue, Shape};
+use crate::device::cuda::runtime::stream::{Memory, Shape, Stream};
 use crate::device::cuda::theta::range::op_code;
 use crate::device::cuda::theta::wavelet_index::Wavelet;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::data::keys::Keys;
 use crate::device::data::matches::{BoundProgram, Matches, Test};
-use crate::device::data::ranges::{Pairs, Sorted};
+use crate::device::data::ranges::{OrderedRows, Pairs};
 use crate::device::primitives::rows::RowPrimitives;
 use crate::device::primitives::theta::ThetaPrimitives;
 use crate::error::Result;
@@ -51,10 +51,14 @@ pub(crate) struct Zones {
     pub(crate) max: Memory,
 }
 
-impl Queue {
-    pub(crate) fn zone_keys(self: &Arc<Self>, keys: &Keys, sorted: &Sorted) -> Result<ZonedKeys> {
-        let n = sorted.len();
-        let ordered = self.gather_values(memory(&keys.values)?, memory(&sorted.rows)?, n, 8)?;
+impl Stream {
+    pub(crate) fn zone_keys(
+        self: &Arc<Self>,
+        keys: &Keys,
+        build: &OrderedRows,
+    ) -> Result<ZonedKeys> {
+        let n = build.len();
+        let ordered = self.gather_values(memory(&keys.values)?, memory(&build.rows)?, n, 8)?;
         let mut levels: Vec<Zones> = vec![];
         let mut len = n;
         loop {
@@ -116,8 +120,8 @@ struct ZoneTests {
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 struct ZoneTest {
-    sorted: u64,
-    searching: u64,
+    build: u64,
+    probe: u64,
     min: [u64; MAX_LEVELS],
     max: [u64; MAX_LEVELS],
     op: u64,
@@ -131,21 +135,21 @@ impl ZoneTests {
     fn of(matches: Matches<'_>) -> Result<Option<Self>> {
         let mut all = Self {
             count: matches.tests.len() as u32,
-            n: matches.sorted.len() as u32,
+            n: matches.build.len() as u32,
             ..Self::default()
         };
         if matches.tests.len() > MAX_TESTS {
             return Ok(None);
         }
         for (slot, test) in all.tests.iter_mut().zip(matches.tests) {
-            let (sorted, searching) = (on_gpu(test.sorted)?, on_gpu(test.searching)?);
-            if sorted.levels.len() > MAX_LEVELS {
+            let (build, probe) = (on_gpu(test.build)?, on_gpu(test.probe)?);
+            if build.levels.len() > MAX_LEVELS {
                 return Ok(None);
             }
-            all.levels = sorted.levels.len() as u32;
-            slot.sorted = memory(&sorted.keys)?.pointer();
-            slot.searching = memory(&searching.keys)?.pointer();
-            for (level, zones) in sorted.levels.iter().enumerate() {
+            all.levels = build.levels.len() as u32;
+            slot.build = memory(&build.keys)?.pointer();
+            slot.probe = memory(&probe.keys)?.pointer();
+            for (level, zones) in build.levels.iter().enumerate() {
                 slot.min[level] = zones.min.pointer();
                 slot.max[level] = zones.max.pointer();
             }
@@ -160,18 +164,18 @@ pub(crate) fn on_gpu(zoned: &crate::device::data::structures::ZonedKeys) -> Resu
     zoned.0.get()
 }
 
-impl Queue {
+impl Stream {
     /// Into how many slices the sorted side is cut, so that few searching positions keep the card busy too.
-    fn slices(&self, positions: usize, sorted: usize) -> u32 {
+    fn slices(&self, positions: usize, build: usize) -> u32 {
         let warps = positions.div_ceil(32).max(1);
         let wanted = (64 * self.gpu.multiprocessors as usize).div_ceil(warps);
         // A slice much shorter than this costs more to begin than to walk.
-        wanted.min(sorted / (64 * LEAF)).clamp(1, 1024) as u32
+        wanted.min(build / (64 * LEAF)).clamp(1, 1024) as u32
     }
 
-    fn walkers(&self, positions: usize, sorted: usize) -> Shape {
+    fn walkers(&self, positions: usize, build: usize) -> Shape {
         Shape {
-            slices: self.slices(positions, sorted),
+            slices: self.slices(positions, build),
             ..Shape::blocks_of(positions, WALKED, 64)
         }
     }
@@ -210,7 +214,7 @@ impl Queue {
         let Some(tests) = ZoneTests::of(matches)? else {
             return Ok(None);
         };
-        let (m, n) = (matches.ranges.rows(), matches.sorted.len());
+        let (m, n) = (matches.ranges.rows(), matches.build.len());
         let counts = self.zeroed(m * 4, "match counts")?;
         let most = FIRST_CANDIDATES / n.max(1);
         self.in_launches(m, WALKED, most, go_on, |first, positions| {
@@ -251,7 +255,7 @@ impl Queue {
             0u32.into(),
             counts.word(window.start),
         ];
-        let shape = self.walkers(window.len(), matches.sorted.len());
+        let shape = self.walkers(window.len(), matches.build.len());
         // SAFETY: as for zones_count; the window lies inside of the m positions, and its counts begin at its first one's.
         unsafe { self.launch_with("zones_count", shape, Some(&tests), &args)? };
         Ok(Some(Buffer::cuda(counts, m)))
@@ -269,7 +273,7 @@ impl Queue {
         let Some(tests) = ZoneTests::of(matches)? else {
             return Ok(None);
         };
-        let n = matches.sorted.len();
+        let n = matches.build.len();
         let out_sorted = self.alloc(len * 4, "output pairs")?;
         if len > 0 {
             let window = self.window(offsets, from, len)?;
@@ -283,7 +287,7 @@ impl Queue {
             let written = Written {
                 from,
                 len,
-                sorted: &out_sorted,
+                build: &out_sorted,
             };
             self.in_launches(window.len(), WALKED, most, go_on, |first, positions| {
                 let first = window.start + first;
@@ -294,13 +298,13 @@ impl Queue {
                 }
             })?;
         }
-        let searching = match len {
+        let probe = match len {
             0 => Buffer::cuda(self.alloc(0, "output pairs")?, 0),
             len => self.expand_searching(matches, offsets, from, len)?,
         };
         Ok(Some(Pairs {
-            searching,
-            sorted: Buffer::cuda(out_sorted, len),
+            probe,
+            build: Buffer::cuda(out_sorted, len),
         }))
     }
 }
@@ -331,8 +335,8 @@ impl CudaDevice {
             twin.expand(matches, &offsets, from, len)
         })?;
         Ok(Pairs {
-            searching: self.words_from_host(&pairs.searching, "output pairs")?,
-            sorted: self.words_from_host(&pairs.sorted, "output pairs")?,
+            probe: self.words_from_host(&pairs.probe, "output pairs")?,
+            build: self.words_from_host(&pairs.build, "output pairs")?,
         })
     }
 
@@ -342,8 +346,8 @@ impl CudaDevice {
         matches: Matches<'_>,
         with: impl FnOnce(&crate::device::host::device::HostDevice, Matches<'_>) -> Result<T>,
     ) -> Result<T> {
-        let sorted = self.sorted_to_host(matches.sorted)?;
-        let searching = self.sorted_to_host(matches.searching)?;
+        let build = self.sorted_to_host(matches.build)?;
+        let probe = self.sorted_to_host(matches.probe)?;
         let ranges = self.ranges_to_host(matches.ranges)?;
         let zoned = |zoned: &crate::device::data::structures::ZonedKeys| -> Result<crate::device::data::structures::ZonedKeys> {
             let zoned = on_gpu(zoned)?;
@@ -352,7 +356,7 @@ impl CudaDevice {
                 values: self.host_words(&zoned.keys)?,
                 valid: None,
             };
-            let in_order = Sorted {
+            let in_order = OrderedRows {
                 rows: self.twin.sequence(0, keys.rows())?,
                 keys: None,
                 segments: None,
@@ -362,29 +366,29 @@ impl CudaDevice {
         let zones = matches
             .tests
             .iter()
-            .map(|test| Ok((zoned(test.sorted)?, zoned(test.searching)?)))
+            .map(|test| Ok((zoned(test.build)?, zoned(test.probe)?)))
             .collect::<Result<Vec<_>>>()?;
         let tests: Vec<Test<'_>> = matches
             .tests
             .iter()
             .zip(&zones)
-            .map(|(test, (sorted, searching))| Test {
+            .map(|(test, (build, probe))| Test {
                 op: test.op,
-                sorted,
-                searching,
+                build,
+                probe,
             })
             .collect();
         let columns = |columns: &[Column]| -> Result<Vec<Column>> {
             columns.iter().map(|c| self.column_to_host(c)).collect()
         };
         let program_columns = match &matches.program {
-            Some(program) => Some((columns(program.sorted)?, columns(program.searching)?)),
+            Some(program) => Some((columns(program.build)?, columns(program.probe)?)),
             None => None,
         };
         let program = match (&matches.program, &program_columns) {
-            (Some(program), Some((sorted, searching))) => Some(BoundProgram {
-                sorted,
-                searching,
+            (Some(program), Some((build, probe))) => Some(BoundProgram {
+                build,
+                probe,
                 ..*program
             }),
             _ => None,
@@ -392,8 +396,8 @@ impl CudaDevice {
         with(
             &self.twin,
             Matches {
-                sorted: &sorted,
-                searching: &searching,
+                build: &build,
+                probe: &probe,
                 ranges: &ranges,
                 tests: &tests,
                 program,

@@ -32,11 +32,11 @@ impl TransferPrimitives for HostDevice {
         false
     }
 
-    fn upload_ahead(&self, parts: &[ArrayRef], _wanted: &DataType) -> Result<Arc<Column>> {
+    fn upload_async(&self, parts: &[ArrayRef], _wanted: &DataType) -> Result<Arc<Column>> {
         self.upload(parts)
     }
 
-    fn upload_late(&self, parts: &[ArrayRef], _payload: &Arc<Payload>) -> Result<Arc<Column>> {
+    fn upload_lazy(&self, parts: &[ArrayRef], _payload: &Arc<Payload>) -> Result<Arc<Column>> {
         self.upload(parts)
     }
 

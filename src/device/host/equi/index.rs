@@ -15,7 +15,7 @@ use crate::device::data::buffer::{Buffer, check_chunk_rows};
 use crate::device::data::column::Column;
 use crate::device::data::keys::NO_GROUP;
 use crate::device::data::opaque::Opaque;
-use crate::device::data::ranges::{Ranges, Sorted};
+use crate::device::data::ranges::{OrderedRows, Ranges};
 use crate::device::data::structures::EquiIndex;
 use crate::device::host::columns::values::sequence;
 use crate::device::host::keys::group_ids;
@@ -224,7 +224,7 @@ pub(crate) fn index(
         }
     };
     Ok(EquiIndex {
-        sorted: Sorted {
+        rows: OrderedRows {
             rows: Buffer::host(order, rows_lease),
             keys: None,
             segments: None,
@@ -329,7 +329,7 @@ pub(crate) fn search(
     index: &EquiIndex,
     columns: &[&Column],
     go_on: &(dyn Fn() -> Result<()> + Sync),
-) -> Result<(Sorted, Ranges)> {
+) -> Result<(OrderedRows, Ranges)> {
     let rows = columns.first().map_or(0, |column| column.rows());
     let table = index.table.get::<EquiTable>()?;
     let lo_lease = budget.lease(rows as u64 * 4, "range bounds")?;
@@ -370,16 +370,16 @@ pub(crate) fn search(
             (sequence(budget, 0, rows)?, spans)
         }
         Finder::SortMerge(keys) => {
-            let mut searching = words.keyed();
-            sort_by_key(&mut searching);
-            let lease = budget.lease(searching.len() as u64 * 4, "sorted rows")?;
-            let spans = merge(keys, &searching);
-            (Buffer::host(rows_of(&searching), lease), spans)
+            let mut probe = words.keyed();
+            sort_by_key(&mut probe);
+            let lease = budget.lease(probe.len() as u64 * 4, "sorted rows")?;
+            let spans = merge(keys, &probe);
+            (Buffer::host(rows_of(&probe), lease), spans)
         }
     };
     let (lo, hi) = spans.into_iter().map(non_empty).unzip();
     Ok((
-        Sorted {
+        OrderedRows {
             rows: order,
             keys: None,
             segments: None,
@@ -399,10 +399,10 @@ fn non_empty((lo, hi): Span) -> Span {
 }
 
 /// The positions of each searching key among ascending `keys`.
-fn merge(keys: &[u64], searching: &[KeyedRow]) -> Vec<Span> {
+fn merge(keys: &[u64], probe: &[KeyedRow]) -> Vec<Span> {
     let (mut lo, mut hi) = (0, 0);
-    let mut spans = Vec::with_capacity(searching.len());
-    for k in searching {
+    let mut spans = Vec::with_capacity(probe.len());
+    for k in probe {
         while lo < keys.len() && keys[lo] < k.key {
             lo += 1;
         }
@@ -430,12 +430,12 @@ mod tests {
         let budget = Budget::new(u64::MAX);
         let go_on = || Ok(());
         let index = index(&budget, &[base], null_equal, Some(by), &go_on).unwrap();
-        let (searching, ranges) = search(&budget, &index, &[other], &go_on).unwrap();
+        let (probe, ranges) = search(&budget, &index, &[other], &go_on).unwrap();
         let mut found = vec![vec![]; other.rows()];
-        for (at, row) in searching.rows.on_host().unwrap().iter().enumerate() {
+        for (at, row) in probe.rows.on_host().unwrap().iter().enumerate() {
             let span = ranges.lo.on_host().unwrap()[at] as usize
                 ..ranges.hi.on_host().unwrap()[at] as usize;
-            let mut rows = index.sorted.rows.on_host().unwrap()[span].to_vec();
+            let mut rows = index.rows.rows.on_host().unwrap()[span].to_vec();
             rows.sort();
             found[*row as usize] = rows;
         }

@@ -3,7 +3,7 @@
 use crate::device::data::column::Column;
 use crate::device::data::matches::FirstProbe;
 use crate::device::data::opaque::Opaque;
-use crate::device::data::ranges::{Ranges, Sorted};
+use crate::device::data::ranges::{OrderedRows, Ranges};
 use crate::device::data::results::Paired;
 use crate::device::data::structures::{EquiBuild, EquiIndex};
 use crate::device::host::device::HostDevice;
@@ -24,7 +24,7 @@ impl EquiPrimitives for HostDevice {
             .install(|| index::index(&self.budget, base, null_equal, strategy, &|| self.go_on()))
     }
 
-    fn equi_search(&self, index: &EquiIndex, columns: &[&Column]) -> Result<(Sorted, Ranges)> {
+    fn equi_search(&self, index: &EquiIndex, columns: &[&Column]) -> Result<(OrderedRows, Ranges)> {
         self.pool
             .install(|| index::search(&self.budget, index, columns, &|| self.go_on()))
     }
@@ -60,7 +60,7 @@ impl EquiPrimitives for HostDevice {
         payload: &[&Column],
     ) -> Result<Paired> {
         let build: &single_pass::EquiBuild = build.build.get()?;
-        let (searching, ranges) = self.equi_search(build.index(), keys)?;
-        single_pass::join(&self.budget, build, &searching, &ranges, payload)
+        let (probe, ranges) = self.equi_search(build.index(), keys)?;
+        single_pass::join(&self.budget, build, &probe, &ranges, payload)
     }
 }

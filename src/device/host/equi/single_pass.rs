@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::device::budget::Budget;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
-use crate::device::data::ranges::{Ranges, Sorted};
+use crate::device::data::ranges::{OrderedRows, Ranges};
 use crate::device::data::results::{Joined, Paired};
 use crate::device::data::structures::EquiIndex;
 use crate::device::host::columns::values::gather;
@@ -25,7 +25,7 @@ impl EquiBuild {
     pub(crate) fn new(budget: &Arc<Budget>, index: EquiIndex, payload: &[&Column]) -> Result<Self> {
         let transformed = payload
             .iter()
-            .map(|column| gather(budget, column, &index.sorted.rows))
+            .map(|column| gather(budget, column, &index.rows.rows))
             .collect::<Result<_>>()?;
         Ok(Self { index, transformed })
     }
@@ -38,11 +38,11 @@ impl EquiBuild {
 /// Pairs that are made at once, at most: more are made piece by piece.
 const MOST_PAIRS: usize = 1 << 22;
 
-/// All pairs of a side whose rows in order are `searching`, each with its range in the index.
+/// All pairs of a side whose rows in order are `probe`, each with its range in the index.
 pub(crate) fn join(
     budget: &Arc<Budget>,
     build: &EquiBuild,
-    searching: &Sorted,
+    probe: &OrderedRows,
     ranges: &Ranges,
     payload: &[&Column],
 ) -> Result<Paired> {
@@ -70,7 +70,7 @@ pub(crate) fn join(
         probe: payload
             .iter()
             .map(|column| {
-                let transformed = gather(budget, column, &searching.rows)?;
+                let transformed = gather(budget, column, &probe.rows)?;
                 gathered(&transformed, &probe_positions)
             })
             .collect::<Result<_>>()?,

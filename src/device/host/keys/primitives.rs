@@ -4,7 +4,7 @@ use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::data::keys::{KeyDomain, Keys};
 use crate::device::data::opaque::Opaque;
-use crate::device::data::ranges::Sorted;
+use crate::device::data::ranges::OrderedRows;
 use crate::device::data::structures::GroupDomain;
 use crate::device::host::device::HostDevice;
 use crate::device::host::keys::{group_ids, order_keys, sort};
@@ -42,7 +42,7 @@ impl KeyPrimitives for HostDevice {
         key: Option<&Keys>,
         groups: Option<(&Buffer<u32>, u32)>,
         not_null: &[&Keys],
-    ) -> Result<Sorted> {
+    ) -> Result<OrderedRows> {
         self.pool
             .install(|| sort::sort(&self.budget, rows, key, groups, not_null))
     }

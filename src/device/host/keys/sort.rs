@@ -7,7 +7,7 @@ use arrow::buffer::BooleanBuffer;
 use crate::device::budget::Budget;
 use crate::device::data::buffer::{Buffer, check_chunk_rows};
 use crate::device::data::keys::{Keys, NO_GROUP};
-use crate::device::data::ranges::Sorted;
+use crate::device::data::ranges::OrderedRows;
 use crate::error::Result;
 
 /// Below this many rows a comparison sort is faster.
@@ -33,7 +33,7 @@ pub(crate) fn sort(
     key: Option<&Keys>,
     groups: Option<(&Buffer<u32>, u32)>,
     not_null: &[&Keys],
-) -> Result<Sorted> {
+) -> Result<OrderedRows> {
     check_chunk_rows(rows)?;
     let _scratch = budget.lease(rows as u64 * 32, "sort scratch")?;
     let rows_lease = budget.lease(rows as u64 * 4, "sorted rows")?;
@@ -86,7 +86,7 @@ pub(crate) fn sort(
             Some(Buffer::host(segments, lease))
         }
     };
-    Ok(Sorted {
+    Ok(OrderedRows {
         rows: Buffer::host(keyed.iter().map(|k| k.row).collect(), rows_lease),
         keys: key.map(|_| Buffer::host(keyed.iter().map(|k| k.key).collect(), keys_lease)),
         segments,

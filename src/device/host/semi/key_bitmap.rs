@@ -7,7 +7,7 @@ use rayon::prelude::*;
 
 use crate::device::budget::Budget;
 use crate::device::data::column::Column;
-use crate::device::data::key_bitmap::{Extent, KeyBits, KeyRange};
+use crate::device::data::key_bitmap::{Extent, KeyBitmap, KeyRange};
 use crate::device::data::keys::Keys;
 use crate::device::host::columns::flags;
 use crate::device::host::keys::order_keys::{HostKeys, natural};
@@ -76,7 +76,7 @@ fn extent(keys: &HostKeys<'_>) -> Extent {
 /// Calls `each` with every row whose key lies in the range, and the place of its bit.
 fn each_place(
     budget: &Arc<Budget>,
-    bits: &KeyBits,
+    bits: &KeyBitmap,
     columns: &[&Column],
     go_on: GoOn<'_>,
     each: impl Fn(usize, usize) + Sync,
@@ -107,7 +107,7 @@ fn each_place(
 
 pub(crate) fn set(
     budget: &Arc<Budget>,
-    bits: &KeyBits,
+    bits: &KeyBitmap,
     columns: &[&Column],
     go_on: GoOn<'_>,
 ) -> Result<()> {
@@ -118,7 +118,7 @@ pub(crate) fn set(
 /// Sets the flags, from `first` on, of the rows whose bits are set.
 pub(crate) fn flag(
     budget: &Arc<Budget>,
-    bits: &KeyBits,
+    bits: &KeyBitmap,
     columns: &[&Column],
     (flags, first): (&flags::Flags, usize),
     go_on: GoOn<'_>,

@@ -1,7 +1,7 @@
 //! [`SemiPrimitives`] of the CPU backend.
 
 use crate::device::data::column::Column;
-use crate::device::data::key_bitmap::{KeyBits, KeyRange};
+use crate::device::data::key_bitmap::{KeyBitmap, KeyRange};
 use crate::device::data::structures::Flags;
 use crate::device::host::columns::flags;
 use crate::device::host::device::HostDevice;
@@ -16,14 +16,14 @@ impl SemiPrimitives for HostDevice {
             .install(|| key_bitmap::range(&self.budget, columns, &|| self.go_on()))
     }
 
-    fn set_key_bits(&self, bits: &KeyBits, columns: &[&Column]) -> Result<()> {
+    fn set_key_bits(&self, bits: &KeyBitmap, columns: &[&Column]) -> Result<()> {
         self.pool
             .install(|| key_bitmap::set(&self.budget, bits, columns, &|| self.go_on()))
     }
 
     fn flag_keys(
         &self,
-        bits: &KeyBits,
+        bits: &KeyBitmap,
         columns: &[&Column],
         flags: &Flags,
         first: usize,

@@ -13,9 +13,9 @@ use crate::ir::set_predicate::SetTest;
 pub(crate) const BLOCK: usize = 64;
 
 /// Both sides of a search.
-pub(crate) struct Probe<'a> {
+pub(crate) struct SetSearch<'a> {
     pub(crate) indexed: &'a Sets,
-    pub(crate) searching: &'a Sets,
+    pub(crate) probe: &'a Sets,
     /// Positions of group `g` are `segments[g] .. segments[g + 1]`.
     pub(crate) segments: &'a [u32],
     pub(crate) test: SetTest,
@@ -44,14 +44,14 @@ pub(crate) trait Technique: Sync {
 
     fn block<S: Sink>(
         &self,
-        probe: &Probe<'_>,
+        search: &SetSearch<'_>,
         block: &Block,
         scratch: &mut Self::Scratch,
         sink: &mut S,
     ) -> Result<SetTally>;
 }
 
-impl Probe<'_> {
+impl SetSearch<'_> {
     /// After each searching set: ends a search that nobody waits for, and leases what was found.
     pub(crate) fn step(&self, sink: &mut impl Sink) -> Result<()> {
         (self.go_on)()?;
@@ -65,9 +65,9 @@ impl Probe<'_> {
         let mut window = 0..0;
         for at in positions {
             let like_last = at > first
-                && self.searching.sizes[at] == self.searching.sizes[at - 1]
-                && self.searching.groups[at] == self.searching.groups[at - 1];
-            let size = self.searching.size(at);
+                && self.probe.sizes[at] == self.probe.sizes[at - 1]
+                && self.probe.groups[at] == self.probe.groups[at - 1];
+            let size = self.probe.size(at);
             let (segment, filled) = self.segment(at);
             for (empty, positions) in [(true, segment.start..filled), (false, filled..segment.end)]
             {
@@ -95,7 +95,7 @@ impl Probe<'_> {
 
     /// The positions of the group of searching position `at`, and the first of them whose set is not empty.
     fn segment(&self, at: usize) -> (Range<usize>, usize) {
-        let group = self.searching.groups[at] as usize;
+        let group = self.probe.groups[at] as usize;
         let segment = self.segments[group] as usize..self.segments[group + 1] as usize;
         let empty = self.indexed.sizes[segment.clone()].partition_point(|size| *size == 0);
         let filled = segment.start + empty;

@@ -40,10 +40,10 @@ const MOST_BITS: u64 = 1 << 32;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Profile {
     pub indexed: u64,
-    pub searching: u64,
+    pub probe: u64,
     /// Elements of an average set of each side.
     pub mean_indexed: u64,
-    pub mean_searching: u64,
+    pub mean_probe: u64,
     /// Different elements of the indexed side.
     pub universe: u64,
     /// Groups of equal size that would leave as many pairs: only rows of one group match.
@@ -69,19 +69,18 @@ pub(crate) fn choose(
 }
 
 fn best(test: SetTest, profile: &Profile) -> SetTechnique {
-    let pairs = profile.indexed.saturating_mul(profile.searching);
-    let (mean_searching, mean_indexed) =
-        (profile.mean_searching.max(1), profile.mean_indexed.max(1));
-    if pairs <= FEW_PAIRS && mean_searching + mean_indexed >= MANY_ELEMENTS {
+    let pairs = profile.indexed.saturating_mul(profile.probe);
+    let (mean_probe, mean_indexed) = (profile.mean_probe.max(1), profile.mean_indexed.max(1));
+    if pairs <= FEW_PAIRS && mean_probe + mean_indexed >= MANY_ELEMENTS {
         return SetTechnique::Intersect;
     }
-    if profile.groups > 1 && pairs / profile.groups <= profile.indexed + profile.searching {
+    if profile.groups > 1 && pairs / profile.groups <= profile.indexed + profile.probe {
         return SetTechnique::Intersect;
     }
     if test.is_containment() {
         return SetTechnique::Rarest;
     }
-    let mean = mean_indexed.min(mean_searching);
+    let mean = mean_indexed.min(mean_probe);
     let share = match test.least_overlap(mean, mean) {
         Some(least) => least as f64 / mean as f64,
         None => 1.0,
@@ -109,9 +108,9 @@ mod tests {
 
     const USUAL: Profile = Profile {
         indexed: 100_000,
-        searching: 100_000,
+        probe: 100_000,
         mean_indexed: 10,
-        mean_searching: 10,
+        mean_probe: 10,
         universe: 50_000,
         groups: 1,
     };
@@ -126,9 +125,9 @@ mod tests {
         let contains = SetPredicate::Contains(Side::Right).seen_from(Side::Left);
         let few = Profile {
             indexed: 100,
-            searching: 100,
+            probe: 100,
             mean_indexed: 1_000_000,
-            mean_searching: 1_000_000,
+            mean_probe: 1_000_000,
             universe: 10_000_000,
             groups: 1,
         };
@@ -140,7 +139,7 @@ mod tests {
         // DBLP's.
         let frequent = Profile {
             mean_indexed: 88,
-            mean_searching: 88,
+            mean_probe: 88,
             universe: 7_205,
             ..USUAL
         };

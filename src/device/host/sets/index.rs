@@ -23,10 +23,10 @@ use crate::device::budget::Budget;
 use crate::device::data::buffer::{Buffer, check_chunk_rows};
 use crate::device::data::column::Column;
 use crate::device::data::keys::Keys;
-use crate::device::data::ranges::{Ranges, Sorted};
+use crate::device::data::ranges::{OrderedRows, Ranges};
 use crate::device::data::results::{SetCounting, SetCounts, SetMatches};
 use crate::device::host::sets::choice::Profile;
-use crate::device::host::sets::probe_side::Searching;
+use crate::device::host::sets::probe_side::ProbeSide;
 use crate::error::{BowtieError, Result};
 use crate::ir::set_predicate::{SetTechnique, SetTest};
 use crate::list_sets::elements::mean_length;
@@ -39,7 +39,7 @@ pub(crate) fn index(
     groups: Option<(&Buffer<u32>, u32)>,
     not_null: &[&Keys],
     test: SetTest,
-    (technique, searching): (Option<SetTechnique>, &Column),
+    (technique, probe): (Option<SetTechnique>, &Column),
     go_on: GoOn<'_>,
 ) -> Result<SetIndex> {
     let rows = column.rows();
@@ -64,9 +64,9 @@ pub(crate) fn index(
     let squares: u64 = squares.sum();
     let profile = Profile {
         indexed: sets.len() as u64,
-        searching: searching.rows() as u64,
+        probe: probe.rows() as u64,
         mean_indexed: (sets.elements.len() / sets.len().max(1)) as u64,
-        mean_searching: mean_length(searching.on_host()?),
+        mean_probe: mean_length(probe.on_host()?),
         universe: universe as u64,
         groups: (sets.len() as u64).pow(2) / squares.max(1),
     };
@@ -94,20 +94,20 @@ pub(crate) fn search(
     not_null: &[&Keys],
     go_on: GoOn<'_>,
 ) -> Result<SetMatches> {
-    let searching = Searching::new(budget, index, column, groups, not_null, go_on)?;
+    let probe = ProbeSide::new(budget, index, column, groups, not_null, go_on)?;
     let too_many = |matches: u64, most: u64| BowtieError::OutOfDeviceMemory {
         what: "matches of sets",
         requested: matches * 4,
         in_use: budget.in_use(),
         limit: most * 4,
     };
-    let expected = searching.expected_matches()?;
+    let expected = probe.expected_matches()?;
     if expected > MOST_MATCHES {
         return Err(too_many(expected, MOST_MATCHES));
     }
-    let (found, tally) = searching.run(
-        &searching.blocks(),
-        searching.half,
+    let (found, tally) = probe.run(
+        &probe.blocks(),
+        probe.half,
         |sets| collect::Lists::new(sets.len(), budget),
         collect::Lists::finish,
     )?;
@@ -117,18 +117,18 @@ pub(crate) fn search(
         leases.push(of_block);
         lists.push((counts, matches));
     }
-    let counts = self_join::counts(&index.sets, &lists, searching.half, go_on)?;
+    let counts = self_join::counts(&index.sets, &lists, probe.half, go_on)?;
     let total: u64 = counts.iter().map(|count| u64::from(*count)).sum();
     if u32::try_from(total).is_err() {
         // Positions count no more: fewer rows do.
         return Err(too_many(total, u64::from(u32::MAX)));
     }
-    let places = searching.sets.len() as u64;
+    let places = probe.sets.len() as u64;
     let lo_lease = budget.lease(places * 4, "range bounds")?;
     let hi_lease = budget.lease(places * 4, "range bounds")?;
     let segments_lease = budget.lease(places * 4 + 4, "range bounds")?;
     let matches_lease = budget.lease(total * 4, "matches of sets")?;
-    let (segments, rows) = self_join::lists(&index.sets, &lists, searching.half, counts, go_on)?;
+    let (segments, rows) = self_join::lists(&index.sets, &lists, probe.half, counts, go_on)?;
     drop((lists, leases));
     let bounds = |of: &[u32], lease| Buffer::host(of.to_vec(), lease);
     Ok(SetMatches {
@@ -136,12 +136,12 @@ pub(crate) fn search(
             lo: bounds(&segments[..segments.len() - 1], lo_lease),
             hi: bounds(&segments[1..], hi_lease),
         },
-        matches: Sorted {
+        matches: OrderedRows {
             rows: Buffer::host(rows, matches_lease),
             keys: None,
             segments: Some(Buffer::host(segments, segments_lease)),
         },
-        searching: searching.into_rows(budget)?,
+        probe: probe.into_rows(budget)?,
         tally,
     })
 }
@@ -155,9 +155,9 @@ pub(crate) fn count(
     counting: SetCounting,
     go_on: GoOn<'_>,
 ) -> Result<SetCounts> {
-    let searching = Searching::new(budget, index, column, groups, &[], go_on)?;
-    let blocks = searching.blocks();
-    let counts_lease = budget.lease(searching.sets.len() as u64 * 4, "match counts")?;
+    let probe = ProbeSide::new(budget, index, column, groups, &[], go_on)?;
+    let blocks = probe.blocks();
+    let counts_lease = budget.lease(probe.sets.len() as u64 * 4, "match counts")?;
     let both = counting == SetCounting::Both;
     let counted = if both { index.rows } else { 0 };
     let indexed_lease = budget.lease(counted as u64 * 8, "match counts")?;
@@ -167,16 +167,16 @@ pub(crate) fn count(
     };
     let none = |sets: Range<usize>| vec![0; sets.len()];
     // Where the first match is enough, a set need not wait for that of another one.
-    let half = searching.half.filter(|_| counting != SetCounting::Exists);
-    let places = half.map_or(0, |_| searching.sets.len());
+    let half = probe.half.filter(|_| counting != SetCounting::Exists);
+    let places = half.map_or(0, |_| probe.sets.len());
     let _lease = budget.lease(places as u64 * 4, "match counts")?;
     let mirrored: Vec<AtomicU32> = (0..places).map(|_| AtomicU32::new(0)).collect();
     let (counts, tally) = match counting {
         SetCounting::Exists => {
             let exists = |sets| collect::Exists { counts: none(sets) };
-            searching.run(&blocks, None, exists, |sink| Ok(sink.counts))?
+            probe.run(&blocks, None, exists, |sink| Ok(sink.counts))?
         }
-        SetCounting::Searching | SetCounting::Both => {
+        SetCounting::Probe | SetCounting::Both => {
             let counts = |sets: Range<usize>| collect::Counts {
                 mirror: half.map(|half| collect::Mirror {
                     half,
@@ -187,7 +187,7 @@ pub(crate) fn count(
                 counts: none(sets),
                 indexed: &of_positions,
             };
-            searching.run(&blocks, half, counts, |sink| Ok(sink.counts))?
+            probe.run(&blocks, half, counts, |sink| Ok(sink.counts))?
         }
     };
     let mut counts = counts.concat();
@@ -200,7 +200,7 @@ pub(crate) fn count(
     }
     Ok(SetCounts {
         counts: Buffer::host(counts, counts_lease),
-        searching: searching.into_rows(budget)?,
+        probe: probe.into_rows(budget)?,
         indexed: both.then(|| Buffer::host(indexed, indexed_lease)),
         tally,
     })

@@ -21,10 +21,10 @@ impl SetPrimitives for HostDevice {
         not_null: &[&Keys],
         test: SetTest,
         technique: Option<SetTechnique>,
-        searching: &Column,
+        probe: &Column,
     ) -> Result<SetIndex> {
         let go_on = || self.go_on();
-        let by = (technique, searching);
+        let by = (technique, probe);
         let index = self
             .pool
             .install(|| sets::index(&self.budget, lists, groups, not_null, test, by, &go_on))?;

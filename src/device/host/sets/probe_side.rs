@@ -10,10 +10,10 @@ use crate::device::budget::{Budget, Lease};
 use crate::device::data::buffer::{Buffer, check_chunk_rows};
 use crate::device::data::column::Column;
 use crate::device::data::keys::Keys;
-use crate::device::data::ranges::Sorted;
+use crate::device::data::ranges::OrderedRows;
 use crate::device::data::results::SetTally;
 use crate::device::host::pace::GoOn;
-use crate::device::host::sets::block::{BLOCK, Probe, Technique};
+use crate::device::host::sets::block::{BLOCK, SetSearch, Technique};
 use crate::device::host::sets::collect;
 use crate::device::host::sets::collect::Sink;
 use crate::device::host::sets::encode::encoding::Sets;
@@ -25,7 +25,7 @@ use crate::error::Result;
 const SAMPLE: usize = 64;
 
 /// A side that searches an index.
-pub(crate) struct Searching<'a> {
+pub(crate) struct ProbeSide<'a> {
     index: &'a SetIndex,
     pub(crate) sets: Sets,
     /// Where both sides are the same sets.
@@ -34,7 +34,7 @@ pub(crate) struct Searching<'a> {
     go_on: GoOn<'a>,
 }
 
-impl<'a> Searching<'a> {
+impl<'a> ProbeSide<'a> {
     pub(crate) fn new(
         budget: &'a Arc<Budget>,
         index: &'a SetIndex,
@@ -58,9 +58,9 @@ impl<'a> Searching<'a> {
     }
 
     /// The rows in the order in which they search.
-    pub(crate) fn into_rows(self, budget: &Arc<Budget>) -> Result<Sorted> {
+    pub(crate) fn into_rows(self, budget: &Arc<Budget>) -> Result<OrderedRows> {
         let lease = budget.lease(self.sets.len() as u64 * 4, "sorted rows")?;
-        Ok(Sorted::of_rows(Buffer::host(self.sets.rows, lease)))
+        Ok(OrderedRows::of_rows(Buffer::host(self.sets.rows, lease)))
     }
 
     /// All searching sets.
@@ -118,9 +118,9 @@ impl<'a> Searching<'a> {
         finish: impl Fn(S) -> Result<T> + Sync,
     ) -> Result<(Vec<T>, SetTally)> {
         let indexed = &self.index.sets;
-        let probe = Probe {
+        let search = SetSearch {
             indexed,
-            searching: &self.sets,
+            probe: &self.sets,
             segments: &self.index.segments,
             test: self.index.test,
             half,
@@ -140,9 +140,9 @@ impl<'a> Searching<'a> {
             .par_iter()
             .map(|positions| {
                 let mut sink = sink(positions.clone());
-                let block = probe.block(positions.clone(), &mut sink)?;
+                let block = search.block(positions.clone(), &mut sink)?;
                 let mut held = scratch()?;
-                let tally = technique.block(&probe, &block, &mut held.0, &mut sink)?;
+                let tally = technique.block(&search, &block, &mut held.0, &mut sink)?;
                 scratches.lock().push(held);
                 Ok((finish(sink)?, tally))
             })

@@ -22,11 +22,11 @@ pub(crate) struct Half {
 
 impl Half {
     /// `None` where the sides differ.
-    pub(crate) fn of(indexed: &Sets, searching: &Sets, test: SetTest) -> Option<Self> {
-        let same = indexed.sizes == searching.sizes
-            && indexed.groups == searching.groups
-            && indexed.offsets == searching.offsets
-            && indexed.elements == searching.elements;
+    pub(crate) fn of(indexed: &Sets, probe: &Sets, test: SetTest) -> Option<Self> {
+        let same = indexed.sizes == probe.sizes
+            && indexed.groups == probe.groups
+            && indexed.offsets == probe.offsets
+            && indexed.elements == probe.elements;
         same.then(|| Self {
             later: !test.is_containment() || test.indexed_contains(),
             of_one_size: test.is_containment(),

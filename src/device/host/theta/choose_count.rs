@@ -29,7 +29,7 @@ pub(crate) fn count_matches(
     exists_only: bool,
     cancelled: &AtomicBool,
 ) -> Result<Option<Buffer<u32>>> {
-    let built = |test: &Test<'_>| Ok(test.sorted.0.get::<ZonedKeys>()?.wavelet.get().is_some());
+    let built = |test: &Test<'_>| Ok(test.build.0.get::<ZonedKeys>()?.wavelet.get().is_some());
     let leaf_tests = || Ok(sampled_leaf_tests(&HostMatches::new(&matches)?));
     let Some(index) = HOST.index(matches, exists_only, built)? else {
         return Ok(None);
@@ -49,16 +49,16 @@ fn count_by_index(
     let (lo, hi) = (matches.ranges.lo.on_host()?, matches.ranges.hi.on_host()?);
     let lease = budget.lease(lo.len() as u64 * 4, "match counts")?;
     let test = &matches.tests[0];
-    let sorted: &ZonedKeys = test.sorted.0.get()?;
+    let build: &ZonedKeys = test.build.0.get()?;
     // Two who build it at the same time make the same.
-    let wavelet = match sorted.wavelet.get() {
+    let wavelet = match build.wavelet.get() {
         Some(wavelet) => wavelet,
         None => {
-            let built = Wavelet::build(budget, sorted.keys(), cancelled)?;
-            sorted.wavelet.get_or_init(|| built)
+            let built = Wavelet::build(budget, build.keys(), cancelled)?;
+            build.wavelet.get_or_init(|| built)
         }
     };
-    let words = test.searching.0.get::<ZonedKeys>()?.keys();
+    let words = test.probe.0.get::<ZonedKeys>()?.keys();
     let mut counts = vec![0u32; lo.len()];
     counts
         .par_chunks_mut(TASK_ROWS)

@@ -143,26 +143,26 @@ pub(crate) fn expand(
         to: from + len as u64,
     };
     let rows = window.rows();
-    let mut searching = Vec::with_capacity(len);
+    let mut probe = Vec::with_capacity(len);
     for position in rows.clone() {
         let (first, end) = window.of(position);
-        let row = found.searching[position];
-        searching.resize(searching.len() + (end - first) as usize, row);
+        let row = found.probe[position];
+        probe.resize(probe.len() + (end - first) as usize, row);
     }
-    let mut sorted = vec![0u32; len];
+    let mut build = vec![0u32; len];
     let written = match matches.tests.is_empty() && matches.program.is_none() {
-        true => window.copy_ranges(rows, &mut sorted),
-        false => window.walk_ranges(rows, cancelled, &mut sorted)?,
+        true => window.copy_ranges(rows, &mut build),
+        false => window.walk_ranges(rows, cancelled, &mut build)?,
     };
-    if searching.len() != len || written != len {
+    if probe.len() != len || written != len {
         return Err(BowtieError::Internal(format!(
             "{written} pairs of {} where {len} were counted",
-            searching.len()
+            probe.len()
         )));
     }
     Ok(Pairs {
-        searching: Buffer::host(searching, searching_lease),
-        sorted: Buffer::host(sorted, sorted_lease),
+        probe: Buffer::host(probe, searching_lease),
+        build: Buffer::host(build, sorted_lease),
     })
 }
 
@@ -194,7 +194,7 @@ impl Window<'_> {
     }
 
     fn copy_ranges(&self, rows: Range<usize>, out: &mut [u32]) -> usize {
-        let (ids, lo) = (self.matches.sorted, self.matches.lo);
+        let (ids, lo) = (self.matches.build, self.matches.lo);
         let mut written = 0;
         for position in rows {
             let (first, end) = self.of(position);
@@ -245,7 +245,7 @@ impl Window<'_> {
         cancelled: &AtomicBool,
         out: &mut [u32],
     ) -> Result<usize> {
-        let ids = self.matches.sorted;
+        let ids = self.matches.build;
         let first = group * LEAF;
         let last = (first + LEAF).min(self.offsets.len() - 1);
         let mut next = [0u64; LEAF];

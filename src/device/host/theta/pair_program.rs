@@ -34,38 +34,32 @@ pub(crate) struct Bound<'a> {
     registers: usize,
     left: Vec<Values<'a>>,
     right: Vec<Values<'a>>,
-    sorted_side: Side,
+    build_side: Side,
 }
 
 /// The candidates of a block; at most [`BLOCK`].
 #[derive(Debug, Clone)]
 enum Candidates<'a> {
     /// Of one searching position, consecutive.
-    Run {
-        searching: usize,
-        sorted: Range<usize>,
-    },
+    Run { probe: usize, build: Range<usize> },
     /// One of each a candidate.
-    Pairs {
-        searching: &'a [u32],
-        sorted: &'a [u32],
-    },
+    Pairs { probe: &'a [u32], build: &'a [u32] },
 }
 
 impl Candidates<'_> {
     fn len(&self) -> usize {
         match self {
-            Self::Run { sorted, .. } => sorted.len(),
-            Self::Pairs { sorted, .. } => sorted.len(),
+            Self::Run { build, .. } => build.len(),
+            Self::Pairs { build, .. } => build.len(),
         }
     }
 
     fn positions(&self, of_sorted: bool) -> Positions<'_> {
         match (self, of_sorted) {
-            (Self::Run { sorted, .. }, true) => Positions::Run(sorted.clone()),
-            (Self::Run { searching, .. }, false) => Positions::One(*searching),
-            (Self::Pairs { sorted, .. }, true) => Positions::Each(sorted),
-            (Self::Pairs { searching, .. }, false) => Positions::Each(searching),
+            (Self::Run { build, .. }, true) => Positions::Run(build.clone()),
+            (Self::Run { probe, .. }, false) => Positions::One(*probe),
+            (Self::Pairs { build, .. }, true) => Positions::Each(build),
+            (Self::Pairs { probe, .. }, false) => Positions::Each(probe),
         }
     }
 }
@@ -75,8 +69,8 @@ impl Candidates<'_> {
 pub(crate) struct Scratch {
     registers: Registers,
     /// Candidates of short ranges, not decided yet.
-    searching: Vec<u32>,
-    sorted: Vec<u32>,
+    probe: Vec<u32>,
+    build: Vec<u32>,
 }
 
 impl<'a> Bound<'a> {
@@ -87,26 +81,26 @@ impl<'a> Bound<'a> {
                 .map(|column| Values::of(column.on_host()?))
                 .collect()
         };
-        let (sorted, searching): (Result<Vec<_>>, Result<Vec<_>>) =
-            (values(bound.sorted), values(bound.searching));
-        let (left, right) = match bound.sorted_side {
-            Side::Left => (sorted?, searching?),
-            Side::Right => (searching?, sorted?),
+        let (build, probe): (Result<Vec<_>>, Result<Vec<_>>) =
+            (values(bound.build), values(bound.probe));
+        let (left, right) = match bound.build_side {
+            Side::Left => (build?, probe?),
+            Side::Right => (probe?, build?),
         };
         Ok(Self {
             instructions: &bound.program.instructions,
             registers: bound.program.registers(),
             left,
             right,
-            sorted_side: bound.sorted_side,
+            build_side: bound.build_side,
         })
     }
 
     pub(crate) fn scratch(&self) -> Scratch {
         Scratch {
             registers: Registers::new(self.registers),
-            searching: Vec::with_capacity(BLOCK),
-            sorted: Vec::with_capacity(BLOCK),
+            probe: Vec::with_capacity(BLOCK),
+            build: Vec::with_capacity(BLOCK),
         }
     }
 
@@ -120,8 +114,8 @@ impl<'a> Bound<'a> {
         cancelled: &AtomicBool,
         visit: impl FnMut(usize, Span) -> bool,
     ) -> Result<()> {
-        scratch.searching.clear();
-        scratch.sorted.clear();
+        scratch.probe.clear();
+        scratch.build.clear();
         let mut filter = Filter {
             bound: self,
             scratch,
@@ -169,7 +163,7 @@ impl<'a> Bound<'a> {
             let values = columns.get(column).ok_or_else(|| {
                 BowtieError::Internal(format!("a program without its column {column}"))
             })?;
-            let positions = candidates.positions(side == self.sorted_side);
+            let positions = candidates.positions(side == self.build_side);
             registers.write(instruction.out, len, |words, states| {
                 values.load(positions, words, states)
             });
@@ -198,22 +192,22 @@ impl<V: FnMut(usize, Span) -> bool> Filter<'_, '_, V> {
     }
 
     fn push(&mut self, row: usize, position: usize) {
-        self.scratch.searching.push(row as u32);
-        self.scratch.sorted.push(position as u32);
-        if self.scratch.sorted.len() == BLOCK {
+        self.scratch.probe.push(row as u32);
+        self.scratch.build.push(position as u32);
+        if self.scratch.build.len() == BLOCK {
             self.flush();
         }
     }
 
     /// Decides on the candidates gathered so far.
     fn flush(&mut self) {
-        if self.scratch.sorted.is_empty() || self.is_over() {
+        if self.scratch.build.is_empty() || self.is_over() {
             return;
         }
         let scratch = &mut *self.scratch;
         let candidates = Candidates::Pairs {
-            searching: &scratch.searching,
-            sorted: &scratch.sorted,
+            probe: &scratch.probe,
+            build: &scratch.build,
         };
         match self.bound.evaluate(&mut scratch.registers, &candidates) {
             Err(error) => self.result = Err(error),
@@ -221,10 +215,10 @@ impl<V: FnMut(usize, Span) -> bool> Filter<'_, '_, V> {
                 for (word, bits) in passed.iter().enumerate() {
                     for bit in bits_of(*bits) {
                         let at = word * 64 + bit;
-                        let row = scratch.searching[at] as usize;
+                        let row = scratch.probe[at] as usize;
                         let mark = 1 << (row - self.first);
                         let span = Span::Bits {
-                            base: scratch.sorted[at] as usize,
+                            base: scratch.build[at] as usize,
                             bits: 1,
                         };
                         if self.alive & mark != 0 && !(self.visit)(row, span) {
@@ -234,8 +228,8 @@ impl<V: FnMut(usize, Span) -> bool> Filter<'_, '_, V> {
                 }
             }
         }
-        scratch.searching.clear();
-        scratch.sorted.clear();
+        scratch.probe.clear();
+        scratch.build.clear();
     }
 
     /// Decides on consecutive candidates of one row.
@@ -246,8 +240,8 @@ impl<V: FnMut(usize, Span) -> bool> Filter<'_, '_, V> {
             }
             let block = from..(from + BLOCK).min(positions.end);
             let candidates = Candidates::Run {
-                searching: row,
-                sorted: block.clone(),
+                probe: row,
+                build: block.clone(),
             };
             let registers = &mut self.scratch.registers;
             let passed = match self.bound.evaluate(registers, &candidates) {

@@ -5,7 +5,7 @@ use crate::device::data::column::Column;
 use crate::device::data::keys::Keys;
 use crate::device::data::matches::{Bound, Matches};
 use crate::device::data::opaque::Opaque;
-use crate::device::data::ranges::{Pairs, Ranges, Sorted};
+use crate::device::data::ranges::{OrderedRows, Pairs, Ranges};
 use crate::device::data::structures::ZonedKeys;
 use crate::device::host::columns::values;
 use crate::device::host::device::HostDevice;
@@ -16,19 +16,19 @@ use crate::error::Result;
 use crate::ir::comparison::Comparison;
 
 impl ThetaPrimitives for HostDevice {
-    fn zone_keys(&self, keys: &Keys, sorted: &Sorted) -> Result<ZonedKeys> {
-        zone_map::zone_keys(&self.budget, keys, sorted).map(|keys| ZonedKeys(Opaque::new(keys)))
+    fn zone_keys(&self, keys: &Keys, build: &OrderedRows) -> Result<ZonedKeys> {
+        zone_map::zone_keys(&self.budget, keys, build).map(|keys| ZonedKeys(Opaque::new(keys)))
     }
 
     fn range_bounds(
         &self,
-        sorted: &Sorted,
-        searching: &Sorted,
+        build: &OrderedRows,
+        probe: &OrderedRows,
         bounds: &[Bound<'_>],
         groups: Option<&Buffer<u32>>,
     ) -> Result<Ranges> {
         self.pool
-            .install(|| range::range_bounds(&self.budget, sorted, searching, bounds, groups))
+            .install(|| range::range_bounds(&self.budget, build, probe, bounds, groups))
     }
 
     fn count_matches(&self, matches: Matches<'_>, exists_only: bool) -> Result<Buffer<u32>> {
@@ -60,15 +60,15 @@ impl ThetaPrimitives for HostDevice {
 
     fn row_counts(
         &self,
-        searching: &Sorted,
+        probe: &OrderedRows,
         counts: &Buffer<u32>,
         rows: usize,
     ) -> Result<Buffer<u32>> {
-        range::row_counts(&self.budget, searching, counts, rows)
+        range::row_counts(&self.budget, probe, counts, rows)
     }
 
-    fn cover(&self, sorted: &Sorted, ranges: &Ranges, rows: usize) -> Result<Buffer<u32>> {
-        range::cover(&self.budget, sorted, ranges, rows)
+    fn cover(&self, build: &OrderedRows, ranges: &Ranges, rows: usize) -> Result<Buffer<u32>> {
+        range::cover(&self.budget, build, ranges, rows)
     }
 
     fn sample_selectivity(

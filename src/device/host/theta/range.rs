@@ -8,7 +8,7 @@ use crate::device::budget::Budget;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::keys::NO_GROUP;
 use crate::device::data::matches::Bound;
-use crate::device::data::ranges::{Ranges, Sorted};
+use crate::device::data::ranges::{OrderedRows, Ranges};
 use crate::device::host::keys::order_keys::HostKeys;
 use crate::error::{BowtieError, Result};
 use crate::ir::comparison::Comparison;
@@ -18,21 +18,21 @@ const TASK_ROWS: usize = 1 << 13;
 
 pub(crate) fn range_bounds(
     budget: &Arc<Budget>,
-    sorted: &Sorted,
-    searching: &Sorted,
+    build: &OrderedRows,
+    probe: &OrderedRows,
     bounds: &[Bound<'_>],
     groups: Option<&Buffer<u32>>,
 ) -> Result<Ranges> {
-    if sorted.keys.is_none() && !bounds.is_empty() {
+    if build.keys.is_none() && !bounds.is_empty() {
         return Err(BowtieError::Internal("bounds on an unsorted side".into()));
     }
-    let search = Search::new(sorted, bounds, groups)?;
-    let positions = searching.len();
+    let search = Search::new(build, bounds, groups)?;
+    let positions = probe.len();
     let lease_lo = budget.lease(positions as u64 * 4, "range bounds")?;
     let lease_hi = budget.lease(positions as u64 * 4, "range bounds")?;
     let mut lo = vec![0u32; positions];
     let mut hi = vec![0u32; positions];
-    let rows = searching.rows.on_host()?;
+    let rows = probe.rows.on_host()?;
     lo.par_chunks_mut(TASK_ROWS)
         .zip(hi.par_chunks_mut(TASK_ROWS))
         .zip(rows.par_chunks(TASK_ROWS))
@@ -61,23 +61,23 @@ struct Search<'a> {
 
 impl<'a> Search<'a> {
     fn new(
-        sorted: &'a Sorted,
+        build: &'a OrderedRows,
         bounds: &[Bound<'a>],
         groups: Option<&'a Buffer<u32>>,
     ) -> Result<Self> {
         Ok(Self {
-            keys: match &sorted.keys {
+            keys: match &build.keys {
                 Some(keys) => keys.on_host()?,
                 None => &[],
             },
-            positions: sorted.len(),
-            groups: match (&sorted.segments, groups) {
+            positions: build.len(),
+            groups: match (&build.segments, groups) {
                 (Some(segments), Some(groups)) => Some((segments.on_host()?, groups.on_host()?)),
                 _ => None,
             },
             bounds: bounds
                 .iter()
-                .map(|bound| Ok((bound.op, HostKeys::new(bound.searching)?)))
+                .map(|bound| Ok((bound.op, HostKeys::new(bound.probe)?)))
                 .collect::<Result<_>>()?,
         })
     }
@@ -161,13 +161,13 @@ pub(crate) fn seek(keys: &[u64], hint: usize, holds: impl Fn(u64) -> bool) -> us
 
 pub(crate) fn row_counts(
     budget: &Arc<Budget>,
-    searching: &Sorted,
+    probe: &OrderedRows,
     counts: &Buffer<u32>,
     rows: usize,
 ) -> Result<Buffer<u32>> {
     let lease = budget.lease(rows as u64 * 4, "counts by row")?;
     let mut by_row = vec![0u32; rows];
-    for (row, count) in searching.rows.on_host()?.iter().zip(counts.on_host()?) {
+    for (row, count) in probe.rows.on_host()?.iter().zip(counts.on_host()?) {
         by_row[*row as usize] = *count;
     }
     Ok(Buffer::host(by_row, lease))
@@ -175,21 +175,21 @@ pub(crate) fn row_counts(
 
 pub(crate) fn cover(
     budget: &Arc<Budget>,
-    sorted: &Sorted,
+    build: &OrderedRows,
     ranges: &Ranges,
     rows: usize,
 ) -> Result<Buffer<u32>> {
-    let _scratch = budget.lease(sorted.len() as u64 * 4 + 4, "coverage scratch")?;
+    let _scratch = budget.lease(build.len() as u64 * 4 + 4, "coverage scratch")?;
     let lease = budget.lease(rows as u64 * 4, "coverage")?;
     // A difference array; its prefix sums stay between 0 and the number of ranges, so wrapping steps cannot mislead.
-    let mut steps = vec![0u32; sorted.len() + 1];
+    let mut steps = vec![0u32; build.len() + 1];
     for (lo, hi) in ranges.lo.on_host()?.iter().zip(ranges.hi.on_host()?) {
         steps[*lo as usize] = steps[*lo as usize].wrapping_add(1);
         steps[*hi as usize] = steps[*hi as usize].wrapping_sub(1);
     }
     let mut counts = vec![0u32; rows];
     let mut covering = 0u32;
-    for (row, step) in sorted.rows.on_host()?.iter().zip(&steps) {
+    for (row, step) in build.rows.on_host()?.iter().zip(&steps) {
         covering = covering.wrapping_add(*step);
         counts[*row as usize] = covering;
     }

@@ -19,7 +19,7 @@ use crate::device::budget::Budget;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::data::matches::Matches;
-use crate::device::data::ranges::Sorted;
+use crate::device::data::ranges::OrderedRows;
 use crate::device::host::keys::order_keys::{HostKeys, order_keys, total, validity};
 use crate::error::{BowtieError, Result};
 
@@ -144,8 +144,8 @@ pub(crate) fn range_count(
     matches: Matches<'_>,
     rows: usize,
 ) -> Result<Column> {
-    let lease = budget.lease((rows * 8 + matches.sorted.len() * 4) as u64, "range counts")?;
-    let counted = NotNull::new(values.on_host()?, matches.sorted)?;
+    let lease = budget.lease((rows * 8 + matches.build.len() * 4) as u64, "range counts")?;
+    let counted = NotNull::new(values.on_host()?, matches.build)?;
     let mut counts = vec![0i64; rows];
     for (row, lo, hi) in spans(matches)? {
         counts[row] = i64::from(counted.between(lo, hi));
@@ -159,9 +159,9 @@ pub(crate) fn range_sum(
     matches: Matches<'_>,
     rows: usize,
 ) -> Result<Column> {
-    let (array, sorted) = (values.on_host()?, matches.sorted);
-    let lease = budget.lease((rows + sorted.len()) as u64 * 20, "range sums")?;
-    let counted = NotNull::new(array, sorted)?;
+    let (array, build) = (values.on_host()?, matches.build);
+    let lease = budget.lease((rows + build.len()) as u64 * 20, "range sums")?;
+    let counted = NotNull::new(array, build)?;
     let mut some = BooleanBufferBuilder::new(rows);
     some.append_n(rows, false);
     for (row, lo, hi) in spans(matches)? {
@@ -169,7 +169,7 @@ pub(crate) fn range_sum(
     }
     let nulls = NullBuffer::new(some.finish());
     if let Some(floats) = array.as_primitive_opt::<Float64Type>() {
-        let ordered = in_order(floats, sorted)?;
+        let ordered = in_order(floats, build)?;
         let tree = FoldTree::new(ordered, 0.0, |a, b| a + b);
         let sums = by_row(matches, rows, 0.0, |lo, hi| tree.fold(lo, hi))?;
         let sums = PrimitiveArray::<Float64Type>::new(sums.into(), Some(nulls));
@@ -177,10 +177,10 @@ pub(crate) fn range_sum(
     }
     summable!(array.data_type(), T => {
         let zero = <T as ArrowPrimitiveType>::Native::default();
-        let mut prefix = Vec::with_capacity(sorted.len() + 1);
+        let mut prefix = Vec::with_capacity(build.len() + 1);
         let mut sum = zero;
         prefix.push(sum);
-        for value in in_order(array.as_primitive::<T>(), sorted)? {
+        for value in in_order(array.as_primitive::<T>(), build)? {
             sum = sum.add_wrapping(value);
             prefix.push(sum);
         }
@@ -198,17 +198,17 @@ pub(crate) fn range_extreme(
     rows: usize,
     max: bool,
 ) -> Result<Column> {
-    let sorted = matches.sorted;
+    let build = matches.build;
     let keys = match total(budget, values.on_host()?)? {
         Some(floats) => floats,
         None => order_keys(budget, values)?.0,
     };
-    let _scratch = budget.lease(sorted.len() as u64 * 20, "range extremes")?;
+    let _scratch = budget.lease(build.len() as u64 * 20, "range extremes")?;
     let lease = budget.lease(rows as u64 * 8, "range extremes")?;
     let keys = HostKeys::new(&keys)?;
     // (key, row), inverted for the maximum, so that both are least-first; NULLs are last.
     let nothing = (u64::MAX, u32::MAX);
-    let ordered = sorted
+    let ordered = build
         .rows
         .on_host()?
         .iter()
@@ -232,9 +232,9 @@ pub(crate) fn range_extreme(
 /// Values at each sorted position, NULL as zero.
 fn in_order<T: ArrowPrimitiveType>(
     array: &PrimitiveArray<T>,
-    sorted: &Sorted,
+    build: &OrderedRows,
 ) -> Result<Vec<T::Native>> {
-    let rows = sorted.rows.on_host()?;
+    let rows = build.rows.on_host()?;
     Ok(match array.nulls() {
         None => rows
             .iter()
@@ -258,14 +258,14 @@ enum NotNull {
 }
 
 impl NotNull {
-    fn new(array: &ArrayRef, sorted: &Sorted) -> Result<Self> {
+    fn new(array: &ArrayRef, build: &OrderedRows) -> Result<Self> {
         let Some(valid) = validity(array) else {
             return Ok(Self::All);
         };
-        let mut prefix = Vec::with_capacity(sorted.len() + 1);
+        let mut prefix = Vec::with_capacity(build.len() + 1);
         let mut count = 0;
         prefix.push(count);
-        for row in sorted.rows.on_host()?.iter() {
+        for row in build.rows.on_host()?.iter() {
             count += u32::from(valid.value(*row as usize));
             prefix.push(count);
         }
@@ -282,7 +282,7 @@ impl NotNull {
 
 /// Searching row, and its range.
 fn spans(matches: Matches<'_>) -> Result<impl Iterator<Item = (usize, usize, usize)>> {
-    let rows = matches.searching.rows.on_host()?;
+    let rows = matches.probe.rows.on_host()?;
     let bounds = matches
         .ranges
         .lo
@@ -310,7 +310,7 @@ fn by_row<R: Copy + Send>(
         .map(|(lo, hi)| each(*lo as usize, *hi as usize))
         .collect();
     let mut placed = vec![missing; rows];
-    for (row, value) in matches.searching.rows.on_host()?.iter().zip(folded) {
+    for (row, value) in matches.probe.rows.on_host()?.iter().zip(folded) {
         placed[*row as usize] = value;
     }
     Ok(placed)

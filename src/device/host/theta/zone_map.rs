@@ -14,7 +14,7 @@ use pulp::Arch;
 use crate::device::budget::{Budget, Lease};
 use crate::device::data::keys::Keys;
 use crate::device::data::matches::{Matches, Test};
-use crate::device::data::ranges::Sorted;
+use crate::device::data::ranges::OrderedRows;
 use crate::device::host::theta::wavelet_tree::Wavelet;
 use crate::error::Result;
 use crate::ir::comparison::Comparison;
@@ -48,8 +48,12 @@ struct Zones {
     max: Vec<u64>,
 }
 
-pub(crate) fn zone_keys(budget: &Arc<Budget>, keys: &Keys, sorted: &Sorted) -> Result<ZonedKeys> {
-    let rows = sorted.rows.on_host()?;
+pub(crate) fn zone_keys(
+    budget: &Arc<Budget>,
+    keys: &Keys,
+    build: &OrderedRows,
+) -> Result<ZonedKeys> {
+    let rows = build.rows.on_host()?;
     let keys_lease = budget.lease(rows.len() as u64 * 8, "keys in sorted order")?;
     let zones_lease = budget.lease(rows.len() as u64 / 3 + 64, "zone maps")?;
     let words = keys.values.on_host()?;
@@ -91,8 +95,8 @@ pub(crate) enum Span {
 /// [`Matches`] as slices in host memory.
 pub(crate) struct HostMatches<'a> {
     /// Row ids of the sorted side and of the searching one, by position.
-    pub(crate) sorted: &'a [u32],
-    pub(crate) searching: &'a [u32],
+    pub(crate) build: &'a [u32],
+    pub(crate) probe: &'a [u32],
     /// The range of each searching position.
     pub(crate) lo: &'a [u32],
     pub(crate) hi: &'a [u32],
@@ -102,9 +106,9 @@ pub(crate) struct HostMatches<'a> {
 /// A test as slices in host memory.
 pub(crate) struct HostTest<'a> {
     op: Comparison,
-    sorted: &'a ZonedKeys,
+    build: &'a ZonedKeys,
     /// Keys by searching position.
-    searching: &'a [u64],
+    probe: &'a [u64],
 }
 
 impl<'a> HostMatches<'a> {
@@ -114,13 +118,13 @@ impl<'a> HostMatches<'a> {
         let test = |test: &Test<'a>| {
             Ok(HostTest {
                 op: test.op,
-                sorted: test.sorted.0.get()?,
-                searching: test.searching.0.get::<ZonedKeys>()?.keys(),
+                build: test.build.0.get()?,
+                probe: test.probe.0.get::<ZonedKeys>()?.keys(),
             })
         };
         Ok(Self {
-            sorted: matches.sorted.rows.on_host()?,
-            searching: matches.searching.rows.on_host()?,
+            build: matches.build.rows.on_host()?,
+            probe: matches.probe.rows.on_host()?,
             lo: matches.ranges.lo.on_host()?,
             hi: matches.ranges.hi.on_host()?,
             tests: matches.tests.iter().map(test).collect::<Result<_>>()?,
@@ -177,7 +181,7 @@ pub(crate) fn walk<'a, V: FnMut(usize, Span) -> bool>(
         return walk.take_all(alive, from..to);
     };
     // The tree's top has at most FAN_OUT blocks.
-    let top = first.sorted.levels.len() - 1;
+    let top = first.build.levels.len() - 1;
     let size = block_size(top);
     for block in from / size..to.div_ceil(size) {
         walk.block(top, block, alive, from..to);
@@ -206,8 +210,8 @@ pub(crate) fn sampled_leaf_tests(matches: &HostMatches<'_>) -> f64 {
         {
             let (mut possible, mut certain) = (true, true);
             for test in &matches.tests {
-                let zones = &test.sorted.levels[0];
-                let word = test.searching[row];
+                let zones = &test.build.levels[0];
+                let word = test.probe[row];
                 let (min, max) = (zones.min[leaf], zones.max[leaf]);
                 let (some, every) = judge(Arch::Scalar, test.op, min, max, &[word]);
                 possible &= some != 0;
@@ -224,21 +228,21 @@ fn block_size(level: usize) -> usize {
 }
 
 impl<V: FnMut(usize, Span) -> bool> Walk<'_, V> {
-    /// Block `block` of `level`, for the rows of `searching`; `within` holds all their ranges.
-    fn block(&mut self, level: usize, block: usize, searching: u64, within: Range<usize>) {
+    /// Block `block` of `level`, for the rows of `probe`; `within` holds all their ranges.
+    fn block(&mut self, level: usize, block: usize, probe: u64, within: Range<usize>) {
         let size = block_size(level);
         let positions = (block * size).max(within.start)..((block + 1) * size).min(within.end);
         if positions.is_empty() {
             return;
         }
-        let mut some = searching & self.alive;
+        let mut some = probe & self.alive;
         let mut all = some;
         for test in self.tests {
             if some == 0 {
                 return;
             }
-            let zones = &test.sorted.levels[level];
-            let keys = &test.searching[self.rows.clone()];
+            let zones = &test.build.levels[level];
+            let keys = &test.probe[self.rows.clone()];
             let (possible, certain) =
                 judge(self.arch, test.op, zones.min[block], zones.max[block], keys);
             some &= possible;
@@ -280,8 +284,8 @@ impl<V: FnMut(usize, Span) -> bool> Walk<'_, V> {
             }
             let mut bits = u64::MAX;
             for test in self.tests {
-                let keys = &test.sorted.keys[lo..hi];
-                let word = test.searching[self.rows.start + i];
+                let keys = &test.build.keys[lo..hi];
+                let word = test.probe[self.rows.start + i];
                 bits &= compare(self.arch, keys, test.op, word);
                 if bits == 0 {
                     break;
@@ -338,33 +342,33 @@ fn compare(arch: Arch, keys: &[u64], op: Comparison, word: u64) -> u64 {
 /// For each searching key, whether some key, and whether every key, between `min` and `max` may satisfy
 /// `key OP searching`.
 #[inline]
-fn judge(arch: Arch, op: Comparison, min: u64, max: u64, searching: &[u64]) -> (u64, u64) {
+fn judge(arch: Arch, op: Comparison, min: u64, max: u64, probe: &[u64]) -> (u64, u64) {
     arch.dispatch(
         #[inline(always)]
         || match op {
             Comparison::Lt => (
-                bits_where(searching, |w| min < w),
-                bits_where(searching, |w| max < w),
+                bits_where(probe, |w| min < w),
+                bits_where(probe, |w| max < w),
             ),
             Comparison::LtEq => (
-                bits_where(searching, |w| min <= w),
-                bits_where(searching, |w| max <= w),
+                bits_where(probe, |w| min <= w),
+                bits_where(probe, |w| max <= w),
             ),
             Comparison::Gt => (
-                bits_where(searching, |w| max > w),
-                bits_where(searching, |w| min > w),
+                bits_where(probe, |w| max > w),
+                bits_where(probe, |w| min > w),
             ),
             Comparison::GtEq => (
-                bits_where(searching, |w| max >= w),
-                bits_where(searching, |w| min >= w),
+                bits_where(probe, |w| max >= w),
+                bits_where(probe, |w| min >= w),
             ),
             Comparison::Eq => (
-                bits_where(searching, |w| (min <= w) & (w <= max)),
-                bits_where(searching, |w| (min == w) & (w == max)),
+                bits_where(probe, |w| (min <= w) & (w <= max)),
+                bits_where(probe, |w| (min == w) & (w == max)),
             ),
             Comparison::NotEq => (
-                bits_where(searching, |w| (min != w) | (w != max)),
-                bits_where(searching, |w| (w < min) | (max < w)),
+                bits_where(probe, |w| (min != w) | (w != max)),
+                bits_where(probe, |w| (w < min) | (max < w)),
             ),
         },
     )

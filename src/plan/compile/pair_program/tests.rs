@@ -27,10 +27,10 @@ use crate::device::primitives::device::Device;
 use crate::ir::pair_program::Program;
 use crate::ir::side::Side;
 use crate::ir::strategies::Strategy;
-use crate::ops::build_index::SortedSide;
-use crate::ops::probe::{Search, Wanted};
+use crate::ops::build_index::BuildIndex;
+use crate::ops::probe::{Probe, Wanted};
 use crate::plan::compile::pair_program::compile;
-use crate::spec::join::{SideInput, ThetaSpec};
+use crate::spec::join::{MatchSpec, SideInput};
 
 type Expr = Arc<dyn PhysicalExpr>;
 
@@ -253,13 +253,13 @@ fn evaluated(input: &SideInput, batch: &RecordBatch) -> Option<RecordBatch> {
 fn passing(
     device: &dyn Device,
     program: &Program,
-    sorted: Side,
+    build: Side,
     left: &RecordBatch,
     right: &RecordBatch,
 ) -> Option<Vec<(u32, u32)>> {
-    let theta = ThetaSpec {
+    let theta = MatchSpec {
         strategy: Strategy::Tiles,
-        sorted,
+        build,
         equalities: vec![],
         set: None,
         null_equality: NullEquality::NullEqualsNothing,
@@ -272,19 +272,19 @@ fn passing(
             let array = batch.column(i);
             (vec![Arc::clone(array)], array.data_type().clone())
         };
-        let uploaded = DeviceBatch::upload_ahead(device, batch.num_rows(), &needs, column).unwrap();
+        let uploaded = DeviceBatch::upload_async(device, batch.num_rows(), &needs, column).unwrap();
         uploaded.receive(device).unwrap()
     };
     let (left, right) = (upload(left), upload(right));
-    let (indexed, searching) = match sorted {
+    let (indexed, probe) = match build {
         Side::Left => (&left, &right),
         Side::Right => (&right, &left),
     };
-    let index = SortedSide::build(device, &theta, Some(program), indexed, searching, true);
+    let index = BuildIndex::build(device, &theta, Some(program), indexed, probe, true);
     let index = Arc::new(index.unwrap());
     let new = |wanted| {
         let index = Arc::clone(&index);
-        Search::new(device, &theta, Some(program), index, searching, wanted).unwrap()
+        Probe::new(device, &theta, Some(program), index, probe, wanted).unwrap()
     };
     let search = new(Wanted::Pairs);
     if !search.is_programmed() {
@@ -302,9 +302,9 @@ fn passing(
         pairs.extend(left.iter().copied().zip(right.iter().copied()));
     }
     pairs.sort_unstable();
-    let exists = new(Wanted::Exists).weights(device, sorted.other()).unwrap();
+    let exists = new(Wanted::Exists).weights(device, build.other()).unwrap();
     for (row, exists) in device.read(&exists).unwrap().iter().enumerate() {
-        let of = |pair: &&(u32, u32)| match sorted {
+        let of = |pair: &&(u32, u32)| match build {
             Side::Left => pair.1 as usize == row,
             Side::Right => pair.0 as usize == row,
         };
@@ -369,7 +369,7 @@ struct Tally {
     left: usize,
 }
 
-fn check(device: &dyn Device, sides: &Sides, expr: &Expr, sorted: Side, tally: &mut Tally) {
+fn check(device: &dyn Device, sides: &Sides, expr: &Expr, build: Side, tally: &mut Tally) {
     let mut left = SideInput::new(sides.left.schema());
     let mut right = SideInput::new(sides.right.schema());
     let filter = sides.filter(expr);
@@ -384,7 +384,7 @@ fn check(device: &dyn Device, sides: &Sides, expr: &Expr, sorted: Side, tally: &
         return;
     };
     tally.compiled += 1;
-    let whole = passing(device, &program, sorted, &left, &right);
+    let whole = passing(device, &program, build, &left, &right);
     let mut expected = vec![];
     for l in 0..left.num_rows() {
         for r in 0..right.num_rows() {
@@ -399,7 +399,7 @@ fn check(device: &dyn Device, sides: &Sides, expr: &Expr, sorted: Side, tally: &
             }
             // Pair by pair: where it decides, it is right.
             let pair = (left.slice(l, 1), right.slice(r, 1));
-            let given = passing(device, &program, sorted, &pair.0, &pair.1);
+            let given = passing(device, &program, build, &pair.0, &pair.1);
             match (said, given) {
                 (None, given) => {
                     tally.failing += 1;
@@ -433,8 +433,8 @@ fn programs_say_what_datafusion_says() {
             rng,
         };
         let expr = generator.any(&DataType::Boolean, 1 + i % 4);
-        let sorted = if i % 2 == 0 { Side::Left } else { Side::Right };
-        check(&device, &sides, &expr, sorted, &mut tally);
+        let build = if i % 2 == 0 { Side::Left } else { Side::Right };
+        check(&device, &sides, &expr, build, &mut tally);
     }
     // Most of it compiles, and little is left to the host for nothing.
     assert!(tally.compiled > 2500, "{} compile", tally.compiled);
@@ -464,8 +464,8 @@ fn programs_over_long_ranges() {
         let sum = BinaryExpr::new(column("l", 2), Operator::Plus, column("r", left + 2));
         let smaller = BinaryExpr::new(Arc::new(sum), Operator::Lt, column("l", 2));
         let or = BinaryExpr::new(Arc::new(smaller), Operator::Or, column("r", left + 10));
-        let sorted = if i % 2 == 0 { Side::Left } else { Side::Right };
-        check(&device, &sides, &(Arc::new(or) as Expr), sorted, &mut tally);
+        let build = if i % 2 == 0 { Side::Left } else { Side::Right };
+        check(&device, &sides, &(Arc::new(or) as Expr), build, &mut tally);
     }
     assert_eq!(tally.compiled, 7);
 }

@@ -8,7 +8,7 @@ use crate::device::cuda::columns::minmax::Number;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::runtime::access::flag_words;
 use crate::device::data::column::Column;
-use crate::device::data::key_bitmap::KeyBits;
+use crate::device::data::key_bitmap::KeyBitmap;
 use crate::device::data::results::Kept;
 use crate::error::Result;
 use crate::ir::pair_program::Kind;
@@ -19,7 +19,7 @@ impl CudaDevice {
     /// flags.
     pub(crate) fn select_keys_generated(
         &self,
-        bits: &KeyBits,
+        bits: &KeyBitmap,
         columns: &[&Column],
         set: bool,
         kept: &[&Column],

@@ -148,7 +148,7 @@ pub(crate) fn generate(shape: &Shape<'_>, selection: &Selection, size: Size) -> 
         text: text.module(KERNEL, parameters.len(), layout.threads),
         parameters,
         layout,
-        stays: Some(shared),
+        output_on_device: Some(shared),
         nullable: vec![],
     })
 }
@@ -275,7 +275,7 @@ mod tests {
                 let made = made(times, loaded).unwrap();
                 let kept = |parameter: &&Parameter| matches!(parameter, Parameter::Kept(_));
                 assert_eq!(made.parameters.iter().filter(kept).count(), times);
-                assert!(made.stays.is_some());
+                assert!(made.output_on_device.is_some());
             }
             assert!(made(17, loaded).is_none());
         }

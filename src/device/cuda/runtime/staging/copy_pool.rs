@@ -1,4 +1,4 @@
-//! [`Copiers`]: threads that help whoever copies much, piece by piece.
+//! [`CopyPool`]: threads that help whoever copies much, piece by piece.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub(crate) trait Pieces: Sync {
 /// Threads that take pieces of all copies under way in turn, so that a short copy does not wait for a long one. One that has
 /// nothing to do sleeps.
 #[derive(Debug)]
-pub(crate) struct Copiers(Arc<Shared>);
+pub(crate) struct CopyPool(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
@@ -76,7 +76,7 @@ fn copy_next(pieces: &dyn Pieces) -> Result<bool> {
         .unwrap_or_else(|_| Err(BowtieError::Internal("a copy panicked".into())))
 }
 
-impl Copiers {
+impl CopyPool {
     /// So many threads of a name; fewer where the system has no more.
     pub(crate) fn new(name: &str, threads: usize) -> Self {
         let shared = Arc::new(Shared::default());
@@ -108,7 +108,7 @@ impl Copiers {
     }
 }
 
-impl Drop for Copiers {
+impl Drop for CopyPool {
     fn drop(&mut self) {
         self.0.state.lock().over = true;
         self.0.began.notify_all();
@@ -252,7 +252,7 @@ mod tests {
     #[test]
     fn every_piece_is_copied_once() {
         for threads in [0, 1, 3] {
-            let copiers = Copiers::new("test", threads);
+            let copiers = CopyPool::new("test", threads);
             std::thread::scope(|scope| {
                 for pieces in [0, 1, 2, 31, 1000] {
                     let copiers = &copiers;
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn a_piece_that_fails_fails_its_copy_alone() {
-        let copiers = Copiers::new("test", 3);
+        let copiers = CopyPool::new("test", 3);
         for panics in [false, true] {
             let fails = Counted::new(100, Some((50, panics)));
             let error = copiers.copy(&fails, true).unwrap_err().to_string();

@@ -1,26 +1,26 @@
-//! [`Note`]: a word that a kernel writes where the host reads it, without a copy.
+//! [`PinnedWord`]: a word that a kernel writes where the host reads it, without a copy.
 
 use std::sync::Arc;
 
 use crate::device::cuda::runtime::driver::failed;
 use crate::device::cuda::runtime::gpu::Gpu;
 use crate::device::cuda::runtime::staging::word::Word;
-use crate::device::cuda::runtime::stream::{Arg, Queue};
+use crate::device::cuda::runtime::stream::{Arg, Stream};
 use crate::error::Result;
 
 /// A word of pinned host memory, which a kernel writes across the bus.
 ///
 /// A word on the GPU takes an allocation, a clearing and a copy, which together take longer than a kernel of few rows.
 #[derive(Debug)]
-pub(crate) struct Note {
+pub(crate) struct PinnedWord {
     gpu: Arc<Gpu>,
     /// Until it was read.
     word: Option<Word>,
 }
 
-impl Queue {
+impl Stream {
     /// A word that a kernel writes, which `launch` launches on this queue; 0 if it writes nothing.
-    pub(crate) fn note(&self, launch: impl FnOnce(Arg) -> Result<()>) -> Result<Note> {
+    pub(crate) fn note(&self, launch: impl FnOnce(Arg) -> Result<()>) -> Result<PinnedWord> {
         let unused = self.gpu.notes.lock().pop();
         let word = match unused {
             Some(word) => word,
@@ -40,14 +40,14 @@ impl Queue {
             }
             return Err(error);
         }
-        Ok(Note {
+        Ok(PinnedWord {
             gpu: Arc::clone(&self.gpu),
             word: Some(word),
         })
     }
 }
 
-impl Note {
+impl PinnedWord {
     /// What was written: waits for the kernel, and for nothing that was launched after it.
     pub(crate) fn read(mut self) -> Result<u32> {
         self.take()
@@ -69,7 +69,7 @@ impl Note {
     }
 }
 
-impl Drop for Note {
+impl Drop for PinnedWord {
     fn drop(&mut self) {
         // Nobody asks any more: but the word is used again.
         let _ = self.take();

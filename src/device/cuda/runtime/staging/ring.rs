@@ -10,7 +10,7 @@ use cudarc::driver::{CudaEvent, CudaStream, DriverError, result, sys};
 use parking_lot::Mutex;
 
 use crate::device::cuda::runtime::driver::failed;
-use crate::device::cuda::runtime::staging::copy_pool::{Copiers, Pieces};
+use crate::device::cuda::runtime::staging::copy_pool::{CopyPool, Pieces};
 use crate::device::cuda::runtime::staging::narrow::Narrowing;
 use crate::error::{BowtieError, Result};
 
@@ -28,7 +28,7 @@ pub(crate) struct Ring {
     pub(crate) stream: Arc<CudaStream>,
     slots: Vec<Mutex<Slot>>,
     next: AtomicUsize,
-    copiers: Copiers,
+    copiers: CopyPool,
 }
 
 #[derive(Debug)]
@@ -93,7 +93,7 @@ impl Ring {
             stream,
             slots,
             next: AtomicUsize::new(0),
-            copiers: Copiers::new(name, (cores * 3 / 4).clamp(1, MOST_COPIERS)),
+            copiers: CopyPool::new(name, (cores * 3 / 4).clamp(1, MOST_COPIERS)),
         })
     }
 

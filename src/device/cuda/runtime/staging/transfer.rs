@@ -19,14 +19,14 @@ use crate::device::cuda::runtime::driver::failed;
 use crate::device::cuda::runtime::staging::narrow::Narrowing;
 use crate::device::cuda::runtime::staging::ring::Ring;
 use crate::device::cuda::runtime::stream::{
-    Arg, GIVEN_WORDS, Given, Memory, Queue, Shape, Structure,
+    Arg, GIVEN_WORDS, Given, Memory, Shape, Stream, Structure,
 };
 use crate::error::{BowtieError, Result};
 
 /// Below it the driver's own way is quicker.
 const SMALL_BYTES: usize = 128 << 10;
 
-impl Queue {
+impl Stream {
     /// Copies `bytes` into memory of their own. They may be reused as soon as this returns.
     pub(crate) fn send(self: &Arc<Self>, bytes: &[u8], what: &'static str) -> Result<Memory> {
         if bytes.len() <= SMALL_BYTES {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::device::cuda::columns::scan::{EXCLUSIVE_U32, EXCLUSIVE_U64};
 use crate::device::cuda::keys::sort::check_sortable;
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::stream::{Memory, Queue, Shape};
+use crate::device::cuda::runtime::stream::{Memory, Shape, Stream};
 use crate::device::cuda::sets::encode::encoded::Sets;
 use crate::device::cuda::sets::encode::list_offsets::Lying;
 use crate::device::cuda::sets::encode::set_element_words::{Distinct, Order, Ranks};
@@ -28,7 +28,7 @@ fn are_few(universe: usize, values: usize, lists: usize) -> bool {
     mean >= LEAST_VALUES && universe <= MOST_RANKS.min(BITS_A_VALUE * mean)
 }
 
-impl Queue {
+impl Stream {
     /// The sets that lists are, their elements by `ranks`; `None` where a list has duplicates, or elements without a rank. `words` are
     /// theirs, which need not be made where elements have few ranks.
     pub(crate) fn arrange_listed(

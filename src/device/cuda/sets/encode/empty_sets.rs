@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::stream::{Memory, Queue, Shape};
+use crate::device::cuda::runtime::stream::{Memory, Shape, Stream};
 use crate::device::cuda::sets::encode::encoded::Sets;
 use crate::device::data::buffer::Buffer;
-use crate::device::data::ranges::{Ranges, Sorted};
+use crate::device::data::ranges::{OrderedRows, Ranges};
 use crate::error::Result;
 use crate::ir::set_predicate::SetTest;
 
@@ -23,27 +23,27 @@ pub(crate) struct Empties {
 
 /// Which pairs match with an empty set: empty ones, an empty searching one with others, others with an empty indexed one.
 fn matching(test: SetTest) -> u32 {
-    let [both, searching, indexed] = [(0, 0), (0, 1), (1, 0)].map(|(a, b)| test.holds(0, a, b));
-    u32::from(both) | u32::from(searching) << 1 | u32::from(indexed) << 2
+    let [both, probe, indexed] = [(0, 0), (0, 1), (1, 0)].map(|(a, b)| test.holds(0, a, b));
+    u32::from(both) | u32::from(probe) << 1 | u32::from(indexed) << 2
 }
 
 impl Empties {
     /// `None` where that is nothing.
     pub(crate) fn of(
-        queue: &Arc<Queue>,
-        [searching, indexed]: [&Sets; 2],
+        queue: &Arc<Stream>,
+        [probe, indexed]: [&Sets; 2],
         test: SetTest,
     ) -> Result<Option<Self>> {
         if matching(test) == 0 {
             return Ok(None);
         }
-        let n = searching.len;
+        let n = probe.len;
         let counts = queue.zeroed(n * 4, "match counts")?;
         let lo = queue.alloc(n * 4, "range bounds")?;
         let hi = queue.alloc(n * 4, "range bounds")?;
-        let [groups, segments] = searching.groups_in(indexed);
+        let [groups, segments] = probe.groups_in(indexed);
         let args = [
-            (&searching.sizes).into(),
+            (&probe.sizes).into(),
             groups.into(),
             (n as u32).into(),
             segments.into(),
@@ -73,20 +73,20 @@ impl Empties {
     }
 
     /// All positions.
-    fn positions(&self, queue: &Arc<Queue>) -> Result<Sorted> {
-        Ok(Sorted::of_rows(queue.sequence(0, self.indexed)?))
+    fn positions(&self, queue: &Arc<Stream>) -> Result<OrderedRows> {
+        Ok(OrderedRows::of_rows(queue.sequence(0, self.indexed)?))
     }
 
     /// Writes the pairs, as kernels hand out others.
-    pub(crate) fn write(&self, queue: &Arc<Queue>, pairs: &Memory) -> Result<()> {
+    pub(crate) fn write(&self, queue: &Arc<Stream>, pairs: &Memory) -> Result<()> {
         let (len, n) = (self.total as usize, self.counts.len());
-        let searching = Sorted::of_rows(queue.sequence(0, n)?);
+        let probe = OrderedRows::of_rows(queue.sequence(0, n)?);
         let positions = self.positions(queue)?;
         let expanded =
-            queue.expand_ranges(&positions, &searching, &self.ranges, &self.offsets, 0, len)?;
+            queue.expand_ranges(&positions, &probe, &self.ranges, &self.offsets, 0, len)?;
         let args = [
-            memory(&expanded.searching)?.into(),
-            memory(&expanded.sorted)?.into(),
+            memory(&expanded.probe)?.into(),
+            memory(&expanded.build)?.into(),
             (len as u32).into(),
             pairs.into(),
         ];
@@ -95,7 +95,7 @@ impl Empties {
     }
 
     /// How many each indexed position has.
-    pub(crate) fn of_indexed(&self, queue: &Arc<Queue>) -> Result<Buffer<u32>> {
+    pub(crate) fn of_indexed(&self, queue: &Arc<Stream>) -> Result<Buffer<u32>> {
         let positions = self.positions(queue)?;
         queue.cover(&positions, &self.ranges, positions.len())
     }

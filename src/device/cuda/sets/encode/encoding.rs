@@ -18,7 +18,7 @@ use arrow::array::{Array, ArrayRef};
 use crate::device::budget::Lease;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::runtime::access::{memory, valid_memory};
-use crate::device::cuda::runtime::stream::{Memory, Queue};
+use crate::device::cuda::runtime::stream::{Memory, Stream};
 use crate::device::cuda::sets::encode::element_ids::ElementIds;
 use crate::device::cuda::sets::encode::encoded::{Groups, Sets};
 use crate::device::cuda::sets::encode::set_element_words::Ranks;
@@ -69,7 +69,7 @@ const SOURCE_SHARE: u64 = 8;
 
 impl Source {
     /// `None` where they would take too much of the room.
-    fn of(queue: &Queue, column: &Column, lists: &ArrayRef) -> Option<Self> {
+    fn of(queue: &Stream, column: &Column, lists: &ArrayRef) -> Option<Self> {
         // Those that lie on the host are the column's, which has a lease and outlives the index.
         let bytes = match column.is_resident() {
             true => lists.to_data().get_slice_memory_size().ok()? as u64,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::stream::{Given, Memory, Queue, Shape};
+use crate::device::cuda::runtime::stream::{Given, Memory, Shape, Stream};
 use crate::device::cuda::sets::encode::encoded::Sets;
 use crate::device::cuda::sets::encode::word_packing::Packing;
 use crate::error::Result;
@@ -19,7 +19,7 @@ pub(crate) struct Lists {
     pub(crate) places: Option<Memory>,
 }
 
-impl Queue {
+impl Stream {
     /// The lists of each set's first elements, as many as `lengths` says.
     pub(crate) fn inverted(
         self: &Arc<Self>,

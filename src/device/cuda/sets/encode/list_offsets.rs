@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::keys::sort::check_sortable;
 use crate::device::cuda::runtime::access::{memory, valid_memory};
-use crate::device::cuda::runtime::stream::{Memory, Queue, Shape};
+use crate::device::cuda::runtime::stream::{Memory, Shape, Stream};
 use crate::device::cuda::sets::encode::encoded::Groups;
 use crate::device::data::buffer::{Buffer, check_chunk_rows};
 use crate::device::data::column::Column;
@@ -97,7 +97,7 @@ fn by_bits(values: &ArrayRef) -> Result<ArrayRef> {
     Ok(make_array(data))
 }
 
-impl Queue {
+impl Stream {
     /// Where the values of each row's list begin, how many they are, and how many at most.
     fn send_spans(self: &Arc<Self>, lists: &Lists, rows: usize) -> Result<(Memory, Memory, u32)> {
         let Some(offsets) = lists.offsets() else {

@@ -8,7 +8,7 @@ use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::scan::EXCLUSIVE_U64;
 use crate::device::cuda::keys::sort::{NARROW, check_sortable};
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::stream::{Given, Memory, Queue, Shape};
+use crate::device::cuda::runtime::stream::{Given, Memory, Shape, Stream};
 use crate::device::cuda::sets::encode::encoded::{ByGroup, Sets};
 use crate::device::cuda::sets::encode::list_offsets::Lying;
 use crate::device::cuda::sets::encode::word_packing::{Packing, Words, bits_below};
@@ -44,7 +44,7 @@ const FEW_ELEMENTS: usize = 12_288;
 /// Words of a block for each element.
 const SOME_WORDS: usize = 4;
 
-impl Queue {
+impl Stream {
     /// The entries of rows: the row of each by number, and the exclusive sums of `lengths`.
     pub(crate) fn entries(
         self: &Arc<Self>,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::device::cuda::keys::sort::NARROW;
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::stream::{Given, Memory, Queue, Shape};
+use crate::device::cuda::runtime::stream::{Given, Memory, Shape, Stream};
 use crate::device::cuda::sets::encode::encoded::{ByGroup, Sets};
 use crate::device::cuda::sets::encode::word_packing::{Packing, bits_below};
 use crate::device::data::buffer::Buffer;
@@ -20,7 +20,7 @@ impl Sets {
     }
 }
 
-impl Queue {
+impl Stream {
     /// The order of `n` sets of `sizes`, of which none is more than `longest`, by their `groups` where given, of which there are so
     /// many.
     pub(crate) fn in_order(

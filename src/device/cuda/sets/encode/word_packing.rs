@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::device::cuda::columns::layout::bitmap_bytes;
 use crate::device::cuda::keys::sort::{KeyWidth, NARROW, NARROW_ALONE, WIDE, WIDE_ALONE};
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::stream::{Memory, Queue, Shape, Structure};
+use crate::device::cuda::runtime::stream::{Memory, Shape, Stream, Structure};
 use crate::device::data::buffer::Buffer;
 use crate::error::Result;
 
@@ -104,7 +104,7 @@ impl Words {
     }
 }
 
-impl Queue {
+impl Stream {
     /// Room for so many words.
     pub(crate) fn words(self: &Arc<Self>, packing: Packing, n: usize) -> Result<Words> {
         Ok(Words {

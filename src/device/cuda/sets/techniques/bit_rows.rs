@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::stream::{Given, Memory, Queue, Shape};
+use crate::device::cuda::runtime::stream::{Given, Memory, Shape, Stream};
 use crate::device::cuda::sets::encode::encoded::Sets;
 use crate::device::cuda::sets::search::{Prepared, Search};
 use crate::error::Result;
@@ -25,7 +25,7 @@ pub(crate) fn words_for(universe: usize) -> usize {
     universe.div_ceil(32).next_multiple_of(4).max(4)
 }
 
-impl Queue {
+impl Stream {
     /// Rows of so many words, in which element `e` is bit `e & mask`.
     pub(crate) fn bit_rows(
         self: &Arc<Self>,
@@ -50,7 +50,7 @@ impl Queue {
 
 impl Bits {
     pub(crate) fn new(
-        queue: &Arc<Queue>,
+        queue: &Arc<Stream>,
         sets: &Sets,
         universe: usize,
         product: bool,
@@ -66,9 +66,7 @@ impl Bits {
     pub(crate) fn prepare<'a>(&'a self, search: Search<'a>) -> Result<Prepared<'a>> {
         let windows = search.windows()?;
         let (_, candidates) = search.pairs_in(&windows)?;
-        let rows = search
-            .queue
-            .bit_rows(search.searching, self.words, u32::MAX)?;
+        let rows = search.queue.bit_rows(search.probe, self.words, u32::MAX)?;
         let containment = search.measure.is_contained() || search.measure.is_contains();
         // Later cards make products of bits of many of bytes.
         let has_products_of_bits = ((8, 0)..(10, 0)).contains(&search.queue.gpu.capability);

@@ -5,7 +5,7 @@ use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::stream::{Given, Shape};
 use crate::device::cuda::sets::search::{Prepared, Search};
 use crate::device::data::buffer::Buffer;
-use crate::device::data::ranges::Sorted;
+use crate::device::data::ranges::OrderedRows;
 use crate::error::Result;
 
 /// From how many times its size on the other set of a pair is searched, not merged.
@@ -19,30 +19,23 @@ pub(crate) fn prepare(search: Search<'_>) -> Result<Prepared<'_>> {
     let windows = search.windows()?;
     let (offsets, candidates) = search.pairs_in(&windows)?;
     let queue = search.queue;
-    let searching = Sorted::of_rows(queue.sequence(0, search.searching.len)?);
-    let indexed = Sorted::of_rows(queue.sequence(0, search.indexed.len)?);
-    let elements = search.searching.mean() + search.indexed.mean();
+    let probe = OrderedRows::of_rows(queue.sequence(0, search.probe.len)?);
+    let indexed = OrderedRows::of_rows(queue.sequence(0, search.indexed.len)?);
+    let elements = search.probe.mean() + search.indexed.mean();
     let first = (FIRST_ELEMENTS / elements.max(1)).clamp(1, MOST_PAIRS);
     Ok(Prepared {
         candidates,
         run: Box::new(move |to| {
             let join = search.join(0, to);
-            let (of_searching, of_indexed) =
-                (search.searching.structure(), search.indexed.structure());
+            let (of_probe, of_indexed) = (search.probe.structure(), search.indexed.structure());
             let piece = |from: usize, n: usize| -> Result<()> {
-                let pairs = queue.expand_ranges(
-                    &indexed,
-                    &searching,
-                    &windows,
-                    &offsets,
-                    from as u64,
-                    n,
-                )?;
-                let (rs, ss) = (memory(&pairs.searching)?, memory(&pairs.sorted)?);
+                let pairs =
+                    queue.expand_ranges(&indexed, &probe, &windows, &offsets, from as u64, n)?;
+                let (rs, ss) = (memory(&pairs.probe)?, memory(&pairs.build)?);
                 let tiles = queue.alloc(n * 4, "pairs of sets")?;
                 let overlaps = queue.zeroed(n * 4, "pairs of sets")?;
                 let args = [
-                    Given::Four(&of_searching),
+                    Given::Four(&of_probe),
                     Given::Four(&of_indexed),
                     rs.into(),
                     ss.into(),
@@ -54,7 +47,7 @@ pub(crate) fn prepare(search: Search<'_>) -> Result<Prepared<'_>> {
                 unsafe { queue.launch_given("set_intersect_tiles", Shape::each(n), &args)? };
                 let tile_offsets = queue.scan_offsets(&Buffer::cuda(tiles, n))?;
                 let args = [
-                    Given::Four(&of_searching),
+                    Given::Four(&of_probe),
                     Given::Four(&of_indexed),
                     rs.into(),
                     ss.into(),

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::stream::{Given, Queue, Structure};
+use crate::device::cuda::runtime::stream::{Given, Stream, Structure};
 use crate::device::cuda::sets::encode::encoded::Sets;
 use crate::device::cuda::sets::encode::inverted_lists::Lists;
 use crate::device::cuda::sets::search::{Prepared, Search};
@@ -26,7 +26,7 @@ const ENOUGH_SETS: usize = 1000;
 const COUNTED: usize = 1 << 15;
 
 impl InvertedIndex {
-    pub(crate) fn new(queue: &Arc<Queue>, sets: &Sets, universe: usize) -> Result<Self> {
+    pub(crate) fn new(queue: &Arc<Stream>, sets: &Sets, universe: usize) -> Result<Self> {
         Ok(Self {
             lists: queue.inverted(sets, &sets.sizes, universe, false)?,
             universe,
@@ -52,7 +52,7 @@ impl InvertedIndex {
                     few => (most / few).min(windows).min(1024),
                 };
                 // A list's item takes as long as some pairs that are looked at, and a pair shares so many on average.
-                let items = search.searching.mean() as f64 * search.indexed.entries as f64;
+                let items = search.probe.mean() as f64 * search.indexed.entries as f64;
                 let pairs = search.indexed.len.max(1) as f64 * self.universe.max(1) as f64;
                 let cost = 1.0 + ITEM_COST * items / pairs;
                 // SAFETY: the index has a list for each element that searching sets have here; windows are one a searching set.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::stream::{Given, Memory, Queue, Shape, Structure};
+use crate::device::cuda::runtime::stream::{Given, Memory, Shape, Stream, Structure};
 use crate::device::cuda::sets::encode::encoded::Sets;
 use crate::device::cuda::sets::encode::inverted_lists::Lists;
 use crate::device::cuda::sets::predicate::Measure;
@@ -20,7 +20,7 @@ pub(crate) struct Prefix {
 
 impl Prefix {
     pub(crate) fn new(
-        queue: &Arc<Queue>,
+        queue: &Arc<Stream>,
         sets: &Sets,
         universe: usize,
         measure: &Measure,
@@ -48,7 +48,7 @@ impl Prefix {
     }
 
     pub(crate) fn prepare<'a>(&'a self, search: Search<'a>) -> Result<Prepared<'a>> {
-        let (queue, sets) = (search.queue, search.searching);
+        let (queue, sets) = (search.queue, search.probe);
         let windows = search.windows()?;
         let (lo, hi) = (memory(&windows.lo)?, memory(&windows.hi)?);
         let lengths = queue.alloc(sets.len * 4, "prefixes of sets")?;

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::device::cuda::runtime::stream::{Given, Memory, Queue, Shape};
+use crate::device::cuda::runtime::stream::{Given, Memory, Shape, Stream};
 use crate::device::cuda::sets::encode::encoded::Sets;
 use crate::device::cuda::sets::encode::inverted_lists::Lists;
 use crate::device::cuda::sets::predicate::Half;
@@ -40,7 +40,7 @@ const BITS_AN_ELEMENT: usize = 8;
 const ROOM_SHARE: u64 = 4;
 
 impl Rarest {
-    pub(crate) fn new(queue: &Arc<Queue>, sets: &Sets, universe: usize) -> Result<Self> {
+    pub(crate) fn new(queue: &Arc<Stream>, sets: &Sets, universe: usize) -> Result<Self> {
         let lists = queue.inverted(sets, &sets.sizes, universe, false)?;
         let bits = universe
             .min(BITS_AN_ELEMENT * sets.mean())
@@ -67,12 +67,12 @@ impl Rarest {
     }
 
     pub(crate) fn prepare<'a>(&'a self, search: Search<'a>) -> Result<Prepared<'a>> {
-        let (queue, n) = (search.queue, search.searching.len);
+        let (queue, n) = (search.queue, search.probe.len);
         let starts = queue.alloc(n * 4, "candidates")?;
         let counts = queue.alloc(n * 4, "candidates")?;
-        let searching = search.searching.structure();
+        let probe = search.probe.structure();
         let args = [
-            Given::Four(&searching),
+            Given::Four(&probe),
             (&self.lists.offsets).into(),
             (&self.lists.sets).into(),
             (&search.indexed.sizes).into(),
@@ -84,8 +84,8 @@ impl Rarest {
         // `counts` hold n words.
         unsafe { queue.launch_given("set_rarest_ranges", Shape::each(n), &args)? };
         let probes = search.probes(starts, counts, n)?;
-        let searching = match &self.filter {
-            Filter::Signatures { words, .. } => Some(queue.signatures(search.searching, *words)?),
+        let probe = match &self.filter {
+            Filter::Signatures { words, .. } => Some(queue.signatures(search.probe, *words)?),
             Filter::Rows { .. } => None,
         };
         Ok(Prepared {
@@ -96,7 +96,7 @@ impl Rarest {
                     Filter::Signatures {
                         indexed, kernel, ..
                     } => {
-                        let signatures = [searching.as_ref().into(), indexed.into()];
+                        let signatures = [probe.as_ref().into(), indexed.into()];
                         (*kernel, [&[lists][..], &signatures].concat())
                     }
                     Filter::Rows { indexed, bits } => {

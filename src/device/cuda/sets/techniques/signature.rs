@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::stream::{Memory, Queue};
+use crate::device::cuda::runtime::stream::{Memory, Stream};
 use crate::device::cuda::sets::encode::encoded::Sets;
 use crate::device::cuda::sets::search::{Prepared, Search};
 use crate::error::Result;
@@ -41,7 +41,7 @@ fn words_for(mean: usize, test: SetTest) -> usize {
 }
 
 impl Signature {
-    pub(crate) fn new(queue: &Arc<Queue>, sets: &Sets, test: SetTest) -> Result<Self> {
+    pub(crate) fn new(queue: &Arc<Stream>, sets: &Sets, test: SetTest) -> Result<Self> {
         let words = words_for(sets.mean(), test);
         Ok(Self {
             signatures: queue.signatures(sets, words)?,
@@ -79,7 +79,7 @@ impl Signature {
     pub(crate) fn prepare<'a>(&'a self, search: Search<'a>) -> Result<Prepared<'a>> {
         let windows = search.windows()?;
         let (_, candidates) = search.pairs_in(&windows)?;
-        let signatures = search.queue.signatures(search.searching, self.words)?;
+        let signatures = search.queue.signatures(search.probe, self.words)?;
         let (kernel, strip, columns) = self.kernel(&search);
         Ok(Prepared {
             candidates,
@@ -94,7 +94,7 @@ impl Signature {
                 let shares = search.indexed.len / (8 * columns);
                 let slices = |strips: usize| most.div_ceil(strips).min(shares);
                 // What the bits let through is verified by a warp.
-                let cost = 1.0 + (search.searching.mean() + search.indexed.mean()) as f64 / 32.0;
+                let cost = 1.0 + (search.probe.mean() + search.indexed.mean()) as f64 / 32.0;
                 // SAFETY: each set has a signature of the kernel's bits, each searching set a window.
                 unsafe { search.test_windows(kernel, strip, cost, &slices, to, &rest) }
             }),

@@ -209,7 +209,7 @@ fn late_columns_are_uploaded_when_it_pays() {
             let whole: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
             let whole = concat(&whole).unwrap();
             let before = gpu.budget().in_use();
-            let column = gpu.upload_late(&parts, &payload).unwrap();
+            let column = gpu.upload_lazy(&parts, &payload).unwrap();
             gpu.receive(&column).unwrap();
             assert_eq!((column.bytes(), gpu.budget().in_use()), (0, before));
             assert_eq!(&gpu.download(&column).unwrap(), &whole);
@@ -238,7 +238,7 @@ fn late_columns_stay_on_the_host_where_there_is_no_room() {
     let payload = Arc::new(Payload::default());
     let budget = Budget::new(1_500_000);
     let tight = gpu.attach(Arc::clone(&budget), Arc::default()).unwrap();
-    let column = tight.upload_late(from_ref(&array), &payload).unwrap();
+    let column = tight.upload_lazy(from_ref(&array), &payload).unwrap();
     let rows = tight.sequence(5, 50_000).unwrap();
     let gathered = tight.gather(&column, &rows).unwrap();
     assert!(!gathered.is_resident() && !payload.pays());
@@ -255,7 +255,7 @@ fn key_pairs(
     other: usize,
 ) -> Vec<(ArrayRef, ArrayRef)> {
     let base = text_columns(random, n, kind);
-    let mut searching = text_columns(random, n / 2 + 3, other);
+    let mut probe = text_columns(random, n / 2 + 3, other);
     // Some of the base's own values, and some that begin with them.
     let text = base[0].as_string::<i32>();
     let near: StringArray = (0..n / 2 + 3)
@@ -270,7 +270,7 @@ fn key_pairs(
         })
         .collect();
     let near: ArrayRef = Arc::new(near);
-    for column in &mut searching {
+    for column in &mut probe {
         if let Ok(cast) = cast(&near, column.data_type())
             && !matches!(column.data_type(), DataType::FixedSizeBinary(_))
             && random.below(3) > 0
@@ -278,7 +278,7 @@ fn key_pairs(
             *column = cast;
         }
     }
-    base.into_iter().zip(searching).collect()
+    base.into_iter().zip(probe).collect()
 }
 
 #[test]

@@ -77,7 +77,7 @@ fn narrow_columns_are_cast_on_the_gpu_as_on_the_host() {
                 }
                 casts += 1;
                 let parts = [from.slice(0, n / 3), from.slice(n / 3, n - n / 3)];
-                let column = gpu.upload_ahead(&parts, &wanted).unwrap();
+                let column = gpu.upload_async(&parts, &wanted).unwrap();
                 gpu.receive(&column).unwrap();
                 let expected = cast(&from, &wanted).unwrap();
                 let given = gpu.download(&column).unwrap();
@@ -89,7 +89,7 @@ fn narrow_columns_are_cast_on_the_gpu_as_on_the_host() {
                     from.data_type()
                 );
                 // One that is never received.
-                drop(gpu.upload_ahead(&parts, &wanted).unwrap());
+                drop(gpu.upload_async(&parts, &wanted).unwrap());
             }
         }
     }
@@ -130,11 +130,11 @@ fn wide_columns_of_small_values_are_what_was_sent() {
         ];
         for column in columns {
             let parts = [column.slice(0, n / 3), column.slice(n / 3, n - n / 3)];
-            let there = gpu.upload_ahead(&parts, column.data_type()).unwrap();
+            let there = gpu.upload_async(&parts, column.data_type()).unwrap();
             gpu.receive(&there).unwrap();
             assert_eq!(&gpu.download(&there).unwrap(), &column);
             // One that is never received.
-            drop(gpu.upload_ahead(&parts, column.data_type()).unwrap());
+            drop(gpu.upload_async(&parts, column.data_type()).unwrap());
         }
     }
 }

@@ -16,9 +16,9 @@ fn matches(
     let (base, of_other) = (upload(device, base), upload(device, other));
     let index = device.equi_index(&borrowed(&base), null_equal, by).unwrap();
     assert!(by.is_none_or(|by| by == index.strategy));
-    let (searching, ranges) = device.equi_search(&index, &borrowed(&of_other)).unwrap();
+    let (probe, ranges) = device.equi_search(&index, &borrowed(&of_other)).unwrap();
     let read = |words: &Buffer<u32>| device.read(words).unwrap();
-    let (positions, rows) = (read(&index.sorted.rows), read(&searching.rows));
+    let (positions, rows) = (read(&index.rows.rows), read(&probe.rows));
     let (lo, hi) = (read(&ranges.lo), read(&ranges.hi));
     assert_eq!((lo.len(), hi.len()), (rows.len(), rows.len()));
     let mut sums = vec![0u64];

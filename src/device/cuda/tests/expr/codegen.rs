@@ -369,7 +369,7 @@ fn products_repeat_one_side_and_the_other_again() {
                 ];
                 for (from, len) in cuts.map(|(from, len)| (from, len.min(all - from))) {
                     let made = gpu
-                        .of_product(&column, repeated, right, from, len as usize)
+                        .cross_product(&column, repeated, right, from, len as usize)
                         .unwrap();
                     let Some(made) = made else { continue };
                     let row = |pair: u64| match repeated {

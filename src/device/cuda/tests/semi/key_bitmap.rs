@@ -2,7 +2,7 @@
 
 use crate::device::cuda::tests::expr::row_program;
 use crate::device::cuda::tests::*;
-use crate::device::data::key_bitmap::{KeyBits, KeyRange};
+use crate::device::data::key_bitmap::{KeyBitmap, KeyRange};
 
 /// Which rows of `probe` have a partner in `base`, found in parts that begin at `cuts`; the range is that of the side `ranged`.
 fn found(
@@ -16,7 +16,7 @@ fn found(
     let range = device
         .key_range(&borrowed(&upload(device, sides[ranged])))
         .unwrap();
-    let bits = KeyBits::new(device, &range, null_equal).unwrap()?;
+    let bits = KeyBitmap::new(device, &range, null_equal).unwrap()?;
     let base = upload(device, sides[0]);
     device.set_key_bits(&bits, &borrowed(&base)).unwrap();
     let flags = device.flags(rows).unwrap();
@@ -154,7 +154,7 @@ pub(crate) fn same_kept(
                 if !range.is_narrow(null_equal, numbers.len() as u64, None) {
                     return None;
                 }
-                let bits = KeyBits::new(device, &range, null_equal).unwrap()?;
+                let bits = KeyBitmap::new(device, &range, null_equal).unwrap()?;
                 let outside = device.set_key_bits_inside(&bits, &base).unwrap();
                 assert!(outside.is_empty(), "{what}: outside");
                 // A key column that is kept is the same column.
@@ -311,7 +311,7 @@ fn bits_of_a_sampled_range_hold_all_keys() {
             let kept = |device: &dyn Device| {
                 let keys = device.upload(from_ref(&base)).unwrap();
                 let narrow = |range: &KeyRange| range.is_narrow(null_equal, n as u64, None);
-                let bits = KeyBits::of(device, &[&keys], null_equal, &narrow).unwrap()?;
+                let bits = KeyBitmap::of(device, &[&keys], null_equal, &narrow).unwrap()?;
                 let probe = device.upload(from_ref(&probe)).unwrap();
                 let kept = device.select_keys(&bits, &[&probe], true, &[&probe]);
                 Some(kept.unwrap())
@@ -370,7 +370,7 @@ pub(crate) fn outside(host: &HostDevice, gpu: &CudaDevice, random: &mut Random, 
                 let [keys, part, others] =
                     [keys, &part, &others].map(|array| device.upload(from_ref(array)).unwrap());
                 let range = device.key_range(&[&part]).unwrap();
-                let bits = KeyBits::new(device, &range, false).unwrap().unwrap();
+                let bits = KeyBitmap::new(device, &range, false).unwrap().unwrap();
                 let outside = device.set_key_bits_inside(&bits, &[&keys]).unwrap();
                 // The host's may be of more keys.
                 if device.name() != "host" {

@@ -30,7 +30,7 @@ fn keys(kind: usize, numbers: &[u64], middle: u64) -> ArrayRef {
 
 /// How keys follow one another.
 #[derive(Debug, Clone, Copy)]
-struct Steps {
+struct Candidates {
     /// The step from one to the next one is from the first of these on, fewer than so many longer.
     least: u64,
     more: u64,
@@ -38,7 +38,7 @@ struct Steps {
     together: usize,
 }
 
-fn ascending(random: &mut Random, rows: usize, steps: Steps) -> Vec<u64> {
+fn ascending(random: &mut Random, rows: usize, steps: Candidates) -> Vec<u64> {
     let mut next = 10 + random.below(40);
     let numbers = (0..rows).map(|row| {
         let step = steps.least + random.below(steps.more);
@@ -177,9 +177,9 @@ impl Sides {
             .map(|column| gpu.download(column).unwrap())
             .collect();
         let found = kept[1].as_primitive::<Int32Type>();
-        let mut sorted = found.values().to_vec();
-        sorted.sort_unstable();
-        assert_eq!(sorted, expected, "{what}, {matched}");
+        let mut build = found.values().to_vec();
+        build.sort_unstable();
+        assert_eq!(build, expected, "{what}, {matched}");
         for (column, sent) in kept.iter().zip(&self.probe) {
             assert_eq!(
                 column,
@@ -196,7 +196,7 @@ pub(crate) fn check(sizes: &[(usize, usize)], all_kinds: usize) {
     let Some((_, mut gpu)) = twins() else { return };
     gpu.least_merged_rows = 0;
     let mut random = Random(111);
-    let steps = |least, more, together| Steps {
+    let steps = |least, more, together| Candidates {
         least,
         more,
         together,

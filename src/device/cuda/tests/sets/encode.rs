@@ -64,7 +64,7 @@ fn elements_of_every_type() {
         for (i, (values, others)) in of_values.iter().zip(&others).enumerate() {
             let sides = Sides {
                 indexed: list_of(&mut random, values),
-                searching: list_of(&mut random, others),
+                probe: list_of(&mut random, others),
                 groups: None,
             };
             for predicate in [
@@ -121,7 +121,7 @@ fn lists_of_every_kind_and_single_elements() {
             .collect::<Int32Array>(),
     );
     for kind in &kinds {
-        for (indexed, searching) in [
+        for (indexed, probe) in [
             (kind, &plain),
             (&plain, kind),
             (kind, &elements),
@@ -129,7 +129,7 @@ fn lists_of_every_kind_and_single_elements() {
         ] {
             let sides = Sides {
                 indexed: Arc::clone(indexed),
-                searching: Arc::clone(searching),
+                probe: Arc::clone(probe),
                 groups: None,
             };
             for predicate in [
@@ -169,23 +169,23 @@ pub(crate) fn parts_of_large_sets(
     };
     let indexed = (0..n).map(|i| (0..least + i % 400).map(|_| element(random)).collect());
     let indexed: Vec<Vec<i32>> = indexed.collect();
-    let searching = indexed.iter().enumerate().map(|(i, set)| {
+    let probe = indexed.iter().enumerate().map(|(i, set)| {
         let mut set: Vec<i32> = set.iter().copied().step_by(1 + i % 40).collect();
         if i % 3 == 0 {
             set.push(random.below(universe) as i32);
         }
         set
     });
-    let searching: Vec<_> = searching.collect();
+    let probe: Vec<_> = probe.collect();
     let sides = Sides {
         indexed: numbers(indexed),
-        searching: numbers(searching),
+        probe: numbers(probe),
         groups: None,
     };
     let contains = SetPredicate::Contains(Side::Left).seen_from(Side::Left);
     compare(host, gpu, &sides, contains, &[Some(SetTechnique::Rarest)]);
     let with_itself = Sides {
-        searching: Arc::clone(&sides.indexed),
+        probe: Arc::clone(&sides.indexed),
         ..sides
     };
     compare(host, gpu, &with_itself, contains, &every_technique());
@@ -247,10 +247,10 @@ fn words_of_32_bits_and_of_more() {
         for (step, duplicates) in [(1, true), (5, false), (5, true)] {
             let many = dealt(&mut random, sets, step, duplicates);
             let few = dealt(&mut random, 300, step, duplicates);
-            for [indexed, searching] in [[&many, &few], [&few, &many]] {
+            for [indexed, probe] in [[&many, &few], [&few, &many]] {
                 let sides = Sides {
                     indexed: Arc::clone(indexed),
-                    searching: Arc::clone(searching),
+                    probe: Arc::clone(probe),
                     groups: None,
                 };
                 let test = SetPredicate::Overlap(1).seen_from(Side::Left);
@@ -284,10 +284,10 @@ fn long_lists_of_few_elements() {
         Some(nulls),
     ));
     let some = numbers([(0..1_000).collect(), vec![3]]);
-    for [indexed, searching] in [[&none, &some], [&some, &none]] {
+    for [indexed, probe] in [[&none, &some], [&some, &none]] {
         let sides = Sides {
             indexed: Arc::clone(indexed),
-            searching: Arc::clone(searching),
+            probe: Arc::clone(probe),
             groups: None,
         };
         let test = SetPredicate::Overlap(1).seen_from(Side::Left);
@@ -322,16 +322,16 @@ pub(crate) fn long_lists(
         list
     };
     let indexed: Vec<_> = (0..sets).map(|i| list(random, i)).collect();
-    let searching: Vec<_> = (0..sets / 2).map(|i| list(random, i + 3)).collect();
-    let (mut duplicate, mut more) = (searching.clone(), searching.clone());
-    duplicate[0].push(searching[0][0]);
+    let probe: Vec<_> = (0..sets / 2).map(|i| list(random, i + 3)).collect();
+    let (mut duplicate, mut more) = (probe.clone(), probe.clone());
+    duplicate[0].push(probe[0][0]);
     more[0].push(-1);
     // A list of more values than there are elements, which no set has.
-    let mut longer = searching.clone();
-    longer[5].push(searching[5][0]);
+    let mut longer = probe.clone();
+    longer[5].push(probe[5][0]);
     assert!(longer[5].len() > universe);
-    for (indexed, searching) in [
-        (&indexed, &searching),
+    for (indexed, probe) in [
+        (&indexed, &probe),
         (&indexed, &duplicate),
         (&indexed, &more),
         (&duplicate, &indexed),
@@ -340,7 +340,7 @@ pub(crate) fn long_lists(
     ] {
         let sides = Sides {
             indexed: numbers(indexed.iter().cloned()),
-            searching: numbers(searching.iter().cloned()),
+            probe: numbers(probe.iter().cloned()),
             groups: None,
         };
         for predicate in [
@@ -397,18 +397,18 @@ pub(crate) fn lists_that_are_sets(
         Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(lists))
     };
     let indexed: Vec<_> = (0..rows[0]).map(|_| list(random, universe)).collect();
-    let searching = (0..rows[1]).map(|_| list(random, universe + more));
-    let searching: Vec<_> = searching.collect();
-    let mut with_a_duplicate = searching.clone();
+    let probe = (0..rows[1]).map(|_| list(random, universe + more));
+    let probe: Vec<_> = probe.collect();
+    let mut with_a_duplicate = probe.clone();
     with_a_duplicate.push(vec![least, least.wrapping_add(step), least]);
     [
-        [&indexed, &searching],
+        [&indexed, &probe],
         [&indexed, &with_a_duplicate],
         [&with_a_duplicate, &indexed],
     ]
     .map(|[a, b]| Sides {
         indexed: array(a),
-        searching: array(b),
+        probe: array(b),
         groups: None,
     })
 }

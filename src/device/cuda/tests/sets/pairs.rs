@@ -14,14 +14,14 @@ use crate::ir::side::Side;
 struct Joined {
     pairs: Vec<(u32, u32)>,
     of_indexed: Vec<u32>,
-    of_searching: Vec<u32>,
+    of_probe: Vec<u32>,
     exists: Vec<u32>,
 }
 
 /// Two columns, of which the first is indexed, and the groups of their rows.
 pub(crate) struct Sides {
     pub indexed: ArrayRef,
-    pub searching: ArrayRef,
+    pub probe: ArrayRef,
     pub groups: Option<(Vec<u32>, Vec<u32>, u32)>,
 }
 
@@ -35,7 +35,7 @@ fn joined(
     by: Option<SetTechnique>,
 ) -> (SetTechnique, Joined) {
     let indexed = device.upload(from_ref(&sides.indexed)).unwrap();
-    let searching = device.upload(from_ref(&sides.searching)).unwrap();
+    let probe = device.upload(from_ref(&sides.probe)).unwrap();
     let groups = sides
         .groups
         .as_ref()
@@ -43,13 +43,11 @@ fn joined(
     let of_index = groups.as_ref().map(|(a, _, count)| (a, *count));
     let of_search = groups.as_ref().map(|(_, b, _)| b);
     let index = device
-        .set_index(&indexed, of_index, &[], test, by, &searching)
+        .set_index(&indexed, of_index, &[], test, by, &probe)
         .unwrap();
-    let found = device
-        .set_search(&index, &searching, of_search, &[])
-        .unwrap();
+    let found = device.set_search(&index, &probe, of_search, &[]).unwrap();
     let read = |words: &Buffer<u32>| device.read(words).unwrap();
-    let (rows, matches) = (read(&found.searching.rows), read(&found.matches.rows));
+    let (rows, matches) = (read(&found.probe.rows), read(&found.matches.rows));
     let (lo, hi) = (read(&found.ranges.lo), read(&found.ranges.hi));
     let segments = read(found.matches.segments.as_ref().unwrap());
     assert_eq!(segments.len(), rows.len() + 1);
@@ -64,10 +62,10 @@ fn joined(
 
     let by_row = |counting| {
         let counted = device
-            .set_count(&index, &searching, of_search, counting)
+            .set_count(&index, &probe, of_search, counting)
             .unwrap();
-        let mut counts = vec![0; searching.rows()];
-        let rows = read(&counted.searching.rows);
+        let mut counts = vec![0; probe.rows()];
+        let rows = read(&counted.probe.rows);
         for (row, count) in rows.iter().zip(read(&counted.counts).iter()) {
             counts[*row as usize] = *count;
         }
@@ -75,8 +73,8 @@ fn joined(
     };
     let (exists, none) = by_row(SetCounting::Exists);
     assert!(none.is_none());
-    let (of_searching, of_indexed) = by_row(SetCounting::Both);
-    assert_eq!(by_row(SetCounting::Searching), (of_searching.clone(), None));
+    let (of_probe, of_indexed) = by_row(SetCounting::Both);
+    assert_eq!(by_row(SetCounting::Probe), (of_probe.clone(), None));
     let of_indexed = of_indexed.unwrap();
     let stood = device
         .occurrences(&found.matches.rows, indexed.rows())
@@ -85,7 +83,7 @@ fn joined(
     let joined = Joined {
         pairs,
         of_indexed,
-        of_searching,
+        of_probe,
         exists,
     };
     (index.technique, joined)
@@ -104,7 +102,7 @@ pub(crate) fn compare(
         let what = format!(
             "{by:?} as {technique}, {test:?}, {} × {} rows of {}, {}",
             sides.indexed.len(),
-            sides.searching.len(),
+            sides.probe.len(),
             sides.indexed.data_type(),
             if sides.groups.is_some() {
                 "groups"
@@ -129,10 +127,7 @@ pub(crate) fn compare(
             expected.of_indexed == found.of_indexed,
             "{what}: indexed counts"
         );
-        assert!(
-            expected.of_searching == found.of_searching,
-            "{what}: counts"
-        );
+        assert!(expected.of_probe == found.of_probe, "{what}: counts");
         assert!(expected.exists == found.exists, "{what}: existence");
     }
 }
@@ -200,7 +195,7 @@ fn every_technique_finds_the_twins_pairs() {
         (300, 257, 9, 40),
     ] {
         let indexed = lists(&mut random, n, most, universe);
-        let searching = lists(&mut random, m, most, universe + 4);
+        let probe = lists(&mut random, m, most, universe + 4);
         for grouped in [false, true] {
             let groups = grouped.then(|| {
                 let groups = 4;
@@ -212,7 +207,7 @@ fn every_technique_finds_the_twins_pairs() {
             });
             let sides = Sides {
                 indexed: Arc::clone(&indexed),
-                searching: Arc::clone(&searching),
+                probe: Arc::clone(&probe),
                 groups,
             };
             for (i, predicate) in predicates().into_iter().enumerate() {
@@ -235,7 +230,7 @@ fn thresholds_in_the_last_bit() {
     let Some((host, gpu)) = twins() else { return };
     let sides = Sides {
         indexed: numbers((0..30).map(|a| (0..a).collect())),
-        searching: numbers((0..30).flat_map(|shared| {
+        probe: numbers((0..30).flat_map(|shared| {
             (0..30).map(move |more| (0..shared).chain(100..100 + more).collect())
         })),
         groups: None,
@@ -293,7 +288,7 @@ fn skewed_sets() {
     };
     let sides = Sides {
         indexed: numbers(rows(3)),
-        searching: numbers(rows(2)),
+        probe: numbers(rows(2)),
         groups: None,
     };
     for predicate in predicates() {
@@ -316,7 +311,7 @@ fn many_sets() {
     techniques.retain(|by| *by != Some(SetTechnique::Intersect));
     let sides = Sides {
         indexed: lists(&mut random, 20_000, 14, 3_000),
-        searching: lists(&mut random, 15_000, 14, 3_000),
+        probe: lists(&mut random, 15_000, 14, 3_000),
         groups: None,
     };
     for predicate in [
@@ -350,11 +345,11 @@ fn rows_that_are_left_out() {
             .set_index(&lists, None, &[keys], test, None, &lists)
             .unwrap();
         let found = device.set_search(&index, &lists, None, &[keys]).unwrap();
-        let mut searching = device.read(&found.searching.rows).unwrap().to_vec();
+        let mut probe = device.read(&found.probe.rows).unwrap().to_vec();
         let mut matches = device.read(&found.matches.rows).unwrap().to_vec();
-        searching.sort_unstable();
+        probe.sort_unstable();
         matches.sort_unstable();
-        (searching, matches)
+        (probe, matches)
     };
     assert_eq!(rows(&host, &here), rows(&gpu, &there));
 }

@@ -32,7 +32,7 @@ pub(crate) fn with_itself(random: &mut Random, n: usize, groups: u32) -> Sides {
     });
     Sides {
         indexed: Arc::clone(&array),
-        searching: array,
+        probe: array,
         groups,
     }
 }
@@ -51,14 +51,14 @@ fn pairs_that_are_looked_at() {
         let test = SetPredicate::degree(SetMeasure::Jaccard, 0.5, false)
             .unwrap()
             .seen_from(Side::Left);
-        let candidates = |searching: &ArrayRef, groups: Option<&[u32]>| {
-            let [lists, searching] = [&array, searching].map(|a| gpu.upload(from_ref(a)).unwrap());
+        let candidates = |probe: &ArrayRef, groups: Option<&[u32]>| {
+            let [lists, probe] = [&array, probe].map(|a| gpu.upload(from_ref(a)).unwrap());
             let ids = groups.map(|ids| on_gpu(&gpu, ids));
             let of_index = ids.as_ref().map(|ids| (ids, 50));
             let index = gpu
-                .set_index(&lists, of_index, &[], test, by, &searching)
+                .set_index(&lists, of_index, &[], test, by, &probe)
                 .unwrap();
-            let found = gpu.set_search(&index, &searching, ids.as_ref(), &[]);
+            let found = gpu.set_search(&index, &probe, ids.as_ref(), &[]);
             found.unwrap().tally.candidates
         };
         let (once, twice) = (candidates(&array, None), candidates(&more, None));

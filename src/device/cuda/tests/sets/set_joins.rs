@@ -48,23 +48,19 @@ type Found = (Vec<(u32, u32)>, Vec<u32>, Vec<u32>);
 fn find(
     device: &dyn Device,
     indexed: &Input,
-    searching: &Input,
+    probe: &Input,
     test: SetTest,
     technique: Option<SetTechnique>,
     grouped: bool,
 ) -> Found {
     let up = |array: &ArrayRef| device.upload(from_ref(array)).unwrap();
-    let (a, b) = (up(&indexed.lists), up(&searching.lists));
+    let (a, b) = (up(&indexed.lists), up(&probe.lists));
     let (of_base, domain) = device.group_keys(&[&up(&indexed.equal)], false).unwrap();
-    let of_other = device
-        .group_keys_in(&domain, &[&up(&searching.equal)])
-        .unwrap();
+    let of_other = device.group_keys_in(&domain, &[&up(&probe.equal)]).unwrap();
     let index_groups = grouped.then_some((&of_base, domain.groups));
     let search_groups = grouped.then_some(&of_other);
     let (keys, order) = device.order_keys(&up(&indexed.compared)).unwrap();
-    let other_keys = device
-        .order_keys_in(&order, &up(&searching.compared))
-        .unwrap();
+    let other_keys = device.order_keys_in(&order, &up(&probe.compared)).unwrap();
     let index = |not_null: &[&Keys]| -> SetIndex {
         device
             .set_index(&a, index_groups, not_null, test, technique, &b)
@@ -75,7 +71,7 @@ fn find(
     let found = device
         .set_search(&index(&[&keys]), &b, search_groups, &[&other_keys])
         .unwrap();
-    let (matches, rows) = (read(&found.matches.rows), read(&found.searching.rows));
+    let (matches, rows) = (read(&found.matches.rows), read(&found.probe.rows));
     let (lo, hi) = (read(&found.ranges.lo), read(&found.ranges.hi));
     let mut pairs = vec![];
     for (at, row) in rows.iter().enumerate() {
@@ -96,12 +92,12 @@ fn find(
         let counted = device
             .set_count(&index, &b, search_groups, counting)
             .unwrap();
-        let counts = device.row_counts(&counted.searching, &counted.counts, b.rows());
+        let counts = device.row_counts(&counted.probe, &counted.counts, b.rows());
         (read(&counts.unwrap()).to_vec(), counted.indexed)
     };
     let (counts, of_indexed) = by_row(SetCounting::Both);
     let (exist, _) = by_row(SetCounting::Exists);
-    assert_eq!(by_row(SetCounting::Searching).0, counts);
+    assert_eq!(by_row(SetCounting::Probe).0, counts);
     assert_eq!(exist, counts.iter().map(|c| *c.min(&1)).collect::<Vec<_>>());
     (pairs, counts, read(&of_indexed.unwrap()).to_vec())
 }
@@ -129,7 +125,7 @@ fn sets_as_the_twin() {
         (300, 500, 8),
         (90, 70, 400),
     ] {
-        let (indexed, searching) = (
+        let (indexed, probe) = (
             Input::new(random, rows, longest),
             Input::new(random, others, longest),
         );
@@ -137,9 +133,9 @@ fn sets_as_the_twin() {
             let side = [Side::Left, Side::Right][n % 2];
             let test = predicate.seen_from(side);
             for grouped in [false, true] {
-                let expected = find(&host, &indexed, &searching, test, None, grouped);
+                let expected = find(&host, &indexed, &probe, test, None, grouped);
                 for technique in SetTechnique::ALL.into_iter().map(Some).chain([None]) {
-                    let found = find(&gpu, &indexed, &searching, test, technique, grouped);
+                    let found = find(&gpu, &indexed, &probe, test, technique, grouped);
                     assert!(
                         found == expected,
                         "{technique:?} {test:?} {rows} × {others} {grouped}"

@@ -19,8 +19,8 @@ const INEQUALITIES: [Comparison; 4] = [
 
 /// Two sides that nothing sorts or groups, and their keys of each tested column.
 struct Rectangle {
-    sorted: Sorted,
-    searching: Sorted,
+    build: OrderedRows,
+    probe: OrderedRows,
     ranges: Ranges,
     columns: Vec<(ZonedKeys, ZonedKeys)>,
 }
@@ -29,40 +29,40 @@ impl Rectangle {
     /// Of columns as (words of the sorted side, words of the searching side).
     fn on<D: Device>(device: &D, columns: &[(Vec<u64>, Vec<u64>)]) -> Self {
         let (n, m) = (columns[0].0.len(), columns[0].1.len());
-        let sorted = device.sort(n, None, None, &[]).unwrap();
-        let searching = device.sort(m, None, None, &[]).unwrap();
-        let zoned = |words: &[u64], sorted: &Sorted| {
+        let build = device.sort(n, None, None, &[]).unwrap();
+        let probe = device.sort(m, None, None, &[]).unwrap();
+        let zoned = |words: &[u64], build: &OrderedRows| {
             let array = u64_column(words.to_vec(), None);
             let column = device.upload(from_ref(&array)).unwrap();
             let (keys, _) = device.order_keys(&column).unwrap();
-            device.zone_keys(&keys, sorted).unwrap()
+            device.zone_keys(&keys, build).unwrap()
         };
         Self {
-            ranges: device.range_bounds(&sorted, &searching, &[], None).unwrap(),
+            ranges: device.range_bounds(&build, &probe, &[], None).unwrap(),
             columns: columns
                 .iter()
-                .map(|(left, right)| (zoned(left, &sorted), zoned(right, &searching)))
+                .map(|(left, right)| (zoned(left, &build), zoned(right, &probe)))
                 .collect(),
-            sorted,
-            searching,
+            build,
+            probe,
         }
     }
 
     fn tests(&self, ops: &[Comparison]) -> Vec<Test<'_>> {
         ops.iter()
             .zip(&self.columns)
-            .map(|(op, (sorted, searching))| Test {
+            .map(|(op, (build, probe))| Test {
                 op: *op,
-                sorted,
-                searching,
+                build,
+                probe,
             })
             .collect()
     }
 
     fn matches<'a>(&'a self, tests: &'a [Test<'a>]) -> Matches<'a> {
         Matches {
-            sorted: &self.sorted,
-            searching: &self.searching,
+            build: &self.build,
+            probe: &self.probe,
             ranges: &self.ranges,
             tests,
             program: None,
@@ -179,12 +179,12 @@ fn only_a_whole_rectangle_of_inequalities_goes_by_tiles() {
     let column = gpu.upload(&[u64_column((0..5_000).collect(), None)]);
     let (keys, _) = gpu.order_keys(&column.unwrap()).unwrap();
     let ids = on_gpu(&gpu, &[0; 5_000]);
-    for sorted in [
+    for build in [
         gpu.sort(5_000, Some(&keys), None, &[]).unwrap(),
         gpu.sort(5_000, None, Some((&ids, 1)), &[]).unwrap(),
     ] {
         let ranges = Matches {
-            sorted: &sorted,
+            build: &build,
             ..sides.matches(&tests)
         };
         assert!(brute_force::cost(ranges, false).is_none());

@@ -7,16 +7,16 @@ use crate::device::primitives::theta::ThetaPrimitives;
 
 /// Two sides on both devices, ready to be searched.
 pub(crate) struct Sides {
-    pub(crate) sorted: Sorted,
-    pub(crate) sorted_there: Sorted,
-    pub(crate) searching: Sorted,
-    pub(crate) searching_there: Sorted,
+    pub(crate) build: OrderedRows,
+    pub(crate) sorted_there: OrderedRows,
+    pub(crate) probe: OrderedRows,
+    pub(crate) probe_there: OrderedRows,
     /// Keys of the searching side, by row.
     pub(crate) keys: Keys,
     pub(crate) keys_there: Keys,
     pub(crate) groups: Option<(Buffer<u32>, Buffer<u32>)>,
     pub(crate) rows: usize,
-    pub(crate) searching_rows: usize,
+    pub(crate) probe_rows: usize,
 }
 
 pub(crate) fn sides(
@@ -37,7 +37,7 @@ pub(crate) fn sides(
     let base_ids = ids.as_ref().map(|(base, _)| base);
     let other_ids = ids.as_ref().map(|(_, other)| other);
     Sides {
-        sorted: host
+        build: host
             .sort(n, Some(&base), base_ids.map(|ids| &ids.0).zip(groups), &[])
             .unwrap(),
         sorted_there: gpu
@@ -48,10 +48,10 @@ pub(crate) fn sides(
                 &[],
             )
             .unwrap(),
-        searching: host
+        probe: host
             .sort(m, Some(&keys), other_ids.map(|ids| &ids.0).zip(groups), &[])
             .unwrap(),
-        searching_there: gpu
+        probe_there: gpu
             .sort(
                 m,
                 Some(&keys_there),
@@ -63,7 +63,7 @@ pub(crate) fn sides(
         keys_there,
         groups: ids.map(|(_, other)| other),
         rows: n,
-        searching_rows: m,
+        probe_rows: m,
     }
 }
 
@@ -93,15 +93,15 @@ fn ranges_counts_and_coverage_are_the_twins() {
                     &[Comparison::GtEq, Comparison::Lt],
                 ] {
                     let what = format!("{sizes:?}, kind {kind}, {groups:?} groups, {ops:?}");
-                    let bounds = |searching| {
+                    let bounds = |probe| {
                         ops.iter()
-                            .map(|op| Bound { op: *op, searching })
+                            .map(|op| Bound { op: *op, probe })
                             .collect::<Vec<_>>()
                     };
                     let here = host
                         .range_bounds(
-                            &sides.sorted,
-                            &sides.searching,
+                            &sides.build,
+                            &sides.probe,
                             &bounds(&sides.keys),
                             sides.groups.as_ref().map(|ids| &ids.0),
                         )
@@ -109,7 +109,7 @@ fn ranges_counts_and_coverage_are_the_twins() {
                     let there = gpu
                         .range_bounds(
                             &sides.sorted_there,
-                            &sides.searching_there,
+                            &sides.probe_there,
                             &bounds(&sides.keys_there),
                             sides.groups.as_ref().map(|ids| &ids.1),
                         )
@@ -124,7 +124,7 @@ fn ranges_counts_and_coverage_are_the_twins() {
                         &down(&gpu, &there.hi),
                         "{what}: hi"
                     );
-                    let cover = host.cover(&sides.sorted, &here, sides.rows).unwrap();
+                    let cover = host.cover(&sides.build, &here, sides.rows).unwrap();
                     let cover_there = gpu.cover(&sides.sorted_there, &there, sides.rows).unwrap();
                     assert_eq!(
                         cover.on_host().unwrap(),
@@ -133,15 +133,15 @@ fn ranges_counts_and_coverage_are_the_twins() {
                     );
                     for exists_only in [true, false] {
                         let matches = Matches {
-                            sorted: &sides.sorted,
-                            searching: &sides.searching,
+                            build: &sides.build,
+                            probe: &sides.probe,
                             ranges: &here,
                             tests: &[],
                             program: None,
                         };
                         let matches_there = Matches {
-                            sorted: &sides.sorted_there,
-                            searching: &sides.searching_there,
+                            build: &sides.sorted_there,
+                            probe: &sides.probe_there,
                             ranges: &there,
                             tests: &[],
                             program: None,
@@ -154,10 +154,10 @@ fn ranges_counts_and_coverage_are_the_twins() {
                             "{what}: counts"
                         );
                         let by_row = host
-                            .row_counts(&sides.searching, &counts, sides.searching_rows)
+                            .row_counts(&sides.probe, &counts, sides.probe_rows)
                             .unwrap();
                         let by_row_there = gpu
-                            .row_counts(&sides.searching_there, &counts_there, sides.searching_rows)
+                            .row_counts(&sides.probe_there, &counts_there, sides.probe_rows)
                             .unwrap();
                         assert_eq!(
                             by_row.on_host().unwrap(),
@@ -231,13 +231,13 @@ pub(crate) fn same_pairs(
             .expand(there, &offsets_there, from, len as usize)
             .unwrap();
         assert_eq!(
-            pairs.searching.on_host().unwrap(),
-            &down(gpu, &pairs_there.searching),
+            pairs.probe.on_host().unwrap(),
+            &down(gpu, &pairs_there.probe),
             "{what}: searching rows of {from}, {len}"
         );
         assert_eq!(
-            pairs.sorted.on_host().unwrap(),
-            &down(gpu, &pairs_there.sorted),
+            pairs.build.on_host().unwrap(),
+            &down(gpu, &pairs_there.build),
             "{what}: sorted rows of {from}, {len}"
         );
     }
@@ -271,18 +271,18 @@ fn tested_matches_are_the_twins() {
                 let sides = sides(&host, &gpu, &mut random, sizes, kind, groups);
                 let what = format!(
                     "{sizes:?}, kind {kind}, {bound:?}, {tests:?}",
-                    sizes = (sides.rows, sides.searching_rows)
+                    sizes = (sides.rows, sides.probe_rows)
                 );
-                let bounds = |searching| {
+                let bounds = |probe| {
                     bound
-                        .map(|op| Bound { op, searching })
+                        .map(|op| Bound { op, probe })
                         .into_iter()
                         .collect::<Vec<_>>()
                 };
                 let ranges = host
                     .range_bounds(
-                        &sides.sorted,
-                        &sides.searching,
+                        &sides.build,
+                        &sides.probe,
                         &bounds(&sides.keys),
                         sides.groups.as_ref().map(|g| &g.0),
                     )
@@ -290,7 +290,7 @@ fn tested_matches_are_the_twins() {
                 let ranges_there = gpu
                     .range_bounds(
                         &sides.sorted_there,
-                        &sides.searching_there,
+                        &sides.probe_there,
                         &bounds(&sides.keys_there),
                         sides.groups.as_ref().map(|g| &g.1),
                     )
@@ -301,44 +301,44 @@ fn tested_matches_are_the_twins() {
                     .enumerate()
                     .map(|(i, op)| {
                         let left = u64_column(random.words(sides.rows, i + kind), None);
-                        let right = u64_column(random.words(sides.searching_rows, i + kind), None);
+                        let right = u64_column(random.words(sides.probe_rows, i + kind), None);
                         let (left, left_there) = keys_of(&host, &gpu, &left);
                         let (right, right_there) = keys_of(&host, &gpu, &right);
                         (
                             *op,
-                            host.zone_keys(&left, &sides.sorted).unwrap(),
-                            host.zone_keys(&right, &sides.searching).unwrap(),
+                            host.zone_keys(&left, &sides.build).unwrap(),
+                            host.zone_keys(&right, &sides.probe).unwrap(),
                             gpu.zone_keys(&left_there, &sides.sorted_there).unwrap(),
-                            gpu.zone_keys(&right_there, &sides.searching_there).unwrap(),
+                            gpu.zone_keys(&right_there, &sides.probe_there).unwrap(),
                         )
                     })
                     .collect();
                 let here: Vec<Test<'_>> = tested
                     .iter()
-                    .map(|(op, sorted, searching, _, _)| Test {
+                    .map(|(op, build, probe, _, _)| Test {
                         op: *op,
-                        sorted,
-                        searching,
+                        build,
+                        probe,
                     })
                     .collect();
                 let there: Vec<Test<'_>> = tested
                     .iter()
-                    .map(|(op, _, _, sorted, searching)| Test {
+                    .map(|(op, _, _, build, probe)| Test {
                         op: *op,
-                        sorted,
-                        searching,
+                        build,
+                        probe,
                     })
                     .collect();
                 let matches = Matches {
-                    sorted: &sides.sorted,
-                    searching: &sides.searching,
+                    build: &sides.build,
+                    probe: &sides.probe,
                     ranges: &ranges,
                     tests: &here,
                     program: None,
                 };
                 let matches_there = Matches {
-                    sorted: &sides.sorted_there,
-                    searching: &sides.searching_there,
+                    build: &sides.sorted_there,
+                    probe: &sides.probe_there,
                     ranges: &ranges_there,
                     tests: &there,
                     program: None,

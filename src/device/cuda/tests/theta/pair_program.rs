@@ -251,51 +251,54 @@ fn programs_decide_as_the_twins() {
         let groups = (turn % 3 == 0).then_some(5);
         let sides = sides(&host, &gpu, &mut random, sizes, [0, 4, 5][turn % 3], groups);
         let program = program(&mut random, turn % 4 == 0);
-        let sorted_side = [Side::Left, Side::Right][turn % 2];
-        let (of_sorted, of_searching) = match sorted_side {
+        let build_side = [Side::Left, Side::Right][turn % 2];
+        let (of_sorted, of_probe) = match build_side {
             Side::Left => (LEFT, RIGHT),
             Side::Right => (RIGHT, LEFT),
         };
-        let gather =
-            |random: &mut Random, kinds: [Kind; 8], rows, here: &Sorted, there: &Sorted| {
-                let arrays = kinds.map(|kind| column(random, kind, rows));
-                let here = arrays.each_ref().map(|array| {
-                    let column = host.upload(from_ref(array)).unwrap();
-                    host.gather(&column, &here.rows).unwrap()
-                });
-                let there = arrays.each_ref().map(|array| {
-                    let column = gpu.upload(from_ref(array)).unwrap();
-                    gpu.gather(&column, &there.rows).unwrap()
-                });
-                (here, there)
-            };
-        let (sorted, sorted_there) = gather(
+        let gather = |random: &mut Random,
+                      kinds: [Kind; 8],
+                      rows,
+                      here: &OrderedRows,
+                      there: &OrderedRows| {
+            let arrays = kinds.map(|kind| column(random, kind, rows));
+            let here = arrays.each_ref().map(|array| {
+                let column = host.upload(from_ref(array)).unwrap();
+                host.gather(&column, &here.rows).unwrap()
+            });
+            let there = arrays.each_ref().map(|array| {
+                let column = gpu.upload(from_ref(array)).unwrap();
+                gpu.gather(&column, &there.rows).unwrap()
+            });
+            (here, there)
+        };
+        let (build, sorted_there) = gather(
             &mut random,
             of_sorted,
             sides.rows,
-            &sides.sorted,
+            &sides.build,
             &sides.sorted_there,
         );
-        let (searching, searching_there) = gather(
+        let (probe, probe_there) = gather(
             &mut random,
-            of_searching,
-            sides.searching_rows,
-            &sides.searching,
-            &sides.searching_there,
+            of_probe,
+            sides.probe_rows,
+            &sides.probe,
+            &sides.probe_there,
         );
-        let bound = |searching| match turn % 2 {
+        let bound = |probe| match turn % 2 {
             0 => vec![],
             _ => vec![Bound {
                 op: Comparison::Lt,
-                searching,
+                probe,
             }],
         };
         let groups = sides.groups.as_ref();
-        let (s, p) = (&sides.sorted, &sides.searching);
+        let (s, p) = (&sides.build, &sides.probe);
         let ranges = host
             .range_bounds(s, p, &bound(&sides.keys), groups.map(|g| &g.0))
             .unwrap();
-        let (s, p) = (&sides.sorted_there, &sides.searching_there);
+        let (s, p) = (&sides.sorted_there, &sides.probe_there);
         let bounds = bound(&sides.keys_there);
         let ranges_there = gpu
             .range_bounds(s, p, &bounds, groups.map(|g| &g.1))
@@ -306,51 +309,47 @@ fn programs_decide_as_the_twins() {
         let keys: Vec<_> = (0..tests)
             .map(|i| {
                 let left = u64_column(random.words(sides.rows, i), None);
-                let right = u64_column(random.words(sides.searching_rows, i), None);
+                let right = u64_column(random.words(sides.probe_rows, i), None);
                 let (left, left_there) = keys_of(&host, &gpu, &left);
                 let (right, right_there) = keys_of(&host, &gpu, &right);
                 (
-                    host.zone_keys(&left, &sides.sorted).unwrap(),
-                    host.zone_keys(&right, &sides.searching).unwrap(),
+                    host.zone_keys(&left, &sides.build).unwrap(),
+                    host.zone_keys(&right, &sides.probe).unwrap(),
                     gpu.zone_keys(&left_there, &sides.sorted_there).unwrap(),
-                    gpu.zone_keys(&right_there, &sides.searching_there).unwrap(),
+                    gpu.zone_keys(&right_there, &sides.probe_there).unwrap(),
                 )
             })
             .collect();
         let op = Comparison::NotEq;
-        let here = keys.iter().map(|(sorted, searching, _, _)| Test {
-            op,
-            sorted,
-            searching,
-        });
-        let there = keys.iter().map(|(_, _, sorted, searching)| Test {
-            op,
-            sorted,
-            searching,
-        });
+        let here = keys
+            .iter()
+            .map(|(build, probe, _, _)| Test { op, build, probe });
+        let there = keys
+            .iter()
+            .map(|(_, _, build, probe)| Test { op, build, probe });
         let (here, there): (Vec<_>, Vec<_>) = (here.collect(), there.collect());
         let matches = Matches {
-            sorted: &sides.sorted,
-            searching: &sides.searching,
+            build: &sides.build,
+            probe: &sides.probe,
             ranges: &ranges,
             tests: &here,
             program: Some(BoundProgram {
                 program: &program,
-                sorted_side,
-                sorted: &sorted,
-                searching: &searching,
+                build_side,
+                build: &build,
+                probe: &probe,
             }),
         };
         let matches_there = Matches {
-            sorted: &sides.sorted_there,
-            searching: &sides.searching_there,
+            build: &sides.sorted_there,
+            probe: &sides.probe_there,
             ranges: &ranges_there,
             tests: &there,
             program: Some(BoundProgram {
                 program: &program,
-                sorted_side,
-                sorted: &sorted_there,
-                searching: &searching_there,
+                build_side,
+                build: &sorted_there,
+                probe: &probe_there,
             }),
         };
         let what = format!("{sizes:?}, {tests} tests, {:#?}", program.instructions);

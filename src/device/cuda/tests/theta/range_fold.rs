@@ -54,8 +54,8 @@ pub(crate) fn same_folds(
                 .collect::<StringArray>(),
         ),
     ];
-    let weights = host.cover(here.sorted, here.ranges, sides.rows).unwrap();
-    let weights_there = gpu.cover(there.sorted, there.ranges, sides.rows).unwrap();
+    let weights = host.cover(here.build, here.ranges, sides.rows).unwrap();
+    let weights_there = gpu.cover(there.build, there.ranges, sides.rows).unwrap();
     for array in values {
         let column = host.upload(from_ref(&array)).unwrap();
         let column_there = gpu.upload(from_ref(&array)).unwrap();
@@ -69,7 +69,7 @@ pub(crate) fn same_folds(
                 _ => assert_eq!(here.on_host().unwrap(), &there, "{what}: {of}"),
             }
         };
-        let m = sides.searching_rows;
+        let m = sides.probe_rows;
         same(
             host.range_count(&column, here, m).unwrap(),
             gpu.range_count(&column_there, there, m).unwrap(),
@@ -108,7 +108,7 @@ pub(crate) fn same_folds(
         let column = host.upload(from_ref(&array)).unwrap();
         let column_there = gpu.upload(from_ref(&array)).unwrap();
         for max in [false, true] {
-            let m = sides.searching_rows;
+            let m = sides.probe_rows;
             let here = host.range_extreme(&column, here, m, max).unwrap();
             let there = gpu.range_extreme(&column_there, there, m, max).unwrap();
             let there = gpu.download(&there).unwrap();

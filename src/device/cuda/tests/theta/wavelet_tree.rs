@@ -43,8 +43,8 @@ fn ranges_like(random: &mut Random, kind: usize, n: usize, m: usize) -> (Vec<u32
 
 /// Both sides' ranges, and their keys of one column, in order already.
 struct Searched {
-    host: (Sorted, Sorted, Ranges, ZonedKeys, ZonedKeys),
-    gpu: (Sorted, Sorted, Ranges, ZonedKeys, ZonedKeys),
+    host: (OrderedRows, OrderedRows, Ranges, ZonedKeys, ZonedKeys),
+    gpu: (OrderedRows, OrderedRows, Ranges, ZonedKeys, ZonedKeys),
 }
 
 impl Searched {
@@ -60,7 +60,7 @@ impl Searched {
             keys: &ArrayRef,
             words: &ArrayRef,
             ranges: Ranges,
-        ) -> (Sorted, Sorted, Ranges, ZonedKeys, ZonedKeys) {
+        ) -> (OrderedRows, OrderedRows, Ranges, ZonedKeys, ZonedKeys) {
             let keys_of = |array: &ArrayRef| {
                 let column = device.upload(from_ref(array)).unwrap();
                 device.order_keys(&column).unwrap().0
@@ -69,13 +69,13 @@ impl Searched {
                 let keys = keys_of(array);
                 // Ranges are of positions that are sorted by some column.
                 let places = keys_of(&u64_column((0..array.len() as u64).collect(), None));
-                let sorted = device.sort(array.len(), Some(&places), None, &[]).unwrap();
-                let zoned = device.zone_keys(&keys, &sorted).unwrap();
-                (sorted, zoned)
+                let build = device.sort(array.len(), Some(&places), None, &[]).unwrap();
+                let zoned = device.zone_keys(&keys, &build).unwrap();
+                (build, zoned)
             };
-            let (sorted, keys) = in_order(keys);
-            let (searching, words) = in_order(words);
-            (sorted, searching, ranges, keys, words)
+            let (build, keys) = in_order(keys);
+            let (probe, words) = in_order(words);
+            (build, probe, ranges, keys, words)
         }
         let (keys, words) = (u64_column(keys, None), u64_column(words, None));
         let here = Ranges {
@@ -94,12 +94,12 @@ impl Searched {
 }
 
 fn matches<'a>(
-    (sorted, searching, ranges, _, _): &'a (Sorted, Sorted, Ranges, ZonedKeys, ZonedKeys),
+    (build, probe, ranges, _, _): &'a (OrderedRows, OrderedRows, Ranges, ZonedKeys, ZonedKeys),
     tests: &'a [Test<'a>],
 ) -> Matches<'a> {
     Matches {
-        sorted,
-        searching,
+        build,
+        probe,
         ranges,
         tests,
         program: None,
@@ -107,14 +107,10 @@ fn matches<'a>(
 }
 
 fn test(
-    (_, _, _, sorted, searching): &(Sorted, Sorted, Ranges, ZonedKeys, ZonedKeys),
+    (_, _, _, build, probe): &(OrderedRows, OrderedRows, Ranges, ZonedKeys, ZonedKeys),
     op: Comparison,
 ) -> Test<'_> {
-    Test {
-        op,
-        sorted,
-        searching,
-    }
+    Test { op, build, probe }
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn found(sides: [&[ArrayRef]; 2], ranged: usize, null_equal: bool) -> Option<Vec
     let device = device();
     let [keys, rows] = sides.map(|side| upload(&device, side));
     let range = device.key_range(&borrowed([&keys, &rows][ranged])).unwrap();
-    let bits = KeyBits::new(&device, &range, null_equal).unwrap()?;
+    let bits = KeyBitmap::new(&device, &range, null_equal).unwrap()?;
     device.set_key_bits(&bits, &borrowed(&keys)).unwrap();
     let len = rows[0].rows();
     let flags = device.flags(len).unwrap();
@@ -66,7 +66,7 @@ fn kept(sides: [&[ArrayRef]; 2], null_equal: bool, set: bool) -> Vec<i64> {
     let device = device();
     let [keys, rows] = sides.map(|side| upload(&device, side));
     let keys = borrowed(&keys);
-    let bits = KeyBits::of(&device, &keys, null_equal, &|_| true);
+    let bits = KeyBitmap::of(&device, &keys, null_equal, &|_| true);
     let bits = bits.unwrap().unwrap();
     let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..sides[1][0].len() as i64));
     let columns = upload(&device, from_ref(&numbers));
@@ -176,7 +176,7 @@ fn bits_need_room() {
         let free = device();
         let columns = upload(&free, &[array]);
         let range = free.key_range(&borrowed(&columns)).unwrap();
-        let bits = KeyBits::new(&small, &range, false);
+        let bits = KeyBitmap::new(&small, &range, false);
         bits.unwrap().is_some()
     };
     assert!(of(4_000));

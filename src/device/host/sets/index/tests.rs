@@ -57,16 +57,16 @@ fn sets_of(rows: &Rows) -> Vec<Option<BTreeSet<Option<i32>>>> {
 /// All pairs of an indexed and a searching row that match.
 fn all_pairs(
     indexed: &Rows,
-    searching: &Rows,
+    probe: &Rows,
     groups: Option<(&[u32], &[u32])>,
     test: SetTest,
 ) -> Vec<(u32, u32)> {
-    let (indexed, searching) = (sets_of(indexed), sets_of(searching));
+    let (indexed, probe) = (sets_of(indexed), sets_of(probe));
     let mut pairs = vec![];
     for i in 0..indexed.len() {
-        for s in 0..searching.len() {
+        for s in 0..probe.len() {
             let together = groups.is_none_or(|(a, b)| a[i] == b[s] && a[i] != NO_GROUP);
-            let (Some(a), Some(b)) = (&indexed[i], &searching[s]) else {
+            let (Some(a), Some(b)) = (&indexed[i], &probe[s]) else {
                 continue;
             };
             let overlap = a.intersection(b).count() as u64;
@@ -80,14 +80,14 @@ fn all_pairs(
 
 fn check(
     indexed: &Rows,
-    searching: &Rows,
+    probe: &Rows,
     groups: Option<(&[u32], &[u32], u32)>,
     test: SetTest,
     technique: Option<SetTechnique>,
 ) {
     let budget = Budget::new(u64::MAX);
     let go_on = || Ok(());
-    let (a, b) = (column(indexed), column(searching));
+    let (a, b) = (column(indexed), column(probe));
     let of_groups = groups.map(|(x, y, count)| (ids(&budget, x), ids(&budget, y), count));
     let index_groups = of_groups.as_ref().map(|(x, _, count)| (x, *count));
     let search_groups = of_groups.as_ref().map(|(_, y, _)| y);
@@ -101,7 +101,7 @@ fn check(
         &go_on,
     )
     .unwrap();
-    let expected = all_pairs(indexed, searching, groups.map(|(x, y, _)| (x, y)), test);
+    let expected = all_pairs(indexed, probe, groups.map(|(x, y, _)| (x, y)), test);
 
     let found = search(&budget, &index, &b, search_groups, &[], &go_on).unwrap();
     let mut pairs = vec![];
@@ -109,7 +109,7 @@ fn check(
         found.ranges.lo.on_host().unwrap(),
         found.ranges.hi.on_host().unwrap(),
     );
-    for (at, row) in found.searching.rows.on_host().unwrap().iter().enumerate() {
+    for (at, row) in found.probe.rows.on_host().unwrap().iter().enumerate() {
         let list = &found.matches.rows.on_host().unwrap()[lo[at] as usize..hi[at] as usize];
         pairs.extend(list.iter().map(|matching| (*matching, *row)));
     }
@@ -121,13 +121,9 @@ fn check(
         index.technique()
     );
 
-    for counting in [
-        SetCounting::Exists,
-        SetCounting::Searching,
-        SetCounting::Both,
-    ] {
+    for counting in [SetCounting::Exists, SetCounting::Probe, SetCounting::Both] {
         let counted = count(&budget, &index, &b, search_groups, counting, &go_on).unwrap();
-        let rows = counted.searching.rows.on_host().unwrap();
+        let rows = counted.probe.rows.on_host().unwrap();
         for (row, count) in rows.iter().zip(counted.counts.on_host().unwrap()) {
             let all = expected.iter().filter(|(_, s)| s == row).count() as u32;
             let most = if counting == SetCounting::Exists {
@@ -174,7 +170,7 @@ proptest! {
     #[test]
     fn techniques_find_what_a_search_of_all_pairs_does(
         indexed in rows(90),
-        searching in rows(150),
+        probe in rows(150),
         predicate in prop::sample::select(predicates()),
         side in prop::sample::select(vec![Side::Left, Side::Right]),
         grouped in any::<bool>(),
@@ -186,10 +182,10 @@ proptest! {
             group => group % 3,
         };
         let of_indexed: Vec<u32> = (0..indexed.len()).map(group).collect();
-        let of_searching: Vec<u32> = (7..searching.len() + 7).map(group).collect();
-        let groups = grouped.then_some((of_indexed.as_slice(), of_searching.as_slice(), 3));
+        let of_probe: Vec<u32> = (7..probe.len() + 7).map(group).collect();
+        let groups = grouped.then_some((of_indexed.as_slice(), of_probe.as_slice(), 3));
         for technique in every_technique() {
-            check(&indexed, &searching, groups, test, technique);
+            check(&indexed, &probe, groups, test, technique);
         }
     }
 }
@@ -206,20 +202,14 @@ fn skewed_sets() {
         .collect();
     indexed.push(some(0..4_000));
     indexed.extend((0..20).map(|_| some(5..12)));
-    let mut searching = indexed.clone();
-    searching.extend((0..70).map(|i| some([i, -i].into_iter())));
-    searching.push(some(2..3_000));
+    let mut probe = indexed.clone();
+    probe.extend((0..70).map(|i| some([i, -i].into_iter())));
+    probe.push(some(2..3_000));
     for predicate in predicates() {
         for (technique, side) in
             every_technique().zip([Side::Left, Side::Right].into_iter().cycle())
         {
-            check(
-                &indexed,
-                &searching,
-                None,
-                predicate.seen_from(side),
-                technique,
-            );
+            check(&indexed, &probe, None, predicate.seen_from(side), technique);
         }
     }
 }
@@ -241,7 +231,7 @@ fn a_column_of_elements() {
         let by = (technique, &elements);
         let index = index(&budget, &lists, None, &[], test, by, &|| Ok(())).unwrap();
         let found = search(&budget, &index, &elements, None, &[], &|| Ok(())).unwrap();
-        assert_eq!(found.searching.rows.on_host().unwrap().as_ref(), [0, 2, 3]);
+        assert_eq!(found.probe.rows.on_host().unwrap().as_ref(), [0, 2, 3]);
         assert_eq!(found.matches.rows.len(), 5);
     }
 }
@@ -286,10 +276,10 @@ fn rows_that_are_left_out() {
     )
     .unwrap();
     let found = search(&budget, &index, &lists, None, &[], &|| Ok(())).unwrap();
-    assert_eq!(found.searching.rows.on_host().unwrap().as_ref(), [0, 1]);
+    assert_eq!(found.probe.rows.on_host().unwrap().as_ref(), [0, 1]);
     assert_eq!(found.matches.rows.on_host().unwrap().as_ref(), [0, 0]);
     let found = search(&budget, &index, &lists, None, &[&keys], &|| Ok(())).unwrap();
-    assert_eq!(found.searching.rows.on_host().unwrap().as_ref(), [0]);
+    assert_eq!(found.probe.rows.on_host().unwrap().as_ref(), [0]);
     assert!(lists.on_host().unwrap().as_list::<i32>().is_null(2));
 }
 
@@ -318,10 +308,10 @@ fn self_joins_test_each_pair_once() {
 
             let by = (technique, &column);
             let index = index(&budget, &column, None, &[], test, by, &|| Ok(())).unwrap();
-            let candidates = |searching| {
-                let found = search(&budget, &index, searching, None, &[], &|| Ok(())).unwrap();
+            let candidates = |probe| {
+                let found = search(&budget, &index, probe, None, &[], &|| Ok(())).unwrap();
                 let counting = SetCounting::Both;
-                let counted = count(&budget, &index, searching, None, counting, &|| Ok(()));
+                let counted = count(&budget, &index, probe, None, counting, &|| Ok(()));
                 assert_eq!(counted.unwrap().tally, found.tally);
                 found.tally.candidates
             };

@@ -6,7 +6,7 @@ use pulp::Arch;
 
 use crate::device::data::results::SetTally;
 use crate::device::host::pace::GoOn;
-use crate::device::host::sets::block::{Block, Probe, Technique};
+use crate::device::host::sets::block::{Block, SetSearch, Technique};
 use crate::device::host::sets::collect::Sink;
 use crate::device::host::sets::encode::encoding::Sets;
 use crate::device::host::sets::techniques::binary_matrix::{BinaryMatrix, shared};
@@ -69,7 +69,7 @@ impl Technique for Bitmap {
 
     fn block<S: Sink>(
         &self,
-        probe: &Probe<'_>,
+        search: &SetSearch<'_>,
         block: &Block,
         bits: &mut BinaryMatrix,
         sink: &mut S,
@@ -81,12 +81,12 @@ impl Technique for Bitmap {
                 continue;
             }
             let at = block.first + i;
-            let elements = probe.searching.get(at);
+            let elements = search.probe.get(at);
             let known = elements.len() as u32;
             bits.set_row(0, elements);
             let row = bits.row(0);
-            let indexed_contains = probe.test.indexed_contains();
-            probe.for_each_size(probe.searching.size(at), window.clone(), |run, least| {
+            let indexed_contains = search.test.indexed_contains();
+            search.for_each_size(search.probe.size(at), window.clone(), |run, least| {
                 // Elements that no indexed set has are shared with none.
                 if least > u64::from(known) {
                     return;
@@ -98,7 +98,7 @@ impl Technique for Bitmap {
                     || {
                         for position in run {
                             let other = self.matrix.row(position);
-                            let matches = match (probe.test.is_containment(), indexed_contains) {
+                            let matches = match (search.test.is_containment(), indexed_contains) {
                                 (true, true) => is_in(row, other),
                                 (true, false) => is_in(other, row),
                                 (false, _) => share(row, other, least, known),
@@ -110,7 +110,7 @@ impl Technique for Bitmap {
                     },
                 );
             });
-            probe.step(sink)?;
+            search.step(sink)?;
         }
         tally.verified = tally.candidates;
         Ok(tally)

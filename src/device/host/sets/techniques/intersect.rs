@@ -4,7 +4,7 @@
 use rayon::prelude::*;
 
 use crate::device::data::results::SetTally;
-use crate::device::host::sets::block::{Block, Probe, Technique};
+use crate::device::host::sets::block::{Block, SetSearch, Technique};
 use crate::device::host::sets::collect::Sink;
 use crate::device::host::sets::encode::encoding::Sets;
 use crate::device::host::sets::techniques::verify::{overlap, overlap_of_at_least};
@@ -64,7 +64,7 @@ impl Technique for Intersect {
 
     fn block<S: Sink>(
         &self,
-        probe: &Probe<'_>,
+        search: &SetSearch<'_>,
         block: &Block,
         _: &mut (),
         sink: &mut S,
@@ -72,14 +72,14 @@ impl Technique for Intersect {
         let mut tally = SetTally::default();
         for (i, window) in block.windows.iter().enumerate() {
             let at = block.first + i;
-            let elements = probe.searching.get(at);
-            let size = probe.searching.size(at);
+            let elements = search.probe.get(at);
+            let size = search.probe.size(at);
             for position in window.clone() {
                 if sink.is_full(i) {
                     break;
                 }
-                let others = probe.indexed.get(position);
-                let Some(least) = probe.test.least_overlap(size, others.len() as u64) else {
+                let others = search.indexed.get(position);
+                let Some(least) = search.test.least_overlap(size, others.len() as u64) else {
                     continue;
                 };
                 let least = least as usize;
@@ -93,10 +93,10 @@ impl Technique for Intersect {
                     sink.found(i, position);
                 }
                 if long || tally.candidates % STEP == 0 {
-                    probe.step(sink)?;
+                    search.step(sink)?;
                 }
             }
-            probe.step(sink)?;
+            search.step(sink)?;
         }
         tally.verified = tally.candidates;
         Ok(tally)

@@ -6,7 +6,7 @@
 
 use crate::device::data::results::SetTally;
 use crate::device::host::pace::GoOn;
-use crate::device::host::sets::block::{Block, Probe, Technique};
+use crate::device::host::sets::block::{Block, SetSearch, Technique};
 use crate::device::host::sets::collect::Sink;
 use crate::device::host::sets::encode::encoding::Sets;
 use crate::device::host::sets::techniques::postings::Postings;
@@ -52,7 +52,7 @@ impl Technique for InvertedIndex {
 
     fn block<S: Sink>(
         &self,
-        probe: &Probe<'_>,
+        search: &SetSearch<'_>,
         block: &Block,
         met: &mut Met,
         sink: &mut S,
@@ -63,12 +63,12 @@ impl Technique for InvertedIndex {
                 continue;
             }
             let at = block.first + i;
-            let size = probe.searching.size(at);
+            let size = search.probe.size(at);
             let holds = |overlap: u32, position: usize| {
-                let other = probe.indexed.size(position);
-                probe.test.holds(u64::from(overlap), size, other)
+                let other = search.indexed.size(position);
+                search.test.holds(u64::from(overlap), size, other)
             };
-            'elements: for element in probe.searching.get(at) {
+            'elements: for element in search.probe.get(at) {
                 for position in self.postings.of(*element, window) {
                     let count = &mut met.counts[*position as usize];
                     if *count == 0 {
@@ -89,7 +89,7 @@ impl Technique for InvertedIndex {
                     sink.found(i, position);
                 }
             }
-            probe.step(sink)?;
+            search.step(sink)?;
         }
         Ok(tally)
     }

@@ -11,7 +11,7 @@ use pulp::Arch;
 
 use crate::device::data::results::SetTally;
 use crate::device::host::pace::GoOn;
-use crate::device::host::sets::block::{BLOCK, Block, Probe, Technique};
+use crate::device::host::sets::block::{BLOCK, Block, SetSearch, Technique};
 use crate::device::host::sets::collect::Sink;
 use crate::device::host::sets::encode::encoding::Sets;
 use crate::device::host::sets::techniques::binary_matrix::{BinaryMatrix, shared};
@@ -35,10 +35,10 @@ impl Matrix {
         })
     }
 
-    /// Adds the overlaps of rows `block` of `searching` with those of `tile`.
+    /// Adds the overlaps of rows `block` of `probe` with those of `tile`.
     fn multiply(
         &self,
-        searching: &BinaryMatrix,
+        probe: &BinaryMatrix,
         block: Range<usize>,
         tile: Range<usize>,
         product: &mut [u32],
@@ -47,7 +47,7 @@ impl Matrix {
         for from in (0..self.matrix.words).step_by(DEPTH) {
             let words = from..(from + DEPTH).min(self.matrix.words);
             for (i, products) in block.clone().zip(product.chunks_exact_mut(TILE)) {
-                let row = &searching.row(i)[words.clone()];
+                let row = &probe.row(i)[words.clone()];
                 for (position, product) in tile.clone().zip(products) {
                     *product += shared(row, &self.matrix.row(position)[words.clone()]);
                 }
@@ -79,7 +79,7 @@ impl Technique for Matrix {
 
     fn block<S: Sink>(
         &self,
-        probe: &Probe<'_>,
+        search: &SetSearch<'_>,
         block: &Block,
         scratch: &mut Product,
         sink: &mut S,
@@ -88,9 +88,7 @@ impl Technique for Matrix {
         let arch = Arch::new();
         let count = block.windows.len();
         for i in 0..count {
-            scratch
-                .rows
-                .set_row(i, probe.searching.get(block.first + i));
+            scratch.rows.set_row(i, search.probe.get(block.first + i));
         }
         // Neighbours have neighbouring windows; where they lie apart, each part has a tile of its own.
         let mut i = 0;
@@ -110,21 +108,21 @@ impl Technique for Matrix {
                 for of in i..end {
                     let inside = tile.start.max(block.windows[of].start)
                         ..tile.end.min(block.windows[of].end);
-                    let size = probe.searching.size(block.first + of);
+                    let size = search.probe.size(block.first + of);
                     let products = &scratch.product[(of - i) * TILE..(of - i + 1) * TILE];
                     tally.candidates += inside.len() as u64;
                     for position in inside {
                         let overlap = u64::from(products[position - tile.start]);
                         let holds = overlap > 0
-                            && probe
+                            && search
                                 .test
-                                .holds(overlap, size, probe.indexed.size(position));
+                                .holds(overlap, size, search.indexed.size(position));
                         if holds && !sink.is_full(of) {
                             sink.found(of, position);
                         }
                     }
                 }
-                probe.step(sink)?;
+                search.step(sink)?;
             }
             i = end;
         }

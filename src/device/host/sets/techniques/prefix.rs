@@ -6,7 +6,7 @@
 
 use crate::device::data::results::SetTally;
 use crate::device::host::pace::GoOn;
-use crate::device::host::sets::block::{Block, Probe, Technique};
+use crate::device::host::sets::block::{Block, SetSearch, Technique};
 use crate::device::host::sets::collect::Sink;
 use crate::device::host::sets::encode::encoding::Sets;
 use crate::device::host::sets::techniques::postings::Postings;
@@ -72,12 +72,12 @@ pub(crate) struct Candidates {
 }
 
 impl Candidates {
-    fn needed(&mut self, probe: &Probe<'_>, class: u32, position: usize) -> u32 {
+    fn needed(&mut self, search: &SetSearch<'_>, class: u32, position: usize) -> u32 {
         let needed = &mut self.needed[class as usize];
         if *needed == UNASKED {
-            let least = probe
+            let least = search
                 .test
-                .least_overlap(self.size, probe.indexed.size(position));
+                .least_overlap(self.size, search.indexed.size(position));
             *needed = least.map_or(NEVER, |least| least as u32);
         }
         *needed
@@ -102,7 +102,7 @@ impl Technique for Prefix {
 
     fn block<S: Sink>(
         &self,
-        probe: &Probe<'_>,
+        search: &SetSearch<'_>,
         block: &Block,
         candidates: &mut Candidates,
         sink: &mut S,
@@ -113,17 +113,17 @@ impl Technique for Prefix {
                 continue;
             }
             let at = block.first + i;
-            let size = probe.searching.size(at);
+            let size = search.probe.size(at);
             if candidates.size != size {
                 candidates.size = size;
                 candidates.needed.fill(UNASKED);
             }
-            let elements = probe.searching.get(at);
+            let elements = search.probe.get(at);
             // Elements that no indexed set has come first: they are the rarest.
-            let unknown = probe.searching.unknown(at);
-            let prefix = probe
+            let unknown = search.probe.unknown(at);
+            let prefix = search
                 .test
-                .searching_prefix(size, probe.indexed.size(window.start));
+                .searching_prefix(size, search.indexed.size(window.start));
             let front = (prefix as usize)
                 .saturating_sub(unknown)
                 .min(elements.len());
@@ -138,9 +138,9 @@ impl Technique for Prefix {
                     if shared == 0 {
                         candidates.positions.push(position);
                     }
-                    let other_left = probe.indexed.sizes[at] - other_place - 1;
+                    let other_left = search.indexed.sizes[at] - other_place - 1;
                     let most = shared + 1 + (left as u32).min(other_left);
-                    let needed = candidates.needed(probe, self.classes[at], at);
+                    let needed = candidates.needed(search, self.classes[at], at);
                     candidates.shared[at] = if most >= needed { shared + 1 } else { REJECTED };
                 }
             }
@@ -152,13 +152,13 @@ impl Technique for Prefix {
                     continue;
                 }
                 tally.verified += 1;
-                let needed = candidates.needed(probe, self.classes[at], at) as usize;
-                if overlap_of_at_least(elements, probe.indexed.get(at), needed).is_some() {
+                let needed = candidates.needed(search, self.classes[at], at) as usize;
+                if overlap_of_at_least(elements, search.indexed.get(at), needed).is_some() {
                     sink.found(i, at);
                 }
             }
             candidates.positions = positions;
-            probe.step(sink)?;
+            search.step(sink)?;
         }
         Ok(tally)
     }

@@ -6,7 +6,7 @@
 
 use crate::device::data::results::SetTally;
 use crate::device::host::pace::GoOn;
-use crate::device::host::sets::block::{Block, Probe, Technique};
+use crate::device::host::sets::block::{Block, SetSearch, Technique};
 use crate::device::host::sets::collect::Sink;
 use crate::device::host::sets::encode::encoding::Sets;
 use crate::device::host::sets::techniques::hashed_bits::{Signatures, may_be_in, sign};
@@ -57,21 +57,21 @@ impl Technique for Rarest {
 
     fn block<S: Sink>(
         &self,
-        probe: &Probe<'_>,
+        search: &SetSearch<'_>,
         block: &Block,
         signature: &mut Vec<u64>,
         sink: &mut S,
     ) -> Result<SetTally> {
         let mut tally = SetTally::default();
-        let indexed_contains = probe.test.indexed_contains();
+        let indexed_contains = search.test.indexed_contains();
         for (i, window) in block.windows.iter().enumerate() {
             let at = block.first + i;
             // An element that no indexed set has is in none that might contain the set.
-            let hopeless = indexed_contains && probe.searching.unknown(at) > 0;
+            let hopeless = indexed_contains && search.probe.unknown(at) > 0;
             if window.is_empty() || hopeless {
                 continue;
             }
-            let elements = probe.searching.get(at);
+            let elements = search.probe.get(at);
             sign(elements, signature);
             let leading = if indexed_contains { 1 } else { elements.len() };
             for (place, element) in elements[..leading].iter().enumerate() {
@@ -92,7 +92,7 @@ impl Technique for Rarest {
                     }
                     tally.verified += 1;
                     // What stands before the rarest element of the contained set is not in it.
-                    let others = probe.indexed.get(position);
+                    let others = search.indexed.get(position);
                     let (rest, needed) = match indexed_contains {
                         true => (elements, elements.len()),
                         false => (&elements[place..], others.len()),
@@ -105,7 +105,7 @@ impl Technique for Rarest {
                     }
                 }
             }
-            probe.step(sink)?;
+            search.step(sink)?;
         }
         Ok(tally)
     }

@@ -10,7 +10,7 @@ use pulp::Arch;
 
 use crate::device::data::results::SetTally;
 use crate::device::host::pace::GoOn;
-use crate::device::host::sets::block::{Block, Probe, Technique};
+use crate::device::host::sets::block::{Block, SetSearch, Technique};
 use crate::device::host::sets::collect::Sink;
 use crate::device::host::sets::encode::encoding::Sets;
 use crate::device::host::sets::techniques::hashed_bits::{Signatures, may_be_in, sign};
@@ -61,17 +61,17 @@ impl Signature {
     /// Those of `strip` that `signature` lets through, for a least overlap of sets that have `together` elements in all.
     fn pass<const W: usize>(
         &self,
-        probe: &Probe<'_>,
+        search: &SetSearch<'_>,
         signature: &[u64],
         strip: Range<usize>,
         spare: u64,
         passed: &mut Vec<u32>,
     ) {
         let signature: &[u64; W] = signature.try_into().expect("W words");
-        if probe.test.is_containment() {
+        if search.test.is_containment() {
             for position in strip {
                 let other = self.signatures.get::<W>(position);
-                let candidate = match probe.test.indexed_contains() {
+                let candidate = match search.test.indexed_contains() {
                     true => may_be_in(signature, other),
                     false => may_be_in(other, signature),
                 };
@@ -103,7 +103,7 @@ impl Technique for Signature {
 
     fn block<S: Sink>(
         &self,
-        probe: &Probe<'_>,
+        search: &SetSearch<'_>,
         block: &Block,
         (signature, passed): &mut Self::Scratch,
         sink: &mut S,
@@ -114,10 +114,10 @@ impl Technique for Signature {
                 continue;
             }
             let at = block.first + i;
-            let elements = probe.searching.get(at);
+            let elements = search.probe.get(at);
             sign(elements, signature);
-            probe.for_each_size(probe.searching.size(at), window.clone(), |run, least| {
-                let together = elements.len() as u64 + probe.indexed.size(run.start);
+            search.for_each_size(search.probe.size(at), window.clone(), |run, least| {
+                let together = elements.len() as u64 + search.indexed.size(run.start);
                 let Some(spare) = together.checked_sub(2 * least) else {
                     return;
                 };
@@ -125,15 +125,15 @@ impl Technique for Signature {
                     let strip = from..(from + STRIP).min(run.end);
                     tally.candidates += strip.len() as u64;
                     match self.signatures.words {
-                        1 => self.pass::<1>(probe, signature, strip, spare, passed),
-                        2 => self.pass::<2>(probe, signature, strip, spare, passed),
-                        4 => self.pass::<4>(probe, signature, strip, spare, passed),
-                        _ => self.pass::<8>(probe, signature, strip, spare, passed),
+                        1 => self.pass::<1>(search, signature, strip, spare, passed),
+                        2 => self.pass::<2>(search, signature, strip, spare, passed),
+                        4 => self.pass::<4>(search, signature, strip, spare, passed),
+                        _ => self.pass::<8>(search, signature, strip, spare, passed),
                     }
                     tally.verified += passed.len() as u64;
                     for position in passed.drain(..) {
                         let position = position as usize;
-                        let others = probe.indexed.get(position);
+                        let others = search.indexed.get(position);
                         let enough = || overlap_of_at_least(elements, others, least as usize);
                         if !sink.is_full(i) && enough().is_some() {
                             sink.found(i, position);
@@ -141,7 +141,7 @@ impl Technique for Signature {
                     }
                 }
             });
-            probe.step(sink)?;
+            search.step(sink)?;
         }
         Ok(tally)
     }

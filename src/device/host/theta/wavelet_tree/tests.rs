@@ -2,7 +2,7 @@ use crate::device::data::buffer::Buffer;
 use crate::device::data::keys::Keys;
 use crate::device::data::matches::Matches;
 use crate::device::data::matches::Test;
-use crate::device::data::ranges::{Ranges, Sorted};
+use crate::device::data::ranges::{OrderedRows, Ranges};
 use crate::device::data::structures::ZonedKeys;
 use crate::device::host::device::HostDevice;
 use crate::device::host::theta::wavelet_tree::*;
@@ -90,7 +90,7 @@ fn counts_are_those_of_a_scan() {
 
 /// Prefixes of keys in a given order, searched by words in a given order.
 struct Side {
-    sorted: Sorted,
+    build: OrderedRows,
     ranges: Ranges,
     keys: ZonedKeys,
     words: ZonedKeys,
@@ -100,27 +100,27 @@ impl Side {
     fn of(device: &HostDevice, keys: Vec<u64>, words: Vec<u64>) -> Self {
         let lease = || device.budget().lease(0, "test").unwrap();
         let n = keys.len();
-        let in_order = |len: usize| Sorted {
+        let in_order = |len: usize| OrderedRows {
             rows: device.sequence(0, len).unwrap(),
             keys: None,
             segments: None,
         };
         let hi = (0..words.len()).map(|i| (i * n / words.len()) as u32);
         let zoned = |words: Vec<u64>| {
-            let sorted = in_order(words.len());
+            let build = in_order(words.len());
             let values = Buffer::host(words, lease());
             let keys = Keys {
                 values,
                 valid: None,
             };
-            device.zone_keys(&keys, &sorted).unwrap()
+            device.zone_keys(&keys, &build).unwrap()
         };
         Self {
             ranges: Ranges {
                 lo: Buffer::host(vec![0; words.len()], lease()),
                 hi: Buffer::host(hi.collect(), lease()),
             },
-            sorted: in_order(n),
+            build: in_order(n),
             keys: zoned(keys),
             words: zoned(words),
         }
@@ -129,15 +129,15 @@ impl Side {
     fn test(&self) -> Test<'_> {
         Test {
             op: Comparison::Gt,
-            sorted: &self.keys,
-            searching: &self.words,
+            build: &self.keys,
+            probe: &self.words,
         }
     }
 
     fn matches<'a>(&'a self, tests: &'a [Test<'a>]) -> Matches<'a> {
         Matches {
-            sorted: &self.sorted,
-            searching: &self.sorted,
+            build: &self.build,
+            probe: &self.build,
             ranges: &self.ranges,
             tests,
             program: None,
