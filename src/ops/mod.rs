@@ -1,4 +1,4 @@
-//! Joins of two chunks: one side is indexed ([`SortedSide`](build_index::SortedSide)), the other searches it ([`Search`](probe::Search)).
+//! Joins of two chunks: one side is indexed ([`BuildIndex`](build_index::BuildIndex)), the other searches it ([`Probe`](probe::Probe)).
 //!
 //! Where equal keys alone decide (`equi`), the device indexes one side by them, and finds each row of the other a range of it. The
 //! strategies of theta joins differ in what they sort and what they test:

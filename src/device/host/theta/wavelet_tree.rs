@@ -8,7 +8,7 @@
 //! prefix of the child). Since ranks are 0 .. n, the node of the leading bits `t` begins at `t` followed by zeros, and
 //! nothing needs to say where. The last 7 or 8 bits of all ranks are bytes: nodes of that length are compared whole.
 //!
-//! Keys come in the order of a [`Sorted`](crate::device::data::ranges::Sorted) and ranges are of its positions, so groups need no care.
+//! Keys come in the order of a [`OrderedRows`](crate::device::data::ranges::OrderedRows) and ranges are of its positions, so groups need no care.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
