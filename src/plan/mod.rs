@@ -2,6 +2,7 @@
 
 pub(crate) mod choose;
 pub(crate) mod compile;
+pub(crate) mod device_plan;
 pub(crate) mod explain;
 pub(crate) mod recognise;
 pub(crate) mod rule;

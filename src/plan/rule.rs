@@ -12,14 +12,7 @@ use parking_lot::Mutex;
 
 use crate::device::primitives::device::Device;
 use crate::error::Decline;
-use crate::exec::aggregate::node::AggregateOperator;
 use crate::exec::join::node::JoinOperator;
-use crate::exec::join_aggregate::node::JoinAggregateOperator;
-use crate::exec::node::{DeviceNode, DeviceOperator};
-use crate::exec::transfer::chunker::Role;
-use crate::exec::transfer::download::BowtieDownloadExec;
-use crate::exec::transfer::upload::UploadOperator;
-use crate::ir::side::Side;
 use crate::ir::strategies::Strategy;
 use crate::options::{BowtieOptions, DeviceChoice, Offload};
 use crate::plan::choose::cost::{Gpu, Host};
@@ -27,6 +20,7 @@ use crate::plan::choose::fusion::apart;
 use crate::plan::choose::policy::Policy;
 use crate::plan::choose::statistics::StatisticsCache;
 use crate::plan::choose::strategy::Taking;
+use crate::plan::device_plan::{aggregate_plan, group_plan, grouped, join_plan, on, uploads};
 use crate::plan::explain::decision::Decision;
 use crate::plan::recognise::aggregate::{group_above_join, group_spec};
 use crate::plan::recognise::aggregate_source::{GroupSource, group_source};
@@ -34,12 +28,11 @@ use crate::plan::recognise::join::{Refusal, join_spec};
 use crate::plan::recognise::join_aggregate::{
     AggregateSource, aggregate_source, join_aggregate_spec,
 };
-use crate::plan::recognise::source::{JoinSource, join_source};
+use crate::plan::recognise::source::join_source;
 use crate::plan::transfers;
 use crate::runtime::registry::Devices;
 use crate::spec::aggregate::GroupSpec;
-use crate::spec::join::{JoinSpec, SideInput};
-use crate::spec::join_aggregate::JoinAggregateSpec;
+use crate::spec::join::SideInput;
 
 /// Replaces joins and aggregations by device nodes.
 ///
@@ -396,82 +389,4 @@ impl PhysicalOptimizerRule for BowtieRule {
     fn schema_check(&self) -> bool {
         true
     }
-}
-
-fn group_plan(
-    source: &GroupSource<'_>,
-    spec: GroupSpec,
-    device: &Arc<dyn Device>,
-) -> Result<Arc<dyn ExecutionPlan>> {
-    let upload = UploadOperator {
-        columns: spec.input.clone(),
-        role: Role::Grouped,
-    };
-    let upload = on(upload, vec![Arc::clone(source.bottom.input())], device)?;
-    grouped(upload, spec, device)
-}
-
-/// A node of a device.
-fn on(
-    operator: impl DeviceOperator,
-    inputs: Vec<Arc<dyn ExecutionPlan>>,
-    device: &Arc<dyn Device>,
-) -> Result<Arc<dyn ExecutionPlan>> {
-    let device = Arc::clone(device);
-    let node = DeviceNode::try_new(Arc::new(operator), inputs, device)?;
-    Ok(Arc::new(node))
-}
-
-/// The rows of a node of a device on the host.
-fn downloaded(node: Arc<dyn ExecutionPlan>, device: &Arc<dyn Device>) -> Arc<dyn ExecutionPlan> {
-    Arc::new(BowtieDownloadExec::new(node, Arc::clone(device)))
-}
-
-/// An aggregation above a device node.
-fn grouped(
-    input: Arc<dyn ExecutionPlan>,
-    spec: GroupSpec,
-    device: &Arc<dyn Device>,
-) -> Result<Arc<dyn ExecutionPlan>> {
-    let groups = on(AggregateOperator(Arc::new(spec)), vec![input], device)?;
-    Ok(downloaded(groups, device))
-}
-
-fn uploads(
-    source: &JoinSource,
-    spec: &JoinSpec,
-    device: &Arc<dyn Device>,
-) -> Result<(Arc<dyn ExecutionPlan>, Arc<dyn ExecutionPlan>)> {
-    let upload = |side: Side, plan: &Arc<dyn ExecutionPlan>| -> Result<Arc<dyn ExecutionPlan>> {
-        let upload = UploadOperator {
-            columns: spec.input(side).clone(),
-            role: side.into(),
-        };
-        on(upload, vec![Arc::clone(plan)], device)
-    };
-    Ok((
-        upload(Side::Left, &source.left)?,
-        upload(Side::Right, &source.right)?,
-    ))
-}
-
-fn join_plan(
-    source: &JoinSource,
-    spec: JoinSpec,
-    device: &Arc<dyn Device>,
-) -> Result<Arc<dyn ExecutionPlan>> {
-    let (left, right) = uploads(source, &spec, device)?;
-    let join = on(JoinOperator(Arc::new(spec)), vec![left, right], device)?;
-    Ok(downloaded(join, device))
-}
-
-fn aggregate_plan(
-    source: &JoinSource,
-    spec: JoinAggregateSpec,
-    device: &Arc<dyn Device>,
-) -> Result<Arc<dyn ExecutionPlan>> {
-    let (left, right) = uploads(source, &spec.join, device)?;
-    let operator = JoinAggregateOperator(Arc::new(spec));
-    let groups = on(operator, vec![left, right], device)?;
-    Ok(downloaded(groups, device))
 }

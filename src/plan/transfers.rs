@@ -31,7 +31,7 @@ use crate::exec::node::{DeviceNode, DeviceOperator};
 use crate::exec::rows::filter::FilterOperator;
 use crate::exec::rows::projection::ProjectionOperator;
 use crate::exec::rows::union::UnionOperator;
-use crate::exec::transfer::chunker::Role;
+use crate::exec::transfer::chunk_limits::Role;
 use crate::exec::transfer::download::BowtieDownloadExec;
 use crate::exec::transfer::upload::UploadOperator;
 use crate::plan::compile::fallible::cannot_fail;

@@ -4,6 +4,7 @@ pub(crate) mod collect_values;
 pub(crate) mod distinct;
 pub(crate) mod first_last;
 pub(crate) mod group_table;
+pub(crate) mod group_values;
 pub(crate) mod node;
 pub(crate) mod output;
 pub(crate) mod partials;

@@ -22,7 +22,7 @@ use crate::exec::memory::spill::Spilling;
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::node::{DeviceOperator, Execution, OutputOnDevice};
 use crate::exec::partition::grace_aggregate::{GroupParts, PartedGroups, Way};
-use crate::exec::transfer::chunker::Role;
+use crate::exec::transfer::chunk_limits::Role;
 use crate::spec::aggregate::GroupSpec;
 
 /// Groups rows, and folds the values of each group (\[W\] section 3.2), or keeps them: COUNT, SUM, AVG, MIN, MAX, BOOL_AND,

@@ -7,7 +7,7 @@ use arrow::array::{Array, ArrayRef};
 use crate::device::data::column::Column;
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
-use crate::exec::aggregate::group_table::Partial;
+use crate::exec::aggregate::group_values::Partial;
 use crate::exec::memory::compact_views::compact_views;
 use crate::ir::fold::Fold;
 use crate::spec::aggregate::GroupSpec;

@@ -8,7 +8,7 @@ use crate::device::data::batch::DeviceBatch;
 use crate::device::data::column::Column;
 use crate::device::primitives::device::Device;
 use crate::error::Result;
-use crate::exec::aggregate::group_table::Partial;
+use crate::exec::aggregate::group_values::Partial;
 use crate::exec::aggregate::partials::{FEW_ROWS, of_states};
 use crate::exec::memory::compact_views::{compact_views, has_views};
 use crate::exec::transfer::chunker::has_small_dictionary;

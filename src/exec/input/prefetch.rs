@@ -14,7 +14,7 @@ use crate::exec::input::chunk::{InputChunk, InputStream};
 use crate::exec::memory::retry::shared_step;
 use crate::exec::memory::spill::Spilling;
 use crate::exec::metrics::DeviceMetrics;
-use crate::exec::transfer::chunker::ChunkLimits;
+use crate::exec::transfer::chunk_limits::ChunkLimits;
 
 /// A chunk, and its needed columns on their way to the device, if there was room for them.
 #[derive(Debug)]

@@ -17,99 +17,24 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use datafusion::execution::memory_pool::MemoryReservation;
-use datafusion::physical_plan::joins::utils::JoinFilter;
-
 use crate::device::data::batch::DeviceBatch;
-use crate::device::data::buffer::Buffer;
 use crate::device::lazy_column::Need;
 use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 use crate::exec::input::chunk::InputChunk;
 use crate::exec::input::prefetch::Prefetched;
-use crate::exec::join::residual;
+use crate::exec::join::needed_columns::NeededColumns;
+use crate::exec::join::probed_tile::{ProbedTile, TileStep};
 use crate::exec::join::single_pass::{PreparedBuild, SinglePassJoin};
 use crate::exec::join::tile::{LEAST_ROWS, LEAST_SETS, Tile};
 use crate::exec::memory::spill::Spilling;
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::transfer::staged_chunk::Parts;
 use crate::ir::side::Side;
-use crate::ir::strategies::{Materialization, Strategy};
+use crate::ir::strategies::Strategy;
 use crate::ops::build_index::BuildIndex;
-use crate::ops::probe::{Probe, RowPairs, Wanted};
+use crate::ops::probe::{Probe, Wanted};
 use crate::spec::join::JoinSpec;
-
-/// A tile on the device, searched and counted.
-#[derive(Debug)]
-pub(crate) struct ProbedTile {
-    pub left: DeviceBatch,
-    pub right: DeviceBatch,
-    pub search: Probe,
-    /// The source's whole filter must be evaluated on the pairs, since an expression of it failed on a row.
-    pub whole_filter: bool,
-    pub left_chunk: usize,
-    /// The pool's reservations of the chunks that it shares arrays with.
-    pub reservations: Vec<Arc<MemoryReservation>>,
-    tile: Tile,
-}
-
-impl ProbedTile {
-    pub(crate) fn of(&self, side: Side) -> &DeviceBatch {
-        match side {
-            Side::Left => &self.left,
-            Side::Right => &self.right,
-        }
-    }
-
-    /// The pairs that ranges and tests let through, numbered `from .. from + len`, without those that fail the residual.
-    pub(crate) fn matching_pairs(
-        &self,
-        device: &dyn Device,
-        join: &JoinSpec,
-        offsets: &Buffer<u64>,
-        from: u64,
-        len: usize,
-    ) -> Result<RowPairs> {
-        let mut pairs = self.search.pairs(device, offsets, from, len)?;
-        for filter in self.filters(join) {
-            if pairs.len() == 0 {
-                break;
-            }
-            let keep = residual::evaluate(device, filter, &self.left, &self.right, &pairs)?;
-            pairs = RowPairs {
-                left: device.compact(&pairs.left, &keep)?,
-                right: device.compact(&pairs.right, &keep)?,
-            };
-        }
-        Ok(pairs)
-    }
-
-    /// What is evaluated on the tile's pairs.
-    pub(crate) fn filters<'a>(&self, join: &'a JoinSpec) -> Vec<&'a JoinFilter> {
-        match (self.whole_filter, self.search.is_programmed()) {
-            (true, _) => join.whole_filter.iter().collect(),
-            (false, true) => join.unprogrammed().collect(),
-            (false, false) => join.residual.iter().collect(),
-        }
-    }
-
-    /// Row of the chunk that is row 0 of the tile.
-    pub(crate) fn first(&self, side: Side) -> usize {
-        match side {
-            Side::Left => self.tile.left.start,
-            Side::Right => self.tile.right.start,
-        }
-    }
-}
-
-/// A tile, as far as it was done.
-#[derive(Debug)]
-pub(crate) enum TileStep {
-    /// Its pairs are known, and still to be put together.
-    Searched(Box<ProbedTile>),
-    /// What comes out of it.
-    Joined(DeviceBatch),
-}
 
 /// Rows of one side on the device, kept while the next tile needs them too.
 #[derive(Debug)]
@@ -120,111 +45,6 @@ pub(crate) struct Resident {
     /// With and without comparisons indexed.
     index: Option<(bool, Arc<BuildIndex>)>,
     prepared: PreparedBuild,
-}
-
-/// Which columns of each side's input the device needs: at once those that decide what matches, and those that `others` names;
-/// late those that are only gathered, for the output or for the residual.
-#[derive(Debug, Clone)]
-pub(crate) struct NeededColumns {
-    pub left: Vec<Need>,
-    pub right: Vec<Need>,
-}
-
-impl NeededColumns {
-    pub(crate) fn of(spec: &JoinSpec, others: impl Iterator<Item = (Side, usize)>) -> Self {
-        use crate::spec::join::Output;
-        use datafusion::common::JoinSide;
-        let width = |side: Side| vec![Need::Never; spec.input(side).columns()];
-        let mut needed = Self {
-            left: width(Side::Left),
-            right: width(Side::Right),
-        };
-        for (left, right) in &spec.theta.equalities {
-            needed.left[*left] = Need::Now;
-            needed.right[*right] = Need::Now;
-        }
-        for comparison in &spec.theta.comparisons {
-            needed.left[comparison.left] = Need::Now;
-            needed.right[comparison.right] = Need::Now;
-        }
-        if let Some(set) = &spec.theta.set {
-            needed.left[set.left] = Need::Now;
-            needed.right[set.right] = Need::Now;
-        }
-        let program = spec.program.iter();
-        for column in program.clone().flat_map(|p| &p.left) {
-            needed.left[*column] = Need::Now;
-        }
-        for column in program.flat_map(|p| &p.right) {
-            needed.right[*column] = Need::Now;
-        }
-        for (side, column) in others {
-            needed.side_mut(side)[column] = Need::Now;
-        }
-        let late = |needed: &mut Self, side: Side, column: usize| {
-            let need = &mut needed.side_mut(side)[column];
-            if !need.is_any() {
-                *need = Need::Late(Arc::default());
-            }
-        };
-        for filter in spec.residual.iter().chain(&spec.whole_filter) {
-            for column in filter.column_indices() {
-                match column.side {
-                    JoinSide::Left => late(&mut needed, Side::Left, column.index),
-                    JoinSide::Right => late(&mut needed, Side::Right, column.index),
-                    JoinSide::None => {}
-                }
-            }
-        }
-        let output = spec.output.iter().filter_map(|column| match column {
-            Output::Column(side, index) => Some((*side, *index)),
-            Output::Mark => None,
-        });
-        for (side, index) in output {
-            match spec.output_on_device || spec.theta.materialization == Some(Materialization::Gftr)
-            {
-                true => needed.side_mut(side)[index] = Need::Now,
-                false => late(&mut needed, side, index),
-            }
-        }
-        needed
-    }
-
-    fn side_mut(&mut self, side: Side) -> &mut [Need] {
-        match side {
-            Side::Left => &mut self.left,
-            Side::Right => &mut self.right,
-        }
-    }
-
-    /// Bytes of columns uploaded late since they were last asked for.
-    fn take_late_bytes(&self) -> u64 {
-        let needs = self.left.iter().chain(&self.right);
-        needs
-            .map(|need| match need {
-                Need::Late(payload) => payload.take_uploaded(),
-                _ => 0,
-            })
-            .sum()
-    }
-
-    /// Mean bytes of a row of the needed columns of a chunk of `side`.
-    fn row_bytes(&self, side: Side, chunk: &InputChunk) -> Result<usize> {
-        let mut bytes = 0;
-        for (column, needed) in self.of_side(side).iter().enumerate() {
-            if needed.is_any() {
-                bytes += chunk.mean_bytes(column)? as usize;
-            }
-        }
-        Ok(bytes)
-    }
-
-    fn of_side(&self, side: Side) -> &[Need] {
-        match side {
-            Side::Left => &self.left,
-            Side::Right => &self.right,
-        }
-    }
 }
 
 #[derive(Debug)]

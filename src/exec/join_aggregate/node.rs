@@ -19,14 +19,15 @@ use crate::exec::chunk::{DeviceChunk, DeviceStream};
 use crate::exec::input::chunk::InputStream;
 use crate::exec::input::coalesce::inputs;
 use crate::exec::input::prefetch::Prefetch;
-use crate::exec::join::node::{fmt_join, fmt_join_tree, gather, needs_right_without_left};
+use crate::exec::join::display::{fmt_join, fmt_join_tree};
+use crate::exec::join::gather::{gather, needs_right_without_left};
 use crate::exec::join_aggregate::run::AggregateRun;
 use crate::exec::memory::spill::Spilling;
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::node::{DeviceOperator, Execution, OutputOnDevice};
 use crate::exec::partition::grace_join::Grace;
 use crate::exec::partition::partitioner;
-use crate::exec::transfer::chunker::Role;
+use crate::exec::transfer::chunk_limits::Role;
 use crate::spec::join_aggregate::JoinAggregateSpec;
 
 /// Computes COUNT, SUM, AVG, MIN and MAX over a join, grouped by nothing or by columns of one side (\[T\] section 4).

@@ -27,7 +27,7 @@ use crate::exec::partition::keys::Keys;
 use crate::exec::partition::limits::Limits;
 use crate::exec::partition::partitioner::{FOURTHS, Partitioner, can_part};
 use crate::exec::partition::peek::Peek;
-use crate::exec::transfer::chunker::{ChunkLimits, Role};
+use crate::exec::transfer::chunk_limits::{ChunkLimits, Role};
 use crate::options::BowtieOptions;
 use crate::spec::aggregate::GroupSpec;
 

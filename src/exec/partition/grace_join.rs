@@ -28,7 +28,7 @@ use crate::exec::partition::limits::Limits;
 use crate::exec::partition::narrow_keys;
 use crate::exec::partition::partitioner::{FOURTHS, Partitioner, blocking, can_part};
 use crate::exec::partition::peek::Peek;
-use crate::exec::transfer::chunker::{ChunkLimits, Role};
+use crate::exec::transfer::chunk_limits::{ChunkLimits, Role};
 use crate::ir::side::Side;
 use crate::options::BowtieOptions;
 use crate::spec::join::JoinSpec;

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::exec::input::chunk::InputChunk;
 use crate::exec::memory::spill::Spilling;
 use crate::exec::memory::spilled_chunk::ChunkWriter;
-use crate::exec::transfer::chunker::ChunkLimits;
+use crate::exec::transfer::chunk_limits::ChunkLimits;
 use crate::exec::transfer::sizes::elements_of;
 use crate::exec::transfer::staged_chunk::{ChunkShape, StagedChunk};
 

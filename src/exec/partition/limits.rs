@@ -11,7 +11,7 @@ use crate::device::primitives::device::Device;
 use crate::exec::input::chunk::InputChunk;
 use crate::exec::memory::spill::Spilling;
 use crate::exec::metrics::DeviceMetrics;
-use crate::exec::transfer::chunker::ChunkLimits;
+use crate::exec::transfer::chunk_limits::ChunkLimits;
 use crate::runtime::registry::default_host_budget;
 
 /// Parts at most: of a longer input they have several chunks.

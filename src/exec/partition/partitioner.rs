@@ -26,7 +26,8 @@ use crate::exec::partition::hash_partition::HashPartition;
 use crate::exec::partition::keys::Keys;
 use crate::exec::partition::limits::Limits;
 use crate::exec::partition::scatter::{Refused, Scatter, Scattered};
-use crate::exec::transfer::chunker::{ChunkLimits, has_small_dictionary};
+use crate::exec::transfer::chunk_limits::ChunkLimits;
+use crate::exec::transfer::chunker::has_small_dictionary;
 
 /// A part is meant to have so many fourths of a chunk, as hashes do not make them equally long.
 pub(crate) const FOURTHS: u64 = 3;

@@ -1,5 +1,6 @@
 //! Host to device and back: upload, download, and host batches gathered into chunks.
 
+pub(crate) mod chunk_limits;
 pub(crate) mod chunker;
 pub(crate) mod download;
 pub(crate) mod evaluator;

@@ -4,11 +4,12 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::device::cuda::aggregate::accumulators::{
-    AddedInGlobal, MOST_ACCUMULATORS, Wanted, shared_words,
-};
+use crate::device::cuda::aggregate::accumulator::{MOST_ACCUMULATORS, Wanted, shared_words};
+use crate::device::cuda::aggregate::accumulators::AddedInGlobal;
 use crate::device::cuda::aggregate::directory::Ids;
-use crate::device::cuda::runtime::stream::{Memory, Shape, Stream};
+use crate::device::cuda::runtime::launch::Shape;
+use crate::device::cuda::runtime::memory::Memory;
+use crate::device::cuda::runtime::stream::Stream;
 use crate::error::Result;
 
 /// How a launch places ids.

@@ -8,7 +8,9 @@ use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::layout::{bitmap_bytes, width};
 use crate::device::cuda::columns::minmax::Number;
 use crate::device::cuda::keys::key_width::KeyWidth;
-use crate::device::cuda::runtime::stream::{Arg, Memory, Shape, Stream};
+use crate::device::cuda::runtime::launch::{Arg, Shape};
+use crate::device::cuda::runtime::memory::Memory;
+use crate::device::cuda::runtime::stream::Stream;
 use crate::device::data::column::Column;
 use crate::error::{BowtieError, Result};
 

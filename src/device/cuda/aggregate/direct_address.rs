@@ -8,7 +8,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::device::cuda::aggregate::accumulators::{Tells, Update, Wanted};
+use crate::device::cuda::aggregate::accumulator::{Tells, Update, Wanted};
 use crate::device::cuda::aggregate::choose::choose;
 use crate::device::cuda::aggregate::dense_ids::{DirectIds, ForEach};
 use crate::device::cuda::aggregate::direct_keys::DirectKeys;
@@ -18,7 +18,7 @@ use crate::device::cuda::aggregate::strategies::{FEW_IN_GLOBAL, FEW_IN_PARTS, FE
 use crate::device::cuda::columns::layout::bitmap_bytes;
 use crate::device::cuda::keys::key_width::KeyWidth;
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::stream::Memory;
+use crate::device::cuda::runtime::memory::Memory;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::error::{BowtieError, Result};

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use crate::device::cuda::keys::key_width::KeyWidth;
 use crate::device::cuda::keys::pack::{KeyValues, Layout};
 use crate::device::cuda::keys::tuples::Tuples;
-use crate::device::cuda::runtime::stream::{Arg, Given, Memory, Part, Stream, Structure};
+use crate::device::cuda::runtime::launch::{Arg, Given, Structure};
+use crate::device::cuda::runtime::memory::{Memory, Part};
+use crate::device::cuda::runtime::stream::Stream;
 use crate::error::{BowtieError, Result};
 
 /// Keys of rows as kernels take them.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 
-use crate::device::cuda::aggregate::accumulators::{Kind, Update, Wanted};
+use crate::device::cuda::aggregate::accumulator::{Kind, Update, Wanted};
 use crate::device::cuda::aggregate::results::{Members, Results};
 use crate::device::cuda::aggregate::short_text::KeyNumbers;
 use crate::device::cuda::aggregate::variance::Moments;
@@ -14,7 +14,9 @@ use crate::device::cuda::columns::layout::{bitmap_bytes, width};
 use crate::device::cuda::columns::storage::Storage;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::runtime::access::{memory, valid_memory};
-use crate::device::cuda::runtime::stream::{Memory, Shape, Stream};
+use crate::device::cuda::runtime::launch::Shape;
+use crate::device::cuda::runtime::memory::Memory;
+use crate::device::cuda::runtime::stream::Stream;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::data::keys::Keys;

@@ -1,5 +1,6 @@
 //! Grouped aggregation on a GPU (`kernels/aggregate`).
 
+pub(crate) mod accumulator;
 pub(crate) mod accumulators;
 pub(crate) mod choose;
 pub(crate) mod cluster;

@@ -4,13 +4,15 @@
 
 use std::sync::Arc;
 
-use crate::device::cuda::aggregate::accumulators::{MOST_ACCUMULATORS, Wanted};
+use crate::device::cuda::aggregate::accumulator::{MOST_ACCUMULATORS, Wanted};
 use crate::device::cuda::aggregate::directory::Ids;
 use crate::device::cuda::aggregate::strategies::FEW_IN_PARTS;
 use crate::device::cuda::keys::key_width::KeyWidth;
 use crate::device::cuda::keys::sort::{NARROW, NARROW_BESIDE_WORDS, check_sortable, passes};
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::stream::{Arg, Memory, Part, Shape, Stream};
+use crate::device::cuda::runtime::launch::{Arg, Shape};
+use crate::device::cuda::runtime::memory::{Memory, Part};
+use crate::device::cuda::runtime::stream::Stream;
 use crate::device::data::buffer::Buffer;
 use crate::error::{BowtieError, Result};
 

@@ -4,7 +4,7 @@ use crate::device::cuda::aggregate::accumulators::AddedInGlobal;
 use crate::device::cuda::aggregate::direct_keys::DirectKeys;
 use crate::device::cuda::columns::minmax::Number;
 use crate::device::cuda::keys::key_width::KeyWidth;
-use crate::device::cuda::runtime::stream::Memory;
+use crate::device::cuda::runtime::memory::Memory;
 use crate::ir::strategies::GroupStrategy;
 
 /// Results by group.

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::device::cuda::aggregate::accumulators::{Update, Wanted};
+use crate::device::cuda::aggregate::accumulator::{Update, Wanted};
 use crate::device::cuda::aggregate::directory::{GroupKeys, Ids};
 use crate::device::cuda::columns::layout::bitmap_bytes;
 use crate::device::cuda::keys::key_width::KeyWidth;
-use crate::device::cuda::runtime::stream::{Memory, Part, Stream};
+use crate::device::cuda::runtime::memory::{Memory, Part};
+use crate::device::cuda::runtime::stream::Stream;
 use crate::error::Result;
 
 /// Keys that are looked at.

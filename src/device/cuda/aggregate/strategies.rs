@@ -14,12 +14,12 @@
 //! Numbers of several columns are one word where their ranges allow. Short text comes as numbers (`short_text.rs`). Who is in a group is said by its
 //! id by direct address, by its key's word where a directory has numbered it, and else by its first row.
 
-use std::iter;
 use std::sync::Arc;
 
-use crate::device::cuda::aggregate::accumulators::{
-    AddedInGlobal, MOST_ACCUMULATORS, Update, Wanted, shared_words,
+use crate::device::cuda::aggregate::accumulator::{
+    MOST_ACCUMULATORS, Wanted, shared_words, with_first_row,
 };
+use crate::device::cuda::aggregate::accumulators::AddedInGlobal;
 use crate::device::cuda::aggregate::choose::{SKEWED, Seen, are_slots_taken, choose};
 use crate::device::cuda::aggregate::dense_ids::ForEach;
 use crate::device::cuda::aggregate::directory::{Directory, GroupKeys, Ids, with_room};
@@ -32,7 +32,8 @@ use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::keys::key_width::KeyWidth;
 use crate::device::cuda::keys::pack::{KeyValues, Layout};
 use crate::device::cuda::keys::tuples::Significance;
-use crate::device::cuda::runtime::stream::{Memory, Part, Stream};
+use crate::device::cuda::runtime::memory::{Memory, Part};
+use crate::device::cuda::runtime::stream::Stream;
 use crate::error::{BowtieError, Result};
 use crate::ir::strategies::GroupStrategy;
 
@@ -166,12 +167,6 @@ impl CudaDevice {
         };
         Ok(ways.by_ids(ids.into(), groups, true)?.with_rows())
     }
-}
-
-/// Accumulators, and before them one of the first row of each group.
-fn with_first_row<'a>(all: &[Wanted<'a>]) -> Vec<Wanted<'a>> {
-    let first_row = Wanted::of_rows(Update::FirstRow, None);
-    iter::once(first_row).chain(all.iter().copied()).collect()
 }
 
 impl Ways<'_> {

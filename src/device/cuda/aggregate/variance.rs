@@ -11,12 +11,12 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, Float64Array};
 use arrow::buffer::{NullBuffer, ScalarBuffer};
 
-use crate::device::cuda::aggregate::accumulators::{Kind, Update, Wanted};
+use crate::device::cuda::aggregate::accumulator::{Kind, Update, Wanted};
 use crate::device::cuda::aggregate::dependent_keys::ByNumbers;
 use crate::device::cuda::aggregate::directory::GroupKeys;
 use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::device::CudaDevice;
-use crate::device::cuda::runtime::stream::Memory;
+use crate::device::cuda::runtime::memory::Memory;
 use crate::device::data::column::Column;
 use crate::device::host::aggregate::fold::corrected;
 use crate::device::primitives::transfer::TransferPrimitives;

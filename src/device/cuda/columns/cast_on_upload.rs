@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 
+use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::staging::narrow::Narrowing;
-use crate::device::cuda::runtime::stream::{Memory, Stream};
+use crate::device::cuda::runtime::stream::Stream;
 use crate::error::{BowtieError, Result};
 
 /// The kernel that casts a type to a wider one; `None` where a value might fail or become NULL, or nothing would be gained.

@@ -12,7 +12,7 @@ use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
 use cudarc::driver::CudaEvent;
 
-use crate::device::cuda::runtime::stream::Memory;
+use crate::device::cuda::runtime::memory::Memory;
 use crate::error::Result;
 
 /// Values of one column.

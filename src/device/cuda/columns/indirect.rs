@@ -14,7 +14,9 @@ use parking_lot::Mutex;
 
 use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::var_width::{MOST_BYTES, TASK_ROWS, Text, at_once, offsets_of};
-use crate::device::cuda::runtime::stream::{Memory, Shape, Stream};
+use crate::device::cuda::runtime::launch::Shape;
+use crate::device::cuda::runtime::memory::Memory;
+use crate::device::cuda::runtime::stream::Stream;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::host::columns::values::together;

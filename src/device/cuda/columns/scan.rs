@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::stream::{Memory, Shape, Stream};
+use crate::device::cuda::runtime::launch::Shape;
+use crate::device::cuda::runtime::memory::Memory;
+use crate::device::cuda::runtime::stream::Stream;
 use crate::device::data::buffer::Buffer;
 use crate::error::Result;
 

@@ -14,7 +14,9 @@ use rayon::prelude::*;
 
 use crate::device::cuda::columns::scan::EXCLUSIVE_U64;
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::stream::{Memory, Shape, Stream};
+use crate::device::cuda::runtime::launch::Shape;
+use crate::device::cuda::runtime::memory::Memory;
+use crate::device::cuda::runtime::stream::Stream;
 use crate::device::data::buffer::Buffer;
 use crate::error::{BowtieError, Result};
 

@@ -19,7 +19,9 @@ use crate::device::cuda::equi::partition::{
 use crate::device::cuda::equi::tables::{DirectTable, Grouped, HashTable, by_rows};
 use crate::device::cuda::keys::key_width::Width;
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::stream::{Memory, Part, Shape, Stream};
+use crate::device::cuda::runtime::launch::Shape;
+use crate::device::cuda::runtime::memory::{Memory, Part};
+use crate::device::cuda::runtime::stream::Stream;
 use crate::device::data::buffer::{Buffer, check_chunk_rows};
 use crate::device::data::column::Column;
 use crate::device::data::opaque::Opaque;

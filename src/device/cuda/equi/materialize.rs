@@ -11,7 +11,9 @@ use crate::device::cuda::equi::partition::{
 };
 use crate::device::cuda::keys::key_width::Width;
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::stream::{Arg, Memory, Part, Shape, Stream};
+use crate::device::cuda::runtime::launch::{Arg, Shape};
+use crate::device::cuda::runtime::memory::{Memory, Part};
+use crate::device::cuda::runtime::stream::Stream;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::data::ranges::OrderedRows;

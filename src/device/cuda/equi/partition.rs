@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use crate::device::cuda::keys::key_width::Width;
 use crate::device::cuda::keys::sort::check_sortable;
-use crate::device::cuda::runtime::stream::{Arg, Memory, Part, Shape, Stream};
+use crate::device::cuda::runtime::launch::{Arg, Shape};
+use crate::device::cuda::runtime::memory::{Memory, Part};
+use crate::device::cuda::runtime::stream::Stream;
 use crate::error::Result;
 
 /// Bits of a pass at most, and what a digit of so many can be.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::device::cuda::equi::key_words::EquiKeys;
 use crate::device::cuda::keys::key_width::Width;
-use crate::device::cuda::runtime::stream::{Arg, Stream};
+use crate::device::cuda::runtime::launch::Arg;
+use crate::device::cuda::runtime::stream::Stream;
 use crate::error::Result;
 
 /// Bits of the sampled keys, as a power of two.

@@ -7,7 +7,7 @@ use crate::device::cuda::columns::layout::width;
 use crate::device::cuda::columns::storage::Storage;
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::stream::Memory;
+use crate::device::cuda::runtime::memory::Memory;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::device::primitives::rows::RowPrimitives;

@@ -6,7 +6,9 @@ use arrow::datatypes::{DataType, IntervalUnit};
 
 use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::keys::key_column::KeySource;
-use crate::device::cuda::runtime::stream::{Arg, Memory, Shape, Stream};
+use crate::device::cuda::runtime::launch::{Arg, Shape};
+use crate::device::cuda::runtime::memory::Memory;
+use crate::device::cuda::runtime::stream::Stream;
 use crate::device::data::buffer::{Bits, Buffer};
 use crate::device::data::keys::{KeyDomain, Keys};
 use crate::error::{BowtieError, Result};

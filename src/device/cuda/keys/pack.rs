@@ -8,7 +8,9 @@ use arrow::datatypes::DataType;
 use crate::device::cuda::columns::layout::{bitmap_bytes, width};
 use crate::device::cuda::keys::key_column::{KeyBytes, KeySource};
 use crate::device::cuda::keys::tuples::Tuples;
-use crate::device::cuda::runtime::stream::{Arg, Memory, Shape, Stream};
+use crate::device::cuda::runtime::launch::{Arg, Shape};
+use crate::device::cuda::runtime::memory::Memory;
+use crate::device::cuda::runtime::stream::Stream;
 use crate::error::{BowtieError, Result};
 
 /// A key column where kernels read it.

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use crate::device::cuda::runtime::access::{memory, valid_memory};
-use crate::device::cuda::runtime::stream::{Memory, Part, Shape, Stream};
+use crate::device::cuda::runtime::launch::Shape;
+use crate::device::cuda::runtime::memory::{Memory, Part};
+use crate::device::cuda::runtime::stream::Stream;
 use crate::device::data::buffer::{Buffer, check_chunk_rows};
 use crate::device::data::keys::Keys;
 use crate::device::data::ranges::OrderedRows;

@@ -2,7 +2,7 @@
 
 use arrow::datatypes::ArrowNativeType;
 
-use crate::device::cuda::runtime::stream::Memory;
+use crate::device::cuda::runtime::memory::Memory;
 use crate::device::data::buffer::{Bits, Buffer};
 use crate::device::data::opaque::{Opaque, of_another_device};
 use crate::device::data::structures::Flags;

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use cudarc::driver::DeviceRepr;
 
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::stream::{Arg, Memory, Shape, Stream};
+use crate::device::cuda::runtime::launch::{Arg, Shape};
+use crate::device::cuda::runtime::memory::Memory;
+use crate::device::cuda::runtime::stream::Stream;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::matches::Matches;
 use crate::error::Result;

@@ -6,7 +6,8 @@ use std::{mem, ptr};
 use cudarc::driver::sys;
 
 use crate::device::cuda::runtime::driver::failed;
-use crate::device::cuda::runtime::stream::{Given, Shape, Stream};
+use crate::device::cuda::runtime::launch::{Given, Shape};
+use crate::device::cuda::runtime::stream::Stream;
 use crate::error::Result;
 
 impl Stream {

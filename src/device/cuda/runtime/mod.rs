@@ -5,6 +5,8 @@ pub(crate) mod cancellable;
 pub(crate) mod clusters;
 pub(crate) mod driver;
 pub(crate) mod gpu;
+pub(crate) mod launch;
+pub(crate) mod memory;
 pub(crate) mod memory_rates;
 pub(crate) mod rates;
 pub(crate) mod staging;

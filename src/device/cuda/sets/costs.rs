@@ -10,7 +10,8 @@
 //! (`docs/benchmarks.md`), where the cheapest by them took at most 1.5 times as long as the fastest. The indexed side alone is looked at;
 //! the searching one is taken for like it.
 
-use crate::device::cuda::runtime::stream::{Memory, Stream};
+use crate::device::cuda::runtime::memory::Memory;
+use crate::device::cuda::runtime::stream::Stream;
 use crate::error::Result;
 use crate::ir::set_predicate::SetTechnique;
 

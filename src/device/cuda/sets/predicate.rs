@@ -1,6 +1,7 @@
 //! A predicate on sets, and what kernels are given by value (`kernels/sets/set.cuh`, `kernels/sets/set_verify.cuh`).
 
-use crate::device::cuda::runtime::stream::{Arg, Memory, Part, Structure};
+use crate::device::cuda::runtime::launch::{Arg, Structure};
+use crate::device::cuda::runtime::memory::{Memory, Part};
 use crate::device::cuda::sets::encode::encoded::Sets;
 use crate::ir::set_predicate::{SetMeasure, SetPredicate, SetTest};
 

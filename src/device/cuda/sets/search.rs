@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::stream::{Arg, Given, Memory, Shape, Stream, Structure};
+use crate::device::cuda::runtime::launch::{Arg, Given, Shape, Structure};
+use crate::device::cuda::runtime::memory::Memory;
+use crate::device::cuda::runtime::stream::Stream;
 use crate::device::cuda::sets::encode::encoded::Sets;
 use crate::device::cuda::sets::predicate::{Half, Measure, Target, join};
 use crate::device::data::buffer::Buffer;

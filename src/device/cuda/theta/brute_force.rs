@@ -5,7 +5,8 @@ use std::sync::Arc;
 use cudarc::driver::DeviceRepr;
 
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::stream::{Shape, Stream};
+use crate::device::cuda::runtime::launch::Shape;
+use crate::device::cuda::runtime::stream::Stream;
 use crate::device::cuda::theta::zone_map::{FIRST_CANDIDATES, on_gpu};
 use crate::device::data::buffer::Buffer;
 use crate::device::data::matches::Matches;

@@ -4,7 +4,7 @@ use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::layout::width;
 use crate::device::cuda::columns::storage::Storage;
 use crate::device::cuda::device::CudaDevice;
-use crate::device::cuda::runtime::stream::Shape;
+use crate::device::cuda::runtime::launch::Shape;
 use crate::device::data::column::Column;
 use crate::error::{BowtieError, Result};
 

@@ -2,7 +2,8 @@
 
 use cudarc::driver::DeviceRepr;
 
-use crate::device::cuda::runtime::stream::{Memory, Shape};
+use crate::device::cuda::runtime::launch::Shape;
+use crate::device::cuda::runtime::memory::Memory;
 use crate::device::data::column::Column;
 use crate::device::data::matches::BoundProgram;
 use crate::ir::pair_program::{Instruction, Kind, MAX_COLUMNS, MAX_INSTRUCTIONS, Op};

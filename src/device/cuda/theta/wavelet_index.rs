@@ -1,6 +1,6 @@
 //! [`Wavelet`]: the levels of a wavelet tree in a GPU's memory.
 
-use crate::device::cuda::runtime::stream::Memory;
+use crate::device::cuda::runtime::memory::Memory;
 use crate::device::wavelet::{Costs, Layout};
 
 /// Picoseconds on an H200: of a leaf test where all leaves are tested, and of 10^8 random keys of 64 bits a side. To begin

@@ -3,3 +3,4 @@
 pub(crate) mod primitives;
 pub(crate) mod row_program;
 pub(crate) mod string_predicate;
+pub(crate) mod values;

@@ -4,14 +4,15 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayData, ArrayRef, AsArray, BooleanBufferBuilder, make_array};
-use arrow::buffer::{BooleanBuffer, Buffer as Bytes, NullBuffer};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanBufferBuilder};
+use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Decimal128Type};
 use rayon::prelude::*;
 
 use crate::device::budget::Budget;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
+use crate::device::host::expr::values::{Made, Words, array_of, date_part, round, whole, word_of};
 use crate::device::host::theta::pair_program::register::{BLOCK, HOST, NULL, VALUE};
 use crate::device::host::theta::pair_program::registers::{Registers, distinct};
 use crate::device::host::theta::pair_program::values::{Positions, Values};
@@ -26,17 +27,6 @@ const TASK_ROWS: usize = 1 << 14;
 enum Source<'a> {
     Plain(Values<'a>),
     Decimals(&'a [i128], Option<&'a NullBuffer>),
-}
-
-/// What a task makes of one output.
-struct Made {
-    words: Words,
-    valid: BooleanBufferBuilder,
-}
-
-enum Words {
-    Plain(Vec<u64>),
-    Decimals(Vec<i128>),
 }
 
 /// A column for each output of `program` over `rows` rows.
@@ -359,104 +349,6 @@ impl Machine {
         }
         Ok(())
     }
-}
-
-/// An integer of 64 bits as the word of a type; `None` where it has no such value.
-fn word_of(value: i128, kind: RowKind) -> Option<u64> {
-    let value = i64::try_from(value).ok()?;
-    let fits = match kind {
-        RowKind::Plain(Kind::I8) => i8::try_from(value).is_ok(),
-        RowKind::Plain(Kind::I16) => i16::try_from(value).is_ok(),
-        RowKind::Plain(Kind::I32) => i32::try_from(value).is_ok(),
-        RowKind::Plain(Kind::U8) => u8::try_from(value).is_ok(),
-        RowKind::Plain(Kind::U16) => u16::try_from(value).is_ok(),
-        RowKind::Plain(Kind::U32) => u32::try_from(value).is_ok(),
-        RowKind::Plain(Kind::U64) => value >= 0,
-        _ => true,
-    };
-    fits.then_some(value as u64)
-}
-
-/// A whole number that 64 bits hold.
-fn whole(value: f64) -> Option<i128> {
-    const ABOVE: f64 = (1u64 << 63) as f64;
-    (-ABOVE..ABOVE).contains(&value).then_some(value as i128)
-}
-
-/// `value / by`, half away from zero.
-fn round(value: i128, by: i128) -> i128 {
-    let (quotient, rest) = (value / by, value % by);
-    let half = by / 2;
-    match () {
-        () if value >= 0 && rest >= half => quotient + 1,
-        () if value < 0 && rest <= -half => quotient - 1,
-        () => quotient,
-    }
-}
-
-/// The year, the month or the day of the month of a day counted from 1970, in the proleptic Gregorian calendar.
-fn date_part(days: i64, part: u8) -> i64 {
-    // Years begin in March here, so that the day which some lack is the last one; eras have 400 of them.
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let of_era = days.rem_euclid(146_097);
-    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let march_month = (5 * of_year + 2) / 153;
-    let month = if march_month < 10 {
-        march_month + 3
-    } else {
-        march_month - 9
-    };
-    match part {
-        0 => year_of_era + era * 400 + i64::from(month <= 2),
-        1 => month,
-        _ => of_year - (153 * march_month + 2) / 5 + 1,
-    }
-}
-
-/// The parts of an output together.
-fn array_of(data_type: &DataType, parts: &[&Made], rows: usize) -> Result<ArrayRef> {
-    let mut valid = BooleanBufferBuilder::new(rows);
-    for part in parts {
-        valid.append_buffer(&BooleanBuffer::new(
-            Bytes::from_slice_ref(part.valid.as_slice()),
-            0,
-            part.valid.len(),
-        ));
-    }
-    let nulls = NullBuffer::new(valid.finish());
-    let plain = || {
-        parts.iter().flat_map(|part| match &part.words {
-            Words::Plain(words) => words.as_slice(),
-            Words::Decimals(_) => &[],
-        })
-    };
-    macro_rules! values {
-        ($t:ty) => {
-            Bytes::from_iter(plain().map(|word| *word as $t))
-        };
-    }
-    let bytes = match (data_type, data_type.primitive_width()) {
-        (DataType::Boolean, _) => {
-            let mut bits = BooleanBufferBuilder::new(rows);
-            plain().for_each(|word| bits.append(*word == 1));
-            bits.finish().into_inner()
-        }
-        (_, Some(1)) => values!(u8),
-        (_, Some(2)) => values!(u16),
-        (_, Some(4)) => values!(u32),
-        (_, Some(8)) => values!(u64),
-        _ => Bytes::from_iter(parts.iter().flat_map(|part| match &part.words {
-            Words::Decimals(words) => words.iter().copied(),
-            Words::Plain(_) => [].iter().copied(),
-        })),
-    };
-    let data = ArrayData::builder(data_type.clone())
-        .len(rows)
-        .add_buffer(bytes);
-    let data = data.nulls((nulls.null_count() > 0).then_some(nulls));
-    Ok(make_array(data.build()?))
 }
 
 /// The rows for which a Boolean column is true.

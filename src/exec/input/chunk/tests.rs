@@ -13,7 +13,7 @@ use crate::device::host::device::HostDevice;
 use crate::exec::chunk::DeviceChunk;
 use crate::exec::input::chunk::*;
 use crate::exec::input::coalesce::{Gathering, Waiting};
-use crate::exec::transfer::chunker::ChunkLimits;
+use crate::exec::transfer::chunk_limits::ChunkLimits;
 
 fn pool() -> Arc<dyn MemoryPool> {
     Arc::new(GreedyMemoryPool::new(1 << 20))

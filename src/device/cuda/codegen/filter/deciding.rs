@@ -3,7 +3,8 @@
 use crate::device::cuda::codegen::filter::bit_test::KeyTest;
 use crate::device::cuda::codegen::shape::Parameter;
 use crate::device::cuda::columns::minmax::Number;
-use crate::device::cuda::runtime::stream::{Arg, Memory};
+use crate::device::cuda::runtime::launch::Arg;
+use crate::device::cuda::runtime::memory::Memory;
 use crate::device::data::key_bitmap::Digits;
 
 /// What a kernel is given of the bits.

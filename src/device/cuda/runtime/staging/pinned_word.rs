@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use crate::device::cuda::runtime::driver::failed;
 use crate::device::cuda::runtime::gpu::Gpu;
+use crate::device::cuda::runtime::launch::Arg;
 use crate::device::cuda::runtime::staging::word::Word;
-use crate::device::cuda::runtime::stream::{Arg, Stream};
+use crate::device::cuda::runtime::stream::Stream;
 use crate::error::Result;
 
 /// A word of pinned host memory, which a kernel writes across the bus.

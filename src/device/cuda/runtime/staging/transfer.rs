@@ -16,11 +16,11 @@ use std::sync::Arc;
 use cudarc::driver::{CudaEvent, result};
 
 use crate::device::cuda::runtime::driver::failed;
+use crate::device::cuda::runtime::launch::{Arg, GIVEN_WORDS, Given, Shape, Structure};
+use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::staging::narrow::Narrowing;
 use crate::device::cuda::runtime::staging::ring::Ring;
-use crate::device::cuda::runtime::stream::{
-    Arg, GIVEN_WORDS, Given, Memory, Shape, Stream, Structure,
-};
+use crate::device::cuda::runtime::stream::Stream;
 use crate::error::{BowtieError, Result};
 
 /// Below it the driver's own way is quicker.

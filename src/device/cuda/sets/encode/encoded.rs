@@ -1,6 +1,7 @@
 //! [`Sets`]: lists encoded as ascending sets of numbers.
 
-use crate::device::cuda::runtime::stream::{Memory, Structure};
+use crate::device::cuda::runtime::launch::Structure;
+use crate::device::cuda::runtime::memory::Memory;
 use crate::device::data::buffer::Buffer;
 
 /// The sets of one side by position, in the order of their groups and sizes.

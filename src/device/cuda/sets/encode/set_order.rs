@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use crate::device::cuda::keys::sort::NARROW;
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::stream::{Given, Memory, Shape, Stream};
+use crate::device::cuda::runtime::launch::{Given, Shape};
+use crate::device::cuda::runtime::memory::Memory;
+use crate::device::cuda::runtime::stream::Stream;
 use crate::device::cuda::sets::encode::encoded::{ByGroup, Sets};
 use crate::device::cuda::sets::encode::word_packing::{Packing, bits_below};
 use crate::device::data::buffer::Buffer;

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use crate::device::cuda::columns::layout::bitmap_bytes;
 use crate::device::cuda::keys::sort::{KeyWidth, NARROW, NARROW_ALONE, WIDE, WIDE_ALONE};
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::stream::{Memory, Shape, Stream, Structure};
+use crate::device::cuda::runtime::launch::{Shape, Structure};
+use crate::device::cuda::runtime::memory::Memory;
+use crate::device::cuda::runtime::stream::Stream;
 use crate::device::data::buffer::Buffer;
 use crate::error::Result;
 

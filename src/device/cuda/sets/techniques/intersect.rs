@@ -2,7 +2,7 @@
 //! into tiles of equal work.
 
 use crate::device::cuda::runtime::access::memory;
-use crate::device::cuda::runtime::stream::{Given, Shape};
+use crate::device::cuda::runtime::launch::{Given, Shape};
 use crate::device::cuda::sets::search::{Prepared, Search};
 use crate::device::data::buffer::Buffer;
 use crate::device::data::ranges::OrderedRows;

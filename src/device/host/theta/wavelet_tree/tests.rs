@@ -1,7 +1,6 @@
 use crate::device::data::buffer::Buffer;
 use crate::device::data::keys::Keys;
-use crate::device::data::matches::Matches;
-use crate::device::data::matches::Test;
+use crate::device::data::matches::{Matches, Test};
 use crate::device::data::ranges::{OrderedRows, Ranges};
 use crate::device::data::structures::ZonedKeys;
 use crate::device::host::device::HostDevice;

@@ -1,0 +1,188 @@
+//! What one accumulator does with a row, and how values are read for it.
+
+use std::iter;
+
+use arrow::datatypes::DataType;
+
+use crate::device::cuda::runtime::memory::Memory;
+
+/// What an accumulator does with a row (`Update` of `kernels/aggregate/block/group_codes.cuh`).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Update {
+    Count = 0,
+    Sum = 1,
+    Sum128 = 2,
+    Sum256 = 3,
+    SumF64 = 4,
+    /// From the centers of the groups.
+    Deviation = 5,
+    SquaredDeviation = 6,
+    And = 9,
+    Or = 10,
+    Xor = 11,
+    FirstRow = 12,
+    ArgMin = 14,
+    ArgMax = 15,
+}
+
+impl Update {
+    /// Words of 32 bits that it takes in shared memory.
+    pub(crate) fn shared_words(self) -> usize {
+        match self {
+            Self::Count | Self::FirstRow | Self::ArgMin | Self::ArgMax => 1,
+            Self::Sum
+            | Self::SumF64
+            | Self::Deviation
+            | Self::SquaredDeviation
+            | Self::And
+            | Self::Or
+            | Self::Xor => 2,
+            Self::Sum128 => 4,
+            Self::Sum256 => 8,
+        }
+    }
+
+    /// Bytes of its result for a group.
+    pub(crate) fn bytes(self) -> usize {
+        match self {
+            Self::FirstRow | Self::ArgMin | Self::ArgMax => 4,
+            Self::Sum128 => 16,
+            Self::Sum256 => 32,
+            _ => 8,
+        }
+    }
+
+    /// Whether it adds floats.
+    pub(crate) fn is_of_floats(self) -> bool {
+        matches!(
+            self,
+            Self::SumF64 | Self::Deviation | Self::SquaredDeviation
+        )
+    }
+
+    /// Whether its result is a row id.
+    pub(crate) fn is_row(self) -> bool {
+        matches!(self, Self::FirstRow | Self::ArgMin | Self::ArgMax)
+    }
+
+    /// What a result says of whether anything was added to it.
+    pub(crate) fn tells(self) -> Tells {
+        match self {
+            Self::Count | Self::FirstRow | Self::ArgMin | Self::ArgMax => Tells::Surely,
+            Self::And => Tells::Nothing,
+            _ => Tells::UnlessZero,
+        }
+    }
+
+    /// Every byte of a result that nothing was added to.
+    pub(crate) fn neutral(self) -> u8 {
+        match self {
+            Self::And | Self::FirstRow | Self::ArgMin | Self::ArgMax => 0xFF,
+            _ => 0,
+        }
+    }
+}
+
+/// Whether a result tells a group of some rows from one of none.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Tells {
+    Surely,
+    /// One that is zero may be of values that add up to that.
+    UnlessZero,
+    Nothing,
+}
+
+/// How values are read (`Kind` of `kernels/aggregate/block/group_codes.cuh`).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Kind {
+    Bit = 0,
+    U8,
+    U16,
+    U32,
+    U64,
+    I8,
+    I16,
+    I32,
+    I64,
+    /// Read by sums alone: extremes go by order keys.
+    F64 = 10,
+    I128,
+    I256,
+}
+
+impl Kind {
+    /// Of numbers and times that compare as their words do.
+    pub(crate) fn of(data_type: &DataType) -> Option<Self> {
+        use DataType::*;
+        Some(match data_type {
+            Boolean => Self::Bit,
+            UInt8 => Self::U8,
+            UInt16 => Self::U16,
+            UInt32 => Self::U32,
+            UInt64 => Self::U64,
+            Int8 => Self::I8,
+            Int16 => Self::I16,
+            Int32 | Date32 | Time32(_) | Decimal32(..) => Self::I32,
+            Int64 | Date64 | Time64(_) | Timestamp(..) | Duration(_) | Decimal64(..) => Self::I64,
+            Decimal128(..) => Self::I128,
+            Decimal256(..) => Self::I256,
+            _ => return None,
+        })
+    }
+
+    /// Bytes of a value, 0 of a bit.
+    pub(crate) fn width(self) -> usize {
+        match self {
+            Self::Bit => 0,
+            Self::U8 | Self::I8 => 1,
+            Self::U16 | Self::I16 => 2,
+            Self::U32 | Self::I32 => 4,
+            Self::U64 | Self::I64 | Self::F64 => 8,
+            Self::I128 => 16,
+            Self::I256 => 32,
+        }
+    }
+}
+
+/// An accumulator: what it reads, and what it does with it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) update: Update,
+    pub(crate) kind: Kind,
+    pub(crate) values: Option<&'a Memory>,
+    /// Bits of the rows that count; all, if there are none.
+    pub(crate) valid: Option<&'a Memory>,
+    /// By group, of deviations.
+    pub(crate) centers: Option<&'a Memory>,
+}
+
+impl<'a> Wanted<'a> {
+    /// One of rows, whatever their values.
+    pub(crate) fn of_rows(update: Update, valid: Option<&'a Memory>) -> Self {
+        Self {
+            update,
+            kind: Kind::U64,
+            values: None,
+            valid,
+            centers: None,
+        }
+    }
+}
+
+/// Most accumulators of a launch.
+pub(crate) const MOST_ACCUMULATORS: usize = 16;
+
+/// Words of shared memory that a group takes, in the launch that takes most.
+pub(crate) fn shared_words(all: &[Wanted<'_>]) -> usize {
+    let of_launch = |all: &[Wanted<'_>]| all.iter().map(|of| of.update.shared_words()).sum();
+    all.chunks(MOST_ACCUMULATORS)
+        .map(of_launch)
+        .max()
+        .unwrap_or(0)
+}
+
+/// Accumulators, and before them one of the first row of each group.
+pub(crate) fn with_first_row<'a>(all: &[Wanted<'a>]) -> Vec<Wanted<'a>> {
+    let first_row = Wanted::of_rows(Update::FirstRow, None);
+    iter::once(first_row).chain(all.iter().copied()).collect()
+}

@@ -1,0 +1,274 @@
+//! [`Memory`]: device memory of one stream, charged to a budget; [`Part`]s of it.
+
+use std::sync::Arc;
+
+use cudarc::driver::{CudaEvent, CudaStream, result};
+use parking_lot::Mutex;
+
+use crate::device::budget::Lease;
+use crate::device::cuda::runtime::driver::{failed, is_out_of_memory};
+use crate::device::cuda::runtime::launch::{Arg, Shape};
+use crate::device::cuda::runtime::stream::Stream;
+use crate::error::{BowtieError, Result};
+
+/// Bytes on a GPU, leased. Kernels use them on their queue alone, so they can be freed in its order as soon as nothing more will be
+/// launched on them; a copy up is ordered before (`arriving`), a copy down is waited for by who asked for it.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    pub(crate) pointer: u64,
+    pub(crate) bytes: usize,
+    pub(crate) queue: Arc<Stream>,
+    /// What is on its way into it, until the queue is ordered after it.
+    arriving: Mutex<Option<Box<Arriving>>>,
+    _lease: Lease,
+}
+
+/// What makes the content of a memory that was sent.
+#[derive(Debug)]
+enum Arriving {
+    /// A copy into it, which the event marks.
+    Copied(CudaEvent),
+    /// A kernel that reads narrower values, which are on their way themselves.
+    Widened {
+        narrow: Memory,
+        kernel: &'static str,
+        rows: usize,
+    },
+}
+
+impl Memory {
+    pub(crate) fn pointer(&self) -> u64 {
+        self.pointer
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// A copy into it is under way, which `copied` marks.
+    pub(crate) fn sent(&self, copied: CudaEvent) {
+        *self.arriving.lock() = Some(Box::new(Arriving::Copied(copied)));
+    }
+
+    /// So many rows of `narrow`, which was sent, will be in it as `kernel` (family `widen`) makes them.
+    ///
+    /// # Safety
+    /// `narrow` holds `rows` values of the width that the kernel reads, and this has room for as many as wide as it writes.
+    pub(crate) unsafe fn sent_as(&self, narrow: Memory, kernel: &'static str, rows: usize) {
+        *self.arriving.lock() = Some(Box::new(Arriving::Widened {
+            narrow,
+            kernel,
+            rows,
+        }));
+    }
+
+    /// Orders the queue after what is on its way into it, if anything is.
+    pub(crate) fn receive(&self) -> Result<()> {
+        let Some(arriving) = self.arriving.lock().take() else {
+            return Ok(());
+        };
+        match *arriving {
+            Arriving::Copied(copied) => self.queue.after(&copied),
+            Arriving::Widened {
+                narrow,
+                kernel,
+                rows,
+            } => {
+                narrow.receive()?;
+                let args = [(&narrow).into(), self.into(), (rows as u32).into()];
+                // SAFETY: the promise of `sent_as`.
+                unsafe { self.queue.launch(kernel, Shape::rows(rows), &args) }
+            }
+        }
+    }
+
+    /// The same for memory whose content nobody wants any more.
+    fn abandon(&self) -> Result<()> {
+        match self.arriving.lock().take().as_deref() {
+            None | Some(Arriving::Widened { .. }) => Ok(()),
+            Some(Arriving::Copied(copied)) => self.queue.after(copied),
+        }
+    }
+
+    /// Copies its first `bytes` to where `to` has room for them, in the order of its queue.
+    pub(crate) fn copy_to(&self, bytes: usize, to: &Memory, at: usize) -> Result<()> {
+        if bytes > self.bytes || at + bytes > to.bytes {
+            return Err(BowtieError::Internal("a copy past the end".into()));
+        }
+        if bytes == 0 {
+            return Ok(());
+        }
+        to.queue.bind()?;
+        let (from, to, stream) = (self.pointer, to.pointer + at as u64, &to.queue.stream);
+        // SAFETY: both have so many bytes there, as was just checked.
+        unsafe { result::memcpy_dtod_async(to, from, bytes, stream.cu_stream()) }
+            .map_err(|e| failed("copying on the GPU", e))
+    }
+
+    /// The address of a word of 32 bits inside of it.
+    pub(crate) fn word(&self, at: usize) -> Arg {
+        debug_assert!((at + 1) * 4 <= self.bytes);
+        Arg(self.pointer + at as u64 * 4)
+    }
+}
+
+/// What lies in a memory from some byte on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Part<'a> {
+    pub(crate) memory: &'a Memory,
+    pub(crate) from: usize,
+}
+
+impl Part<'_> {
+    /// What begins so many bytes later.
+    pub(crate) fn after(self, bytes: usize) -> Self {
+        debug_assert!(self.from + bytes <= self.memory.bytes);
+        Self {
+            from: self.from + bytes,
+            ..self
+        }
+    }
+}
+
+impl<'a> From<&'a Memory> for Part<'a> {
+    fn from(memory: &'a Memory) -> Self {
+        Self { memory, from: 0 }
+    }
+}
+
+impl Memory {
+    pub(crate) fn part(&self, from: usize) -> Part<'_> {
+        debug_assert!(from <= self.bytes);
+        Part { memory: self, from }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        let stream = self.queue.stream.cu_stream();
+        let context = &self.queue.gpu.context;
+        // The first call may report the error of an earlier launch instead of binding.
+        if context.bind_to_thread().is_err() {
+            let _ = context.bind_to_thread();
+        }
+        if self.abandon().is_err() {
+            // What cannot be ordered is waited for.
+            let _ = context.synchronize();
+        }
+        // SAFETY: the pointer came from the pool and is freed once; copies into it and what was launched on it are done before.
+        let _ = unsafe { result::free_async(self.pointer, stream) };
+    }
+}
+
+impl Stream {
+    /// `bytes` of memory for `what`, not initialised.
+    pub(crate) fn alloc(self: &Arc<Self>, bytes: usize, what: &'static str) -> Result<Memory> {
+        self.alloc_on(&self.stream, bytes, what)
+    }
+
+    /// The same in the order of another stream, after which this queue must be ordered before it uses the memory, and before
+    /// that is dropped: see [`Memory::sent`].
+    pub(crate) fn alloc_on(
+        self: &Arc<Self>,
+        stream: &CudaStream,
+        bytes: usize,
+        what: &'static str,
+    ) -> Result<Memory> {
+        // Kernels may read whole vectors at the end, and an allocation of nothing is refused.
+        let padded = bytes.max(1).next_multiple_of(32);
+        let lease = self.budget.lease(padded as u64, what)?;
+        self.bind()?;
+        let allocated = match self.gpu.allocate(stream, padded) {
+            // What others have freed may still stand behind their kernels.
+            Err(e) if is_out_of_memory(e) => self
+                .gpu
+                .context
+                .synchronize()
+                .and_then(|()| self.gpu.allocate(stream, padded)),
+            allocated => allocated,
+        };
+        match allocated {
+            Ok(pointer) => Ok(Memory {
+                pointer,
+                bytes,
+                queue: Arc::clone(self),
+                arriving: Mutex::new(None),
+                _lease: lease,
+            }),
+            // The card has less than the budget allows: the caller goes on with half of it.
+            Err(e) if is_out_of_memory(e) => Err(BowtieError::OutOfDeviceMemory {
+                what,
+                requested: bytes as u64,
+                in_use: self.budget.in_use(),
+                limit: self.budget.limit(),
+            }),
+            Err(e) => Err(failed("allocating memory", e)),
+        }
+    }
+
+    /// The same, all zero.
+    pub(crate) fn zeroed(self: &Arc<Self>, bytes: usize, what: &'static str) -> Result<Memory> {
+        self.filled(bytes, 0, what)
+    }
+
+    /// The same, every byte set to `byte`.
+    pub(crate) fn filled(
+        self: &Arc<Self>,
+        bytes: usize,
+        byte: u8,
+        what: &'static str,
+    ) -> Result<Memory> {
+        let memory = self.alloc(bytes, what)?;
+        let padded = bytes.max(1).next_multiple_of(32);
+        // SAFETY: `padded` bytes were allocated.
+        unsafe { result::memset_d8_async(memory.pointer, byte, padded, self.stream.cu_stream()) }
+            .map_err(|e| failed("clearing memory", e))?;
+        Ok(memory)
+    }
+
+    /// So many bytes of a part, in memory of their own.
+    pub(crate) fn copy_of(
+        self: &Arc<Self>,
+        from: Part<'_>,
+        bytes: usize,
+        what: &'static str,
+    ) -> Result<Memory> {
+        let memory = self.alloc(bytes, what)?;
+        self.copy_into(from, &memory, bytes)?;
+        Ok(memory)
+    }
+
+    /// Copies so many bytes to the beginning of a memory.
+    pub(crate) fn copy_into(&self, from: Part<'_>, to: &Memory, bytes: usize) -> Result<()> {
+        if from.from + bytes > from.memory.bytes || bytes > to.bytes {
+            return Err(BowtieError::Internal("a copy past the end".into()));
+        }
+        if bytes == 0 {
+            return Ok(());
+        }
+        self.bind()?;
+        let begin = Arg::from(from).0;
+        // SAFETY: both are long enough, as was just checked, and of this queue.
+        unsafe { result::memcpy_dtod_async(to.pointer, begin, bytes, self.stream.cu_stream()) }
+            .map_err(|e| failed("a copy on the GPU", e))
+    }
+}
+
+impl From<Part<'_>> for Arg {
+    fn from(part: Part<'_>) -> Self {
+        Self(part.memory.pointer + part.from as u64)
+    }
+}
+
+impl From<&Memory> for Arg {
+    fn from(memory: &Memory) -> Self {
+        Self(memory.pointer)
+    }
+}
+
+/// Nothing: a null pointer.
+impl From<Option<&Memory>> for Arg {
+    fn from(memory: Option<&Memory>) -> Self {
+        Self(memory.map_or(0, Memory::pointer))
+    }
+}

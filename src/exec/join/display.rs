@@ -1,0 +1,71 @@
+//! What EXPLAIN shows of a join.
+
+use std::fmt;
+
+use crate::device::primitives::device::Device;
+use crate::spec::join::JoinSpec;
+
+/// Join type, strategy, condition and device, on one line.
+pub(crate) fn fmt_join(
+    spec: &JoinSpec,
+    device: &dyn Device,
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    write!(
+        f,
+        "device={}, join_type={}, strategy={}, build={}",
+        device.name(),
+        spec.kind,
+        spec.theta.strategy,
+        spec.theta.build
+    )?;
+    if !spec.display.keys.is_empty() {
+        write!(f, ", on=[{}]", spec.display.keys.join(", "))?;
+    }
+    if spec.null_aware {
+        write!(f, ", null_aware")?;
+    }
+    if let Some(set) = &spec.display.set {
+        write!(f, ", set={set}")?;
+    }
+    if !spec.display.theta.is_empty() {
+        write!(f, ", theta=[{}]", spec.display.theta.join(", "))?;
+    }
+    if let Some(program) = &spec.display.program {
+        write!(f, ", program={program}")?;
+    }
+    if let Some(residual) = &spec.display.residual {
+        write!(f, ", residual={residual}")?;
+    }
+    Ok(())
+}
+
+/// The same, a line each.
+pub(crate) fn fmt_join_tree(
+    spec: &JoinSpec,
+    device: &dyn Device,
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    writeln!(f, "device={}", device.name())?;
+    writeln!(f, "join_type={}", spec.kind)?;
+    writeln!(f, "strategy={}", spec.theta.strategy)?;
+    if !spec.display.keys.is_empty() {
+        writeln!(f, "on={}", spec.display.keys.join(", "))?;
+    }
+    if spec.null_aware {
+        writeln!(f, "null_aware")?;
+    }
+    if let Some(set) = &spec.display.set {
+        writeln!(f, "set={set}")?;
+    }
+    if !spec.display.theta.is_empty() {
+        writeln!(f, "theta={}", spec.display.theta.join(", "))?;
+    }
+    if let Some(program) = &spec.display.program {
+        writeln!(f, "program={program}")?;
+    }
+    match &spec.display.residual {
+        Some(residual) => writeln!(f, "residual={residual}"),
+        None => Ok(()),
+    }
+}

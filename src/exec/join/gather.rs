@@ -1,0 +1,51 @@
+//! The left side's chunks, gathered before the right side is read.
+
+use datafusion::common::JoinType;
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::error::{DataFusionError, Result};
+use futures::TryStreamExt;
+
+use crate::error::BowtieError;
+use crate::exec::input::chunk::{InputChunk, InputStream};
+use crate::exec::memory::spill::Spilling;
+
+/// Whether rows come out although the left side is empty.
+pub(crate) fn needs_right_without_left(kind: JoinType) -> bool {
+    matches!(
+        kind,
+        JoinType::Right | JoinType::Full | JoinType::RightAnti | JoinType::RightMark
+    )
+}
+
+/// All chunks of a side; in files, as far as the memory pool has no room for them.
+pub(crate) async fn gather(
+    chunks: Option<InputStream>,
+    spilling: Option<&Spilling>,
+) -> Result<Vec<InputChunk>> {
+    let mut gathered: Vec<InputChunk> = vec![];
+    let Some(mut chunks) = chunks else {
+        return Ok(gathered);
+    };
+    while let Some(chunk) = chunks.try_next().await? {
+        let memory_pressure = chunk.is_memory_pressure();
+        // One without rows says only that.
+        if !memory_pressure {
+            gathered.push(chunk);
+        }
+        if let Some(spilling) = spilling
+            && (memory_pressure || spilling.pool_is_full())
+        {
+            let spilling = spilling.clone();
+            gathered = SpawnedTask::spawn_blocking(move || {
+                for chunk in &mut gathered {
+                    chunk.leave_host(&spilling)?;
+                }
+                Ok::<_, BowtieError>(gathered)
+            })
+            .join_unwind()
+            .await
+            .map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))??;
+        }
+    }
+    Ok(gathered)
+}

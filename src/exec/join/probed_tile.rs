@@ -1,0 +1,88 @@
+//! [`ProbedTile`]: a tile whose matches are counted.
+
+use std::sync::Arc;
+
+use datafusion::execution::memory_pool::MemoryReservation;
+use datafusion::physical_plan::joins::utils::JoinFilter;
+
+use crate::device::data::batch::DeviceBatch;
+use crate::device::data::buffer::Buffer;
+use crate::device::primitives::device::Device;
+use crate::error::Result;
+use crate::exec::join::residual;
+use crate::exec::join::tile::Tile;
+use crate::ir::side::Side;
+use crate::ops::probe::{Probe, RowPairs};
+use crate::spec::join::JoinSpec;
+
+/// A tile on the device, searched and counted.
+#[derive(Debug)]
+pub(crate) struct ProbedTile {
+    pub left: DeviceBatch,
+    pub right: DeviceBatch,
+    pub search: Probe,
+    /// The source's whole filter must be evaluated on the pairs, since an expression of it failed on a row.
+    pub whole_filter: bool,
+    pub left_chunk: usize,
+    /// The pool's reservations of the chunks that it shares arrays with.
+    pub reservations: Vec<Arc<MemoryReservation>>,
+    pub(crate) tile: Tile,
+}
+
+impl ProbedTile {
+    pub(crate) fn of(&self, side: Side) -> &DeviceBatch {
+        match side {
+            Side::Left => &self.left,
+            Side::Right => &self.right,
+        }
+    }
+
+    /// The pairs that ranges and tests let through, numbered `from .. from + len`, without those that fail the residual.
+    pub(crate) fn matching_pairs(
+        &self,
+        device: &dyn Device,
+        join: &JoinSpec,
+        offsets: &Buffer<u64>,
+        from: u64,
+        len: usize,
+    ) -> Result<RowPairs> {
+        let mut pairs = self.search.pairs(device, offsets, from, len)?;
+        for filter in self.filters(join) {
+            if pairs.len() == 0 {
+                break;
+            }
+            let keep = residual::evaluate(device, filter, &self.left, &self.right, &pairs)?;
+            pairs = RowPairs {
+                left: device.compact(&pairs.left, &keep)?,
+                right: device.compact(&pairs.right, &keep)?,
+            };
+        }
+        Ok(pairs)
+    }
+
+    /// What is evaluated on the tile's pairs.
+    pub(crate) fn filters<'a>(&self, join: &'a JoinSpec) -> Vec<&'a JoinFilter> {
+        match (self.whole_filter, self.search.is_programmed()) {
+            (true, _) => join.whole_filter.iter().collect(),
+            (false, true) => join.unprogrammed().collect(),
+            (false, false) => join.residual.iter().collect(),
+        }
+    }
+
+    /// Row of the chunk that is row 0 of the tile.
+    pub(crate) fn first(&self, side: Side) -> usize {
+        match side {
+            Side::Left => self.tile.left.start,
+            Side::Right => self.tile.right.start,
+        }
+    }
+}
+
+/// A tile, as far as it was done.
+#[derive(Debug)]
+pub(crate) enum TileStep {
+    /// Its pairs are known, and still to be put together.
+    Searched(Box<ProbedTile>),
+    /// What comes out of it.
+    Joined(DeviceBatch),
+}
