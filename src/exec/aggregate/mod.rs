@@ -2,7 +2,9 @@
 
 pub(crate) mod collect_values;
 pub(crate) mod distinct;
+pub(crate) mod finish;
 pub(crate) mod first_last;
+pub(crate) mod group_spill;
 pub(crate) mod group_table;
 pub(crate) mod group_values;
 pub(crate) mod node;

@@ -41,22 +41,22 @@ pub(crate) enum Finished {
 }
 
 pub(crate) struct GroupRun {
-    spec: Arc<GroupSpec>,
-    device: Arc<dyn Device>,
+    pub(crate) spec: Arc<GroupSpec>,
+    pub(crate) device: Arc<dyn Device>,
     needed: Vec<Need>,
     /// Groups of what came so far, of which some may come more than once.
-    partials: Partials,
-    table: GroupTable,
+    pub(crate) partials: Partials,
+    pub(crate) table: GroupTable,
     spilling: Option<Spilling>,
     /// Groups on the device, until there is no room for them.
-    resident: Option<ResidentGroups>,
+    pub(crate) resident: Option<ResidentGroups>,
     /// Whether groups are merged by the table: where there is no room to group them again, of states that no folds merge, of
     /// dictionaries whose keys may not tell the values of several chunks apart, and where there is one group.
     by_table: bool,
     /// Whether all rows are there, and whether all groups came out on the device.
-    finishing: bool,
-    on_device: bool,
-    metrics: DeviceMetrics,
+    pub(crate) finishing: bool,
+    pub(crate) on_device: bool,
+    pub(crate) metrics: DeviceMetrics,
 }
 
 impl GroupRun {
@@ -147,7 +147,7 @@ impl GroupRun {
         self.fold(&batch, set)
     }
 
-    fn shared_step<T>(&mut self, step: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+    pub(crate) fn shared_step<T>(&mut self, step: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let device = Arc::clone(&self.device);
         let _work = shared_step(device.as_ref())?;
         step(self)
@@ -207,7 +207,7 @@ impl GroupRun {
     }
 
     /// Groups a batch by grouping set `set`, and merges its groups.
-    fn fold(&mut self, batch: &DeviceBatch, set: usize) -> Result<()> {
+    pub(crate) fn fold(&mut self, batch: &DeviceBatch, set: usize) -> Result<()> {
         let timer = self.metrics.output_time.clone();
         let _timer = timer.timer();
         if let Some(groups) = &mut self.resident {
@@ -239,7 +239,7 @@ impl GroupRun {
     }
 
     /// Reserves what the groups take, or spills them.
-    fn account(&mut self) -> Result<()> {
+    pub(crate) fn account(&mut self) -> Result<()> {
         match self.table.account(self.partials.bytes())? {
             true => Ok(()),
             false => self.spill(),
@@ -262,7 +262,7 @@ impl GroupRun {
     }
 
     /// Groups that come once.
-    fn merge(&mut self) -> Result<()> {
+    pub(crate) fn merge(&mut self) -> Result<()> {
         let partials = self.partials.take();
         match merged(self.device.as_ref(), &self.spec, &partials) {
             Ok(partial) => {
@@ -277,7 +277,7 @@ impl GroupRun {
         }
     }
 
-    fn add_to_table(&mut self, mut partial: Partial) -> Result<()> {
+    pub(crate) fn add_to_table(&mut self, mut partial: Partial) -> Result<()> {
         self.device.go_on()?;
         for (aggregate, states) in self.spec.aggregates.iter().zip(&mut partial.states) {
             if aggregate.state == GroupState::Folds {
@@ -379,79 +379,6 @@ impl GroupRun {
             keys: key_arrays,
             states,
         })
-    }
-
-    /// Takes groups on the device to the host, so that there is room for work; false when there are none.
-    pub(crate) fn leave_device(&mut self) -> Result<bool> {
-        let Some(groups) = self.resident.take() else {
-            return Ok(false);
-        };
-        for partial in groups.partials()? {
-            self.partials.push(partial);
-        }
-        self.account()?;
-        Ok(true)
-    }
-
-    /// The next groups, once all rows are there; `None` when all came out.
-    pub(crate) fn next(&mut self) -> Result<Option<Finished>> {
-        if !self.finishing {
-            self.finishing = true;
-            if let Some(batch) = self.shared_step(Self::finish_on_device)? {
-                self.on_device = true;
-                return Ok(Some(Finished::OnDevice(batch)));
-            }
-            self.shared_step(Self::leave_device)?;
-            self.fold_nothing()?;
-            self.shared_step(Self::finish_on_host)?;
-        }
-        if self.on_device {
-            return Ok(None);
-        }
-        self.device.go_on()?;
-        let device = Arc::clone(&self.device);
-        let groups = self.table.next(&|| device.go_on())?;
-        Ok(groups.map(Finished::OnHost))
-    }
-
-    fn finish_on_device(&mut self) -> Result<Option<DeviceBatch>> {
-        let Some(groups) = &mut self.resident else {
-            return Ok(None);
-        };
-        match groups.finish() {
-            Err(error) if error.is_out_of_device_memory() => Ok(None),
-            finished => finished,
-        }
-    }
-
-    fn fold_nothing(&mut self) -> Result<()> {
-        // A grouping set without keys has a group of no rows too.
-        if self.metrics.chunks.value() == 0 && self.spec.key_columns() > 0 {
-            let (device, input) = (Arc::clone(&self.device), self.spec.input.schema());
-            let device = device.as_ref();
-            for set in 0..self.spec.sets.len() {
-                let fold = |run: &mut Self| {
-                    let columns = input.fields().iter().map(|field| {
-                        let empty = new_empty_array(field.data_type());
-                        Ok(Some(device.upload(&[empty])?))
-                    });
-                    run.fold(&DeviceBatch::new(0, columns.collect::<Result<_>>()?), set)
-                };
-                retry_exclusive(device, self, fold, |_| true)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn finish_on_host(&mut self) -> Result<()> {
-        self.device.go_on()?;
-        if self.partials.len() > 1 {
-            self.merge()?;
-        }
-        for partial in self.partials.take() {
-            self.add_to_table(partial)?;
-        }
-        Ok(())
     }
 }
 

@@ -1,5 +1,6 @@
 //! Joins: a plan node, an async driver, and a state machine that walks the tiles of build and probe chunks.
 
+pub(crate) mod cut_tiles;
 pub(crate) mod display;
 pub(crate) mod driver;
 pub(crate) mod gather;
@@ -16,5 +17,6 @@ pub(crate) mod run;
 pub(crate) mod semi_bitmap;
 pub(crate) mod single_pass;
 pub(crate) mod tile;
+pub(crate) mod tile_step;
 pub(crate) mod tiles;
 pub(crate) mod unmatched;

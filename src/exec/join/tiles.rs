@@ -43,8 +43,8 @@ pub(crate) struct Resident {
     pub(crate) rows: Range<usize>,
     pub(crate) batch: DeviceBatch,
     /// With and without comparisons indexed.
-    index: Option<(bool, Arc<BuildIndex>)>,
-    prepared: PreparedBuild,
+    pub(crate) index: Option<(bool, Arc<BuildIndex>)>,
+    pub(crate) prepared: PreparedBuild,
 }
 
 #[derive(Debug)]
@@ -56,11 +56,11 @@ pub(crate) struct Matrix {
     pub(crate) right: Option<InputChunk>,
     pub(crate) right_chunks: usize,
     /// Tiles of the right chunk at hand, the next one last.
-    tiles: Vec<Tile>,
+    pub(crate) tiles: Vec<Tile>,
     pub(crate) resident_left: Option<Resident>,
     pub(crate) resident_right: Option<Resident>,
     /// Whether the guards hold of a left and a right chunk; tiles of the same chunks do not ask again.
-    guarded: Option<((usize, usize), bool)>,
+    pub(crate) guarded: Option<((usize, usize), bool)>,
     pub(crate) spilling: Option<Spilling>,
     /// Since the last step that was done, all that could be left the memory pool.
     pub(crate) left_pool: bool,
@@ -152,7 +152,7 @@ impl Matrix {
     }
 
     /// Rows of left chunk `left_chunk`, or of the right chunk at hand, on the device.
-    fn upload(&self, side: Side, left_chunk: usize, rows: &Range<usize>) -> Result<DeviceBatch> {
+    pub(crate) fn upload(&self, side: Side, left_chunk: usize, rows: &Range<usize>) -> Result<DeviceBatch> {
         let chunk = match side {
             Side::Left => &self.left[left_chunk],
             Side::Right => self
@@ -217,15 +217,6 @@ impl Matrix {
         Ok(())
     }
 
-    /// Whether nothing but a program says which pairs match.
-    fn tests_every_pair(&self) -> bool {
-        let theta = &self.spec.theta;
-        self.spec.program.is_some()
-            && theta.set.is_none()
-            && theta.comparisons.is_empty()
-            && theta.equalities.is_empty()
-    }
-
     /// Ends the right chunk at hand.
     pub(crate) fn take_right(&mut self) -> Option<InputChunk> {
         self.resident_right = None;
@@ -278,237 +269,5 @@ impl Matrix {
     /// have come out yet.
     pub(crate) fn put_back(&mut self, searched: &ProbedTile, error: &BowtieError) -> bool {
         self.again(&searched.tile, error)
-    }
-
-    /// A tile once more: in parts where its search asks for more than there is, whole where other rows can make room for it, otherwise
-    /// in two halves.
-    fn again(&mut self, tile: &Tile, error: &BowtieError) -> bool {
-        if self.may_wait && error.may_be_of_the_moment() {
-            self.tiles.push(tile.clone());
-            return false;
-        }
-        let parts = error.parts_that_may_fit();
-        if parts.is_some_and(|parts| self.cut_search(tile, parts)) {
-            return true;
-        }
-        let made = self.make_room();
-        if !made && self.halve(tile) {
-            return true;
-        }
-        self.tiles.push(tile.clone());
-        made
-    }
-
-    /// Cuts the searching side of a tile, whose index stays; false where there is none, or too few rows.
-    fn cut_search(&mut self, tile: &Tile, parts: u64) -> bool {
-        let probe = self.spec.theta.build.other();
-        let most = tile.rows(probe).len() / self.least_rows();
-        let parts = parts.min(most as u64) as usize;
-        if parts < 2 || !self.has_index() {
-            return false;
-        }
-        self.tiles.extend(tile.cut(probe, parts).into_iter().rev());
-        true
-    }
-
-    /// Whether the sorted side lies there with its index.
-    fn has_index(&self) -> bool {
-        let build = match self.spec.theta.build {
-            Side::Left => &self.resident_left,
-            Side::Right => &self.resident_right,
-        };
-        build.as_ref().is_some_and(|r| r.index.is_some())
-    }
-
-    /// A side of a tile with so many rows is not cut.
-    fn least_rows(&self) -> usize {
-        match self.spec.theta.strategy {
-            Strategy::Set(_) => LEAST_SETS,
-            _ => LEAST_ROWS,
-        }
-    }
-
-    fn halve(&mut self, tile: &Tile) -> bool {
-        let Some((first, second)) = tile.halves(self.least_rows()) else {
-            return false;
-        };
-        let side = self.spec.theta.build;
-        let has_index = self.has_index();
-        self.resident_left = None;
-        self.resident_right = None;
-        // Where there was no room for the index, tiles of the same rows are cut likewise, so that the index of a half serves all of
-        // them.
-        let (others, rest) = match has_index || first.rows(side) == tile.rows(side) {
-            true => (vec![], std::mem::take(&mut self.tiles)),
-            false => self.tiles.drain(..).partition(|other| {
-                other.left_chunk == tile.left_chunk && other.rows(side) == tile.rows(side)
-            }),
-        };
-        self.tiles = rest;
-        for half in [second, first] {
-            let rows = half.rows(side);
-            let of_others = others.iter().map(|other| other.with(side, rows.clone()));
-            self.tiles.extend(of_others);
-            self.tiles.push(half);
-        }
-        true
-    }
-
-    fn guards_hold(&self, parts: impl Fn(Side, usize) -> Result<Parts>) -> Result<bool> {
-        for guard in &self.spec.guards {
-            if !guard.holds(&parts)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    fn step(
-        &mut self,
-        tile: &Tile,
-        wanted: Wanted,
-        at_once: Option<&SinglePassJoin>,
-    ) -> Result<TileStep> {
-        let whole_filter = self.bring(tile)?;
-        if let Some(at_once) = at_once
-            && !whole_filter
-            && let Some(joined) = self.join(at_once)?
-        {
-            return Ok(TileStep::Joined(joined));
-        }
-        self.search(tile, wanted, whole_filter)
-            .map(|tile| TileStep::Searched(Box::new(tile)))
-    }
-
-    /// Brings a tile's sides to the device. Whether the whole filter must be evaluated on its pairs.
-    fn bring(&mut self, tile: &Tile) -> Result<bool> {
-        // What is not of this tile goes first: its memory is wanted.
-        let keep = |resident: &mut Option<Resident>, chunk: usize, rows: &Range<usize>| {
-            resident.take_if(|r| r.chunk != chunk || r.rows != *rows);
-        };
-        keep(&mut self.resident_left, tile.left_chunk, &tile.left);
-        self.unload_but(tile.left_chunk);
-        keep(&mut self.resident_right, self.right_chunks, &tile.right);
-        let right_chunk = self
-            .right
-            .as_ref()
-            .ok_or_else(|| BowtieError::Internal("a tile without a right chunk".into()))?;
-        let left_chunk = &self.left[tile.left_chunk];
-        // DataFusion's own join evaluates the keys of equalities on every row too, and fails on the same one.
-        let equalities = &self.spec.theta.equalities;
-        for (column, error) in left_chunk.failures() {
-            if equalities.iter().any(|(left, _)| left == column) {
-                return Err(BowtieError::DataFusion(Arc::clone(error)));
-            }
-        }
-        for (column, error) in right_chunk.failures() {
-            if equalities.iter().any(|(_, right)| right == column) {
-                return Err(BowtieError::DataFusion(Arc::clone(error)));
-            }
-        }
-        let parts = |side: Side, index: usize| match side {
-            Side::Left => left_chunk.parts(index),
-            Side::Right => right_chunk.parts(index),
-        };
-        let failed = !left_chunk.failures().is_empty() || !right_chunk.failures().is_empty();
-        let chunks = (tile.left_chunk, self.right_chunks);
-        let guarded = match self.guarded {
-            Some((of, holds)) if of == chunks => holds,
-            _ => self.guards_hold(parts)?,
-        };
-        self.guarded = Some((chunks, guarded));
-        let whole_filter = failed || !guarded;
-        if self.resident_left.is_none() {
-            self.resident_left = Some(Resident {
-                chunk: tile.left_chunk,
-                rows: tile.left.clone(),
-                batch: self.upload(Side::Left, tile.left_chunk, &tile.left)?,
-                index: None,
-                prepared: PreparedBuild::NotYet,
-            });
-        }
-        if self.resident_right.is_none() {
-            self.resident_right = Some(Resident {
-                chunk: self.right_chunks,
-                rows: tile.right.clone(),
-                batch: self.upload(Side::Right, tile.left_chunk, &tile.right)?,
-                index: None,
-                prepared: PreparedBuild::NotYet,
-            });
-        }
-        Ok(whole_filter)
-    }
-
-    /// The resident tile's pairs, put together at once where they can be.
-    fn join(&mut self, at_once: &SinglePassJoin) -> Result<Option<DeviceBatch>> {
-        let (Some(left), Some(right)) = (&mut self.resident_left, &mut self.resident_right) else {
-            return Err(BowtieError::Internal("a tile without its sides".into()));
-        };
-        let _timer = self.metrics.output_time.timer();
-        let (build, probe) = match self.spec.theta.build {
-            Side::Left => (left, right),
-            Side::Right => (right, left),
-        };
-        let device = self.device.as_ref();
-        let prepared = &mut build.prepared;
-        let sides = [&build.batch, &probe.batch];
-        let (metrics, may_wait) = (&self.metrics, self.may_wait);
-        at_once.join(device, metrics, &self.spec, prepared, sides, may_wait)
-    }
-
-    /// Indexes a resident tile's sorted side, and searches it.
-    fn search(&mut self, tile: &Tile, wanted: Wanted, whole_filter: bool) -> Result<ProbedTile> {
-        let (Some(left), Some(right)) = (&mut self.resident_left, &mut self.resident_right) else {
-            return Err(BowtieError::Internal("a tile without its sides".into()));
-        };
-
-        let _timer = self.metrics.prepare_time.timer();
-        let device = self.device.as_ref();
-        let theta = &self.spec.theta;
-        let program = self.spec.program.as_ref();
-        let (build, probe) = match theta.build {
-            Side::Left => (&mut *left, &*right),
-            Side::Right => (&mut *right, &*left),
-        };
-        let index = match &build.index {
-            Some((comparisons, index)) if *comparisons != whole_filter => Arc::clone(index),
-            _ => {
-                let (batch, other) = (&build.batch, &probe.batch);
-                let index = BuildIndex::build(device, theta, program, batch, other, !whole_filter)?;
-                let index = Arc::new(index);
-                if let Some(strategy) = index.equi_strategy() {
-                    self.metrics.indexed_by(strategy);
-                }
-                if let Some(technique) = index.set_technique() {
-                    self.metrics.indexed_by(technique);
-                }
-                build.index = Some((!whole_filter, Arc::clone(&index)));
-                index
-            }
-        };
-        let search = Probe::new(
-            device,
-            theta,
-            program.filter(|_| !whole_filter),
-            index,
-            &probe.batch,
-            if whole_filter { Wanted::Pairs } else { wanted },
-        )?;
-        if let Some(tally) = search.set_tally() {
-            self.metrics.probed_sets(tally);
-        }
-        Ok(ProbedTile {
-            search,
-            left: left.batch.clone(),
-            right: right.batch.clone(),
-            whole_filter,
-            left_chunk: tile.left_chunk,
-            reservations: [self.left.get(tile.left_chunk), self.right.as_ref()]
-                .into_iter()
-                .flatten()
-                .map(InputChunk::reservation)
-                .collect(),
-            tile: tile.clone(),
-        })
     }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod method;
 pub(crate) mod node;
+pub(crate) mod pairs;
 pub(crate) mod run;
 pub(crate) mod states;
 pub(crate) mod weighted;

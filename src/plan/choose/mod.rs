@@ -1,6 +1,7 @@
 //! Which nodes a device runs, by which strategy: statistics, costs, placement.
 
 pub(crate) mod address;
+pub(crate) mod aggregate_candidates;
 pub(crate) mod candidates;
 pub(crate) mod cardinality;
 pub(crate) mod cost;

@@ -74,15 +74,15 @@ pub(crate) fn compile(
 /// Registers are handed out as a stack: an expression's value goes to the first free one, and what it needed besides is
 /// free again afterwards. `None` of its methods: it does not compile.
 #[derive(Clone)]
-struct Compiler<'a> {
+pub(crate) struct Compiler<'a> {
     filter: &'a JoinFilter,
     instructions: Vec<Instruction>,
     /// Expressions over the columns of each side, in the order of the program's columns.
     left: Vec<Expr>,
     right: Vec<Expr>,
     /// The first free register.
-    free: u8,
-    can_fail: bool,
+    pub(crate) free: u8,
+    pub(crate) can_fail: bool,
 }
 
 impl<'a> Compiler<'a> {
@@ -113,7 +113,7 @@ impl<'a> Compiler<'a> {
     }
 
     /// Adds an instruction with registers `[out, a, b]`.
-    fn emit(&mut self, op: Op, kind: Kind, [out, a, b]: [u8; 3]) -> Option<&mut Instruction> {
+    pub(crate) fn emit(&mut self, op: Op, kind: Kind, [out, a, b]: [u8; 3]) -> Option<&mut Instruction> {
         let room = self.instructions.len() < MAX_INSTRUCTIONS && usize::from(out) < MAX_REGISTERS;
         if !room {
             return None;
@@ -133,13 +133,13 @@ impl<'a> Compiler<'a> {
         self.instructions.last_mut()
     }
 
-    fn type_of(&self, expr: &Expr) -> Option<DataType> {
+    pub(crate) fn type_of(&self, expr: &Expr) -> Option<DataType> {
         expr.data_type(self.filter.schema()).ok()
     }
 
     /// Computes `expr` into the first free register, and returns that. `guarded`: DataFusion does not evaluate it on every
     /// pair.
-    fn value(&mut self, expr: &Expr, guarded: bool) -> Option<u8> {
+    pub(crate) fn value(&mut self, expr: &Expr, guarded: bool) -> Option<u8> {
         let data_type = self.type_of(expr)?;
         let kind = Kind::of(&data_type)?;
         if collect_columns(expr).is_empty() {
@@ -195,7 +195,7 @@ impl<'a> Compiler<'a> {
         None
     }
 
-    fn constant(&mut self, kind: Kind, value: &ScalarValue) -> Option<u8> {
+    pub(crate) fn constant(&mut self, kind: Kind, value: &ScalarValue) -> Option<u8> {
         let word = word_of(value)?;
         let out = self.free;
         let instruction = self.emit(Op::Constant, kind, [out, 0, 0])?;
@@ -296,119 +296,6 @@ impl<'a> Compiler<'a> {
         let (from, to) = (Kind::of(&from)?, Kind::of(to)?);
         self.can_fail |= !to.is_float() && to != Kind::Bool && !to.holds_all_of(from);
         self.emit(Op::Cast, to, [out, out, 0])?.from = from;
-        Some(out)
-    }
-
-    /// From the last branch to the first: the result so far is what the branch before selects otherwise.
-    fn case(&mut self, case: &CaseExpr, data_type: &DataType, guarded: bool) -> Option<u8> {
-        let out = self.free;
-        let base = match case.expr() {
-            None => None,
-            Some(base) => {
-                // DataFusion compares floats with a base bit by bit.
-                let base_type = self.type_of(base)?;
-                if base_type.is_floating() {
-                    return None;
-                }
-                Some((self.value(base, guarded)?, base_type))
-            }
-        };
-        let mut so_far = match case.else_expr() {
-            Some(value) => self.branch(value, data_type)?,
-            None => self.constant(Kind::of(data_type)?, &ScalarValue::Null)?,
-        };
-        let branches = case.when_then_expr();
-        for (i, (when, then)) in branches.iter().enumerate().rev() {
-            let condition = self.value(when, guarded || i > 0)?;
-            match &base {
-                None if self.type_of(when)? != DataType::Boolean => return None,
-                None => {}
-                Some((_, base_type)) if self.type_of(when)? != *base_type => return None,
-                Some((base, base_type)) => {
-                    let kind = Kind::of(base_type)?;
-                    self.emit(Op::Eq, kind, [condition, *base, condition])?;
-                }
-            }
-            let then = self.branch(then, data_type)?;
-            let target = if i == 0 { out } else { so_far };
-            self.emit(Op::Select, Kind::of(data_type)?, [target, condition, then])?
-                .c = so_far;
-            so_far = target;
-        }
-        Some(out)
-    }
-
-    /// A value of the type of the whole CASE, or NULL.
-    fn branch(&mut self, expr: &Expr, data_type: &DataType) -> Option<u8> {
-        if self.type_of(expr)? == DataType::Null {
-            return self.constant(Kind::of(data_type)?, &ScalarValue::Null);
-        }
-        match self.type_of(expr)? == *data_type {
-            true => self.value(expr, true),
-            false => None,
-        }
-    }
-
-    /// `a = x OR a = y OR …`, or its opposite.
-    fn in_list(&mut self, in_list: &InListExpr, guarded: bool) -> Option<u8> {
-        let data_type = self.type_of(in_list.expr())?;
-        // How its sets compare floats is not said.
-        if data_type.is_floating() || in_list.list().is_empty() {
-            return None;
-        }
-        let kind = Kind::of(&data_type)?;
-        let value = self.value(in_list.expr(), guarded)?;
-        let mut found = None;
-        for item in in_list.list() {
-            let item = self.branch(item, &data_type)?;
-            self.emit(Op::Eq, kind, [item, value, item])?;
-            match found {
-                None => found = Some(item),
-                Some(found) => {
-                    self.emit(Op::Or, Kind::Bool, [found, found, item])?;
-                }
-            }
-        }
-        let found = found?;
-        match in_list.negated() {
-            true => self.emit(Op::Not, Kind::Bool, [value, found, 0])?,
-            // Down to the expression's own register.
-            false => self.emit(Op::Or, Kind::Bool, [value, found, found])?,
-        };
-        Some(value)
-    }
-
-    /// `abs`, which fails on the least integer.
-    fn absolute(&mut self, argument: &Expr, data_type: &DataType, guarded: bool) -> Option<u8> {
-        if self.type_of(argument)? != *data_type {
-            return None;
-        }
-        let numbers = data_type.is_integer() || data_type.is_floating();
-        let (kind, out) = (Kind::of(data_type)?, self.value(argument, guarded)?);
-        if data_type.is_unsigned_integer() {
-            return Some(out);
-        }
-        if !numbers {
-            return None;
-        }
-        let zero = ScalarValue::new_zero(data_type).ok()?;
-        let below = self.constant(kind, &zero)?;
-        self.emit(Op::Lt, kind, [below, out, below])?;
-        if kind.is_float() {
-            let negative = self.free;
-            self.emit(Op::Neg, kind, [negative, out, 0])?;
-            self.emit(Op::Select, kind, [negative, below, negative])?.c = out;
-            // -0.0 is not below 0.0; no arithmetic, which would make a signalling NaN quiet.
-            let zero = self.constant(kind, &zero)?;
-            self.emit(Op::Eq, kind, [below, out, zero])?;
-            self.emit(Op::Select, kind, [out, below, zero])?.c = negative;
-            return Some(out);
-        }
-        // By -1 the least integer cannot be divided.
-        let negative = self.constant(kind, &ScalarValue::new_negative_one(data_type).ok()?)?;
-        self.emit(Op::Div, kind, [negative, out, negative])?;
-        self.can_fail = true;
-        self.emit(Op::Select, kind, [out, below, negative])?.c = out;
         Some(out)
     }
 }

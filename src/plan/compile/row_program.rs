@@ -17,7 +17,7 @@ use crate::ir::pair_program::Op;
 use crate::ir::row_program::{
     MAX_ROW_INSTRUCTIONS, MAX_ROW_REGISTERS, RowInstruction, RowKind, RowOp, RowProgram, RowSource,
 };
-use crate::plan::compile::compiler::{BOOL, Compiler, Expr, F64};
+pub(crate) use crate::plan::compile::compiler::{BOOL, Compiler, Expr, F64};
 use crate::plan::compile::constants::{constant, word_of};
 use crate::plan::compile::fallible::may_be_scalar;
 use crate::plan::compile::text;
@@ -26,7 +26,7 @@ use crate::spec::rows::{MadeBy, RowExpressions};
 
 /// Digits of a decimal of 128 bits, and those behind its point.
 const MAX_DIGITS: u8 = 38;
-const MAX_SCALE: i8 = 38;
+pub(crate) const MAX_SCALE: i8 = 38;
 
 /// `expressions` over rows of `input` for the device; `None` when one of them does not compile.
 pub(crate) fn compile(expressions: &[Expr], input: &SchemaRef) -> Option<RowExpressions> {
@@ -236,118 +236,6 @@ impl Compiler<'_> {
         Some(a)
     }
 
-    /// As Arrow's kernels: sums, differences and rests at the larger scale, products at both together, quotients at four digits more.
-    fn decimals(
-        &mut self,
-        op: Op,
-        (left, s): (&Expr, i8),
-        (right, t): (&Expr, i8),
-        data_type: &DataType,
-    ) -> Option<u8> {
-        let &DataType::Decimal128(_, scale) = data_type else {
-            return None;
-        };
-        let (wanted, ups) = match op {
-            Op::Add | Op::Sub | Op::Rem => (
-                s.max(t),
-                [s.max(t).checked_sub(s)?, s.max(t).checked_sub(t)?],
-            ),
-            Op::Mul => (s.checked_add(t)?, [0, 0]),
-            Op::Div => {
-                let wanted = s.checked_add(4)?.min(MAX_SCALE);
-                let up = wanted.checked_sub(s)?.checked_add(t)?;
-                (wanted, [up.max(0), up.min(0).checked_neg()?])
-            }
-            _ => return None,
-        };
-        if wanted != scale {
-            return None;
-        }
-        let mut registers = [0; 2];
-        for ((operand, up), register) in [left, right].into_iter().zip(ups).zip(&mut registers) {
-            *register = self.value(operand)?;
-            if up > 0 {
-                self.scale(*register, RowKind::Decimal, up, 0)?;
-            }
-        }
-        let [a, b] = registers;
-        self.emit(RowOp::Plain(op), RowKind::Decimal, [a, a, b])?;
-        Some(a)
-    }
-
-    /// Register `out` times ten to the power of `up`, of at most so many digits, if they are not 0.
-    fn scale(&mut self, out: u8, from: RowKind, up: i8, digits: u8) -> Option<()> {
-        let factor = ten_to(up)?;
-        let instruction = self.emit(RowOp::Scale, RowKind::Decimal, [out, out, digits])?;
-        (instruction.constant, instruction.from) = (factor, from);
-        Some(())
-    }
-
-    /// Between numbers, Booleans and decimals, and between dates and times.
-    fn cast(&mut self, operand: &Expr, to: &DataType) -> Option<u8> {
-        let from = self.type_of(operand)?;
-        let out = self.value(operand)?;
-        if from == *to {
-            return Some(out);
-        }
-        let plain = |t: &DataType| t.is_integer() || t.is_floating() || *t == DataType::Boolean;
-        match (&from, to) {
-            (from, to) if plain(from) && plain(to) => {
-                let (from, to) = (RowKind::of(from)?, RowKind::of(to)?);
-                self.emit(RowOp::Plain(Op::Cast), to, [out, out, 0])?.from = from;
-            }
-            (from, DataType::Decimal128(digits, scale)) if from.is_integer() && *scale >= 0 => {
-                self.scale(out, RowKind::of(from)?, *scale, *digits)?;
-            }
-            (DataType::Decimal128(_, s), DataType::Decimal128(digits, t)) => {
-                let up = t.checked_sub(*s)?;
-                match up >= 0 {
-                    true => self.scale(out, RowKind::Decimal, up, *digits)?,
-                    false => {
-                        let by = ten_to(-up)?;
-                        self.emit(RowOp::Round, RowKind::Decimal, [out, out, *digits])?
-                            .constant = by;
-                    }
-                }
-            }
-            (DataType::Decimal128(_, scale), to) if to.is_integer() && *scale >= 0 => {
-                let by = ten_to(*scale)?;
-                self.undecimal(RowOp::Truncate, RowKind::of(to)?, out, by)?;
-            }
-            (DataType::Decimal128(_, scale), DataType::Float32 | DataType::Float64)
-                if *scale >= 0 =>
-            {
-                let by = 10f64.powi((*scale).into()).to_bits();
-                self.undecimal(RowOp::ToFloat, F64, out, by.into())?;
-                self.float_to_float(out, F64, RowKind::of(to)?)?;
-            }
-            (from, DataType::Decimal128(digits, scale))
-                if matches!(from, DataType::Float32 | DataType::Float64) && *scale >= 0 =>
-            {
-                self.float_to_float(out, RowKind::of(from)?, F64)?;
-                let by = 10f64.powi((*scale).into()).to_bits();
-                let made = self.emit(RowOp::FromFloat, RowKind::Decimal, [out, out, *digits])?;
-                (made.constant, made.from) = (by.into(), F64);
-            }
-            _ => self.cast_time(out, &from, to)?,
-        }
-        Some(out)
-    }
-
-    /// Register `out`, a decimal, as a number of another kind.
-    fn undecimal(&mut self, op: RowOp, kind: RowKind, out: u8, by: i128) -> Option<()> {
-        let made = self.emit(op, kind, [out, out, 0])?;
-        (made.constant, made.from) = (by, RowKind::Decimal);
-        Some(())
-    }
-
-    fn float_to_float(&mut self, out: u8, from: RowKind, to: RowKind) -> Option<()> {
-        if from != to {
-            self.emit(RowOp::Plain(Op::Cast), to, [out, out, 0])?.from = from;
-        }
-        Some(())
-    }
-
     /// From the last branch to the first: the result so far is what the branch before selects otherwise.
     fn case(&mut self, case: &CaseExpr, data_type: &DataType) -> Option<u8> {
         let (out, kind) = (self.free, RowKind::of(data_type)?);
@@ -446,7 +334,7 @@ fn arithmetic(op: &Operator) -> Option<Op> {
     })
 }
 
-fn ten_to(power: i8) -> Option<i128> {
+pub(crate) fn ten_to(power: i8) -> Option<i128> {
     let power = u8::try_from(power).ok().filter(|p| *p <= MAX_DIGITS)?;
     Some(10i128.pow(power.into()))
 }

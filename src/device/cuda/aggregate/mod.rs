@@ -1,7 +1,9 @@
 //! Grouped aggregation on a GPU (`kernels/aggregate`).
 
+pub(crate) mod accumulate;
 pub(crate) mod accumulator;
 pub(crate) mod accumulators;
+pub(crate) mod by_ids;
 pub(crate) mod choose;
 pub(crate) mod cluster;
 pub(crate) mod decode_keys;

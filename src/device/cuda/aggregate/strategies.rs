@@ -315,58 +315,6 @@ impl Ways<'_> {
         holds_all || profile.groups > Places::most(words, bytes)
     }
 
-    /// `shared`: in shared memory, if there is room.
-    pub(crate) fn by_ids(&self, ids: Ids<'_>, groups: usize, shared: bool) -> Result<Folded> {
-        let outs = self.queue.outs(self.all, groups)?;
-        let inside = self
-            .queue
-            .accumulate_dense(ids, self.rows, groups, self.all, &outs, shared)?
-            .inside;
-        Ok(Folded::of(outs, groups).by(match shared && inside {
-            true => GroupStrategy::HashShared,
-            false => GroupStrategy::HashGlobal,
-        }))
-    }
-
-    /// In the shared memory of clusters and in global memory; `None` where clusters gain nothing.
-    pub(crate) fn by_ids_in_clusters(
-        &self,
-        ids: Ids<'_>,
-        groups: usize,
-        strategy: GroupStrategy,
-    ) -> Result<Option<Folded>> {
-        let (queue, rows) = (self.queue, self.rows);
-        let Some(clusters) = queue.clusters(rows, groups, self.all)? else {
-            return Ok(None);
-        };
-        let outs = queue.outs(self.all, groups)?;
-        let added = queue.accumulate_in_clusters(clusters, ids, rows, groups, self.all, &outs)?;
-        Ok(Some(Folded {
-            added: Some(added),
-            ..Folded::of(outs, groups).by(strategy)
-        }))
-    }
-
-    /// In global memory, where no id has many rows, and for those that have no place in a block's shared memory in clusters' too.
-    pub(crate) fn by_ids_in_global(&self, ids: Ids<'_>, groups: usize) -> Result<Folded> {
-        if groups <= FEW_IN_GLOBAL {
-            return self.by_ids(ids, groups, false);
-        }
-        if !self.have_places(groups)
-            && let Some(folded) = self.by_ids_in_clusters(ids, groups, GroupStrategy::HashGlobal)?
-        {
-            return Ok(folded);
-        }
-        let outs = self.queue.outs(self.all, groups)?;
-        let added = self
-            .queue
-            .accumulate_in_global(ids, self.rows, groups, self.all, &outs)?;
-        Ok(Folded {
-            added: Some(added),
-            ..Folded::of(outs, groups).by(GroupStrategy::HashGlobal)
-        })
-    }
-
     fn by_table(
         &self,
         keys: &GroupKeys<'_>,
@@ -423,46 +371,6 @@ impl Ways<'_> {
                 ..Folded::of(outs, groups)
             }))
         })
-    }
-
-    pub(crate) fn by_parts_of_ids(&self, ids: Ids<'_>, groups: usize) -> Result<Folded> {
-        let (words, order) = self.queue.parts_of_ids(ids, groups, self.rows, self.all)?;
-        let there = Ids {
-            words: &words,
-            ..ids
-        };
-        let outs = self.queue.outs(self.all, groups)?;
-        let mut added = AddedInGlobal::new(groups);
-        order.fold(self.queue, groups, self.all, &outs, &mut |all, outs| {
-            let (queue, rows) = (self.queue, self.rows);
-            if groups > FEW_IN_PARTS {
-                added.extend(queue.accumulate_in_global(there, rows, groups, all, outs)?);
-            } else {
-                queue.accumulate_dense(there, rows, groups, all, outs, false)?;
-            }
-            Ok(())
-        })?;
-        Ok(Folded {
-            parts: Some((words, order.spread_bit())),
-            added: (groups > FEW_IN_PARTS).then_some(added),
-            ..Folded::of(outs, groups).by(GroupStrategy::Partition)
-        })
-    }
-
-    pub(crate) fn by_sorted_ids(
-        &self,
-        ids: &Memory,
-        groups: usize,
-        strategy: GroupStrategy,
-    ) -> Result<Folded> {
-        let (sorted, order) = self.queue.order_of_ids(ids, groups, self.rows)?;
-        let sorted = sorted.as_ref().unwrap_or(ids);
-        let outs = self.queue.outs(self.all, groups)?;
-        order.fold(self.queue, groups, self.all, &outs, &mut |all, outs| {
-            self.queue
-                .accumulate_sorted(sorted, self.rows, groups, all, outs)
-        })?;
-        Ok(Folded::of(outs, groups).by(strategy))
     }
 
     fn by_sorted_tuples(&self, layout: &Layout, columns: &[KeyValues<'_>]) -> Result<Folded> {

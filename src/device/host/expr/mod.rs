@@ -1,5 +1,6 @@
 //! Compiled expressions and string predicates on the host.
 
+pub(crate) mod decimals;
 pub(crate) mod primitives;
 pub(crate) mod row_program;
 pub(crate) mod string_predicate;

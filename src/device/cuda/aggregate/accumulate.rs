@@ -1,0 +1,171 @@
+//! Launches of the kernels that add rows to accumulators.
+
+use std::sync::Arc;
+
+use crate::device::cuda::aggregate::accumulator::{MOST_ACCUMULATORS, Wanted, shared_words};
+use crate::device::cuda::aggregate::accumulators::{
+    Added, AddedInGlobal, CLAIM_WORDS, GLOBAL_ROWS, SORTED_ROWS, Stream, THREADS, structure,
+};
+use crate::device::cuda::aggregate::directory::{Directory, Ids};
+use crate::device::cuda::aggregate::shared_layout::{Places, Slots};
+use crate::device::cuda::keys::key_width::KeyWidth;
+use crate::device::cuda::runtime::launch::{Given, Shape};
+use crate::device::cuda::runtime::memory::{Memory, Part};
+use crate::error::Result;
+
+impl Stream {
+    /// Adds `rows` rows of the groups `ids` to results for `groups`, below which ids are, or they are left out; in shared memory
+    /// if wanted.
+    pub(crate) fn accumulate_dense(
+        self: &Arc<Self>,
+        ids: Ids<'_>,
+        rows: usize,
+        groups: usize,
+        all: &[Wanted<'_>],
+        outs: &[Memory],
+        shared: bool,
+    ) -> Result<Added> {
+        let mut inside = true;
+        let mut claims = None;
+        let parts = all
+            .chunks(MOST_ACCUMULATORS)
+            .zip(outs.chunks(MOST_ACCUMULATORS));
+        for (all, outs) in parts {
+            let words = shared_words(all);
+            let bytes = self.gpu.shared_bytes as usize;
+            let places = match shared {
+                true => Places::of(groups, words, bytes),
+                false => Places::global(words, bytes),
+            };
+            inside &= places.holds(groups);
+            let given = structure(all, outs, groups);
+            let claims = &*claims.insert(self.zeroed(CLAIM_WORDS * 4, "aggregates")?);
+            let everything: Option<&Memory> = None;
+            let args = [
+                ids.words.into(),
+                ids.first.into(),
+                (groups as u32).into(),
+                everything.into(),
+                (rows as u32).into(),
+                claims.into(),
+                Given::Accumulators(&given),
+                (places.hot as u32).into(),
+                (places.plain as u32).into(),
+                (places.teams as u32).into(),
+            ];
+            let blocks = self.claiming_blocks(rows);
+            let shape = Shape {
+                blocks: (blocks / places.teams * places.teams).max(places.teams) as u32,
+                slices: 1,
+                threads: THREADS,
+                shared: places.bytes(words) as u32,
+            };
+            // SAFETY: `ids` holds a word a row, as many values and bits every column of an accumulator; each result has room for
+            // `groups`, and holds its neutral element; centers are as many; the claims are clear; and the shared memory is that of the places.
+            unsafe { self.launch_given("group_dense", shape, &args)? };
+        }
+        Ok(Added { inside, claims })
+    }
+
+    /// The same in global memory alone, for rows of which no group has many, or whose groups come together.
+    pub(crate) fn accumulate_in_global(
+        self: &Arc<Self>,
+        ids: Ids<'_>,
+        rows: usize,
+        groups: usize,
+        all: &[Wanted<'_>],
+        outs: &[Memory],
+    ) -> Result<AddedInGlobal> {
+        let mut added = AddedInGlobal::new(groups);
+        let parts = all
+            .chunks(MOST_ACCUMULATORS)
+            .zip(outs.chunks(MOST_ACCUMULATORS));
+        for of_launch in parts {
+            added.launch(self, of_launch, |found, accumulators| {
+                let args = [
+                    ids.words.into(),
+                    ids.first.into(),
+                    (groups as u32).into(),
+                    (rows as u32).into(),
+                    found.into(),
+                    accumulators,
+                ];
+                let shape = Shape::blocks_of(rows, GLOBAL_ROWS, 256);
+                // SAFETY: `ids` holds a word a row, of which there is one at least, as many values and bits every column of an accumulator;
+                // each result has room for `groups`, and holds its neutral element; centers are as many; what is found is clear.
+                unsafe { self.launch_given("group_global", shape, &args) }
+            })?;
+        }
+        Ok(added)
+    }
+
+    /// Adds rows to the groups of their keys, which the directory numbers; at most [`MOST_ACCUMULATORS`]. The results have room
+    /// for as many groups as the directory has.
+    pub(crate) fn accumulate_table(
+        self: &Arc<Self>,
+        (keys, bits): (Part<'_>, KeyWidth),
+        rows: usize,
+        (directory, limit): (&Directory, usize),
+        all: &[Wanted<'_>],
+        outs: &[Memory],
+        slots: &Slots,
+    ) -> Result<()> {
+        let directory = directory.structure();
+        let given = structure(all, outs, limit);
+        let everything: Option<&Memory> = None;
+        let args = [
+            keys.into(),
+            everything.into(),
+            (rows as u32).into(),
+            Given::Four(&directory),
+            Given::Accumulators(&given),
+            (slots.hot as u32).into(),
+            (slots.plain as u32).into(),
+            1u32.into(),
+        ];
+        let kernel = match bits {
+            KeyWidth::B32 => "group_table_u32",
+            KeyWidth::B64 => "group_table_u64",
+        };
+        let shape = Shape {
+            blocks: self.claiming_blocks(rows) as u32,
+            slices: 1,
+            threads: THREADS,
+            shared: slots.bytes(shared_words(all), bits.bytes()) as u32,
+        };
+        // SAFETY: there are so many keys of the kernel's width, as many values and bits in every column of an accumulator; the
+        // directory was made for such keys and `limit` groups, of which each result has room for, and holds its neutral element;
+        // and the shared memory is that of the slots.
+        unsafe { self.launch_given(kernel, shape, &args) }
+    }
+
+    /// Adds rows to results for `groups` groups, in the order of their ids.
+    pub(crate) fn accumulate_sorted(
+        self: &Arc<Self>,
+        ids: &Memory,
+        rows: usize,
+        groups: usize,
+        all: &[Wanted<'_>],
+        outs: &[Memory],
+    ) -> Result<()> {
+        let parts = all
+            .chunks(MOST_ACCUMULATORS)
+            .zip(outs.chunks(MOST_ACCUMULATORS));
+        for (all, outs) in parts {
+            let given = structure(all, outs, groups);
+            let args = [
+                ids.into(),
+                (rows as u32).into(),
+                Given::Accumulators(&given),
+            ];
+            let shape = Shape {
+                slices: all.len() as u32,
+                ..Shape::blocks_of(rows, SORTED_ROWS, 256)
+            };
+            // SAFETY: `ids` holds a word a row, ascending and below `groups`; as many values and bits are in every column of an
+            // accumulator; each result has room for `groups`, and holds its neutral element.
+            unsafe { self.launch_given("group_sorted", shape, &args)? };
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,86 @@
+//! Finished groups: on the device where they stay there, otherwise by DataFusion's accumulators.
+
+use std::sync::Arc;
+
+use arrow::array::new_empty_array;
+
+use crate::device::data::batch::DeviceBatch;
+use crate::device::primitives::device::Device;
+use crate::error::Result;
+use crate::exec::aggregate::run::{Finished, GroupRun};
+use crate::exec::memory::retry::retry_exclusive;
+
+impl GroupRun {
+    /// Takes groups on the device to the host, so that there is room for work; false when there are none.
+    pub(crate) fn leave_device(&mut self) -> Result<bool> {
+        let Some(groups) = self.resident.take() else {
+            return Ok(false);
+        };
+        for partial in groups.partials()? {
+            self.partials.push(partial);
+        }
+        self.account()?;
+        Ok(true)
+    }
+
+    /// The next groups, once all rows are there; `None` when all came out.
+    pub(crate) fn next(&mut self) -> Result<Option<Finished>> {
+        if !self.finishing {
+            self.finishing = true;
+            if let Some(batch) = self.shared_step(Self::finish_on_device)? {
+                self.on_device = true;
+                return Ok(Some(Finished::OnDevice(batch)));
+            }
+            self.shared_step(Self::leave_device)?;
+            self.fold_nothing()?;
+            self.shared_step(Self::finish_on_host)?;
+        }
+        if self.on_device {
+            return Ok(None);
+        }
+        self.device.go_on()?;
+        let device = Arc::clone(&self.device);
+        let groups = self.table.next(&|| device.go_on())?;
+        Ok(groups.map(Finished::OnHost))
+    }
+
+    fn finish_on_device(&mut self) -> Result<Option<DeviceBatch>> {
+        let Some(groups) = &mut self.resident else {
+            return Ok(None);
+        };
+        match groups.finish() {
+            Err(error) if error.is_out_of_device_memory() => Ok(None),
+            finished => finished,
+        }
+    }
+
+    fn fold_nothing(&mut self) -> Result<()> {
+        // A grouping set without keys has a group of no rows too.
+        if self.metrics.chunks.value() == 0 && self.spec.key_columns() > 0 {
+            let (device, input) = (Arc::clone(&self.device), self.spec.input.schema());
+            let device = device.as_ref();
+            for set in 0..self.spec.sets.len() {
+                let fold = |run: &mut Self| {
+                    let columns = input.fields().iter().map(|field| {
+                        let empty = new_empty_array(field.data_type());
+                        Ok(Some(device.upload(&[empty])?))
+                    });
+                    run.fold(&DeviceBatch::new(0, columns.collect::<Result<_>>()?), set)
+                };
+                retry_exclusive(device, self, fold, |_| true)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn finish_on_host(&mut self) -> Result<()> {
+        self.device.go_on()?;
+        if self.partials.len() > 1 {
+            self.merge()?;
+        }
+        for partial in self.partials.take() {
+            self.add_to_table(partial)?;
+        }
+        Ok(())
+    }
+}

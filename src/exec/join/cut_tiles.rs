@@ -1,0 +1,93 @@
+//! How tiles are cut, and cut again when a step ran out of device memory.
+
+use crate::device::primitives::device::Device;
+use crate::error::BowtieError;
+use crate::exec::join::tile::{LEAST_ROWS, LEAST_SETS, Tile};
+use crate::exec::join::tiles::Matrix;
+use crate::ir::side::Side;
+use crate::ir::strategies::Strategy;
+
+impl Matrix {
+    /// A tile once more: in parts where its search asks for more than there is, whole where other rows can make room for it, otherwise
+    /// in two halves.
+    pub(crate) fn again(&mut self, tile: &Tile, error: &BowtieError) -> bool {
+        if self.may_wait && error.may_be_of_the_moment() {
+            self.tiles.push(tile.clone());
+            return false;
+        }
+        let parts = error.parts_that_may_fit();
+        if parts.is_some_and(|parts| self.cut_search(tile, parts)) {
+            return true;
+        }
+        let made = self.make_room();
+        if !made && self.halve(tile) {
+            return true;
+        }
+        self.tiles.push(tile.clone());
+        made
+    }
+
+    /// Cuts the searching side of a tile, whose index stays; false where there is none, or too few rows.
+    fn cut_search(&mut self, tile: &Tile, parts: u64) -> bool {
+        let probe = self.spec.theta.build.other();
+        let most = tile.rows(probe).len() / self.least_rows();
+        let parts = parts.min(most as u64) as usize;
+        if parts < 2 || !self.has_index() {
+            return false;
+        }
+        self.tiles.extend(tile.cut(probe, parts).into_iter().rev());
+        true
+    }
+
+    /// Whether the sorted side lies there with its index.
+    fn has_index(&self) -> bool {
+        let build = match self.spec.theta.build {
+            Side::Left => &self.resident_left,
+            Side::Right => &self.resident_right,
+        };
+        build.as_ref().is_some_and(|r| r.index.is_some())
+    }
+
+    /// A side of a tile with so many rows is not cut.
+    fn least_rows(&self) -> usize {
+        match self.spec.theta.strategy {
+            Strategy::Set(_) => LEAST_SETS,
+            _ => LEAST_ROWS,
+        }
+    }
+
+    pub(crate) fn halve(&mut self, tile: &Tile) -> bool {
+        let Some((first, second)) = tile.halves(self.least_rows()) else {
+            return false;
+        };
+        let side = self.spec.theta.build;
+        let has_index = self.has_index();
+        self.resident_left = None;
+        self.resident_right = None;
+        // Where there was no room for the index, tiles of the same rows are cut likewise, so that the index of a half serves all of
+        // them.
+        let (others, rest) = match has_index || first.rows(side) == tile.rows(side) {
+            true => (vec![], std::mem::take(&mut self.tiles)),
+            false => self.tiles.drain(..).partition(|other| {
+                other.left_chunk == tile.left_chunk && other.rows(side) == tile.rows(side)
+            }),
+        };
+        self.tiles = rest;
+        for half in [second, first] {
+            let rows = half.rows(side);
+            let of_others = others.iter().map(|other| other.with(side, rows.clone()));
+            self.tiles.extend(of_others);
+            self.tiles.push(half);
+        }
+        true
+    }
+
+    /// Whether nothing but a program says which pairs match.
+    pub(crate) fn tests_every_pair(&self) -> bool {
+        let theta = &self.spec.theta;
+        self.spec.program.is_some()
+            && theta.set.is_none()
+            && theta.comparisons.is_empty()
+            && theta.equalities.is_empty()
+    }
+}

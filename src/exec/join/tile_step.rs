@@ -1,0 +1,177 @@
+//! One tile: its sides uploaded, joined in a single pass or indexed and probed.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::device::data::batch::DeviceBatch;
+use crate::device::primitives::device::Device;
+use crate::error::{BowtieError, Result};
+use crate::exec::input::chunk::InputChunk;
+use crate::exec::join::probed_tile::{ProbedTile, TileStep};
+use crate::exec::join::single_pass::{PreparedBuild, SinglePassJoin};
+use crate::exec::join::tile::Tile;
+use crate::exec::join::tiles::{Matrix, Resident};
+use crate::exec::transfer::staged_chunk::Parts;
+use crate::ir::side::Side;
+use crate::ops::build_index::BuildIndex;
+use crate::ops::probe::{Probe, Wanted};
+
+impl Matrix {
+    fn guards_hold(&self, parts: impl Fn(Side, usize) -> Result<Parts>) -> Result<bool> {
+        for guard in &self.spec.guards {
+            if !guard.holds(&parts)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    pub(crate) fn step(
+        &mut self,
+        tile: &Tile,
+        wanted: Wanted,
+        at_once: Option<&SinglePassJoin>,
+    ) -> Result<TileStep> {
+        let whole_filter = self.bring(tile)?;
+        if let Some(at_once) = at_once
+            && !whole_filter
+            && let Some(joined) = self.join(at_once)?
+        {
+            return Ok(TileStep::Joined(joined));
+        }
+        self.search(tile, wanted, whole_filter)
+            .map(|tile| TileStep::Searched(Box::new(tile)))
+    }
+
+    /// Brings a tile's sides to the device. Whether the whole filter must be evaluated on its pairs.
+    fn bring(&mut self, tile: &Tile) -> Result<bool> {
+        // What is not of this tile goes first: its memory is wanted.
+        let keep = |resident: &mut Option<Resident>, chunk: usize, rows: &Range<usize>| {
+            resident.take_if(|r| r.chunk != chunk || r.rows != *rows);
+        };
+        keep(&mut self.resident_left, tile.left_chunk, &tile.left);
+        self.unload_but(tile.left_chunk);
+        keep(&mut self.resident_right, self.right_chunks, &tile.right);
+        let right_chunk = self
+            .right
+            .as_ref()
+            .ok_or_else(|| BowtieError::Internal("a tile without a right chunk".into()))?;
+        let left_chunk = &self.left[tile.left_chunk];
+        // DataFusion's own join evaluates the keys of equalities on every row too, and fails on the same one.
+        let equalities = &self.spec.theta.equalities;
+        for (column, error) in left_chunk.failures() {
+            if equalities.iter().any(|(left, _)| left == column) {
+                return Err(BowtieError::DataFusion(Arc::clone(error)));
+            }
+        }
+        for (column, error) in right_chunk.failures() {
+            if equalities.iter().any(|(_, right)| right == column) {
+                return Err(BowtieError::DataFusion(Arc::clone(error)));
+            }
+        }
+        let parts = |side: Side, index: usize| match side {
+            Side::Left => left_chunk.parts(index),
+            Side::Right => right_chunk.parts(index),
+        };
+        let failed = !left_chunk.failures().is_empty() || !right_chunk.failures().is_empty();
+        let chunks = (tile.left_chunk, self.right_chunks);
+        let guarded = match self.guarded {
+            Some((of, holds)) if of == chunks => holds,
+            _ => self.guards_hold(parts)?,
+        };
+        self.guarded = Some((chunks, guarded));
+        let whole_filter = failed || !guarded;
+        if self.resident_left.is_none() {
+            self.resident_left = Some(Resident {
+                chunk: tile.left_chunk,
+                rows: tile.left.clone(),
+                batch: self.upload(Side::Left, tile.left_chunk, &tile.left)?,
+                index: None,
+                prepared: PreparedBuild::NotYet,
+            });
+        }
+        if self.resident_right.is_none() {
+            self.resident_right = Some(Resident {
+                chunk: self.right_chunks,
+                rows: tile.right.clone(),
+                batch: self.upload(Side::Right, tile.left_chunk, &tile.right)?,
+                index: None,
+                prepared: PreparedBuild::NotYet,
+            });
+        }
+        Ok(whole_filter)
+    }
+
+    /// The resident tile's pairs, put together at once where they can be.
+    fn join(&mut self, at_once: &SinglePassJoin) -> Result<Option<DeviceBatch>> {
+        let (Some(left), Some(right)) = (&mut self.resident_left, &mut self.resident_right) else {
+            return Err(BowtieError::Internal("a tile without its sides".into()));
+        };
+        let _timer = self.metrics.output_time.timer();
+        let (build, probe) = match self.spec.theta.build {
+            Side::Left => (left, right),
+            Side::Right => (right, left),
+        };
+        let device = self.device.as_ref();
+        let prepared = &mut build.prepared;
+        let sides = [&build.batch, &probe.batch];
+        let (metrics, may_wait) = (&self.metrics, self.may_wait);
+        at_once.join(device, metrics, &self.spec, prepared, sides, may_wait)
+    }
+
+    /// Indexes a resident tile's sorted side, and searches it.
+    fn search(&mut self, tile: &Tile, wanted: Wanted, whole_filter: bool) -> Result<ProbedTile> {
+        let (Some(left), Some(right)) = (&mut self.resident_left, &mut self.resident_right) else {
+            return Err(BowtieError::Internal("a tile without its sides".into()));
+        };
+
+        let _timer = self.metrics.prepare_time.timer();
+        let device = self.device.as_ref();
+        let theta = &self.spec.theta;
+        let program = self.spec.program.as_ref();
+        let (build, probe) = match theta.build {
+            Side::Left => (&mut *left, &*right),
+            Side::Right => (&mut *right, &*left),
+        };
+        let index = match &build.index {
+            Some((comparisons, index)) if *comparisons != whole_filter => Arc::clone(index),
+            _ => {
+                let (batch, other) = (&build.batch, &probe.batch);
+                let index = BuildIndex::build(device, theta, program, batch, other, !whole_filter)?;
+                let index = Arc::new(index);
+                if let Some(strategy) = index.equi_strategy() {
+                    self.metrics.indexed_by(strategy);
+                }
+                if let Some(technique) = index.set_technique() {
+                    self.metrics.indexed_by(technique);
+                }
+                build.index = Some((!whole_filter, Arc::clone(&index)));
+                index
+            }
+        };
+        let search = Probe::new(
+            device,
+            theta,
+            program.filter(|_| !whole_filter),
+            index,
+            &probe.batch,
+            if whole_filter { Wanted::Pairs } else { wanted },
+        )?;
+        if let Some(tally) = search.set_tally() {
+            self.metrics.probed_sets(tally);
+        }
+        Ok(ProbedTile {
+            search,
+            left: left.batch.clone(),
+            right: right.batch.clone(),
+            whole_filter,
+            left_chunk: tile.left_chunk,
+            reservations: [self.left.get(tile.left_chunk), self.right.as_ref()]
+                .into_iter()
+                .flatten()
+                .map(InputChunk::reservation)
+                .collect(),
+            tile: tile.clone(),
+        })
+    }
+}
