@@ -5,7 +5,6 @@ use std::sync::Arc;
 use arrow::array::new_empty_array;
 
 use crate::device::data::batch::DeviceBatch;
-use crate::device::primitives::device::Device;
 use crate::error::Result;
 use crate::exec::aggregate::run::{Finished, GroupRun};
 use crate::exec::memory::retry::retry_exclusive;

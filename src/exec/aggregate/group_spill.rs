@@ -6,7 +6,6 @@ use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use datafusion::logical_expr::EmitTo;
 
-use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 use crate::exec::aggregate::group_table::{Finishing, GoOn, GroupTable};
 use crate::exec::aggregate::group_values::{Groups, Partial, as_types};

@@ -3,16 +3,16 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array};
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array};
 use arrow::compute::take;
-use arrow::datatypes::{FieldRef, Schema, SchemaRef};
+use arrow::datatypes::SchemaRef;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::logical_expr::EmitTo;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 
 use crate::device::data::structures::Flags;
 use crate::device::primitives::device::Device;
-use crate::error::{BowtieError, Result};
+use crate::error::Result;
 use crate::exec::aggregate::group_values::{Groups, Partial, as_types, group_columns};
 use crate::exec::input::chunk::InputChunk;
 use crate::exec::memory::spill::Spilling;

@@ -7,7 +7,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, UInt64Array, new_empty_array, new_null_array};
+use arrow::array::{ArrayRef, RecordBatch, UInt64Array, new_null_array};
 use arrow::compute::cast;
 use datafusion::common::utils::normalize_float_zero;
 use datafusion::execution::memory_pool::MemoryReservation;
@@ -147,7 +147,10 @@ impl GroupRun {
         self.fold(&batch, set)
     }
 
-    pub(crate) fn shared_step<T>(&mut self, step: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+    pub(crate) fn shared_step<T>(
+        &mut self,
+        step: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
         let device = Arc::clone(&self.device);
         let _work = shared_step(device.as_ref())?;
         step(self)

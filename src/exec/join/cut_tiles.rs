@@ -1,6 +1,5 @@
 //! How tiles are cut, and cut again when a step ran out of device memory.
 
-use crate::device::primitives::device::Device;
 use crate::error::BowtieError;
 use crate::exec::join::tile::{LEAST_ROWS, LEAST_SETS, Tile};
 use crate::exec::join::tiles::Matrix;

@@ -4,7 +4,6 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::device::data::batch::DeviceBatch;
-use crate::device::primitives::device::Device;
 use crate::error::{BowtieError, Result};
 use crate::exec::input::chunk::InputChunk;
 use crate::exec::join::probed_tile::{ProbedTile, TileStep};

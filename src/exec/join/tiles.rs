@@ -26,14 +26,13 @@ use crate::exec::input::prefetch::Prefetched;
 use crate::exec::join::needed_columns::NeededColumns;
 use crate::exec::join::probed_tile::{ProbedTile, TileStep};
 use crate::exec::join::single_pass::{PreparedBuild, SinglePassJoin};
-use crate::exec::join::tile::{LEAST_ROWS, LEAST_SETS, Tile};
+use crate::exec::join::tile::Tile;
 use crate::exec::memory::spill::Spilling;
 use crate::exec::metrics::DeviceMetrics;
-use crate::exec::transfer::staged_chunk::Parts;
 use crate::ir::side::Side;
 use crate::ir::strategies::Strategy;
 use crate::ops::build_index::BuildIndex;
-use crate::ops::probe::{Probe, Wanted};
+use crate::ops::probe::Wanted;
 use crate::spec::join::JoinSpec;
 
 /// Rows of one side on the device, kept while the next tile needs them too.
@@ -152,7 +151,12 @@ impl Matrix {
     }
 
     /// Rows of left chunk `left_chunk`, or of the right chunk at hand, on the device.
-    pub(crate) fn upload(&self, side: Side, left_chunk: usize, rows: &Range<usize>) -> Result<DeviceBatch> {
+    pub(crate) fn upload(
+        &self,
+        side: Side,
+        left_chunk: usize,
+        rows: &Range<usize>,
+    ) -> Result<DeviceBatch> {
         let chunk = match side {
             Side::Left => &self.left[left_chunk],
             Side::Right => self

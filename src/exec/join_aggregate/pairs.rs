@@ -7,7 +7,6 @@ use parking_lot::Mutex;
 
 use crate::device::budget::Lease;
 use crate::device::data::buffer::Buffer;
-use crate::device::primitives::device::Device;
 use crate::error::Result;
 use crate::exec::join::probed_tile::ProbedTile;
 use crate::exec::join_aggregate::run::{AggregateRun, PairsOfTile, State};
@@ -25,7 +24,10 @@ impl AggregateRun {
     }
 
     /// Offsets and number of the tile's pairs, and a lease for their rows' groups; `None` when it has none.
-    pub(crate) fn begin_pairs(&self, tile: &ProbedTile) -> Result<Option<(Buffer<u64>, u64, Lease)>> {
+    pub(crate) fn begin_pairs(
+        &self,
+        tile: &ProbedTile,
+    ) -> Result<Option<(Buffer<u64>, u64, Lease)>> {
         let offsets = tile.search.offsets(self.device.as_ref())?;
         let total = self.device.total(&offsets)?;
         let groups = self.grouped_rows(tile) * size_of::<Option<usize>>();

@@ -14,7 +14,6 @@ use std::sync::Arc;
 
 use arrow::array::{RecordBatch, UInt32Array};
 use datafusion::execution::memory_pool::MemoryReservation;
-use parking_lot::Mutex;
 
 use crate::device::budget::Lease;
 use crate::device::data::buffer::Buffer;
@@ -31,7 +30,7 @@ use crate::exec::join::piece_size::PieceSize;
 use crate::exec::join::probed_tile::ProbedTile;
 use crate::exec::join::tiles::Matrix;
 use crate::exec::join_aggregate::method::Way;
-use crate::exec::join_aggregate::states::{PairValues, SideStates};
+use crate::exec::join_aggregate::states::SideStates;
 use crate::exec::memory::retry::{flags_retry_exclusive, retry_exclusive, shared_step};
 use crate::exec::memory::spill::Spilling;
 use crate::exec::metrics::DeviceMetrics;

@@ -11,23 +11,18 @@ use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::union::UnionExec;
 
-use crate::exec::aggregate::resident::are_results;
 use crate::exec::partition::grace_join::Oversized;
 use crate::options::BowtieOptions;
 use crate::plan::choose::address::{Plan, address};
-use crate::plan::choose::cardinality::{Cardinalities, columns_of, columns_of_fused, is_text};
+use crate::plan::choose::cardinality::Cardinalities;
 use crate::plan::choose::cost::{Flow, Gpu, Host, Work};
-use crate::plan::choose::fusion::apart;
 use crate::plan::choose::placement::{Border, Step, Way};
 use crate::plan::choose::statistics::StatisticsCache;
 use crate::plan::choose::strategy::Taking;
 use crate::plan::compile::row_program;
-use crate::plan::recognise::aggregate::{group_above_join, group_spec};
-use crate::plan::recognise::aggregate_source::{GroupSource, group_source};
+use crate::plan::recognise::aggregate_source::group_source;
 use crate::plan::recognise::join::join_spec;
-use crate::plan::recognise::join_aggregate::{aggregate_source, join_aggregate_spec};
 use crate::plan::recognise::source::{JoinSource, join_source};
-use crate::spec::aggregate::GroupState;
 
 /// A side with so many rows pays for the other one too, whose rows nobody knows.
 pub(crate) const MANY_ROWS: f64 = (1 << 22) as f64;

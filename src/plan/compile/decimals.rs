@@ -4,8 +4,8 @@ use arrow::datatypes::DataType;
 
 use crate::ir::pair_program::Op;
 use crate::ir::row_program::{RowKind, RowOp};
-use crate::plan::compile::compiler::{Expr, F64};
-use crate::plan::compile::row_program::{Compiler, MAX_SCALE, ten_to};
+use crate::plan::compile::compiler::{Compiler, Expr, F64};
+use crate::plan::compile::row_program::{MAX_SCALE, ten_to};
 
 impl Compiler<'_> {
     /// As Arrow's kernels: sums, differences and rests at the larger scale, products at both together, quotients at four digits more.

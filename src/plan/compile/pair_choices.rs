@@ -39,7 +39,12 @@ impl<'a> Compiler<'a> {
     }
 
     /// `abs`, which fails on the least integer.
-    pub(crate) fn absolute(&mut self, argument: &Expr, data_type: &DataType, guarded: bool) -> Option<u8> {
+    pub(crate) fn absolute(
+        &mut self,
+        argument: &Expr,
+        data_type: &DataType,
+        guarded: bool,
+    ) -> Option<u8> {
         if self.type_of(argument)? != *data_type {
             return None;
         }
@@ -73,7 +78,12 @@ impl<'a> Compiler<'a> {
     }
 
     /// From the last branch to the first: the result so far is what the branch before selects otherwise.
-    pub(crate) fn case(&mut self, case: &CaseExpr, data_type: &DataType, guarded: bool) -> Option<u8> {
+    pub(crate) fn case(
+        &mut self,
+        case: &CaseExpr,
+        data_type: &DataType,
+        guarded: bool,
+    ) -> Option<u8> {
         let out = self.free;
         let base = match case.expr() {
             None => None,

@@ -113,7 +113,12 @@ impl<'a> Compiler<'a> {
     }
 
     /// Adds an instruction with registers `[out, a, b]`.
-    pub(crate) fn emit(&mut self, op: Op, kind: Kind, [out, a, b]: [u8; 3]) -> Option<&mut Instruction> {
+    pub(crate) fn emit(
+        &mut self,
+        op: Op,
+        kind: Kind,
+        [out, a, b]: [u8; 3],
+    ) -> Option<&mut Instruction> {
         let room = self.instructions.len() < MAX_INSTRUCTIONS && usize::from(out) < MAX_REGISTERS;
         if !room {
             return None;

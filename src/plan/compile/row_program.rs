@@ -17,7 +17,7 @@ use crate::ir::pair_program::Op;
 use crate::ir::row_program::{
     MAX_ROW_INSTRUCTIONS, MAX_ROW_REGISTERS, RowInstruction, RowKind, RowOp, RowProgram, RowSource,
 };
-pub(crate) use crate::plan::compile::compiler::{BOOL, Compiler, Expr, F64};
+use crate::plan::compile::compiler::{BOOL, Compiler, Expr};
 use crate::plan::compile::constants::{constant, word_of};
 use crate::plan::compile::fallible::may_be_scalar;
 use crate::plan::compile::text;

@@ -3,13 +3,10 @@
 
 use std::sync::Arc;
 
-use crate::device::cuda::aggregate::accumulator::{MOST_ACCUMULATORS, Wanted, shared_words};
-use crate::device::cuda::aggregate::directory::{Directory, Ids};
-use crate::device::cuda::aggregate::shared_layout::{Places, Slots};
-use crate::device::cuda::keys::key_width::KeyWidth;
-use crate::device::cuda::runtime::launch::{Arg, Given, Shape, Structure};
-use crate::device::cuda::runtime::memory::{Memory, Part};
-pub(crate) use crate::device::cuda::runtime::stream::Stream;
+use crate::device::cuda::aggregate::accumulator::{MOST_ACCUMULATORS, Wanted};
+use crate::device::cuda::runtime::launch::{Arg, Given, Structure};
+use crate::device::cuda::runtime::memory::Memory;
+use crate::device::cuda::runtime::stream::Stream;
 use crate::error::Result;
 
 /// How rows were added to groups of ids.

@@ -19,10 +19,9 @@ use std::sync::Arc;
 use crate::device::cuda::aggregate::accumulator::{
     MOST_ACCUMULATORS, Wanted, shared_words, with_first_row,
 };
-use crate::device::cuda::aggregate::accumulators::AddedInGlobal;
 use crate::device::cuda::aggregate::choose::{SKEWED, Seen, are_slots_taken, choose};
 use crate::device::cuda::aggregate::dense_ids::ForEach;
-use crate::device::cuda::aggregate::directory::{Directory, GroupKeys, Ids, with_room};
+use crate::device::cuda::aggregate::directory::{Directory, GroupKeys, with_room};
 use crate::device::cuda::aggregate::results::{Folded, Members, Results};
 use crate::device::cuda::aggregate::sample::Profile;
 use crate::device::cuda::aggregate::shared_layout::{Places, Slots};

@@ -1,8 +1,5 @@
 //! Decimals of row programs, row by row.
 
-use arrow::array::{Array, AsArray};
-use rayon::prelude::*;
-
 use crate::device::host::expr::row_program::Machine;
 use crate::device::host::expr::values::{round, whole, word_of};
 use crate::device::host::theta::pair_program::register::VALUE;

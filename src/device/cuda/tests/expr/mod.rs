@@ -1,5 +1,6 @@
 //! Compiled expressions and string predicates.
 
 pub(crate) mod codegen;
+pub(crate) mod program_writer;
 pub(crate) mod row_program;
 pub(crate) mod string_predicate;

@@ -16,8 +16,8 @@ fn matches(base: &Column, other: &Column, null_equal: bool, by: EquiStrategy) ->
     let (probe, ranges) = search(&budget, &index, &[other], &go_on).unwrap();
     let mut found = vec![vec![]; other.rows()];
     for (at, row) in probe.rows.on_host().unwrap().iter().enumerate() {
-        let span = ranges.lo.on_host().unwrap()[at] as usize
-            ..ranges.hi.on_host().unwrap()[at] as usize;
+        let span =
+            ranges.lo.on_host().unwrap()[at] as usize..ranges.hi.on_host().unwrap()[at] as usize;
         let mut rows = index.rows.rows.on_host().unwrap()[span].to_vec();
         rows.sort();
         found[*row as usize] = rows;
@@ -27,8 +27,7 @@ fn matches(base: &Column, other: &Column, null_equal: bool, by: EquiStrategy) ->
 
 #[test]
 fn strategies_find_the_same_rows() {
-    let wide =
-        |i: i64| (i % 13 != 0).then_some(i.wrapping_mul(0x9E37_79B9_7F4A_7C15u64 as i64));
+    let wide = |i: i64| (i % 13 != 0).then_some(i.wrapping_mul(0x9E37_79B9_7F4A_7C15u64 as i64));
     let narrow = |i: i64| (i % 11 != 0).then_some(i * 3 % 5_000);
     let text = |i: i64| (i % 7 != 0).then(|| format!("value {}", i % 999));
     let numbers = |of: &dyn Fn(i64) -> Option<i64>, rows| {

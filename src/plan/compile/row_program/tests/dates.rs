@@ -1,5 +1,6 @@
 //! Parts of dates and times beside DataFusion's, over every day of some centuries and at the ends of types.
 
+use crate::plan::compile::row_program::tests::generator::function;
 use arrow::array::{
     Date64Array, Time32MillisecondArray, Time64NanosecondArray, TimestampMicrosecondArray,
     TimestampNanosecondArray, TimestampSecondArray,

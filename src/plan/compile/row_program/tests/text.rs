@@ -19,7 +19,8 @@ use rand::{Rng, SeedableRng};
 
 use crate::device::budget::Budget;
 use crate::device::host::device::HostDevice;
-use crate::plan::compile::row_program::tests::{Expr, function, made};
+use crate::plan::compile::row_program::tests::generator::function;
+use crate::plan::compile::row_program::tests::{Expr, made};
 
 /// Few characters, of one to four bytes, so that patterns are found.
 const CHARACTERS: [char; 10] = ['a', 'b', 'a', 'b', '%', '_', '\\', '\n', 'é', '😀'];

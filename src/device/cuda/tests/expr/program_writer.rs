@@ -1,0 +1,261 @@
+//! Random programs over rows of all kinds.
+
+use crate::device::cuda::tests::Random;
+use crate::device::cuda::tests::theta::pair_program::KINDS;
+use crate::device::cuda::tests::*;
+use crate::ir::pair_program::{Kind, Op};
+use crate::ir::row_program::{RowInstruction, RowKind, RowOp};
+use arrow::datatypes::Decimal128Type;
+
+pub(crate) const DECIMAL: DataType = DataType::Decimal128(38, 2);
+
+/// Small decimals, and now and then some at the ends of 128 bits.
+pub(crate) fn decimals(random: &mut Random, rows: usize) -> ArrayRef {
+    let extremes = random.below(3) == 0;
+    let values: Vec<i128> = (0..rows)
+        .map(|_| match random.below(8) {
+            0 if extremes => {
+                [i128::MAX, i128::MIN, 1 << 64, -(1 << 63), 1 << 126][random.below(5) as usize]
+            }
+            1 => i128::from(random.next() as i64) << random.below(30),
+            _ => i128::from(random.below(200)) - 100,
+        })
+        .collect();
+    let nulls = random.below(3) as usize;
+    let nulls = random.nulls(rows, if nulls == 1 { 0 } else { nulls });
+    let array = PrimitiveArray::<Decimal128Type>::new(values.into(), nulls);
+    Arc::new(array.with_data_type(DECIMAL))
+}
+
+/// Writes programs whose registers are handed out as a stack. Column `k` is of kind `k`, the last one of decimals.
+pub(crate) struct Writer<'a> {
+    pub(crate) random: &'a mut Random,
+    pub(crate) code: Vec<RowInstruction>,
+    /// Of the values.
+    pub(crate) kinds: &'a [RowKind],
+    /// Whether what may be for the host occurs.
+    pub(crate) faults: bool,
+}
+
+impl Writer<'_> {
+    pub(crate) fn emit(
+        &mut self,
+        op: RowOp,
+        kind: RowKind,
+        [out, a, b, c]: [u8; 4],
+    ) -> &mut RowInstruction {
+        self.code.push(RowInstruction {
+            op,
+            kind,
+            out,
+            a,
+            b,
+            c,
+            column: 0,
+            constant: 0,
+            from: kind,
+        });
+        self.code.last_mut().unwrap()
+    }
+
+    pub(crate) fn kind(&mut self) -> RowKind {
+        self.kinds[self.random.below(self.kinds.len() as u64) as usize]
+    }
+
+    /// Another one than of decimals, which casts and scales are from; `otherwise` where there is none.
+    fn plain(&mut self, otherwise: Kind) -> Kind {
+        match self.kind() {
+            RowKind::Plain(kind) => kind,
+            RowKind::Decimal => otherwise,
+        }
+    }
+
+    fn leaf(&mut self, kind: RowKind, out: u8) {
+        if self.random.below(5) > 0 {
+            self.emit(RowOp::Load, kind, [out, 0, 0, 0]).column = kind.code().into();
+            return;
+        }
+        let null = u8::from(self.random.below(6) == 0);
+        let word = self.random.below(2);
+        let constant = match kind {
+            RowKind::Plain(Kind::F32) => (word as f32).to_bits().into(),
+            RowKind::Plain(Kind::F64) => (word as f64).to_bits().into(),
+            RowKind::Decimal => -i128::from(word),
+            RowKind::Plain(_) => word.into(),
+        };
+        self.emit(RowOp::Constant, kind, [out, 0, null, 0]).constant = constant;
+    }
+
+    pub(crate) fn value(&mut self, kind: RowKind, depth: usize, out: u8) {
+        if depth == 0 || self.random.below(8) == 0 {
+            return self.leaf(kind, out);
+        }
+        let below = depth - 1;
+        match (self.random.below(7), kind) {
+            (0, _) => {
+                self.value(RowKind::Plain(Kind::Bool), below, out);
+                self.value(kind, below, out + 1);
+                self.value(kind, below, out + 2);
+                self.emit(RowOp::Plain(Op::Select), kind, [out, out, out + 1, out + 2]);
+            }
+            (_, RowKind::Plain(Kind::Bool)) => self.boolean(below, out),
+            (_, RowKind::Decimal) => self.decimal(below, out),
+            (1, RowKind::Plain(Kind::I32)) => {
+                self.value(RowKind::Plain(Kind::I64), below, out);
+                let kind = RowKind::Plain(Kind::I64);
+                self.emit(RowOp::Floor, kind, [out, out, 0, 0]).constant = 86_400;
+                let part = self.random.below(3) as u8;
+                self.emit(RowOp::Part, RowKind::Plain(Kind::I32), [out, out, part, 0]);
+            }
+            (6, RowKind::Plain(Kind::F64)) => {
+                self.value(RowKind::Decimal, below, out);
+                let made = self.emit(RowOp::ToFloat, kind, [out, out, 0, 0]);
+                (made.constant, made.from) = (100f64.to_bits().into(), RowKind::Decimal);
+            }
+            (6, RowKind::Plain(plain)) if self.faults && !plain.is_float() => {
+                self.value(RowKind::Decimal, below, out);
+                let made = self.emit(RowOp::Truncate, kind, [out, out, 0, 0]);
+                (made.constant, made.from) = (1000, RowKind::Decimal);
+            }
+            (2, RowKind::Plain(plain)) => {
+                let from = self.plain(plain);
+                let fits = plain.is_float() || plain.holds_all_of(from);
+                let from = if fits || self.faults { from } else { plain };
+                self.value(RowKind::Plain(from), below, out);
+                if from != plain {
+                    self.emit(RowOp::Plain(Op::Cast), kind, [out, out, 0, 0])
+                        .from = RowKind::Plain(from);
+                }
+            }
+            (3, RowKind::Plain(_)) => {
+                self.value(kind, below, out);
+                self.emit(RowOp::Plain(Op::Neg), kind, [out, out, 0, 0]);
+            }
+            (_, RowKind::Plain(plain)) => {
+                let ops = [Op::Add, Op::Sub, Op::Mul, Op::Div, Op::Rem];
+                let some = if self.faults || plain.is_float() {
+                    5
+                } else {
+                    3
+                };
+                let op = ops[self.random.below(some) as usize];
+                self.value(kind, below, out);
+                self.value(kind, below, out + 1);
+                self.emit(RowOp::Plain(op), kind, [out, out, out + 1, 0]);
+            }
+        }
+    }
+
+    fn decimal(&mut self, below: usize, out: u8) {
+        let kind = RowKind::Decimal;
+        let digits = match self.faults {
+            true => [0, 3, 38][self.random.below(3) as usize],
+            false => 0,
+        };
+        match self.random.below(7) {
+            6 if self.faults => {
+                let from = RowKind::Plain(Kind::F64);
+                self.value(from, below, out);
+                let made = self.emit(RowOp::FromFloat, kind, [out, out, digits, 0]);
+                (made.constant, made.from) = (1000f64.to_bits().into(), from);
+            }
+            0 => {
+                let from = match self.plain(Kind::I64) {
+                    Kind::F32 | Kind::F64 | Kind::Bool => Kind::U64,
+                    integer => integer,
+                };
+                let from = RowKind::Plain(from);
+                self.value(from, below, out);
+                let scale = self.emit(RowOp::Scale, kind, [out, out, digits, 0]);
+                (scale.constant, scale.from) = (1000, from);
+            }
+            1 => {
+                self.value(kind, below, out);
+                self.emit(RowOp::Scale, kind, [out, out, digits, 0])
+                    .constant = 10;
+            }
+            2 => {
+                self.value(kind, below, out);
+                self.emit(RowOp::Round, kind, [out, out, digits, 0])
+                    .constant = 100;
+            }
+            _ => {
+                let some = if self.faults { 5 } else { 3 };
+                let op = [Op::Add, Op::Sub, Op::Mul, Op::Div, Op::Rem];
+                let op = op[self.random.below(some) as usize];
+                self.value(kind, below, out);
+                self.value(kind, below, out + 1);
+                self.emit(RowOp::Plain(op), kind, [out, out, out + 1, 0]);
+            }
+        }
+    }
+
+    fn boolean(&mut self, below: usize, out: u8) {
+        use crate::ir::pair_program::Op::And;
+        use crate::ir::pair_program::Op::Distinct;
+        use crate::ir::pair_program::Op::Eq;
+        use crate::ir::pair_program::Op::Gt;
+        use crate::ir::pair_program::Op::GtEq;
+        use crate::ir::pair_program::Op::IsNotNull;
+        use crate::ir::pair_program::Op::IsNull;
+        use crate::ir::pair_program::Op::Lt;
+        use crate::ir::pair_program::Op::LtEq;
+        use crate::ir::pair_program::Op::Not;
+        use crate::ir::pair_program::Op::NotDistinct;
+        use crate::ir::pair_program::Op::NotEq;
+        use crate::ir::pair_program::Op::Or;
+        let ops = [
+            Eq,
+            NotEq,
+            Lt,
+            LtEq,
+            Gt,
+            GtEq,
+            Distinct,
+            NotDistinct,
+            And,
+            Or,
+            Not,
+            IsNull,
+            IsNotNull,
+        ];
+        let op = ops[self.random.below(13) as usize];
+        let kind = match op {
+            And | Or | Not => RowKind::Plain(Kind::Bool),
+            _ => self.kind(),
+        };
+        self.value(kind, below, out);
+        let b = match op {
+            Not | IsNull | IsNotNull => 0,
+            _ => {
+                self.value(kind, below, out + 1);
+                out + 1
+            }
+        };
+        self.emit(RowOp::Plain(op), kind, [out, out, b, 0]);
+    }
+}
+
+/// Kinds by the width of the widest, as kernels made for a program take more rows together the narrower they are; all of them too.
+pub(crate) fn kinds(random: &mut Random) -> Vec<RowKind> {
+    use crate::ir::pair_program::Kind::*;
+    let plain = |kinds: &[Kind]| kinds.iter().copied().map(RowKind::Plain).collect();
+    match random.below(8) {
+        0 => plain(&[I8, U8, Bool]),
+        1 => plain(&[I16, U16, I8, Bool]),
+        2 => plain(&[I32, U32, Bool, U8]),
+        3 => plain(&[F32, I32, Bool]),
+        4 => plain(&[I64, U64, Bool, I16]),
+        5 => plain(&[F64, F32, I64, Bool]),
+        6 => [Kind::I64, Kind::Bool]
+            .map(RowKind::Plain)
+            .into_iter()
+            .chain([RowKind::Decimal])
+            .collect(),
+        _ => KINDS
+            .map(RowKind::Plain)
+            .into_iter()
+            .chain([RowKind::Decimal; 3])
+            .collect(),
+    }
+}
