@@ -31,7 +31,7 @@
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 
-mod runtime;
+pub(crate) mod runtime;
 
 pub(crate) mod device;
 pub(crate) mod error;

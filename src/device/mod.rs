@@ -7,12 +7,10 @@ pub(crate) mod budget;
 pub(crate) mod cuda;
 pub(crate) mod data;
 pub(crate) mod host;
-
 pub(crate) mod key_bitmap;
 pub(crate) mod lazy_column;
 pub(crate) mod presorted;
 pub(crate) mod primitives;
 pub(crate) mod profile;
-
 pub(crate) mod row_width;
 pub(crate) mod wavelet;

@@ -8,7 +8,7 @@ use crate::device::data::column::Column;
 use crate::device::lazy_column::Need;
 use crate::error::{BowtieError, Result};
 use crate::exec::input::chunk::InputChunk;
-use crate::exec::join::tiles::Matrix;
+use crate::exec::join::tiles::matrix::Matrix;
 use crate::ir::side::Side;
 
 /// Parts of a chunk begin at multiples of so many rows.

@@ -18,7 +18,7 @@ use crate::device::data::column::Column;
 use crate::device::primitives::device::Device;
 use crate::device::row_width::{gathered_bytes, mean_bytes};
 use crate::error::{BowtieError, Result};
-use crate::exec::join::probed_tile::ProbedTile;
+use crate::exec::join::tiles::probed_tile::ProbedTile;
 use crate::spec::join::{JoinSpec, Output};
 
 /// Rows of a batch, whatever the session allows: repeated values stay in cache.

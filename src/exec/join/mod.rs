@@ -1,6 +1,5 @@
 //! Joins: a plan node, an async driver, and a state machine that walks the tiles of build and probe chunks.
 
-pub(crate) mod cut_tiles;
 pub(crate) mod display;
 pub(crate) mod driver;
 pub(crate) mod gather;
@@ -11,12 +10,9 @@ pub(crate) mod node;
 pub(crate) mod pairs;
 pub(crate) mod piece_size;
 pub(crate) mod presorted;
-pub(crate) mod probed_tile;
 pub(crate) mod residual;
 pub(crate) mod run;
 pub(crate) mod semi_bitmap;
 pub(crate) mod single_pass;
-pub(crate) mod tile;
-pub(crate) mod tile_step;
 pub(crate) mod tiles;
 pub(crate) mod unmatched;

@@ -7,7 +7,7 @@ use crate::device::data::batch::DeviceBatch;
 use crate::device::data::column::Column;
 use crate::device::presorted::Ascending;
 use crate::error::Result;
-use crate::exec::join::tiles::Matrix;
+use crate::exec::join::tiles::matrix::Matrix;
 use crate::exec::metrics::DeviceMetrics;
 use crate::ir::side::Side;
 use crate::ir::strategies::{EquiStrategy, Strategy};

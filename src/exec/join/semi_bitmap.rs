@@ -19,7 +19,7 @@ use crate::device::data::key_bitmap::{KeyBitmap, KeyRange, are_addresses};
 use crate::device::data::structures::Flags;
 use crate::device::primitives::device::Device;
 use crate::error::Result;
-use crate::exec::join::tiles::Matrix;
+use crate::exec::join::tiles::matrix::Matrix;
 use crate::exec::metrics::DeviceMetrics;
 use crate::ir::side::Side;
 use crate::ir::strategies::{EquiStrategy, Strategy};

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use crate::device::budget::Lease;
 use crate::device::data::buffer::Buffer;
 use crate::error::Result;
-use crate::exec::join::probed_tile::ProbedTile;
+use crate::exec::join::tiles::probed_tile::ProbedTile;
 use crate::exec::join_aggregate::run::{AggregateRun, PairsOfTile, State};
 use crate::exec::join_aggregate::states::PairValues;
 use crate::ir::side::Side;

@@ -12,7 +12,7 @@ use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use crate::device::data::column::Column;
 use crate::device::primitives::device::Device;
 use crate::error::Result;
-use crate::exec::join::probed_tile::ProbedTile;
+use crate::exec::join::tiles::probed_tile::ProbedTile;
 use crate::ir::side::Side;
 use crate::ops::probe::RowPairs;
 use crate::spec::aggregate::AggregateFunction;

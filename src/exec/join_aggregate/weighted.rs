@@ -7,7 +7,7 @@ use arrow::array::UInt32Array;
 use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::error::{BowtieError, Result};
-use crate::exec::join::probed_tile::ProbedTile;
+use crate::exec::join::tiles::probed_tile::ProbedTile;
 use crate::exec::join_aggregate::method::Way;
 use crate::exec::join_aggregate::run::AggregateRun;
 use crate::exec::join_aggregate::states::{SideStates, aggregate_states};

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::exec::input::chunk::InputChunk;
-use crate::exec::join::tiles::Matrix;
+use crate::exec::join::tiles::matrix::Matrix;
 
 impl Matrix {
     /// Takes rows that came on the device to the host; false when none lie there alone.

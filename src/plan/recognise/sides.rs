@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::common::JoinSide;
-use datafusion::common::tree_node::Transformed;
-use datafusion::common::tree_node::{TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;

@@ -1,6 +1,6 @@
 //! Grouping by dense ids: in shared memory, in clusters, in global memory, by partition, sorted.
 
-use crate::device::cuda::aggregate::accumulators::AddedInGlobal;
+use crate::device::cuda::aggregate::accumulate::added::AddedInGlobal;
 use crate::device::cuda::aggregate::directory::Ids;
 use crate::device::cuda::aggregate::results::Folded;
 use crate::device::cuda::aggregate::strategies::{FEW_IN_GLOBAL, FEW_IN_PARTS, Ways};

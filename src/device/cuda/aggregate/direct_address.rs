@@ -8,7 +8,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::device::cuda::aggregate::accumulator::{Tells, Update, Wanted};
+use crate::device::cuda::aggregate::accumulate::accumulator::{Tells, Update, Wanted};
 use crate::device::cuda::aggregate::choose::choose;
 use crate::device::cuda::aggregate::dense_ids::{DirectIds, ForEach};
 use crate::device::cuda::aggregate::direct_keys::DirectKeys;

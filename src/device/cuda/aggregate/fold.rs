@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 
-use crate::device::cuda::aggregate::accumulator::{Kind, Update, Wanted};
+use crate::device::cuda::aggregate::accumulate::accumulator::{Kind, Update, Wanted};
 use crate::device::cuda::aggregate::results::{Members, Results};
 use crate::device::cuda::aggregate::short_text::KeyNumbers;
 use crate::device::cuda::aggregate::variance::Moments;

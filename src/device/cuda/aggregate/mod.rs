@@ -1,11 +1,8 @@
 //! Grouped aggregation on a GPU (`kernels/aggregate`).
 
 pub(crate) mod accumulate;
-pub(crate) mod accumulator;
-pub(crate) mod accumulators;
 pub(crate) mod by_ids;
 pub(crate) mod choose;
-pub(crate) mod cluster;
 pub(crate) mod decode_keys;
 pub(crate) mod dense_ids;
 pub(crate) mod dependent_keys;
@@ -17,7 +14,6 @@ pub(crate) mod partition;
 pub(crate) mod primitives;
 pub(crate) mod results;
 pub(crate) mod sample;
-pub(crate) mod shared_layout;
 pub(crate) mod short_text;
 pub(crate) mod strategies;
 pub(crate) mod variance;

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::device::cuda::aggregate::accumulator::{MOST_ACCUMULATORS, Wanted};
+use crate::device::cuda::aggregate::accumulate::accumulator::{MOST_ACCUMULATORS, Wanted};
 use crate::device::cuda::aggregate::directory::Ids;
 use crate::device::cuda::aggregate::strategies::FEW_IN_PARTS;
 use crate::device::cuda::keys::key_width::KeyWidth;

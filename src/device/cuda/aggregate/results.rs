@@ -1,6 +1,6 @@
 //! [`Results`]: what a strategy of grouped aggregation makes, and how the keys of its groups are found.
 
-use crate::device::cuda::aggregate::accumulators::AddedInGlobal;
+use crate::device::cuda::aggregate::accumulate::added::AddedInGlobal;
 use crate::device::cuda::aggregate::direct_keys::DirectKeys;
 use crate::device::cuda::columns::minmax::Number;
 use crate::device::cuda::keys::key_width::KeyWidth;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::device::cuda::aggregate::accumulator::{Update, Wanted};
+use crate::device::cuda::aggregate::accumulate::accumulator::{Update, Wanted};
 use crate::device::cuda::aggregate::directory::{GroupKeys, Ids};
 use crate::device::cuda::columns::layout::bitmap_bytes;
 use crate::device::cuda::keys::key_width::KeyWidth;

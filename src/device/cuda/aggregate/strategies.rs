@@ -16,15 +16,15 @@
 
 use std::sync::Arc;
 
-use crate::device::cuda::aggregate::accumulator::{
+use crate::device::cuda::aggregate::accumulate::accumulator::{
     MOST_ACCUMULATORS, Wanted, shared_words, with_first_row,
 };
+use crate::device::cuda::aggregate::accumulate::shared_layout::{Places, Slots};
 use crate::device::cuda::aggregate::choose::{SKEWED, Seen, are_slots_taken, choose};
 use crate::device::cuda::aggregate::dense_ids::ForEach;
 use crate::device::cuda::aggregate::directory::{Directory, GroupKeys, with_room};
 use crate::device::cuda::aggregate::results::{Folded, Members, Results};
 use crate::device::cuda::aggregate::sample::Profile;
-use crate::device::cuda::aggregate::shared_layout::{Places, Slots};
 use crate::device::cuda::aggregate::short_text::KeyNumbers;
 use crate::device::cuda::columns::minmax::Number;
 use crate::device::cuda::device::CudaDevice;

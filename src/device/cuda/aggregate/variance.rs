@@ -11,7 +11,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, Float64Array};
 use arrow::buffer::{NullBuffer, ScalarBuffer};
 
-use crate::device::cuda::aggregate::accumulator::{Kind, Update, Wanted};
+use crate::device::cuda::aggregate::accumulate::accumulator::{Kind, Update, Wanted};
 use crate::device::cuda::aggregate::dependent_keys::ByNumbers;
 use crate::device::cuda::aggregate::directory::GroupKeys;
 use crate::device::cuda::columns::fixed_width::Values;

@@ -1,11 +1,11 @@
 //! Aggregates over groups. Groups come in any order: they are compared in that of their keys.
 
-use crate::device::primitives::aggregate::AggregatePrimitives;
-use crate::device::primitives::transfer::TransferPrimitives;
 use arrow::row::{RowConverter, Rows, SortField};
 
 use crate::device::cuda::tests::*;
 use crate::device::data::results::Aggregated;
+use crate::device::primitives::aggregate::AggregatePrimitives;
+use crate::device::primitives::transfer::TransferPrimitives;
 use crate::ir::fold::Fold;
 use crate::ir::strategies::GroupStrategy;
 

@@ -1,13 +1,13 @@
 //! Text, binary, views, dictionaries and fixed-size binary: across the border, gathered, and as keys.
 
-use crate::device::primitives::keys::KeyPrimitives;
-use crate::device::primitives::rows::RowPrimitives;
-use crate::device::primitives::transfer::TransferPrimitives;
 use arrow::buffer::{Buffer as Bytes, OffsetBuffer};
 use arrow::compute::{cast, concat};
 
 use crate::device::cuda::tests::keys::group_ids;
 use crate::device::cuda::tests::*;
+use crate::device::primitives::keys::KeyPrimitives;
+use crate::device::primitives::rows::RowPrimitives;
+use crate::device::primitives::transfer::TransferPrimitives;
 
 /// Values that are hard in one way or another: empty, prefixes of one another, zeros inside and at the end, characters of
 /// several bytes, around 12 bytes (as views hold them), around whole words.

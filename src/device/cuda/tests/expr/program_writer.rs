@@ -1,11 +1,11 @@
 //! Random programs over rows of all kinds.
 
-use crate::device::cuda::tests::Random;
+use arrow::datatypes::Decimal128Type;
+
 use crate::device::cuda::tests::theta::pair_program::KINDS;
-use crate::device::cuda::tests::*;
+use crate::device::cuda::tests::{Random, *};
 use crate::ir::pair_program::{Kind, Op};
 use crate::ir::row_program::{RowInstruction, RowKind, RowOp};
-use arrow::datatypes::Decimal128Type;
 
 pub(crate) const DECIMAL: DataType = DataType::Decimal128(38, 2);
 

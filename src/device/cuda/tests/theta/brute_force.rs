@@ -1,13 +1,13 @@
 //! Counts over all pairs by brute force: by the kernel, whatever the choice would be, and as chosen.
 
-use crate::device::primitives::keys::KeyPrimitives;
-use crate::device::primitives::theta::ThetaPrimitives;
-use crate::device::primitives::transfer::TransferPrimitives;
 use std::time::{Duration, Instant};
 
 use crate::device::cuda::tests::*;
 use crate::device::cuda::theta::brute_force;
 use crate::device::data::ranges::Ranges;
+use crate::device::primitives::keys::KeyPrimitives;
+use crate::device::primitives::theta::ThetaPrimitives;
+use crate::device::primitives::transfer::TransferPrimitives;
 use crate::error::BowtieError;
 
 const INEQUALITIES: [Comparison; 4] = [

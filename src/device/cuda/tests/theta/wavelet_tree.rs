@@ -1,11 +1,11 @@
 //! Counts of two inequalities: by the tree, whatever the choice would be, and by a walk that is cancelled.
 
-use crate::device::primitives::theta::ThetaPrimitives;
 use std::time::{Duration, Instant};
 
 use crate::device::cuda::tests::*;
 use crate::device::cuda::theta::zone_map::on_gpu as on_zoned;
 use crate::device::data::ranges::Ranges;
+use crate::device::primitives::theta::ThetaPrimitives;
 use crate::error::BowtieError;
 
 const INEQUALITIES: [Comparison; 4] = [

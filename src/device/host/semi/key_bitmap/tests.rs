@@ -1,6 +1,3 @@
-use crate::device::primitives::rows::RowPrimitives;
-use crate::device::primitives::semi::SemiPrimitives;
-use crate::device::primitives::transfer::TransferPrimitives;
 use std::collections::HashSet;
 use std::slice::from_ref;
 
@@ -9,6 +6,9 @@ use arrow::datatypes::DataType;
 
 use crate::device::host::device::HostDevice;
 use crate::device::host::semi::key_bitmap::*;
+use crate::device::primitives::rows::RowPrimitives;
+use crate::device::primitives::semi::SemiPrimitives;
+use crate::device::primitives::transfer::TransferPrimitives;
 
 fn device() -> HostDevice {
     HostDevice::new(Budget::new(u64::MAX)).unwrap()

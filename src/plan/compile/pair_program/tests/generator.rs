@@ -1,7 +1,5 @@
 //! Random conditions of all types.
 
-use rand::Rng;
-use rand::seq::IndexedRandom;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
@@ -13,7 +11,9 @@ use datafusion::physical_expr::expressions::{
     BinaryExpr, CaseExpr, CastExpr, Column, IsNotNullExpr, IsNullExpr, NegativeExpr, NotExpr,
     TryCastExpr, in_list, lit,
 };
+use rand::Rng;
 use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
 
 use crate::plan::compile::pair_program::tests::Expr;
 

@@ -1,12 +1,12 @@
 //! Parts of dates and times beside DataFusion's, over every day of some centuries and at the ends of types.
 
-use crate::plan::compile::row_program::tests::generator::function;
 use arrow::array::{
     Date64Array, Time32MillisecondArray, Time64NanosecondArray, TimestampMicrosecondArray,
     TimestampNanosecondArray, TimestampSecondArray,
 };
 use datafusion::functions::datetime;
 
+use crate::plan::compile::row_program::tests::generator::function;
 use crate::plan::compile::row_program::tests::*;
 
 /// Those that are integers of 32 bits, some by other names of theirs.

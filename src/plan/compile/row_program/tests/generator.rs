@@ -1,20 +1,19 @@
 //! Random expressions of all types.
 
-use datafusion::logical_expr::Operator;
-use rand::Rng;
-use rand::seq::IndexedRandom;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, IntervalMonthDayNano, Schema, SchemaRef, TimeUnit};
 use datafusion::common::ScalarValue;
 use datafusion::common::config::ConfigOptions;
-use datafusion::logical_expr::ScalarUDF;
+use datafusion::logical_expr::{Operator, ScalarUDF};
 use datafusion::physical_expr::ScalarFunctionExpr;
 use datafusion::physical_expr::expressions::{
     BinaryExpr, CaseExpr, CastExpr, Column, IsNotNullExpr, IsNullExpr, NegativeExpr, NotExpr,
     TryCastExpr, in_list, lit,
 };
+use rand::Rng;
 use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
 
 use crate::plan::compile::row_program::tests::{Expr, dates};
 

@@ -4,8 +4,10 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::device::cuda::aggregate::accumulator::{MOST_ACCUMULATORS, Wanted, shared_words};
-use crate::device::cuda::aggregate::accumulators::AddedInGlobal;
+use crate::device::cuda::aggregate::accumulate::accumulator::{
+    MOST_ACCUMULATORS, Wanted, shared_words,
+};
+use crate::device::cuda::aggregate::accumulate::added::AddedInGlobal;
 use crate::device::cuda::aggregate::directory::Ids;
 use crate::device::cuda::runtime::launch::Shape;
 use crate::device::cuda::runtime::memory::Memory;

@@ -10,7 +10,7 @@ use crate::device::data::buffer::Buffer;
 use crate::device::primitives::device::Device;
 use crate::error::Result;
 use crate::exec::join::residual;
-use crate::exec::join::tile::Tile;
+use crate::exec::join::tiles::tile::Tile;
 use crate::ir::side::Side;
 use crate::ops::probe::{Probe, RowPairs};
 use crate::spec::join::JoinSpec;

@@ -1,8 +1,8 @@
 //! How tiles are cut, and cut again when a step ran out of device memory.
 
 use crate::error::BowtieError;
-use crate::exec::join::tile::{LEAST_ROWS, LEAST_SETS, Tile};
-use crate::exec::join::tiles::Matrix;
+use crate::exec::join::tiles::matrix::Matrix;
+use crate::exec::join::tiles::tile::{LEAST_ROWS, LEAST_SETS, Tile};
 use crate::ir::side::Side;
 use crate::ir::strategies::Strategy;
 

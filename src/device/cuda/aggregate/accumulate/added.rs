@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::device::cuda::aggregate::accumulator::{MOST_ACCUMULATORS, Wanted};
+use crate::device::cuda::aggregate::accumulate::accumulator::{MOST_ACCUMULATORS, Wanted};
 use crate::device::cuda::runtime::launch::{Arg, Given, Structure};
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;

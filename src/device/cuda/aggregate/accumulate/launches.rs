@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::device::cuda::aggregate::accumulator::{MOST_ACCUMULATORS, Wanted, shared_words};
-use crate::device::cuda::aggregate::accumulators::{
+use crate::device::cuda::aggregate::accumulate::accumulator::{
+    MOST_ACCUMULATORS, Wanted, shared_words,
+};
+use crate::device::cuda::aggregate::accumulate::added::{
     Added, AddedInGlobal, CLAIM_WORDS, GLOBAL_ROWS, SORTED_ROWS, THREADS, structure,
 };
+use crate::device::cuda::aggregate::accumulate::shared_layout::{Places, Slots};
 use crate::device::cuda::aggregate::directory::{Directory, Ids};
-use crate::device::cuda::aggregate::shared_layout::{Places, Slots};
 use crate::device::cuda::keys::key_width::KeyWidth;
 use crate::device::cuda::runtime::launch::{Given, Shape};
 use crate::device::cuda::runtime::memory::{Memory, Part};
