@@ -1,5 +1,5 @@
-//! Start reading here: [`BowtieSessionExt::with_bowtie`] registers everything in a `SessionStateBuilder`. Only this module
-//! opens devices.
+//! Start reading here: [`BowtieSessionExt::with_bowtie`] registers everything in a `SessionStateBuilder`. Devices are opened when a
+//! query first needs one (`runtime/session_devices.rs`).
 
 use std::sync::Arc;
 
@@ -12,7 +12,8 @@ use crate::options::BowtieOptions;
 use crate::plan::explain::devices_function::DevicesFunction;
 use crate::plan::explain::explain_function::ExplainFunction;
 use crate::plan::rule::BowtieRule;
-use crate::runtime::registry::Devices;
+use crate::runtime::process::BowtieRuntime;
+use crate::runtime::session_devices::SessionDevices;
 
 /// Registers datafusion-bowtie.
 pub trait BowtieSessionExt: Sized {
@@ -40,18 +41,26 @@ pub trait BowtieSessionExt: Sized {
     /// # Ok(())
     /// # }
     /// ```
-    fn with_bowtie(self) -> Result<Self>;
+    fn with_bowtie(self) -> Result<Self> {
+        self.with_bowtie_runtime(BowtieRuntime::shared())
+    }
+
+    /// As [`with_bowtie`](BowtieSessionExt::with_bowtie), under a runtime that is not the process's shared one.
+    ///
+    /// # Errors
+    /// As of `with_bowtie`.
+    fn with_bowtie_runtime(self, runtime: Arc<BowtieRuntime>) -> Result<Self>;
 }
 
 impl BowtieSessionExt for SessionStateBuilder {
-    fn with_bowtie(mut self) -> Result<Self> {
+    fn with_bowtie_runtime(mut self, runtime: Arc<BowtieRuntime>) -> Result<Self> {
         let config = self.config().get_or_insert_default();
         let extensions = &mut config.options_mut().extensions;
         if extensions.get::<BowtieOptions>().is_none() {
             extensions.insert(BowtieOptions::default());
         }
 
-        let rule = Arc::new(BowtieRule::new(Arc::new(Devices::default())));
+        let rule = Arc::new(BowtieRule::new(Arc::new(SessionDevices::of(runtime))));
         let explain = TableFunction::new(
             ExplainFunction::NAME.to_string(),
             Arc::new(ExplainFunction::new(Arc::clone(&rule))),

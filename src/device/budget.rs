@@ -1,5 +1,15 @@
-//! Device memory is leased before it is allocated. A [`Budget`] counts the leases of one device, or of one operator when
-//! it has a parent; a [`Lease`] gives its bytes back when it is dropped, so nothing leaks when a stream is.
+//! Device memory is leased before it is allocated. A [`Budget`] counts the leases of one device; its children count those of a
+//! session, or of one operator. A [`Lease`] gives its bytes back when it is dropped, so nothing leaks when a stream is.
+//!
+//! ```text
+//! root       a card, or the host's memory: one in the process
+//!  └─ runtime    what a `BowtieRuntime` of its own may use of it, if there is one
+//!      └─ session    `bowtie.device_memory`
+//!          └─ operator   one execution, for its peak
+//! ```
+//!
+//! Locks: the work lock of a root is held for a whole step. While it is held, a step may lock what belongs to the step alone, and
+//! a card's staging rings and kernels; nobody who holds one of these asks for the work lock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,18 +19,19 @@ use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::error::{BowtieError, Result};
 
-/// A bound on leased bytes. Leasing from a child leases from its parent too.
+/// A bound on leased bytes. A lease of a child is one of its parents, too.
 #[derive(Debug)]
 pub(crate) struct Budget {
     limit: u64,
     in_use: AtomicU64,
     peak: AtomicU64,
     parent: Option<Arc<Budget>>,
-    /// Read by who is at work with leases that end with that work.
+    /// One for a root and all below it. Read by a step with leases that end with that step.
     work: Arc<RwLock<()>>,
 }
 
 impl Budget {
+    /// A root.
     pub(crate) fn new(limit: u64) -> Arc<Self> {
         Arc::new(Self {
             limit,
@@ -33,8 +44,13 @@ impl Budget {
 
     /// A budget with the parent's limit that keeps its own count, so that one operator's peak can be told apart.
     pub(crate) fn child(self: &Arc<Self>) -> Arc<Self> {
+        self.child_of(self.limit)
+    }
+
+    /// A budget of at most `limit` bytes of this one.
+    pub(crate) fn child_of(self: &Arc<Self>, limit: u64) -> Arc<Self> {
         Arc::new(Self {
-            limit: self.limit,
+            limit: limit.min(self.limit),
             in_use: AtomicU64::new(0),
             peak: AtomicU64::new(0),
             parent: Some(Arc::clone(self)),
@@ -42,7 +58,7 @@ impl Budget {
         })
     }
 
-    /// Bytes that may be leased at once.
+    /// Bytes that may be leased at the same time.
     pub(crate) fn limit(&self) -> u64 {
         self.limit
     }
@@ -52,25 +68,29 @@ impl Budget {
         self.in_use.load(Ordering::Relaxed)
     }
 
-    /// Bytes leased now by everyone who shares the limit.
+    /// Bytes of the limit that cannot be leased now: they are leased from this budget, or from a parent by others.
     pub(crate) fn in_use_by_all(&self) -> u64 {
-        match &self.parent {
-            Some(parent) => parent.in_use_by_all(),
-            None => self.in_use(),
-        }
+        self.limit - self.room()
     }
 
     /// Bytes that may be leased still.
     pub(crate) fn room(&self) -> u64 {
-        self.limit.saturating_sub(self.in_use_by_all())
+        let own = self.limit.saturating_sub(self.in_use());
+        match &self.parent {
+            Some(parent) => own.min(parent.room()),
+            None => own,
+        }
     }
 
-    /// Most bytes that were ever leased at once.
+    /// Most bytes that were ever leased at the same time.
     pub(crate) fn peak(&self) -> u64 {
         self.peak.load(Ordering::Relaxed)
     }
 
-    /// Leases `bytes` for `what` (named in the error), or refuses.
+    /// Leases `bytes` for `what`, which an error names.
+    ///
+    /// # Errors
+    /// [`BowtieError::OutOfDeviceMemory`] with the figures of the budget that refused: this one, or a parent.
     pub(crate) fn lease(self: &Arc<Self>, bytes: u64, what: &'static str) -> Result<Lease> {
         self.grow(bytes, what)?;
         Ok(Lease {
@@ -79,13 +99,13 @@ impl Budget {
         })
     }
 
-    /// For the time of a step, many of whose leases end with it. It must not wait for another step. `None` if somebody is alone at work for
-    /// longer.
+    /// For the time of a step, many of whose leases end with it. It must not wait for another step. `None` if a step has exclusive use of
+    /// the device for longer than `wait`.
     pub(crate) fn at_work_within(&self, wait: Duration) -> Option<RwLockReadGuard<'_, ()>> {
         self.work.try_read_for(wait)
     }
 
-    /// The same once nobody who shares the limit is at work, and until then nobody begins to be; `None` if that takes longer.
+    /// Exclusive use of the device: no other step of any session runs, and none begins. `None` if that takes longer than `wait`.
     pub(crate) fn alone_within(&self, wait: Duration) -> Option<RwLockWriteGuard<'_, ()>> {
         self.work.try_write_for(wait)
     }
@@ -178,5 +198,23 @@ mod tests {
         assert_eq!((a.in_use(), b.in_use(), parent.in_use()), (70, 0, 70));
         drop(held);
         assert_eq!((parent.in_use(), parent.peak()), (0, 70));
+    }
+
+    #[test]
+    fn room_is_that_of_the_tightest_budget() {
+        let root = Budget::new(100);
+        let (session, other) = (root.child_of(60), root.child_of(1_000));
+        assert_eq!((session.limit(), other.limit()), (60, 100));
+        let operator = session.child();
+        assert_eq!((operator.room(), operator.in_use_by_all()), (60, 0));
+        let of_others = other.lease(70, "others").unwrap();
+        assert_eq!((operator.room(), operator.in_use_by_all()), (30, 30));
+        let own = operator.lease(30, "own").unwrap();
+        assert_eq!((operator.room(), other.room(), root.peak()), (0, 0, 100));
+        // The root refuses what the session's limit allows.
+        let refused = operator.lease(20, "more").unwrap_err().to_string();
+        assert!(refused.contains("100 of 100 bytes"), "{refused}");
+        drop((of_others, own));
+        assert_eq!((session.room(), root.in_use()), (60, 0));
     }
 }

@@ -30,7 +30,7 @@ use crate::plan::recognise::join_aggregate::{
 };
 use crate::plan::recognise::source::join_source;
 use crate::plan::transfers;
-use crate::runtime::registry::Devices;
+use crate::runtime::session_devices::SessionDevices;
 use crate::spec::aggregate::GroupSpec;
 use crate::spec::join::SideInput;
 
@@ -40,7 +40,7 @@ use crate::spec::join::SideInput;
 /// other, and the distribution that our nodes declare is honoured.
 #[derive(Debug)]
 pub(crate) struct BowtieRule {
-    devices: Arc<Devices>,
+    devices: Arc<SessionDevices>,
     /// Where decisions are noted, for `bowtie_explain`.
     decisions: Option<Arc<Mutex<Vec<Decision>>>>,
     /// The GPU that it decides for, in place of the one that there is.
@@ -53,7 +53,7 @@ impl BowtieRule {
     /// The rule of DataFusion that this one goes before.
     pub(crate) const BEFORE: &'static str = "EnsureRequirements";
 
-    pub(crate) fn new(devices: Arc<Devices>) -> Self {
+    pub(crate) fn new(devices: Arc<SessionDevices>) -> Self {
         Self {
             devices,
             decisions: None,

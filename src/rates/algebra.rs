@@ -16,7 +16,7 @@ use crate::ir::pair_program::{Kind, Op};
 use crate::ir::row_program::{RowInstruction, RowKind, RowOp, RowProgram, RowSource};
 use crate::options::DeviceChoice;
 use crate::rates::{Rate, numbers, permuted, scattered, timed};
-use crate::runtime::registry::Devices;
+use crate::runtime::session_devices::SessionDevices;
 
 /// An operator of \[D\] table 1, as plans have it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,7 +131,7 @@ impl AlgebraRows {
         ascending: bool,
         rows: usize,
     ) -> datafusion::error::Result<Self> {
-        let device = Devices::default().open(device.parse::<DeviceChoice>()?, None)?;
+        let device = SessionDevices::default().open(device.parse::<DeviceChoice>()?, None)?;
         let half = (rows / 2) as u64;
         let (left, right) = match operator {
             // The output has as many rows as other inputs.

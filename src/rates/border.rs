@@ -9,7 +9,7 @@ use crate::device::primitives::device::Device;
 use crate::error::BowtieError;
 use crate::options::DeviceChoice;
 use crate::rates::{Rate, numbers, scattered, timed};
-use crate::runtime::registry::Devices;
+use crate::runtime::session_devices::SessionDevices;
 
 /// A way across the border.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,7 +76,7 @@ impl BorderRows {
     /// # Errors
     /// When there is no such device.
     pub fn new(device: &str, crossing: Crossing, rows: usize) -> datafusion::error::Result<Self> {
-        let device = Devices::default().open(device.parse::<DeviceChoice>()?, None)?;
+        let device = SessionDevices::default().open(device.parse::<DeviceChoice>()?, None)?;
         let batches = |rows_of: usize| {
             let rows_from = |from: usize| {
                 let rows = rows_of.min(rows - from);

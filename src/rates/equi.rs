@@ -13,7 +13,7 @@ use crate::error::{BowtieError, Result};
 use crate::ir::strategies::EquiStrategy;
 use crate::options::{DeviceChoice, JoinStrategy, MaterializationChoice};
 use crate::rates::{Rate, Zipf, fraction, numbers, permuted, scattered, timed};
-use crate::runtime::registry::Devices;
+use crate::runtime::session_devices::SessionDevices;
 
 /// An equi-join of \[W\]'s sweeps (section 5): unique build keys in random order, of which a share is looked for; or of \[D\]'s sorted
 /// relations.
@@ -101,7 +101,7 @@ impl EquiSides {
     /// # Errors
     /// When there is no such device, or no room on it.
     pub fn new(device: &str, case: EquiCase) -> datafusion::error::Result<Self> {
-        let device = Devices::default().open(device.parse::<DeviceChoice>()?, None)?;
+        let device = SessionDevices::default().open(device.parse::<DeviceChoice>()?, None)?;
         let side = |rows: usize, columns: usize, key: &(dyn Fn(u64) -> u64 + Sync)| {
             let keys = numbers(rows, case.key_bytes, key);
             let values = (0..columns).map(|c| {

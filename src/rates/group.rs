@@ -8,7 +8,7 @@ use crate::error::BowtieError;
 use crate::ir::fold::Fold;
 use crate::options::{DeviceChoice, GroupStrategy};
 use crate::rates::{Rate, Zipf, numbers, permuted, scattered, timed};
-use crate::runtime::registry::Devices;
+use crate::runtime::session_devices::SessionDevices;
 
 /// Sums by a key, as in \[W\]'s sweeps (section 5.2).
 #[derive(Debug, Clone, Copy)]
@@ -62,7 +62,7 @@ impl GroupRows {
     /// # Errors
     /// When there is no such device, or no room on it.
     pub fn new(device: &str, case: GroupCase) -> datafusion::error::Result<Self> {
-        let device = Devices::default().open(device.parse::<DeviceChoice>()?, None)?;
+        let device = SessionDevices::default().open(device.parse::<DeviceChoice>()?, None)?;
         let keys = numbers(case.rows, case.key_bytes, |i| case.key(i));
         let keys = device.upload(&[keys])?;
         let values = (0..case.sums)

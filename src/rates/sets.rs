@@ -15,7 +15,7 @@ use crate::ir::set_predicate::{SetMeasure, SetPredicate};
 use crate::ir::side::Side;
 use crate::options::{DeviceChoice, SetStrategy};
 use crate::rates::{Rate, Zipf, fraction, scattered, timed};
-use crate::runtime::registry::Devices;
+use crate::runtime::session_devices::SessionDevices;
 
 /// Sets as a data set of \[B\] has them: so many, of so many elements on average, of a universe of so many. Sizes are geometrically
 /// distributed, frequencies by Zipf's distribution. Some sets are planted: subsets of others, and near-duplicates. The same case is
@@ -185,7 +185,7 @@ impl SetSides {
     /// # Errors
     /// When there is no such device.
     pub fn new(device: &str, case: SetCase) -> datafusion::error::Result<Self> {
-        let device = Devices::default().open(device.parse::<DeviceChoice>()?, None)?;
+        let device = SessionDevices::default().open(device.parse::<DeviceChoice>()?, None)?;
         let lists = case.lists();
         Ok(Self {
             elements: lists.values().len(),

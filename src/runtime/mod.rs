@@ -1,3 +1,6 @@
-//! The devices of the process.
+//! One runtime for a process: the devices, their memory, and what sessions share of them.
 
-pub(crate) mod registry;
+pub(crate) mod host_memory;
+pub(crate) mod list;
+pub(crate) mod process;
+pub(crate) mod session_devices;

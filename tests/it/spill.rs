@@ -16,6 +16,7 @@ use crate::session::{Tuning, session, session_in, session_without_files, set};
 const MIB: usize = 1 << 20;
 
 mod beside;
+mod sessions;
 mod staged;
 
 /// `t(k, v, s)` of so many rows, in pieces of 8,000; each key has two or three.

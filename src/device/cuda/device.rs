@@ -58,20 +58,25 @@ pub(crate) struct CudaDevice {
 }
 
 impl CudaDevice {
-    /// GPU `ordinal`, of whose memory at most `limit` bytes are leased (`None`: nine tenths of what was free when the process
-    /// opened it).
+    /// GPU `ordinal`, of whose budget at most `limit` bytes are leased (`None`: all of it).
     ///
     /// # Errors
     /// When there is no driver, when it is too old, or when it knows no such GPU.
+    #[cfg(test)]
     pub(crate) fn open(ordinal: u32, limit: Option<u64>) -> Result<Self> {
         let gpu = Gpu::open(ordinal)?;
-        let limit = match limit {
-            Some(limit) => limit,
-            None => gpu.free_bytes / 10 * 9,
-        };
+        let budget = gpu.budget.child_of(limit.unwrap_or(u64::MAX));
+        Self::under(gpu, ordinal, budget)
+    }
+
+    /// An opened GPU under `budget`, which is the card's, or below it.
+    ///
+    /// # Errors
+    /// When the driver makes no stream.
+    pub(crate) fn under(gpu: Arc<Gpu>, ordinal: u32, budget: Arc<Budget>) -> Result<Self> {
         Ok(Self {
             name: format!("cuda:{ordinal}"),
-            queue: Stream::new(gpu, Budget::new(limit))?,
+            queue: Stream::new(gpu, budget)?,
             twin: HostDevice::new(Budget::new(u64::MAX))?,
             cancelled: Arc::default(),
             profile: Arc::new(DeviceProfile::of_gpu()),

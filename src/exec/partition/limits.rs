@@ -12,7 +12,7 @@ use crate::exec::input::chunk::InputChunk;
 use crate::exec::memory::spill::Spilling;
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::transfer::chunk_limits::ChunkLimits;
-use crate::runtime::registry::default_host_budget;
+use crate::runtime::host_memory::default_host_budget;
 
 /// Parts at most: of a longer input they have several chunks.
 const MOST_PARTS: u32 = 256;

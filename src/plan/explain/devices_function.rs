@@ -7,7 +7,7 @@ use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::catalog::{MemTable, TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::error::{DataFusionError, Result};
 
-use crate::runtime::registry::{DeviceInfo, list};
+use crate::runtime::list::{DeviceInfo, list};
 
 /// The table function. It takes no argument.
 #[derive(Debug)]

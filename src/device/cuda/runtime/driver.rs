@@ -117,7 +117,9 @@ fn dotted(version: i32) -> String {
 pub(crate) fn failed(what: &str, error: DriverError) -> BowtieError {
     let failed = format!("{what} failed on the GPU: {}", text(error));
     BowtieError::Device(match sticky_error::note(error, &failed) {
-        true => format!("{failed}; it takes no more work of this process"),
+        true => format!(
+            "{failed}; this process will not use that GPU again: restart it, and please report this"
+        ),
         false => failed,
     })
 }

@@ -11,11 +11,13 @@ use cudarc::driver::{
 use cudarc::nvrtc::Ptx;
 use parking_lot::{Mutex, RwLock};
 
+use crate::device::budget::Budget;
 use crate::device::cuda::codegen::kernel_cache::Compiled;
 use crate::device::cuda::runtime::driver::{LEAST_CAPABILITY, count, failed};
 use crate::device::cuda::runtime::memory_rates::MemoryRates;
 use crate::device::cuda::runtime::staging::ring::Ring;
 use crate::device::cuda::runtime::staging::word::Words;
+use crate::device::cuda::runtime::sticky_error;
 use crate::error::{BowtieError, Result};
 
 include!(concat!(env!("OUT_DIR"), "/kernel_families.rs"));
@@ -24,8 +26,9 @@ include!(concat!(env!("OUT_DIR"), "/kernel_families.rs"));
 #[derive(Debug)]
 pub(crate) struct Gpu {
     pub(crate) context: Arc<CudaContext>,
-    /// Bytes that were free when it was opened. Later the pool keeps what was freed, so the driver counts it as used.
-    pub(crate) free_bytes: u64,
+    /// Its root budget, of all sessions of the process: nine tenths of what was free when it was opened. (Later the pool keeps what was
+    /// freed, so the driver counts it as used.)
+    pub(crate) budget: Arc<Budget>,
     /// Compute capability.
     pub(crate) capability: (i32, i32),
     /// Streaming multiprocessors.
@@ -145,6 +148,7 @@ impl Gpu {
                 "the GPU cuda:{ordinal} has compute capability {major}.{minor}, and the kernels need {least}.{of_it}"
             )));
         }
+        sticky_error::know(context.cu_ctx() as usize, ordinal);
         let (free_bytes, total_bytes) =
             result::mem_get_info().map_err(|e| failed("asking for free memory", e))?;
         // SAFETY: every allocation of ours is used on its queue's stream; copies on a ring's stream are ordered by events or waited for.
@@ -165,7 +169,7 @@ impl Gpu {
             context,
             cache_bytes: cache_bytes.max(0) as u64,
             pool,
-            free_bytes: free_bytes as u64,
+            budget: Budget::new(free_bytes as u64 / 10 * 9),
             capability: (major, minor),
             multiprocessors: multiprocessors.max(1) as u32,
             shared_bytes: shared_bytes.max(0) as u32,

@@ -1,50 +1,83 @@
-//! A card that is lost to the process: after some errors its context refuses all work, also that of queries that did nothing wrong,
-//! until the process ends. New queries are told so, or go to the host under `auto`. With one card all are given up.
+//! Sticky errors: after some errors a card's context refuses all work, also that of queries that did nothing wrong, until the process
+//! ends. That card is given up: new queries are told so, or use another device under `auto`. Other cards are not concerned.
 
-use std::sync::OnceLock;
+use std::collections::HashMap;
 
-use cudarc::driver::DriverError;
 use cudarc::driver::sys::CUresult;
+use cudarc::driver::{DriverError, result};
+use parking_lot::Mutex;
 
 use crate::error::{BowtieError, Result};
 
-/// The first lasting error of the process.
+/// The contexts that were opened, and what happened to them.
 #[derive(Debug, Default)]
-pub(crate) struct Loss(OnceLock<String>);
+pub(crate) struct Cards {
+    /// By the handle of a card's context: the card's ordinal.
+    ordinals: HashMap<usize, u32>,
+    /// The first sticky error of each card.
+    lost: HashMap<u32, String>,
+    /// A sticky error of a context that is not known: it may be any card's.
+    unknown: Option<String>,
+}
 
-static LOSS: Loss = Loss(OnceLock::new());
+static CARDS: Mutex<Option<Cards>> = Mutex::new(None);
 
-/// Notes an error, if it lasts; whether it does.
+/// From now on, errors of `context` are those of card `ordinal`.
+pub(crate) fn know(context: usize, ordinal: u32) {
+    let mut cards = CARDS.lock();
+    cards
+        .get_or_insert_default()
+        .ordinals
+        .insert(context, ordinal);
+}
+
+/// Notes an error of the calling thread's context, if it is sticky; whether it is.
 pub(crate) fn note(error: DriverError, what: &str) -> bool {
-    LOSS.note(error, what)
+    let sticky = is_sticky(error);
+    if sticky {
+        // Which context a thread uses is told from the thread's own state, also after the error.
+        let context = result::ctx::get_current().ok().flatten();
+        let context = context.map(|context| context as usize);
+        CARDS.lock().get_or_insert_default().note(context, what);
+    }
+    sticky
 }
 
-/// An error once a lasting one was met.
-pub(crate) fn check_not_lost() -> Result<()> {
-    LOSS.check()
+/// # Errors
+/// Once card `ordinal` met a sticky error.
+pub(crate) fn check_not_lost(ordinal: u32) -> Result<()> {
+    match CARDS.lock().as_ref() {
+        Some(cards) => cards.check(ordinal),
+        None => Ok(()),
+    }
 }
 
-impl Loss {
-    fn note(&self, error: DriverError, what: &str) -> bool {
-        let lasts = lasts(error);
-        if lasts {
-            self.0.get_or_init(|| what.to_string());
+impl Cards {
+    fn note(&mut self, context: Option<usize>, what: &str) {
+        let ordinal = context.and_then(|context| self.ordinals.get(&context));
+        match ordinal {
+            Some(ordinal) => {
+                let lost = self.lost.entry(*ordinal);
+                lost.or_insert_with(|| what.to_string());
+            }
+            None => {
+                self.unknown.get_or_insert_with(|| what.to_string());
+            }
         }
-        lasts
     }
 
-    fn check(&self) -> Result<()> {
-        match self.0.get() {
+    fn check(&self, ordinal: u32) -> Result<()> {
+        match self.lost.get(&ordinal).or(self.unknown.as_ref()) {
             None => Ok(()),
             Some(what) => Err(BowtieError::Device(format!(
-                "GPUs take no more work of this process, since {what}: restart the process, or SET bowtie.device = 'host'"
+                "this process cannot use the GPU cuda:{ordinal} any more, since {what}: restart the process, or SET bowtie.device = 'host'"
             ))),
         }
     }
 }
 
 /// As the driver's documentation says: the context can be used no more.
-fn lasts(error: DriverError) -> bool {
+fn is_sticky(error: DriverError) -> bool {
     use CUresult::*;
     matches!(
         error.0,
@@ -67,16 +100,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lasting_errors_are_remembered() {
-        let loss = Loss::default();
-        assert!(!loss.note(DriverError(CUresult::CUDA_ERROR_OUT_OF_MEMORY), "a"));
-        loss.check().unwrap();
-        assert!(loss.note(
-            DriverError(CUresult::CUDA_ERROR_ILLEGAL_ADDRESS),
-            "b failed"
-        ));
-        assert!(loss.note(DriverError(CUresult::CUDA_ERROR_LAUNCH_FAILED), "c failed"));
-        let told = loss.check().unwrap_err().to_string();
+    fn a_sticky_error_gives_up_its_card_alone() {
+        let mut cards = Cards::default();
+        cards.ordinals.extend([(100, 0), (200, 1)]);
+        cards.note(Some(200), "b failed");
+        cards.note(Some(200), "c failed");
+        cards.check(0).unwrap();
+        let told = cards.check(1).unwrap_err().to_string();
+        assert!(told.contains("cuda:1"), "{told}");
         assert!(told.contains("since b failed: restart"), "{told}");
+        // Nobody knows which card it was.
+        cards.note(None, "d failed");
+        let told = cards.check(0).unwrap_err().to_string();
+        assert!(told.contains("since d failed"), "{told}");
+    }
+
+    #[test]
+    fn only_errors_that_stay_are_sticky() {
+        assert!(!is_sticky(DriverError(CUresult::CUDA_ERROR_OUT_OF_MEMORY)));
+        assert!(is_sticky(DriverError(CUresult::CUDA_ERROR_ILLEGAL_ADDRESS)));
+        assert!(is_sticky(DriverError(CUresult::CUDA_ERROR_LAUNCH_FAILED)));
     }
 }

@@ -17,7 +17,7 @@ use crate::options::DeviceChoice;
 use crate::plan::choose::policy::*;
 use crate::plan::explain::explain_function::ExplainFunction;
 use crate::plan::rule::BowtieRule;
-use crate::runtime::registry::Devices;
+use crate::runtime::session_devices::SessionDevices;
 
 pub(crate) const H200: Gpu = Gpu { memory: 120 << 30 };
 const ROWS: i32 = 1 << 20;
@@ -31,7 +31,7 @@ pub(crate) fn session(gpu: Gpu) -> SessionContext {
     let config = SessionConfig::new()
         .with_target_partitions(16)
         .with_option_extension(options);
-    let rule = Arc::new(BowtieRule::new(Arc::new(Devices::default())).deciding_for(gpu));
+    let rule = Arc::new(BowtieRule::new(Arc::new(SessionDevices::default())).deciding_for(gpu));
     let explain = Arc::new(ExplainFunction::new(Arc::clone(&rule)));
     let mut state = SessionStateBuilder::new()
         .with_config(config)

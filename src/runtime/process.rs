@@ -1,0 +1,175 @@
+//! [`BowtieRuntime`]: what the sessions of a process share.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+
+use crate::device::budget::Budget;
+use crate::device::cuda::device::CudaDevice;
+use crate::device::cuda::runtime::gpu::Gpu;
+use crate::device::host::device::HostDevice;
+use crate::device::primitives::device::Device;
+use crate::error::Result;
+use crate::runtime::host_memory::{default_host_budget, host_memory};
+
+/// A device of the process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum DeviceId {
+    Host,
+    /// A GPU, by its ordinal.
+    Cuda(u32),
+}
+
+/// What the sessions of a process share: for each device its memory, and the order in which steps wait for it.
+///
+/// A device has one root budget in the process: nine tenths of the memory that a GPU has free when it is opened, and the host's
+/// memory. No lease of any session passes it. `bowtie.device_memory` bounds one session within it. Kernels, staging memory, measured
+/// rates and the error state belong to the card, so all sessions share these, too.
+///
+/// [`with_bowtie`](crate::BowtieSessionExt::with_bowtie) uses [`BowtieRuntime::shared`], which is right for nearly everybody. A
+/// server that gives some of its sessions a part of the memory makes a runtime of its own for them:
+///
+/// ```
+/// use datafusion::{execution::SessionStateBuilder, prelude::*};
+/// use datafusion_bowtie::{BowtieRuntime, BowtieSessionExt};
+/// # fn main() -> datafusion::error::Result<()> {
+/// let batch = BowtieRuntime::with_device_memory(512 << 20);
+/// let session = || -> datafusion::error::Result<SessionContext> {
+///     let state = SessionStateBuilder::new().with_default_features();
+///     let state = state.with_bowtie_runtime(batch.clone())?.build();
+///     Ok(SessionContext::new_with_state(state))
+/// };
+/// // Together they use at most 512 MiB of each device.
+/// let (first, second) = (session()?, session()?);
+/// # let _ = (first, second);
+/// assert!(batch.device_memory().iter().all(|device| device.peak <= 512 << 20));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct BowtieRuntime {
+    /// Most bytes of each device.
+    limit: Option<u64>,
+    budgets: Mutex<HashMap<DeviceId, Arc<Budget>>>,
+}
+
+/// The memory of a device that the sessions of a [`BowtieRuntime`] share.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceMemory {
+    /// The device, as `bowtie.device` takes it.
+    pub device: String,
+    /// Bytes that all sessions together may lease.
+    pub limit: u64,
+    /// Bytes leased now.
+    pub in_use: u64,
+    /// Most bytes that were ever leased at the same time.
+    pub peak: u64,
+}
+
+impl BowtieRuntime {
+    /// The runtime that all sessions of the process share.
+    pub fn shared() -> Arc<Self> {
+        static SHARED: OnceLock<Arc<BowtieRuntime>> = OnceLock::new();
+        Arc::clone(SHARED.get_or_init(|| Arc::new(Self::new(None))))
+    }
+
+    /// A runtime whose sessions together use at most `bytes` of each device. Its memory is a part of that of the process's devices, not
+    /// memory besides.
+    pub fn with_device_memory(bytes: u64) -> Arc<Self> {
+        Arc::new(Self::new(Some(bytes)))
+    }
+
+    /// The memory of each device that a session of this runtime has used so far.
+    pub fn device_memory(&self) -> Vec<DeviceMemory> {
+        let budgets = self.budgets.lock();
+        let mut devices: Vec<_> = budgets.iter().collect();
+        devices.sort_by_key(|(device, _)| **device);
+        let memory = devices.into_iter().map(|(device, budget)| DeviceMemory {
+            device: match device {
+                DeviceId::Host => "host".into(),
+                DeviceId::Cuda(ordinal) => format!("cuda:{ordinal}"),
+            },
+            limit: budget.limit(),
+            in_use: budget.in_use(),
+            peak: budget.peak(),
+        });
+        memory.collect()
+    }
+
+    fn new(limit: Option<u64>) -> Self {
+        Self {
+            limit,
+            budgets: Mutex::default(),
+        }
+    }
+
+    /// A device under a budget of its own of at most `limit` bytes (`None`: half of the host's memory, all of a GPU's budget).
+    ///
+    /// # Errors
+    /// When it is a GPU that cannot be used.
+    pub(crate) fn open(&self, device: DeviceId, limit: Option<u64>) -> Result<Arc<dyn Device>> {
+        match device {
+            DeviceId::Host => {
+                let limit = limit.unwrap_or_else(default_host_budget);
+                let budget = self.budget(device, host_budget).child_of(limit);
+                Ok(Arc::new(HostDevice::new(budget)?))
+            }
+            DeviceId::Cuda(ordinal) => {
+                let gpu = Gpu::open(ordinal)?;
+                let budget = self.budget(device, || Arc::clone(&gpu.budget));
+                let budget = budget.child_of(limit.unwrap_or(u64::MAX));
+                Ok(Arc::new(CudaDevice::under(gpu, ordinal, budget)?))
+            }
+        }
+    }
+
+    /// The budget that the sessions of this runtime share; `root` is the device's.
+    fn budget(&self, device: DeviceId, root: impl FnOnce() -> Arc<Budget>) -> Arc<Budget> {
+        let mut budgets = self.budgets.lock();
+        let budget = budgets.entry(device).or_insert_with(|| match self.limit {
+            None => root(),
+            Some(limit) => root().child_of(limit),
+        });
+        Arc::clone(budget)
+    }
+}
+
+/// The root budget of the host's memory.
+fn host_budget() -> Arc<Budget> {
+    static HOST: OnceLock<Arc<Budget>> = OnceLock::new();
+    let all = || host_memory().unwrap_or(2 * default_host_budget());
+    Arc::clone(HOST.get_or_init(|| Budget::new(all())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runtimes_share_the_memory_of_a_device() {
+        let (one, two) = (
+            BowtieRuntime::with_device_memory(1 << 20),
+            BowtieRuntime::with_device_memory(1 << 20),
+        );
+        let open = |runtime: &BowtieRuntime, limit| runtime.open(DeviceId::Host, limit).unwrap();
+        let (a, b) = (open(&one, None), open(&one, Some(3 << 18)));
+        let other = open(&two, None);
+        assert_eq!(a.budget().limit(), 1 << 20);
+        assert_eq!(b.budget().limit(), 3 << 18);
+        let held = a.budget().lease(1 << 19, "a").unwrap();
+        assert_eq!(b.budget().room(), 1 << 19);
+        assert_eq!(other.budget().room(), 1 << 20);
+        assert!(b.budget().lease((1 << 19) + 1, "b").is_err());
+        let [memory] = &one.device_memory()[..] else {
+            panic!("one device")
+        };
+        assert_eq!((memory.device.as_str(), memory.in_use), ("host", 1 << 19));
+        assert!(host_budget().in_use() >= held.bytes());
+        // Steps of one runtime wait for those of the other: they share the device.
+        let wait = std::time::Duration::from_millis(1);
+        let step = a.budget().at_work_within(wait).unwrap();
+        assert!(other.budget().alone_within(wait).is_none());
+        drop(step);
+    }
+}

@@ -1,0 +1,107 @@
+//! [`SessionDevices`]: the devices of one session, opened when the first query needs them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::device::cuda::runtime::driver::{GpuInfo, gpus};
+use crate::device::cuda::runtime::sticky_error::check_not_lost;
+use crate::device::primitives::device::Device;
+use crate::error::{BowtieError, Result};
+use crate::options::DeviceChoice;
+use crate::runtime::process::{BowtieRuntime, DeviceId};
+
+/// A device under each limit that was asked for.
+type Opened = HashMap<(DeviceId, Option<u64>), Arc<dyn Device>>;
+
+/// The devices of a session, shared by the rule and everything it plans. There is one handle for each device and limit that was asked
+/// for, so all queries of the session under one limit share its budget, which is a part of the runtime's.
+#[derive(Debug)]
+pub(crate) struct SessionDevices {
+    runtime: Arc<BowtieRuntime>,
+    opened: Mutex<Opened>,
+}
+
+impl Default for SessionDevices {
+    fn default() -> Self {
+        Self::of(BowtieRuntime::shared())
+    }
+}
+
+impl SessionDevices {
+    pub(crate) fn of(runtime: Arc<BowtieRuntime>) -> Self {
+        Self {
+            runtime,
+            opened: Mutex::default(),
+        }
+    }
+
+    /// The device of the choice; `limit` bounds its leased memory (`None`: half of the host's memory, nine tenths of what a
+    /// GPU had free).
+    ///
+    /// # Errors
+    /// When a GPU was asked for that cannot be used. `Auto` takes the first GPU that can be used, or the host.
+    pub(crate) fn open(&self, choice: DeviceChoice, limit: Option<u64>) -> Result<Arc<dyn Device>> {
+        match choice {
+            DeviceChoice::Host => self.opened(DeviceId::Host, limit),
+            DeviceChoice::Cuda(ordinal) => {
+                check_not_lost(ordinal)?;
+                self.opened(DeviceId::Cuda(ordinal), limit)
+            }
+            DeviceChoice::Auto => {
+                let gpu =
+                    usable_gpu().and_then(|gpu| self.opened(DeviceId::Cuda(gpu.ordinal), limit));
+                gpu.or_else(|reason| {
+                    log::info!("bowtie.device = 'auto' takes the host: {reason}");
+                    self.opened(DeviceId::Host, limit)
+                })
+            }
+        }
+    }
+
+    /// The memory that work may take of the GPU which the choice stands for; `None` where that is the host, or no GPU that there is.
+    /// Opens nothing: a GPU that cannot be opened for another reason than that it is too old, or lost, has some.
+    pub(crate) fn gpu_memory(&self, choice: DeviceChoice, limit: Option<u64>) -> Option<u64> {
+        let gpu = match choice {
+            DeviceChoice::Host => return None,
+            DeviceChoice::Auto => usable_gpu().ok()?,
+            DeviceChoice::Cuda(ordinal) => {
+                check_not_lost(ordinal).ok()?;
+                let is_asked_for = |gpu: &GpuInfo| gpu.ordinal == ordinal && gpu.takes_kernels;
+                gpus().ok()?.into_iter().find(is_asked_for)?
+            }
+        };
+        let all = gpu.total_bytes / 10 * 9;
+        Some(limit.map_or(all, |limit| limit.min(all)))
+    }
+
+    fn opened(&self, device: DeviceId, limit: Option<u64>) -> Result<Arc<dyn Device>> {
+        let mut opened = self.opened.lock();
+        if let Some(device) = opened.get(&(device, limit)) {
+            return Ok(Arc::clone(device));
+        }
+        let handle = self.runtime.open(device, limit)?;
+        opened.insert((device, limit), Arc::clone(&handle));
+        Ok(handle)
+    }
+}
+
+/// The first GPU that has kernels and was not given up, or why there is none.
+fn usable_gpu() -> Result<GpuInfo> {
+    let mut reason = None;
+    for gpu in gpus()? {
+        let checked = match gpu.takes_kernels {
+            true => check_not_lost(gpu.ordinal),
+            false => Err(BowtieError::Device(format!(
+                "the GPU cuda:{} has compute capability {}, which is too old for the kernels",
+                gpu.ordinal, gpu.compute_capability
+            ))),
+        };
+        match checked {
+            Ok(()) => return Ok(gpu),
+            Err(error) => reason = reason.or(Some(error)),
+        }
+    }
+    Err(reason.unwrap_or_else(|| BowtieError::Device("the NVIDIA driver finds no GPU".into())))
+}
