@@ -19,6 +19,6 @@ fi
 
 python3 scripts/check_links.py README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md
 python3 scripts/figure.py --check
-NO_MKDOCS_2_WARNING=1 "$environment/bin/mkdocs" build --strict --clean --quiet --site-dir "$site"
+NO_MKDOCS_2_WARNING=1 "$environment/bin/mkdocs" build --strict --clean --site-dir "$site"
 python3 scripts/check_links.py --book "$site"
 printf 'the book: %s\n' "$site/index.html"
