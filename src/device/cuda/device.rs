@@ -58,14 +58,11 @@ pub(crate) struct CudaDevice {
 }
 
 impl CudaDevice {
-    /// GPU `ordinal`, of whose budget at most `limit` bytes are leased (`None`: all of it).
-    ///
-    /// # Errors
-    /// When there is no driver, when it is too old, or when it knows no such GPU.
+    /// GPU `ordinal` under a budget of its own of `limit` bytes (`None`: as the card's), so that tests beside each other share none.
     #[cfg(test)]
     pub(crate) fn open(ordinal: u32, limit: Option<u64>) -> Result<Self> {
         let gpu = Gpu::open(ordinal)?;
-        let budget = gpu.budget.child_of(limit.unwrap_or(u64::MAX));
+        let budget = Budget::new(limit.unwrap_or(gpu.budget.limit()));
         Self::under(gpu, ordinal, budget)
     }
 

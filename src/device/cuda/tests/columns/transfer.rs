@@ -1,7 +1,5 @@
 //! Columns, rows and flags across the border, and memory.
 
-use crate::device::budget::Budget;
-use crate::device::cuda::runtime::gpu::Gpu;
 use crate::device::cuda::tests::*;
 use crate::device::primitives::rows::RowPrimitives;
 use crate::device::primitives::theta::ThetaPrimitives;
@@ -231,8 +229,7 @@ fn memory_is_leased_refused_and_given_back() {
     assert_eq!(gpu.budget().in_use(), 0);
 
     // More than any card has: the driver refuses, and the device goes on.
-    let card = Gpu::open(0).unwrap();
-    let gpu = CudaDevice::under(card, 0, Budget::new(1 << 50)).unwrap();
+    let gpu = CudaDevice::open(0, Some(1 << 50)).unwrap();
     let refused = gpu.queue.alloc(1 << 46, "test").unwrap_err();
     assert!(refused.is_out_of_device_memory(), "{refused}");
     assert_eq!(
