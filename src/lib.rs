@@ -55,3 +55,8 @@ pub use options::{
 };
 pub use runtime::process::{BowtieRuntime, DeviceMemory};
 pub use session::BowtieSessionExt;
+
+/// The README's code compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -27,6 +27,7 @@ mod nested_keys;
 mod options;
 mod parts;
 mod plans;
+mod reference;
 mod regressions;
 mod sets;
 mod slt;
