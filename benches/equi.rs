@@ -1,4 +1,4 @@
-//! `cargo bench --bench equi`: equi-joins. First [W]'s sweeps (section 5) on data that lies on the device, each strategy and way of
+//! `cargo bench --bench equi`: equi-joins. First sweeps after [W] 5.1 on data that lies on the device, each strategy and way of
 //! materialisation; then the same join from SQL to rows, beside DataFusion's hash join on the same cores.
 //!
 //! ```text

@@ -1,4 +1,4 @@
-//! `cargo bench --bench group`: grouped aggregation. First [W]'s sweeps (section 5.2) on data that lies on the device, each strategy;
+//! `cargo bench --bench group`: grouped aggregation. First sweeps after [W] 5.2 on resident data, each strategy (SUM of 8 bytes, where [W] takes MAX of two columns of 4);
 //! then the same aggregation from SQL to rows, beside DataFusion's on the same cores.
 //!
 //! ```text

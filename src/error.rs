@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow::error::ArrowError;
+use datafusion::common::human_readable_size;
 use datafusion::error::DataFusionError;
 
 /// An error of the device layers.
@@ -89,6 +90,10 @@ impl BowtieError {
     }
 }
 
+fn to_usize(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
 impl fmt::Display for BowtieError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -99,8 +104,11 @@ impl fmt::Display for BowtieError {
                 limit,
             } => write!(
                 f,
-                "bowtie: device memory exhausted: {what} needs {requested} bytes while {in_use} of {limit} bytes are \
-                 leased; raise bowtie.device_memory, lower bowtie.chunk_rows, or run fewer queries at once"
+                "bowtie: device memory exhausted: {what} needs {} while {} of {} are reserved; raise bowtie.device_memory, \
+                 lower bowtie.chunk_rows, or run fewer queries at the same time",
+                human_readable_size(to_usize(*requested)),
+                human_readable_size(to_usize(*in_use)),
+                human_readable_size(to_usize(*limit)),
             ),
             Self::TooLarge(message) | Self::Device(message) => write!(f, "bowtie: {message}"),
             Self::Arrow(e) => write!(f, "{e}"),

@@ -27,9 +27,9 @@
 //!
 //! Start with [`BowtieSessionExt`]; every option is a field of [`BowtieOptions`]. In the comments, **\[T\]** is Bellas and
 //! Gounaris, *GPU processing of theta-joins* (2017), **\[D\]** Diamos and others, *Relational Algorithms for
-//! Multi-Bulk-Synchronous Processors* (2013),
+//! Multi-Bulk-Synchronous Processors* (2012),
 //! **\[W\]** Wu, Koutsoukos and Alonso, *Efficiently Processing Joins and Grouped Aggregations on GPUs* (2025), and **\[B\]** Bellas,
-//! *Advanced Joins on GPUs* (a doctoral thesis). ARCHITECTURE.md has the full references.
+//! *Advanced Joins on GPUs* (a doctoral thesis, 2022). ARCHITECTURE.md has the full references.
 
 #![deny(unsafe_code)]
 #![warn(missing_docs)]

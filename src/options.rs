@@ -14,23 +14,23 @@ use crate::ir::strategies::{EquiStrategy, Materialization, Strategy};
 extensions_options! {
     /// Options of datafusion-bowtie.
     pub struct BowtieOptions {
-        /// Which nodes bowtie takes. off: none; auto: joins for which DataFusion has no good algorithm, and aggregates above them, and on a GPU equi-joins and aggregations that are estimated to pay for their transfers; force: every node that it can serve.
+        /// Which operators bowtie replaces. off: none; auto: joins for which DataFusion has no good algorithm, with the aggregates above them, and on a GPU equi-joins and aggregations whose estimated gain exceeds their transfers; force: every operator that it supports.
         pub offload: Offload, default = Offload::Auto
-        /// Where bowtie's nodes run. auto: the best device found; host: the host's own cores; cuda or cuda:N: an NVIDIA GPU.
+        /// Where replaced operators run. auto: the first usable GPU, or the CPU; host: the CPU backend, on all cores; cuda or cuda:N: an NVIDIA GPU.
         pub device: DeviceChoice, default = DeviceChoice::Auto
-        /// Most memory that bowtie's nodes lease on the device, such as 512MB or 8GB; auto: nine tenths of what a GPU has free, half of the machine's memory on the host. It bounds the host device too.
+        /// Most device memory that the session's queries reserve, such as 512MB or 8GB; auto: nine tenths of what a GPU has free, half of the machine's memory on the CPU backend. All sessions of a process together are bounded by the device's memory.
         pub device_memory: Bytes, default = Bytes(None)
-        /// Most rows of a chunk that is processed at once; auto: as many as fit the device's memory.
+        /// Most rows of a chunk; auto: as many as fit the device's memory.
         pub chunk_rows: ChunkRows, default = ChunkRows(None)
-        /// How theta joins run. auto: chosen by the condition; range: one sorted column; dominance: one sorted column and tests on others; tiles: all pairs.
+        /// Algorithm of theta joins. auto: chosen by the condition; range: a range of one sorted column; dominance: a range of one sorted column, and tests of the other comparisons by zone maps; tiles: all pairs are tested.
         pub theta_strategy: ThetaStrategy, default = ThetaStrategy(None)
-        /// How equi-joins without inequalities run. auto: chosen by the device for the keys at hand; direct: keys are addresses, of bits where only existence is asked; hash: one hash table (NPHJ); partitioned_hash: a table for each partition (PHJ); sort_merge: both sides sorted (SMJ).
+        /// Algorithm of equi-joins without inequalities. auto: chosen by the device for the keys; direct: the key is an array index, or a bit where only existence matters; hash: one hash table (NPHJ); partitioned_hash: a hash table for each partition of unique build keys, sorted partitions for duplicate keys (PHJ); sort_merge: both sides sorted (SMJ).
         pub join_strategy: JoinStrategy, default = JoinStrategy(None)
-        /// How the columns of an equi-join's rows are put together. auto: chosen by the device; gfur: by row numbers carried through the join; gftr: carried through the join themselves where they can be.
+        /// Materialisation of an equi-join's output columns. auto: chosen by the device; gfur: gathered by row ids after the join; gftr: carried through the join, as far as their types allow.
         pub materialization: MaterializationChoice, default = MaterializationChoice(None)
-        /// How set joins run. auto: chosen by the device for the sets at hand; prefix: an inverted index on prefixes; inverted_index: one on all elements, with counts; signature: hashed signatures reject pairs; bitmap: a bit an element; matrix: a product of binary matrices; rarest: candidates by the rarest element; intersect: pair by pair.
+        /// Technique of set joins. auto: chosen by the device for the sets; prefix: an inverted index on prefixes; inverted_index: an inverted index on all elements, with counts; signature: hashed signatures reject pairs; bitmap: a bit for each element; matrix: a product of binary matrices; rarest: candidates by the rarest element; intersect: pair by pair.
         pub set_strategy: SetStrategy, default = SetStrategy(None)
-        /// How rows come to their groups. auto: chosen by a sample of the keys; hash_shared: hashing, with accumulators in each block's shared memory (HGB); hash_global: the same in global memory; partition: parts of keys and values first (PGB-GFTR); sort: in the order of keys (SGB-GFTR); sort_dict: in the order of numbers given to the keys (SGB-DE).
+        /// GROUP BY algorithm. auto: chosen by the range of the keys and a sample of them; hash_shared: accumulators in each thread block's shared memory; hash_global: accumulators in global memory; partition: keys and values partitioned first; sort: rows in the order of their keys; sort_dict: rows in the order of numbers that hashing gave the keys.
         pub group_strategy: GroupStrategy, default = GroupStrategy(None)
     }
 }
@@ -348,7 +348,7 @@ option_field!(MaterializationChoice);
 
 /// `bowtie.set_strategy`: a technique of set joins, or automatic.
 ///
-/// In \[B\] (Bellas, *Advanced Joins on GPUs*) `prefix` is AllPairs and PPJoin, `inverted_index` sf-gSSJoin, `signature` the bitmap filter, `bitmap` BI, `matrix`
+/// In \[B\] (Bellas, *Advanced Joins on GPUs*) `prefix` is PPJoin, `inverted_index` sf-gSSJoin, `signature` the bitmap filter, `bitmap` BI, `matrix`
 /// MM and `intersect` IP-OBS. A technique that cannot serve a predicate or its sets is replaced by the nearest one: `EXPLAIN ANALYZE`
 /// counts as `indexed_…` what was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -381,9 +381,10 @@ option_field!(SetStrategy);
 
 /// `bowtie.group_strategy`: a strategy, or automatic.
 ///
-/// The names in \[W\] (Wu, Koutsoukos and Alonso, 2024) are HGB for `hash_shared`, PGB-GFTR for `partition`, SGB-GFTR for `sort`
-/// and SGB-DE for `sort_dict`. A strategy that a device has not, or that does not fit the groups, is replaced by the nearest one:
-/// `EXPLAIN ANALYZE` counts the chunks by the strategy that grouped them.
+/// In \[W\] (Wu, Koutsoukos and Alonso, 2025), `hash_shared` is HGB where keys are numbered by hashing, `sort` is SGB (with GFTR for dense keys of
+/// up to 2^16 groups, with GFUR otherwise), and `sort_dict` is SGB-DE. `hash_global` and `partition` are other algorithms. A strategy that a
+/// device does not have, or that does not suit the groups, is replaced by the nearest one: `EXPLAIN ANALYZE` counts the chunks by the
+/// strategy that grouped them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GroupStrategy(pub(crate) Option<crate::ir::strategies::GroupStrategy>);
 

@@ -1,4 +1,4 @@
-//! [W]'s sweeps, a parameter at a time.
+//! Sweeps after [W] 5.2, a parameter at a time.
 
 use datafusion_bowtie::rates::{GroupCase, GroupRows};
 

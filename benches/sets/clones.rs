@@ -1,6 +1,7 @@
 //! The data sets of [B] as clones: their published cardinality, mean set size and universe, and nothing else of them. What the thesis
 //! does not say is ours: sizes are geometric, frequencies follow Zipf's distribution with exponent 0.8, a fiftieth is planted. Equal sets
 //! come by chance; AOL and the synthetic sets have two elements at least, as of millions of sets of one most would be equal.
+//! So the equal one-element sets that the real data has are left out.
 
 use datafusion_bowtie::rates::SetCase;
 

@@ -194,7 +194,7 @@ mod tests {
         let held = a.lease(70, "test").unwrap();
         let refused = b.lease(40, "keys").unwrap_err();
         assert!(refused.is_out_of_device_memory());
-        assert!(refused.to_string().contains("keys needs 40 bytes"));
+        assert!(refused.to_string().contains("keys needs 40.0 B"));
         assert_eq!((a.in_use(), b.in_use(), parent.in_use()), (70, 0, 70));
         drop(held);
         assert_eq!((parent.in_use(), parent.peak()), (0, 70));
@@ -213,7 +213,7 @@ mod tests {
         assert_eq!((operator.room(), other.room(), root.peak()), (0, 0, 100));
         // The root refuses what the session's limit allows.
         let refused = operator.lease(20, "more").unwrap_err().to_string();
-        assert!(refused.contains("100 of 100 bytes"), "{refused}");
+        assert!(refused.contains("100.0 B of 100.0 B"), "{refused}");
         drop((of_others, own));
         assert_eq!((session.room(), root.in_use()), (60, 0));
     }

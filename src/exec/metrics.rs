@@ -5,8 +5,8 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use datafusion::physical_plan::metrics::{
-    BaselineMetrics, Count, ExecutionPlanMetricsSet, Gauge, MetricBuilder, MetricType, Time,
-    Timestamp,
+    BaselineMetrics, Count, ExecutionPlanMetricsSet, Gauge, MetricBuilder, MetricCategory,
+    MetricType, Time, Timestamp,
 };
 use parking_lot::Mutex;
 
@@ -21,7 +21,7 @@ pub(crate) struct DeviceMetrics {
     /// Pairs that ranges, tests and programs let through, before the residual.
     pub candidate_pairs: Count,
     /// Bytes host → device.
-    pub uploaded_bytes: Count,
+    pub uploaded_bytes: Gauge,
     /// Copying columns host → device.
     pub upload_time: Time,
     /// Keys, sorting, searching and counting.
@@ -35,18 +35,28 @@ pub(crate) struct DeviceMetrics {
     set: ExecutionPlanMetricsSet,
 }
 
+/// A metric of bytes. Of the kinds of DataFusion's metrics that a name can be given, that of memory usage is the one that is shown with the
+/// unit of bytes.
+fn bytes(set: &ExecutionPlanMetricsSet, name: &'static str, partition: usize) -> Gauge {
+    MetricBuilder::new(set)
+        .with_type(MetricType::Summary)
+        .peak_memory_usage(name, partition)
+}
+
 impl DeviceMetrics {
     pub(crate) fn new(set: &ExecutionPlanMetricsSet) -> Self {
         let partition = 0;
         Self {
             baseline: BaselineMetrics::new(set, partition),
             chunks: MetricBuilder::new(set).counter("chunks", partition),
-            candidate_pairs: MetricBuilder::new(set).counter("candidate_pairs", partition),
-            uploaded_bytes: MetricBuilder::new(set).counter("uploaded_bytes", partition),
+            candidate_pairs: MetricBuilder::new(set)
+                .with_category(MetricCategory::Rows)
+                .counter("candidate_pairs", partition),
+            uploaded_bytes: bytes(set, "uploaded_bytes", partition),
             upload_time: MetricBuilder::new(set).subset_time("upload_time", partition),
             prepare_time: MetricBuilder::new(set).subset_time("prepare_time", partition),
             output_time: MetricBuilder::new(set).subset_time("output_time", partition),
-            peak_device_bytes: MetricBuilder::new(set).gauge("peak_device_bytes", partition),
+            peak_device_bytes: bytes(set, "peak_device_bytes", partition),
             named: Arc::default(),
             set: set.clone(),
         }
@@ -103,7 +113,7 @@ pub(crate) struct OutputMetrics {
     pub bytes: Count,
     pub batches: Count,
     /// Bytes device → host.
-    pub downloaded_bytes: Count,
+    pub downloaded_bytes: Gauge,
     pub elapsed_compute: Time,
     end: Timestamp,
 }
@@ -122,7 +132,7 @@ impl OutputMetrics {
             rows: summary().output_rows(partition),
             bytes: summary().output_bytes(partition),
             batches: summary().output_batches(partition),
-            downloaded_bytes: MetricBuilder::new(set).counter("downloaded_bytes", partition),
+            downloaded_bytes: bytes(set, "downloaded_bytes", partition),
             elapsed_compute: summary().elapsed_compute(partition),
             end: summary().end_timestamp(partition),
         }

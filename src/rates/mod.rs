@@ -18,7 +18,7 @@ use crate::error::Result;
 
 pub use crate::rates::algebra::{AlgebraRows, Operator};
 pub use crate::rates::border::{BorderRows, Crossing};
-pub use crate::rates::equi::{EquiCase, EquiSides};
+pub use crate::rates::equi::{BY_RANGES, EquiCase, EquiSides};
 pub use crate::rates::group::{GroupCase, GroupRows};
 pub use crate::rates::sets::{SetCase, SetQuery, SetSides};
 

@@ -57,8 +57,8 @@ async fn of_a_join() {
     assert_eq!(join["candidate_pairs"], "15");
     assert_eq!(join["chunks"], "1");
     // Eleven keys of eight bytes.
-    assert_eq!(join["uploaded_bytes"], "88");
-    assert_ne!(join["peak_device_bytes"], "0");
+    assert_eq!(join["uploaded_bytes"], "88.0 B");
+    assert_ne!(join["peak_device_bytes"], "0.0 B");
 }
 
 #[tokio::test]
@@ -99,7 +99,7 @@ async fn of_a_download() {
     expect_names(&download, &["output_rows", "downloaded_bytes"]);
     assert_eq!(download["output_rows"], "15");
     // Two columns of eight bytes.
-    assert_eq!(download["downloaded_bytes"], "240");
+    assert_eq!(download["downloaded_bytes"], "240.0 B");
 }
 
 #[tokio::test]
