@@ -1,11 +1,12 @@
-// Grouped aggregation by dense ids of which a share have their accumulators in the shared memory of a cluster of blocks, and the others in
-// global memory. Both add at the same time: the network between multiprocessors, and the second-level cache. No warp waits for either.
+// Grouped aggregation by dense ids: the accumulators of some ids are in the shared memory of a thread block cluster,
+// those of the others in global memory. Both are updated at the same time, through the network between multiprocessors
+// and through L2. No warp waits for either.
 // For compute_90.
 #include "shared/cluster.cuh"
 #include "aggregate/block/group_block.cuh"
 #include "aggregate/block/group_found.cuh"
 
-// Places are of some block of the cluster: its rank is in their upper bits.
+// A place belongs to some block of the cluster: its upper bits are that block's rank.
 struct InCluster {
     static constexpr bool SHARED = true;
     static constexpr bool WASTE = false;
@@ -19,17 +20,19 @@ struct InCluster {
     }
 };
 
-// Steps after which a warp looks whether others have found an id beyond the groups.
+// Steps after which a warp tests whether another one has found an id beyond the groups.
 constexpr u32 STEPS_BETWEEN_LOOKS = 16;
 
-// Adds the rows by `ids[i] - first_id`. Those of which that is not below `groups` are left out; once there are some, the results are of no
-// use, and the rest is left. Block r of a cluster of 2^s has `places` of the ids whose lowest s bits are r, the first ones, so that ids beside
-// one another are of different blocks.
-// Bound: ids and values read once, and for each row an atomic or two in some block's shared memory, 70 (16 blocks) to 90 G/s (8), or one of
-// 64 bits in global memory, 91 G/s, at the same time (H200).
-// Not for MIN and MAX, of which 64 bits have no atomic in another block's shared memory, nor for sums of floats, which only loop there.
-// Launch: clusters of a power of two blocks of 1024, as many as run at once. Dynamic shared memory: 4 bytes a word of each of `places`
-// accumulators, which are even and fewer than 2^16. `found`, COPIES times COPY_WORDS words, is zeroed.
+// Adds the rows to the groups `ids[i] - first_id`. Ids that are not below `groups` are skipped; once one is found, the
+// results are invalid, and the remaining rows are skipped. Block r of a cluster of 2^s blocks has the first `places` of
+// the ids whose lowest s bits are r, so that neighbouring ids belong to different blocks.
+// Bound: ids and values read once, and for each row an atomic or two in some block's shared memory, 70 (16 blocks) to
+// 90 G/s (8), or one of 64 bits in global memory, 91 G/s, at the same time (H200).
+// Not for MIN and MAX, which have no 64-bit atomic in another block's shared memory, nor for sums of floats, which are
+// a compare-and-swap loop there.
+// Launch: clusters of a power of two of blocks of 1024, as many as are resident. Dynamic shared memory: 4 bytes for
+// each word of each of `places` accumulators, which are even and fewer than 2^16. `found`, COPIES times COPY_WORDS
+// words, is zeroed first.
 extern "C" __global__ void __launch_bounds__(GROUP_THREADS, 1)
     group_cluster(const u32* __restrict__ ids, u32 first_id, u32 groups, u32 n, u32* found,
                   const __grid_constant__ Accumulators accumulators, u32 places) {
@@ -53,7 +56,7 @@ extern "C" __global__ void __launch_bounds__(GROUP_THREADS, 1)
             id[k] = __ldcs(ids + min(rows.row(k), n - 1));
             rows.place[k] = rows.row(k) < n ? 0 : NOWHERE;
         }
-        // Values are on their way together with the ids.
+        // Values are loaded together with the ids.
         const Rows all = rows;
         u64 word[ROWS];
         if (reads_words(accumulators.of[0].update)) {
@@ -113,7 +116,7 @@ extern "C" __global__ void __launch_bounds__(GROUP_THREADS, 1)
         atomicOr(copy + UNSURE, unsure);
     }
 
-    // Nobody adds to another block any more.
+    // No thread adds to another block's shared memory after this barrier.
     cluster_sync();
     for (u32 p = threadIdx.x; p < places; p += blockDim.x) {
         const u64 group = (u64)p << log_blocks | cluster_rank();

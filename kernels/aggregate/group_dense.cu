@@ -1,18 +1,18 @@
-// Grouped aggregation by dense ids: those of group_ids, or narrow keys less the least of them (direct address). No table, no
-// comparison: an id is its place.
+// Grouped aggregation by dense ids: those of group_ids, or narrow keys minus the least key (direct address). There is
+// no table and no comparison: an id is its place.
 #include "aggregate/block/group_block.cuh"
 
-// Where ids lie: each team has `hot + plain` of them in shared memory, the hot ones first, since groups are numbered as they
-// come and frequent ones come early. Ids behind those of all teams are accumulated in global memory.
+// The layout of ids: each team has `hot + plain` of them in shared memory, the hot ones first, since groups are
+// numbered as they come and frequent ones come early. Ids after those of all teams are accumulated in global memory.
 struct Layout {
     u32 hot, plain, team, teams;
 
     __device__ __forceinline__ u32 places() const { return hot * WARP + plain + WARP; }
 
-    // Where the ids begin that are behind all teams' places.
+    // The first id after those of all teams.
     __device__ __forceinline__ u32 behind() const { return teams * (hot + plain); }
 
-    // Without branches, which would keep the rows of a thread apart.
+    // Without branches, which would separate the rows of a thread.
     __device__ __forceinline__ u32 place_of(u32 id) const {
         const u32 inside = id - team * (hot + plain);
         const u32 in_hot = inside * WARP + threadIdx.x % WARP;
@@ -26,12 +26,12 @@ struct Layout {
     }
 };
 
-// Accumulates the rows by `ids[i] - first_id`; rows of which that is not below `groups` are left out, as are those that `kept`
-// (null: all) leaves out. `claims`: 32 words, 0 before the launch.
-// Bound: ids (once a team) and values read once, and one or two shared-memory atomics of 32 bits for each SUM of a row; beyond
-// shared memory an atomic in global memory.
-// Launch: blocks of up to 1024, a multiple of 32; a multiple of `teams` blocks, as many as fit at once. Dynamic shared memory:
-// 4 bytes a word of each of (32 hot + plain + 32) places. `plain` is even.
+// Accumulates the rows by `ids[i] - first_id`. Ids that are not below `groups` are skipped, and so are the rows that
+// `kept` (null: all rows) excludes. `claims`: 32 words, zeroed first.
+// Bound: ids (once a team) and values read once, and one or two shared-memory atomics of 32 bits for each SUM of a row;
+// for ids that are not in shared memory an atomic in global memory.
+// Launch: blocks of up to 1024, a multiple of 32; a multiple of `teams` blocks, as many as are resident. Dynamic shared
+// memory: 4 bytes for each word of each of (32 hot + plain + 32) places. `plain` is even.
 extern "C" __global__ void __launch_bounds__(GROUP_THREADS, 1)
     group_dense(const u32* ids, u32 first_id, u32 groups, const u32* kept, u32 n, u32* claims,
                 const __grid_constant__ Accumulators accumulators, u32 hot, u32 plain, u32 teams) {

@@ -1,15 +1,15 @@
-// Grouped aggregation by dense ids whose accumulators lie in global memory, all of them: rows are added as they come, so that the second-level
-// cache holds what neighbouring rows of a part (group_spread, group_part) are added to.
+// Grouped aggregation by dense ids with all accumulators in global memory. Rows are added in their order, so that L2
+// holds the accumulators of neighbouring rows of a partition (group_spread, group_part).
 #include "aggregate/block/group_found.cuh"
 #include "aggregate/block/group_update.cuh"
 
-// Rows that a block takes.
+// Rows of a block.
 constexpr u32 GLOBAL_ROWS = BLOCK * ROWS;
 
-// Adds the rows by `ids[i] - first_id`. Those of which that is not below `groups` are left out; once there are some, the results are of no
-// use, and the rest is left.
-// Bound: ids and values read once, and an atomic of 64 bits for each row: 91 G/s where the second-level cache holds the results (H200).
-// Launch: blocks of 256, one for GLOBAL_ROWS rows; `found`, COPIES times COPY_WORDS words, is zeroed.
+// Adds the rows to the groups `ids[i] - first_id`. Ids that are not below `groups` are skipped; once one is found, the
+// results are invalid, and the remaining rows are skipped.
+// Bound: ids and values read once, and an atomic of 64 bits for each row: 91 G/s if L2 holds the results (H200).
+// Launch: blocks of 256, one for each GLOBAL_ROWS rows; `found`, COPIES times COPY_WORDS words, is zeroed first.
 extern "C" __global__ void __launch_bounds__(BLOCK, 4)
     group_global(const u32* __restrict__ ids, u32 first_id, u32 groups, u32 n, u32* found,
                  const __grid_constant__ Accumulators accumulators) {
@@ -24,7 +24,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 4)
         id[k] = __ldcs(ids + min(rows.row(k), n - 1));
         rows.place[k] = rows.row(k) < n ? 0 : NOWHERE;
     }
-    // Values are on their way together with the ids.
+    // Values are loaded together with the ids.
     const Rows all = rows;
     u64 word[ROWS];
     if (reads_words(accumulators.of[0].update)) {

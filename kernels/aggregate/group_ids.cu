@@ -1,7 +1,7 @@
-// Dense group ids of rows, in no particular order, without sorting.
+// Dense group ids of rows, in no particular order, by hashing.
 #include "aggregate/group_ids.cuh"
 
-// What is looked up for a row before it is waited for.
+// The loads of a row that are issued before any of them is used.
 template <typename Slots>
 struct Looked {
     typename Slots::Key key;
@@ -16,7 +16,7 @@ __device__ __forceinline__ Looked<Slots> look_up(const Directory& directory, con
     return {key, Slots::peek(directory, Slots::home(directory, key, hash_of(key))), bit_at(kept, i)};
 }
 
-// Whole warps, as they number together; loads past the end read the last row instead.
+// Whole warps, as a warp numbers its new keys together; loads past the end read the last row instead.
 template <typename Slots>
 __device__ __forceinline__ void number(const typename Slots::Key* keys, const u32* kept, u32 n, const Directory& directory,
                                        u32* ids) {
@@ -55,9 +55,9 @@ __device__ __forceinline__ void number(const typename Slots::Key* keys, const u3
     }
 }
 
-// The group of each row's key, numbered as they come; NO_GROUP for rows that `kept` (null: all) leaves out. Void when the state
-// says FULL afterwards. Bound: the key and a slot at random read, 4 bytes written a row. Blocks of 256, a grid of any size
-// (8 blocks a multiprocessor).
+// The group of each row's key, numbered in the order of arrival; NO_GROUP for rows that `kept` (null: all rows)
+// excludes. Invalid if the state says FULL afterwards. Bound: the key and a slot at random read, 4 bytes written a row.
+// Launch: blocks of 256, a grid of any size (8 blocks a multiprocessor).
 extern "C" __global__ void __launch_bounds__(BLOCK)
     group_ids_u32(const u32* __restrict__ keys, const u32* __restrict__ kept, u32 n, const Directory directory,
                   u32* __restrict__ ids) {
@@ -70,8 +70,8 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     number<Slots64>(keys, kept, n, directory, ids);
 }
 
-// The group of each row of tuples. The directory's keys are the rows of one member each. Bound: the tuple read twice (the second
-// time that of the member, at random), a slot at random and 4 bytes written a row. Launch as above.
+// The group of each row of tuples. The directory's keys are the row of one member of each group. Bound: the tuple read
+// twice (the second time that of the member, at random), a slot at random and 4 bytes written a row. Launch: as above.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     group_ids_tuples(const u64* __restrict__ words, u32 width, const u32* __restrict__ kept, u32 n,
                      const Directory directory, u32* __restrict__ ids) {

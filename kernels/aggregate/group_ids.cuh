@@ -1,9 +1,10 @@
-// The directory for tuples of words: a slot holds part of the tuple's hash and a row that has this tuple, whose words decide.
+// The directory for tuples of words: a slot has a part of the tuple's hash and a row with this tuple, whose words are
+// then compared.
 #pragma once
 
 #include "aggregate/block/group_directory.cuh"
 
-// Rows of words: word `j` of row `i` lies at `j * rows + i`.
+// Rows of words: word `j` of row `i` is at `j * rows + i`.
 struct Words {
     const u64* words;
     u32 rows, width;
@@ -27,7 +28,7 @@ __device__ __forceinline__ bool are_equal(const Words& tuples, u32 i, u32 k) {
     return true;
 }
 
-// Rows are below 2^31, so that no tag and row look like an empty slot.
+// Rows are below 2^31, so that no tag with a row equals an empty slot.
 constexpr u64 NO_TUPLE = ~0ull;
 
 __device__ __forceinline__ u64 tag_of(u64 hash, u32 row) {
@@ -38,7 +39,7 @@ __device__ __forceinline__ bool have_one_tag(u64 slot, u64 hash) {
     return slot >> 32 == hash >> 32;
 }
 
-// The slot of tuple `i`, a new one if need be.
+// The slot of tuple `i`; a new one if the tuple has none.
 __device__ __forceinline__ Found claim_tuple(const Directory& directory, const Words& tuples, u32 i) {
     Slot64* const entries = static_cast<Slot64*>(directory.entries);
     const u64 hash = tuples.hash(i);
@@ -62,7 +63,7 @@ __device__ __forceinline__ Found claim_tuple(const Directory& directory, const W
     return {0, OVER};
 }
 
-// The group of each lane's tuple `i` if it is wanted, by a whole warp.
+// The group of each lane's tuple `i` if it is wanted; called by a whole warp.
 __device__ __forceinline__ u32 number_tuple(const Directory& directory, const Words& tuples, u32 i, bool is_wanted) {
     const bool wanted[1] = {is_wanted};
     u32 group[1];

@@ -1,15 +1,16 @@
-// From results by group to columns: words of 64 bits, and row ids. Twin: src/device/host/aggregate/fold.rs.
+// From results by group to columns: words of 64 bits, and row ids. CPU counterpart: src/device/host/aggregate/fold.rs.
 #include "shared/common.cuh"
 #include "shared/tile.cuh"
 
-// Bit `i` says whether word `i` is not 0: which groups have a value, by their counts; Booleans of their words. Bound: 8 bytes read
-// a row. Blocks of 256, a block takes 1024 rows.
+// Bit `i` says whether word `i` is not 0: which groups have a value, from their counts, or Booleans from their words.
+// Bound: 8 bytes read a row. Launch: blocks of 256, a block for each 1024 rows.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     group_out_bits(const u64* __restrict__ words, u32* __restrict__ bits, u32 n) {
     each_word(n, [=](u32 i) { return words[i] != 0; }, [=](u32 w, u32 word) { bits[w] = word; });
 }
 
-// The low bits of words. Bound: 8 bytes read and a value written a row. Blocks of 256, a block takes 1024 rows.
+// The low bits of words. Bound: 8 bytes read and a value written a row. Launch: blocks of 256, a block for each 1024
+// rows.
 #define NARROW(bits, T)                                                                                       \
     extern "C" __global__ void __launch_bounds__(BLOCK)                                                       \
         group_out_narrow##bits(const u64* __restrict__ words, T* __restrict__ out, u32 n) {                   \
@@ -20,8 +21,8 @@ NARROW(8, u8)
 NARROW(16, u16)
 NARROW(32, u32)
 
-// Values of two or four words, of which word `j` lies at `words[j * n + i]`, the lowest first. Bound: a value read and written a
-// row. Blocks of 256, a block takes 1024 rows.
+// Values of two or four words; word `j` is at `words[j * n + i]`, the lowest first. Bound: a value read and written a
+// row. Launch: blocks of 256, a block for each 1024 rows.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     group_out_join128(const u64* __restrict__ words, ulonglong2* __restrict__ out, u32 n) {
     each_row(
@@ -40,8 +41,9 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
         [=](u32 half, ulonglong2 value) { out[half] = value; });
 }
 
-// rows[g] becomes moved[rows[g]], where rows of groups were found in another order than their own; NO_GROUP stays. Bound: 8 bytes
-// read or written and one word read at random a group. Blocks of 256, a block takes 1024 rows.
+// rows[g] becomes moved[rows[g]], if the rows of groups were found in another order than their own; NO_GROUP stays.
+// Bound: 8 bytes read or written and one word read at random a group. Launch: blocks of 256, a block for each 1024
+// rows.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     group_out_rows(const u32* __restrict__ moved, u32* rows, u32 n) {
     each_row(

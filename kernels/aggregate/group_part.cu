@@ -1,7 +1,8 @@
-// Rows to where their part begins, so that those of neighbouring groups come together ([W] 4.2, PGB with the values transformed
-// along: GFTR). What follows, group_table by hashed keys, group_dense or group_global by ids, then works on a part of the directory
-// and of the results at a time that fits the second-level cache. A pass moves keys and one column; more columns are more
-// passes over the same keys, whose rows all come in the same order.
+// Partitions rows so that those of neighbouring groups are contiguous (values go along, as by GFTR: [W] 4.1.2. It is
+// not [W]'s PGB, 4.3: no table for each part in shared memory). The next step, group_table by hashed keys, group_dense
+// or group_global by ids, then works on one part of the directory and of the results at a time, which fits in L2. A
+// pass moves keys and one column; more columns need more passes over the same keys, whose rows all come in the same
+// order.
 #include "aggregate/group_part.cuh"
 #include "keys/sort_histogram.cuh"
 
@@ -29,8 +30,8 @@ __device__ __forceinline__ void part_starts(const Key* keys, u32 n, Digits digit
     }
 }
 
-// Where the 256 parts begin. Bound: the keys read once, and a shared-memory atomic a row. Launch: blocks of 256, a grid of any
-// size (8 blocks a multiprocessor); starts[256] and *blocks_done are zeroed first.
+// The beginnings of the 256 partitions. Bound: the keys read once, and a shared-memory atomic a row. Launch: blocks of
+// 256, a grid of any size (8 blocks a multiprocessor); starts[256] and *blocks_done are zeroed first.
 extern "C" __global__ void __launch_bounds__(BLOCK) group_part_starts_u32(
     const u32* keys, u32 n, u32 hashed, u32 first_key, u32 first_bit, u32* starts, u32* blocks_done) {
     part_starts(keys, n, Digits{hashed, first_key, first_bit}, starts, blocks_done);
@@ -41,9 +42,9 @@ extern "C" __global__ void __launch_bounds__(BLOCK) group_part_starts_u64(
     part_starts(keys, n, Digits{hashed, first_key, first_bit}, starts, blocks_done);
 }
 
-// One pass: moves keys and values to their parts, those of a part in their old order. n is below 2^30. Bound: keys and values
-// read and written once. Launch: blocks of 384, one for PART_TILE rows (8832 when both are of 4 bytes, else 5760);
-// lookback[256 * blocks] and *next_tile are zeroed first. Input and output must not overlap.
+// One pass: moves keys and values to their partitions; rows of a partition keep their order. n is below 2^30. Bound:
+// keys and values read and written once. Launch: blocks of 384, one for each PART_TILE rows (8832 if both have 4 bytes,
+// otherwise 5760); lookback[256 * blocks] and *next_tile are zeroed first. Input and output must not overlap.
 extern "C" __global__ void __launch_bounds__(ONESWEEP_THREADS, 2) group_part_u32_u32(
     const u32* keys_in, const u32* values_in, u32 n, u32 hashed, u32 first_key, u32 first_bit, u32* keys_out, u32* values_out,
     const u32* starts, i32* lookback, i32* next_tile) {

@@ -1,11 +1,12 @@
-// A partition pass of grouped aggregation: the radix sort's pass, with digits of its own and values of 4 or 8 bytes.
+// A partition pass of grouped aggregation: the radix sort's pass, with its own digits and with values of 4 or 8 bytes.
 #pragma once
 
 #include "aggregate/block/group_hash.cuh"
 #include "keys/sort_onesweep.cuh"
 
-// Which of 256 parts a key belongs to: 8 bits of its hash, the upper ones making neighbours in a directory; or of its distance
-// from the first key (direct address), where what lies behind the last part, such as NO_GROUP, is in the last.
+// The partition of a key, one of 256: 8 bits of its hash, of which the upper ones group neighbours in a directory; or 8
+// bits of its distance from the first key (direct address), where keys after the last partition, such as NO_GROUP, are
+// in the last.
 struct Digits {
     u32 hashed, first_key, first_bit;
 
@@ -15,6 +16,7 @@ struct Digits {
     }
 };
 
+// The digit extractor of the ranking, which gets digits in place of keys.
 struct DigitItself {
     __device__ __forceinline__ u32 Digit(u32 digit) const { return digit; }
 };
@@ -36,7 +38,7 @@ struct Partition : Onesweep<Key, Value> {
         }
     };
 
-    // Places past the end count as rows of the last part that come behind all others.
+    // Positions past the end count as rows of the last partition, after all others.
     __device__ __forceinline__ void run(Digits digits) {
         const u32 tile_begin = this->block_idx * Agent::TILE_ITEMS;
         const u32 rows = min(this->num_items - tile_begin, (u32)Agent::TILE_ITEMS);
@@ -70,7 +72,7 @@ struct Partition : Onesweep<Key, Value> {
                 this->d_keys_out[at + this->s.global_offsets[begins[i]]] = key;
             }
         }
-        // The values go through the shared memory that holds the keys.
+        // The values reuse the shared memory of the keys.
         Value values[ITEMS];
         this->LoadValues(tile_begin, values);
         __syncthreads();

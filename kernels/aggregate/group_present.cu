@@ -1,4 +1,4 @@
-// Which ids have rows, where results told it of most.
+// Which ids have rows, if the results have told it for most ids.
 #include "aggregate/group_spread.cuh"
 #include "shared/search.cuh"
 
@@ -7,10 +7,12 @@ extern __shared__ ulonglong2 present_shared[];
 constexpr u32 PRESENT_THREADS = 1024;
 constexpr u32 PRESENT_ITEMS = 8;
 
-// Sets the bit of every id that a row has, where most bits are set already. Rows lie in such parts, or all ids are of one. In shared memory a
-// bit stands for every `fold`th word's of its part, and is set where all of these are; rows that find it clear look at their own.
-// Bound: 4 bytes read a row, and a part's bits for every block that has rows of it. Launch: blocks of 1024, as many as fit at once, with
-// dynamic shared memory of `fold` words, a power of two; first_bit is from 5 to 31; no id is behind the bits, which are in `words`.
+// Sets the bit of every id that a row has, if most bits are set already. The rows are partitioned by ids, or all ids
+// are in one partition. A bit in shared memory stands for this bit of every `fold`th word of its partition, and is set
+// if all of these are; rows that find it clear test their own bit.
+// Bound: 4 bytes read a row, and a partition's bits for every block with rows of it. Launch: blocks of 1024, as many as
+// are resident, with dynamic shared memory of `fold` words, a power of two; first_bit is from 5 to 31; no id is after
+// the bits, which are in `words` words.
 extern "C" __global__ void __launch_bounds__(PRESENT_THREADS, 1)
     group_present(const u32* __restrict__ ids, u32 n, u32 first_key, u32 first_bit, u32 fold, u32* bits, u32 words) {
     u32* const here = reinterpret_cast<u32*>(present_shared);
@@ -41,7 +43,7 @@ extern "C" __global__ void __launch_bounds__(PRESENT_THREADS, 1)
 #pragma unroll
             for (u32 k = 0; k < PRESENT_ITEMS; k++) {
                 const u32 bit = 1u << id[k] % WARP;
-                // Out of date or not: bits are only ever set.
+                // The word may be stale, but bits are only ever set.
                 if ((here[id[k] / WARP & (fold - 1)] & bit) == 0 && (look_now(there + id[k] / WARP) & bit) == 0) {
                     atomicOr(there + id[k] / WARP, bit);
                 }

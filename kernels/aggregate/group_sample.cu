@@ -1,9 +1,10 @@
-// A guess at the number of groups and at skew, from a sample: keys are taken, counted by group_table (COUNT), and the counts of
-// the groups found are summed up here. With s sampled rows of n, d groups, f1 of them seen once and f2 twice, the host takes
-// d + f1^2 / (2 f2) (Chao 1984), at most d - f1 + f1 n / s; exactly d where f1 is 0.
+// Estimates the number of groups and the skew from a sample: keys are sampled, counted by group_table (COUNT), and the
+// counts of the groups are summed up here. With s sampled rows of n, d groups, f1 of them seen once and f2 twice, the
+// host's estimate is d + f1^2 / (2 f2) (Chao 1984), at most d - f1 + f1 n / s; exactly d if f1 is 0.
 #include "aggregate/block/group_hash.cuh"
 
-// The row of sample `j`: one at random in each of `samples` equal parts, so that neither order nor period of the rows matters.
+// The row of sample `j`: a random one in each of `samples` equal parts, so that the sample is independent of the order
+// and of any period of the rows.
 __device__ __forceinline__ u32 sampled_row(u32 j, u32 samples, u32 n) {
     const u64 begin = (u64)n * j / samples;
     const u64 end = (u64)n * (j + 1) / samples;
@@ -25,8 +26,8 @@ __device__ __forceinline__ void take(const Key* keys, const u32* kept, u32 n, Ke
     }
 }
 
-// `samples` keys (at most n), and which of their rows count. For tuples a launch for each word takes the same rows. Bound: two
-// sectors at random a sample. Blocks of 256, a grid of any size.
+// `samples` keys (at most n), and which of their rows count. For tuples a launch for each word samples the same rows.
+// Bound: two sectors at random a sample. Launch: blocks of 256, a grid of any size.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     group_sample_u32(const u32* __restrict__ keys, const u32* __restrict__ kept, u32 n, u32* __restrict__ out,
                      u32* __restrict__ out_kept, u32 samples) {
@@ -39,17 +40,17 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     take(keys, kept, n, out, out_kept, samples);
 }
 
-// What `counts` say: how many groups there are, how many were seen once and how many twice, the greatest count; how many are
-// heavy, that is seen `heavy` times or more, and how many samples these have.
+// Statistics of `counts`: the number of groups, of those seen once and of those seen twice, the greatest count; the
+// number of heavy groups, which are seen at least `heavy` times, and of their samples.
 struct Profile {
     u32 groups, once, twice, greatest, heavy_groups, heavy_samples;
 };
 
 constexpr u32 MAX_HEAVY = 64;
 
-// Adds up a profile of the groups that were seen at all; the first MAX_HEAVY heavy ones come to `heavy_ids`, in no order. There
-// are `groups[0]` counts. Bound:
-// 8 bytes read a group. Blocks of 256, a grid of any size; `profile` is zeroed first.
+// Adds up the profile of the groups that were seen at all; the first MAX_HEAVY heavy groups are stored in `heavy_ids`,
+// in no order. There are `groups[0]` counts. Bound: 8 bytes read a group. Launch: blocks of 256, a grid of any size;
+// `profile` is zeroed first.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     group_sample_profile(const u64* __restrict__ counts, const u32* __restrict__ groups, u32 heavy,
                          Profile* __restrict__ profile, u32* __restrict__ heavy_ids) {

@@ -1,10 +1,10 @@
-// How a warp folds its share of rows in the order of their groups: by a scan of 32 rows at a time that begins anew with each
-// group, whose last lane hands over to the next 32. A State is what some rows of a group fold to.
+// How a warp aggregates its share of rows that are in the order of their groups: by a segmented scan of 32 rows at a
+// time, whose last lane carries over to the next 32. A State is the partial aggregate of some rows of a group.
 #pragma once
 
 #include "aggregate/block/group_flush.cuh"
 
-// Rows of a warp, whatever groups they are in: a group of many rows is shared by many warps.
+// Rows of a warp, regardless of their groups: several warps share a group of many rows.
 constexpr u32 SHARE_ROWS = 1024;
 
 // Values of up to 64 bits, as words that `combine` folds.
@@ -109,7 +109,8 @@ struct WideFold {
     }
 };
 
-// The row of an extreme among values of up to 64 bits: the first of the least, the last of the greatest. Rows ascend.
+// The row of an extreme among values of up to 64 bits: the first row of the minimum, the last row of the maximum. Rows
+// ascend.
 template <bool GREATEST>
 struct ExtremeFold {
     struct State {
@@ -146,7 +147,7 @@ struct ExtremeFold {
     }
 };
 
-// The same of wider values, which are compared where they lie.
+// The same for wider values, which are compared in global memory.
 struct WideExtremeFold {
     using State = u32;
     const Accumulator& of;
@@ -177,8 +178,8 @@ struct WideExtremeFold {
     }
 };
 
-// Folds rows from `begin` to `end`, by a whole warp. Only the first and the last group of the share may have rows elsewhere: they
-// are merged by atomics, and all others, which are of this warp alone, are stored.
+// Aggregates rows from `begin` to `end`, with a whole warp. Only the first and the last group of the share may have
+// rows elsewhere: they are merged by atomics. All other groups belong to this warp alone and are stored.
 template <typename Fold>
 __device__ __forceinline__ void fold_share(Fold fold, const u32* ids, u32 begin, u32 end, u64 capacity) {
     const u32 lane = threadIdx.x % WARP;
@@ -217,7 +218,7 @@ __device__ __forceinline__ void fold_share(Fold fold, const u32* ids, u32 begin,
             }
             const u32 before = __shfl_up_sync(ALL_LANES, id[k], 1);
             const u32 heads = __ballot_sync(ALL_LANES, lane == 0 || before != id[k]);
-            // The lane where this lane's group begins among the 32.
+            // The lane at which this lane's group begins among the 32.
             const u32 head = WARP - 1 - __clz(heads & (ALL_LANES >> (WARP - 1 - lane)));
 #pragma unroll
             for (u32 lanes = 1; lanes < WARP; lanes *= 2) {

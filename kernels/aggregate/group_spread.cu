@@ -1,5 +1,6 @@
-// Rows to the parts of their ids, those of a part in any order, with all their columns in one launch: for aggregates that do not ask
-// which row came first, where group_part keeps rows in order and takes a launch for each column ([W] 4.2, PGB with GFTR).
+// Partitions rows by their ids, in no order within a partition, with all columns in one launch (values go along, as by
+// GFTR: [W] 4.1.2). It serves aggregates that do not depend on which row came first; group_part keeps the order of rows
+// and needs a launch for each column.
 // For compute_80.
 #include "shared/async_copy.cuh"
 #include "equi/equi_columns.cuh"
@@ -10,7 +11,7 @@ constexpr u32 SPREAD_ITEMS = 16;
 constexpr u32 SPREAD_ROWS = SPREAD_THREADS * SPREAD_ITEMS;
 constexpr u32 LANE_PARTS = PARTS / WARP;
 
-// A tile: the values of a column as they lie in memory, its keys by part, and where in the tile each of these was.
+// A tile: the values of a column as in memory, its keys by partition, and the source position of each key in the tile.
 struct SpreadTile {
     u64 values[SPREAD_ROWS];
     u32 keys[SPREAD_ROWS];
@@ -53,15 +54,17 @@ __device__ __forceinline__ void write_column(const SpreadTile& tile, void* colum
     }
 }
 
-// Bound: keys and columns read and written once; a shared-memory atomic a row. Fewer parts make longer runs: those of 64 are written at 3.5
-// TB/s on an H200 that copies at 4.2, those of 256 at 2.8.
-// Launch: blocks of 512, one for SPREAD_ROWS rows; sizeof(SpreadTile) bytes of dynamic shared memory. Columns, if there are any, are of 4 or
-// 8 bytes and begin at multiples of 16. next[part] is where the part begins, and is moved. Input and output must not overlap.
+// Bound: keys and columns read and written once; a shared-memory atomic a row. Fewer partitions make longer runs: those
+// of 64 partitions are written at 3.5 TB/s on an H200 that copies at 4.2, those of 256 at 2.8.
+// Launch: blocks of 512, one for each SPREAD_ROWS rows; sizeof(SpreadTile) bytes of dynamic shared memory. Columns, if
+// there are any, have values of 4 or 8 bytes and begin at multiples of 16. next[part] is the beginning of the
+// partition, and is advanced. Input and output must not overlap.
 extern "C" __global__ void __launch_bounds__(SPREAD_THREADS, 2)
     group_spread(const u32* __restrict__ keys_in, u32 n, u32 first_key, u32 first_bit, u32* __restrict__ keys_out,
                  const Column* __restrict__ columns, u32 count, u32* next) {
     SpreadTile& tile = *reinterpret_cast<SpreadTile*>(spread_shared);
-    // Rows of each part in this tile; then what is added to a row's place in the tile to get its place in the output.
+    // Rows of each partition in this tile; then the offset from a row's position in the tile to its position in the
+    // output.
     __shared__ u32 counts[PARTS];
     __shared__ u32 begins[PARTS];
     const u32 begin = blockIdx.x * SPREAD_ROWS;

@@ -1,12 +1,12 @@
-// The parts that group_spread brings rows to.
+// The partitions of group_spread.
 #pragma once
 
 #include "shared/tile.cuh"
 
-// Most parts: 48 or more of them have ids, unless these are few.
+// The maximum number of partitions. At least 48 of them have ids, unless ids are few.
 constexpr u32 PARTS = 96;
 
-// The part of an id is that less its lowest bits. What lies behind the last part is in the last.
+// The partition of an id is the id without its lowest bits. Ids after the last partition are in the last.
 struct Parts {
     u32 first_key, first_bit;
 

@@ -1,8 +1,9 @@
-// Grouped aggregation by hashed keys, in one read of the rows ([W] 3.2.1 and 4.2, HGB, but without ids before): a table of keys
-// in each block's shared memory, and behind it the directory and the accumulators of all groups in global memory.
+// Grouped aggregation by hashed keys, in one read of the rows (a variant of HGB, [W] 4.2: without ids, keys and
+// accumulators in one table): a table of keys in each block's shared memory, and behind it the directory and the
+// accumulators of all groups in global memory.
 //
-// A key's home is one hot slot; where another key has it, a window of two pairs of plain slots; where these are taken, global
-// memory. Slots go to the keys that come first, and frequent keys come early: they get the hot slots without being told.
+// A key's home is one hot slot; if another key has it, a window of two pairs of plain slots; if these are occupied,
+// global memory. The first keys get the slots. Frequent keys come early, so they get the hot slots without statistics.
 #include "aggregate/group_table.cuh"
 
 template <typename Slots>
@@ -21,7 +22,7 @@ __device__ __forceinline__ void aggregate(const typename Slots::Key* keys, const
     }
     __syncthreads();
     const u32 team = blockIdx.x % teams;
-    // Rows of keys in parts, which come together, have no slots.
+    // Rows that are partitioned by keys have no slots.
     const u32 claim_rows = shape.hot_slots + shape.plain_slots == 0 ? CLAIM_ROWS_IN_PARTS : CLAIM_ROWS;
     const auto add = [&](u32 row, u32 end) {
         Key key[ROWS];
@@ -60,14 +61,15 @@ __device__ __forceinline__ void aggregate(const typename Slots::Key* keys, const
     table.flush(accumulators);
 }
 
-// Accumulates the rows by key. `kept` says which rows count (null: all). Strategies are shapes: plain slots for twice or four
-// times the groups (HGB); no plain slots, for groups beyond that (global: hot keys stay in shared memory, which is the
-// pre-aggregation that skew needs); several teams, for groups in between. DEVIATION takes no centers here.
-// Bound: keys (once a team) and values read once; in shared memory a row costs two reads of keys and one or two atomics of
-// 32 bits, about 25 cycles for 32 rows of one SUM; in global memory a sector read at random and an atomic.
-// Launch: blocks of up to 1024, a multiple of 32; a multiple of `teams` blocks, as many as fit at once. Dynamic shared memory:
-// 4 bytes a word of each place, (hot_slots + plain_slots) keys, 4 bytes. hot_slots is 0 or a power of two, plain_slots a
-// multiple of 4. The directory, its state and the results are prepared as described with them.
+// Accumulates the rows by key. `kept` says which rows count (null: all rows). Strategies are shapes: plain slots for
+// twice or four times the groups (hash_shared); no plain slots, for more groups (global: hot keys stay in shared
+// memory, which is the pre-aggregation that skew needs); several teams, for numbers of groups in between. DEVIATION has
+// no centers here.
+// Bound: keys (once a team) and values read once; in shared memory a row costs two reads of keys and one or two atomics
+// of 32 bits, about 25 cycles for 32 rows of one SUM; in global memory a sector read at random and an atomic.
+// Launch: blocks of up to 1024, a multiple of 32; a multiple of `teams` blocks, as many as are resident. Dynamic shared
+// memory: 4 bytes for each word of each place, (hot_slots + plain_slots) keys, 4 bytes. hot_slots is 0 or a power of
+// two, plain_slots a multiple of 4. The initial state of the directory and of the results is described with them.
 extern "C" __global__ void __launch_bounds__(GROUP_THREADS, 1)
     group_table_u32(const u32* keys, const u32* kept, u32 n, const Directory directory,
                     const __grid_constant__ Accumulators accumulators, u32 hot_slots, u32 plain_slots, u32 teams) {

@@ -1,10 +1,10 @@
-// A block's table of keys in shared memory, and how it is handed over to the groups.
+// A block's table of keys in shared memory, and its flush to the groups.
 #pragma once
 
 #include "aggregate/block/group_block.cuh"
 
-// Plain slots are looked at in pairs. A key that is in none of the pairs of its window, all of them taken, is not in the block's
-// table.
+// Plain slots are probed in pairs. A key that is in no pair of its window, with all slots occupied, is not in the
+// block's table.
 constexpr u32 PAIRS = 2;
 constexpr u32 WINDOW = 2 * PAIRS;
 
@@ -13,8 +13,8 @@ struct alignas(2 * sizeof(Key)) Pair {
     Key first, second;
 };
 
-// Hot slots are none or a power of two; one more is for the key that looks like an empty slot. Plain slots are none, or any
-// multiple of 4: the last home has a whole window.
+// The number of hot slots is 0 or a power of two; one more is for the key that equals an empty slot. The number of
+// plain slots is 0 or any multiple of 4: the last home has a whole window.
 struct Shape {
     u32 hot_slots, plain_slots;
 
@@ -22,10 +22,11 @@ struct Shape {
     __device__ __forceinline__ u32 places() const { return first_plain() + plain_slots + WARP; }
 };
 
-// While places are looked for. Both are above any place and below IN_GLOBAL.
+// States of a search for a place. Both are above any place and below IN_GLOBAL.
 constexpr u32 UNKNOWN = IN_GLOBAL - 1;
 constexpr u32 ABSENT = IN_GLOBAL - 2;
 
+// The table of one block: hot keys, plain keys, and the directory for all others.
 template <typename Slots>
 struct Table {
     using Key = typename Slots::Key;
@@ -34,17 +35,17 @@ struct Table {
     Shape shape;
     Key* hot;
     Key* plain;
-    // Whether the key EMPTY came.
+    // Whether the key EMPTY occurred.
     u32* odd;
     Directory directory;
 
     __device__ __forceinline__ u32 hot_of(u32 hash) const { return hash & (shape.hot_slots - 1); }
 
-    // Of a whole window, at a pair.
+    // The first pair of a whole window.
     __device__ __forceinline__ u32 plain_of(u32 hash) const { return 2 * home_of(hash, shape.plain_slots / 2 - (PAIRS - 1)); }
 
-    // Makes a place for a key that was in none, if there is room for it; a key that another thread brings at the same time
-    // finds the same.
+    // Inserts a key that was found in no slot, if one is free. Another thread that inserts the same key at the same
+    // time gets the same place.
     __device__ __forceinline__ u32 claim(Key key, u32 hash) const {
         Key found;
         if (shape.hot_slots != 0) {
@@ -64,12 +65,13 @@ struct Table {
         return UNKNOWN;
     }
 
-    // Where a row goes that found `found` in a slot with place `there`.
+    // The place of a row whose search read `found` in a slot with place `there`.
     static __device__ __forceinline__ u32 settle(Key found, Key key, u32 there) {
         return found == key ? there : found == EMPTY ? ABSENT : UNKNOWN;
     }
 
-    // Places of hot keys for the rows whose place is UNKNOWN. What all rows of a thread need is asked for before any is waited for.
+    // Places of hot keys for the rows whose place is UNKNOWN. The loads of all rows of a thread are issued before any
+    // is used.
     __device__ __forceinline__ void find_hot(const Key (&key)[ROWS], const u32 (&hash)[ROWS], u32 (&place)[ROWS]) const {
         Key found[ROWS];
 #pragma unroll
@@ -83,7 +85,7 @@ struct Table {
         }
     }
 
-    // The place of the key that looks like an empty slot.
+    // The place of the key that equals an empty slot.
     __device__ __forceinline__ void find_odd(const Key (&key)[ROWS], u32 (&place)[ROWS]) const {
         bool is_odd = false;
 #pragma unroll
@@ -101,7 +103,7 @@ struct Table {
         }
     }
 
-    // Places of plain keys for the rows whose place is UNKNOWN. A pair's second slot is taken after its first.
+    // Places of plain keys for the rows whose place is UNKNOWN. A pair's second slot is filled after its first.
     __device__ __forceinline__ void find_plain(const Key (&key)[ROWS], const u32 (&hash)[ROWS], u32 (&place)[ROWS]) const {
 #pragma unroll 1
         for (u32 probe = 0; probe < WINDOW; probe += 2) {
@@ -140,7 +142,7 @@ struct Table {
         }
     }
 
-    // Keys that are new here, and those for which there is no room.
+    // Keys that are new here, and keys without a free slot.
     __device__ __forceinline__ void find_elsewhere(const Key (&key)[ROWS], const u32 (&hash)[ROWS], u32 (&place)[ROWS]) const {
         bool elsewhere = false;
 #pragma unroll
@@ -188,7 +190,7 @@ struct Table {
         }
     }
 
-    // The group of each lane's key if it is wanted, by a whole warp.
+    // The group of each lane's key if it is wanted; called by a whole warp.
     __device__ __forceinline__ u32 group_of(Key key, bool is_wanted) const {
         const Key keys[1] = {key};
         const u32 hashes[1] = {hash_of(key)};
@@ -198,7 +200,7 @@ struct Table {
         return group[0];
     }
 
-    // Hands everything over to the groups: first the hot keys, a warp each, then the plain ones, a thread each.
+    // Flushes the table to the groups: first the hot keys, a warp for each, then the plain keys, a thread for each.
     __device__ __forceinline__ void flush(const Accumulators& accumulators) const {
         const u32 lane = threadIdx.x % WARP;
         for (u32 h = threadIdx.x / WARP; h <= shape.hot_slots; h += blockDim.x / WARP) {

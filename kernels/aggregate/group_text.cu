@@ -1,10 +1,11 @@
-// Short text as numbers, which are grouped as others are. A value of at most `digits` bytes is so many digits of base 257: a byte is
-// one more than itself, and the places behind the last byte are 0. So numbers are equal where values are, zeros in them too, and in
-// their order. Seven digits are below 2^57, three below 2^25.
+// Short text as numbers, which are grouped like other integers. A value of at most `digits` bytes becomes a number of
+// `digits` digits of base 257: the digit of a byte is the byte plus one, and the digits after the last byte are 0. So
+// numbers are equal exactly where values are, even with zero bytes, and have their order. Seven digits are below 2^57,
+// three below 2^25.
 #include "columns/text_bytes.cuh"
 #include "shared/tile.cuh"
 
-// The number of a value's first bytes, the first one lowest; those behind its last one do not matter.
+// The number of a value from its first bytes, the first one lowest; bytes after its last one are ignored.
 __device__ __forceinline__ u64 number_of(u64 bytes, u32 length, u32 digits) {
     u64 number = 0;
     for (u32 k = 0; k < digits; k++) {
@@ -14,11 +15,12 @@ __device__ __forceinline__ u64 number_of(u64 bytes, u32 length, u32 digits) {
     return number;
 }
 
-// group_text_numbers*: the numbers of values of at most `digits` bytes, 0 of NULLs; `digits` is 1 to 7, of numbers of 32 bits at
-// most 3. `valid` may be null. Bound: a value's bytes and an offset read, a number written a row. Blocks of 256, a block takes 1024
-// rows; all bytes together are fewer than 2^31.
+// group_text_numbers*: the numbers of values of at most `digits` bytes, 0 for NULLs; `digits` is 1 to 7, for numbers of
+// 32 bits at most 3. `valid` may be null. Bound: a value's bytes and an offset read, a number written a row. Launch:
+// blocks of 256, a block for each 1024 rows; all bytes together are fewer than 2^31.
 //
-// group_text_views*: the same of views, a length and up to 12 bytes each. Bound: 16 bytes read, a number written a row.
+// group_text_views*: the same for views, a length and up to 12 bytes each. Bound: 16 bytes read, a number written a
+// row.
 #define NUMBERS(bits, T)                                                                                             \
     extern "C" __global__ void __launch_bounds__(BLOCK)                                                              \
         group_text_numbers##bits(const u32* __restrict__ offsets, const u32* __restrict__ bytes,                     \

@@ -1,9 +1,10 @@
-// Whether each row's value of a key column is that of its group's first row: where all are, groups by other keys are groups by this
-// one too.
+// Whether each row's value of a key column equals that of its group's first row. If all do, groups by other keys are
+// groups by this column too.
 #include "columns/text_bytes.cuh"
 #include "shared/tile.cuh"
 
-// `same(i, first)` for every row and the first of its group, until some row, of another column too, is not the same.
+// Calls `same(i, first)` for every row and the first row of its group, until some row differs, possibly in another
+// column.
 template <typename Same>
 __device__ __forceinline__ void verify(const u32* ids, const u32* firsts, const u32* valid, u32 n, u32* differ, Same same) {
     const volatile u32* const known = differ;
@@ -32,9 +33,9 @@ __device__ __forceinline__ bool same_unit(T a, T b) {
     return a == b;
 }
 
-// group_verify_units*: `differ` becomes 1 if a row's value, of so many units, or whether it is NULL (`valid` may be null), is not
-// that of row firsts[ids[i]]. Bound: 4 bytes and a value a row read, and those of the first rows at random. Blocks of 256, a grid of
-// any size (8 blocks a multiprocessor); `differ` is zeroed before.
+// group_verify_units*: `differ` becomes 1 if a row's value of `units` units, or its NULL state (`valid` may be null),
+// differs from that of row firsts[ids[i]]. Bound: 4 bytes and a value a row read, and those of the first rows at
+// random. Launch: blocks of 256, a grid of any size (8 blocks a multiprocessor); `differ` is zeroed first.
 #define VERIFY(bits, T)                                                                                              \
     extern "C" __global__ void __launch_bounds__(BLOCK)                                                              \
         group_verify_units##bits(const T* __restrict__ values, u32 units, const u32* __restrict__ valid,             \
@@ -56,8 +57,8 @@ VERIFY(32, u32)
 VERIFY(64, u64)
 VERIFY(128, uint4)
 
-// The same of text. A thread compares all of a value, so none should be very long. Bound: two offsets and the bytes of a value a row
-// read, and those of the first rows at random.
+// The same for text. A thread compares a whole value, so none should be very long. Bound: two offsets and the bytes of
+// a value a row read, and those of the first rows at random.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     group_verify_text(const u32* __restrict__ offsets, const u32* __restrict__ bytes, const u32* __restrict__ valid,
                       const u32* __restrict__ ids, const u32* __restrict__ firsts, u32 n, u32* differ) {

@@ -1,34 +1,34 @@
-// Moving rows: gather by row id, scatter by row id, and the flags of matched rows. Bitmaps are made and compacted in the
-// two files included. Twins: src/device/host/columns/values.rs, flags.rs, and row_counts of range.rs.
+// Row movement: gather and scatter by row id, and the flags of matched rows. Bitmaps are made and compacted in the two
+// included files. CPU counterparts: src/device/host/columns/values.rs, flags.rs, and row_counts of range.rs.
 #include "shared/common.cuh"
 #include "columns/rows_bits.cuh"
 #include "columns/rows_select.cuh"
 #include "shared/tile.cuh"
 
-// "No row": its value is zero, its bit is not set.
+// "No row": its value is zero, and its bit is not set.
 constexpr u32 NO_ROW = 0xFFFFFFFFu;
 
-// Reads row 0 in place of no row, so that no branch keeps a thread's loads apart.
+// Reads row 0 for NO_ROW, so that no branch separates a thread's loads.
 template <typename T>
 __device__ __forceinline__ T value_at(const T* values, u32 row, T none) {
     const T value = values[row == NO_ROW ? 0 : row];
     return row == NO_ROW ? none : value;
 }
 
-// Words that come as an argument.
+// Words passed as a kernel argument.
 struct GivenWords {
     u64 words[64];
 };
 
-// `out[i] = given.words[i]`. One block, of a thread a word.
+// `out[i] = given.words[i]`. Launch: one block, a thread for each word.
 extern "C" __global__ void __launch_bounds__(64) rows_given(const __grid_constant__ GivenWords given, u64* out, u32 n) {
     if (threadIdx.x < n) {
         out[threadIdx.x] = given.words[threadIdx.x];
     }
 }
 
-// `out[i] = values[rows[i]]`, zero for no row. Bound: 4 bytes of row id read, one value read at random and one written a
-// row. Blocks of 256, a block takes 1024 rows; there is at least one value.
+// `out[i] = values[rows[i]]`, zero for NO_ROW. Bound: 4 bytes of row id read, one value read at random and one written
+// a row. Launch: blocks of 256, a block for each 1024 rows; there is at least one value.
 #define GATHER(bits, T)                                                                                        \
     extern "C" __global__ void __launch_bounds__(BLOCK) rows_gather##bits(                                     \
         const T* __restrict__ values, const u32* __restrict__ rows, T* __restrict__ out, u32 n) {              \
@@ -42,8 +42,8 @@ GATHER(32, u32)
 GATHER(64, u64)
 GATHER(128, uint4)
 
-// As the gathers above for values of 32 bytes, aligned to 16: two neighbouring lanes move the halves of one value. Blocks
-// of 256, a block takes 512 rows.
+// As the gathers above, for values of 32 bytes aligned to 16: two neighbouring lanes move the halves of one value.
+// Launch: blocks of 256, a block for each 512 rows.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     rows_gather256(const uint4* __restrict__ values, const u32* __restrict__ rows, uint4* __restrict__ out, u32 n) {
     each_row(
@@ -56,8 +56,8 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
         [=](u32 half, uint4 value) { out[half] = value; });
 }
 
-// Bit `i` of the output is bit `rows[i]` of `bits`; no row's is not set. Bound: 4 bytes and one random bit read a row.
-// Blocks of 256, a block takes 1024 rows; there is at least one bit.
+// Bit `i` of the output is bit `rows[i]` of `bits`, or 0 for NO_ROW. Bound: 4 bytes and one random bit read a row.
+// Launch: blocks of 256, a block for each 1024 rows; there is at least one bit.
 extern "C" __global__ void __launch_bounds__(BLOCK) rows_gather_bits(const u32* __restrict__ bits,
                                                                      const u32* __restrict__ rows,
                                                                      u32* __restrict__ out_bits, u32 n) {
@@ -70,33 +70,34 @@ extern "C" __global__ void __launch_bounds__(BLOCK) rows_gather_bits(const u32* 
         [=](u32 w, u32 word) { out_bits[w] = word; });
 }
 
-// `from, from + 1, …`. Bound: 4 bytes written a row. Blocks of 256, a block takes 1024 rows.
+// `from, from + 1, …`. Bound: 4 bytes written a row. Launch: blocks of 256, a block for each 1024 rows.
 extern "C" __global__ void __launch_bounds__(BLOCK) rows_sequence(u32 from, u32* __restrict__ out, u32 n) {
     each_row(n, [=](u32 i) { return from + i; }, [=](u32 i, u32 row) { out[i] = row; });
 }
 
-// `out[rows[i]] = values[i]`, each row at most once; other rows keep what they have. Bound: one id and one value read, and
-// one written at random a row. Blocks of 256, a block takes 1024 rows.
+// `out[rows[i]] = values[i]`, each row at most once; other rows keep their values. Bound: one id and one value read,
+// and one value written at random a row. Launch: blocks of 256, a block for each 1024 rows.
 extern "C" __global__ void __launch_bounds__(BLOCK) rows_scatter32(
     const u32* __restrict__ rows, const u32* __restrict__ values, u32* __restrict__ out, u32 n) {
     each_row(n, [=](u32 i) { return Placed<u32>{values[i], rows[i]}; },
              [=](u32, Placed<u32> placed) { out[placed.row] = placed.value; });
 }
 
-// A word that other threads may be changing.
+// Loads a word that other threads may be changing.
 __device__ __forceinline__ u32 load_shared_word(const u32* word) {
     u32 value;
     asm("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(word));
     return value;
 }
 
+// A row, and the word of the bitmap that has its flag.
 struct Flag {
     u32 row, word;
 };
 
 // Sets the flags of rows `first + rows[i]`. Most rows match more than once, and a load is cheaper than an atomic write.
-// Bound: 4 bytes and one random word read a row. Blocks of 256, a block takes 1024 rows. Launches on one bitmap may
-// overlap.
+// Bound: 4 bytes and one random word read a row. Launch: blocks of 256, a block for each 1024 rows. Launches on one
+// bitmap may overlap.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     rows_set_flags(u32* flags, u32 first, const u32* __restrict__ rows, u32 n) {
     each_row(
@@ -113,8 +114,9 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
         });
 }
 
-// Sets the flag of every row `first + i` whose count is not zero, a word at a time. Bound: 4 bytes read a row. Blocks of
-// 256, a block takes 1024 rows, counted from the first of the word that holds `first`. Launches on one bitmap may overlap.
+// Sets the flag of every row `first + i` whose count is not zero, a word at a time. Bound: 4 bytes read a row. Launch:
+// blocks of 256, a block for each 1024 rows, counted from the first row of the word that holds `first`. Launches on one
+// bitmap may overlap.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     rows_set_flags_counted(u32* flags, u32 first, const u32* __restrict__ counts, u32 n) {
     const u32 before = first % 32;

@@ -1,11 +1,11 @@
-// Bitmaps of rows: cut, combined, made from group ids. Bits past the end are always written as 0.
+// Row bitmaps: slices, combinations, and bitmaps from group ids. Bits past the end are always written as 0.
 #pragma once
 
 #include "shared/common.cuh"
 #include "shared/tile.cuh"
 
-// Bits `from .. from + len` of a bitmap, or their opposites where `invert` is not 0. Bound: two words for 32 rows. Blocks
-// of 256, a block takes 1024 words of the output.
+// Bits `from .. from + len` of a bitmap, inverted if `invert` is not 0. Bound: two words for 32 rows. Launch: blocks of
+// 256, a block for each 1024 words of the output.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     rows_bits_slice(const u32* __restrict__ in, u32 from, u32 len, u32 invert, u32* __restrict__ out) {
     const u32 words = (len + 31) / 32;
@@ -22,21 +22,22 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
         });
 }
 
-// Bits set in both of two bitmaps, of which one at least has no bits past its end. Bound: three words for 32 rows. Blocks
-// of 256, a block takes 1024 words.
+// The AND of two bitmaps, of which at least one has no bits past its end. Bound: three words for 32 rows. Launch:
+// blocks of 256, a block for each 1024 words.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     rows_bits_and(const u32* __restrict__ a, const u32* __restrict__ b, u32* __restrict__ out, u32 words) {
     each_row(words, [=](u32 w) { return a[w] & b[w]; }, [=](u32 w, u32 word) { out[w] = word; });
 }
 
-// Which rows are in a group. Bound: 4 bytes read a row. Blocks of 256, a block takes 1024 rows.
+// Which rows are in a group. Bound: 4 bytes read a row. Launch: blocks of 256, a block for each 1024 rows.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     rows_bits_of_groups(const u32* __restrict__ groups, u32 n, u32* __restrict__ out_bits) {
     each_word(n, [=](u32 i) { return groups[i] != NO_GROUP; }, [=](u32 w, u32 word) { out_bits[w] = word; });
 }
 
-// Writes the `n` bits of a bitmap to another one, which is zero there, from bit `at` on; a bitmap that is not there has all bits
-// set. Bound: two words for 32 rows. Blocks of 256, a block takes 1024 words of the input; `out` must be zeroed first.
+// Copies the `n` bits of a bitmap into `out` from bit `at` on, where `out` is zero; a null bitmap has all bits set.
+// Bound: two words for 32 rows. Launch: blocks of 256, a block for each 1024 words of the input; `out` must be zeroed
+// first.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     rows_bits_place(const u32* __restrict__ in, u32 n, u32 at, u32* __restrict__ out) {
     const u32 words = (n + 31) / 32;
@@ -48,7 +49,8 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
             const u32 bits = word & used;
             const u32 low = bits << shift;
             const u32 high = shift == 0 ? 0 : bits >> (32 - shift);
-            // Neighbouring words of the input share a word of the output, at the ends with other bitmaps.
+            // Neighbouring words of the input share a word of the output; words at the ends are shared with other
+            // bitmaps.
             if (low != 0) {
                 atomicOr(&out[at / 32 + w], low);
             }

@@ -1,5 +1,5 @@
-// From a bitmap to the ascending ids of its set bits: count by block, scan (elsewhere), write. A block takes 256 words, so
-// 2^31 rows have 2^18 counts to scan, and a place inside a block fits 16 bits.
+// From a bitmap to the ascending ids of its set bits: count by block, scan (elsewhere), write. A block processes 256
+// words, so 2^31 rows have 2^18 counts to scan, and a position inside a block fits in 16 bits.
 #pragma once
 
 #include <cub/block/block_scan.cuh>
@@ -10,8 +10,8 @@
 constexpr u32 SELECT_WORDS = BLOCK;
 constexpr u32 SELECT_ROWS = SELECT_WORDS * 32;
 
-// How many bits are set in each 256 words. Bits past the end are 0. Bound: one word for 32 rows. Blocks of 256, a warp
-// takes one count: a block eight.
+// The number of set bits in each 256 words. Bits past the end are 0. Bound: one word for 32 rows. Launch: blocks of
+// 256; a warp computes one count, a block eight.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     rows_select_count(const u32* __restrict__ bits, u32 words, u32* __restrict__ block_counts) {
     const u32 lane = threadIdx.x % WARP;
@@ -32,8 +32,8 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     }
 }
 
-// `out[…] = source(i)` for the set bits of this block's words. Their places are packed in shared memory first, so that
-// the output is written in whole lines whatever the bits are.
+// `out[…] = source(i)` for the set bits of this block's words. Their positions are compacted in shared memory first, so
+// that the output is written in whole cache lines for any bitmap.
 template <typename T, typename Source>
 __device__ __forceinline__ void select_write(const u32* bits, u32 words, const u32* block_offsets, T* out,
                                              Source source) {
@@ -46,7 +46,8 @@ __device__ __forceinline__ void select_write(const u32* bits, u32 words, const u
     u32 before, total;
     Scan(scratch).ExclusiveSum(__popc(word), before, total);
 
-    // A warp packs word after word, so that its lanes write to neighbouring places; empty words cost nothing.
+    // A warp compacts one word after another, so that its lanes write to neighbouring positions; empty words cost
+    // nothing.
     const u32 warp_place = (threadIdx.x - lane) * 32 + lane;
     const u32 bits_below = (1u << lane) - 1;
     for (u32 rest = __ballot_sync(ALL_LANES, word != 0); rest != 0; rest &= rest - 1) {
@@ -65,16 +66,16 @@ __device__ __forceinline__ void select_write(const u32* bits, u32 words, const u
     }
 }
 
-// Row ids of the set bits. Bits past the end are 0. Bound: 4 bytes written a set bit, and one word read for 32 rows. One
-// block of 256 for each 256 words; `block_offsets` is the exclusive scan of the counts.
+// Row ids of the set bits. Bits past the end are 0. Bound: 4 bytes written a set bit, and one word read for 32 rows.
+// Launch: one block of 256 for each 256 words; `block_offsets` is the exclusive scan of the counts.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     rows_select_write(const u32* __restrict__ bits, u32 words, const u32* __restrict__ block_offsets,
                       u32* __restrict__ out) {
     select_write(bits, words, block_offsets, out, [](u32 i) { return i; });
 }
 
-// `values[i]` of the set bits `i`. As above; a value read and written a set bit instead, but values lie in lines, of which those
-// without a set bit alone are left out.
+// `values[i]` of the set bits `i`. As above, but with a value read and written for each set bit; only cache lines with
+// a set bit are read.
 #define SELECT_VALUES(bits_of_value, T)                                                                              \
     extern "C" __global__ void __launch_bounds__(BLOCK)                                                              \
         rows_select_write_values##bits_of_value(const u32* __restrict__ bits, u32 words,                             \

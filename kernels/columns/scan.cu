@@ -1,8 +1,9 @@
 // Prefix sums in one pass over memory, after Merrill & Garland, "Single-pass Parallel Prefix Scan with Decoupled
 // Look-back" (2016).
 //
-// A block loads a tile and publishes its sum. Its first warp then adds up the sums of the tiles before it, from the nearest
-// backwards until one has published the sum up to its own end, and publishes the same for this tile. Sums wrap around.
+// A block loads a tile and publishes its sum. Its first warp then adds up the sums of the tiles before it, from the
+// nearest one backwards to one that has published its inclusive sum, and publishes the inclusive sum of this tile. Sums
+// wrap around.
 #include <cub/block/block_load.cuh>
 #include <cub/block/block_scan.cuh>
 #include <cub/block/block_store.cuh>
@@ -15,8 +16,8 @@ typedef unsigned __int128 u128;
 constexpr u32 OWN_SUM = 1;
 constexpr u32 SUM_TO_END = 2;
 
-// The words of all tiles: a value in pieces of 32 bits, each in a word of its own below the tag. A word is written at once,
-// so a value whose words agree on the tag is whole, and nothing needs a fence.
+// The published words of all tiles: a value in pieces of 32 bits, each in its own word below the tag. A word is written
+// in one access, so a value whose words agree on the tag is complete, and no fence is needed.
 template <class T>
 struct Published {
     static constexpr u32 PIECES = sizeof(T) / 4;
@@ -29,7 +30,7 @@ struct Published {
         }
     }
 
-    // False where nothing is published, or the tile is just replacing its own sum.
+    // False if nothing is published, or if the tile is just replacing its own sum.
     __device__ __forceinline__ bool read(u32 tile, u32& tag, T& value) {
         u64 read[PIECES];
 #pragma unroll
@@ -61,7 +62,7 @@ __device__ __forceinline__ T warp_sum(T value) {
     return value;
 }
 
-// Given the sum of a tile, publishes it and returns the sum of all tiles before; called by the first warp.
+// Publishes the given sum of a tile, and returns the sum of all tiles before it. Called by the first warp.
 template <class T>
 struct LookBack {
     u32 tile;
@@ -101,10 +102,10 @@ struct LookBack {
     }
 };
 
-// The first words of a scan's state: the number of tiles begun, on a line of memory of its own.
+// The first words of a scan's state: the number of tiles begun, in a cache line of its own.
 constexpr u32 STATE_HEADER = 16;
 
-// Scans `n` items into `results` sums: n, or n + 1 for the total as well, which is the exclusive sum of one item more.
+// Scans `n` items into `results` sums: n, or n + 1 with the total, which is the exclusive sum of one item more.
 template <class In, class T, u32 THREADS, u32 ITEMS, bool INCLUSIVE>
 __device__ __forceinline__ void scan(const In* in, u32 n, T* out, u32 results, u64* state) {
     using Load = cub::BlockLoad<In, THREADS, ITEMS, cub::BLOCK_LOAD_WARP_TRANSPOSE>;
@@ -117,7 +118,7 @@ __device__ __forceinline__ void scan(const In* in, u32 n, T* out, u32 results, u
     } shared;
     __shared__ u32 shared_tile;
 
-    // Tiles are numbered as their blocks start, so that those before are under way, whatever order blocks start in.
+    // Tiles are numbered in the order in which blocks start, so that all earlier tiles are running or done.
     if (threadIdx.x == 0) {
         shared_tile = atomicAdd(reinterpret_cast<u32*>(state), 1);
     }
@@ -156,39 +157,40 @@ __device__ __forceinline__ void scan(const In* in, u32 n, T* out, u32 results, u
 
 constexpr u32 SCAN_THREADS = 256;
 
-// Launch of each scan: blocks of 256, one a tile of 256 * ITEMS results; no dynamic shared memory. `state` is 16 + PIECES *
-// tiles words of 64 bits, PIECES being 1 for sums of 32 bits, 2 for 64 and 4 for 128, zeroed before each launch. Sums of
-// the items' type may replace the items in place; otherwise input and output do not overlap. Pointers are aligned to their
-// type (i128: 16 bytes).
+// Launch of each scan: blocks of 256, one for each tile of 256 * ITEMS results; no dynamic shared memory. `state` is 16
+// + PIECES * tiles words of 64 bits, zeroed before each launch; PIECES is 1 for sums of 32 bits, 2 for 64 and 4 for
+// 128. Sums of the items' type may replace the items in place; otherwise input and output do not overlap. Pointers are
+// aligned to their type (i128: 16 bytes).
 
 // out[i] = in[0] + ... + in[i - 1] for i in 0..=n: the last is the total.
-// Bound: 12n bytes moved. Launch: a block for 4096 of the n + 1 results.
+// Bound: 12n bytes moved. Launch: a block for each 4096 of the n + 1 results.
 extern "C" __global__ void __launch_bounds__(SCAN_THREADS)
     scan_u32_u64(const u32* in, u32 n, u64* out, u64* state) {
     scan<u32, u64, SCAN_THREADS, 16, false>(in, n, out, n + 1, state);
 }
 
-// The same in 32 bits. Bound: 8n bytes moved. Launch: a block for 4096 of the n + 1 results.
+// The same in 32 bits. Bound: 8n bytes moved. Launch: a block for each 4096 of the n + 1 results.
 extern "C" __global__ void __launch_bounds__(SCAN_THREADS)
     scan_u32_u32_exclusive(const u32* in, u32 n, u32* out, u64* state) {
     scan<u32, u32, SCAN_THREADS, 16, false>(in, n, out, n + 1, state);
 }
 
-// out[i] = in[0] + ... + in[i] for i in 0..n. Bound: 8n bytes moved. Launch: a block for 4096 of the n results.
+// out[i] = in[0] + ... + in[i] for i in 0..n. Bound: 8n bytes moved. Launch: a block for each 4096 of the n results.
 extern "C" __global__ void __launch_bounds__(SCAN_THREADS)
     scan_u32_u32_inclusive(const u32* in, u32 n, u32* out, u64* state) {
     scan<u32, u32, SCAN_THREADS, 16, true>(in, n, out, n, state);
 }
 
-// Exclusive sums of i64 (in two's complement, unsigned sums are the wrapping ones), n + 1 of them: the last is the total.
-// Bound: 16n bytes moved. Launch: a block for 3072 of the n + 1 results.
+// Exclusive sums of i64 (two's complement makes unsigned sums the wrapping signed ones), n + 1 of them: the last is the
+// total.
+// Bound: 16n bytes moved. Launch: a block for each 3072 of the n + 1 results.
 extern "C" __global__ void __launch_bounds__(SCAN_THREADS)
     scan_i64(const u64* in, u32 n, u64* out, u64* state) {
     scan<u64, u64, SCAN_THREADS, 12, false>(in, n, out, n + 1, state);
 }
 
 // Exclusive sums of i128, n + 1 of them: the last is the total.
-// Bound: 32n bytes moved. Launch: a block for 2048 of the n + 1 results.
+// Bound: 32n bytes moved. Launch: a block for each 2048 of the n + 1 results.
 extern "C" __global__ void __launch_bounds__(SCAN_THREADS)
     scan_i128(const u128* in, u32 n, u128* out, u64* state) {
     scan<u128, u128, SCAN_THREADS, 8, false>(in, n, out, n + 1, state);

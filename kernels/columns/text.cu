@@ -1,6 +1,6 @@
-// Values of variable width, text and binary: their gather, and their words as keys. A column is offsets (u32, one more than
-// rows) into bytes; of fixed-size binary no offsets, but a width. Twins: src/device/host/columns/values.rs, and the ranked keys and
-// groups of order_key.rs and group_key.rs.
+// Values of variable width, text and binary: their gather, and their words as keys. A column is offsets (u32, one more
+// than rows) into bytes; fixed-size binary has a width instead of offsets. CPU counterparts:
+// src/device/host/columns/values.rs, and the ranked keys and groups of order_keys.rs and group_ids.rs.
 //
 // Gather: text_spans; a scan of the lengths into 64 bits, whose total is checked; text_offsets; text_gather.
 #include "shared/common.cuh"
@@ -9,12 +9,14 @@
 #include "columns/text_words.cuh"
 #include "shared/tile.cuh"
 
+// The first byte of a value and its length in bytes.
 struct Span {
     u32 start, length;
 };
 
-// Where the value of each gathered row begins, and how long it is: 0 for a NULL and for no row. Bound: 4 bytes of row id and
-// two neighbouring offsets at random read, 8 bytes written a row. Blocks of 256, a block takes 1024 rows. `valid` may be null.
+// The start and the length of the value of each gathered row; the length is 0 for a NULL and for NO_ROW. Bound: 4 bytes
+// of row id and two neighbouring offsets at random read, 8 bytes written a row. Launch: blocks of 256, a block for each
+// 1024 rows. `valid` may be null.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     text_spans(const u32* __restrict__ offsets, const u32* __restrict__ valid, const u32* __restrict__ rows,
                u32* __restrict__ starts, u32* __restrict__ lengths, u32 n) {
@@ -32,16 +34,18 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
         });
 }
 
-// Offsets of 64 bits that fit 32. Bound: 12 bytes an offset. Blocks of 256, a block takes 1024 offsets.
+// Narrows 64-bit offsets that fit in 32 bits. Bound: 12 bytes an offset. Launch: blocks of 256, a block for each 1024
+// offsets.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     text_offsets(const u64* __restrict__ in, u32* __restrict__ out, u32 n) {
     each_row(n, [=](u32 i) { return in[i]; }, [=](u32 i, u64 offset) { out[i] = (u32)offset; });
 }
 
-// Rows and words of 16 bytes of the output that a block takes together.
+// Items of a block: rows, and words of 16 bytes of the output.
 constexpr u32 GATHER_ITEMS = 2048;
 
-// The rows of a tile, and the one before, as far as they are in shared memory; others are read where they lie.
+// Offsets and starts of a tile's rows, and of the row before, as far as they are in shared memory; others are read from
+// global memory.
 struct Rows {
     const u32 *shared_offsets, *shared_starts, *offsets, *starts;
     u32 first, count;
@@ -52,7 +56,7 @@ struct Rows {
     __device__ __forceinline__ u32 start(u32 row) const {
         return row - first < count ? shared_starts[row - first] : starts[row];
     }
-    // The row after `row` that holds byte `at`, where that ends; there is one, behind any number of empty ones.
+    // The row after `row` that holds byte `at`, where `row` ends. It exists, behind any number of empty rows.
     __device__ __forceinline__ u32 next(u32 row, u32 at, u32 n) const {
         row++;
         for (u32 empty = 0; offset(row + 1) == at; empty++) {
@@ -65,12 +69,13 @@ struct Rows {
     }
 };
 
-// The bytes of gathered values, one after the other: `offsets` says where each goes, `starts` where it lies in `bytes`. Rows
-// and words of 16 bytes of the output, each row before the first word that begins in it or after it, are one merged order that
-// is cut into tiles of equal length, so neither a huge value nor any number of empty ones holds up a block; every word is
-// written once, by one thread, however many values meet in it. Bound: 8 bytes read a row, the values' bytes read at random and
-// written. Launch: a block of 256 for each 2048 of `n` rows and ceil(offsets[n] / 16) words; offsets[n] < 2^31; `bytes` and
-// `out` are aligned to 16, and `out` has room for whole words.
+// The bytes of gathered values, one after the other: `offsets` are their positions in the output, `starts` their
+// positions in `bytes`. Rows and 16-byte words of the output form one merged order, in which a row precedes the first
+// word that begins in it or after it. That order is cut into tiles of equal length, so neither a huge value nor any
+// number of empty ones unbalances the blocks. Every word is written once, by one thread, however many values it holds.
+// Bound: 8 bytes read a row, the values' bytes read at random and written. Launch: a block of 256 for each 2048 of `n`
+// rows and ceil(offsets[n] / 16) words; offsets[n] < 2^31; `bytes` and `out` are aligned to 16, and `out` is allocated
+// in whole words.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     text_gather(const u32* __restrict__ bytes, const u32* __restrict__ starts, const u32* __restrict__ offsets, u32 n,
                 uint4* __restrict__ out) {
@@ -89,7 +94,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
         }
     }
     __syncthreads();
-    // The value before the tile's first row may reach into it.
+    // The value before the tile's first row may extend into the tile.
     const u32 first = limits[0] == 0 ? 0 : limits[0] - 1;
     const u32 count = limits[1] - first;
     for (u32 k = threadIdx.x; k <= count; k += BLOCK) {
@@ -120,8 +125,9 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     }
 }
 
-// `out[i] = values[rows[i]]`, zero for no row, of values of `units` units each: for fixed widths that no gather of whole values
-// serves. Bound: a row id read, and a value read at random and written a row. Blocks of 256, a block takes 1024 units.
+// `out[i] = values[rows[i]]`, zero for NO_ROW, for values of `units` units each: fixed widths for which there is no
+// gather of whole values. Bound: a row id read, and a value read at random and written a row. Launch: blocks of 256, a
+// block for each 1024 units.
 #define GATHER_UNITS(bits, T)                                                                                  \
     extern "C" __global__ void __launch_bounds__(BLOCK)                                                        \
         text_gather_units##bits(const T* __restrict__ values, u32 units, const u32* __restrict__ rows,         \
@@ -142,8 +148,8 @@ GATHER_UNITS(32, u32)
 GATHER_UNITS(64, u64)
 GATHER_UNITS(128, uint4)
 
-// The rows of a dictionary's values that its keys name; no row for a NULL. Bound: a key read and 4 bytes written a row.
-// Blocks of 256, a block takes 1024 rows. `valid` may be null.
+// The row ids of a dictionary's values from its keys; NO_ROW for a NULL. Bound: a key read and 4 bytes written a row.
+// Launch: blocks of 256, a block for each 1024 rows. `valid` may be null.
 #define DICTIONARY_ROWS(bits, T)                                                                               \
     extern "C" __global__ void __launch_bounds__(BLOCK) text_dictionary_rows##bits(                            \
         const T* __restrict__ keys, const u32* __restrict__ valid, u32* __restrict__ out, u32 n) {             \
@@ -156,9 +162,10 @@ DICTIONARY_ROWS(16, u16)
 DICTIONARY_ROWS(32, u32)
 DICTIONARY_ROWS(64, u64)
 
-// Views of several arrays together name buffers of all of them: to each of more than 12 bytes the number of buffers that its
-// array's come after is added. Array `p` has rows `firsts[p] ..` and its buffers come after `buffers[p]` others. Bound: a
-// sector read a row, and one written for a long value. Blocks of 256, one row a thread.
+// Renumbers the buffers of views when arrays are concatenated. The buffer index of each view of more than 12 bytes
+// grows by the number of buffers of earlier arrays: array `p` has rows `firsts[p] ..`, and its buffers follow
+// `buffers[p]` others. Bound: a sector read a row, and one written for a long value. Launch: blocks of 256, one row a
+// thread.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     text_number_buffers(uint4* __restrict__ views, const u32* __restrict__ firsts, const u32* __restrict__ buffers, u32 parts,
                         u32 n) {
@@ -169,8 +176,8 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     }
 }
 
-// Offsets of a part of a column, from those of the part by itself and where its bytes begin. Bound: 8 bytes a row. Blocks of
-// 256, a block takes 1024 offsets.
+// Offsets of one part of a concatenated column: its own offsets plus `base`, where its bytes begin. Bound: 8 bytes a
+// row. Launch: blocks of 256, a block for each 1024 offsets.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     text_place_offsets(const u32* __restrict__ in, u32 n, u32 base, u32* __restrict__ out) {
     each_row(n, [=](u32 i) { return in[i]; }, [=](u32 i, u32 offset) { out[i] = offset + base; });

@@ -1,4 +1,4 @@
-// Bytes at any address, by loads of aligned words.
+// Loads of bytes at any address, by loads of aligned words.
 #pragma once
 
 #include "shared/common.cuh"
@@ -6,7 +6,8 @@
 // "No row": its value is empty.
 constexpr u32 NO_ROW = 0xFFFFFFFFu;
 
-// `count` bytes (1 to 16) from byte `at` on, the first one lowest, and zeros above. No word is read that holds none of them.
+// `count` bytes (1 to 16) from byte `at` on, the first one lowest, and zeros above. A word that holds none of them is
+// not read.
 __device__ __forceinline__ u128 load_bytes(const u32* __restrict__ bytes, u32 at, u32 count) {
     if (at % 16 == 0 && count == 16) {
         const uint4 word = reinterpret_cast<const uint4*>(bytes)[at / 16];

@@ -1,12 +1,13 @@
-// Values of text one by one: their bytes, their order, and characters of them.
+// Single text values: their bytes, their order, and their characters.
 #pragma once
 
 #include "columns/text_bytes.cuh"
 
-// What is said of a value; UNKNOWN where the bytes at hand do not decide.
+// The result of a test of a value; UNKNOWN if the known bytes do not decide it.
 enum Truth : u32 { NO = 0, YES = 1, UNKNOWN = 2 };
 
-// Bytes of a value that a view has beside its length: all, or the first ones.
+// Bytes of a value that a view stores beside its length: all bytes of a short value, or the first bytes of a longer
+// one.
 constexpr u32 INLINE_BYTES = 12;
 constexpr u32 PREFIX_BYTES = 4;
 
@@ -29,7 +30,7 @@ struct Bytes {
     }
 };
 
-// Columns of views, whose buffers are not here.
+// Columns of views, without their buffers.
 struct Views {
     const u32* views;
 
@@ -40,7 +41,7 @@ struct Views {
     }
 };
 
-// Below 0, 0 or above it, as the first `count` bytes of `a` come before those of `b`, are the same, or come behind.
+// Negative, 0 or positive if the first `count` bytes of `a` are less than, equal to or greater than those of `b`.
 __device__ __forceinline__ int order_of_bytes(const Value& a, const Value& b, u32 count) {
     for (u32 i = 0; i < count; i += 16) {
         const u32 some = min(count - i, 16u);
@@ -56,7 +57,7 @@ __device__ __forceinline__ int order_of_bytes(const Value& a, const Value& b, u3
     return 0;
 }
 
-// Whether the order of two values was found, and in `order` as above.
+// Whether the order of two values is known; it is stored in `order` as above.
 __device__ __forceinline__ bool compare(const Value& a, const Value& b, int* order) {
     const u32 shorter = min(a.length, b.length);
     const u32 known = min(shorter, min(a.known, b.known));
@@ -68,7 +69,7 @@ __device__ __forceinline__ bool compare(const Value& a, const Value& b, int* ord
     return true;
 }
 
-// Whether the values are the same. Lengths that differ decide without a look at the bytes.
+// Whether the values are equal. Different lengths decide it without a look at the bytes.
 __device__ __forceinline__ Truth equal(const Value& a, const Value& b) {
     int order = 0;
     if (a.length != b.length) {
@@ -80,15 +81,15 @@ __device__ __forceinline__ Truth equal(const Value& a, const Value& b) {
     return order == 0 ? YES : NO;
 }
 
-// Whether a character of UTF-8 begins with this byte, and how many bytes that has.
+// Whether a UTF-8 character begins with this byte, and the number of bytes of that character.
 __device__ __forceinline__ bool begins(u32 byte) { return (byte & 0xC0) != 0x80; }
 __device__ __forceinline__ u32 width_of(u32 byte) { return 1 + (byte >= 0xC0) + (byte >= 0xE0) + (byte >= 0xF0); }
 
 constexpr u32 ALL_CHARACTERS = 0xFFFFFFFFu;
 
-// Where `count` characters from byte `*at` on end; false where that is not known.
+// Advances `*at` by `count` characters; false if the end is not known.
 __device__ __forceinline__ bool walk(const Value& value, u32* at, u32 count) {
-    // There are no more characters than bytes.
+    // There are at most as many characters as bytes.
     if (count >= value.length - *at) {
         *at = value.length;
         return true;
@@ -102,7 +103,7 @@ __device__ __forceinline__ bool walk(const Value& value, u32* at, u32 count) {
     return true;
 }
 
-// `take` characters behind the first `skip` ones, to `*value`; false where they are not known.
+// Restricts `*value` to `take` characters after the first `skip`; false if they are not known.
 __device__ __forceinline__ bool slice(Value* value, u32 skip, u32 take) {
     if (skip == 0 && take == ALL_CHARACTERS) {
         return true;

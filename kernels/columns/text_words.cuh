@@ -1,11 +1,12 @@
-// Text and binary as tuples of words that compare as the values do: bytes in big-endian words, zeros behind the last one, and
+// Text and binary as tuples of words that compare as the values do: the bytes in big-endian words, zero padding, and
 // the length in the lowest byte of the last word.
 //
-// A tuple of `k` words has room for 8k - 1 bytes. Values that fit are equal where their tuples are: zeros that are padding are
-// told from others by the length. They are in order too: where padded bytes differ, either both are of the values, or one value
-// has ended there and is a prefix of the other, whose byte is greater than 0; where none differs, one is a prefix of the other
-// and the lengths decide. A longer value among the searching ones is cut, and its length says 8k, more than any that fits: it
-// equals none of these, and is greater than the ones whose padded bytes are its first.
+// A tuple of `k` words holds up to 8k - 1 bytes. Values that fit are equal exactly where their tuples are: the length
+// distinguishes padding from zero bytes. Tuples also have the order of the values. If padded bytes differ, either both
+// bytes belong to the values, or one value is a prefix of the other, whose byte is greater than 0. If no padded byte
+// differs, one value is a prefix of the other, and the lengths decide. A longer value of the probe side is truncated,
+// with a length of 8k, more than any value that fits: it equals none of them, and is greater than those whose padded
+// bytes are its first bytes.
 #pragma once
 
 #include "columns/text_bytes.cuh"
@@ -19,14 +20,15 @@ struct Spans {
     __device__ __forceinline__ u32 start(u32 i) const { return offsets == nullptr ? i * width : offsets[i]; }
 };
 
-// Up to 8 bytes, the first one lowest, as a word of which it is the highest.
+// Reverses up to 8 bytes: the first byte, which is the lowest, becomes the highest of the word.
 __device__ __forceinline__ u64 big_endian(u64 low_first) {
     return (u64)__byte_perm((u32)low_first, 0, 0x0123) << 32 | __byte_perm((u32)(low_first >> 32), 0, 0x0123);
 }
 
-// Word `j` of the tuples of `words` words; a NULL's is 0, and `valid` may be null. `offsets` are null for values of `width` bytes.
-// Bound: 8 bytes of each value and its offsets read, 8 bytes written a row. Blocks of 256, a block takes 1024 rows; all bytes
-// together are fewer than 2^31.
+// Word `j` of the tuples of `words` words; 0 for a NULL, and `valid` may be null. `offsets` are null for values of
+// `width` bytes.
+// Bound: 8 bytes of each value and its offsets read, 8 bytes written a row. Launch: blocks of 256, a block for each
+// 1024 rows; all bytes together are fewer than 2^31.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     text_words(const u32* __restrict__ offsets, u32 width, const u32* __restrict__ bytes, const u32* __restrict__ valid,
                u32 j, u32 words, u64* __restrict__ out, u32 n) {
@@ -47,8 +49,8 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
         [=](u32 i, u64 word) { out[i] = word; });
 }
 
-// The same of views, all values of which lie in the views themselves: `views` are a length and 12 bytes each. Bound: 16 bytes read,
-// 8 bytes written a row.
+// The same for views that all hold their whole value: `views` are a length and 12 bytes each. Bound: 16 bytes read, 8
+// bytes written a row.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     text_words_views(const uint4* __restrict__ views, const u32* __restrict__ valid, u32 j, u32 words, u64* __restrict__ out,
                      u32 n) {
@@ -69,7 +71,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
         [=](u32 i, u64 word) { out[i] = word; });
 }
 
-// The greatest of all lanes' lengths, to the greatest of what `longest` holds.
+// Raises `longest` to the maximum length over the lanes.
 __device__ __forceinline__ void add_longest(u32 mine, u32* longest) {
     for (u32 half = WARP / 2; half > 0; half /= 2) {
         mine = max(mine, __shfl_down_sync(ALL_LANES, mine, half));
@@ -79,8 +81,8 @@ __device__ __forceinline__ void add_longest(u32 mine, u32* longest) {
     }
 }
 
-// The length of the longest value that is not NULL, to the greatest of what `longest` holds. `valid` may be null. Bound: 4 bytes
-// read a row. Blocks of 256, a grid of any size (8 blocks a multiprocessor); `longest` is zeroed before.
+// Raises `longest` to the length of the longest value that is not NULL. `valid` may be null. Bound: 4 bytes read a row.
+// Launch: blocks of 256, a grid of any size (8 blocks a multiprocessor); `longest` is zeroed first.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     text_longest(const u32* __restrict__ offsets, const u32* __restrict__ valid, u32* longest, u32 n) {
     u32 mine = 0;
@@ -90,7 +92,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     add_longest(mine, longest);
 }
 
-// The same of views. Bound: a sector of two views read for two rows.
+// The same for views. Bound: a sector of two views read for two rows.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     text_longest_views(const uint4* __restrict__ views, const u32* __restrict__ valid, u32* longest, u32 n) {
     u32 mine = 0;

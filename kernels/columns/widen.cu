@@ -1,8 +1,10 @@
-// Casts that neither fail nor make a NULL of a value, so that narrow values cross the bus. Twin: arrow's cast.
+// Casts that neither fail nor turn a value into NULL: narrow values are transferred, and widened on the device. CPU
+// counterpart: arrow's cast.
 #include "shared/common.cuh"
 #include "shared/tile.cuh"
 
-// `out[i] = wide(values[i])`. Bound: bytes, one value read and 8 or 16 written a row. Blocks of 256, a block takes 1024 rows.
+// `out[i] = wide(values[i])`. Bound: bytes, one value read and 8 or 16 bytes written a row. Launch: blocks of 256, a
+// block for each 1024 rows.
 #define WIDEN(name, From, To, wide)                                                                           \
     extern "C" __global__ void __launch_bounds__(BLOCK)                                                       \
         widen_##name(const From* __restrict__ values, To* __restrict__ out, u32 n) {                          \
@@ -14,19 +16,19 @@ __device__ __forceinline__ i64 to_integer(From value) {
     return (i64)value;
 }
 
-// Bytes of the sign before those of the value.
+// Sign-extended to 128 bits.
 template <typename From>
 __device__ __forceinline__ i128 to_decimal(From value) {
     return (i128)value;
 }
 
-// Rounded to the nearest, to even ones half way.
+// Rounded to nearest, ties to even.
 template <typename From>
 __device__ __forceinline__ f64 to_float(From value) {
     return (f64)value;
 }
 
-// The bits of the float with the same value; a NaN keeps its sign and payload, and becomes quiet, as on the host.
+// The bits of the double with the same value; a NaN keeps its sign and payload, and becomes quiet, as on the host.
 __device__ __forceinline__ u64 to_double_bits(u32 bits) {
     const u64 sign = (u64)(bits >> 31) << 63;
     const u64 mantissa = bits & 0x7FFFFFu;

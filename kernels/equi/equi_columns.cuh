@@ -1,10 +1,10 @@
-// Payload columns as kernels of joins take them: any number of them, described in device memory.
+// Payload columns of join kernels: any number of them, described in device memory.
 #pragma once
 
 #include "shared/common.cuh"
 
-// A column that is read, and where its values go. Values have 4, 8 or 16 bytes and are aligned to their size; `in` may be
-// null where a kernel says so. In memory: three words of 64 bits.
+// An input column and its output. Values have 4, 8 or 16 bytes and are aligned to their size; `in` may be null where a
+// kernel says so. In memory: three words of 64 bits.
 struct Column {
     const void* in;
     void* out;
@@ -22,7 +22,8 @@ __device__ __forceinline__ void with_width(const Column& column, With with) {
     }
 }
 
-// Hides from the compiler that a key stays the same: it would compute what follows from it before a loop, and keep that too.
+// Hides from the compiler that a key is loop-invariant: it would compute values that depend on it before the loop, and
+// keep them in registers.
 __device__ __forceinline__ u32 same_key(u32 key) {
     asm volatile("" : "+r"(key));
     return key;
@@ -33,8 +34,8 @@ __device__ __forceinline__ u64 same_key(u64 key) {
     return key;
 }
 
-// Hides from the compiler that packed words stay the same from one column to the next: it would unpack them before the loop,
-// and run out of registers.
+// Hides from the compiler that packed words are the same for every column: it would unpack them before the loop, and
+// run out of registers.
 template <u32 WORDS>
 __device__ __forceinline__ void keep_packed(u32 (&words)[WORDS]) {
 #pragma unroll

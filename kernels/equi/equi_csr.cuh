@@ -1,11 +1,11 @@
-// Build rows of one key side by side, and ranges of them: by groups (slots of a table, places of an array), or by runs of equal
+// Build rows grouped by key (CSR), and ranges of them: by groups (table slots or array places), or by runs of equal
 // keys in sorted order.
 #pragma once
 
 #include "equi/equi_emit.cuh"
 
-// Adds 1 to counters[group] for each of the warp's lanes with a group, and returns the value before: lanes of one group together,
-// so that a key of very many rows does not queue at one address.
+// Adds 1 to counters[group] for each lane of the warp with a group, and returns the value before. Lanes of one group
+// share an atomic, so that a very frequent key does not serialise at one address.
 __device__ __forceinline__ u32 count_together(u32* counters, u32 group) {
     const u32 lane = threadIdx.x % WARP;
     const u32 peers = __match_any_sync(ALL_LANES, group);
@@ -17,8 +17,8 @@ __device__ __forceinline__ u32 count_together(u32* counters, u32 group) {
     return __shfl_sync(ALL_LANES, before, leader) + __popc(peers & ((1u << lane) - 1));
 }
 
-// counts[g] += how many rows are in group g; NONE is no group. Bound: 4 bytes and an atomic at random a row, one for the rows of a
-// group among 32. Launch: blocks of 256, a block takes 1024 rows; counts are zeroed before.
+// counts[g] += the number of rows in group g; NONE is no group. Bound: 4 bytes and an atomic at random a row, but one
+// atomic for the rows of a group among 32. Launch: blocks of 256, a block for each 1024 rows; counts are zeroed first.
 extern "C" __global__ void __launch_bounds__(BLOCK) equi_csr_count(const u32* __restrict__ groups, u32 n, u32* counts) {
     const u32 begin = warp_first(blockIdx.x) + threadIdx.x % WARP;
     u32 group[ITEMS];
@@ -32,9 +32,9 @@ extern "C" __global__ void __launch_bounds__(BLOCK) equi_csr_count(const u32* __
     }
 }
 
-// rows[segments[g] .. segments[g + 1]] = the rows of group g, in no order; `segments` are the exclusive prefix sums of the counts,
-// and `taken[g]` is zero before, the count after. Bound: 4 bytes, an atomic, a read and a write at random a row. Launch: blocks
-// of 256, a block takes 1024 rows.
+// rows[segments[g] .. segments[g + 1]] = the rows of group g, in no order. `segments` are the exclusive prefix sums of
+// the counts; `taken[g]` is zeroed first and ends as the count. Bound: 4 bytes, an atomic, a read and a write at random
+// a row. Launch: blocks of 256, a block for each 1024 rows.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     equi_csr_place(const u32* __restrict__ groups, u32 n, const u32* __restrict__ segments, u32* taken, u32* __restrict__ rows) {
     const u32 begin = warp_first(blockIdx.x) + threadIdx.x % WARP;
@@ -56,8 +56,9 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     }
 }
 
-// A searching position's range is its group's segment, empty (0, 0) for none, and counts[i] its length: what expand_* take.
-// Bound: 16 bytes a position, and two neighbouring words of `segments` at random. Launch: blocks of 256, a block takes 1024 rows.
+// The range of a probe position is the segment of its group, or empty (0, 0) without a group; counts[i] is its length.
+// expand_* takes these. Bound: 16 bytes a position, and two neighbouring words of `segments` at random. Launch: blocks
+// of 256, a block for each 1024 rows.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     equi_csr_ranges(const u32* __restrict__ groups, u32 n, const u32* __restrict__ segments, u32* __restrict__ lo,
                     u32* __restrict__ hi, u32* __restrict__ counts) {
@@ -75,8 +76,8 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
         });
 }
 
-// Which positions of a side in order begin a run of equal keys; bits past the end are 0. Bound: a key read a row. Launch: blocks
-// of 256, a block takes 1024 rows. Then rows_select_* gives the runs' beginnings and their keys.
+// Which positions of a sorted side begin a run of equal keys; bits past the end are 0. Bound: a key read a row. Launch:
+// blocks of 256, a block for each 1024 rows. rows_select_* then gives the beginnings of the runs and their keys.
 #define HEADS(name, Key)                                                                                            \
     extern "C" __global__ void __launch_bounds__(BLOCK)                                                             \
         equi_heads_##name(const Key* __restrict__ sorted, u32* __restrict__ heads, u32 n) {                         \

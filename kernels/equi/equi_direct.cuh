@@ -1,4 +1,4 @@
-// Join by direct address: an array of build rows by key - least, for keys of which a good part of the range occurs.
+// Join by direct address: an array of build rows by key - least, for dense keys.
 #pragma once
 
 #include "equi/equi_index.cuh"
@@ -23,10 +23,10 @@ __device__ __forceinline__ void direct_build(const ArrayPlaces<Key>& places, con
     say_duplicate(met, status);
 }
 
-// rows[key - least] = row, for valid rows; sets DUPLICATE_KEYS in *status where rows have one key. Keys wrap around; those of
-// `range` or more above `least` are left out.
-// Bound: the key read and an atomic a row, at random unless keys ascend. Launch: blocks of 256, a block takes 1024 rows;
-// rows[range] are NONE (all bits set) and *status is zero before.
+// rows[key - least] = row, for valid rows; sets DUPLICATE_KEYS in *status if keys have duplicates. Keys wrap around;
+// keys that are `range` or more above `least` are ignored.
+// Bound: the key read and an atomic a row, at random unless keys ascend. Launch: blocks of 256, a block for each 1024
+// rows; rows[range] are set to NONE (all bits set) and *status to zero first.
 #define DIRECT_BUILD(name, Key)                                                                                     \
     extern "C" __global__ void __launch_bounds__(BLOCK) equi_direct_build_##name(                                   \
         const Key* __restrict__ keys, const u32* __restrict__ valid, u32 n, Key least, u32 range, u32* rows,        \
@@ -34,8 +34,8 @@ __device__ __forceinline__ void direct_build(const ArrayPlaces<Key>& places, con
         direct_build<Key>({least, range}, keys, valid, n, rows, status);                                            \
     }
 
-// out[i] = the build row with probe row i's key, or NONE. Bound: the key read, 4 bytes at random, 4 written a row. Launch: blocks
-// of 256, a block takes 1024 rows.
+// out[i] = the build row with probe row i's key, or NONE. Bound: the key read, 4 bytes at random, 4 written a row.
+// Launch: blocks of 256, a block for each 1024 rows.
 #define DIRECT_PROBE(name, Key)                                                                                     \
     extern "C" __global__ void __launch_bounds__(BLOCK) equi_direct_probe_##name(                                   \
         const u32* __restrict__ rows, Key least, u32 range, const Key* __restrict__ keys,                           \
@@ -43,7 +43,8 @@ __device__ __forceinline__ void direct_build(const ArrayPlaces<Key>& places, con
         probe_rows(ArrayIndex<Key>{rows, least, range}, keys, valid, n, out);                                       \
     }
 
-// out[i] = key - least, or NONE: the group of a row of either side. Bound: the key read, 4 bytes written. Launch: as above.
+// out[i] = key - least, or NONE: the group of a row of either side. Bound: the key read, 4 bytes written. Launch: as
+// above.
 #define DIRECT_PLACES(name, Key)                                                                                    \
     extern "C" __global__ void __launch_bounds__(BLOCK) equi_direct_places_##name(                                  \
         Key least, u32 range, const Key* __restrict__ keys, const u32* __restrict__ valid, u32 n,                   \

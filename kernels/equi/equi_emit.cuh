@@ -1,4 +1,4 @@
-// Results of a join from the probe rows of a block that found a build row: where they go, and how columns are written there.
+// Output of the matches of a block: the reservation of output positions, and the writes of columns.
 #pragma once
 
 #include "equi/equi_columns.cuh"
@@ -7,19 +7,21 @@
 // No build row has the key.
 constexpr u32 NONE = 0xFFFFFFFFu;
 
-// What is found out on the way. Two build rows have one key: what has been written is of no use.
+// Status bits. Build keys have duplicates: the output is invalid.
 constexpr u32 DUPLICATE_KEYS = 1;
-// There were more results than room.
+// The output buffer was too small.
 constexpr u32 NO_ROOM = 2;
 
-// Where the results of a block go: those of each warp together, item after item, so that lanes write side by side.
+// Output positions of a block: those of each warp are contiguous, item after item, so that lanes write to neighbouring
+// positions.
 template <u32 BLOCK_WARPS>
 struct Places {
     u32 totals[BLOCK_WARPS];
     u64 base;
 
-    // Reserves room for the block's results: `set(k, place)` tells the place of item k of this thread, if it found something,
-    // among those of the block, which begin at `first`. False for the whole block where there is none, or no room.
+    // Reserves output rows for the matches of the block. `set(k, place)` receives the position of item k of this
+    // thread, if it has a match, relative to the block's first position `first`. False for the whole block if it has no
+    // match, or if the output is full.
     template <u32 N, typename Set>
     __device__ __forceinline__ bool take(const u32 (&found)[N], u64 room, u64* written, u32* status, u64& first, Set set) {
         const u32 warp = threadIdx.x / WARP;
@@ -62,8 +64,8 @@ struct Places {
     }
 };
 
-// Writes a value of a column for every item that was found. `hits` tells of item k whether it `has(k)` a result, and its
-// `place(k)` from `out` on. As many values are loaded before the first is written as leave a thread its registers.
+// Writes a value of a column for every match. `hits.has(k)` says whether item k has a match, and `hits.place(k)` is its
+// position relative to `out`. The number of loads before the first write is as large as the registers allow.
 template <u32 N, class Value, class Hits, typename Load>
 __device__ __forceinline__ void write_column(const Hits& hits, Value* out, Load load) {
     constexpr u32 GROUP = sizeof(Value) == 4 ? N : sizeof(Value) == 16 ? 1 : N % 3 == 0 ? 3 : 2;

@@ -1,10 +1,10 @@
-// The bijection by which equi-joins spread keys: rows are partitioned and slots are chosen by the bits of a mixed key, and
-// since no two keys mix into one, a mixed key stands for its key until the output needs the key itself.
+// The bijection that mixes keys of equi-joins. Partitions and slots are chosen by bits of the mixed key; since no two
+// keys have the same mixed key, it represents the key until the output needs the key itself.
 #pragma once
 
 #include "shared/common.cuh"
 
-// Xor-shifts and odd multipliers, each of which can be undone.
+// Xor-shifts and odd multipliers, each of which is invertible.
 __device__ __forceinline__ u32 mix(u32 key) {
     key = (key ^ key >> 16) * 0x7FEB352Du;
     key = (key ^ key >> 15) * 0x846CA68Bu;

@@ -1,13 +1,13 @@
-// Looking up keys in an index of the whole build side that lies in device memory: a hash table or an array.
+// Look-ups in an index of the whole build side in device memory: a hash table or an array.
 //
-// An index has `first(key)`, the first load that a look-up needs, and `resolve(key, loaded)`, the build row with the key or
-// NONE: the first loads of several keys are under way together.
+// An index has `first(key)`, the first load of a look-up, and `resolve(key, loaded)`, the build row with the key or
+// NONE. The first loads of several keys are in flight together.
 #pragma once
 
 #include "equi/equi_emit.cuh"
 #include "equi/equi_hash.cuh"
 
-// As many look-ups in flight as hide the latency of memory, at 2048 threads a multiprocessor.
+// Look-ups in flight for each thread: enough to hide the latency of memory, at 2048 threads a multiprocessor.
 constexpr u32 PROBE_ITEMS = 4;
 constexpr u32 PROBE_ROWS = BLOCK * PROBE_ITEMS;
 
@@ -26,11 +26,11 @@ struct ArrayIndex {
     __device__ __forceinline__ u32 resolve(Key, u32 row) const { return row; }
 };
 
-// No key: a row is never 2^32 - 1.
+// An empty slot: a row is never 2^32 - 1.
 constexpr u64 EMPTY_SLOT = ~0ull;
 
-// Open addressing with linear probing. A slot is a row below 32 bits of its key: the whole of a key of 32 bits, the highest of
-// a longer one mixed, which is then compared with the build side's.
+// Open addressing with linear probing. A slot has a row in its low 32 bits and 32 bits of the key above: the whole key
+// if it has 32 bits, otherwise the highest bits of the mixed key, after which the build side's key is compared.
 template <class Key>
 struct SlotIndex {
     u64* slots;
@@ -55,7 +55,7 @@ struct SlotIndex {
 
     __device__ __forceinline__ u64 first(Key key) const { return slots[home(key)]; }
 
-    // The slot number of `key`, or none.
+    // The number of the slot of `key`, or NONE.
     __device__ __forceinline__ u32 slot_of(Key key, u64& slot) const {
         u32 at = home(key);
         while (slot != EMPTY_SLOT && !holds(slot, key)) {
@@ -70,13 +70,13 @@ struct SlotIndex {
     }
 };
 
-// The same, but an entry found is the number of its slot: that of the group of all build rows with the key.
+// The same, but the result is the number of the slot: the group of all build rows with the key.
 template <class Key>
 struct SlotNumbers : SlotIndex<Key> {
     __device__ __forceinline__ u32 resolve(Key key, u64 slot) const { return this->slot_of(key, slot); }
 };
 
-// The place in an array by key - least, whatever is there.
+// The place in an array by key - least, without a look at the array.
 template <class Key>
 struct ArrayPlaces {
     Key least;
@@ -90,7 +90,7 @@ struct ArrayPlaces {
     __device__ __forceinline__ u32 resolve(Key, u32 place) const { return place; }
 };
 
-// What is found for the `k`-th row of this thread in its block's tile, for all k.
+// The results of the `k`-th row of this thread in its block's tile, for all k.
 template <class Key, class Index>
 __device__ __forceinline__ void look_up(const Index& index, const Key* keys, const u32* valid, u32 n,
                                         Key (&key)[PROBE_ITEMS], u32 (&found)[PROBE_ITEMS]) {
@@ -111,7 +111,7 @@ __device__ __forceinline__ void look_up(const Index& index, const Key* keys, con
     }
 }
 
-// out[i] = what is found for row i. A row that is not valid finds none.
+// out[i] = the result of the look-up of row i; NONE for a row that is not valid.
 template <class Key, class Index>
 __device__ __forceinline__ void probe_rows(const Index& index, const Key* keys, const u32* valid, u32 n, u32* out) {
     Key key[PROBE_ITEMS];
@@ -126,7 +126,7 @@ __device__ __forceinline__ void probe_rows(const Index& index, const Key* keys, 
     }
 }
 
-// What a join by an index writes, and from which columns.
+// Input and output columns of a join by an index.
 template <class Key>
 struct JoinOutput {
     const Column* build_columns;
@@ -139,7 +139,7 @@ struct JoinOutput {
     u32* status;
 };
 
-// The build row that each item found, and the place of its result.
+// The build row that each item matched, and the output position.
 struct IndexHits {
     u32 found[PROBE_ITEMS];
     u32 places[PROBE_ITEMS];
@@ -166,7 +166,7 @@ __device__ __forceinline__ void write_columns(
     }
 }
 
-// The inner join of the tile's rows with their build rows, materialised. A column that is null is the row's number.
+// The inner join of the tile's rows with their build rows, materialised. A column that is null stands for row numbers.
 template <class Key, class Index>
 __device__ __forceinline__ void join_rows(const Index& index, const Key* keys, const u32* valid, u32 n,
                                           const JoinOutput<Key>& output) {
@@ -187,7 +187,7 @@ __device__ __forceinline__ void join_rows(const Index& index, const Key* keys, c
     write_columns(output.build_columns, output.build_count, hits, first, [&](u32 k) { return hits.found[k]; });
 }
 
-// Says in *status that two build rows have one key: most threads that find so find it said already.
+// Reports in *status that build keys have duplicates. Most threads that detect it find it reported already.
 __device__ __forceinline__ void say_duplicate(bool duplicate, u32* status) {
     if (duplicate && (*static_cast<const volatile u32*>(status) & DUPLICATE_KEYS) == 0) {
         atomicOr(status, DUPLICATE_KEYS);

@@ -1,17 +1,19 @@
-// How tiles of a pass learn how many rows earlier tiles have of each digit (decoupled look-back: Merrill & Garland 2016).
+// Decoupled look-back (Merrill & Garland 2016): how tiles of a pass get the number of rows of each digit in earlier
+// tiles.
 #pragma once
 
 #include "shared/tile.cuh"
 
 constexpr u32 SPREAD_DIGITS = 256;
 
-// A word of the look-back is a number of rows below one of two flags: of the tile alone, or of the tile and all before it.
+// A look-back word is a row count below one of two flags: the count of the tile alone, or of the tile and all tiles
+// before it.
 constexpr u32 COUNTED = 1u << 30;
 constexpr u32 THROUGH = 1u << 31;
 constexpr u32 ROWS_MASK = COUNTED - 1;
 
-// How many rows of a digit earlier tiles hold; says for later ones how many there are up to this tile. Reads several earlier
-// tiles at once: when all start together, it passes many.
+// Returns the number of rows of a digit in earlier tiles, and publishes the number including this tile. Reads several
+// earlier tiles at once: when all tiles start together, it has to pass many.
 __device__ __forceinline__ u32 look_back(u32* lookback, u32 tile, u32 digit, u32 count) {
     constexpr u32 WINDOW = 4;
     volatile u32* const words = lookback + digit;

@@ -1,13 +1,13 @@
-// Sort-merge join ([W] 3.1.1): both sides in the order of their keys; a probe position's range by one walk over both.
+// Sort-merge join ([W] 3.1.1): both sides sorted by key; the range of each probe position by one walk over both sides.
 #pragma once
 
 #include "shared/search.cuh"
 
 constexpr u32 MERGE_STEPS = 4096;
 
-// A block's share of the merge of both sides, cut along the merge path (Green, McColl & Bader 2012): as many steps as any other's,
-// whatever the keys. `UPPER` puts build keys before equal probe keys, so that a probe position is preceded by those that are not
-// greater; otherwise by those that are less.
+// A block's part of the merge of both sides, cut along the merge path (Green, McColl & Bader 2012): all blocks have the
+// same number of steps, whatever the keys. `UPPER` orders build keys before equal probe keys, so that the build keys
+// before a probe position are those that are not greater; otherwise those that are less.
 template <bool UPPER, class Key>
 __device__ __forceinline__ void merge_bound(const Key* build, u32 n, const Key* probe, u32 m, u32* out) {
     __shared__ Key tile[MERGE_STEPS];
@@ -37,10 +37,10 @@ __device__ __forceinline__ void merge_bound(const Key* build, u32 n, const Key* 
     }
 }
 
-// out[p] = how many build keys are below probe key p (equi_merge_lower_*), or not above it (equi_merge_upper_*): the ends of its
-// range. Both sides ascend; any order will do that both share, such as that of mixed keys.
-// Bound: a key of both sides read and 4 bytes written a probe row. Launch: blocks of 256, one for 4096 of the n + m steps; n + m is
-// below 2^32.
+// out[p] = the number of build keys below probe key p (equi_merge_lower_*), or not above it (equi_merge_upper_*): the
+// ends of its range. Both sides ascend in the same order, which may be any, such as that of mixed keys.
+// Bound: a key of both sides read and 4 bytes written a probe row. Launch: blocks of 256, one for each 4096 of the n +
+// m steps; n + m is below 2^32.
 #define MERGE(name, bound, UPPER, Key)                                                                              \
     extern "C" __global__ void __launch_bounds__(BLOCK)                                                             \
         equi_merge_##bound##_##name(const Key* __restrict__ build, u32 n, const Key* __restrict__ probe, u32 m,     \

@@ -1,7 +1,7 @@
-// What the choice of [W] 4.1 depends on, from a sample of the keys: the share of the probe side's keys that match, and whether build rows
-// share keys. The sample is the keys whose mixed bits end in zeros, the same ones on both sides, in some of the rows. Each has one of 2^22
-// bits, by its upper mixed bits: keys that find one set by chance are as many as the share of bits that are. A key of many probe rows
-// counts once, or it would decide alone.
+// What the model of [W] 4.1.4 depends on, from a sample of the keys: the match ratio of the probe side, and whether
+// build keys have duplicates. The sample is the keys whose mixed bits end in zeros, the same keys on both sides, in a
+// part of the rows. Each key has one of 2^22 bits, by its upper mixed bits; the probability of a false match is the
+// share of bits that are set. A key of many probe rows counts once, or it would dominate the ratio.
 #pragma once
 
 #include "equi/equi_hash.cuh"
@@ -9,7 +9,7 @@
 
 constexpr u32 SAMPLED_LOG_BITS = 22;
 
-// For a row's key whether it is in the sample, and its bit.
+// Whether a row's key is in the sample, and its bit.
 template <class Key>
 struct Sampled {
     bool is_in;
@@ -25,11 +25,11 @@ struct Sampled {
 
     __device__ __forceinline__ bool is_set(const u32* bits) const { return (bits[word] & bit) != 0; }
 
-    // Whether it was set before.
+    // Sets the bit; returns whether it was set before.
     __device__ __forceinline__ bool set(u32* bits) const { return (atomicOr(bits + word, bit) & bit) != 0; }
 };
 
-// Adds what each thread of a warp counted.
+// Adds the counts of a warp's threads.
 __device__ __forceinline__ void add_counts(u32 sampled, u32 found, u32* counts) {
     for (u32 distance = WARP / 2; distance > 0; distance /= 2) {
         sampled += __shfl_xor_sync(ALL_LANES, sampled, distance);
@@ -41,7 +41,8 @@ __device__ __forceinline__ void add_counts(u32 sampled, u32 found, u32* counts) 
     }
 }
 
-// `step(row)` for the sampled keys of one in so many tiles of 1024 rows, any of them: rows of a key may lie a number of tiles apart.
+// Calls `step(row)` for the sampled keys of one tile of 1024 rows in each `every` tiles. The tile is chosen by hash, as
+// rows of a key may be a fixed number of tiles apart.
 template <class Key, typename Step>
 __device__ __forceinline__ void each_sampled(const Key* keys, const u32* valid, u32 n, u32 every, u32 mask, Step step) {
     const u32 tiles = (n + TILE - 1) / TILE;
@@ -61,14 +62,15 @@ __device__ __forceinline__ void each_sampled(const Key* keys, const u32* valid, 
     }
 }
 
-// equi_sample_build_*: sets the bits of the sampled keys of one in so many tiles of 1024 rows; counts[0] grows by how many rows have
-// one, counts[1] by how many of them found their bit set. Rows that are not `valid` (null: all are) have none.
+// equi_sample_build_*: sets the bits of the sampled keys in one of each `every` tiles of 1024 rows. counts[0] grows by
+// the number of sampled rows, counts[1] by the number of those that found their bit set. Rows that are not `valid`
+// (null: all are) are not sampled.
 //
-// equi_sample_probe_*: the same of another side, whose keys count once: each sets its bit of `seen`. counts[0] grows by the keys,
-// counts[1] by those whose bit the build side set.
+// equi_sample_probe_*: the same for the probe side, where each key counts once: it sets its bit of `seen`. counts[0]
+// grows by the number of keys, counts[1] by the number of those whose bit the build side set.
 //
-// Bound: the keys of those tiles read once. Launch: blocks of 256, a grid of any size (8 blocks a multiprocessor); `mask` is a power of two
-// less 1; bits[2^22 / 32] and seen[2^22 / 32] are clear before.
+// Bound: the keys of those tiles read once. Launch: blocks of 256, a grid of any size (8 blocks a multiprocessor);
+// `mask` is a power of two less 1; bits[2^22 / 32] and seen[2^22 / 32] are zeroed first.
 #define SAMPLE(name, Key)                                                                                                  \
     extern "C" __global__ void __launch_bounds__(BLOCK) equi_sample_build_##name(                                          \
         const Key* __restrict__ keys, const u32* __restrict__ valid, u32 n, u32 every, u32 mask, u32* bits, u32* counts) { \

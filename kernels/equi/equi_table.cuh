@@ -1,11 +1,11 @@
-// Non-partitioned hash join ([W] 3.1.3): one table of the build side in device memory. It pays where the table stays in L2, or
-// where few rows match and the probe side is not worth moving.
+// Non-partitioned hash join ([W] 3.1.3): one table of the build side in device memory. It is the best choice if the
+// table fits in L2, or if few rows match and moving the probe side is not worth it.
 #pragma once
 
 #include "equi/equi_index.cuh"
 
-// The tile's build rows: their compare-and-swaps are under way together, each then goes on until it has a slot. Of rows with one
-// key a single one stays in the table.
+// Inserts the tile's build rows: their first compare-and-swaps are in flight together, and each row then probes on
+// until it has a slot. Of duplicate keys a single row stays in the table.
 template <class Key>
 __device__ __forceinline__ void table_build(const SlotIndex<Key>& index, const Key* keys, const u32* valid, u32 n,
                                             u32* status) {
@@ -37,17 +37,20 @@ __device__ __forceinline__ void table_build(const SlotIndex<Key>& index, const K
     say_duplicate(met, status);
 }
 
-// Puts the valid rows' keys into the table; sets DUPLICATE_KEYS in *status where rows have one key, of which one stays.
-// Bound: an atomic at random a row (12 to 31 G/s by the table's size). Launch: blocks of 256, a block takes 1024 rows; slots are
-// a power of two, at least twice n, all bits set before (EMPTY_SLOT); `mask` is slots - 1; *status is zeroed before.
+// Inserts the valid rows' keys into the table; sets DUPLICATE_KEYS in *status if keys have duplicates, of which one row
+// stays.
+// Bound: an atomic at random a row (12 to 31 G/s by the table's size). Launch: blocks of 256, a block for each 1024
+// rows; the number of slots is a power of two, at least twice n, and their bits are all set first (EMPTY_SLOT); `mask`
+// is slots - 1; *status is zeroed first.
 #define TABLE_BUILD(name, Key)                                                                                      \
     extern "C" __global__ void __launch_bounds__(BLOCK) equi_table_build_##name(                                    \
         const Key* __restrict__ keys, const u32* __restrict__ valid, u32 n, u64* slots, u32 mask, u32* status) {    \
         table_build<Key>({slots, mask, keys}, keys, valid, n, status);                                              \
     }
 
-// out[i] = the build row with probe row i's key, or NONE. Build keys are unique. Bound: the key read, a slot at random (keys of
-// 64 bits that match: the build key too) and 4 bytes written a row. Launch: blocks of 256, a block takes 1024 rows.
+// out[i] = the build row with probe row i's key, or NONE. Build keys are unique. Bound: the key read, a slot at random
+// (for matching keys of 64 bits the build key too) and 4 bytes written a row. Launch: blocks of 256, a block for each
+// 1024 rows.
 #define TABLE_PROBE(name, Key)                                                                                      \
     extern "C" __global__ void __launch_bounds__(BLOCK) equi_table_probe_##name(                                    \
         u64* slots, u32 mask, const Key* __restrict__ build_keys, const Key* __restrict__ keys,                     \
@@ -55,7 +58,8 @@ __device__ __forceinline__ void table_build(const SlotIndex<Key>& index, const K
         probe_rows(SlotIndex<Key>{slots, mask, build_keys}, keys, valid, n, out);                                   \
     }
 
-// out[i] = the number of the slot that has row i's key, or NONE: the group of a row of either side. Bound, launch: as above.
+// out[i] = the number of the slot with row i's key, or NONE: the group of a row of either side. Bound, launch: as
+// above.
 #define TABLE_SLOTS(name, Key)                                                                                      \
     extern "C" __global__ void __launch_bounds__(BLOCK) equi_table_slots_##name(                                    \
         u64* slots, u32 mask, const Key* __restrict__ build_keys, const Key* __restrict__ keys,                     \
@@ -63,9 +67,10 @@ __device__ __forceinline__ void table_build(const SlotIndex<Key>& index, const K
         probe_rows(SlotNumbers<Key>{{slots, mask, build_keys}}, keys, valid, n, out);                               \
     }
 
-// The inner join, materialised from the columns as they are: *written results in no order, the key where out_keys is not null.
-// Build keys are unique. Bound: as the probe; a value of each build column at random, the rest in order. Launch: blocks of 256, a
-// block takes 1024 rows; *written and *status are zeroed before; NO_ROOM in *status: there were more than `room`.
+// The inner join, materialised from untransformed columns: *written results in no order, with the key if out_keys is
+// not null. Build keys are unique. NO_ROOM in *status: there were more than `room` results.
+// Bound: as the probe; a value of each build column at random, the rest in order. Launch: blocks of 256, a block for
+// each 1024 rows; *written and *status are zeroed first.
 #define TABLE_JOIN(name, Key)                                                                                       \
     extern "C" __global__ void __launch_bounds__(BLOCK) equi_table_join_##name(                                     \
         u64* slots, u32 mask, const Key* __restrict__ build_keys, const Column* __restrict__ build_columns,         \

@@ -1,11 +1,12 @@
-// Programs over the rows of an input: all expressions of a projection, or the predicate of a filter. Twin: device/host/expr/row_program.rs.
+// Row programs: all expressions of a projection, or the predicate of a filter, over the rows of an input. CPU
+// counterpart: src/device/host/expr/row_program.rs.
 #include "expr/map.cuh"
 
-// Rows of a thread, a warp's 128 together: an instruction is read and looked up once for them.
+// Rows of a thread; a warp has 128. An instruction is read and decoded once for them.
 constexpr u32 MAP_ROWS = 4;
 
-// Registers of a thread's rows. They lie in local memory, which the first cache holds: an instruction names them by number. States
-// are a byte a row. Words have 128 bits where the program has decimals.
+// Registers of a thread's rows. They are indexed by number, so they are in local memory, which L1 caches. States are a
+// byte a row. Words have 128 bits if the program has decimals.
 template <typename Word>
 struct MapRegisters {
     Word words[MAP_REGISTERS][MAP_ROWS];
@@ -25,7 +26,7 @@ __device__ __forceinline__ u32 greater(u32 a, u32 b) {
     return undecided | (both & ~(undecided >> 1) & EACH_ROW);
 }
 
-// Which rows have a value, or where they are undecided, a 1 each.
+// A 1 in the byte of each row that has a value.
 __device__ __forceinline__ u32 with_value(u32 states) {
     return ~(states | states >> 1) & EACH_ROW;
 }
@@ -44,7 +45,7 @@ __device__ __forceinline__ void each_result(MapRegisters<Word>& at, const MapIns
     at.states[in.out] = states;
 }
 
-// AND, where false decides, or OR, where true does.
+// Kleene's AND, where false decides, or OR, where true decides.
 template <typename Word>
 __device__ __forceinline__ void kleene(MapRegisters<Word>& at, const MapInstruction& in, u64 decides) {
     const u32 a_states = at.states[in.a];
@@ -84,7 +85,7 @@ __device__ __forceinline__ bool equal_or_less(const MapInstruction& in, Code cod
     return compare_words(code, Kind(in.kind), u64(a), u64(b));
 }
 
-// Whether two are distinct: two NULLs are not.
+// IS DISTINCT FROM: two NULLs are not distinct.
 template <typename Word>
 __device__ __forceinline__ void distinct(MapRegisters<Word>& at, const MapInstruction& in) {
     const u32 a_states = at.states[in.a];
@@ -109,12 +110,12 @@ __device__ __forceinline__ void is_null(MapRegisters<Word>& at, const MapInstruc
     });
 }
 
-// The result of an instruction that hands on NULLs, on words.
+// The result word of an instruction that propagates NULLs.
 template <typename Word>
 __device__ __forceinline__ Word combine(const MapInstruction& in, Word a, Word b, bool& undecided) {
     if constexpr (sizeof(Word) == sizeof(u128)) {
         if (in.code == SCALE || in.code == ROUND) {
-            // An integer's word is extended by its sign, but for the widest without one.
+            // An integer's word is sign-extended, except for U64.
             const bool plain = in.from != DECIMAL;
             const u128 value = plain && in.from != u8(Kind::U64) ? u128(i128(i64(u64(a)))) : a;
             const u128 made = in.code == SCALE ? multiply(value, wide(in.constant), undecided)
@@ -170,7 +171,7 @@ __device__ __forceinline__ Word combine(const MapInstruction& in, Word a, Word b
     return arithmetic(code, Kind(in.kind), u64(a), u64(b), undecided);
 }
 
-// `f(a, b, undecided)` on the words of the operands of each row; `b` is 0 where there is one operand.
+// Applies `f(a, b, undecided)` to the operand words of each row; `b` is 0 for one operand.
 template <bool UNROLL, typename Word, typename F>
 __device__ __forceinline__ void apply(MapRegisters<Word>& at, const MapInstruction& in, bool two, F f) {
     const u32 states = two ? greater(at.states[in.a], at.states[in.b]) : at.states[in.a];
@@ -184,17 +185,17 @@ __device__ __forceinline__ void apply(MapRegisters<Word>& at, const MapInstructi
     at.states[in.out] = states | (faults & with_value(states)) * UNDECIDED;
 }
 
-// How many of its registers an instruction of those that `combine` does reads.
+// The number of registers that an instruction of `combine` reads.
 __device__ __forceinline__ bool reads_two(u8 code) {
     return code < SCALE && operands_of(Code(code)) == 2;
 }
 
-// Which of less, equal and greater answer a comparison, a bit each.
+// Which of less, equal and greater satisfy a comparison, a bit each.
 __device__ __forceinline__ u32 answers(Code code) {
     return u32(compares(code, true, false)) | u32(compares(code, false, true)) << 1 | u32(compares(code, false, false)) << 2;
 }
 
-// What most instructions that hand on NULLs are, written out for each row; false if it is another one.
+// The most frequent instructions that propagate NULLs, unrolled for each row; false for any other instruction.
 template <typename Word>
 __device__ __forceinline__ bool run_common(MapRegisters<Word>& at, const MapInstruction& in) {
     const Code code = Code(in.code);
@@ -261,7 +262,7 @@ __device__ __forceinline__ void run(MapRegisters<Word>& at, const MapInstruction
     }
 }
 
-// The rows of a thread: 32 lie between them.
+// The rows of a thread: 32 apart.
 struct MapRows {
     u32 first, n;
 
@@ -293,7 +294,7 @@ __device__ __forceinline__ void load(MapRegisters<Word>& at, const MapInstructio
     });
 }
 
-// Whether a row that is for the host reached the output.
+// Returns whether a row that needs the host fallback reached the output.
 template <typename Word>
 __device__ __forceinline__ bool store(const MapRegisters<Word>& at, const MapInstruction& in, const MapColumn& column, MapRows rows) {
     const u32 states = at.states[in.a];
@@ -347,11 +348,12 @@ __device__ __forceinline__ void map(const u64* table, u32 columns, u32 outputs, 
     }
 }
 
-// Evaluates a program on `n` rows. `table`: the columns, then the outputs (`MapColumn`), then the instructions (`MapInstruction`).
-// `left` is set to 1 when a row that is for the host reaches an output. Bound: bytes, the values and bits of the columns read and
-// those of the outputs written, as long as there are few instructions: an operation takes some 10 to 40 instructions a row, 128-bit
-// division some hundred. Blocks of 256, a block takes 1024 rows; bits past the end of an output are written as 0. `left` must be
-// zeroed. `map_rows_narrow` is for programs without decimals.
+// Evaluates a program on `n` rows. `table`: the columns, then the outputs (`MapColumn`), then the instructions
+// (`MapInstruction`). `left` is set to 1 if a row that needs the host fallback reaches an output; it must be zeroed
+// first. `map_rows_narrow` is for programs without decimals.
+// Bound: bytes, the values and bits of the columns read and those of the outputs written, while instructions are few:
+// an operation costs some 10 to 40 instructions a row, a 128-bit division some hundred. Launch: blocks of 256, a block
+// for each 1024 rows; bits past the end of an output are written as 0.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     map_rows(const u64* __restrict__ table, u32 columns, u32 outputs, u32 instructions, u32 n, u32* __restrict__ left) {
     map<u128>(table, columns, outputs, instructions, n, left);

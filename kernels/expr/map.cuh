@@ -1,26 +1,26 @@
-// A program over the rows of an input, as the host describes it, and what its operations mean for the word of a row. What programs
-// over pairs do too is said in program_values.cuh.
+// A row program as the host encodes it, and the meaning of its operations on the word of a row. Operations that pair
+// programs share are in program_values.cuh.
 #pragma once
 
 #include "theta/program/program_values.cuh"
 
 constexpr u32 MAP_REGISTERS = 16;
 
-// Beside the codes of programs over pairs, of which LOAD_SORTED loads a column.
+// Codes in addition to those of pair programs, whose LOAD_SORTED loads a column here.
 enum MapCode : u8 { SCALE = 32, ROUND = 33, FLOOR = 34, PART = 35, STORE = 36, TRUNCATE = 37, TO_FLOAT = 38, FROM_FLOAT = 39 };
-// Beside the kinds of programs over pairs.
+// In addition to the kinds of pair programs.
 constexpr u8 DECIMAL = 11;
 
 constexpr u8 VALUE = 0, NO_VALUE = 1, UNDECIDED = 2;
-// Days beyond this, before or after 1970, are for the host.
+// Days beyond this, before or after 1970, are left to the host fallback.
 constexpr i64 FAR_DAYS = 90000000;
 
-// Of an input or an output; those of BOOL are a bitmap. `valid` may be null for an input.
+// A column of an input or an output; the values of BOOL are a bitmap. `valid` may be null for an input.
 struct MapColumn {
     u64 values, valid, kind;
 };
 
-// `constant`: its lower half first. `bound`: what a decimal's distance from zero must be below.
+// `constant`: its lower half first. `bound`: an exclusive upper bound of a decimal's absolute value.
 struct MapInstruction {
     u8 code, kind, from, out, a, b, c, unused;
     u64 column;
@@ -32,7 +32,7 @@ __device__ __forceinline__ u128 wide(const u64 (&halves)[2]) {
     return u128(halves[1]) << 64 | halves[0];
 }
 
-// `f(word_at)`, of which `word_at(i)` reads the word of row `i`.
+// Calls `f(word_at)`; `word_at(i)` reads the word of row `i`.
 template <typename F>
 __device__ __forceinline__ void each_word_of(const MapColumn& column, F f) {
     const u64 at = column.values;
@@ -52,7 +52,7 @@ __device__ __forceinline__ void each_word_of(const MapColumn& column, F f) {
     }
 }
 
-// `f(put)`, of which `put(i, word)` writes the word of row `i`; not for bits.
+// Calls `f(put)`; `put(i, word)` writes the word of row `i`. Not for bits.
 template <typename F>
 __device__ __forceinline__ void store_words(const MapColumn& column, F f) {
     const u64 at = column.values;
@@ -131,12 +131,12 @@ __device__ __forceinline__ u128 distance(i128 value) {
     return value < 0 ? 0 - u128(value) : u128(value);
 }
 
-// A product of 128 bits; `undecided` where it has more.
+// A product of 128 bits; `undecided` if it overflows.
 __device__ __forceinline__ u128 multiply(u128 a, u128 b, bool& undecided) {
     const u128 product = a * b;
     const u128 x = distance(i128(a));
     const u128 y = distance(i128(b));
-    // Two of at most 63 bits, which most are, have no more than 126.
+    // Two factors of at most 63 bits, the common case, have a product of at most 126.
     if (((x | y) >> 63) != 0 && x != 0) {
         const u128 most = ~u128(0) >> 1;
         const bool is_negative = i128(a ^ b) < 0;
@@ -155,7 +155,7 @@ __device__ __forceinline__ u128 decimal_arithmetic(Code code, u128 a, u128 b, bo
     return result;
 }
 
-// A quotient or a rest, towards zero; `undecided` where there is none.
+// A quotient or a remainder, rounded towards zero; `undecided` if there is none.
 __device__ __forceinline__ u128 divided(Code code, i128 value, i128 by, bool& undecided) {
     undecided = by == 0 || (by == -1 && u128(value) == u128(1) << 127);
     if (undecided) {
@@ -164,7 +164,7 @@ __device__ __forceinline__ u128 divided(Code code, i128 value, i128 by, bool& un
     return u128(code == Code::DIV ? value / by : value % by);
 }
 
-// Half away from zero.
+// Rounds half away from zero.
 __device__ __forceinline__ u128 rounded(i128 value, i128 by) {
     const i128 quotient = value / by;
     const i128 rest = value % by;
@@ -176,7 +176,8 @@ __device__ __forceinline__ i64 floor_of(i64 value, i64 by) {
     return value / by - (value % by < 0 ? 1 : 0);
 }
 
-// The year, the month or the day of the month of a day counted from 1970, as on the host: years begin in March, eras have 400.
+// The year, the month or the day of the month of a day counted from 1970, as on the host: years begin in March, and
+// eras have 400 years.
 __device__ __forceinline__ i64 date_part(i64 since_1970, u32 part) {
     const i64 days = since_1970 + 719468;
     const i64 era = floor_of(days, 146097);

@@ -1,10 +1,11 @@
-// Patterns of LIKE in segments, which are what stands between `%`: the first begins the text, the last ends it, those between
-// are found one after the other, each at its leftmost place, which leaves most to those that follow; one alone is the whole text.
+// LIKE patterns as segments, which are the parts between `%`. The first segment begins the text and the last ends it.
+// Those between are matched one after the other, each at its leftmost position, which leaves the most text for the
+// following ones. A single segment is the whole text.
 #pragma once
 
 #include "columns/text_value.cuh"
 
-// In a segment: any one character. No byte of UTF-8 is it.
+// Any one character in a segment. No byte of UTF-8 has this value.
 constexpr u32 ANY_CHARACTER = 0xFF;
 
 // Constants one after the other: values, or the segments of a pattern.
@@ -18,7 +19,7 @@ struct Constants {
     }
 };
 
-// Whether `segment` begins at byte `*at`, which becomes the byte behind it.
+// Whether `segment` begins at byte `*at`, which advances to the byte after it.
 __device__ __forceinline__ Truth segment_at(const Value& value, const Value& segment, u32* at) {
     u32 here = *at;
     for (u32 i = 0; i < segment.length; i++) {
@@ -38,7 +39,7 @@ __device__ __forceinline__ Truth segment_at(const Value& value, const Value& seg
     return YES;
 }
 
-// Whether `value`, which is all known, ends with `segment`, at byte `least` or behind it.
+// Whether `value`, whose bytes are all known, ends with `segment`, which begins at byte `least` or later.
 __device__ __forceinline__ bool ends_with(const Value& value, const Value& segment, u32 least) {
     u32 at = value.length;
     for (u32 i = segment.length; i > 0; i--) {

@@ -1,15 +1,16 @@
-// Tests of text and binary values, and characters of text. Twin: src/device/host/expr/string_predicate.rs.
+// Predicates on text and binary values, and substrings by characters. CPU counterpart:
+// src/device/host/expr/string_predicate.rs.
 //
-// A value is looked at by one thread. Values of columns with offsets are all there; of a view that does not hold all of its
-// value only the first four bytes are, so `left` says where that did not decide: then the host is asked.
+// A thread tests one value at a time. Columns with offsets have all bytes. A view that does not hold its whole value
+// has only its first four bytes, so `left` says whether these did not decide some row: then the host is asked.
 #include "shared/search.cuh"
 #include "expr/text_like.cuh"
 #include "shared/tile.cuh"
 
-// What is asked, beside the comparisons.
+// Operations in addition to the comparisons.
 constexpr u32 AMONG = 6, LIKE = 7, PRESENT = 8;
 
-// So few constants are looked at one after the other.
+// Up to this number, constants are compared one after the other.
 constexpr u32 FEW_CONSTANTS = 16;
 
 __device__ __forceinline__ bool holds_of(u32 op, int order) {
@@ -40,7 +41,7 @@ __device__ __forceinline__ Truth is_among(const Value& value, const Constants& c
     return found;
 }
 
-// A call, as it is long and each thread makes four.
+// Not inlined, as it is long and each thread calls it four times.
 __device__ __noinline__ Truth says(u32 op, Value value, u32 skip, u32 take, Constants constants) {
     if (op == PRESENT) {
         return YES;
@@ -61,8 +62,8 @@ __device__ __noinline__ Truth says(u32 op, Value value, u32 skip, u32 take, Cons
     return holds_of(op, order) ? YES : NO;
 }
 
-// Bits of the rows for which `truth(value(i))` is YES, NO for a NULL; `left` is set where one is UNKNOWN. A thread first finds where its four
-// values lie.
+// Bits of the rows for which `truth(value(i))` is YES, and NO for a NULL; `left` is set if one is UNKNOWN. A thread
+// first locates its four values.
 template <typename At, typename Says>
 __device__ __forceinline__ void each_truth(u32 n, const u32* valid, u32* out, u32* left, At value, Says truth) {
     const u32 first = warp_first(blockIdx.x);
@@ -91,10 +92,11 @@ __device__ __forceinline__ void each_truth(u32 n, const u32* valid, u32* out, u3
     }
 }
 
-// What a test says of the values of a column, as bits. `op` is a comparison with the one constant, AMONG for one of `count` constants
-// that ascend and differ, LIKE for a pattern of `count` segments, PRESENT for every value; of `take` characters behind `skip`, of the
-// whole value if these are 0xFFFFFFFF and 0. `valid` may be null. Bound: 8 bytes read a row and those bytes of the value that
-// decide, a bit written. Blocks of 256, a block takes 1024 rows. `constants` is aligned to 16.
+// The result of a test of a column's values, as bits. `op` is a comparison with the one constant, AMONG for one of
+// `count` constants that ascend and differ, LIKE for a pattern of `count` segments, PRESENT for every value. The test
+// reads `take` characters after the first `skip`, or the whole value for 0xFFFFFFFF and 0. `valid` may be null. Bound:
+// 8 bytes read a row and the bytes of the value that decide, a bit written. Launch: blocks of 256, a block for each
+// 1024 rows. `constants` is aligned to 16.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     text_test_bytes(u32 op, const u32* __restrict__ offsets, const u32* __restrict__ bytes, const u32* __restrict__ valid,
                     u32 skip, u32 take, const u32* __restrict__ constants_at, const u32* __restrict__ constants, u32 count,
@@ -105,7 +107,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
                [=](const Value& value) { return says(op, value, skip, take, given); });
 }
 
-// The same of views. `left` is zeroed before, and set where the host must be asked. Bound: 16 bytes read a row.
+// The same for views. `left` is zeroed first, and set if the host must be asked. Bound: 16 bytes read a row.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     text_test_views(u32 op, const u32* __restrict__ views, const u32* __restrict__ valid, u32 skip, u32 take,
                     const u32* __restrict__ constants_at, const u32* __restrict__ constants, u32 count,
@@ -121,7 +123,7 @@ struct Both {
     Value a, b;
 };
 
-// A call, as above.
+// Not inlined, as above.
 __device__ __noinline__ Truth compared(u32 op, Value a, Value b) {
     if (op == EQ || op == NOT_EQ) {
         const Truth same = equal(a, b);
@@ -134,8 +136,8 @@ __device__ __noinline__ Truth compared(u32 op, Value a, Value b) {
     return holds_of(op, order) ? YES : NO;
 }
 
-// Two columns compared row by row, as bits; `valid` says which rows have both values, and may be null. Bound: 16 bytes read a row and the
-// bytes that decide, a bit written. Blocks of 256, a block takes 1024 rows.
+// Two columns compared row by row, as bits; `valid` says which rows have both values, and may be null. Bound: 16 bytes
+// read a row and the bytes that decide, a bit written. Launch: blocks of 256, a block for each 1024 rows.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     text_test_columns(u32 op, const u32* __restrict__ left_offsets, const u32* __restrict__ left_bytes,
                       const u32* __restrict__ right_offsets, const u32* __restrict__ right_bytes,
@@ -145,7 +147,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
                [=](const Both& both) { return compared(op, both.a, both.b); });
 }
 
-// The same of views. `left` as above.
+// The same for views. `left` as above.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     text_test_view_columns(u32 op, const u32* __restrict__ left_views, const u32* __restrict__ right_views,
                            const u32* __restrict__ valid, u32* __restrict__ out, u32* left, u32 n) {
@@ -154,13 +156,14 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
                [=](const Both& both) { return compared(op, both.a, both.b); });
 }
 
+// The first byte of a substring and its length in bytes.
 struct Span {
     u32 start, length;
 };
 
-// Where `take` characters behind `skip` of each value begin, and how many bytes they have: 0 for a NULL. They are gathered from there
-// as `text_gather` does it. `valid` may be null. Bound: 8 bytes and the characters read, 8 written a row. Blocks of 256, a block
-// takes 1024 rows.
+// The position of `take` characters after the first `skip` of each value, and their number of bytes: 0 for a NULL.
+// `text_gather` then gathers them. `valid` may be null. Bound: 8 bytes and the characters read, 8 written a row.
+// Launch: blocks of 256, a block for each 1024 rows.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     text_test_spans(const u32* __restrict__ offsets, const u32* __restrict__ bytes, const u32* __restrict__ valid, u32 skip,
                     u32 take, u32* __restrict__ starts, u32* __restrict__ lengths, u32 n) {
@@ -181,8 +184,9 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
         });
 }
 
-// Views of `take` characters behind `skip` of each value, where they are all at hand and have at most 12 bytes; `left`, which is zeroed
-// before, is set where not. A NULL's is zero. Bound: 16 bytes read and written a row. Blocks of 256, a block takes 1024 rows.
+// Views of `take` characters after the first `skip` of each value, if they are all known and have at most 12 bytes;
+// otherwise `left`, which is zeroed first, is set. The view of a NULL is zero. Bound: 16 bytes read and written a row.
+// Launch: blocks of 256, a block for each 1024 rows.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     text_test_slices(const u32* __restrict__ views, const u32* __restrict__ valid, u32 skip, u32 take, uint4* __restrict__ out,
                      u32* left, u32 n) {

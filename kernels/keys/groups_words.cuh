@@ -1,18 +1,20 @@
-// Rows as tuples of words, compared word by word: word `j` of row `i` lies at `j * rows + i`. Two ways to make them: words
-// whose order is that of the values, and words that are only equal where the values are, of which narrow columns share one.
+// Rows as tuples of 64-bit words, compared word by word; word `j` of row `i` is at `j * rows + i`. There are two
+// encodings: words in the order of the values, and words that only preserve equality, of which narrow columns share
+// one.
 #pragma once
 
 #include "shared/tile.cuh"
 
 constexpr u64 SIGN = 1ull << 63;
 
+// A value of WORDS 64-bit words, the lowest first.
 template <u32 WORDS>
 struct alignas(16) Wide {
     u64 words[WORDS];
 };
 
-// A field of a word: `value << shift`, beside what the word holds already when `add` is not 0. A NULL is 0, and so is the
-// negative zero of floats (0 for other types).
+// A field of a word: `value << shift`, ORed into the word if `add` is not 0. A NULL is 0, and so is the negative zero
+// of floats (`negative_zero` is 0 for other types).
 template <typename T>
 __device__ __forceinline__ void pack(const T* values, const u32* valid, u64 negative_zero, u32 shift, u32 add, u64* words,
                                      u32 n) {
@@ -26,8 +28,8 @@ __device__ __forceinline__ void pack(const T* values, const u32* valid, u64 nega
         [=](u32 i, u64 word) { words[i] = word; });
 }
 
-// Values of one width as a field of their rows' words; `valid` may be null. Bound: a value read and 8 bytes written a row, 8
-// more read to add. Blocks of 256, a block takes 1024 rows.
+// Values of one width as a field of their rows' words; `valid` may be null. Bound: a value read and 8 bytes written a
+// row, 8 more read to add. Launch: blocks of 256, a block for each 1024 rows.
 #define PACK(bits, T)                                                                                          \
     extern "C" __global__ void __launch_bounds__(BLOCK)                                                        \
         groups_pack##bits(const T* __restrict__ values, const u32* __restrict__ valid, u64 negative_zero,      \
@@ -40,7 +42,8 @@ PACK(16, u16)
 PACK(32, u32)
 PACK(64, u64)
 
-// Bits as a field of one bit; of two bitmaps, of which the second may be null, the common ones. As above, a bit read a row.
+// Bits as a field of one bit; of two bitmaps, of which the second may be null, their AND. As above, with a bit read a
+// row.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     groups_pack_bool(const u32* __restrict__ bits, const u32* __restrict__ valid, u32 shift, u32 add, u64* words, u32 n) {
     each_row(
@@ -52,7 +55,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
         [=](u32 i, u64 word) { words[i] = word; });
 }
 
-// Where the words of all rows go: those of one place in the tuple after the other.
+// The output columns, one for each word of the tuple.
 template <u32 WORDS>
 struct Columns {
     u64* words[WORDS];
@@ -79,8 +82,9 @@ __device__ __forceinline__ void split(const Wide<WORDS>* values, Columns<WORDS> 
              });
 }
 
-// The words of a wide value, the lowest first, each above the lowest inverted where the one below is negative: a number that
-// fits fewer words leaves those above 0, whatever its sign, and words on which all rows agree cost no pass of a sort.
+// The words of a wide value, the lowest first. Each word above the lowest is inverted where the one below is negative:
+// if a number fits in fewer words, the words above are 0, whatever its sign, and words that are equal in all rows need
+// no sort pass.
 template <u32 WORDS>
 __device__ __forceinline__ void split_equal(const Wide<WORDS>* values, const u32* valid, Columns<WORDS> out, u32 n) {
     split(values, out, n, [=](u32 i, Wide<WORDS> value) {
@@ -95,8 +99,9 @@ __device__ __forceinline__ void split_equal(const Wide<WORDS>* values, const u32
     });
 }
 
-// Wide values as words that are equal where the values are, each to a place of its own; a NULL's are 0, and `valid` may be
-// null. Bound: a value read and written a row. Blocks of 256, a block takes 1024 rows; values are aligned to 16 bytes.
+// Wide values as words that preserve equality, each in its own column; the words of a NULL are 0, and `valid` may be
+// null. Bound: a value read and written a row. Launch: blocks of 256, a block for each 1024 rows; values are aligned to
+// 16 bytes.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     groups_split128(const Wide<2>* __restrict__ values, const u32* __restrict__ valid, u64* __restrict__ low,
                     u64* __restrict__ high, u32 n) {
@@ -122,8 +127,8 @@ __device__ __forceinline__ void split_signed(const Wide<WORDS>* values, u64* wor
     });
 }
 
-// Wide numbers as tuples in their order. Bound: a value read and written a row. Blocks of 256, a block takes 1024 rows; values
-// are aligned to 16 bytes.
+// Wide numbers as tuples in their order. Bound: a value read and written a row. Launch: blocks of 256, a block for each
+// 1024 rows; values are aligned to 16 bytes.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     groups_order128(const Wide<2>* __restrict__ values, u64* __restrict__ words, u32 n) {
     split_signed(values, words, n);
@@ -134,7 +139,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     split_signed(values, words, n);
 }
 
-// The same for intervals of months (the lowest 32 bits), days (the next) and nanoseconds, which order by these.
+// The same for intervals of months (the lowest 32 bits), days (the next) and nanoseconds, ordered by these three.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     groups_order_month_day_nano(const Wide<2>* __restrict__ values, u64* __restrict__ words, u32 n) {
     split(values, columns_of<2>(words, n), n, [](u32, Wide<2> value) {

@@ -1,4 +1,5 @@
-// Order keys: values become `u64` words whose unsigned order is DataFusion's. Twin: src/device/host/keys/order_keys.rs.
+// Order keys: values become `u64` words whose unsigned order is DataFusion's. CPU counterpart:
+// src/device/host/keys/order_keys.rs.
 #include <cub/block/block_reduce.cuh>
 
 #include "shared/common.cuh"
@@ -8,7 +9,7 @@ constexpr u64 SIGN = 1ull << 63;
 constexpr i128 I128_MIN = (i128)((u128)1 << 127);
 constexpr i128 I128_MAX = ~I128_MIN;
 
-// A block takes this many rows where two travel in one access.
+// Rows of a block when one access moves two values.
 constexpr u32 PAIRED_TILE = 2 * TILE;
 
 template <typename T>
@@ -20,7 +21,8 @@ __device__ __forceinline__ bool aligned(const void* p, u32 bytes) {
     return reinterpret_cast<u64>(p) % bytes == 0;
 }
 
-// `out[i] = word(values[i])`: four pairs a thread; one by one at the end, and where pairs would not be aligned.
+// `out[i] = word(values[i])`. A thread moves four pairs of values; at the end, and where pairs would not be aligned,
+// single values.
 template <typename T, typename Word>
 __device__ __forceinline__ void keys_of(const T* values, u64* out, u32 n, Word word) {
     const u32 first = blockIdx.x * PAIRED_TILE;
@@ -65,7 +67,8 @@ __device__ __forceinline__ u64 float_word(T bits) {
     return total_word(bits == SIGN_OF<T> ? (T)0 : bits);
 }
 
-// Keys of one type. Bound: bytes, one value read and 8 written a row. Blocks of 256, a block takes 2048 rows.
+// Keys of one type. Bound: bytes, one value read and 8 bytes written a row. Launch: blocks of 256, a block for each
+// 2048 rows.
 #define KEYS(name, T, word)                                                                                    \
     extern "C" __global__ void __launch_bounds__(BLOCK)                                                        \
         keys_##name(const T* __restrict__ values, u64* __restrict__ out, u32 n) {                              \
@@ -83,14 +86,14 @@ KEYS(unsigned64, u64, v)
 KEYS(float16, u16, float_word(v))
 KEYS(float32, u32, float_word(v))
 KEYS(float64, u64, float_word(v))
-// Of extremes, where zeros differ.
+// Total order, in which zeros differ: for minimum and maximum.
 KEYS(total16, u16, total_word(v))
 KEYS(total32, u32, total_word(v))
 KEYS(total64, u64, total_word(v))
-// An interval of days (low half) and milliseconds (high half), days first in the order.
+// An interval of days (low half) and milliseconds (high half), ordered by days first.
 KEYS(day_time, u64, (v << 32 | v >> 32) ^ (SIGN | 1ull << 31))
 
-// Keys of booleans. Bound: bytes, 8 written a row. Blocks of 256, a block takes 1024 rows.
+// Keys of Booleans. Bound: bytes, 8 written a row. Launch: blocks of 256, a block for each 1024 rows.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     keys_bool(const u32* __restrict__ bits, u64* __restrict__ out, u32 n) {
     each_row(n, [=](u32 i) { return bit_at(bits, i); }, [=](u32 i, bool set) { out[i] = set; });
@@ -101,8 +104,8 @@ __device__ __forceinline__ i128 wide(u64 low_half, u64 high_half) {
 }
 
 // Keys of 128-bit values by their distance from `low`: `value - low + 1` in `low ..= high`, 0 below, `high - low + 2`
-// above. `high - low` is at most 2^64 - 3. Bound: bytes, 16 read and 8 written a row. Blocks of 256, a block takes 1024
-// rows; values are aligned to 16 bytes.
+// above. `high - low` is at most 2^64 - 3. Bound: bytes, 16 read and 8 written a row. Launch: blocks of 256, a block
+// for each 1024 rows; values are aligned to 16 bytes.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     keys_offset128(const i128* __restrict__ values, u64 low_lo, u64 low_hi, u64 high_lo, u64 high_hi,
                    u64* __restrict__ out, u32 n) {
@@ -117,7 +120,7 @@ struct alignas(16) Extremes {
     i128 low, high;
 };
 
-// Where no value is valid, the extremes stay crossed.
+// Extremes of no value: low is above high.
 constexpr Extremes NO_EXTREMES = {I128_MAX, I128_MIN};
 
 struct Widen {
@@ -140,8 +143,9 @@ struct Seen {
     bool valid;
 };
 
-// Least and greatest of the valid 128-bit values that each block sees. Bound: bytes, 16 read a row. Blocks of 256, a grid of
-// any size (8 blocks a multiprocessor); `valid` may be null; `out` takes 32 bytes a block, both aligned to 16.
+// Minimum and maximum of the valid 128-bit values of each block. Bound: bytes, 16 read a row. Launch: blocks of 256, a
+// grid of any size (8 blocks a multiprocessor); `valid` may be null; `out` has 32 bytes for each block; `values` and
+// `out` are aligned to 16.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     keys_extremes128(const i128* __restrict__ values, const u32* __restrict__ valid, Extremes* __restrict__ out, u32 n) {
     Extremes mine = NO_EXTREMES;
@@ -151,7 +155,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     store_block_extremes(mine, out);
 }
 
-// The extremes of all blocks of the launch before. One block of 256.
+// The extremes over all blocks of the previous launch. Launch: one block of 256.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     keys_extremes128_total(const Extremes* __restrict__ blocks, Extremes* __restrict__ out, u32 n) {
     Extremes mine = NO_EXTREMES;

@@ -1,16 +1,16 @@
-// Sorting row ids by order key: a stable least-significant-digit radix sort of (key, row) pairs, after Adinets & Merrill,
+// Sorts row ids by order key: a stable least-significant-digit radix sort of (key, row) pairs, after Adinets & Merrill,
 // "Onesweep: A Faster Least Significant Digit Radix Sort for GPUs" (2022).
 //
-// A sort is: sort_varying_bits; then the caller chooses passes, disjoint windows of up to 8 bits in ascending order that
-// cover the varying bits; sort_histogram_* once for all passes; sort_onesweep_* once a pass, between two pairs of buffers.
-// sort_segments then finds where the groups of sorted group ids begin.
+// A sort runs sort_varying_bits; the caller then chooses passes, which are disjoint windows of up to 8 bits in
+// ascending order that cover the varying bits. sort_histogram_* runs once for all passes, and sort_onesweep_* once for
+// each pass, between two pairs of buffers. sort_segments then finds where the groups of sorted group ids begin.
 #include "shared/common.cuh"
 #include "keys/sort_histogram.cuh"
 #include "keys/sort_onesweep.cuh"
 
 constexpr u32 VARYING_THREADS = 256;
 
-// ORs keys[i] ^ keys[0] into *varying: the bits on which not all keys agree.
+// ORs keys[i] ^ keys[0] into *varying: the bits that are not the same in all keys.
 // Bound: 8n bytes read. Launch: blocks of 256, grid-stride, a few blocks a multiprocessor; *varying is zeroed first.
 extern "C" __global__ void __launch_bounds__(VARYING_THREADS)
     sort_varying_bits(const u64* keys, u32 n, u64* varying) {
@@ -23,19 +23,19 @@ extern "C" __global__ void __launch_bounds__(VARYING_THREADS)
     for (u32 lanes = 16; lanes > 0; lanes /= 2) {
         bits |= __shfl_xor_sync(~0u, bits, lanes);
     }
-    // Most warps find their bits set already: without the look, thousands of atomics would queue at one address.
+    // Most warps find their bits set already. Without this test, thousands of atomics would queue at one address.
     const volatile u64* known = varying;
     if (threadIdx.x % 32 == 0 && (bits & ~*known) != 0) {
         atomicOr(varying, bits);
     }
 }
 
-// For every pass and digit, how many keys have a smaller digit: starts[pass * 256 + digit]. Byte `pass` of `first_bits`
-// and of `bit_counts` says where the pass's digit begins and how many bits it has (1 to 8). The block that finishes last
-// turns the counts into starts.
-// Bound: the keys read once, and one shared-memory atomic a key and pass. Launch: blocks of 256, grid-stride over tiles of
-// 2048 keys, at most 8 blocks a multiprocessor; `passes` is at most 8 (u64) or 4 (u32); starts[256 * passes] and
-// *blocks_done are zeroed first.
+// For every pass and digit, the number of keys with a smaller digit: starts[pass * 256 + digit]. Byte `pass` of
+// `first_bits` and of `bit_counts` is the first bit of the pass's digit and its number of bits (1 to 8). The block that
+// finishes last turns the counts into starts.
+// Bound: the keys read once, and one shared-memory atomic for each key and pass. Launch: blocks of 256, grid-stride
+// over tiles of 2048 keys, at most 8 blocks a multiprocessor; `passes` is at most 8 (u64) or 4 (u32); starts[256 *
+// passes] and *blocks_done are zeroed first.
 extern "C" __global__ void __launch_bounds__(HISTOGRAM_THREADS) sort_histogram_u64(
     const u64* keys, u32 n, u32 passes, u64 first_bits, u64 bit_counts, u32* starts, u32* blocks_done) {
     histogram(keys, n, passes, first_bits, bit_counts, starts, blocks_done, [](auto key) { return key; });
@@ -46,14 +46,15 @@ extern "C" __global__ void __launch_bounds__(HISTOGRAM_THREADS) sort_histogram_u
     histogram(keys, n, passes, first_bits, bit_counts, starts, blocks_done, [](auto key) { return key; });
 }
 
-// One pass: moves n pairs to where their digit begins, pairs of one digit in their old order.
-// `rows_in` may be null: the rows are then first_row, first_row + 1, ... `starts` are the pass's 256 of sort_histogram_*.
-// Counts while looking back have 30 bits: with 2^30 pairs or more, a pass is launched for portions of whole tiles, in order.
-// keys_in, rows_in and n are then the portion's, keys_out and rows_out the whole arrays, and next_starts (else null)
-// receives the `starts` of the next portion. Input and output must not overlap.
-// Bound: a pair read and written once (u64: 24n bytes, u32: 16n, 4n less without rows_in). Launch: blocks of 384, one a
-// tile of 5760 (u64) or 8832 (u32) pairs, no dynamic shared memory; lookback[256 * tiles] and *next_tile are zeroed first,
-// for each launch. Two blocks a multiprocessor, so that one moves pairs while the other ranks.
+// One pass: moves n pairs to the output positions of their digits; pairs with the same digit keep their order.
+// `rows_in` may be null: the rows are then first_row, first_row + 1, ... `starts` are the 256 words of this pass from
+// sort_histogram_*.
+// Counts of the look-back have 30 bits: with 2^30 pairs or more, a pass is launched for portions of whole tiles, in
+// order. keys_in, rows_in and n are then those of the portion, keys_out and rows_out the whole arrays, and next_starts
+// (else null) receives the `starts` of the next portion. Input and output must not overlap.
+// Bound: a pair read and written once (u64: 24n bytes, u32: 16n, 4n less without rows_in). Launch: blocks of 384, one
+// for each tile of 5760 (u64) or 8832 (u32) pairs, no dynamic shared memory; lookback[256 * tiles] and *next_tile are
+// zeroed before each launch. Two blocks a multiprocessor, so that one moves pairs while the other ranks.
 extern "C" __global__ void __launch_bounds__(ONESWEEP_THREADS, 2) sort_onesweep_u64(
     const u64* keys_in, const u32* rows_in, u32 first_row, u32 n, u64* keys_out, u32* rows_out, const u32* starts,
     u32* next_starts, u32 first_bit, u32 bits, i32* lookback, i32* next_tile) {
@@ -68,8 +69,8 @@ extern "C" __global__ void __launch_bounds__(ONESWEEP_THREADS, 2) sort_onesweep_
         keys_in, rows_in, first_row, n, keys_out, rows_out, starts, next_starts, first_bit, bits, lookback, next_tile);
 }
 
-// The same with values of 64 bits beside keys of 32, 24n bytes: a column that goes along instead of being gathered afterwards. Tiles are
-// of 5760 pairs.
+// The same with 64-bit values beside 32-bit keys, 24n bytes: the column moves with the keys instead of being gathered
+// afterwards. Tiles have 5760 pairs.
 extern "C" __global__ void __launch_bounds__(ONESWEEP_THREADS, 2) sort_onesweep_u32_u64(
     const u32* keys_in, const u64* rows_in, u32 first_row, u32 n, u32* keys_out, u64* rows_out, const u32* starts,
     u32* next_starts, u32 first_bit, u32 bits, i32* lookback, i32* next_tile) {
@@ -77,7 +78,7 @@ extern "C" __global__ void __launch_bounds__(ONESWEEP_THREADS, 2) sort_onesweep_
         keys_in, rows_in, first_row, n, keys_out, rows_out, starts, next_starts, first_bit, bits, lookback, next_tile);
 }
 
-// Keys alone: 16n bytes (u64) or 8n (u32), tiles as of pairs. Rows are neither read nor written.
+// Keys only: 16n bytes (u64) or 8n (u32), with the same tiles as pairs. Rows are neither read nor written.
 extern "C" __global__ void __launch_bounds__(ONESWEEP_THREADS, 2) sort_onesweep_u64_alone(
     const u64* keys_in, const cub::NullType* rows_in, u32 first_row, u32 n, u64* keys_out, cub::NullType* rows_out,
     const u32* starts, u32* next_starts, u32 first_bit, u32 bits, i32* lookback, i32* next_tile) {
@@ -96,7 +97,7 @@ constexpr u32 SEGMENTS_THREADS = 256;
 constexpr u32 SEGMENTS_STEPS = 16;
 constexpr u32 SEGMENTS_TILE = SEGMENTS_THREADS * SEGMENTS_STEPS;
 
-// How many of the first `step` steps of the merge consume an id, when that lies in from..=to; `ids` begins with id number
+// The number of ids among the first `step` steps of the merge, which is in from..=to. `ids` begins with id number
 // `base`.
 __device__ __forceinline__ u32 ids_consumed(const u32* ids, u32 base, u32 from, u32 to, u32 step) {
     while (from < to) {
@@ -110,10 +111,10 @@ __device__ __forceinline__ u32 ids_consumed(const u32* ids, u32 base, u32 from, 
     return from;
 }
 
-// segments[g] = how many of the ascending ids are below g, for g in 0..=groups: where group g begins, and at last where
-// the groups end. It merges the ids with 0..=groups, cut along the merge path (Green, McColl & Bader 2012), so that neither
-// a group of many rows nor a long run of groups without rows holds up a block.
-// Bound: 4n bytes read, 4 (groups + 1) written. Launch: blocks of 256, one for 4096 of the n + groups + 1 steps.
+// segments[g] = the number of ascending ids below g, for g in 0..=groups: the beginning of group g, and at last the end
+// of all groups. It merges the ids with 0..=groups, cut along the merge path (Green, McColl & Bader 2012), so that
+// neither a group of many rows nor a long run of empty groups unbalances the blocks.
+// Bound: 4n bytes read, 4 (groups + 1) written. Launch: blocks of 256, one for each 4096 of the n + groups + 1 steps.
 extern "C" __global__ void __launch_bounds__(SEGMENTS_THREADS)
     sort_segments(const u32* ids, u32 n, u32 groups, u32* segments) {
     __shared__ u32 tile[SEGMENTS_TILE];

@@ -1,4 +1,4 @@
-// How many keys have each digit, for all passes of a radix sort or partition in one read of the keys.
+// Digit histograms for all passes of a radix sort or partition, in one read of the keys.
 #pragma once
 
 #include "shared/common.cuh"
@@ -9,8 +9,8 @@ constexpr u32 HISTOGRAM_THREADS = 256;
 constexpr u32 HISTOGRAM_ITEMS = 8;
 constexpr u32 HISTOGRAM_TILE = HISTOGRAM_THREADS * HISTOGRAM_ITEMS;
 
-// Replaces 256 counts by their exclusive prefix sums; by one warp. Other blocks made the counts, so they are read past
-// the first-level cache.
+// Replaces 256 counts by their exclusive prefix sums, with one warp. Other blocks wrote the counts, so the loads bypass
+// L1.
 __device__ __forceinline__ void counts_to_starts(u32* counts) {
     constexpr u32 PER_LANE = DIGITS / 32;
     const u32 lane = threadIdx.x % 32;
@@ -35,8 +35,8 @@ __device__ __forceinline__ void counts_to_starts(u32* counts) {
     }
 }
 
-// Counts the digits of `of(key)` of all keys; the block that finishes last turns counts into starts. Launch and zeroing: see
-// sort_histogram_*.
+// Counts the digits of `of(key)` of all keys. The block that finishes last turns counts into starts. Launch and
+// zeroing: see sort_histogram_*.
 template <class Key, class Of>
 __device__ __forceinline__ void histogram(
     const Key* keys, u32 n, u32 passes, u64 first_bits, u64 bit_counts, u32* starts, u32* blocks_done, Of of) {
@@ -80,7 +80,7 @@ __device__ __forceinline__ void histogram(
         __threadfence();
     }
     __syncthreads();
-    // A warp a pass: there are 8 warps, and 8 passes at most.
+    // A warp for each pass: there are 8 warps, and at most 8 passes.
     if (last_block && threadIdx.x / 32 < passes) {
         counts_to_starts(starts + threadIdx.x / 32 * DIGITS);
     }

@@ -1,5 +1,5 @@
-// One pass of the radix sort: CUB's onesweep agent, with a look-back of several tiles at a time, and rows that it can
-// number by itself.
+// One pass of the radix sort: CUB's onesweep agent, with a look-back over several tiles at a time, and row ids that it
+// can generate.
 #pragma once
 
 // The agent uses BlockLoad's functions without including them.
@@ -11,9 +11,9 @@
 
 constexpr u32 ONESWEEP_THREADS = 384;
 
-// CUB's tuning for Hopper: tiles of 23 (u32) or 15 (u64: half of 30) pairs a thread, which fit the 48 KiB of shared memory
-// that a block has on every card; digits of 8 bits. The policy's items are of 4 bytes: it halves them for 8. What goes
-// along with a key is a row id, if nothing else is said, and nothing where it is cub::NullType.
+// CUB's tuning for Hopper: tiles of 23 (u32) or 15 (u64: half of 30) pairs a thread, which fit in the 48 KiB of shared
+// memory that a block has on every card; digits of 8 bits. The policy counts items of 4 bytes and halves them for 8.
+// The value of a key is a row id by default, and nothing for cub::NullType.
 template <class Key, class Value = u32>
 using OnesweepPolicy = cub::AgentRadixSortOnesweepPolicy<
     ONESWEEP_THREADS, sizeof(Key) == 4 && sizeof(Value) <= 4 ? 23 : 30, std::conditional_t<sizeof(Key) < sizeof(Value), Value, Key>, 1, cub::RADIX_RANK_MATCH_EARLY_COUNTS_ANY,
@@ -27,13 +27,15 @@ struct Onesweep : OnesweepAgent<Key, Value> {
     using Agent = OnesweepAgent<Key, Value>;
     static constexpr u32 ITEMS = Agent::ITEMS_PER_THREAD;
     static constexpr i32 DIGITS = Agent::RADIX_DIGITS;
-    // Earlier tiles that a look-back reads at once: when all tiles start together, as with small inputs, it passes many.
+    // Earlier tiles that a look-back reads at once. When all tiles start together, as with small inputs, it has to pass
+    // many.
     static constexpr i32 WINDOW = 4;
     static_assert(Agent::BINS_PER_THREAD == 1, "a thread stands for one digit, or for none");
 
     using Agent::Agent;
 
-    // Called when the tile's digits are counted and not yet ranked: from then on, later tiles may look back to the counts.
+    // Called when the tile's digits are counted and not yet ranked. From then on, later tiles can read the counts in
+    // their look-back.
     struct Counted {
         Onesweep& pass;
         int (&count)[1];
@@ -42,14 +44,15 @@ struct Onesweep : OnesweepAgent<Key, Value> {
         __device__ __forceinline__ void operator()(int (&counted)[1]) {
             count[0] = counted[0];
             pass.LookbackPartial(count);
-            // A tile of one digit is copied without ranking; the agent reads the rows there, so there must be some, or none wanted.
+            // A tile of one digit is copied without ranking. The agent then reads the rows itself, so rows must be
+            // given or not be wanted.
             if (Agent::KEYS_ONLY || pass.d_values_in != nullptr) {
                 pass.TryShortCircuit(keys, count);
             }
         }
     };
 
-    // Adds to the thread's digit what all earlier tiles hold of it, and publishes the sum.
+    // Adds the counts of all earlier tiles to the thread's digit, and publishes the sum.
     __device__ __forceinline__ void look_back(i32 count) {
         const i32 digit = threadIdx.x;
         if (digit >= DIGITS) {
@@ -111,7 +114,7 @@ struct Onesweep : OnesweepAgent<Key, Value> {
         }
     }
 
-    // The rows go through the shared memory that holds the keys.
+    // The rows reuse the shared memory of the keys.
     __device__ __forceinline__ void move_rows(u32 tile_begin, u32 first_row, int (&ranks)[ITEMS]) {
         int digits[ITEMS];
         this->ComputeKeyDigits(digits);

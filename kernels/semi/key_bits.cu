@@ -1,36 +1,37 @@
-// Key bits: whether a side has a key, by direct address. The bit of a key is its distance from the least one; several columns are
-// digits of one number, and where NULLs are equal a NULL is one more digit of its column. 2^28 keys have 32 MB of bits, which lie in
-// the cache of a large card: a table of positions would not.
+// Key bitmaps: whether a side has a key, by direct address. The bit index of a key is its distance from the least key.
+// Several columns are the digits of one number; where NULLs are equal, a NULL is one more digit of its column. 2^28
+// keys have a bitmap of 32 MB, which fits the L2 cache of a large card; a table of positions would not.
 #include "shared/units.cuh"
 
-// "No bit": the key lies outside of the range, or is a NULL that equals nothing.
+// "No bit": the key is outside of the range, or is a NULL that equals nothing.
 constexpr u32 NO_PLACE = 0xFFFFFFFFu;
 
-// Key columns of one side, by the digits of the other side's range.
+// Key columns of one side, as digits of the other side's range.
 template <typename T>
 struct Digits {
     const T* values;
     const u32* valid;
-    // The sign bit of signed types, 0 of others.
+    // The sign bit for signed types, otherwise 0.
     u64 sign;
     u64 least;
-    // Values from the least to the greatest.
+    // The number of values from the least to the greatest.
     u32 count;
     // The digit of a NULL, or NO_PLACE.
     u32 null_digit;
 
-    // In so few bits as values have, too, a key below the least one is as far away as one above the greatest.
+    // In words of the values' own width: a key below the least one wraps around and is out of range like a key above
+    // the greatest.
     __device__ __forceinline__ u32 of(T value, bool is_valid) const {
         const WordOf<T> distance = ((WordOf<T>)value ^ (WordOf<T>)sign) - (WordOf<T>)least;
         const u32 digit = distance < count ? (u32)distance : NO_PLACE;
         return is_valid ? digit : null_digit;
     }
 
-    // Keys are read once and had better leave the cache to the bits.
+    // A streaming load: keys are read once, and the cache should hold the bitmap.
     __device__ __forceinline__ u32 at(u32 i) const { return of(__ldcs(values + i), bit_at(valid, i)); }
 };
 
-// Where the word of a bit lies; any word for no place.
+// The index of the word that holds a bit; for NO_PLACE that of any word.
 __device__ __forceinline__ u32 word_of(u32 place) {
     return place == NO_PLACE ? 0 : place / WARP;
 }
@@ -39,8 +40,9 @@ __device__ __forceinline__ bool is_set(u32 word, u32 place) {
     return place != NO_PLACE && (word >> (place % WARP) & 1u) != 0;
 }
 
-// Sets each lane's bits of word `at`, if it has any. Keys in order have neighbouring bits: lanes side by side that have the same word
-// set it together; a lane without bits stays apart, as those whose units have no second word would make one long run.
+// Sets each lane's bits of word `at`, if it has any. Keys in order have neighbouring bits: adjacent lanes with the same
+// word set it with one atomic. A lane without bits is not merged with its neighbours, as lanes whose units have no
+// second word would form one long run.
 __device__ __forceinline__ void set_word(u32* bits, u32 at, u32 set) {
     const u32 lane = threadIdx.x % WARP;
     const u32 before = __shfl_up_sync(ALL_LANES, at, 1);
@@ -59,7 +61,7 @@ __device__ __forceinline__ void set_word(u32* bits, u32 at, u32 set) {
     }
 }
 
-// Sets the bits of a unit's places of which `left` has a bit.
+// Sets the bits of the places of a unit that are selected by `left`.
 __device__ __forceinline__ void set_places(u32* bits, const u32 (&places)[UNIT], u32 left) {
     const u32 apart = (places[0] ^ places[1]) | (places[0] ^ places[2]) | (places[0] ^ places[3]);
     if (__all_sync(ALL_LANES, left == ALL_OF_UNIT && apart < WARP)) {
@@ -72,7 +74,7 @@ __device__ __forceinline__ void set_places(u32* bits, const u32 (&places)[UNIT],
         return;
     }
     while (__any_sync(ALL_LANES, left != 0)) {
-        // The word of the lane's first place that is left, and all that it has there.
+        // The word of the lane's first remaining place, and all of the lane's bits in that word.
         u32 at = NO_PLACE;
         u32 set = 0;
 #pragma unroll
@@ -87,8 +89,9 @@ __device__ __forceinline__ void set_places(u32* bits, const u32 (&places)[UNIT],
     }
 }
 
-// A tile is looked at before its bits are set: where keys come again and again, most are set after a while, and atomics would queue
-// at hot words. A warp that found nearly none set in two tiles looks only every eighth time, as a look costs as much as it saves.
+// The bits of a tile are tested before they are set. With repeated keys most bits are soon set, and atomics would queue
+// at hot words. A warp that found nearly none set in two tiles tests only every eighth tile, as a test costs as much as
+// it saves.
 constexpr u32 FRESH_TILES = 2;
 constexpr u32 LOOK_EVERY = 8;
 constexpr u32 KNOWN_SHARE = 16;
@@ -129,7 +132,7 @@ __device__ __forceinline__ void set_bits(Digits<T> keys, u32 n, u32* bits, u64* 
                 u32 words[UNIT];
 #pragma unroll
                 for (u32 l = 0; l < UNIT; l++) {
-                    // From the second-level cache: what a block keeps in the first one would be out of date.
+                    // Loads from L2: lines that the block keeps in L1 would be stale.
                     words[l] = __ldcg(bits + word_of(places[l]));
                 }
 #pragma unroll
@@ -162,24 +165,26 @@ __device__ __forceinline__ void test_bits(Digits<T> keys, u32 n, const u32* bits
         [=](u32 w, u32 word) { __stcs(flags + w, word); });
 }
 
-// `digit` times `stride`, beside the place that other columns gave; no place where either has none.
+// `digit` times `stride`, added to the place from other columns; NO_PLACE if either has none.
 __device__ __forceinline__ u32 with_digit(u32 digit, u32 stride, u32 place) {
     return digit == NO_PLACE || place == NO_PLACE ? NO_PLACE : place + digit * stride;
 }
 
-// All of them take keys of so many bits a value and their valid bits (null: all valid), `sign`, the least key, how many values there
-// are from it to the greatest (fewer than 2^32 - 1), and the digit of a NULL, NO_PLACE where it equals nothing.
+// All of these kernels take keys of the named width in bits with their validity bits (null: all valid), `sign`, the
+// least key, the number of values from it to the greatest key (fewer than 2^32 - 1), and the digit of a NULL, which is
+// NO_PLACE where it equals nothing.
 //
-// key_bits_set*: sets the bit of each key; `extents`, where they are not null, become where those keys lie that have none, as
-// group_range_extent* find it.
-// Bound: the keys read once, and for each a sector of 32 bytes of the second-level cache looked at, an atomic there, or both; of
-// ascending keys an atomic a word. Blocks of 256, a grid of any size (as many as run at once).
+// key_bits_set*: sets the bit of each key. `extents`, if not null, becomes the range of the keys that have no bit, as
+// group_range_extent* computes it.
+// Bound: the keys read once, and for each key a test of a 32-byte sector in L2, an atomic there, or both; for ascending
+// keys one atomic for each word. Launch: blocks of 256, a grid of any size (as many blocks as are resident).
 //
-// key_bits_test*: bit i of `flags` becomes the bit of key i; bits past the end become 0. Bound: the keys read once, a sector of the
-// second-level cache for each, and a bit written. Blocks of 256, a block takes 1024 rows.
+// key_bits_test*: bit i of `flags` becomes the bit of key i; bits past the end become 0. Bound: the keys read once, an
+// L2 sector read for each, and a bit written. Launch: blocks of 256, a block for each 1024 rows.
 //
-// key_bits_places*: places[i] becomes the digit times `stride`, beside what it holds when `add` is not 0, or NO_PLACE. All places are
-// below 2^32 - 1. Bound: a value read and 4 bytes written a row, 4 more read to add. Launch as key_bits_test*.
+// key_bits_places*: places[i] becomes the digit times `stride`, added to its previous value if `add` is not 0, or
+// NO_PLACE. All places are below 2^32 - 1. Bound: a value read and 4 bytes written for each row, 4 more read to add.
+// Launch: as key_bits_test*.
 #define KEY_BITS(width, T)                                                                                             \
     extern "C" __global__ void __launch_bounds__(BLOCK)                                                                \
         key_bits_set##width(const T* __restrict__ values, const u32* __restrict__ valid, u32 n, u64 sign, u64 least,   \

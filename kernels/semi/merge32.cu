@@ -1,4 +1,4 @@
-// Joins of sides whose keys ascend, of 4 bytes: merge.cuh.
+// Merge joins of presorted sides with keys of 4 bytes: merge.cuh.
 #include "semi/merge.cuh"
 
 MERGE_ALL(32, i32, i32)

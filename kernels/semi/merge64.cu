@@ -1,4 +1,4 @@
-// Joins of sides whose keys ascend, of 8 bytes: merge.cuh.
+// Merge joins of presorted sides with keys of 8 bytes: merge.cuh.
 #include "semi/merge.cuh"
 
 MERGE_ALL(64, i64, i64)

@@ -1,19 +1,20 @@
-// Where two sides whose keys ascend are cut into tiles, and whether it looks as if they did.
+// Where two presorted sides are cut into tiles, and whether a sample of their keys is in order.
 #pragma once
 
 #include "semi/merge_tile.cuh"
 #include "shared/search.cuh"
 
-// Tiles whose cuts a block finds.
+// The cuts that one block computes.
 constexpr u32 CUTS = 64;
 
-// Whether a build row is among the first `step` rows of both sides: it comes before the probe rows that are greater.
+// Whether a build row is among the first `step` rows of the merge: it comes before all greater probe rows.
 template <class Key>
 __device__ __forceinline__ bool is_before(const Key* build, const Key* probe, u32 step, u32 row) {
     return build[row] < probe[step - 1 - row];
 }
 
-// Whether keys fall among 64 of each of 4 parts, or from part to part; thread by thread.
+// Whether any of 64 keys at each of 4 positions descends, or the keys from one position to the next do. Each thread
+// answers for its keys.
 template <class Key>
 __device__ __forceinline__ bool falls_here(const Key* keys, u32 rows) {
     constexpr u32 PARTS = 4;
@@ -58,7 +59,7 @@ __device__ __forceinline__ void merge_cuts(const Key* build, u32 n, const Key* p
     }
     const u32 step = step_of(tile);
     const auto holds = [&](u32 row) { return is_before(build, probe, step, row); };
-    // Between those of the block, which keys that do not ascend may have brought in disorder.
+    // The cut is between those of the block. Keys that do not ascend may have them out of order.
     const u32 least = min(ends[0], ends[1]);
     const u32 most = ends[1];
     const u32 probe_least = first - ends[0];
@@ -66,7 +67,7 @@ __device__ __forceinline__ void merge_cuts(const Key* build, u32 n, const Key* p
     u32 from = max(least, step > probe_most ? step - probe_most : 0);
     u32 to = min(most, step > probe_least ? step - probe_least : 0);
     if (from < to) {
-        // Where it is if both sides go on alike, or not far from there.
+        // The estimate assumes that both sides advance at the same rate; the search widens from there.
         const u32 guess = min(max(least + u32(u64(most - least) * threadIdx.x / CUTS), from), to - 1);
         u32 stride = 8;
         if (holds(guess)) {

@@ -1,33 +1,34 @@
-// A tile's join: build rows by their keys in shared memory, then every probe key looks there.
+// The join of one tile: build rows by key in shared memory, then a look-up for every probe key.
 //
-// A 16-bit word for each key that there may be, where the tile's keys lie close enough; else the keys themselves, in which a probe
-// unit's first key is found by halving, and the others by going on.
+// If the tile's keys are dense enough, shared memory has a 16-bit word for each possible key. Otherwise it has the
+// build keys themselves; the first key of a probe unit is found by binary search, and the following ones by a scan from
+// there.
 #pragma once
 
 #include "equi/equi_columns.cuh"
 #include "semi/merge_tile.cuh"
 #include "shared/search.cuh"
 
-// There were more results than room.
+// The output buffer was too small.
 constexpr u32 NO_ROOM = 2;
 
-// Keys from the least to the greatest of a tile that have words, 8 of them in 16 bytes.
+// The key range of a tile, from least to greatest, that is addressed by words, 8 of them in 16 bytes.
 constexpr u32 SPAN = 31 * 256;
-// Bytes for these, or for a tile's keys.
+// Bytes for these words, or for a tile's keys.
 constexpr u32 TILE_SHARED = TILE_UNITS * 16 + 128;
 static_assert(SPAN * sizeof(u16) <= TILE_SHARED, "words lie where keys would");
 
-// A build row, counted from the tile's first unit on, with a bit that says that there is one.
+// A build row, counted from the tile's first unit, with a bit that says that it exists.
 constexpr u32 FOUND = 0x8000;
 
-// What comes out. Of columns that are null the values are row numbers.
+// The output. Columns that are null stand for row numbers.
 template <class Key>
 struct Results {
     const Column* build;
     u32 build_count;
     const Column* probe;
     u32 probe_count;
-    // Of the build side's first row, as row numbers say it.
+    // The row number of the build side's first row.
     u32 offset;
     Key* keys;
     u64 room;
@@ -43,7 +44,8 @@ __device__ __forceinline__ u32 load_word(u32 address) {
     return word;
 }
 
-// Writes a value for each row that a warp lists: as many are loaded before the first is written as keep memory busy.
+// Writes a value for each row in a warp's list. Each lane has enough loads in flight, before the first write, to
+// saturate memory.
 template <class Value, typename Load>
 __device__ __forceinline__ void write_listed(Value* out, const u32* list, u32 count, Load load) {
     constexpr u32 GROUP = sizeof(Value) == 4 ? 8 : sizeof(Value) == 8 ? 4 : 2;
@@ -76,7 +78,7 @@ __device__ __forceinline__ void write_listed(Value* out, const u32* list, u32 co
     }
 }
 
-// The same for each column of a side, whose listed rows `row(entry)` are counted from `first` on.
+// The same for each column of a side. The listed rows `row(entry)` are counted from `first`.
 template <typename Row>
 __device__ __forceinline__ void write_columns(const Column* columns, u32 columns_count, u32 first, u32 offset, u64 to, const u32* list,
                                               u32 count, Row row) {
@@ -95,7 +97,7 @@ __device__ __forceinline__ void write_columns(const Column* columns, u32 columns
     }
 }
 
-// Adds up what lanes count, up to and without each of them; bytes of a word by themselves, none of which gets to 256.
+// Inclusive prefix sums over the lanes, for each byte of the word separately. No byte reaches 256.
 __device__ __forceinline__ u32 bytes_up_to(u32 mine) {
     u32 sum = mine;
 #pragma unroll
@@ -129,7 +131,7 @@ __device__ __forceinline__ void merge_join(const Side<Key>& build_side, const Si
         }
         return;
     }
-    // With the next build row: probe rows come before the one that has their key.
+    // Includes the next build row: probe rows come before the build row with the same key.
     const TileSide<Key> build(build_side, build_begin, min(build_end + 1, build_side.rows));
     const TileSide<Key> probe(probe_side, probe_begin, probe_begin == probe_end ? probe_begin / KEYS * KEYS : probe_end);
     const u32 begin_of_probe = (build.units + WARP - 1) / WARP * WARP;
@@ -147,7 +149,7 @@ __device__ __forceinline__ void merge_join(const Side<Key>& build_side, const Si
             before[u] = (of_build ? build.first : probe.first) + at > 0 ? keys[-1] : 0;
         }
     }
-    // Where keys of both sides may be equal.
+    // The range of keys that both sides may have in common.
     Key least = 0;
     Key greatest = 0;
     bool apart = build.units == 0 || probe.units == 0;
@@ -171,7 +173,7 @@ __device__ __forceinline__ void merge_join(const Side<Key>& build_side, const Si
 #pragma unroll
     for (u32 u = 0; u < UNITS; u++) {
         const u32 number = threadIdx.x + u * BLOCK;
-        // Nothing is before the very first row.
+        // The very first row has no predecessor.
         if (number < begin_of_probe) {
             const bool begins = build.first + number == 0;
             fell |= number < build_full && ((!begins && falls<UNIQUE>(before[u], units[u].keys[0])) || falls_within<UNIQUE>(units[u]));
@@ -181,7 +183,8 @@ __device__ __forceinline__ void merge_join(const Side<Key>& build_side, const Si
                     ((!begins && falls<false>(before[u], units[u].keys[0])) || falls_within<false>(units[u]));
         }
     }
-    // What others found ends this block too: all of it at once, as not every warp sees it at the same time.
+    // A failure found by another block ends this one too. All threads vote, as not every warp sees *status change at
+    // the same time.
     fell |= *status != 0;
     if (__syncthreads_or(fell)) {
         if (threadIdx.x == 0) {
@@ -193,11 +196,11 @@ __device__ __forceinline__ void merge_join(const Side<Key>& build_side, const Si
         return;
     }
 
-    // The address of the word of key 0: keys that have words differ from one another in their lowest bits.
+    // The shared address of the word of key 0: keys with words differ from one another in their lowest bits.
     const u32 words = u32(__cvta_generic_to_shared(shared)) - u32(least) * 2;
     Key* const sorted = reinterpret_cast<Key*>(shared);
     const u32 build_rows = min(build.units * KEYS, build.rows);
-    // Rows that share a key write the same.
+    // Rows with duplicate keys write the same word.
     const auto word_of = [](u32 row) { return UNIQUE ? row | FOUND : 1; };
     const auto has_word = [&](Key key) { return key >= least && key <= greatest; };
     const auto has_words = [&](const Unit<Key>& unit) { return unit.keys[0] >= least && unit.keys[KEYS - 1] <= greatest; };
@@ -230,7 +233,8 @@ __device__ __forceinline__ void merge_join(const Side<Key>& build_side, const Si
     }
     __syncthreads();
 
-    // Which probe keys come out, a bit each; how many of each unit, a byte each; and which build rows they found, two of them a word.
+    // The probe keys that are in the output, a bit each; their number in each unit, a byte each; and the build rows
+    // that they matched, two in a word.
     u32 out = 0;
     u32 mine = 0;
     u32 found[UNITS * KEYS / 2];
@@ -247,7 +251,7 @@ __device__ __forceinline__ void merge_join(const Side<Key>& build_side, const Si
                 u32 row = partition_point(0, build_rows, [&](u32 row) { return sorted[row] < units[u].keys[0]; });
 #pragma unroll
                 for (u32 c = 0; c < KEYS; c++) {
-                    // Probe keys may lie far apart.
+                    // Probe keys may be far apart.
                     for (u32 steps = 0; steps < 4 && row < build_rows && sorted[row] < units[u].keys[c]; steps++) {
                         row++;
                     }
@@ -294,8 +298,8 @@ __device__ __forceinline__ void merge_join(const Side<Key>& build_side, const Si
         }
     }
 
-    // The warp lists its rows: of the probe side below those of the build side, both from the first unit on. Or their keys, where these are
-    // all that is wanted.
+    // The warp's list of output rows: the probe row in the low half of a word and the build row in the high half, both
+    // counted from the first unit. If only keys are wanted, the list holds the keys.
     const bool keys_alone = !UNIQUE && sizeof(Key) == 4 && results.probe_count == 0 && results.keys != nullptr;
     u32* const list = reinterpret_cast<u32*>(shared + TILE_SHARED) + warp * (UNITS * WARP * KEYS);
     const u32 sums = bytes_up_to(mine);

@@ -1,18 +1,18 @@
-// A tile of two sides whose keys ascend: rows that follow one another on both, and their keys in a block's registers.
+// A tile of two presorted sides: consecutive rows of both, and their keys in a block's registers.
 //
-// Keys are read in units of 16 bytes from the unit that the first row is in to the one that the last is in. Every warp has units of one
-// side, so the probe side's begin after as many as fill the last warp of the build side's.
+// Keys are read in units of 16 bytes, from the unit of the first row to the unit of the last. Every warp has units of
+// one side only, so the probe side's units begin after the last warp of the build side.
 #pragma once
 
 #include "shared/tile.cuh"
 
-// Keys of a side fall, or build keys that must be unique are not: what was written is of no use.
+// Keys of a side descend, or build keys that must be unique have duplicates: the output is invalid.
 constexpr u32 NOT_ASCENDING = 1;
 
 // Units of a thread.
 constexpr u32 UNITS = 4;
-// Units that a tile's rows fill: of the block's, 31 may be left between the sides, and each side may begin and end within one, and has
-// one more build row.
+// Units for a tile's rows. Of the block's units, 31 may be unused between the sides; each side may begin and end within
+// a unit, and has one more build row.
 constexpr u32 TILE_UNITS = UNITS * BLOCK - 36;
 
 template <class Key>
@@ -22,11 +22,13 @@ constexpr u32 UNIT_KEYS = 16 / sizeof(Key);
 template <class Key>
 constexpr u32 TILE_ROWS = TILE_UNITS * UNIT_KEYS<Key>;
 
+// 16 bytes of keys.
 template <class Key>
 struct alignas(16) Unit {
     Key keys[UNIT_KEYS<Key>];
 };
 
+// The sorted keys of one side.
 template <class Key>
 struct Side {
     const Key* keys;
@@ -37,9 +39,9 @@ struct Side {
 template <class Key>
 struct TileSide {
     const Key* keys;
-    // Of the first unit on in the whole column.
+    // The index of the first unit in the whole column.
     u32 first;
-    // Rows of the column from there on.
+    // The number of rows of the column from there on.
     u32 rows;
     u32 units;
 
@@ -50,23 +52,23 @@ struct TileSide {
         units = (end - first + UNIT_KEYS<Key> - 1) / UNIT_KEYS<Key>;
     }
 
-    // Units of which the column has all keys.
+    // Units that are completely inside the column.
     __device__ __forceinline__ u32 full() const { return min(units, rows / UNIT_KEYS<Key>); }
 
     __device__ __forceinline__ Key last() const { return keys[min(units * UNIT_KEYS<Key>, rows) - 1]; }
 
-    // Whether keys after the full units' do not ascend: a row for each of the first threads.
+    // Whether the keys after the last full unit do not ascend. Each of the first threads tests one row.
     template <bool UNIQUE>
     __device__ __forceinline__ bool end_falls() const;
 };
 
-// Whether a key falls below the one before it, or stays if it must not.
+// Whether a key is less than its predecessor, or equal to it where keys must be unique.
 template <bool UNIQUE, class Key>
 __device__ __forceinline__ bool falls(Key before, Key key) {
     return UNIQUE ? before >= key : before > key;
 }
 
-// Whether one of a unit's keys does.
+// Whether this holds for any key within a unit.
 template <bool UNIQUE, class Key>
 __device__ __forceinline__ bool falls_within(const Unit<Key>& unit) {
     bool fell = false;

@@ -1,7 +1,7 @@
-// What all set joins share ([B] chapters 4 to 6): how a side lies in memory, and the predicate.
+// Shared by all set joins ([B] chapters 4 to 6): the layout of a side in memory, and the predicate.
 //
-// Elements are numbers by ascending frequency in the sorted side, whose sets are ordered by group and size. A searching set leaves out
-// the elements that the sorted side lacks, but its size counts them.
+// Elements are numbered by ascending frequency in the build side (`sorted`), whose sets are ordered by group and size.
+// A set of the probe side (`searching`) omits the elements that the build side lacks, but its size counts them.
 #pragma once
 
 #include "shared/tile.cuh"
@@ -9,8 +9,8 @@
 // No set, no element.
 constexpr u32 NONE = 0xFFFFFFFFu;
 
-// Set i is elements[offsets[i] .. offsets[i + 1]], ascending and distinct; sizes[i] is what the predicate reads. Kernels that
-// give searching sets to blocks begin with set `first`.
+// Set i is elements[offsets[i] .. offsets[i + 1]], ascending and distinct; sizes[i] is the size that the predicate
+// reads. Kernels that assign probe sets to blocks begin with set `first`.
 struct Sets {
     const u32* offsets;
     const u32* elements;
@@ -22,9 +22,10 @@ struct Sets {
     __device__ __forceinline__ u32 length(u32 set) const { return offsets[set + 1] - offsets[set]; }
 };
 
-// What a pair of sizes (a of the searching set, b of the sorted one) asks of the overlap o.
+// The condition of a predicate on the overlap o of two sets, given their sizes (a of the probe set, b of the build
+// set).
 enum Kind : u32 {
-    CONTAINED = 0,  // o >= a: the searching set lies in the sorted one
+    CONTAINED = 0,  // o >= a: the build set contains the probe set
     CONTAINS = 1,   // o >= b
     OVERLAP = 2,    // o >= p
     JACCARD = 3,    // o / (a + b - o) >= threshold
@@ -33,15 +34,15 @@ enum Kind : u32 {
     DEGREE = 6      // o / min(a, b) >= threshold
 };
 
-// Pairs match by the threshold, as the host rounds (src/ir/set_predicate.rs): `strict` stands for `>`. Filters take p / q for it, from
-// JACCARD on a little less than the threshold, so that integers reject nothing that matches; p and q are at most 2^30 there.
-// Sizes are below 2^32. From OVERLAP on sets without a common element never match, whatever the threshold: no index would find
-// them.
+// A pair matches by the threshold, with the host's rounding (src/ir/set_predicate.rs): `strict` stands for `>`. Filters
+// use p / q instead, which from JACCARD on is a little less than the threshold, so that integer tests reject no match;
+// p and q are at most 2^30 there. Sizes are below 2^32. From OVERLAP on sets without a common element never match,
+// whatever the threshold: no index would find them.
 struct Measure {
     u32 kind, strict, p, q;
     f64 threshold;
 
-    // Whether an overlap of `o` may be enough. Does not fall as o grows, nor rise with a size alone.
+    // Whether an overlap of `o` may be enough. Monotonic: growing in o, falling in each size alone.
     __device__ __forceinline__ bool may_pass(u32 o, u32 a, u32 b) const {
         if (kind >= OVERLAP && o == 0) {
             return false;
@@ -65,7 +66,7 @@ struct Measure {
         return may_pass(o, a, b) && (kind < JACCARD || reaches(o, a, b));
     }
 
-    // The least overlap that is enough, or one above min(a, b) where none is. Does not fall as b grows, up to min(a, b).
+    // The least overlap that is enough, or one above min(a, b) if none is. Does not fall as b grows, up to min(a, b).
     __device__ __forceinline__ u32 need(u32 a, u32 b) const {
         switch (kind) {
             case CONTAINED: return a;
@@ -73,7 +74,7 @@ struct Measure {
             case OVERLAP: return max(p, 1u);
             default: break;
         }
-        // Rounding puts the guess off by a step or two at most.
+        // Rounding may put the estimate off by a step or two at most.
         const u32 most = min(a, b);
         const f64 guess = min(about(a, b), f64(most));
         u32 o = max(u32(guess), 1u);
@@ -104,7 +105,7 @@ private:
         return strict != 0 ? degree > threshold : degree >= threshold;
     }
 
-    // About the overlap at which the degree is the threshold.
+    // An estimate of the overlap at which the degree equals the threshold.
     __device__ __forceinline__ f64 about(u32 a, u32 b) const {
         const f64 together = f64(u64(a) + b);
         switch (kind) {

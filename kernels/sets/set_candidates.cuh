@@ -1,12 +1,12 @@
-// Candidates from inverted lists: ranges of lists, one for each probe (an element of a searching set), cut into tiles of equal
-// work whatever the lengths of the ranges. Candidates are numbered in the order of probes.
+// Candidates from inverted lists: ranges of lists, one for each probe (an element of a probe set), cut into tiles of
+// equal work whatever the lengths of the ranges. Candidates are numbered in the order of probes.
 #pragma once
 
 #include "theta/expand_tile.cuh"
 #include "sets/set_verify.cuh"
 
-// The ranges: probe p has candidates offsets[p] .. offsets[p + 1], found at starts[p] and after in the lists. Those numbered
-// `from .. from + len` are tested, `len` below 2^31.
+// The ranges: probe p has candidates offsets[p] .. offsets[p + 1], stored from starts[p] on in the lists. Those
+// numbered `from .. from + len` are tested, `len` below 2^31.
 struct Probes {
     const u32* starts;
     const u64* offsets;
@@ -15,8 +15,8 @@ struct Probes {
     u32 count;
 };
 
-// Hands the block's share of candidates to `test(probe, at, candidate)`, `at` being a place in the lists, which fills in the
-// candidate and says whether it is one; then verifies these.
+// Passes the block's candidates to `test(probe, at, candidate)`, where `at` is a position in the lists. It fills in the
+// candidate and returns whether it survives; survivors are then verified.
 template <typename Test>
 __device__ __forceinline__ void test_candidates(const Probes& probes, const Join& join, Test test) {
     __shared__ Owners owners;

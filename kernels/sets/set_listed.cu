@@ -1,16 +1,18 @@
-// Lists that are sets as they are, of elements with few ranks: a bit for each rank in shared memory takes the place of a sort.
+// Sets from lists that have no duplicates, with few ranks: a bitmap of ranks in shared memory replaces a sort.
 #include <cub/block/block_scan.cuh>
 
 #include "sets/set.cuh"
 
-// Ranks that a block has bits for.
+// The number of ranks in a block's bitmap.
 constexpr u32 MOST_RANKS = 1 << 17;
 
-// elements[offsets[p] .. offsets[p + 1]]: the ranks, ascending, of the values of list order[p], whose ids lie from starts[order[p]]
-// on; a value without a rank has an id of at least `known`, or one whose rank is NONE. Where a list has fewer ranks than values,
-// because some have none or are duplicates, *fewer is set, and its last elements are not written.
-// Bound: 12 bytes a value, 4 of them at random; a rank's bit is set, read and cleared in shared memory for each list. Launch: 256
-// threads, a grid of any size (8 blocks a multiprocessor); `universe` is at most MOST_RANKS; *fewer is zeroed first.
+// elements[offsets[p] .. offsets[p + 1]]: the ranks, ascending, of the values of list order[p], whose ids begin at
+// starts[order[p]]. A value without a rank has an id of at least `known`, or an id whose rank is NONE. If a list has
+// fewer ranks than values, because some have none or are duplicates, *fewer is set, and its last elements are not
+// written.
+// Bound: 12 bytes a value, 4 of them at random; a rank's bit is set, read and cleared in shared memory for each list.
+// Launch: 256 threads, a grid of any size (8 blocks a multiprocessor); `universe` is at most MOST_RANKS; *fewer is
+// zeroed first.
 extern "C" __global__ void __launch_bounds__(BLOCK)
 set_listed_elements(const u32* __restrict__ order, const u32* __restrict__ starts, const u32* __restrict__ ids,
                     const u32* __restrict__ ranks, u32 known, u32 universe, const u32* __restrict__ offsets, u32 n,
@@ -51,7 +53,7 @@ set_listed_elements(const u32* __restrict__ order, const u32* __restrict__ start
             if (w < words) {
                 bits[w] = 0;
             }
-            // The scratch is used again, and the next list's bits come after these were cleared.
+            // The scratch memory is reused, and the next list's bits are set after these were cleared.
             __syncthreads();
         }
         if (threadIdx.x == 0 && found != length) {

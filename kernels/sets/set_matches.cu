@@ -1,8 +1,9 @@
-// Before and after the tests of a set join: which sorted sets a searching set may match by size, and lists of matches from pairs.
+// Steps before and after the tests of a set join: the build sets that a probe set may match by size, and lists of
+// matches from pairs.
 #include "shared/search.cuh"
 #include "sets/set.cuh"
 
-// The sorted sets of a group, of all where there are none, and the first of them that is not empty.
+// The build sets of a group (without groups: all), and the first of them that is not empty.
 struct Segment {
     u32 begin, filled, end;
 
@@ -13,13 +14,13 @@ struct Segment {
     }
 };
 
-// For each searching set the positions lo .. hi of the sorted sets of its group (whose sizes ascend) that the measure may let
-// match: all others have too few elements, or too many ([B] table 4.1, length filter). Elements that the sorted side lacks
-// match nothing. Empty sets are in no window: what they match is known without a test. Group g has the sorted sets
-// segments[g] .. segments[g + 1]; both are null where there are no groups. Where both sides are the same sets, windows begin
-// (`half` 1) or end (2) at the set itself.
-// Bound: three times the binary logarithm of the sorted side's length in reads that wait for one another, 16 bytes a searching
-// set. Launch: 256 threads, a thread a searching set.
+// For each probe set the window lo .. hi of the build sets of its group (whose sizes ascend) that may match: all others
+// have too few or too many elements ([B] table 4.1, length filter). Elements that the build side lacks match nothing.
+// Empty sets are in no window, as their matches are known without a test. Group g has the build sets segments[g] ..
+// segments[g + 1]; both pointers are null if there are no groups. In a self-join, windows begin (`half` 1) or end (2)
+// at the set itself.
+// Bound: three times log2 of the build side's length in dependent reads, 16 bytes a probe set. Launch: 256 threads, a
+// thread for each probe set.
 extern "C" __global__ void __launch_bounds__(BLOCK)
 set_matches_windows(const __grid_constant__ Sets searching, const u32* __restrict__ groups, const u32* __restrict__ segments,
                     const u32* __restrict__ sorted_sizes, u32 sorted_n, const __grid_constant__ Measure measure, u32 half,
@@ -35,7 +36,7 @@ set_matches_windows(const __grid_constant__ Sets searching, const u32* __restric
         return measure.may_pass(min(present, b), a, b);
     };
     const Segment segment(groups, segments, r, sorted_sizes, sorted_n);
-    // Up to the size `present` a longer set is likelier to match, from there on less likely.
+    // Up to the size `present` a longer set is more likely to match, from there on less likely.
     const u32 middle = partition_point(segment.filled, segment.end, [&](u32 s) { return sorted_sizes[s] < present; });
     const u32 from = partition_point(segment.filled, middle, [&](u32 s) { return !may_match(s); });
     const u32 to = a == 0 ? from : partition_point(middle, segment.end, may_match);
@@ -43,11 +44,11 @@ set_matches_windows(const __grid_constant__ Sets searching, const u32* __restric
     hi[r] = half == 2 ? max(min(to, r + 1), from) : to;
 }
 
-// What searching sets match because they, or the sorted sets, are empty: a range lo .. hi of the sorted sets of their group,
-// empty ones first. Bits of `matching`: 1, an empty set matches empty ones; 2, others; 4, others match empty ones. counts[r]
-// grows by the range's length. Groups are those of set_matches_windows.
-// Bound: 16 bytes a searching set, two random reads, and the binary logarithm of a group's length in reads that wait for one
-// another. Launch: 256 threads, a block for each 1024 searching sets.
+// The matches of probe sets because they, or the build sets, are empty: a range lo .. hi of the build sets of their
+// group, empty ones first. Bits of `matching`: 1, an empty set matches empty ones; 2, an empty set matches others; 4,
+// others match empty ones. counts[r] grows by the range's length. Groups are those of set_matches_windows.
+// Bound: 16 bytes a probe set, two random reads, and log2 of a group's length in dependent reads. Launch: 256 threads,
+// a block for each 1024 probe sets.
 extern "C" __global__ void __launch_bounds__(BLOCK)
 set_matches_empty(const u32* __restrict__ sizes, const u32* __restrict__ groups, u32 n, const u32* __restrict__ segments,
                   const u32* __restrict__ sorted_sizes, u32 sorted_n, u32 matching, u32* __restrict__ counts,
@@ -69,8 +70,8 @@ set_matches_empty(const u32* __restrict__ sizes, const u32* __restrict__ groups,
         });
 }
 
-// differ[0] = 1 where a word of `a` is not that of `b`. Bound: 8 bytes a word. Launch: 256 threads, a block for each 1024
-// words; differ[0] is zeroed first.
+// differ[0] = 1 if a word of `a` differs from that of `b`. Bound: 8 bytes a word. Launch: 256 threads, a block for each
+// 1024 words; differ[0] is zeroed first.
 extern "C" __global__ void __launch_bounds__(BLOCK)
 set_matches_differ(const u32* __restrict__ a, const u32* __restrict__ b, u32 n, u32* differ) {
     each_row(n, [=](u32 i) { return a[i] != b[i]; },
@@ -81,13 +82,13 @@ set_matches_differ(const u32* __restrict__ a, const u32* __restrict__ b, u32 n, 
              });
 }
 
-// out[i] = searching[i] << 32 | sorted[i]. Bound: 16 bytes a pair. Launch: 256 threads, a block for each 1024 pairs.
+// out[i] = searching[i] << 32 | sorted[i]. Bound: 16 bytes a match. Launch: 256 threads, a block for each 1024 matches.
 extern "C" __global__ void __launch_bounds__(BLOCK)
 set_matches_pack(const u32* __restrict__ searching, const u32* __restrict__ sorted, u32 n, u64* __restrict__ out) {
     each_row(n, [=](u32 i) { return u64(searching[i]) << 32 | sorted[i]; }, [=](u32 i, u64 pair) { out[i] = pair; });
 }
 
-// counts[r] = 1 where it is not 0. Bound: 8 bytes a count. Launch: 256 threads, a block for each 1024 counts.
+// counts[r] = 1 if it is not 0. Bound: 8 bytes a count. Launch: 256 threads, a block for each 1024 counts.
 extern "C" __global__ void __launch_bounds__(BLOCK) set_matches_exist(u32* counts, u32 n) {
     each_row(n, [=](u32 r) { return counts[r]; }, [=](u32 r, u32 count) { counts[r] = min(count, 1u); });
 }
@@ -97,9 +98,10 @@ extern "C" __global__ void __launch_bounds__(BLOCK) set_matches_add(u32* sums, c
     each_row(n, [=](u32 i) { return sums[i] + added[i]; }, [=](u32 i, u32 sum) { sums[i] = sum; });
 }
 
-// Brings the sorted sets of `pairs` (searching set << 32 | sorted set) to where their searching sets' lists begin; `counts`,
-// from which the offsets were summed, are counted down to zero. The order within a list is any.
-// Bound: 8 bytes read and 4 written at random a pair, and an atomic. Launch: 256 threads, a block for each 1024 pairs.
+// Scatters the build sets of `pairs` (probe set << 32 | build set) into the lists of their probe sets; `counts`, from
+// which the offsets were summed, are counted down to zero. A list is in no order.
+// Bound: 8 bytes read and 4 written at random a match, and an atomic. Launch: 256 threads, a block for each 1024
+// matches.
 extern "C" __global__ void __launch_bounds__(BLOCK)
 set_matches_place(const u64* __restrict__ pairs, u32 n, const u32* __restrict__ offsets, u32* counts,
                   u32* __restrict__ matches) {

@@ -1,4 +1,4 @@
-// Tiles of 128 searching sets and 128 sorted ones, of which each thread has the overlaps of 8 x 8 pairs.
+// Tiles of 128 probe sets and 128 build sets; each thread has the overlaps of 8 x 8 pairs.
 #pragma once
 
 #include "sets/set_verify.cuh"
@@ -6,15 +6,15 @@
 constexpr u32 SIDE = 128;
 constexpr u32 EACH = 8;
 
-// A tile: where its sets begin, and what overlap each searching set needs at least with any of the sorted ones (NONE: it has
-// no window here). Inside of a window sizes ascend, and needs do not fall with them.
+// A tile: the beginning of its sets, and the least overlap that each probe set needs with any of the build sets (NONE:
+// it has no window here). Sizes ascend within a window, and needs do not fall as sizes grow.
 struct Tile {
     u32 first_r, first_s;
     const u32* needs;
 };
 
-// `body(tile)` for the sorted sets' tiles that slice `blockIdx.y` has, and that have pairs in windows lo .. hi with the
-// block's searching sets. All threads of the block call.
+// Calls `body(tile)` for the tiles of build sets in slice `blockIdx.y` that have pairs in windows lo .. hi with the
+// block's probe sets. All threads of the block call it.
 template <typename Body>
 __device__ __forceinline__ void each_sorted_tile(const Join& join, const u32* __restrict__ lo, const u32* __restrict__ hi,
                                                  Body body) {
@@ -38,8 +38,8 @@ __device__ __forceinline__ void each_sorted_tile(const Join& join, const u32* __
     }
 }
 
-// Hands out those of a thread's pairs whose overlap is enough: pair (i, j) is of the tile's sets row(i) and column(j), which may
-// lie past the ends. All threads of the block call.
+// Emits those of a thread's pairs whose overlap is enough: pair (i, j) has the tile's sets row(i) and column(j), which
+// may be past the ends. All threads of the block call it.
 template <typename Row, typename Column, typename Overlap>
 __device__ __forceinline__ void take_tile(const Join& join, const Tile& tile, const u32* __restrict__ lo,
                                           const u32* __restrict__ hi, Row row, Column column, Overlap overlap) {

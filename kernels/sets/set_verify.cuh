@@ -1,13 +1,13 @@
-// Candidates wait in a queue of their warp until there is one for each lane; then their overlaps are counted, and pairs that
-// match are handed out.
+// Verification: candidates are queued by their warp until there is one for each lane; then their overlaps are counted,
+// and matches are emitted.
 #pragma once
 
 #include "shared/search.cuh"
 #include "sets/set.cuh"
 
-// Where matches go: counts[r] of each searching set, indexed[s] of each sorted one where they are wanted (not null), and the
-// pairs (r << 32 | s), where these are wanted (not null), in any order. totals[0] counts the pairs; those past `capacity` are
-// left out, and the caller runs again with more room. totals[1] counts candidates whose elements were compared.
+// The output of matches: counts[r] for each probe set, indexed[s] for each build set if wanted (not null), and the
+// pairs (r << 32 | s) if wanted (not null), in any order. totals[0] counts the pairs; those beyond `capacity` are
+// dropped, and the caller runs again with a larger buffer. totals[1] counts candidates whose elements were compared.
 struct Matches {
     u32* counts;
     u32* indexed;
@@ -15,7 +15,7 @@ struct Matches {
     u64 capacity;
     u64* totals;
 
-    // All lanes call; `mine` says which have a pair.
+    // All lanes call; `mine` says which have a match.
     __device__ __forceinline__ void put(bool mine, u32 r, u32 s) const {
         const u32 taken = __ballot_sync(ALL_LANES, mine);
         if (taken == 0) {
@@ -42,20 +42,20 @@ struct Matches {
     }
 };
 
-// Two sets whose overlap must reach `need`; `first`, unless NONE, must be their first common element, so that a pair which
-// is a candidate by each of its common elements counts once.
+// Two sets whose overlap must reach `need`. `first`, unless NONE, must be their first common element, so that a pair
+// that is a candidate by each of its common elements counts once.
 struct Overlap {
     const u32* r;
     const u32* s;
     u32 a, b;
     u32 need, first;
 
-    // Pairs up to this many elements are merged by one lane, others searched by a warp.
+    // Pairs of up to this many elements are merged by one lane, others are searched by a warp.
     static constexpr u32 SHORT = 128;
 
     __device__ __forceinline__ bool is_short() const { return a + b <= SHORT; }
 
-    // By one lane, which gives up as soon as what is left cannot reach the need.
+    // A merge by one lane, which ends early if the remaining elements cannot reach the need.
     __device__ __forceinline__ bool merged() const {
         if (need == 0 || min(a, b) < need) {
             return need == 0;
@@ -83,7 +83,7 @@ struct Overlap {
         }
     }
 
-    // By a warp: each lane searches an element of the smaller set in what is left of the larger.
+    // A search by a warp: each lane searches an element of the smaller set in the rest of the larger.
     __device__ __forceinline__ bool searched() const {
         const u32* const small = a <= b ? r : s;
         const u32* const large = a <= b ? s : r;
@@ -104,7 +104,7 @@ struct Overlap {
         return o >= need;
     }
 
-    // The same as another lane sees it.
+    // The Overlap of another lane.
     __device__ __forceinline__ Overlap of_lane(u32 lane) const {
         return {reinterpret_cast<const u32*>(__shfl_sync(ALL_LANES, reinterpret_cast<u64>(r), lane)),
                 reinterpret_cast<const u32*>(__shfl_sync(ALL_LANES, reinterpret_cast<u64>(s), lane)),
@@ -115,23 +115,24 @@ struct Overlap {
     }
 };
 
+// Probe set `r` and build set `s`; `first` as in Overlap.
 struct Candidate {
     u32 r, s, first;
 };
 
-// Where both sides are the same sets, pairs on one side of the diagonal are tested alone, and a match may be one the other way
-// round, too: never, always, or where both sets are of one size, as with containment.
+// In a self-join only pairs on one side of the diagonal are tested. A match may also be one with its sets exchanged:
+// never, always, or if both sets have the same size, as with containment.
 enum Mirror : u32 { NEVER = 0, ALWAYS = 1, OF_ONE_SIZE = 2 };
 
-// All that is needed to say whether two sets match. `grouped`: only sets of one group do, and sorted sets stand by group, in
-// each by size; windows are inside of groups.
+// Everything that decides whether two sets match. `grouped`: only sets of one group match, and build sets are ordered
+// by group, then by size; windows are within groups.
 struct Join {
     Sets searching, sorted;
     Measure measure;
     Matches matches;
     u32 mirror, grouped;
 
-    // Hands out a pair of each lane that has one; all lanes call.
+    // Emits the match of each lane that has one; all lanes call.
     __device__ __forceinline__ void take(bool mine, u32 r, u32 s) const {
         matches.put(mine, r, s);
         if (mirror != NEVER) {
@@ -140,7 +141,7 @@ struct Join {
         }
     }
 
-    // A candidate of each lane that has one; all lanes call.
+    // Verifies the candidate of each lane that has one; all lanes call.
     __device__ __forceinline__ void verify(bool mine, const Candidate& candidate) const {
         Overlap overlap = {nullptr, nullptr, 0, 0, NONE, NONE};
         if (mine) {
@@ -163,7 +164,7 @@ struct Join {
     }
 };
 
-// Candidates of one warp that wait: fewer than one for each lane between two calls.
+// Queued candidates of one warp: fewer than one for each lane between two calls.
 struct Queue {
     static constexpr u32 SLOTS = 2 * WARP;
 
@@ -188,7 +189,7 @@ struct Queue {
         }
     }
 
-    // Verifies what still waits.
+    // Verifies the remaining candidates.
     __device__ __forceinline__ void finish(const Join& join) {
         const u32 lane = threadIdx.x % WARP;
         join.verify(lane < count, waiting[lane]);

@@ -1,10 +1,10 @@
-// Words of two numbers, by which sets are sorted ([B] 4.1): upper << shift | lower. They have 32 bits where both numbers fit into
-// these, which halves what a pass of a sort moves, and 64 otherwise.
+// Words of two numbers, by which sets are sorted ([B] 4.1): upper << shift | lower. They have 32 bits if both numbers
+// fit, which halves the bytes of a sort pass, and 64 otherwise.
 #pragma once
 
 #include "sets/set.cuh"
 
-// Words of one width. Lower numbers are below the one whose `shift` bits are all set: that one stands for NONE.
+// Words of one width. Lower numbers are less than the one whose `shift` bits are all set, which stands for NONE.
 template <typename Word>
 struct Packed {
     Word* words;
@@ -22,13 +22,14 @@ private:
     __device__ __forceinline__ u32 none() const { return u32((u64(1) << shift) - 1); }
 };
 
-// Words as kernels take them. `shift` is at most 32, and less in words of 32 bits.
+// Words as kernel arguments. `shift` is at most 32, and less in words of 32 bits.
 struct Words {
     void* words;
     u32 shift;
     u32 wide;
 
-    // `use(packed)`, by the width that the words have: whole loops, so that no access asks for it.
+    // Calls `use(packed)` with the type of the words' width. `use` contains whole loops, so that no access has to test
+    // the width.
     template <typename Use>
     __device__ __forceinline__ void as_they_are(Use use) const {
         if (wide != 0) {

@@ -1,4 +1,4 @@
-// Blocks of a cluster, each of which addresses the shared memory of all. For compute_90.
+// Thread block clusters: every block addresses the shared memory of all blocks of its cluster. For compute_90.
 #pragma once
 
 #include "shared/common.cuh"
@@ -9,20 +9,21 @@ __device__ __forceinline__ u32 cluster_blocks() {
     return blocks;
 }
 
-// The block's place among those of its cluster.
+// The rank of this block in its cluster.
 __device__ __forceinline__ u32 cluster_rank() {
     u32 rank;
     asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
     return rank;
 }
 
-// Waits for all threads of the cluster, and sees what they did before.
+// A barrier of all threads of the cluster; makes their earlier writes visible.
 __device__ __forceinline__ void cluster_sync() {
     asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
     asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
-// Where a block of the cluster has what this one has at `shared`. It lives until that block ends.
+// The address, in block `rank` of the cluster, of the variable that this block has at `shared`. It is valid until that
+// block ends.
 template <typename T>
 __device__ __forceinline__ T* at_rank(T* shared, u32 rank) {
     u64 there;

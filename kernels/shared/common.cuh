@@ -1,4 +1,6 @@
-// What all kernel families share: the names of the types, bitmaps in Arrow's order, and comparisons of order keys.
+// Shared by all kernel families: type names, bitmaps in Arrow's bit order, comparisons of order keys.
+//
+// In names of kernels, `sorted` is the build side, and `searching` is the probe side.
 #pragma once
 
 typedef unsigned char u8;
@@ -16,7 +18,7 @@ typedef unsigned __int128 u128;
 // "In no group": the row can match nothing.
 constexpr u32 NO_GROUP = 0xFFFFFFFFu;
 
-// Comparisons as the host numbers them; they mean `sorted.key OP searching.key`.
+// Comparisons with the host's numbers. They mean `build key OP probe key`.
 enum Op : u32 { LT = 0, LT_EQ = 1, GT = 2, GT_EQ = 3, EQ = 4, NOT_EQ = 5 };
 
 // Bit `i` of a bitmap; a null bitmap has all bits set.
@@ -35,8 +37,8 @@ __device__ __forceinline__ bool holds(u32 op, u64 left, u64 right) {
     }
 }
 
-// What lies there now. A volatile access, since compilers may take repeated loads by __ldcv for one: they made loops
-// that wait for a number end without it.
+// Loads the present value. The access is volatile, since compilers may merge repeated loads by __ldcv: loops that wait
+// for a value then never ended.
 template <typename Word>
 __device__ __forceinline__ Word look_now(const Word* at) {
     return *static_cast<const volatile Word*>(at);

@@ -1,9 +1,9 @@
-// Where a condition that holds for leading positions only stops to hold.
+// Binary search for the end of a prefix in which a condition holds.
 #pragma once
 
 #include "shared/tile.cuh"
 
-// The first position of `from ..= to` where `holds` fails; `to` when it fails nowhere before.
+// The first position of `from ..= to` where `holds` fails, or `to` if it fails at none before.
 template <typename Holds>
 __device__ __forceinline__ u32 partition_point(u32 from, u32 to, Holds holds) {
     while (from < to) {
@@ -17,8 +17,8 @@ __device__ __forceinline__ u32 partition_point(u32 from, u32 to, Holds holds) {
     return from;
 }
 
-// The same for a whole warp, of which all lanes get the answer. A step asks at 32 positions at once: 10^8 positions take
-// 6 loads that wait for one another instead of 27.
+// The same by a whole warp; all lanes get the result. A step tests 32 positions at once: 10^8 positions take 6
+// dependent loads instead of 27.
 template <typename Holds>
 __device__ __forceinline__ u32 warp_partition_point(u32 from, u32 to, Holds holds) {
     const u32 lane = threadIdx.x % WARP;

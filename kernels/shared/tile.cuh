@@ -1,5 +1,5 @@
-// How blocks share out rows. A block of 256 threads takes a tile of 1024 rows, each warp 128 consecutive ones: a thread
-// has four loads in flight, and the four ballots of a warp are four consecutive words of a bitmap.
+// How blocks divide rows. A block of 256 threads processes a tile of 1024 rows, and each of its warps 128 consecutive
+// rows. A thread has four loads in flight, and the four ballots of a warp are four consecutive words of a bitmap.
 #pragma once
 
 #include "shared/common.cuh"
@@ -10,20 +10,20 @@ constexpr u32 BLOCK = 256;
 constexpr u32 ITEMS = 4;
 constexpr u32 TILE = BLOCK * ITEMS;
 
-// A value, and the row whose place it takes.
+// A value, and the row at which it is stored.
 template <typename T>
 struct Placed {
     T value;
     u32 row;
 };
 
-// The first row of this warp's share of tile `tile`.
+// The first row of this warp in tile `tile`.
 __device__ __forceinline__ u32 warp_first(u32 tile) {
     return tile * TILE + threadIdx.x / WARP * (WARP * ITEMS);
 }
 
-// `store(i, load(i))` for every row below `n` of a tile. Loads past the end read the last row instead, so that no branch
-// keeps the four of a thread apart.
+// Calls `store(i, load(i))` for every row of a tile below `n`. Loads past the end read the last row instead, so that no
+// branch separates the four loads of a thread.
 template <typename Load, typename Store>
 __device__ __forceinline__ void each_row_of_tile(u32 tile, u32 n, Load load, Store store) {
     const u32 first = warp_first(tile) + threadIdx.x % WARP;
@@ -41,13 +41,13 @@ __device__ __forceinline__ void each_row_of_tile(u32 tile, u32 n, Load load, Sto
     }
 }
 
-// The rows of this block's tile, in a grid of a block a tile.
+// The rows of this block's tile. Grid: one block for each tile.
 template <typename Load, typename Store>
 __device__ __forceinline__ void each_row(u32 n, Load load, Store store) {
     each_row_of_tile(blockIdx.x, n, load, store);
 }
 
-// The rows of all tiles, which are dealt in turn to a grid of any size.
+// The rows of all tiles, distributed round-robin over a grid of any size.
 template <typename Load, typename Store>
 __device__ __forceinline__ void each_row_in_turn(u32 n, Load load, Store store) {
     for (u32 tile = blockIdx.x; tile < (n + TILE - 1) / TILE; tile += gridDim.x) {
@@ -55,8 +55,8 @@ __device__ __forceinline__ void each_row_in_turn(u32 n, Load load, Store store) 
     }
 }
 
-// `store(w, word)` for every word of a bitmap of `n` rows in the block's tile; `bit(i)` says whether bit `i` is set, and
-// bits past the end are not.
+// Calls `store(w, word)` for every word of a bitmap of `n` rows in the block's tile. `bit(i)` is the value of bit `i`;
+// bits past the end are 0.
 template <typename Bit, typename Store>
 __device__ __forceinline__ void each_word(u32 n, Bit bit, Store store) {
     const u32 first = warp_first(blockIdx.x);

@@ -1,6 +1,6 @@
-// Values of adjacent rows that a thread loads at once, as a vector: a unit. Units of neighbouring lanes lie side by side, and a
-// thread has two on their way, so that a card's memory is busy with few blocks. Memory is allocated in whole vectors of 32 bytes:
-// the last unit is loaded whole, wherever the rows end.
+// A unit: the values of UNIT adjacent rows, loaded by one thread as a vector. Neighbouring lanes load neighbouring
+// units, and a thread has two in flight, so that few blocks saturate the memory bandwidth. Memory is allocated in whole
+// vectors of 32 bytes: the last unit is always loaded whole, wherever the rows end.
 #pragma once
 
 #include "shared/tile.cuh"
@@ -10,7 +10,7 @@ constexpr u32 UNITS = 2;
 constexpr u32 UNIT_TILE = BLOCK * UNITS * UNIT;
 constexpr u32 ALL_OF_UNIT = (1u << UNIT) - 1;
 
-// They are read once, and had better leave the cache to others.
+// Streaming loads: the values are read once and should not displace others from the cache.
 __device__ __forceinline__ void load_unit(const u8* from, u8 (&unit)[UNIT]) {
     const uchar4 all = __ldcs(reinterpret_cast<const uchar4*>(from));
     unit[0] = all.x, unit[1] = all.y, unit[2] = all.z, unit[3] = all.w;
@@ -30,16 +30,16 @@ __device__ __forceinline__ void load_unit(const u64* from, u64 (&unit)[UNIT]) {
     unit[0] = lower.x, unit[1] = lower.y, unit[2] = upper.x, unit[3] = upper.y;
 }
 
-// A thread's units of a tile.
+// The units of one thread in a tile.
 template <typename T>
 struct Units {
     T values[UNITS][UNIT];
-    // A bit for each row: it is valid; those past the end are anything.
+    // A validity bit for each row. Bits past the end are undefined.
     u32 valid[UNITS];
     // The first row of the first unit.
     u32 first;
 
-    // Past the end the last unit is loaded instead, so that no branch keeps loads apart.
+    // Past the end the last unit is loaded instead, so that no branch separates the loads.
     __device__ __forceinline__ void load(const T* from, const u32* bits, u32 n, u32 tile) {
         first = tile * UNIT_TILE + (threadIdx.x / WARP * (WARP * UNITS) + threadIdx.x % WARP) * UNIT;
 #pragma unroll
@@ -58,7 +58,7 @@ struct Units {
     }
 };
 
-// What numbers of so many bits are computed in.
+// The word type in which numbers of this width are computed.
 template <typename T>
 struct InWords {
     using Word = u32;
@@ -70,7 +70,7 @@ struct InWords<u64> {
 template <typename T>
 using WordOf = typename InWords<T>::Word;
 
-// The least and the greatest of a warp's keys: values with `sign` flipped.
+// The minimum and the maximum of a warp's keys, which are values with `sign` flipped.
 template <typename T>
 struct Extent {
     using Word = WordOf<T>;
@@ -84,7 +84,7 @@ struct Extent {
         greatest = max(greatest, key);
     }
 
-    // Those of a unit that are `there`.
+    // Adds the values of a unit whose bit in `there` is set.
     __device__ __forceinline__ void add(const T (&unit)[UNIT], u32 there, u64 sign) {
         if (there == ALL_OF_UNIT) {
 #pragma unroll
@@ -101,13 +101,13 @@ struct Extent {
         }
     }
 
-    // To those of other warps: all ones and 0 before any.
+    // Merges into the extent of other warps, which is (all ones, 0) while empty.
     __device__ __forceinline__ void join(u64* extent) {
         for (u32 lanes = WARP / 2; lanes > 0; lanes /= 2) {
             least = min(least, __shfl_xor_sync(ALL_LANES, least, lanes));
             greatest = max(greatest, __shfl_xor_sync(ALL_LANES, greatest, lanes));
         }
-        // Most warps find nothing new: without the look, thousands of atomics would queue at one address.
+        // Most warps find no new extreme. Without this test, thousands of atomics would queue at one address.
         const volatile u64* const known = extent;
         if (threadIdx.x % WARP == 0 && least <= greatest) {
             if (least < known[0]) {

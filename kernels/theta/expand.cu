@@ -1,12 +1,12 @@
-// Pairs from ranges: where pieces of output end, and the pairs of one piece.
+// Output rows from ranges: where output batches end, and the (probe row, build row) ids of one batch.
 //
-// `offsets` are the exclusive prefix sums of the match counts by searching position, one longer than these; pairs are
-// numbered by them, in the order (searching position, sorted position).
+// `offsets` are the exclusive prefix sums of the match counts by probe position, one longer than these. They number the
+// matches in the order (probe position, build position).
 #include "theta/expand_tile.cuh"
 
-// Where a piece that begins at pair `from` should end: at the end of a position's pairs and after at most `target` pairs,
-// or after at most `most` when one position alone has more. `out`: that pair.
-// Bound: 6 loads that wait for one another at 10^8 positions. Launch: one block of 32 threads.
+// The end of a batch that begins at match `from`: the end of a position's matches, after at most `target` matches, or
+// after at most `most` if a single position has more. `out`: the number of that match.
+// Bound: 6 dependent loads at 10^8 positions. Launch: one block of 32 threads.
 extern "C" __global__ void __launch_bounds__(WARP)
 expand_piece_end(const u64* __restrict__ offsets, u32 positions, u64 from, u64 target, u64 most,
                  u64* __restrict__ out) {
@@ -19,8 +19,8 @@ expand_piece_end(const u64* __restrict__ offsets, u32 positions, u64 from, u64 t
     }
 }
 
-// The searching positions that have pairs in `from .. to`: `out[0] .. out[1]`.
-// Bound: 12 loads that wait for one another at 10^8 positions. Launch: one block of 32 threads; from < to <= the total.
+// The probe positions with matches in `from .. to`: `out[0] .. out[1]`.
+// Bound: 12 dependent loads at 10^8 positions. Launch: one block of 32 threads; from < to <= the total.
 extern "C" __global__ void __launch_bounds__(WARP)
 expand_window(const u64* __restrict__ offsets, u32 positions, u64 from, u64 to, u32* __restrict__ out) {
     const u32 first = warp_partition_point(0, positions, [&](u32 p) { return offsets[p + 1] <= from; });
@@ -31,7 +31,7 @@ expand_window(const u64* __restrict__ offsets, u32 positions, u64 from, u64 to, 
     }
 }
 
-// One tile: who owns each pair, then four pairs a thread at a time.
+// One tile: the owning position of each match, then four matches a thread at a time.
 template <bool SORTED>
 __device__ __forceinline__ void expand_one(const Window& window, const Tile& tile, Owners& owners,
                                            const u32* __restrict__ lo, const u32* __restrict__ searching_rows,
@@ -74,7 +74,7 @@ __device__ __forceinline__ void expand_one(const Window& window, const Tile& til
     __syncthreads();
 }
 
-// The block's share of all tiles.
+// This block's part of all tiles.
 template <bool SORTED>
 __device__ __forceinline__ void expand_share(const Window& all, u32 positions, const u32* __restrict__ lo,
                                              const u32* __restrict__ searching_rows,
@@ -86,10 +86,11 @@ __device__ __forceinline__ void expand_share(const Window& all, u32 positions, c
     });
 }
 
-// The pairs numbered `from .. from + len` of ranges: the searching row and the sorted row of each. Outputs are aligned to 16
-// bytes.
-// Bound: 8 bytes a pair written and 4 read (from L2 where ranges overlap), 16 bytes a position. Launch: 256 threads, a grid
-// of any size: a block for each 4092 of `len` and the positions that may lie in the window, at most 5 a multiprocessor.
+// The matches numbered `from .. from + len` of ranges: the probe row and the build row of each. Outputs are aligned to
+// 16 bytes.
+// Bound: 8 bytes written and 4 read for each match (from L2 where ranges overlap), 16 bytes a position. Launch: 256
+// threads, a grid of any size: a block for each 4092 of `len` and the positions that may be in the window, at most 5 a
+// multiprocessor.
 extern "C" __global__ void __launch_bounds__(BLOCK)
 expand_ranges(const u32* __restrict__ lo, const u32* __restrict__ searching_rows, const u32* __restrict__ sorted_rows,
               const u64* __restrict__ offsets, u32 positions, u64 from, u32 len, u32* __restrict__ out_searching,
@@ -98,8 +99,8 @@ expand_ranges(const u32* __restrict__ lo, const u32* __restrict__ searching_rows
                        out_sorted);
 }
 
-// The searching row of each of the pairs numbered `from .. from + len`.
-// Bound: 4 bytes a pair written, 12 bytes a position. Launch: as expand_ranges.
+// The probe row of each of the matches numbered `from .. from + len`.
+// Bound: 4 bytes written for each match, 12 bytes a position. Launch: as expand_ranges.
 extern "C" __global__ void __launch_bounds__(BLOCK)
 expand_searching(const u32* __restrict__ searching_rows, const u64* __restrict__ offsets, u32 positions, u64 from, u32 len,
                  u32* __restrict__ out_searching) {

@@ -1,44 +1,45 @@
-// The pairs of a window, cut into tiles of equal work whatever the lengths of the ranges.
+// The matches of a window, cut into tiles of equal work whatever the lengths of the ranges.
 //
-// A merge path: searching positions and pairs in one order, each position before its pairs. Item numbers of that order,
-// not pair numbers, are cut into tiles, so a tile has at most so many pairs and at most so many positions, and a million
-// empty ranges cost no block more than any other.
+// This is a merge path: probe positions and matches are items of one order, each position before its matches. Tiles are
+// cut by item number, not by match number, so the matches and the positions of a tile are both bounded, and a million
+// empty ranges cost no block more than any other input.
 #pragma once
 
 #include "shared/search.cuh"
 
 constexpr u32 WARPS = BLOCK / WARP;
-// Pairs of a tile in shared memory; the first may lie up to 3 slots in, where the output is aligned to 16 bytes.
+// Matches of a tile in shared memory. The first is at slot 0 to 3, so that the output is aligned to 16 bytes.
 constexpr u32 SLOTS = 4096;
 constexpr u32 TILE_ITEMS = SLOTS - 4;
 constexpr u32 SLOTS_OF_THREAD = SLOTS / BLOCK;
 
-// The pairs numbered `from .. from + len`, and the searching positions `first .. first + positions` they belong to.
+// The matches numbered `from .. from + len`, and their probe positions `first .. first + positions`.
 struct Window {
     const u64* offsets;
     u64 from, to;
     u32 first, positions;
 
-    // The pairs of the window before position `first + p`.
+    // The number of the window's matches before position `first + p`.
     __device__ __forceinline__ u32 pairs_before(u32 p) const { return u32(min(max(offsets[first + p], from), to) - from); }
 
-    // Positions among the first `item` items: those whose own item comes before.
+    // The number of positions among the first `item` items.
     __device__ __forceinline__ u32 positions_before(u64 item) const {
         return warp_partition_point(0, positions, [&](u32 p) { return u64(p) + pairs_before(p) < item; });
     }
 };
 
-// A tile's items: `positions` and `pairs` count those of the window before it, the `end_` ones those before the next.
+// A tile's items: `positions` and `pairs` are the numbers of the window's positions and matches before it, the `end_`
+// ones those before the next tile.
 struct Tile {
     u32 positions, end_positions;
     u32 pairs, end_pairs;
 
-    // The pair of slot 0; a tile's first pair may come up to 3 later.
+    // The match of slot 0; a tile's first match is up to 3 slots later.
     __device__ __forceinline__ u32 first_slot() const { return pairs & ~3u; }
 };
 
-// By slot the place of the pair's position in `bases` and `ids`; by place what a pair's sorted position is more than its
-// slot, and the searching row.
+// `place[slot]` is the index into `bases` and `ids` of the match's probe position. `bases` is the match's build
+// position minus its slot, `ids` the probe row.
 struct Owners {
     alignas(16) u16 place[SLOTS];
     u32 bases[SLOTS];
@@ -46,7 +47,8 @@ struct Owners {
     u32 greatest[WARPS];
 };
 
-// Fills `place` from its first slots: those of each position's first pair hold its place, all others 0, and places ascend.
+// Fills `place` from its first slots: the slot of each position's first match holds its place, all others hold 0, and
+// places ascend.
 __device__ __forceinline__ void spread(Owners& owners) {
     const u32 warp = threadIdx.x / WARP;
     const u32 lane = threadIdx.x % WARP;
@@ -90,9 +92,9 @@ __device__ __forceinline__ void spread(Owners& owners) {
     __syncthreads();
 }
 
-// Says who owns each slot of a tile: `owner(position, place, shift)` is asked once for each position that has pairs in it;
-// slot + `shift` is how many pairs of the position come before. (It wraps where the range begins after slot 0; adding the
-// slot wraps back.)
+// Fills the owner of each slot of a tile. `owner(position, place, shift)` is called once for each position with matches
+// in the tile; slot + `shift` is the number of the position's matches before that slot. (`shift` wraps if the range
+// begins after slot 0; adding the slot wraps back.)
 template <typename Owner>
 __device__ __forceinline__ void mark_owners(const Window& window, const Tile& tile, Owners& owners, Owner owner) {
     const u32 aligned = tile.first_slot();
@@ -102,7 +104,7 @@ __device__ __forceinline__ void mark_owners(const Window& window, const Tile& ti
     }
     __syncthreads();
 
-    // The last position before the tile may have pairs in it.
+    // The last position before the tile may have matches in it.
     const u32 first = tile.positions == 0 ? 0 : tile.positions - 1;
     for (u32 place = threadIdx.x; first + place < tile.end_positions; place += BLOCK) {
         const u32 p = first + place;
@@ -118,8 +120,8 @@ __device__ __forceinline__ void mark_owners(const Window& window, const Tile& ti
     spread(owners);
 }
 
-// The block's share of a window's tiles: consecutive ones, WARPS - 1 at a time, whose limits its warps find together. Calls
-// `body(window, tile)` for each that has pairs.
+// The block's part of a window's tiles: consecutive tiles, WARPS - 1 at a time, whose limits its warps find together.
+// Calls `body(window, tile)` for each tile with matches.
 template <typename Body>
 __device__ __forceinline__ void each_tile(Window window, u32 positions, Body body) {
     __shared__ u32 limits[WARPS];

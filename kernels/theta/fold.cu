@@ -1,23 +1,25 @@
-// Aggregates without pairs: values weighed by the number of their matches, values in sorted order, and differences of
-// their prefix sums. Trees and whole columns are in the two files included. Twin: src/device/host/theta/range_fold.rs.
+// Aggregates over a join without its matches: values weighted by match counts, values in build order, and differences
+// of their prefix sums. Trees and whole columns are in the two included files. CPU counterpart:
+// src/device/host/theta/range_fold.rs.
 #include "shared/common.cuh"
 #include "theta/fold_column.cuh"
 #include "theta/fold_tree.cuh"
 #include "shared/tile.cuh"
 
-// Sums wrap, so signed and unsigned, and decimals of a width, are one. Weights widen to the value's type.
+// Sums wrap, so one kernel serves signed and unsigned integers and decimals of a width. Weights are widened to the
+// value's type.
 template <typename T>
 __device__ __forceinline__ void weigh(const T* values, const u32* valid, const u32* weights, T* out, u32* out_valid,
                                       u32 n) {
     each_row(n, [=](u32 i) { return values[i] * (T)weights[i]; }, [=](u32 i, T product) { out[i] = product; });
-    // The weights again, from the cache.
+    // Reads the weights a second time, from the cache.
     each_word(
         n, [=](u32 i) { return (weights[i] != 0) & bit_at(valid, i); },
         [=](u32 w, u32 word) { out_valid[w] = word; });
 }
 
-// `values[i] * weights[i]`; valid where the value is and the weight is not 0. Bound: one value and 4 bytes read, one value
-// written a row. Blocks of 256, a block takes 1024 rows; `valid` may be null.
+// `values[i] * weights[i]`; valid where the value is and the weight is not 0. Bound: one value and 4 bytes read, one
+// value written a row. Launch: blocks of 256, a block for each 1024 rows; `valid` may be null.
 #define WEIGH(name, T)                                                                                         \
     extern "C" __global__ void __launch_bounds__(BLOCK) fold_weigh_##name(                                     \
         const T* __restrict__ values, const u32* __restrict__ valid, const u32* __restrict__ weights,          \
@@ -30,8 +32,8 @@ WEIGH(i64, u64)
 WEIGH(i128, u128)
 WEIGH(f64, f64)
 
-// The weights of the rows that are valid, 0 of others. Bound: 4 bytes read and 8 written a row. Blocks of 256, a block
-// takes 1024 rows; `valid` may be null.
+// The weights of the valid rows, 0 for others. Bound: 4 bytes read and 8 written a row. Launch: blocks of 256, a block
+// for each 1024 rows; `valid` may be null.
 extern "C" __global__ void __launch_bounds__(BLOCK) fold_weigh_count(const u32* __restrict__ valid,
                                                                      const u32* __restrict__ weights,
                                                                      i64* __restrict__ out, u32 n) {
@@ -40,7 +42,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK) fold_weigh_count(const u32* 
 }
 
 // `values[rows[i]]`, zero where not valid. Bound: 4 bytes and one random value and bit read, one value written a row.
-// Blocks of 256, a block takes 1024 rows; `valid` may be null.
+// Launch: blocks of 256, a block for each 1024 rows; `valid` may be null.
 #define IN_ORDER(name, T)                                                                                      \
     extern "C" __global__ void __launch_bounds__(BLOCK)                                                        \
         fold_in_order_##name(const T* __restrict__ values, const u32* __restrict__ valid,                      \
@@ -60,16 +62,16 @@ IN_ORDER(i64, u64)
 IN_ORDER(i128, u128)
 IN_ORDER(f64, f64)
 
-// 1 where row `rows[i]` is valid, otherwise 0. Bound: 4 bytes and one random bit read, 4 bytes written a row. Blocks of
-// 256, a block takes 1024 rows; `valid` may be null.
+// 1 where row `rows[i]` is valid, otherwise 0. Bound: 4 bytes and one random bit read, 4 bytes written a row. Launch:
+// blocks of 256, a block for each 1024 rows; `valid` may be null.
 extern "C" __global__ void __launch_bounds__(BLOCK) fold_valid_in_order(const u32* __restrict__ valid,
                                                                         const u32* __restrict__ rows,
                                                                         u32* __restrict__ out, u32 n) {
     each_row(n, [=](u32 i) -> u32 { return bit_at(valid, rows[i]); }, [=](u32 i, u32 bit) { out[i] = bit; });
 }
 
-// The sum of each range, a difference of prefix sums, at the place of its searching row; other places keep what they
-// have. Bound: 12 bytes and two prefix sums read, one value written at random a range. Blocks of 256, a block takes 1024
+// The sum of each range, a difference of prefix sums, stored at its probe row; other rows keep their values. Bound: 12
+// bytes and two prefix sums read, one value written at random a range. Launch: blocks of 256, a block for each 1024
 // ranges.
 #define RANGE(name, T)                                                                                         \
     extern "C" __global__ void __launch_bounds__(BLOCK)                                                        \
@@ -84,8 +86,9 @@ RANGE(i32, u32)
 RANGE(i64, u64)
 RANGE(i128, u128)
 
-// How many values of each range are not NULL, at the place of its searching row, and a bit there when there are any.
-// `prefix` counts valid values in sorted order; null: all are. `some_bits` may be null. Bound and launch as the sums.
+// The number of values of each range that are not NULL, stored at its probe row, and a bit there if it is not 0.
+// `prefix` counts valid values in build order; null: all are valid. `some_bits` may be null. Bound and launch as for
+// the sums.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     fold_range_count(const u32* __restrict__ prefix, const u32* __restrict__ lo, const u32* __restrict__ hi,
                      const u32* __restrict__ searching_rows, i64* __restrict__ out, u32* __restrict__ some_bits, u32 m) {

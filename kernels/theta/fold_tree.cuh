@@ -1,5 +1,5 @@
-// Fold trees: partial folds of 16, 256, 4096, … positions, so that any range folds in O(log n) steps without subtracting.
-// Sums of floats add in exactly the host's order; extremes are the least (key, row).
+// Aggregation trees: partial aggregates of 16, 256, 4096, … positions, so that any range is aggregated in O(log n)
+// steps without subtraction. Sums of floats add in exactly the host's order; an extreme is the least (key, row).
 #pragma once
 
 #include "shared/common.cuh"
@@ -7,9 +7,10 @@
 
 constexpr u32 FAN_OUT = 16;
 
-// A block makes this many nodes of a level.
+// Nodes of a level that a block computes.
 constexpr u32 NODES = 64;
 
+// Sums of values or nodes.
 struct Sum {
     typedef f64 Value;
     static constexpr f64 zero = 0.0;
@@ -18,12 +19,13 @@ struct Sum {
     static __device__ f64 combine(f64 a, f64 b) { return a + b; }
 };
 
-// A key and the row that has it; no row orders last.
+// A key and its row; "no row" orders last.
 struct Candidate {
     u64 key;
     u32 row;
 };
 
+// The least (key, row) of candidates or nodes.
 struct Least {
     typedef Candidate Value;
     static constexpr Candidate zero = {~0ull, ~0u};
@@ -35,8 +37,8 @@ struct Least {
     }
 };
 
-// `store(node, fold)` for each 16 of `n` values below. They pass through shared memory, 16 and a gap a node, to be read in
-// whole lines and folded in order.
+// Calls `store(node, fold)` for each 16 of the `n` values below. They pass through shared memory, with 16 values and
+// one word of padding for each node, so that they are read in whole cache lines and folded in order.
 template <typename Fold, typename Store>
 __device__ __forceinline__ void fold_level(Fold below, u32 n, Store store) {
     typedef typename Fold::Value Value;
@@ -64,8 +66,8 @@ __device__ __forceinline__ void fold_level(Fold below, u32 n, Store store) {
     }
 }
 
-// The fold of positions `lo .. hi`: up the left edge and the right edge, and across at the last level, which has at most
-// 16 nodes. `level(l)` is level `l` of `height`.
+// The aggregate of positions `lo .. hi`: up along the left edge and the right edge, and across the last level, which
+// has at most 16 nodes. `level(l)` is level `l` of `height`.
 template <typename Fold, typename Level>
 __device__ __forceinline__ typename Fold::Value fold_range(u32 height, u32 lo, u32 hi, Level level) {
     typename Fold::Value left = Fold::zero;
@@ -85,15 +87,16 @@ __device__ __forceinline__ typename Fold::Value fold_range(u32 height, u32 lo, u
     return Fold::combine(left, right);
 }
 
-// One level of sums above `n` values or nodes. Bound: 8.5 bytes a value. Blocks of 64, a block takes 1024 values.
+// One level of sums above `n` values or nodes. Bound: 8.5 bytes a value. Launch: blocks of 64, a block for each 1024
+// values.
 extern "C" __global__ void __launch_bounds__(NODES)
     fold_tree_level_f64(const f64* __restrict__ below, u32 n, f64* __restrict__ level) {
     fold_level(Sum{below}, n, [=](u32 node, f64 sum) { level[node] = sum; });
 }
 
-// The sum of each range at the place of its searching row; other places keep what they have. `levels` begins with the
-// values themselves and ends with the first level of at most 16 nodes. Bound: 12 bytes and up to 30 nodes a level read
-// for a range, of which neighbouring ranges share most. Blocks of 256, a thread a range.
+// The sum of each range, stored at its probe row; other rows keep their values. `levels` begins with the values
+// themselves and ends with the first level of at most 16 nodes. Bound: 12 bytes and up to 30 nodes a level read for a
+// range; neighbouring ranges share most nodes. Launch: blocks of 256, a thread for each range.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     fold_tree_range_f64(const f64* const* __restrict__ levels, u32 height, const u32* __restrict__ lo,
                         const u32* __restrict__ hi, const u32* __restrict__ searching_rows, f64* __restrict__ out, u32 m) {
@@ -103,9 +106,9 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     }
 }
 
-// Keys and rows in sorted order, keys inverted where the greatest is wanted (`invert` not 0); no row where not valid.
-// Bound: 4 bytes and one random key and bit read, 12 bytes written a row. Blocks of 256, a block takes 1024 rows; `valid`
-// may be null.
+// Keys and rows in build order; keys are inverted if the greatest is wanted (`invert` not 0), and rows that are not
+// valid become "no row". Bound: 4 bytes and one random key and bit read, 12 bytes written a row. Launch: blocks of 256,
+// a block for each 1024 rows; `valid` may be null.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     fold_extreme_in_order(const u64* __restrict__ keys, const u32* __restrict__ valid, const u32* __restrict__ rows,
                           u32 invert, u64* __restrict__ out_key, u32* __restrict__ out_row, u32 n) {
@@ -122,7 +125,8 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
         });
 }
 
-// One level of least candidates above `n`. Bound: 12.75 bytes a candidate. Blocks of 64, a block takes 1024 candidates.
+// One level of least candidates above `n`. Bound: 12.75 bytes a candidate. Launch: blocks of 64, a block for each 1024
+// candidates.
 extern "C" __global__ void __launch_bounds__(NODES)
     fold_tree_level_extreme(const u64* __restrict__ keys, const u32* __restrict__ rows, u32 n,
                             u64* __restrict__ level_keys, u32* __restrict__ level_rows) {
@@ -132,8 +136,8 @@ extern "C" __global__ void __launch_bounds__(NODES)
     });
 }
 
-// The row of the least candidate of each range at the place of its searching row, u32::MAX where there is none; other
-// places keep what they have. Levels, bound and launch as for sums.
+// The row of the least candidate of each range, stored at its probe row, or u32::MAX if there is none; other rows keep
+// their values. Levels, bound and launch as for sums.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     fold_tree_range_extreme(const u64* const* __restrict__ key_levels, const u32* const* __restrict__ row_levels,
                             u32 height, const u32* __restrict__ lo, const u32* __restrict__ hi,

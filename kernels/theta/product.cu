@@ -1,13 +1,14 @@
-// The product of two inputs: pair `p` is of row `p / rows` of the one and of row `p % rows` of the other. No row numbers are written.
-// Twin: the ids that device/host/theta/expand.rs makes of ranges that hold all rows, gathered.
+// The cross product of two inputs: output row `p` combines row `p / rows` of one input with row `p % rows` of the
+// other. No row ids are written. CPU counterpart: src/device/host/theta/expand.rs, whose row ids of full ranges are
+// gathered.
 #include "shared/common.cuh"
 #include "shared/tile.cuh"
 
-// Vectors of 16 bytes that a thread writes, a block's 256 between them.
+// Vectors of 16 bytes that a thread writes, 256 apart.
 constexpr u32 VECTORS = 4;
 
-// Values of the pairs `from .. from + n`: of row `quotient` of the one, `rest` of the other is the first. Their rows are counted on,
-// so only a vector's first one is divided.
+// Values of the output rows `from .. from + n`. The first combines row `quotient` of one input with row `rest` of the
+// other. Further rows are found by increments, so only the first one of a vector needs a division.
 template <bool REPEATED, typename T>
 __device__ __forceinline__ void product(const T* __restrict__ values, u32 rows, u32 quotient, u32 rest, T* __restrict__ out, u32 n) {
     constexpr u32 EACH = 16 / sizeof(T);
@@ -38,9 +39,10 @@ __device__ __forceinline__ void product(const T* __restrict__ values, u32 rows, 
     }
 }
 
-// `out[i]` is the value of pair `from + i`, where `from` is `quotient * rows + rest`: repeated for all rows of the other input, or
-// those one after the other, again and again. `rest + n` is below 2^32. Bound: one value written a pair; the input is read from cache.
-// Blocks of 256, a block writes 16 KiB; `out` is aligned to 16 bytes and has room for whole vectors.
+// `out[i]` is the value of output row `from + i`, where `from` is `quotient * rows + rest`: product_repeated* repeats
+// each value for all rows of the other input, product_again* cycles through the values. `rest + n` is below 2^32.
+// Bound: one value written for each output row; the input is read from the cache. Launch: blocks of 256, a block writes
+// 16 KiB; `out` is aligned to 16 bytes and allocated in whole vectors.
 #define PRODUCT(bits, T)                                                                                                   \
     extern "C" __global__ void __launch_bounds__(BLOCK) product_repeated##bits(                                            \
         const T* __restrict__ values, u32 rows, u32 quotient, u32 rest, T* __restrict__ out, u32 n) {                      \

@@ -1,10 +1,11 @@
-// Sorted bounds: where in the sorted side each searching row's matches begin and end; and the rows that ranges cover.
+// Range join by binary search: where the matches of each probe row begin and end in the sorted build side; and the
+// build rows that ranges cover.
 //
-// Ranges lie by searching position, and searching rows come in key order, so neighbours have neighbouring ranges.
+// Ranges are indexed by probe position, and probe rows come in key order, so neighbours have neighbouring ranges.
 #include "theta/range_search.cuh"
 
-// Before any bound a row's range is its group's segment, or all of the sorted side when `segments` or `groups` is null.
-// `groups` lies by searching row. A row in no group, or in an empty one, gets 0, 0.
+// The initial range of a row, before any bound: the segment of its group, or the whole build side if `segments` or
+// `groups` is null. `groups` is indexed by probe row. A row in no group, or in an empty one, gets 0, 0.
 // Bound: 12 bytes a position, and two random reads when grouped. Launch: 256 threads, a block for each 1024 positions.
 extern "C" __global__ void __launch_bounds__(BLOCK)
 range_begin(const u32* __restrict__ segments, const u32* __restrict__ groups, const u32* __restrict__ searching_rows,
@@ -24,13 +25,13 @@ range_begin(const u32* __restrict__ segments, const u32* __restrict__ groups, co
         });
 }
 
-// One bound `sorted.key OP searching.key`: the part of each range that satisfies it. `words` and `valid` lie by searching
-// row; with `searching_rows` null they lie by position. A row that is not valid, or whose range ends up empty, gets 0, 0.
-// With `one_group` not 0 the keys of the whole sorted side ascend, otherwise only those of a segment; the block then searches
-// together where all its ranges are the same, and each thread for itself elsewhere. Any order of words is right; words that
-// ascend with the position are fast.
-// Bound: 16 bytes a position, its word (a random read unless by position), and each sorted key once. Launch: 256 threads, a
-// block for each 1024 positions.
+// One bound `build key OP probe key`: narrows each range to the part that satisfies it. `words` and `valid` are indexed
+// by probe row, or by position if `searching_rows` is null. A row that is not valid, or whose range becomes empty, gets
+// 0, 0. With `one_group` not 0 the keys of the whole build side ascend, otherwise only those of a segment. A block
+// whose ranges are all the same then searches cooperatively; otherwise each thread searches by itself. Any order of
+// words is correct; words that ascend with the position are fast.
+// Bound: 16 bytes a position, its word (a random read unless by position), and each build key once. Launch: 256
+// threads, a block for each 1024 positions.
 extern "C" __global__ void __launch_bounds__(BLOCK)
 range_narrow(const u64* __restrict__ sorted_keys, const u32* __restrict__ searching_rows, const u64* __restrict__ words,
              const u32* __restrict__ valid, u32 op, u32 one_group, u32* __restrict__ lo, u32* __restrict__ hi, u32 m) {
@@ -118,7 +119,7 @@ range_narrow(const u64* __restrict__ sorted_keys, const u32* __restrict__ search
     }
 }
 
-// How many matches each range is: its length, or with `exists_only` whether it has any.
+// The match count of each range: its length, or with `exists_only` 1 or 0.
 // Bound: 12 bytes a position. Launch: 256 threads, a block for each 1024 positions.
 extern "C" __global__ void __launch_bounds__(BLOCK)
 range_counts(const u32* __restrict__ lo, const u32* __restrict__ hi, u32* __restrict__ counts, u32 exists_only, u32 m) {
@@ -127,7 +128,8 @@ range_counts(const u32* __restrict__ lo, const u32* __restrict__ hi, u32* __rest
         [&](u32 i, u32 count) { counts[i] = exists_only != 0 ? min(count, 1u) : count; });
 }
 
-// `out[rows[i]] = words[i]`: what is known by position, by row. Rows that `rows` leaves out keep what `out` held (zeros).
+// `out[rows[i]] = words[i]`: from position order to row order. Rows that are not in `rows` keep their value in `out`
+// (zero).
 // Bound: 8 bytes and a random write a position. Launch: 256 threads, a block for each 1024 positions.
 extern "C" __global__ void __launch_bounds__(BLOCK)
 range_cover_scatter(const u32* __restrict__ inclusive_sums, const u32* __restrict__ sorted_rows, u32* __restrict__ out,
@@ -137,16 +139,16 @@ range_cover_scatter(const u32* __restrict__ inclusive_sums, const u32* __restric
         [&](u32, uint2 sum) { out[sum.x] = sum.y; });
 }
 
-// A value no range begins or ends at: that of an empty range.
+// A value at which no range begins or ends, for empty ranges.
 constexpr u32 NOWHERE = 0xFFFFFFFFu;
 
-// Equal values that follow one another on a warp's way through its positions, added to `steps` together: under one
-// inequality all ranges begin at 0, and an atomic for each would make the whole device wait for one address.
+// A run of equal values in the sequence of a warp's positions, added to `steps` by one atomic. Under a single
+// inequality all ranges begin at 0, and an atomic for each would serialise the whole device at one address.
 struct Run {
     u32 value = NOWHERE;
     u32 length = 0;
 
-    // Takes the values of 32 neighbouring positions, one of each lane. All lanes hold the same run.
+    // Adds the values of 32 neighbouring positions, one for each lane. All lanes hold the same run.
     __device__ __forceinline__ void extend(u32 mine, u32* steps, u32 sign) {
         const u32 lane = threadIdx.x % WARP;
         const u32 left = __shfl_up_sync(ALL_LANES, mine, 1);
@@ -176,10 +178,10 @@ struct Run {
     }
 };
 
-// The difference array of coverage: +1 where a range begins and -1 where it ends, wrapping. `steps` has one more word than
-// the sorted side and is zero before.
-// Bound: 8 bytes a position, and an atomic for each run of equal values. Launch: 256 threads, a grid of any size (8 blocks
-// a multiprocessor, at most a block for each 256 positions): each warp takes a strip of its own.
+// The difference array of coverage: +1 where a range begins and -1 where it ends, wrapping. `steps` has one more word
+// than the build side and is zeroed first.
+// Bound: 8 bytes a position, and an atomic for each run of equal values. Launch: 256 threads, a grid of any size (8
+// blocks a multiprocessor, at most a block for each 256 positions): each warp processes its own strip.
 extern "C" __global__ void __launch_bounds__(BLOCK)
 range_cover_steps(const u32* __restrict__ lo, const u32* __restrict__ hi, u32* __restrict__ steps, u32 m) {
     const u32 warps = gridDim.x * (BLOCK / WARP);

@@ -1,9 +1,9 @@
-// The searches of a block's positions, made together.
+// Cooperative binary search for the positions of a block.
 //
-// Two searches by whole warps bracket the answers of all 1024 positions: of the least searching key and of the greatest.
-// Keys of the bracket, every one or every so many, then lie in shared memory, and each thread searches there. What an answer
-// costs in loads that wait for one another is about 6 shared with its block, 1 for the bracket's keys, and the binary
-// logarithm of the bracket's keys for each one in shared memory: none when both sides are about as long.
+// Two searches by whole warps, for the least and the greatest probe key, bracket the results of all 1024 positions. All
+// keys of the bracket, or every n-th one, are then in shared memory, and each thread searches there. The dependent
+// loads of a result are about 6 shared with its block, 1 for the bracket's keys, and log2 of the number of bracket keys
+// for each pivot: none if both sides have about the same length.
 #pragma once
 
 #include "shared/search.cuh"
@@ -11,7 +11,7 @@
 // Keys of the bracket in shared memory.
 constexpr u32 PIVOTS = 2048;
 
-// What the searches of some positions have in common: over those whose range is not empty.
+// The extremes of the searches of several positions, over those with a range that is not empty.
 struct Searches {
     u64 least, greatest;
     u32 least_from, greatest_from;
@@ -30,7 +30,7 @@ struct Searches {
         }
     }
 
-    // All lanes get what the first `lanes` lanes (a power of two) of their group of so many have in common.
+    // Combines the searches of each group of `lanes` lanes (a power of two); all lanes of the group get the result.
     __device__ __forceinline__ void join(u32 lanes) {
         for (u32 distance = lanes / 2; distance > 0; distance /= 2) {
             least = min(least, __shfl_xor_sync(ALL_LANES, least, distance));
@@ -43,8 +43,8 @@ struct Searches {
     }
 };
 
-// The keys in which a block searches: all answers lie in `first ..= end`, and every `apart`-th key from `first` on is a pivot.
-// No bracket when the block does not search together.
+// The keys in which a block searches: all results are in `first ..= end`, and every `apart`-th key from `first` on is a
+// pivot. There is no bracket if the block does not search cooperatively.
 struct Bracket {
     u32 together, first, end;
     u64 pivots[PIVOTS];
@@ -53,8 +53,8 @@ struct Bracket {
     __device__ __forceinline__ u32 pivot_count() const { return (end - first + apart() - 1) / apart(); }
 };
 
-// Moves each `at` past the keys before its `end` that are less than its word (`through`: or equal): `width` is no less than
-// any distance between the two. The four searches of a thread wait for their loads together.
+// Advances each `at` past the keys before its `end` that are less than its word (`through`: or equal). `width` is at
+// least the distance between `at` and `end`. The loads of a thread's four searches are in flight together.
 template <typename KeyAt>
 __device__ __forceinline__ void advance(u32 (&at)[ITEMS], const u32 (&end)[ITEMS], const u64 (&words)[ITEMS], u32 width,
                                         bool through, KeyAt key_at) {
@@ -74,8 +74,8 @@ __device__ __forceinline__ void advance(u32 (&at)[ITEMS], const u32 (&end)[ITEMS
     }
 }
 
-// For each position how many of the side's keys lie below its word (`through`: or are equal to it), as far as its range
-// `from ..= to` reaches.
+// For each position the number of build keys below its word (`through`: or equal to it), within its range `from ..=
+// to`.
 __device__ __forceinline__ void search(const Bracket& bracket, const u64* sorted_keys, const u64 (&words)[ITEMS],
                                        const u32 (&from)[ITEMS], const u32 (&to)[ITEMS], bool through,
                                        u32 (&answers)[ITEMS]) {
@@ -97,7 +97,7 @@ __device__ __forceinline__ void search(const Bracket& bracket, const u64* sorted
             end[k] = pivots;
         }
         advance(answers, end, words, pivots, through, [&](u32 i) { return bracket.pivots[i]; });
-        // Behind the last pivot that is passed, and before the next one.
+        // After the last pivot that is passed, and before the next one.
 #pragma unroll
         for (u32 k = 0; k < ITEMS; k++) {
             const u32 passed = answers[k];

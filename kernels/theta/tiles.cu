@@ -1,10 +1,11 @@
-// Counts, for each row, of the columns that pass a predicate with it, by brute force on order keys.
+// For each row, the number of columns that satisfy a predicate with it, by brute force on order keys.
 //
-// A mask says which orders of (row's key, column's key) pass: 1 for `<`, 2 for `=`, 4 for `>`, or several.
+// A mask says which orders of (row's key, column's key) satisfy a comparison: 1 for `<`, 2 for `=`, 4 for `>`, or a sum
+// of these.
 #include "theta/tiles_strip.cuh"
 
-// A counter of up to 2^23. Sums of the least positive float are exact, and their bits count like an integer: additions of
-// integers would wait for the unit that compares, those of floats do not.
+// A counter up to 2^23, kept as a float. Sums of the least positive float are exact, and their bits count like an
+// integer. Integer additions would compete with the comparisons for a unit; float additions do not.
 struct Tally {
     float sum = 0;
 
@@ -16,7 +17,7 @@ struct Tally {
     __device__ __forceinline__ u32 count() const { return __float_as_uint(sum); }
 };
 
-// Counts the columns that each row of the thread passes with.
+// Counts the columns that satisfy the predicate with each row of the thread.
 struct CountRows {
     u32 counts[STRIP_ROWS] = {};
     Tally tallies[STRIP_ROWS];
@@ -42,7 +43,7 @@ struct CountRows {
     }
 };
 
-// Row counts of the block's slice; those of several slices are added up.
+// Row counts of the block's slice; the counts of several slices are added up.
 template <u32 CONJUNCTS>
 __device__ __forceinline__ void add_row_counts(const Predicate<CONJUNCTS>& predicate, u32 n, u32 m, u32* counts) {
     CountRows sink;
@@ -58,11 +59,11 @@ __device__ __forceinline__ void add_row_counts(const Predicate<CONJUNCTS>& predi
     }
 }
 
-// For each of n rows (searching positions) how many of m columns (sorted ones) pass all comparisons of the predicate, which
-// lie one after another. With several slices `counts` is zero before.
-// Bound: 2 comparisons (1 where a strip's keys lie close together) for each conjunct and an addition a pair; a multiprocessor
-// makes 64 comparisons a cycle. Launch: 256 threads, grid (a block for each 2048 rows, slices of the columns): as many slices
-// as make about 16 blocks a multiprocessor, each of at least 4096 columns.
+// For each of n rows (probe positions) the number of m columns (build positions) that satisfy all comparisons of the
+// predicate, whose keys are stored one array after another. With several slices `counts` is zeroed first.
+// Bound: 2 comparisons (1 where a strip's keys are close together) for each conjunct, and an addition, a pair; a
+// multiprocessor executes 64 comparisons a cycle. Launch: 256 threads, grid (a block for each 2048 rows, slices of the
+// columns): enough slices for about 16 blocks a multiprocessor, each of at least 4096 columns.
 extern "C" __global__ void __launch_bounds__(BLOCK)
 tiles_row_counts1_u64(const __grid_constant__ Predicate<1> predicate, u32 n, u32 m, u32* __restrict__ counts) {
     add_row_counts(predicate, n, m, counts);

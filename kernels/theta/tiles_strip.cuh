@@ -1,10 +1,10 @@
-// Brute force over all pairs ([T] 4.3, 5.2): a block holds a strip of rows in registers and slides tiles of columns past it
-// through shared memory. A thread tests 8 rows against each column that it reads.
+// Brute force over all pairs ([T] 4.3, 5.2): a block holds a strip of rows in registers and streams tiles of columns
+// past it through shared memory. A thread tests 8 rows against each column that it reads.
 //
-// Every inequality is brought into the form `row < column`, so that one loop serves all: keys are complemented for `>`, and
-// for `<=` and `>=` one side moves by one. A strip whose row keys lie close together is compared by 32-bit distances from a
-// base, whatever the columns are: half the work. A test is one instruction for each 32 bits, whose predicate takes in that of
-// the test before.
+// Every inequality is normalised to `row < column`, so that one loop serves all: keys are complemented for `>`, and for
+// `<=` and `>=` one side is shifted by one. A strip whose row keys are close together is compared by 32-bit distances
+// from a base, whatever the columns are: half the work. A test is one instruction for each 32 bits, which combines its
+// predicate with that of the previous test.
 #pragma once
 
 #include "shared/tile.cuh"
@@ -13,10 +13,10 @@ constexpr u32 STRIP_ROWS = 8;
 constexpr u32 STRIP = BLOCK * STRIP_ROWS;
 constexpr u32 TILE_BYTES = 4096;
 
-// Which orders of (row's key, column's key) a mask lets pass.
+// The orders of (row's key, column's key) that satisfy a mask.
 constexpr u32 LESS = 1, EQUAL = 2, GREATER = 4;
 
-// One comparison of a row's key with a column's.
+// One comparison of a row's key with a column's key.
 struct Comparison {
     const u64* rows;
     const u64* columns;
@@ -26,7 +26,7 @@ struct Comparison {
 
     __device__ __forceinline__ u64 flip() const { return mask & GREATER ? MAX : 0; }
 
-    // The words whose order decides: the comparison holds exactly when row(r) < column(c), if `is_less(r)`.
+    // Normalised words: the comparison holds exactly when row(r) < column(c), if `is_less(r)`.
     __device__ __forceinline__ u64 row(u64 key) const { return (key ^ flip()) - (mask == (GREATER | EQUAL) ? 1 : 0); }
     __device__ __forceinline__ u64 column(u64 key) const {
         key ^= flip();
@@ -48,19 +48,19 @@ struct Predicate {
     Comparison of[CONJUNCTS];
 };
 
-// How far a key lies above a base, as far as 32 bits go.
+// The distance of a key above a base, clamped to 32 bits.
 __device__ __forceinline__ u32 distance(u64 base, u64 key) {
     return key <= base ? 0 : u32(min(key - base, u64(~0u)));
 }
 
-// The columns of a tile: as many as 4096 bytes hold.
+// The columns of a tile, which fill 4096 bytes.
 template <typename Word, u32 CONJUNCTS>
 struct Columns {
     static constexpr u32 COUNT = TILE_BYTES / sizeof(Word);
     alignas(16) Word of[CONJUNCTS][COUNT];
 };
 
-// Columns that a thread reads at once.
+// Columns that a thread reads in one access.
 template <typename Word, u32 COUNT>
 struct alignas(sizeof(Word) * COUNT) Read {
     Word of[COUNT];
@@ -71,16 +71,16 @@ __device__ __forceinline__ u32 row_at(u32 i) {
     return blockIdx.x * STRIP + i * BLOCK + threadIdx.x;
 }
 
-// Slides the block's share of `m` columns (slice `blockIdx.y` of `gridDim.y`) past its strip of rows. `row_word` and
-// `column_word` give the words of a conjunct, `compare` says whether two of them pass. `LESS_ONLY`: it is `<`, so rows and
-// columns past the ends, which are MAX and 0, pass with none. For each tile the sink is told `begin()`, then of every column
-// `column(passes)`, where `passes(i)` tests it against the thread's row `i`, then `end()`.
+// Streams the block's part of `m` columns (slice `blockIdx.y` of `gridDim.y`) past its strip of rows. `row_word` and
+// `column_word` give the words of a conjunct, `compare` tests two of them. `LESS_ONLY`: `compare` is `<`, so rows and
+// columns past the ends, which are MAX and 0, match nothing. For each tile the sink gets `begin()`, then
+// `column(passes)` for every column, where `passes(i)` tests it against the thread's row `i`, then `end()`.
 template <typename Word, u32 CONJUNCTS, bool LESS_ONLY, typename RowWord, typename ColumnWord, typename Compare,
           typename Sink>
 __device__ __forceinline__ void slide(void* memory, u32 n, u32 m, RowWord row_word, ColumnWord column_word,
                                       Compare compare, Sink& sink) {
     using Tile = Columns<Word, CONJUNCTS>;
-    // Reads of 16 bytes, as long as the predicates of all pairs in flight fit: there are seven.
+    // Reads of 16 bytes, as long as the predicates of all pairs in flight fit in the seven predicate registers.
     constexpr bool WIDE = LESS_ONLY && CONJUNCTS * sizeof(Word) < 24;
     constexpr u32 AT_ONCE = WIDE ? 16 / sizeof(Word) : 1;
     Tile& columns = *static_cast<Tile*>(memory);
@@ -132,7 +132,7 @@ __device__ __forceinline__ void slide(void* memory, u32 n, u32 m, RowWord row_wo
     }
 }
 
-// Slides with the fewest instructions that the comparisons and the block's rows allow.
+// Selects the variant with the fewest instructions for the comparisons and the block's rows.
 template <u32 CONJUNCTS, typename Sink>
 __device__ __forceinline__ void test_pairs(const Predicate<CONJUNCTS>& predicate, u32 n, u32 m, Sink& sink) {
     __shared__ Columns<u64, CONJUNCTS> memory;
@@ -141,7 +141,8 @@ __device__ __forceinline__ void test_pairs(const Predicate<CONJUNCTS>& predicate
     const auto column = [&](u32 c, u32 i) { return of[c].column(of[c].columns[i]); };
     const auto less = [](u32, auto left, auto right) { return left < right; };
 
-    // Bases such that the strip's rows lie less than 2^32 - 1 above them: if there are any, then around the first row.
+    // Bases such that the strip's rows are less than 2^32 - 1 above them. If such bases exist, one of them is near the
+    // first row.
     constexpr u64 REACH = u64(1) << 31;
     u64 base[CONJUNCTS];
     bool all_less = true;

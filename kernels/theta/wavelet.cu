@@ -1,17 +1,18 @@
-// Counting two inequalities: a wavelet tree over the ranks of the tested keys (Grossi, Gupta & Vitter 2003), kept level by
-// level. On each level ranks lie ordered by the bits above, else by position; a block of 64 positions holds the planes of
-// the next two bits and how many digits of its node before it are below 1, 2 and 3: 32 bytes, the sector that a random read
-// costs anyway. Ranks are 0 .. n, so the node of the leading bits `t` begins at `t` followed by zeros.
+// Counts the matches of two inequalities by a wavelet tree over the ranks of the tested keys (Grossi, Gupta & Vitter
+// 2003), stored level by level. On each level ranks are ordered by the bits above, then by position. A block of 64
+// positions has the bit planes of the next two bits, and the numbers of digits of its node before it that are below 1,
+// 2 and 3: 32 bytes, the sector of a random read. Ranks are 0 .. n, so the node of the leading bits `t` begins at `t`
+// followed by zeros.
 //
-// Making the tree: for each level whose nodes are longer than a tile of wavelet_finish, wavelet_digits, a scan of its
+// Construction: for each level whose nodes are longer than a tile of wavelet_finish, wavelet_digits, a scan of its
 // counts, and wavelet_partition; then wavelet_finish for all levels below, and for the last 7 or 8 bits of all ranks.
 #include "theta/wavelet_prefix.cuh"
 
 constexpr u32 TREE_TILE = BLOCK / WARP * STRIP;
 static_assert(TREE_TILE == 4096, "the host counts tiles");
 
-// How many ranks of each tile of 4096 have each digit: counts[digit * tiles + tile].
-// Bound: 4n bytes read. Launch: 256 threads, a block a tile.
+// The number of ranks of each digit in each tile of 4096: counts[digit * tiles + tile].
+// Bound: 4n bytes read. Launch: 256 threads, a block for each tile.
 extern "C" __global__ void __launch_bounds__(BLOCK)
 wavelet_digits(const u32* __restrict__ ranks, u32 n, u32 shift, u32* __restrict__ counts) {
     __shared__ Counts of_warps[BLOCK / WARP];
@@ -42,8 +43,8 @@ wavelet_digits(const u32* __restrict__ ranks, u32 n, u32 shift, u32* __restrict_
     }
 }
 
-// Orders the ranks of each node by their digit, and writes the level's blocks. `sums` are the exclusive sums of the counts
-// of wavelet_digits. Nodes have whole tiles: `shift` is at least 10.
+// Orders the ranks of each node by their digit, and writes the level's blocks. `sums` are the exclusive sums of the
+// counts of wavelet_digits. Nodes have whole tiles: `shift` is at least 10.
 // Bound: 8.5n bytes moved. Launch: 256 threads, a block for each tile of 4096.
 extern "C" __global__ void __launch_bounds__(BLOCK)
 wavelet_partition(const u32* __restrict__ ranks, u32 n, u32 shift, const u32* __restrict__ sums, u32* __restrict__ out,
@@ -82,7 +83,7 @@ wavelet_partition(const u32* __restrict__ ranks, u32 n, u32 shift, const u32* __
     const u32 zeros = before_tile[0], ones = before_tile[1], twos = before_tile[2];
     strip.write_blocks(blocks, first, n, make_uint3(zeros + inside.x, zeros + ones + inside.y, zeros + ones + twos + inside.z));
 
-    // Where each digit begins in the tile, in order; then a warp's stores are runs.
+    // The beginning of each digit in the tile, in order, so that a warp's stores are contiguous runs.
     const uint3 edges = below_edges(of_tile);
     const Counts starts = Counts(edges.x) << 16 | Counts(edges.y) << 32 | Counts(edges.z) << 48;
     strip.each(count, [&](u32 k, u32 digit, u32 number) {
@@ -98,13 +99,13 @@ wavelet_partition(const u32* __restrict__ ranks, u32 n, u32 shift, const u32* __
     }
 }
 
-// Threads that a block has at most, and the ranks of its node.
+// The maximum number of threads of a block, and the ranks of its node.
 constexpr u32 FINISH_THREADS = 512;
 constexpr u32 FINISH_NODE = FINISH_THREADS / WARP * STRIP;
 
-// All levels below nodes of 2^node_bits ranks, in shared memory, and the low bits of all ranks below them. `levels` begins
-// with the first of these levels; each has ceil(n / 64) blocks. Node and low bits are 12 and 8, or 13 and 7.
-// Bound: 4n bytes read, n bytes and n / 2 a level written. Launch: 2^node_bits / 16 threads, a block a node.
+// All levels below nodes of 2^node_bits ranks, in shared memory, and the low bits of all ranks below them. `levels`
+// begins with the first of these levels; each has ceil(n / 64) blocks. Node and low bits are 12 and 8, or 13 and 7.
+// Bound: 4n bytes read, n bytes and n / 2 a level written. Launch: 2^node_bits / 16 threads, a block for each node.
 extern "C" __global__ void __launch_bounds__(FINISH_THREADS)
 wavelet_finish(const u32* __restrict__ ranks, u32 n, u32 node_bits, u32 low_bits, uint4* __restrict__ levels,
                u8* __restrict__ low) {
@@ -125,7 +126,7 @@ wavelet_finish(const u32* __restrict__ ranks, u32 n, u32 node_bits, u32 low_bits
         if (lane == 0) {
             of_warps[warp] = strip.total;
         }
-        // Also: all have read what is overwritten below.
+        // Also: all reads of the words that are overwritten below are done.
         __syncthreads();
         const u32 first_warp = warp & ~((1u << (shift + DIGIT_BITS)) / STRIP - 1);
         Counts before_strip = 0;
@@ -148,7 +149,7 @@ wavelet_finish(const u32* __restrict__ ranks, u32 n, u32 node_bits, u32 low_bits
         }
     }
 
-    // Sixteen to a thread, written at once; nothing is read past the last.
+    // Sixteen for each thread, written in one access; nothing is read past the last.
     const u32 mine = left_of(n, node_first + threadIdx.x * 16, 16);
     u32 bytes[4] = {0, 0, 0, 0};
 #pragma unroll
@@ -161,11 +162,12 @@ wavelet_finish(const u32* __restrict__ ranks, u32 n, u32 node_bits, u32 low_bits
     }
 }
 
-// For each searching position how many of the sorted positions `lo .. hi` have a rank below its bound, or with `others` not
-// 0 how many do not. A prefix that is empty, or all of its node, reads nothing more: one that begins at 0 costs nothing.
-// Bound: for each end of a range a sector of 32 bytes a level, and a line or two of low bits. Neighbours have neighbouring
-// ranges, so of the upper levels, a sector for each node, most are in the second-level cache. Launch: 256 threads, a thread
-// a position.
+// For each probe position the number of build positions `lo .. hi` with a rank below its bound, or with `others` not 0
+// the number of those whose rank is not below it. A prefix that is empty, or covers all of its node, reads nothing
+// more: a prefix that begins at 0 costs nothing.
+// Bound: for each end of a range a sector of 32 bytes a level, and a line or two of low bits. Neighbours have
+// neighbouring ranges, so the sectors of the upper levels, one for each node, are mostly in L2. Launch: 256 threads, a
+// thread for each position.
 extern "C" __global__ void __launch_bounds__(BLOCK)
 wavelet_count(const uint4* __restrict__ levels, const u8* __restrict__ low, u32 n, u32 bits, u32 low_bits,
               const u32* __restrict__ lo, const u32* __restrict__ hi, const u32* __restrict__ bounds, u32 others, u32 m,

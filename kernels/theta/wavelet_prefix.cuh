@@ -1,13 +1,13 @@
-// Prefixes of a tree's nodes on their way down, and the low bits below the last level.
+// Descent of prefixes of the tree's nodes, and the low bits below the last level.
 #pragma once
 
 #include "theta/wavelet_strip.cuh"
 
-// The first `end` positions of a node, and how many ranks below the bound the prefix has outside of the node.
+// The first `end` positions of a node, and the number of ranks below the bound that the prefix has outside of the node.
 struct Prefix {
     u32 end, count;
 
-    // All of a node: its ranks follow one another.
+    // Counts a prefix that is a whole node: its ranks are consecutive.
     __device__ __forceinline__ void take_whole(u32 start, u32 length, u32 bound) {
         if (end == length) {
             count += bound - start;
@@ -26,7 +26,7 @@ struct Planes {
         return {end == 0 ? none : __ldg(block), end == 0 ? none : __ldg(block + 1)};
     }
 
-    // Counts the smaller digits of the prefix, and goes on with those that are the same.
+    // Counts the smaller digits of the prefix, and descends to those that are equal.
     __device__ __forceinline__ void step(u32 digit, Prefix& prefix) const {
         const u32 inside = prefix.end % PLANE;
         const u64 wanted = (u64(1) << inside) - 1;
@@ -41,8 +41,8 @@ struct Planes {
     }
 };
 
-// Adds the low bits below `bound` among a lane's `end` bytes from `low[start]` on. Eight lanes read the bytes of one: a
-// node is a line of memory or two, which a lane alone would read in as many parts.
+// Adds the number of low bits below `bound` among a lane's `end` bytes from `low[start]` on. Eight lanes read the bytes
+// of one lane together: a node is one or two cache lines, which a single lane would read in as many accesses.
 __device__ __forceinline__ void count_low(const u8* __restrict__ low, u32 start, u32 bound, Prefix& prefix) {
     constexpr u32 LANES = 8;
     constexpr u32 BYTES = 16;

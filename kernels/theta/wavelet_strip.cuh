@@ -1,7 +1,7 @@
-// How a warp puts a strip of ranks in the order of their digits.
+// How a warp orders a strip of ranks by their digits.
 //
-// A strip is 512 consecutive ranks, 16 steps of 32. Two ballots of a step are the planes of its digits, which lane `k` keeps
-// for step `k`; everything else is counted from them: no rank is compared with another, and nothing is added atomically.
+// A strip is 512 consecutive ranks, 16 steps of 32. Two ballots of a step are the bit planes of its digits, which lane
+// `k` keeps for step `k`. All counts come from these planes, without comparisons of ranks and without atomics.
 #pragma once
 
 #include "shared/tile.cuh"
@@ -12,15 +12,15 @@ constexpr u32 STRIP = WARP * STEPS;
 // Positions of a block of the tree.
 constexpr u32 PLANE = 64;
 
-// How many of `most` items from `first` on there are among `n`.
+// The number of the `most` items from `first` on that are below `n`.
 __device__ __forceinline__ u32 left_of(u32 n, u32 first, u32 most) { return first < n ? min(n - first, most) : 0; }
 
-// Counts of the four digits, 16 bits each; of 8192 ranks at most.
+// Counts of the four digits, 16 bits each, for at most 8192 ranks.
 typedef u64 Counts;
 
 __device__ __forceinline__ u32 count_of(Counts counts, u32 digit) { return u32(counts >> (16 * digit)) & 0xFFFF; }
 
-// How many digits are below 1, 2 and 3.
+// The number of digits below 1, 2 and 3.
 __device__ __forceinline__ uint3 below_edges(Counts counts) {
     const u32 one = count_of(counts, 0);
     const u32 two = one + count_of(counts, 1);
@@ -30,9 +30,9 @@ __device__ __forceinline__ uint3 below_edges(Counts counts) {
 struct Strip {
     // Lane `i` holds ranks `i`, `32 + i`, ... of the strip.
     u32 ranks[STEPS];
-    // Of step `lane`: the planes of its digits.
+    // The bit planes of the digits of step `lane`.
     u32 low, high;
-    // Of step `lane`: the digits of the steps before it. The same for all steps of the strip.
+    // `before`: the digits of the steps before step `lane`. `total`: the digits of all steps of the strip.
     Counts before, total;
 
     // Counts the digits above `shift` of the strip's first `count` ranks.
@@ -62,8 +62,8 @@ struct Strip {
         total = __shfl_sync(ALL_LANES, through, STEPS - 1);
     }
 
-    // `place(k, digit, number)` for each of the first `count` ranks: its step, its digit, and how many of the strip's ranks
-    // before it have the same.
+    // Calls `place(k, digit, number)` for each of the first `count` ranks: its step, its digit, and the number of
+    // earlier ranks of the strip with the same digit.
     template <typename Place>
     __device__ __forceinline__ void each(u32 count, Place place) const {
         const u32 lane = threadIdx.x % WARP;
@@ -84,12 +84,12 @@ struct Strip {
         }
     }
 
-    // Writes the blocks of the strip, which begins at position `first` of `n`; `before_strip` is how many digits of the
-    // node before the strip are below 1, 2 and 3. A block is two vectors: those counts and a word of padding, and the low
-    // and the high plane.
+    // Writes the blocks of the strip, which begins at position `first` of `n`. `before_strip` is the number of digits
+    // of the node before the strip that are below 1, 2 and 3. A block is two vectors: those counts and a word of
+    // padding, and the low and the high plane.
     __device__ __forceinline__ void write_blocks(uint4* __restrict__ blocks, u32 first, u32 n, uint3 before_strip) const {
         const u32 lane = threadIdx.x % WARP;
-        // An odd lane takes the planes of its step and of the one before.
+        // An odd lane has the planes of its step and of the one before.
         const u32 low_before = __shfl_up_sync(ALL_LANES, low, 1);
         const u32 high_before = __shfl_up_sync(ALL_LANES, high, 1);
         const uint3 inside = below_edges(before);

@@ -1,11 +1,11 @@
-// Zone maps over the sorted side, and the candidates of ranges that pass further tests: counted, then written.
+// Zone maps over the build side, and the candidates of ranges that satisfy further tests: counted, then written.
 #include "theta/zones_take.cuh"
 
-// The least and greatest key of every 64 sorted positions.
+// The minimum and maximum key of every 64 build positions.
 // Bound: 8.25 bytes a position. Launch: 256 threads, a block for each 2048 positions.
 extern "C" __global__ void __launch_bounds__(BLOCK)
 zones_leaf(const u64* __restrict__ keys, u32 n, u64* __restrict__ min_out, u64* __restrict__ max_out) {
-    // Eight lanes share a leaf. Past the end they read the last key again, which lies in the last leaf.
+    // Eight lanes share a leaf. Past the end they read the last key again, which is in the last leaf.
     constexpr u32 LANES = 8;
     const u32 thread = blockIdx.x * BLOCK + threadIdx.x;
     const u32 leaf = thread / LANES;
@@ -27,7 +27,7 @@ zones_leaf(const u64* __restrict__ keys, u32 n, u64* __restrict__ min_out, u64* 
 }
 
 // The next level: extremes of every 8 of `n` blocks.
-// Bound: 18 bytes a block below. Launch: 256 threads, a thread for each 8 blocks below.
+// Bound: 18 bytes for each block below. Launch: 256 threads, a thread for each 8 blocks below.
 extern "C" __global__ void __launch_bounds__(BLOCK)
 zones_up(const u64* __restrict__ below_min, const u64* __restrict__ below_max, u32 n, u64* __restrict__ min_out,
          u64* __restrict__ max_out) {
@@ -47,10 +47,10 @@ zones_up(const u64* __restrict__ below_min, const u64* __restrict__ below_max, u
     max_out[block] = greatest;
 }
 
-// Warps of a block. They share nothing: one could be a block, but a multiprocessor holds only 32 of these.
+// Warps of a block. They share nothing; a block of one warp would do, but a multiprocessor holds only 32 blocks.
 constexpr u32 WALKERS = 2;
 
-// The part of each lane's range in slice `blockIdx.y` of the warp's: `gridDim.y` equal parts of what its ranges span.
+// Restricts each lane's range to slice `blockIdx.y` of the warp: `gridDim.y` equal parts of the span of its ranges.
 __device__ __forceinline__ void cut_to_slice(u32& next, u32& end) {
     if (gridDim.y == 1) {
         return;
@@ -63,9 +63,10 @@ __device__ __forceinline__ void cut_to_slice(u32& next, u32& end) {
     end = min(end, begin + slice);
 }
 
-// How many candidates of positions `first .. first + positions` pass all tests (`exists_only`: 1 or 0), `counts[i]` for
-// position `first + i`. The sorted side may be cut into `gridDim.y` slices, to be walked at once where positions are few:
-// counts then are added up (zero them first), or with `by_slice` written apart, slice `s` at `counts[s * positions + i]`.
+// The number of candidates of positions `first .. first + positions` that satisfy all tests (`exists_only`: 1 or 0),
+// `counts[i]` for position `first + i`. The build side may be cut into `gridDim.y` slices, which are walked in parallel
+// if positions are few: their counts are added up (zero them first), or with `by_slice` written separately, slice `s`
+// at `counts[s * positions + i]`.
 // Bound: about 5 instructions a lane for each key tested in a leaf. Launch: 64 threads, grid (a block for each 64
 // positions, slices).
 extern "C" __global__ void __launch_bounds__(WALKERS* WARP)
@@ -97,12 +98,12 @@ zones_count(const __grid_constant__ ZoneTests zones, const u32* __restrict__ lo,
 // Leaves of a range that are sampled.
 constexpr u32 SAMPLED_LEAVES = 16;
 
-// What a walk that ends nowhere early has to test, from a sample: of `sample` positions, spread evenly over the `m`
-// searching ones, 16 leaves each, spread evenly over its range; a leaf whose zones leave the position's tests undecided
-// adds the length of the range, in leaves, to *undecided. Divided by 16, and times m / sample, that is how often a key is
-// tested with a leaf.
-// Bound: 16 random reads of zones a sampled position. Launch: 256 threads, a block for each 16 sampled positions; *undecided
-// is zeroed first.
+// An estimate of the tests of a walk without early exit, from a sample: `sample` positions, evenly spaced over the `m`
+// probe positions, with 16 leaves each, evenly spaced over its range. A leaf whose zones leave the position's tests
+// undecided adds the length of the range, in leaves, to *undecided. Divided by 16, and times m / sample, that is the
+// number of (key, leaf) tests.
+// Bound: 16 random reads of zones a sampled position. Launch: 256 threads, a block for each 16 sampled positions;
+// *undecided is zeroed first.
 extern "C" __global__ void __launch_bounds__(BLOCK)
 zones_sample(const __grid_constant__ ZoneTests zones, const u32* __restrict__ lo, const u32* __restrict__ hi, u32 m,
              u32 sample, u64* __restrict__ undecided) {
@@ -129,8 +130,8 @@ zones_sample(const __grid_constant__ ZoneTests zones, const u32* __restrict__ lo
     }
 }
 
-// Turns counts by slice into offsets inside of each position's pairs, in place.
-// Bound: 8 bytes a count. Launch: 256 threads, a thread a position.
+// Turns counts by slice into offsets within each position's matches, in place.
+// Bound: 8 bytes a count. Launch: 256 threads, a thread for each position.
 extern "C" __global__ void __launch_bounds__(BLOCK)
 zones_slice_offsets(u32* __restrict__ counts, u32 positions, u32 slices) {
     const u32 i = blockIdx.x * BLOCK + threadIdx.x;
@@ -155,13 +156,14 @@ zones_slice_offsets(u32* __restrict__ counts, u32 positions, u32 slices) {
     }
 }
 
-// Up to so many pairs a warp gathers in shared memory and writes at once.
+// Up to this number of matches, a warp collects them in shared memory and writes them together.
 constexpr u32 STAGED = 768;
 
-// The sorted rows of the pairs numbered `from .. from + len` of the candidates that pass all tests. Only positions
-// `first .. first + positions` have pairs there; `offsets` lies by searching position, one longer. With `gridDim.y` slices
-// `slice_offsets` comes from zones_count and zones_slice_offsets over the same positions and slices; else it is not read.
-// Bound: 4 bytes a pair written, and the walk as in zones_count. Launch: as zones_count.
+// The build rows of the matches numbered `from .. from + len`, which are the candidates that satisfy all tests. Only
+// positions `first .. first + positions` have matches there; `offsets` is indexed by probe position, with one more
+// entry. With `gridDim.y` slices `slice_offsets` comes from zones_count and zones_slice_offsets over the same positions
+// and slices; otherwise it is not read.
+// Bound: 4 bytes a match written, and the walk as in zones_count. Launch: as zones_count.
 extern "C" __global__ void __launch_bounds__(WALKERS* WARP)
 zones_expand(const __grid_constant__ ZoneTests zones, const u32* __restrict__ lo, const u32* __restrict__ hi,
              const u64* __restrict__ offsets, const u32* __restrict__ slice_offsets,
@@ -202,7 +204,7 @@ zones_expand(const __grid_constant__ ZoneTests zones, const u32* __restrict__ lo
     if (least == NOWHERE) {
         return;
     }
-    // Without slices the pairs of neighbours lie side by side.
+    // Without slices the matches of neighbours are contiguous.
     const u32 span = warp_max(write.at + write.left) - least;
     const bool stage = gridDim.y == 1 && span <= STAGED;
     if (stage) {

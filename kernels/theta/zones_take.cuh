@@ -1,9 +1,9 @@
-// What becomes of the matches that a walk finds: counted, or written as pairs.
+// The consumers of a walk's matches: a count, or the output of build rows.
 #pragma once
 
 #include "theta/zones_walk.cuh"
 
-// Up to so many matches a lane, each lane writes its own.
+// Up to this number of matches a lane, each lane writes its own.
 constexpr u32 SHORT = 8;
 
 // Counts a lane's matches; with `exists_only` the first one is enough.
@@ -69,7 +69,7 @@ struct Write {
         return advance(mine, length);
     }
 
-    // One row after another, each by all lanes.
+    // Writes the matches of one row after another, each with all lanes.
     __device__ __forceinline__ void write_together(u32 first, u64 bits, u32 length) const {
         const u32 lane = threadIdx.x % WARP;
         const u32 before = (1u << lane) - 1;

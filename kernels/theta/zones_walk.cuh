@@ -1,14 +1,15 @@
-// The walk of a warp's searching rows down the tree of zones.
+// The walk of a warp's probe rows down the tree of zones.
 //
-// A warp takes 32 neighbouring searching positions, a lane each. At each block of sorted positions it asks for all lanes
-// whether no key of the block, or every key, satisfies the lane's tests; the first kind of lane is done with the block, the
-// second takes it whole, the others descend. In a leaf it is the other way round: a lane holds two sorted keys, and each
-// searching key that is left is compared with all 64 at once. So work follows the output, not the product of the inputs.
+// A warp processes 32 neighbouring probe positions, one for each lane. At each block of build positions it tests for
+// all lanes whether no key of the block, or every key, satisfies the lane's tests. In the first case the lane is done
+// with the block, in the second all its positions match, and otherwise the lane descends. In a leaf the roles are
+// reversed: a lane holds two build keys, and each remaining probe key is compared with all 64 at once. So the work is
+// proportional to the output, not to the product of the inputs.
 #pragma once
 
 #include "shared/tile.cuh"
 
-// Positions of a leaf, and the binary logarithm of how many blocks of one level are one of the next.
+// Positions of a leaf, and log2 of the blocks of one level in a block of the next.
 constexpr u32 LEAF = 64;
 constexpr u32 FAN_OUT_BITS = 3;
 constexpr u32 FAN_OUT = 1 << FAN_OUT_BITS;
@@ -16,7 +17,8 @@ constexpr u32 MAX_LEVELS = 12;
 constexpr u32 MAX_TESTS = 4;
 constexpr u32 NOWHERE = 0xFFFFFFFFu;
 
-// One test `sorted.key OP searching.key`: keys by sorted and by searching position, and each level's extremes of blocks.
+// One test `build key OP probe key`: keys by build position and by probe position, and the extremes of blocks for each
+// level.
 struct ZoneTest {
     const u64* sorted;
     const u64* searching;
@@ -25,7 +27,7 @@ struct ZoneTest {
     u64 op;
 };
 
-// All tests of a join, and the number of sorted positions and of levels (whose last has at most 8 blocks).
+// All tests of a join, and the number of build positions and of levels (the last level has at most 8 blocks).
 struct ZoneTests {
     ZoneTest tests[MAX_TESTS];
     u32 count;
@@ -34,7 +36,8 @@ struct ZoneTests {
     u32 unused;
 };
 
-// A comparison as `key < word` or `key == word`, of keys and words that may be complemented, with a result that may be.
+// A comparison normalised to `key < word` or `key == word`, in which keys and words, and the result, may be
+// complemented.
 struct Form {
     bool equal, inverted;
     u64 flip;
@@ -45,7 +48,7 @@ struct Form {
           flip(op == GT || op == LT_EQ ? ~0ull : 0) {}
 };
 
-// The searching keys of a warp in the form of each test, in shared memory.
+// The probe keys of a warp in the form of each test, in shared memory.
 using Words = u64[MAX_TESTS][WARP];
 
 __device__ __forceinline__ u32 warp_min(u32 value) {
@@ -59,7 +62,8 @@ __device__ __forceinline__ u32 warp_max(u32 value) {
     return ~warp_min(~value);
 }
 
-// Brings the keys of searching position `position` into shared memory, one for each test; lanes without one pass `none`.
+// Loads the keys of probe position `position` into shared memory, one for each test; lanes without a position pass
+// `none`.
 __device__ __forceinline__ void load_words(const ZoneTests& zones, u32 position, bool none, Words& words) {
     for (u32 t = 0; t < zones.count; t++) {
         const u64 word = none ? 0 : zones.tests[t].searching[position];
@@ -103,7 +107,7 @@ __device__ __forceinline__ u64 match_rows(const u64 (&words)[WARP], u32 rows, Ho
     u32 low = 0, high = 0;
 #pragma unroll
     for (u32 first = 0; first < WARP; first += 8) {
-        // Neighbours leave together: mostly all eight, or none, are left.
+        // Neighbours finish together: of eight lanes mostly all or none remain.
         if ((rows >> first & 0xFF) == 0) {
             continue;
         }
@@ -119,7 +123,7 @@ __device__ __forceinline__ u64 match_rows(const u64 (&words)[WARP], u32 rows, Ho
     return u64(high) << 32 | low;
 }
 
-// For each lane in `rows` which positions of a leaf pass all tests, among those in `wanted`.
+// For each lane in `rows` the positions of a leaf, among those in `wanted`, that satisfy all tests.
 __device__ __forceinline__ u64 match_leaf(const ZoneTests& zones, const Words& words, u32 leaf, u32 rows, u64 wanted) {
     const u32 lane = threadIdx.x % WARP;
     const u32 position = leaf * LEAF + lane;
@@ -139,14 +143,15 @@ __device__ __forceinline__ u64 match_leaf(const ZoneTests& zones, const Words& w
     return bits;
 }
 
-// Walks each lane's range `next .. end` and hands what matches to `take`, for each lane in ascending order:
-// `take.span(mine, from, to)` positions that all match, `take.bits(mine, first, bits)` those whose bit is set. All lanes call,
-// `mine` says for which there is something; a lane for which true comes back searches no further.
+// Walks each lane's range `next .. end` and passes matches to `take`, in ascending order for each lane:
+// `take.span(mine, from, to)` for positions that all match, `take.bits(mine, first, bits)` for positions whose bit is
+// set. All lanes call it, and `mine` says which have matches; a lane that gets true ends its search.
 template <typename Take>
 __device__ __forceinline__ void walk(const ZoneTests& zones, const Words& words, u32 next, u32 end, Take& take) {
     const u32 to = warp_max(next < end ? end : 0);
     for (;;) {
-        // Where some lane still searches, at a level whose blocks are no longer than what is left.
+        // The first position of any lane that still searches, at a level whose blocks are at most as long as the rest
+        // of the range.
         const u32 from = warp_min(next < end ? next : NOWHERE);
         if (from == NOWHERE) {
             return;

@@ -1,9 +1,9 @@
-// The rows of extremes: a place holds the best row so far, and values are compared where they lie.
+// The rows of extremes: a place holds the best row so far, and values are compared in global memory.
 #pragma once
 
 #include "aggregate/block/group_codes.cuh"
 
-// Whether row `row` of a column takes the place of row `best` as its extreme.
+// Whether row `row` of a column replaces row `best` as its extreme.
 __device__ __noinline__ bool is_better(const void* values, u32 kind, bool greatest, u32 row, u32 best) {
     i32 order;
     if (kind >= I128) {
@@ -19,7 +19,7 @@ __device__ __noinline__ bool is_better(const void* values, u32 kind, bool greate
     return greatest ? order > 0 || (order == 0 && row > best) : order < 0 || (order == 0 && row < best);
 }
 
-// Makes `row` the extreme at `at` unless a better one is there. Bound: two values read at random, and rarely an atomic.
+// Makes `row` the extreme at `at` unless there is a better one. Bound: two values read at random, and rarely an atomic.
 __device__ __forceinline__ void keep_better(u32* at, const Accumulator& of, u32 row) {
     const bool greatest = of.update == ARG_MAX;
     u32 best = atomicOr(at, 0);

@@ -1,18 +1,19 @@
-// How a block aggregates: its accumulators are cleared in shared memory, its warps take rows until none are left, and what they
-// have gathered goes to the groups in global memory.
+// How a block aggregates: it initialises its accumulators in shared memory, its warps process rows until none are left,
+// and the partial aggregates are flushed to the groups in global memory.
 //
-// Places in shared memory are hot or plain. A hot key has 32, one a lane, so that a key of many rows makes no two lanes of a
-// warp wait for one another; a plain key has one. What has no place is accumulated in global memory at once. 32 places more, the last, are waste.
+// Places in shared memory are hot or plain. A hot key has 32 places, one for each lane, so that a frequent key makes no
+// two lanes of a warp conflict; a plain key has one. Rows without a place are accumulated in global memory directly.
+// The last 32 places are padding that absorbs unused atomics ("waste").
 //
-// Teams: with more groups than fit a block, each of some teams of blocks looks at all keys and accumulates its own. Keys are
-// then read once a team, but from the second-level cache, since teams go through the rows side by side.
+// Teams: if there are more groups than fit in a block, each team of blocks reads all keys and accumulates its own share
+// of them. Keys are then read once for each team, but from L2, since teams advance through the rows together.
 #pragma once
 
 #include "aggregate/block/group_directory.cuh"
 #include "aggregate/block/group_flush.cuh"
 
-// Rows that a warp claims at once; and in parts, of which all warps together then look at no more than the second-level cache holds the
-// groups of.
+// Rows that a warp claims at a time; and the same for partitioned rows, where all warps together should touch no more
+// groups than L2 holds.
 constexpr u32 CLAIM_ROWS = 2048;
 constexpr u32 CLAIM_ROWS_IN_PARTS = 512;
 
@@ -20,7 +21,7 @@ constexpr u32 GROUP_THREADS = 1024;
 
 extern __shared__ ulonglong2 group_shared[];
 
-// Sets every accumulator of every place to its neutral element, and returns the words behind them.
+// Sets every accumulator of every place to its neutral element, and returns the address after them.
 __device__ __forceinline__ u32* clear_places(const Accumulators& accumulators, u32 places) {
     u32* const words = reinterpret_cast<u32*>(group_shared);
     u32 all = 0;
@@ -40,8 +41,9 @@ __device__ __forceinline__ Partials<HALVES> partials_of(const Accumulator& of, u
     return {reinterpret_cast<u32*>(group_shared) + of.words_before * places, places};
 }
 
-// `step(row, end)` for each 128 rows that a warp takes; `row` is the lane's first, `end` where the rows end. Rows are dealt out
-// as warps come for them: a block that skew slows down gets fewer. `full` may be null; once it is set, the rest is left.
+// Calls `step(row, end)` for each 128 rows of a warp; `row` is the lane's first row, `end` the end of the rows. Warps
+// claim rows dynamically: a block that is slowed down by skew gets fewer. `full` may be null; once it is set, the
+// remaining rows are skipped.
 template <typename Step>
 __device__ __forceinline__ void each_claim(u32* claims, const u32* full, u32 n, Step step, u32 claim_rows = CLAIM_ROWS) {
     const u32 lane = threadIdx.x % WARP;
@@ -52,7 +54,7 @@ __device__ __forceinline__ void each_claim(u32* claims, const u32* full, u32 n, 
         if (part >= parts) {
             return;
         }
-        // Asked for now, needed when these rows are done.
+        // Issued now, needed when these rows are done.
         if (lane == 0) {
             next = atomicAdd(claims, 1u);
             next = full != nullptr && look_now(full) != 0 ? NOWHERE : next;
@@ -64,7 +66,8 @@ __device__ __forceinline__ void each_claim(u32* claims, const u32* full, u32 n, 
     }
 }
 
-// Asks for a warp's next rows, `keys` and the values of all accumulators. Not for teams: another one has asked.
+// Prefetches a warp's next rows, of `keys` and of the values of all accumulators. Not for teams: another team has
+// prefetched them.
 template <typename Key>
 __device__ __forceinline__ void fetch_next(const Accumulators& accumulators, const Key* keys, u32 row, u32 end) {
     const u32 first = row - threadIdx.x % WARP + WARP_ROWS;
@@ -79,7 +82,7 @@ __device__ __forceinline__ void fetch_next(const Accumulators& accumulators, con
     }
 }
 
-// Adds rows whose places are known to all accumulators. The last 32 places are waste.
+// Adds rows with known places to all accumulators. The last 32 places are waste.
 template <typename GroupOf>
 __device__ __forceinline__ void accumulate(const Accumulators& accumulators, u32 places, Rows& rows, GroupOf group_of) {
     rows.waste = places - WARP + threadIdx.x % WARP;
@@ -103,7 +106,7 @@ __device__ __forceinline__ void accumulate(const Accumulators& accumulators, u32
     }
 }
 
-// Hands a hot key's places over, by a warp.
+// Flushes a hot key's places, with a warp.
 __device__ __forceinline__ void flush_hot(const Accumulators& accumulators, u32 places, u32 hot, u32 group) {
     for (u32 a = 0; a < accumulators.count; a++) {
         const Accumulator& of = accumulators.of[a];
@@ -111,7 +114,7 @@ __device__ __forceinline__ void flush_hot(const Accumulators& accumulators, u32 
     }
 }
 
-// Hands a plain key's place over, by a thread.
+// Flushes a plain key's place, with a thread.
 template <bool HALVES = true>
 __device__ __forceinline__ void flush_plain(const Accumulators& accumulators, u32 places, u32 place, u32 group) {
     for (u32 a = 0; a < accumulators.count; a++) {

@@ -1,26 +1,27 @@
-// What one launch accumulates, by group: small codes, passed by value, and how a column's values are read for them.
+// The accumulators of one launch, by group: small codes, passed by value, and the loads of a column's values for them.
 //
-// A result is an array of 64-bit words by group, or of 32-bit row ids. It holds the neutral element before the launch: all bits
-// set for MIN, AND, FIRST_ROW and ARG_*, zeros for the rest. Whether a group has any valid value is for a COUNT with the
-// same validity to say.
+// A result is an array of 64-bit words by group, or of 32-bit row ids. It holds the neutral element before the launch:
+// all bits set for MIN, AND, FIRST_ROW and ARG_*, zeros for the others. Whether a group has any valid value follows
+// from a COUNT with the same validity.
 //
-// Variances come from two launches: SUM_F64 and COUNT give each group's mean m; then DEVIATION and SQUARED_DEVIATION with these
-// means as centers give d = sum(x - m) and s = sum((x - m)^2), and M2 = s - d^2 / count. That is the corrected two-pass
-// formula: no large numbers cancel, whatever the means, and (count, mean, M2) of two parts merge by Chan's formula.
+// Variances need two launches: SUM_F64 and COUNT give each group's mean m; then DEVIATION and SQUARED_DEVIATION with
+// these means as centers give d = sum(x - m) and s = sum((x - m)^2), and M2 = s - d^2 / count. That is the corrected
+// two-pass formula: no large numbers cancel, whatever the means, and (count, mean, M2) of two parts are merged by
+// Chan's formula.
 #pragma once
 
 #include "shared/tile.cuh"
 
 enum Update : u32 {
     COUNT = 0,
-    // Wrapping, of 64, 128 and 256 bits; words from the lowest up, those of all groups after one another.
+    // Wrapping sums of 64, 128 and 256 bits; words from the lowest up, each word as an array over all groups.
     SUM = 1,
     SUM128 = 2,
     SUM256 = 3,
     SUM_F64 = 4,
     DEVIATION = 5,
     SQUARED_DEVIATION = 6,
-    // Of order keys: signed numbers with the sign flipped, floats in their total order (f32: in the low 32 bits).
+    // Over order keys: signed numbers with the sign flipped, floats in their total order (f32: in the low 32 bits).
     MIN = 7,
     MAX = 8,
     AND = 9,
@@ -29,13 +30,14 @@ enum Update : u32 {
     // The lowest and the highest row id of a valid value.
     FIRST_ROW = 12,
     LAST_ROW = 13,
-    // The row of the least value, the first of equals; and of the greatest, the last of equals.
+    // The row of the minimum, the first of equal ones; and of the maximum, the last of equal ones.
     ARG_MIN = 14,
     ARG_MAX = 15,
 };
 
 enum Kind : u32 { BIT = 0, U8, U16, U32, U64, I8, I16, I32, I64, F32, F64, I128, I256 };
 
+// One accumulator: an input column, its result by group, and the codes Update and Kind.
 struct Accumulator {
     const void* values;
     // Null: all are valid.
@@ -44,17 +46,18 @@ struct Accumulator {
     const f64* centers;
     void* out;
     u32 update, kind;
-    // How many 32-bit words of shared memory a place has for the accumulators before this one.
+    // 32-bit words of shared memory that a place has for the accumulators before this one.
     u32 words_before;
     u32 unused;
 };
 
 constexpr u32 MAX_ACCUMULATORS = 16;
 
+// All accumulators of a launch, a kernel argument.
 struct Accumulators {
     Accumulator of[MAX_ACCUMULATORS];
     u32 count, unused;
-    // Groups that an array of results has room for: wide sums have their words so far apart.
+    // The number of groups for which a result array is allocated: the distance of the words of wide sums.
     u64 capacity;
 };
 
@@ -77,21 +80,21 @@ __device__ __forceinline__ u32 neutral_of(u32 update) {
     return ones ? ~0u : 0u;
 }
 
-// Rows that a thread has at hand. Where each is accumulated: a place in the block's shared memory, or a group in global memory, or
-// nowhere.
+// Rows that a thread processes at a time. Each is accumulated in a place of the block's shared memory, in a group in
+// global memory, or nowhere.
 constexpr u32 ROWS = 4;
 constexpr u32 WARP_ROWS = ROWS * WARP;
 constexpr u32 IN_GLOBAL = 1u << 31;
 constexpr u32 NOWHERE = ~0u;
 
 struct Rows {
-    // The lane's first row; the others follow by 32.
+    // The lane's first row; the others follow at a distance of 32.
     u32 first;
     u32 place[ROWS];
-    // Of this lane, which no result ever reads: what has no place in shared memory is added there, so that no branch keeps the
-    // atomics of a thread apart.
+    // The lane's padding place, which no result reads: rows without a place in shared memory are added there, so that
+    // no branch separates the atomics of a thread.
     u32 waste;
-    // Whether any goes to global memory.
+    // Whether any row is accumulated in global memory.
     bool outside;
 
     __device__ __forceinline__ u32 row(u32 k) const { return first + k * WARP; }
@@ -99,7 +102,7 @@ struct Rows {
     __device__ __forceinline__ u32 shared_place(u32 k) const { return min(place[k], waste); }
 };
 
-// AGAIN: what is read may stay in the second-level cache, which otherwise is for something else.
+// AGAIN: the values may stay in L2, which is otherwise kept for the accumulators.
 template <bool AGAIN, typename T>
 __device__ __forceinline__ void read_as(const void* values, const Rows& rows, u64 (&word)[ROWS]) {
     const T* at = static_cast<const T*>(values) + rows.first;
@@ -109,7 +112,7 @@ __device__ __forceinline__ void read_as(const void* values, const Rows& rows, u6
     }
 }
 
-// The values of the rows that are accumulated somewhere, signed ones with their sign extended, floats as their bits.
+// The values of the rows that are accumulated somewhere, signed ones sign-extended, floats as their bits.
 template <bool AGAIN>
 __device__ __forceinline__ void read_values(const void* values, u32 kind, const Rows& rows, u64 (&word)[ROWS]) {
     switch (kind) {
@@ -145,12 +148,12 @@ __device__ __forceinline__ u64 value_at(const void* values, u32 kind, u32 row) {
     }
 }
 
-// Bits that a value of a column has, as a power of two; a digit a kind.
+// log2 of the bits of a value of a column; one digit of the constant for each kind.
 __device__ __forceinline__ u32 log_bits_of(u32 kind) {
     return (u32)(0x8765654365430ull >> 4 * kind) & 15;
 }
 
-// Asks for the rows of a column, 2^log_bits each, that a warp takes next, so that they are in the second-level cache when it does.
+// Prefetches into L2 the rows of a column, 2^log_bits bits each, that a warp processes next.
 __device__ __forceinline__ void fetch_ahead(const void* column, u32 log_bits, u32 first, u32 end) {
     constexpr u32 LINE = 128;
     const u64 at = ((u64)first << log_bits) / 8 + threadIdx.x % WARP * LINE;
@@ -161,7 +164,7 @@ __device__ __forceinline__ void fetch_ahead(const void* column, u32 log_bits, u3
 
 constexpr u64 SIGN_BIT = 1ull << 63;
 
-// Words whose order is that of the values.
+// Words with the order of the values.
 __device__ __forceinline__ u64 order_key(u32 kind, u64 word) {
     switch (kind) {
         case I8:

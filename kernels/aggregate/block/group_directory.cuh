@@ -1,15 +1,15 @@
-// Which group a key belongs to: an open-addressing table in global memory that numbers keys as they come, 0, 1, …
+// The group of a key: an open-addressing table in global memory that numbers keys in the order of arrival, 0, 1, …
 //
-// A key takes the first empty slot from its home on; then the warp numbers the keys that are new with it by one atomic, and only
-// then waits for numbers that others have yet to give. Nobody waits with a key of its own unnumbered, so nobody waits for ever.
-// Keys never leave and numbers never change: the first look at a home may be out of date (from the first-level cache), and
-// what it does not know yet, atomics and volatile looks tell.
+// A key is inserted into the first empty slot from its home on; then the warp numbers its new keys by one atomic, and
+// only after that waits for numbers that other warps have not published yet. No warp waits while a key of its own is
+// unnumbered, so there is no deadlock. Keys are never removed and numbers never change: the first load of a home may be
+// stale (from L1), and atomics and volatile loads then give the present state.
 #pragma once
 
 #include "aggregate/block/group_number.cuh"
 
-// Keys of 32 bits: a slot is the key and, below it, its number. Of the key with all bits set no number is UNNUMBERED, so that
-// it differs from an empty slot.
+// Keys of 32 bits: a slot has the key in its high half and its number in the low half. The key with all bits set never
+// has the number UNNUMBERED, so it differs from an empty slot.
 struct Slots32 {
     using Key = u32;
     using Entry = u64;
@@ -23,7 +23,7 @@ struct Slots32 {
         return __ldca(static_cast<const u64*>(directory.entries) + slot);
     }
 
-    // The key's group where this entry says it, else UNNUMBERED.
+    // The key's group if this entry has it, otherwise UNNUMBERED.
     static __device__ __forceinline__ u32 number_in(Entry entry, u32 key) {
         return (u32)(entry >> 32) == key && (u32)entry < OVER ? (u32)entry : UNNUMBERED;
     }
@@ -63,6 +63,7 @@ struct Slots32 {
     }
 };
 
+// A slot of 16 bytes: a key, or for tuples its tag, and the number of its group.
 struct alignas(16) Slot64 {
     u64 key;
     u32 number;
@@ -77,7 +78,7 @@ __device__ __forceinline__ u32 wait_for_number(const Slot64* slot) {
     return number;
 }
 
-// Keys of 64 bits beside their numbers. The key that looks like an empty slot has one of its own, the last.
+// Keys of 64 bits beside their numbers. The key that equals an empty slot has its own slot, the last.
 struct Slots64 {
     using Key = u64;
     using Entry = ulonglong2;
@@ -130,7 +131,7 @@ struct Slots64 {
     }
 };
 
-// Groups of keys, by a whole warp.
+// Groups of keys; called by a whole warp.
 template <typename Slots, u32 N>
 __device__ __forceinline__ void number_keys(const Directory& directory, const typename Slots::Key (&key)[N],
                                             const u32 (&hash)[N], const bool (&wanted)[N], u32 (&group)[N]) {

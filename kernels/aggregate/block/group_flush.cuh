@@ -1,4 +1,4 @@
-// What a block has accumulated in shared memory goes to the groups in global memory, once.
+// The flush of a block's partial aggregates from shared memory to the groups in global memory.
 #pragma once
 
 #include "aggregate/block/group_update.cuh"
@@ -28,7 +28,7 @@ struct Partials {
     }
 };
 
-// Results that are more than a word, or that need the values to be compared.
+// False for results of more than a word, and for those that need comparisons of values.
 __device__ __forceinline__ bool is_plain(u32 update) {
     return update != SUM128 && update != SUM256 && update != ARG_MIN && update != ARG_MAX;
 }
@@ -80,7 +80,7 @@ __device__ __forceinline__ void merge_wide(const Accumulator& of, const Partials
     add_words(static_cast<u64*>(of.out) + group, capacity, number);
 }
 
-// One place's share of a group.
+// Merges one place into its group.
 template <bool HALVES>
 __device__ __forceinline__ void merge_place(const Accumulator& of, const Partials<HALVES>& partials, u64 capacity, u32 group,
                                             u32 place) {
@@ -95,7 +95,7 @@ __device__ __forceinline__ void merge_place(const Accumulator& of, const Partial
     }
 }
 
-// The shares of a group that a warp's lanes hold in 32 places from `first` on; by the whole warp.
+// Merges the 32 places from `first` on, one for each lane, into their group; called by the whole warp.
 template <bool HALVES>
 __device__ __forceinline__ void merge_copies(const Accumulator& of, const Partials<HALVES>& partials, u64 capacity, u32 group,
                                              u32 first) {

@@ -1,5 +1,5 @@
-// Hashes of keys. Neighbouring numbers, and numbers that differ in high bits alone, must not fall together: both multiply and
-// fold twice, as in MurmurHash3's last step.
+// Hashes of keys. Neighbouring numbers, and numbers that differ only in high bits, must not collide: both hashes
+// multiply and fold twice, as in MurmurHash3's last step.
 #pragma once
 
 #include "shared/tile.cuh"
@@ -24,12 +24,12 @@ __device__ __forceinline__ u32 hash_of(u64 key) {
     return (u32)mix(key);
 }
 
-// Of `slots`, any number, by the hash's upper bits.
+// The home of a hash among any number of `slots`, by its upper bits.
 __device__ __forceinline__ u32 home_of(u32 hash, u32 slots) {
     return __umulhi(hash, slots);
 }
 
-// Of `teams`, up to 2^16, by lower bits than those of a home among few slots.
+// One of up to 2^16 `teams`, by lower bits than those of a home among few slots.
 __device__ __forceinline__ u32 team_of(u32 hash, u32 teams) {
     return (hash & 0xFFFFu) * teams >> 16;
 }

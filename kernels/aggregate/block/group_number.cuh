@@ -1,17 +1,20 @@
-// Numbers for what is new in a directory: a warp takes those of all its rows by one atomic.
+// Numbers for new keys of a directory: a warp numbers those of all its rows by one atomic.
 #pragma once
 
 #include "aggregate/block/group_hash.cuh"
 
-// Words of `state`, all 0 before the first launch: how many groups there are; whether there were more than `limit`, when
-// all results are void and a larger table is needed; and, from CLAIMS on, how far the rows are dealt out, for each team.
+// Words of `state`, all 0 before the first launch: the number of groups; whether there were more than `limit`, in which
+// case all results are invalid and a larger table is needed; and, from CLAIMS on, the progress of claimed rows for each
+// team.
 constexpr u32 GROUPS = 0;
 constexpr u32 FULL = 32;
 constexpr u32 CLAIMS = 64;
 constexpr u32 MAX_TEAMS = 32;
 
+// The directory as kernels take it: pointers into device memory, and its limits.
 struct Directory {
-    // All bits set before the first launch. u32 keys: `slots` of 8 bytes; u64 keys and tuples: `slots + 1` of 16.
+    // All bits set before the first launch. u32 keys: `slots` entries of 8 bytes; u64 keys and tuples: `slots + 1` of
+    // 16.
     void* entries;
     // By group: its key; for tuples the row of one of its members.
     void* keys;
@@ -21,7 +24,7 @@ struct Directory {
     u32 limit;
 };
 
-// Numbers of groups that are none.
+// Numbers that are no groups.
 constexpr u32 UNNUMBERED = 0xFFFFFFFFu;
 constexpr u32 PENDING = 0xFFFFFFFEu;
 constexpr u32 OVER = 0xFFFFFFFDu;
@@ -30,17 +33,19 @@ __device__ __forceinline__ bool is_full(const Directory& directory) {
     return look_now(directory.state + FULL) != 0;
 }
 
-// How often a search for an empty slot asks whether it is in vain.
+// The interval, in probes, at which a search for an empty slot tests whether the directory is full.
 constexpr u32 PROBES = 16;
 
-// Where a key was found, and its number: PENDING when another thread has yet to give it, UNNUMBERED when this one has.
+// The slot of a key and its number: PENDING if another thread has not published it yet, UNNUMBERED if this thread
+// inserted the key.
 struct Found {
     u32 slot, number;
 };
 
-// The groups of the rows that are wanted, N a lane, by a whole warp; NO_GROUP for the others, and when there are too many.
-// `claim(k)` finds the row's key or makes it a slot, `publish(k, slot, number)` says its number, `wait(slot)` waits for that.
-// Bound: what claims take, and one atomic for all keys that are new.
+// The groups of the wanted rows, N for each lane, with a whole warp; NO_GROUP for the others, and if there are too many
+// groups. `claim(k)` finds the row's key or inserts it, `publish(k, slot, number)` publishes its number, `wait(slot)`
+// waits for a number.
+// Bound: the claims, and one atomic for all new keys.
 template <u32 N, typename Claim, typename Publish, typename Wait>
 __device__ __forceinline__ void number_rows(const Directory& directory, const bool (&wanted)[N], u32 (&group)[N], Claim claim,
                                             Publish publish, Wait wait) {

@@ -1,10 +1,12 @@
-// Adding rows to accumulators: in shared memory, whose arrays are by place, and in global memory, whose arrays are by group.
-// What has the places is a type: InGlobal, where none has, InBlock, or InCluster (group_cluster.cuh).
+// Adds rows to accumulators: in shared memory, whose arrays are indexed by place, and in global memory, whose arrays
+// are indexed by group. A type says where places are: InGlobal (no row has one), InBlock, or InCluster
+// (group_cluster.cu).
 //
-// A block's own shared memory has fast atomics of 32 bits alone. So a sum is words of 32 bits that hand on their carries: each addition that
-// wraps a word hands on its own, so that their order does not matter. Words of one place lie an array apart, for the banks' sake. Of other
-// blocks' shared memory an addition of 64 bits takes no longer than one of 32: there sums are words of 64. (No other operation: what the
-// compiler makes of an atomicXor of 64 bits by a generic address falls back to a load and a store where that is another block's, on an H200.)
+// A block's own shared memory has fast atomics only for 32 bits. So a sum is words of 32 bits that propagate their
+// carries: each addition that wraps a word propagates its own carry, so that their order does not matter. The words of
+// one place are an array apart, to avoid bank conflicts. In the shared memory of other blocks a 64-bit addition takes
+// no longer than one of 32 bits: there sums are words of 64. (No other operation: the compiler's code for a 64-bit
+// atomicXor by a generic address falls back to a load and a store if that is another block's, on an H200.)
 #pragma once
 
 #include "aggregate/block/group_arg.cuh"
@@ -21,7 +23,7 @@ struct InGlobal {
     }
 };
 
-// Places are the block's own. Rows without one are added to a place of waste.
+// Places in the block's own shared memory. Rows without one are added to a waste place.
 struct InBlock {
     static constexpr bool SHARED = true;
     static constexpr bool WASTE = true;
@@ -33,15 +35,15 @@ struct InBlock {
     }
 };
 
-// Adds a number to words that lie `apart` from one another. Bound: an atomic for each word that the number and its carries
-// touch: one for most numbers that fit a word, negative ones as well.
+// Adds a number to words at a distance of `apart`. Bound: an atomic for each word that the number and its carries
+// touch: one for most numbers that fit in a word, including negative ones.
 template <u32 WORDS, typename Word>
 __device__ __forceinline__ void add_words(Word* at, u64 apart, const Word (&number)[WORDS]) {
     Word carry = 0;
 #pragma unroll
     for (u32 j = 0; j < WORDS; j++) {
         const Word addend = number[j] + carry;
-        // 0 is either nothing, or all ones and a carry, which goes on.
+        // 0 is either nothing to add, or all ones and a carry, which propagates.
         if (addend != 0) {
             if (j + 1 < WORDS) {
                 const Word old = atomicAdd(at + j * apart, addend);
@@ -53,7 +55,7 @@ __device__ __forceinline__ void add_words(Word* at, u64 apart, const Word (&numb
     }
 }
 
-// `step(k, place)` for each row in shared memory, with a place of waste, if there is one, for those that have none.
+// Calls `step(k, place)` for each row in shared memory; if there is a waste place, rows without a place use it.
 template <typename Where, typename Step>
 __device__ __forceinline__ void each_shared(const Rows& rows, Step step) {
     if (Where::SHARED) {
@@ -66,7 +68,7 @@ __device__ __forceinline__ void each_shared(const Rows& rows, Step step) {
     }
 }
 
-// Adds words of 64 bits in shared memory. All lower halves go out before the first carry is waited for.
+// Adds words of 64 bits in shared memory. All atomics of the lower halves are issued before the first carry is used.
 template <typename Where>
 __device__ __forceinline__ void add_halves(u32* low, u32* high, const Rows& rows, const u64 (&word)[ROWS]) {
     u32 old[ROWS];
@@ -77,13 +79,14 @@ __device__ __forceinline__ void add_halves(u32* low, u32* high, const Rows& rows
         upper[k] = (u32)(word[k] >> 32) + (old[k] + (u32)word[k] < old[k]);
         any |= upper[k];
     });
-    // Small numbers seldom have anything to add here, negative ones included.
+    // Small numbers, including negative ones, seldom have anything to add here.
     if (any != 0) {
         each_shared<Where>(rows, [&](u32 k, u32 p) { atomicAdd(Where::at(high, p), upper[k]); });
     }
 }
 
-// `shared(k, place)` for each row in shared memory, and `global(k, group)` for each one that is accumulated in global memory.
+// Calls `shared(k, place)` for each row in shared memory, and `global(k, group)` for each row that is accumulated in
+// global memory.
 template <typename Where, typename Shared, typename Global>
 __device__ __forceinline__ void each_place(const Rows& rows, Shared shared, Global global) {
     each_shared<Where>(rows, shared);
@@ -97,7 +100,7 @@ __device__ __forceinline__ void each_place(const Rows& rows, Shared shared, Glob
     }
 }
 
-// A sum of WORDS64 words of 64 bits, of values that are as wide.
+// A sum of WORDS64 words of 64 bits, of values of the same width.
 template <typename Where, u32 WORDS64>
 __device__ __forceinline__ void add_wide(const Accumulator& of, u32* words, u32 places, u64 capacity, const Rows& rows) {
 #pragma unroll
@@ -129,7 +132,7 @@ __device__ __forceinline__ void add_wide(const Accumulator& of, u32* words, u32 
     }
 }
 
-// Atomics that change nothing are left out, after a look that may be out of date: extremes only ever move one way.
+// Atomics without effect are skipped after a load, which may be stale: extremes only move in one direction.
 __device__ __forceinline__ void least(u64* at, u64 word) {
     if (word < __ldca(at)) {
         atomicMin(at, word);
@@ -142,10 +145,10 @@ __device__ __forceinline__ void greatest(u64* at, u64 word) {
     }
 }
 
-// Numbers from 1 to this, fewer of them than 2^32, do not add up to a multiple of 2^64.
+// Fewer than 2^32 numbers from 1 to this do not add up to a multiple of 2^64.
 constexpr u64 SMALL = 1ull << 32;
 
-// The rows whose value counts.
+// The rows whose value is valid.
 __device__ __forceinline__ Rows valid_rows(const Accumulator& of, const Rows& all) {
     Rows rows = all;
     if (of.valid != nullptr) {
@@ -159,7 +162,7 @@ __device__ __forceinline__ Rows valid_rows(const Accumulator& of, const Rows& al
     return rows;
 }
 
-// Whether an accumulator is of words: update_words adds them, and update_rows what others are of.
+// Whether an accumulator takes words, which update_words adds; update_rows adds the others.
 __device__ __forceinline__ bool reads_words(u32 update) {
     switch (update) {
         case COUNT:
@@ -184,7 +187,7 @@ __device__ __forceinline__ void update_rows(const Accumulator& of, u32* words, u
             return each_place<Where>(
                 rows, [&](u32, u32 p) { atomicAdd(Where::at(words, p), 1u); }, [&](u32, u32 group) { atomicAdd(out + group, 1ull); });
         case FIRST_ROW:
-            // Rows ascend, so but for the first ones of a group a look is enough; what it sees is never too low.
+            // Rows ascend, so a load is enough except for the first rows of a group; the loaded value is never too low.
             return each_place<Where>(
                 rows,
                 [&](u32 k, u32 p) {
@@ -218,8 +221,9 @@ __device__ __forceinline__ void update_rows(const Accumulator& of, u32* words, u
     }
 }
 
-// The same of a word for each row. `group_of(place)` is the group of a place in shared memory. Unless Where::HALVES, `may_be_0` becomes
-// true where a SUM of these rows and others may be 0. Bound: an atomic a row, two for sums whose upper words change.
+// The same with a word for each row. `group_of(place)` is the group of a place in shared memory. Unless Where::HALVES,
+// `may_be_0` becomes true if a SUM of these rows and others may be 0. Bound: an atomic a row, two for sums whose upper
+// words change.
 template <typename Where, typename GroupOf>
 __device__ __forceinline__ void update_words(const Accumulator& of, u32* words, u32 places, const Rows& rows, u64 (&word)[ROWS],
                                              GroupOf group_of, bool& may_be_0) {

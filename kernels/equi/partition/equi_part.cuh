@@ -1,9 +1,9 @@
-// Radix partition of one side of an equi-join ([W] 3.1.2, by a stable radix sort in place of chains of buckets), where its
-// partitions begin, and the pieces in which blocks take them.
+// Radix partition of one side of an equi-join ([W] 4.1.4; all columns move in one pass, so partitions need no stable
+// order), the beginnings of its partitions, and the pieces that blocks process.
 //
-// A partition is the rows whose mixed keys agree in their highest bits. Passes go from low to high bits. One or two passes of up
-// to 8 bits that keep no more order than they need (equi_part_spread_*) make up to 2^16 partitions; stable passes over all bits
-// (equi_part_pass_*) bring a side in the order of its mixed keys.
+// A partition is the rows whose mixed keys agree in their highest bits. Passes go from low to high bits. One or two
+// passes of up to 8 bits that keep no more order than necessary (equi_part_spread_*) make up to 2^16 partitions; stable
+// passes over all bits (equi_part_pass_*) sort a side by its mixed keys.
 #pragma once
 
 #include "equi/partition/equi_pass.cuh"
@@ -12,9 +12,9 @@
 #include "shared/search.cuh"
 
 // As sort_histogram_*, of the mixed keys.
-// Bound: the keys read once, and one shared-memory atomic a key and pass. Launch: blocks of 256, grid-stride over tiles of
-// 2048 keys, at most 8 blocks a multiprocessor; `passes` is at most 4 (u32) or 8 (u64); starts[256 * passes] and *blocks_done
-// are zeroed first.
+// Bound: the keys read once, and one shared-memory atomic for each key and pass. Launch: blocks of 256, grid-stride
+// over tiles of 2048 keys, at most 8 blocks a multiprocessor; `passes` is at most 4 (u32) or 8 (u64); starts[256 *
+// passes] and *blocks_done are zeroed first.
 #define PART_HISTOGRAM(name, Key)                                                                                  \
     extern "C" __global__ void __launch_bounds__(HISTOGRAM_THREADS) equi_part_histogram_##name(                    \
         const Key* keys, u32 n, u32 passes, u64 first_bits, u64 bit_counts, u32* starts, u32* blocks_done) {       \
@@ -24,12 +24,13 @@
 PART_HISTOGRAM(u32, u32)
 PART_HISTOGRAM(u64, u64)
 
-// One pass: moves n keys to where the digit of their mixed keys begins, and `column_count` columns with them; keys of one
-// digit stay in order. With `mixed` 0 the keys are read as they are, and written mixed; otherwise they are mixed already. A
-// column that is null is the rows' numbers, from first_row. `starts`, `next_starts`, portions: as sort_onesweep_*.
-// Bound: a key and its columns' values read and written once; ranking holds it to about 6 ps a row, and a column of 4 bytes
-// adds 2. Launch: blocks of 384, one a tile of 8832 (u32) or 5760 (u64) keys, no dynamic shared memory; lookback[256 * tiles]
-// and *next_tile are zeroed first, for each launch. Input and output do not overlap.
+// One pass: moves n keys to the output positions of the digits of their mixed keys, with `column_count` columns; keys
+// with the same digit keep their order. If `mixed` is 0, the input is unmixed keys and the output mixed ones; otherwise
+// keys are mixed already. A column that is null stands for row numbers from first_row. `starts`, `next_starts`,
+// portions: as sort_onesweep_*.
+// Bound: a key and its columns' values read and written once; ranking limits it to about 6 ps a row, and a column of 4
+// bytes adds 2. Launch: blocks of 384, one for each tile of 8832 (u32) or 5760 (u64) keys, no dynamic shared memory;
+// lookback[256 * tiles] and *next_tile are zeroed before each launch. Input and output do not overlap.
 #define PART_PASS(name, Key)                                                                                       \
     extern "C" __global__ void __launch_bounds__(ONESWEEP_THREADS, 2) equi_part_pass_##name(                       \
         const Key* keys_in, u32 mixed, u32 first_row, u32 n, Key* keys_out, const Column* columns,                 \
@@ -42,9 +43,10 @@ PART_HISTOGRAM(u64, u64)
 PART_PASS(u32, u32)
 PART_PASS(u64, u64)
 
-// starts[p] = how many rows are in partitions below p, for p in 0..=2^bits, by the highest `bits` (1 to 24) of the mixed keys,
-// by which the rows are in order.
-// Bound: about log2(n) reads a partition that wait for one another. Launch: blocks of 256, a thread for each of the 2^bits + 1.
+// starts[p] = the number of rows in partitions below p, for p in 0..=2^bits. Rows are in the order of the highest
+// `bits` (1 to 24) bits of their mixed keys.
+// Bound: about log2(n) dependent reads a partition. Launch: blocks of 256, a thread for each of the 2^bits + 1
+// partition bounds.
 template <class Key>
 __device__ __forceinline__ void part_starts(const Key* mixed, u32 n, u32 bits, u32* starts) {
     const u32 p = blockIdx.x * BLOCK + threadIdx.x;
@@ -64,16 +66,16 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     part_starts(mixed, n, bits, starts);
 }
 
-// A piece of a partition of the probe side that one block takes, and the build side's rows of that partition.
+// A piece of a probe-side partition for one block, and the build rows of that partition.
 struct alignas(16) Piece {
     u32 build, build_rows, first, rows;
 };
 
-// Cuts each partition of the probe side into pieces of equal length, at most `most` rows (a multiple of 32), so that a heavy
-// one keeps many blocks busy; pieces[0 .. *count], in any order. Partitions without rows on the build side are left out unless
-// `all` is set.
-// Bound: 16 bytes a partition and 16 a piece. Launch: blocks of 256, a thread for each partition; `pieces` has room for
-// partitions + rows / most; *count is zeroed first.
+// Cuts each partition of the probe side into pieces of equal length, at most `most` rows (a multiple of 32), so that a
+// heavy partition keeps many blocks busy: pieces[0 .. *count], in any order. Partitions without build rows are skipped
+// unless `all` is set.
+// Bound: 16 bytes a partition and 16 a piece. Launch: blocks of 256, a thread for each partition; `pieces` has capacity
+// for partitions + rows / most pieces; *count is zeroed first.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     equi_part_pieces(const u32* __restrict__ probe_starts, const u32* __restrict__ build_starts, u32 all, u32 partitions, u32 most,
                      Piece* __restrict__ pieces, u32* count) {
@@ -98,7 +100,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     }
     base = __shfl_sync(ALL_LANES, base, WARP - 1) + through - mine;
 
-    // The warp writes the pieces of one partition after the other, most of which have one.
+    // The warp writes the pieces of one partition after the other; most partitions have one piece.
     for (u32 rest = __ballot_sync(ALL_LANES, mine > 0); rest != 0; rest &= rest - 1) {
         const u32 owner = __ffs(rest) - 1;
         const u32 begin = __shfl_sync(ALL_LANES, first, owner);

@@ -1,10 +1,10 @@
-// Joining the partitions of two sides, a block for each piece of the probe side.
+// The join of the partitions of two sides: a block for each piece of the probe side.
 #pragma once
 
 #include "equi/partition/equi_part_probe.cuh"
 
-// The place of each item's build row in the table, below that of its result among the warp's: one word of an item, since columns
-// of any number are written from it.
+// Each item's position in the table (low half) and its output position among the warp's matches (high half): one word,
+// from which any number of columns is written.
 struct PartHits {
     u32 packed[JOIN_ITEMS];
 
@@ -12,7 +12,7 @@ struct PartHits {
     __device__ __forceinline__ u32 place(u32 k) const { return packed[k] >> 16; }
     __device__ __forceinline__ u32 found(u32 k) const { return packed[k] & 0xFFFFu; }
 
-    // Reserves room for what the warp found, by itself: no warp waits for another. Returns where it begins.
+    // Reserves output rows for the warp's matches, without waiting for other warps. Returns the first position.
     __device__ __forceinline__ u64 reserve(u64 room, u64* written, u32* status) {
         const u32 lane = threadIdx.x % WARP;
         u32 total = 0;
@@ -40,7 +40,7 @@ struct PartHits {
     }
 };
 
-// Whether the first column's values are loaded together with the keys, long before they are wanted.
+// Whether the first column's values are loaded together with the keys, long before they are used.
 __device__ __forceinline__ bool comes_early(const Column* columns, u32 count) {
     return count > 0 && columns[0].width == 4;
 }
@@ -101,7 +101,8 @@ __device__ __forceinline__ void part_join(const PartSides<Key>& sides, Table tab
                     stage_build_values(table, again, table.staged, build_values);
                     __syncthreads();
                 }
-                // Values of 4 bytes are picked from shared memory, whose banks serve scattered reads best; of longer ones the row.
+                // Values of 4 bytes are gathered from shared memory, whose banks serve scattered reads best; for longer
+                // values shared memory holds the row.
                 if (column.width == 4) {
                     write_column<JOIN_ITEMS>(hits, static_cast<u32*>(column.out) + first, [&](u32 k) { return values[hits.found(k)]; });
                     continue;
@@ -117,15 +118,17 @@ __device__ __forceinline__ void part_join(const PartSides<Key>& sides, Table tab
         [](const ProbeRows<Key>&) {});
 }
 
-// The inner join of two partitioned sides, materialised: for each pair of rows with one key, in no order, the key (where
-// out_keys is not null) and the values of both sides' columns; *written pairs. By GFTR the columns are payload that went
-// through the partition, by GFUR row numbers. Build keys should be unique: blocks that find two of one key set DUPLICATE_KEYS
-// in *status, and the results are of no use. NO_ROOM says that more than `room` results came, and not all are written.
-// Bound: keys and columns of both sides read once, those of the build side once more for each further piece of a partition;
-// results written. Launch: blocks of 512 that take pieces in turn, as many as are resident; `most` of equi_part_pieces is 4608;
-// dynamic shared memory: 4 * slots + (size of a key + 4 * staged) * capacity bytes; `slots` is a power of two, more than
-// `capacity`, which is at most 2560; a partition of more build keys takes a step for each `capacity` of them; `staged` (1 or
-// more) is how many build columns have room at a time. *written and *status are zeroed first.
+// The inner join of two partitioned sides, materialised: for each match, in no order, the key (if out_keys is not null)
+// and the values of both sides' columns; *written matches. With GFTR the columns are payload that was partitioned along
+// with the keys, with GFUR row numbers. Build keys should be unique: blocks that find a duplicate key set
+// DUPLICATE_KEYS in *status, and the results are invalid. NO_ROOM: there were more than `room` results, and not all are
+// written.
+// Bound: keys and columns of both sides read once, those of the build side once more for each further piece of a
+// partition; results written. Launch: blocks of 512 that process pieces round-robin, as many blocks as are resident;
+// `most` of equi_part_pieces is 4608; dynamic shared memory: 4 * slots + (size of a key + 4 * staged) * capacity bytes;
+// `slots` is a power of two, more than `capacity`, which is at most 2560; a partition of more build keys has a step for
+// each `capacity` of them; `staged` (1 or more) is the number of build columns in shared memory at a time. *written and
+// *status are zeroed first.
 #define PART_JOIN(name, Key)                                                                                          \
     extern "C" __global__ void __launch_bounds__(JOIN_THREADS, JOIN_BLOCKS) equi_part_join_##name(                    \
         const Key* __restrict__ build_keys, const Column* __restrict__ build_columns, u32 build_count,                \
@@ -139,8 +142,8 @@ __device__ __forceinline__ void part_join(const PartSides<Key>& sides, Table tab
 PART_JOIN(u32, u32)
 PART_JOIN(u64, u64)
 
-// The same for keys of 32 bits in partitions by their highest 13 to 16 bits. Dynamic shared memory: 4 * cells + 4 * staged *
-// capacity bytes; `cells` is 2^(28 - bits).
+// The same for keys of 32 bits in partitions by their highest 13 to 16 bits. Dynamic shared memory: 4 * cells + 4 *
+// staged * capacity bytes; `cells` is 2^(28 - bits).
 extern "C" __global__ void __launch_bounds__(JOIN_THREADS, JOIN_BLOCKS) equi_part_join_bits_u32(
     const u32* __restrict__ build_keys, const Column* __restrict__ build_columns, u32 build_count,
     const u32* __restrict__ probe_keys, const Column* __restrict__ probe_columns, u32 probe_count,
@@ -186,11 +189,11 @@ __device__ __forceinline__ void part_find(const PartSides<Key>& sides, u32 capac
         });
 }
 
-// out[i] = the position of the build row that has the key of the probe side's position i, or NONE; for all join types, and for
-// groups, where the build side is the distinct keys and a position is a group. Pieces are made with `all` set, so that every
+// out[i] = the position of the build row with the key of probe position i, or NONE; for all join types, and for groups,
+// where the build side is the distinct keys and a position is a group. Pieces are made with `all` set, so that every
 // position is written.
-// Bound: keys read once, those of the build side once for each piece; 4 bytes written. Launch, *status: as equi_part_join_*, with
-// 4 * slots + size of a key * capacity bytes of dynamic shared memory.
+// Bound: keys read once, those of the build side once for each piece; 4 bytes written. Launch, *status: as
+// equi_part_join_*, with 4 * slots + size of a key * capacity bytes of dynamic shared memory.
 #define PART_FIND(name, Key)                                                                                         \
     extern "C" __global__ void __launch_bounds__(JOIN_THREADS, JOIN_BLOCKS) equi_part_find_##name(                   \
         const Key* __restrict__ build_keys, const Key* __restrict__ probe_keys, const Piece* __restrict__ pieces,    \

@@ -1,4 +1,4 @@
-// How blocks take pieces: a table of the partition's build keys, and the piece's rows that look for theirs.
+// How blocks process pieces: a table of the partition's build keys, probed by the rows of the piece.
 #pragma once
 
 #include "equi/partition/equi_part_table.cuh"
@@ -12,7 +12,7 @@ struct PartSides {
     const u32* piece_count;
 };
 
-// What a join writes, and from which columns; `staged` build columns have room in shared memory at a time.
+// Input and output columns of a join; `staged` build columns are in shared memory at a time.
 template <class Key>
 struct JoinColumns {
     const Column* build;
@@ -23,7 +23,7 @@ struct JoinColumns {
     Key* out_keys;
 };
 
-// The piece of one block, a probe row of it for each item of a thread.
+// The piece of one block, with a probe row for each item of a thread.
 template <class Key>
 struct ProbeRows {
     Piece piece;
@@ -41,7 +41,7 @@ struct ProbeRows {
     }
 };
 
-// The values of a build column for the rows that this thread has loaded; of values of more than 4 bytes, their rows.
+// The values of a build column for the rows that this thread has loaded; for values of more than 4 bytes, their rows.
 template <class Key>
 __device__ __forceinline__ void load_build_values(const Column& column, const BuildRows<Key>& build, u32 build_begin,
                                                   u32 (&values)[JOIN_BUILD_ITEMS]) {
@@ -52,7 +52,7 @@ __device__ __forceinline__ void load_build_values(const Column& column, const Bu
     }
 }
 
-// Puts them where the table says that `find` will look for them.
+// Stores them at the positions that the table's `find` returns.
 template <class Key, class Table>
 __device__ __forceinline__ void stage_build_values(const Table& table, const BuildRows<Key>& build, u32* staged,
                                                    const u32 (&values)[JOIN_BUILD_ITEMS]) {
@@ -69,9 +69,9 @@ __device__ __forceinline__ void stage_build_values(const Table& table, const Bui
     }
 }
 
-// For each piece that is this block's turn: `start(probe)`, then `load(build, begin)` and `take(probe, build, begin)` for each chunk
-// of at most `capacity` build rows of its partition, from `begin` on, before and after the table is made of them, and
-// `finish(probe)`. Ends early where keys turned out not to be unique.
+// Processes the pieces of this block, round-robin: `start(probe)`; then for each chunk of at most `capacity` build rows
+// of the partition, which begins at `begin`, `load(build, begin)` before the table is built and `take(probe, build,
+// begin)` after it; then `finish(probe)`. Ends early if build keys turn out to have duplicates.
 template <class Key, class Table, typename Start, typename Load, typename Take, typename Finish>
 __device__ __forceinline__ void each_piece(const PartSides<Key>& sides, Table& table, u32 capacity, u32* status, Start start, Load load,
                                            Take take, Finish finish) {
@@ -92,7 +92,7 @@ __device__ __forceinline__ void each_piece(const PartSides<Key>& sides, Table& t
             if (table.insert(build)) {
                 atomicOr(status, DUPLICATE_KEYS);
             }
-            // For the table that places are looked up in.
+            // The table must be complete before it is probed.
             __syncthreads();
             take(probe, build, begin);
         }

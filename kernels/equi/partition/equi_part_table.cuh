@@ -1,5 +1,5 @@
-// Tables of one partition's build keys in shared memory. `load` reads keys, `insert` makes the table of them, `place` tells where
-// the values of a row loaded belong, and `find` where those of a key are: below the number of rows, or NONE.
+// Tables of one partition's build keys in shared memory. `load` reads keys, `insert` builds the table, `place` is the
+// position of a loaded row's values, and `find` the position of a key's values: below the number of rows, or NONE.
 #pragma once
 
 #include "equi/equi_emit.cuh"
@@ -7,14 +7,15 @@
 
 constexpr u32 JOIN_THREADS = 512;
 constexpr u32 JOIN_BLOCKS = 2;
-// Rows of a thread: of the probe side, whose pieces are one step of a block with all of its loads in flight, and of the build side.
+// Rows of a thread on the probe side, whose pieces are one step of a block with all loads in flight, and on the build
+// side.
 constexpr u32 JOIN_ITEMS = 9;
 constexpr u32 JOIN_ROWS = JOIN_THREADS * JOIN_ITEMS;
 constexpr u32 JOIN_BUILD_ITEMS = 5;
 
 extern __shared__ uint4 join_memory[];
 
-// Build rows of this thread: their keys.
+// The keys of this thread's build rows.
 template <class Key>
 struct BuildRows {
     Key keys[JOIN_BUILD_ITEMS];
@@ -38,9 +39,10 @@ __device__ __forceinline__ void fill_shared(u32* words, u32 count, u32 value) {
     }
 }
 
-// Open addressing, for keys of any width and partitions of any number of bits. A slot holds 16 bits of the mixed key above the
-// place of the key among those that the block has taken from the partition, so that a slot of another key costs one read. It is
-// chosen by the lowest bits, of which the partition says nothing. In shared memory: slots, then keys, then staged values.
+// Open addressing, for keys of any width and any number of partition bits. A slot has the key's position in the block's
+// chunk of the partition in its low bits and 16 bits of the mixed key above, so that a mismatch costs one read. It is
+// chosen by the lowest bits, which are independent of the partition. In shared memory: slots, then keys, then staged
+// values.
 template <class Key>
 struct PartTable {
     u32* slots;
@@ -60,7 +62,8 @@ struct PartTable {
         return (slot ^ tag(key)) < 0x10000u && keys[slot & 0xFFFFu] == key;
     }
 
-    // Whether this thread met a key that was there. Barriers: what was in the table is not needed any more; afterwards one is due.
+    // Returns whether this thread found a duplicate key. It overwrites the previous table, so a barrier must come
+    // before it, and another one before the table is probed.
     __device__ __forceinline__ bool insert(const BuildRows<Key>& build) {
         fill_shared(slots, mask + 1, NONE);
 #pragma unroll
@@ -98,9 +101,10 @@ struct PartTable {
     }
 };
 
-// For keys of 32 bits whose partition leaves 16 of them open, or a few more: a bit for each key that there could be. A cell holds
-// 16 such bits below the number of keys in other cells that come before its own, so that the bits tell a key's place: no two keys
-// collide, no loop, one read of shared memory a key, and no key is kept. In shared memory: cells, then staged values.
+// For keys of 32 bits with 16 or a few more bits below the partition's: a bit for each possible key. A cell has 16 such
+// bits in its low half and the number of keys in preceding cells above, so that the bits give a key's position: no
+// collisions, no loop, one read of shared memory for each key, and no key is stored. In shared memory: cells, then
+// staged values.
 struct BitTable {
     u32* cells;
     u32* staged;
@@ -124,7 +128,7 @@ struct BitTable {
             *taken = 0;
         }
         __syncthreads();
-        // No branches, so that all atomics are under way together: where there is no row they set no bit of any cell.
+        // No branches, so that all atomics are in flight together: items without a row set no bit of any cell.
         u32 old[JOIN_BUILD_ITEMS];
 #pragma unroll
         for (u32 j = 0; j < JOIN_BUILD_ITEMS; j++) {
@@ -141,7 +145,7 @@ struct BitTable {
         return met;
     }
 
-    // A warp numbers the keys of 128 cells at a time; in which order warps do is all the same.
+    // A warp numbers the keys of 128 cells at a time. The order of the warps does not matter.
     __device__ __forceinline__ void number_cells() {
         const u32 lane = threadIdx.x % WARP;
         uint4* const fours = reinterpret_cast<uint4*>(cells);

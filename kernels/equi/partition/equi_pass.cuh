@@ -1,4 +1,4 @@
-// One pass of the radix partition: the sort's onesweep pass on mixed keys, which takes any number of payload columns along.
+// One stable pass of the radix partition: the sort's onesweep pass on mixed keys, with any number of payload columns.
 #pragma once
 
 #include "equi/equi_columns.cuh"
@@ -12,13 +12,14 @@ struct PartitionPass : Onesweep<Key> {
     using Base::ITEMS;
     static constexpr u32 TILE_ROWS = Base::Agent::TILE_ITEMS;
 
-    // Where this thread's `i`-th row of the tile lies in it, as loaded.
+    // The position in the tile of this thread's `i`-th row as loaded.
     __device__ __forceinline__ u32 loaded_at(u32 i) const { return this->warp * 32 * ITEMS + i * 32 + this->lane; }
 
     // The same for the `i`-th row as written.
     __device__ __forceinline__ u32 written_at(u32 i) const { return threadIdx.x + i * ONESWEEP_THREADS; }
 
-    // Where the tile's rows go, in few registers: the place in the tile of each row loaded, and the digit of each row written.
+    // The destinations of the tile's rows, packed into few registers: the rank in the tile of each row loaded, and the
+    // digit of each row written.
     struct Route {
         u32 ranks[(ITEMS + 1) / 2];
         u32 digits[(ITEMS + 3) / 4];
@@ -32,7 +33,7 @@ struct PartitionPass : Onesweep<Key> {
         return written_at(i) + this->s.global_offsets[route.digit(i)];
     }
 
-    // Values of more bytes than a key go through the shared memory of the keys in several turns.
+    // Values wider than a key pass through the shared memory of the keys in several turns.
     template <bool WHOLE, class Value, typename Load>
     __device__ __forceinline__ void move(Value* out, u32 tile_rows, const Route& route, Load load) {
         constexpr u32 TURNS = sizeof(Value) > sizeof(Key) ? sizeof(Value) / sizeof(Key) : 1;
@@ -62,7 +63,7 @@ struct PartitionPass : Onesweep<Key> {
                     if (route.rank(i) - begin < SLOTS && (WHOLE || loaded_at(i) < tile_rows)) {
                         slots[route.rank(i) - begin] = load(loaded_at(i));
                     }
-                    // No more than a few values on the way at a time: they are long, and registers few.
+                    // At most four values in flight at a time: they are wide, and registers are few.
                     if (i % 4 == 3) {
                         asm volatile("" ::: "memory");
                     }
@@ -98,7 +99,7 @@ struct PartitionPass : Onesweep<Key> {
         }
     }
 
-    // All tiles but the last are whole, which spares each row its comparisons.
+    // All tiles but the last are whole, which saves the bounds checks of each row.
     template <bool WHOLE>
     __device__ __forceinline__ void run(bool mixed, const Column* columns, u32 column_count, u32 first_row) {
         const u32 tile_begin = this->block_idx * TILE_ROWS;
@@ -108,7 +109,7 @@ struct PartitionPass : Onesweep<Key> {
         for (u32 i = 0; i < ITEMS; ++i) {
             keys[i] = WHOLE || loaded_at(i) < tile_rows ? this->d_keys_in[tile_begin + loaded_at(i)] : ~Key(0);
         }
-        // Past the end are keys of all ones, which have to stay last.
+        // Keys past the end are all ones, which must stay last, so they are not mixed.
         if (!mixed) {
 #pragma unroll
             for (u32 i = 0; i < ITEMS; ++i) {
@@ -119,7 +120,7 @@ struct PartitionPass : Onesweep<Key> {
         int ranks[ITEMS];
         int digit_start[1];
         int count[1];
-        // There are no values of the agent's own, so it never takes its short cut past what follows.
+        // The agent itself has no values, so it never takes its short cut past the code below.
         typename Base::Agent::BlockRadixRankT(this->s.rank_temp_storage)
             .RankKeys(keys, ranks, this->digit_extractor(), digit_start, typename Base::Counted{*this, count, keys});
         __syncthreads();

@@ -1,5 +1,6 @@
-// One pass of the radix partition of joins, which keeps no order within a digit: a row's place among its tile's rows of one digit
-// is what an atomic in shared memory returns, where a stable pass has to compare the digits of a warp's lanes bit by bit.
+// One pass of the radix partition of joins that keeps no order within a digit: a row's rank among the rows of its digit
+// in the tile is the result of a shared-memory atomic, where a stable pass has to compare the digits of a warp's lanes
+// bit by bit.
 #pragma once
 
 #include "equi/equi_columns.cuh"
@@ -12,10 +13,11 @@ constexpr u32 SPREAD_BLOCKS = 2;
 constexpr u32 SPREAD_ROWS = SPREAD_THREADS * SPREAD_ITEMS;
 static_assert(SPREAD_THREADS >= SPREAD_DIGITS, "a thread stands for one digit, or for none");
 
-// In 48 KiB, which every card has: room for 8 bytes a row.
+// 8 bytes a row, within the 48 KiB that every card has.
 struct SpreadStorage {
     uint4 area[SPREAD_ROWS / 2];
-    // Rows of each digit in the tile, later what is added to a row's place in the tile to get its place in the output.
+    // The rows of each digit in the tile; later the offset from a row's position in the tile to its position in the
+    // output.
     u32 counts[SPREAD_DIGITS];
     u32 places[SPREAD_DIGITS];
     u32 totals[SPREAD_DIGITS / WARP];
@@ -23,7 +25,7 @@ struct SpreadStorage {
 };
 static_assert(sizeof(SpreadStorage) <= 48 * 1024, "static shared memory");
 
-// Brings rows of a column on their way to the second-level cache.
+// Prefetches rows of a column into L2.
 __device__ __forceinline__ void prefetch_bytes(const void* from, u32 bytes, u32 threads) {
     constexpr u32 SECTOR = 32;
     const u64 address = __cvta_generic_to_global(from);
@@ -32,14 +34,14 @@ __device__ __forceinline__ void prefetch_bytes(const void* from, u32 bytes, u32 
     }
 }
 
-// Where a pass puts rows: the digit, and the counts that say where digits begin.
+// The digit of a pass, and the counts from which the beginnings of digits follow.
 struct SpreadOrder {
     u32 first_bit, bits;
-    // The bits below the digit by which the input is in order already, and stays so; 0 in the first pass.
+    // The number of bits below the digit by which the input is ordered; the pass keeps that order. 0 in the first pass.
     u32 ordered_bits;
     u32* starts;
     u32* next_starts;
-    // Null: tiles take their places as they come, which moves `starts`.
+    // Null: tiles reserve output positions as they come, by atomics on `starts`.
     u32* lookback;
 
     template <class Key>
@@ -53,15 +55,17 @@ struct SpreadOrder {
     }
 };
 
+// One tile of the pass: SPREAD_ROWS rows, or fewer at the end if not WHOLE.
 template <class Key, bool WHOLE>
 struct SpreadTile {
     SpreadStorage& s;
     const SpreadOrder& order;
     u32 begin, rows, number;
-    // Two values of 16 bits a word: the place in the tile of each row as loaded. Four of 8 bits: the digit of each as written.
+    // The rank in the tile of each row as loaded, two of 16 bits in a word; the digit of each row as written, four of 8
+    // bits in a word.
     u32 ranks[(SPREAD_ITEMS + 1) / 2];
     u32 digits[(SPREAD_ITEMS + 3) / 4];
-    // Which half of the area is not being read.
+    // The half of the area that is not being read.
     u32 half;
 
     static __device__ __forceinline__ u32 at(u32 i) { return threadIdx.x + i * SPREAD_THREADS; }
@@ -74,7 +78,7 @@ struct SpreadTile {
         return reinterpret_cast<u32*>(s.area) + half * SPREAD_ROWS;
     }
 
-    // Numbers the rows of each digit. All of a thread's atomics are under way together.
+    // Ranks the rows of each digit. All atomics of a thread are in flight together.
     __device__ __forceinline__ void rank_keys(const Key (&keys)[SPREAD_ITEMS]) {
         u32 numbers[SPREAD_ITEMS];
 #pragma unroll
@@ -88,7 +92,8 @@ struct SpreadTile {
         __syncthreads();
     }
 
-    // The same where rows of a tile have several of the digits by which the input is in order: one of them after the other.
+    // The same if the tile's rows have several values of the digit by which the input is ordered: one value after the
+    // other.
     __device__ __forceinline__ void rank_keys_in_order(const Key (&keys)[SPREAD_ITEMS], u32 least, u32 greatest) {
 #pragma unroll 1
         for (u32 turn = least; turn <= greatest; ++turn) {
@@ -102,7 +107,8 @@ struct SpreadTile {
         }
     }
 
-    // s.places[digit] = how many of the tile's rows have a lower digit; returns this thread's digit's rows.
+    // s.places[digit] = the number of the tile's rows with a lower digit; returns the number of rows of this thread's
+    // digit.
     __device__ __forceinline__ u32 place_digits() {
         const u32 lane = threadIdx.x % WARP;
         const u32 warp = threadIdx.x / WARP;
@@ -134,7 +140,7 @@ struct SpreadTile {
         return count;
     }
 
-    // Where the rows of this thread's digit begin in the output, less where they do in the tile.
+    // The output position of the first row of this thread's digit, minus its position in the tile.
     __device__ __forceinline__ void find_offsets(u32 count, bool last) {
         const u32 digit = threadIdx.x;
         if (digit >= SPREAD_DIGITS) {
@@ -152,8 +158,8 @@ struct SpreadTile {
         s.counts[digit] = first - s.places[digit];
     }
 
-    // out = the rows that lie in slots[0 .. SLOTS], which are those of the tile from `first` on. Those of 4 bytes are all read
-    // before the first is written.
+    // Writes the rows in slots[0 .. SLOTS], which are those of the tile from `first` on, to `out`. Values of 4 bytes
+    // are all read before the first is written.
     template <u32 SLOTS, class Value>
     __device__ __forceinline__ void write_slots(Value* out, const Value* slots, u32 first) const {
         const auto mine = [&](u32 i) { return has(i) && (SLOTS == SPREAD_ROWS || at(i) - first < SLOTS); };
@@ -180,7 +186,7 @@ struct SpreadTile {
 
     template <class Value, typename Load>
     __device__ __forceinline__ void move(Value* out, Load load) {
-        // Values of 16 bytes go through the area in two turns.
+        // Values of 16 bytes pass through the area in two turns.
         constexpr u32 TURNS = sizeof(Value) > 8 ? sizeof(Value) / 8 : 1;
         constexpr u32 SLOTS = SPREAD_ROWS / TURNS;
         Value* const slots = sizeof(Value) == 4 ? reinterpret_cast<Value*>(free_half()) : reinterpret_cast<Value*>(s.area);

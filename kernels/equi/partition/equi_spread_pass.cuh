@@ -3,7 +3,7 @@
 
 #include "equi/partition/equi_spread.cuh"
 
-// The values of a column of 4 bytes, or rows' numbers.
+// The values of a column of 4 bytes, or row numbers.
 template <class Tile>
 __device__ __forceinline__ void load_values(const Tile& tile, const Column& column, u32 first_row, u32 (&values)[SPREAD_ITEMS]) {
     const u32* const in = static_cast<const u32*>(column.in) + tile.begin;
@@ -23,7 +23,7 @@ __device__ __forceinline__ void spread_tile(SpreadStorage& s, const SpreadOrder&
     for (u32 i = 0; i < SPREAD_ITEMS; ++i) {
         keys[i] = tile.has(i) ? keys_in[begin + tile.at(i)] : Key(0);
     }
-    // A first column of 4 bytes goes along with keys of 4 bytes, each in a half of the area.
+    // A first column of 4 bytes moves together with keys of 4 bytes, each in one half of the area.
     const Column column = column_count > 0 ? columns[0] : Column{nullptr, nullptr, 0};
     const bool along = sizeof(Key) == 4 && column.width == 4;
     u32 values[SPREAD_ITEMS];
@@ -71,7 +71,7 @@ __device__ __forceinline__ void spread_tile(SpreadStorage& s, const SpreadOrder&
         }
     }
     __syncthreads();
-    // All is read before the first is written: for all the compiler knows, a column might be in shared memory.
+    // All reads come before the first write: the compiler cannot exclude that a column is in shared memory.
 #pragma unroll
     for (u32 i = 0; i < SPREAD_ITEMS; ++i) {
         keys[i] = tile.has(i) ? key_slots[tile.at(i)] : Key(0);
@@ -120,7 +120,7 @@ __device__ __forceinline__ void spread(const Key* keys_in, u32 mixed, u32 first_
     if (threadIdx.x < SPREAD_DIGITS) {
         s.counts[threadIdx.x] = 0;
     }
-    // Tiles are numbered as they begin, so that none waits for one that has not begun.
+    // Tiles are numbered as they begin, so that none waits for a tile that has not begun.
     if (threadIdx.x == 0) {
         s.tile = atomicAdd(next_tile, 1);
     }
@@ -132,12 +132,14 @@ __device__ __forceinline__ void spread(const Key* keys_in, u32 mixed, u32 first_
     }
 }
 
-// One pass of the partition of a join, as equi_part_pass_*, but rows of one digit come in any order, except that the order by the
-// `ordered_bits` (0 to 8) bits just below the digit is kept: two passes make partitions of up to 16 bits. With ordered_bits 0
-// `lookback` may be null: then the pass moves `starts`, and further portions go on from the same.
-// Bound: a key and its columns' values read and written once; 140 G rows/s of 4 + 4 bytes is half of what the bytes allow: more
-// blocks, or shorter tiles, are slower, so it is the memory's way with runs of 90 bytes (on an H200). Launch: blocks of 512, one a tile of 5632 rows, no dynamic shared
-// memory; lookback[256 * tiles] and *next_tile are zeroed first, for each launch. Input and output do not overlap.
+// One pass of the partition of a join, as equi_part_pass_*, but rows of one digit come in any order, except that the
+// order by the `ordered_bits` (0 to 8) bits just below the digit is kept: two passes make partitions of up to 16 bits.
+// With ordered_bits 0 `lookback` may be null: the pass then advances `starts`, and further portions continue from
+// there.
+// Bound: a key and its columns' values read and written once. 140 G rows/s of 4 + 4 bytes are half of the bandwidth's
+// limit (on an H200): more blocks or shorter tiles are slower, so the limit is the memory's throughput for runs of 90
+// bytes. Launch: blocks of 512, one for each tile of 5632 rows, no dynamic shared memory; lookback[256 * tiles] and
+// *next_tile are zeroed before each launch. Input and output do not overlap.
 #define SPREAD(name, Key)                                                                                          \
     extern "C" __global__ void __launch_bounds__(SPREAD_THREADS, SPREAD_BLOCKS) equi_part_spread_##name(           \
         const Key* __restrict__ keys_in, u32 mixed, u32 first_row, u32 n, Key* __restrict__ keys_out,              \

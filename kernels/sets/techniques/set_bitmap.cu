@@ -1,9 +1,10 @@
-// Dense bitmaps of a small universe: a row of 32-bit words a set, bit e of a row stands for element e. Containment leaves a
-// pair at the first word that rejects it; overlaps count bits of ANDs, tile by tile as a product of matrices (BI, MM: [B] 6.2).
+// Dense bitmaps of a small universe: a row of 32-bit words for each set; bit e of a row stands for element e.
+// Containment ends for a pair at the first word that rejects it; overlaps count bits of ANDs, tile by tile as a matrix
+// product (BI, naive, and MM: [B] 6.2).
 #include "sets/set_tile.cuh"
 
-// Ors the sets' elements into `rows` of `words` words each, which are zeroed before: element e is bit e & mask, so a mask below the
-// universe folds rows.
+// ORs the sets' elements into `rows` of `words` words each, which are zeroed first: element e is bit e & mask, so a
+// mask below the universe folds rows.
 // Bound: 4 bytes an element and a random atomic. Launch: 256 threads, a block for each 32 sets, 8 threads a set.
 extern "C" __global__ void __launch_bounds__(BLOCK)
 set_bitmap_build(const __grid_constant__ Sets sets, u32 words, u32 mask, u32* rows) {
@@ -19,8 +20,8 @@ set_bitmap_build(const __grid_constant__ Sets sets, u32 words, u32 mask, u32* ro
     }
 }
 
-// A tile is 8 x 8 pairs a thread, as much of the universe at a time as 16 words hold. Rows lie word by word, so that a thread
-// reads four rows' words at once.
+// A tile is 8 x 8 pairs a thread, for 16 words of the universe at a time. Rows are stored word by word, so that a
+// thread reads the words of four rows in one access.
 constexpr u32 SIDE_THREADS = 16;
 constexpr u32 DEPTH = 16;
 
@@ -28,7 +29,7 @@ struct BitTile {
     alignas(16) u32 of[DEPTH][SIDE];
 };
 
-// Rows first .. first + 128 of `rows`, words from .. from + DEPTH; what is beyond is zero.
+// Rows first .. first + 128 of `rows`, words from .. from + DEPTH; beyond the ends zero.
 __device__ __forceinline__ void load_bits(BitTile& tile, const u32* __restrict__ rows, u32 words, u32 first, u32 end, u32 from) {
     for (u32 i = threadIdx.x; i < SIDE * DEPTH; i += BLOCK) {
         const u32 row = i / DEPTH, word = i % DEPTH;
@@ -36,7 +37,7 @@ __device__ __forceinline__ void load_bits(BitTile& tile, const u32* __restrict__
     }
 }
 
-// Which of the 128 rows of a tile a thread's place `i` is: two runs of four.
+// The row, of the 128 in a tile, of a thread's place `i`: two runs of four.
 __device__ __forceinline__ u32 row_of(u32 thread, u32 i) {
     return i / 4 * (SIDE / 2) + thread * 4 + i % 4;
 }
@@ -52,10 +53,10 @@ __device__ __forceinline__ void read_rows(u32 (&out)[EACH], const u32* line, u32
     }
 }
 
-// The matches of all searching sets, each within its window lo .. hi of sorted sets, by counting the bits of ANDs.
-// Bound: an AND, a count of bits and an addition for each 32 elements of the universe a pair; 16 counts a cycle and
-// multiprocessor: 3.7 T words/s. Launch: 256 threads, grid (a block for each 128 searching sets, at most 65,535 slices of the
-// sorted sets: a block for each 128 of them, or a share of them).
+// The matches of all probe sets, each within its window lo .. hi of build sets, by counting the bits of ANDs.
+// Bound: an AND, a bit count and an addition for each 32 elements of the universe a pair; 16 counts a cycle and
+// multiprocessor: 3.7 T words/s. Launch: 256 threads, grid (a block for each 128 probe sets, at most 65,535 slices of
+// the build sets: a block for each 128 of them, or a share of them).
 extern "C" __global__ void __launch_bounds__(BLOCK, 2)
 set_bitmap_overlap(const __grid_constant__ Join join, u32 words, const u32* __restrict__ searching_rows,
                    const u32* __restrict__ sorted_rows, const u32* __restrict__ lo, const u32* __restrict__ hi) {
@@ -88,11 +89,11 @@ set_bitmap_overlap(const __grid_constant__ Join join, u32 words, const u32* __re
     });
 }
 
-// As set_bitmap_overlap for CONTAINED (`swapped` 0) and CONTAINS (1): what is left of a tile's pairs is looked at after each
-// 16 words, and the tile is left when nothing is. Elements that the sorted side lacks stand in no row, so sets that have one
-// must be left out by their windows, as set_matches_windows does.
-// Bound: a logic instruction for each 32 elements a pair, up to where the last pair of the tile is rejected. Launch: as
-// set_bitmap_overlap.
+// As set_bitmap_overlap for CONTAINED (`swapped` 0) and CONTAINS (1). The remaining pairs of a tile are tested after
+// each 16 words, and the tile ends when none remains. Elements that the build side lacks are in no row, so sets that
+// have one must be excluded by their windows, as in set_matches_windows.
+// Bound: a logic instruction for each 32 elements a pair, up to the word at which the last pair of the tile is
+// rejected. Launch: as set_bitmap_overlap.
 extern "C" __global__ void __launch_bounds__(BLOCK, 2)
 set_bitmap_contained(const __grid_constant__ Join join, u32 swapped, u32 words, const u32* __restrict__ searching_rows,
                      const u32* __restrict__ sorted_rows, const u32* __restrict__ lo, const u32* __restrict__ hi) {
@@ -134,7 +135,7 @@ set_bitmap_contained(const __grid_constant__ Join join, u32 swapped, u32 words, 
         if (!open) {
             return;
         }
-        // A pair that lost nothing has all that the measure may ask.
+        // A pair without a missing element satisfies any need.
         take_tile(join, tile, lo, hi, [&](u32 i) { return row_of(ty, i); }, [&](u32 j) { return row_of(tx, j); },
                   [&](u32 i, u32 j) { return missing[i][j] == 0 ? NONE : 0; });
     });

@@ -1,29 +1,30 @@
-// Overlap counts from the inverted index of whole sets (gSSJoin, sf-gSSJoin: [B] 5.1.1): a block takes a searching set, runs
-// through the lists of its elements as one vector, and counts how often each sorted set occurs. Counts stay in shared memory
-// where [B] has them in global memory: in a hash table where the lists are short, else by window of sorted sets.
+// Overlap counts from the inverted index of whole sets (sf-gSSJoin: [B] 5.1.1): a block processes a probe set, reads
+// the lists of its elements as one vector, and counts the occurrences of each build set. Counts are in shared memory,
+// where [B] has them in global memory: in a hash table if the lists are short, otherwise by window of build sets.
 #include "sets/set_verify.cuh"
 
 constexpr u32 COUNTER_WORDS = 8192;
-// Entries of the hash table, and how many list items it takes at most.
+// Slots of the hash table, and the maximum number of list items that it counts.
 constexpr u32 TABLE_SLOTS = COUNTER_WORDS / 2;
 constexpr u32 TABLE_ITEMS = TABLE_SLOTS / 2;
-// Sorted sets that are scanned in the time that one list item takes through the hash table.
+// Build sets that are scanned in the time that one list item takes through the hash table.
 constexpr u32 SCANNED_PER_ITEM = 4;
 
+// The inverted index: element e is in the build sets lists[offsets[e] .. offsets[e + 1]], which ascend.
 struct Index {
     const u32* offsets;
     const u32* lists;
 };
 
-// The parts of up to 256 elements' lists within a range of sorted sets, as one vector.
+// The parts of up to 256 elements' lists within a range of build sets, as one vector.
 struct Parts {
     u32 begins[BLOCK];
     u32 ends[BLOCK];  // in the vector
     u32 sums[BLOCK / WARP];
 };
 
-// Brings the lists of elements[0 .. count], count <= 256, cut to sorted sets from .. to, into `parts`; the vector's length
-// comes back. All threads call.
+// Loads the lists of elements[0 .. count], count <= 256, cut to build sets from .. to, into `parts`; returns the
+// vector's length. All threads call it.
 __device__ __forceinline__ u32 cut_lists(const Index& index, const u32* elements, u32 count, u32 from, u32 to, Parts& parts) {
     const u32 lane = threadIdx.x % WARP;
     u32 begin = 0, len = 0;
@@ -55,7 +56,7 @@ __device__ __forceinline__ u32 cut_lists(const Index& index, const u32* elements
     return total;
 }
 
-// `visit(s)` for all sorted sets of the vector, dealt evenly to the block's threads.
+// Calls `visit(s)` for all build sets of the vector, distributed evenly over the block's threads.
 template <typename Visit>
 __device__ __forceinline__ void each_item(const Index& index, const Parts& parts, u32 count, u32 total, Visit visit) {
     for (u32 item = threadIdx.x; item < total; item += BLOCK) {
@@ -65,7 +66,7 @@ __device__ __forceinline__ void each_item(const Index& index, const Parts& parts
     }
 }
 
-// Counts of sorted sets by hashing: keys in the first half of the words, counts in the other.
+// Counts of build sets by hashing: keys in the first half of the words, counts in the second.
 __device__ __forceinline__ void count_by_hash(u32* words, u32 log_slots, u32 s) {
     const u32 mask = (1u << log_slots) - 1;
     u32 slot = (s * 0x9E3779B1u) >> (32 - log_slots);
@@ -79,7 +80,7 @@ __device__ __forceinline__ void count_by_hash(u32* words, u32 log_slots, u32 s) 
     }
 }
 
-// Hands out the matches in the hash table.
+// Emits the matches in the hash table.
 __device__ __forceinline__ void take_hashed(const Join& join, const u32* words, u32 log_slots, u32 r) {
     const u32 size = join.searching.sizes[r];
     for (u32 first = 0; first < 1u << log_slots; first += BLOCK) {
@@ -90,7 +91,7 @@ __device__ __forceinline__ void take_hashed(const Join& join, const u32* words, 
     }
 }
 
-// Counters of a window of sorted sets: as many in a word as the searching set's length allows.
+// Counters of a window of build sets, packed into words as narrowly as the probe set's length allows.
 struct Counters {
     u32* words;
     u32 log_in_word;
@@ -105,10 +106,10 @@ struct Counters {
     __device__ __forceinline__ u32 of_word(u32 word, u32 k) const { return word >> k * bits() & (~0u >> (32 - bits())); }
 };
 
-// Hands out the matches of a window from .. to.
+// Emits the matches of a window from .. to.
 __device__ __forceinline__ void take_counted(const Join& join, const Counters& counters, u32 r, u32 from, u32 to) {
     const u32 size = join.searching.sizes[r];
-    // Needs do not fall with the size, so the shortest set's lets most counters be passed over.
+    // Needs do not fall with the size, so the shortest set's need skips most counters.
     const u32 least = max(join.measure.need(size, join.sorted.sizes[from]), 1u);
     const u32 words = (to - from + counters.in_word() - 1) >> counters.log_in_word;
     for (u32 first = 0; first < words; first += BLOCK) {
@@ -129,11 +130,11 @@ __device__ __forceinline__ void take_counted(const Join& join, const Counters& c
     }
 }
 
-// The matches of all searching sets with those sorted sets in their windows lo .. hi that have an element with them in common
-// (all matches, where the measure is OVERLAP or a later one; else those of sets that are not empty).
-// Bound: a read of 4 bytes and a shared-memory atomic a list item, one byte of shared memory (two from sets of 256 elements
-// on) a sorted set in the window where lists are long. Launch: 256 threads, grid (a block a searching set, slices of the
-// windows): as many slices as make 8 blocks a multiprocessor where searching sets are few.
+// The matches of all probe sets with the build sets in their windows lo .. hi that share an element with them (all
+// matches, if the measure is OVERLAP or a later one; otherwise those of sets that are not empty).
+// Bound: a read of 4 bytes and a shared-memory atomic a list item; if lists are long, one byte of shared memory (two
+// from sets of 256 elements on) for each build set in the window. Launch: 256 threads, grid (a block for each probe
+// set, slices of the windows): if probe sets are few, enough slices for 8 blocks a multiprocessor.
 extern "C" __global__ void __launch_bounds__(BLOCK)
 set_index_counts(const __grid_constant__ Join join, const __grid_constant__ Index index, const u32* __restrict__ lo,
                  const u32* __restrict__ hi) {

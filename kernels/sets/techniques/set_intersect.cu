@@ -1,16 +1,16 @@
-// Sizes of intersections of given pairs of huge sets ([B] 6.2.1), cut into tiles of equal work whatever the sizes: by the
-// intersect path (IP) where the sets are of similar size, by optimised binary search (OBS) where one is much larger; the
-// choice, pair by pair, is IP-OBS.
+// Intersection sizes of given pairs of huge sets ([B] 6.2.1), cut into tiles of equal work whatever the sizes: by the
+// intersect path (IP) for sets of similar size, by optimised binary search (OBS) if one is much larger; the choice,
+// pair by pair, is IP-OBS.
 #include "sets/set_verify.cuh"
 
-// Steps of the path that a block takes, and elements of a smaller set that it searches in the larger.
+// Steps of the path for a block, and elements of a smaller set that it searches in the larger.
 constexpr u32 STEPS_OF_THREAD = 16;
 constexpr u32 PATH = BLOCK * STEPS_OF_THREAD;
 constexpr u32 SEARCHED = 2048;
-// Elements of the larger set that stand in shared memory: the first levels of the search.
+// Elements of the larger set in shared memory: the first levels of the search.
 constexpr u32 SAMPLES = 2048;
 
-// A pair with the smaller set first. `ratio`: from how many times its size on the other is searched, not merged.
+// A pair with the smaller set first. `ratio`: from this size ratio on the larger set is searched, not merged.
 struct Both {
     const u32* small;
     const u32* large;
@@ -32,8 +32,9 @@ struct Both {
     }
 };
 
-// How many tiles each of n pairs (searching set rs[p], sorted set ss[p]) takes. `ratio` 0 searches all, 2^32 - 1 hardly any.
-// Bound: 12 bytes and two random reads of offsets a pair. Launch: 256 threads, a thread a pair.
+// The number of tiles of each of n pairs (probe set rs[p], build set ss[p]). With `ratio` 0 all pairs are searched,
+// with 2^32 - 1 hardly any.
+// Bound: 12 bytes and two random reads of offsets a pair. Launch: 256 threads, a thread for each pair.
 extern "C" __global__ void __launch_bounds__(BLOCK)
 set_intersect_tiles(const __grid_constant__ Sets searching, const __grid_constant__ Sets sorted, const u32* __restrict__ rs,
                     const u32* __restrict__ ss, u32 n, u32 ratio, u32* __restrict__ tiles) {
@@ -43,14 +44,15 @@ set_intersect_tiles(const __grid_constant__ Sets searching, const __grid_constan
     }
 }
 
-// How many of the first `diagonal` elements of both sets in order are of `x`, which comes first where they are equal.
+// The number of elements of `x` among the first `diagonal` elements of both sets in order; equal elements of `x` come
+// first.
 template <typename Search>
 __device__ __forceinline__ u32 crossing(const u32* x, u32 x_len, const u32* y, u32 y_len, u32 diagonal, Search search) {
     return search(diagonal - min(diagonal, y_len), min(diagonal, x_len), [&](u32 i) { return x[i] <= y[diagonal - 1 - i]; });
 }
 
-// Intersect path: the block's part of both sets lies in shared memory, each thread merges as many steps. A common element is
-// counted where the second of the two is passed, so the part begins with the element before.
+// Intersect path: the block's part of both sets is in shared memory, and each thread merges the same number of steps. A
+// common element is counted at the second of its two occurrences, so the part begins with the element before.
 __device__ __forceinline__ u32 count_path(const Both& both, u32 tile, u32* shared, u32* limits) {
     const u32 begin = tile * PATH;
     const u32 end = min(begin + PATH, both.few + both.many);
@@ -94,8 +96,8 @@ __device__ __forceinline__ u32 count_path(const Both& both, u32 tile, u32* share
     return common;
 }
 
-// Optimised binary search: the block's elements of the smaller set lie between two places of the larger, of whose elements
-// evenly spaced ones stand in shared memory.
+// Optimised binary search: the block's elements of the smaller set are between two positions of the larger; evenly
+// spaced elements of that range are in shared memory.
 __device__ __forceinline__ u32 count_search(const Both& both, u32 tile, u32* shared, u32* limits) {
     const u32 begin = tile * SEARCHED;
     const u32 end = min(begin + SEARCHED, both.few);
@@ -130,11 +132,11 @@ __device__ __forceinline__ u32 count_search(const Both& both, u32 tile, u32* sha
     return common;
 }
 
-// counts[p] += the size of the intersection of pair p's sets, by tiles: `tile_offsets` are the exclusive sums of what
-// set_intersect_tiles counted with the same `ratio`.
-// Bound: a merged pair's elements read once (4 bytes each) and about 10 instructions an element; a searched pair's smaller set
-// and, an element, the binary logarithm of the larger's length less 11 in reads that wait for one another. Launch: 256 threads,
-// a grid of any size: a block a tile, at most 8 a multiprocessor; counts are zeroed first.
+// counts[p] += the size of the intersection of pair p's sets, by tiles: `tile_offsets` are the exclusive sums of the
+// counts of set_intersect_tiles with the same `ratio`.
+// Bound: a merged pair's elements read once (4 bytes each) and about 10 instructions an element; a searched pair's
+// smaller set and, for each element, log2 of the larger's length less 11 in dependent reads. Launch: 256 threads, a
+// grid of any size: a block for each tile, at most 8 a multiprocessor; counts are zeroed first.
 extern "C" __global__ void __launch_bounds__(BLOCK)
 set_intersect_counts(const __grid_constant__ Sets searching, const __grid_constant__ Sets sorted, const u32* __restrict__ rs,
                      const u32* __restrict__ ss, u32 n, u32 ratio, const u64* __restrict__ tile_offsets, u32* counts) {
@@ -157,7 +159,7 @@ set_intersect_counts(const __grid_constant__ Sets searching, const __grid_consta
 }
 
 // The matches among n pairs with known overlaps.
-// Bound: 12 bytes and two random reads a pair. Launch: 256 threads, a thread a pair.
+// Bound: 12 bytes and two random reads a pair. Launch: 256 threads, a thread for each pair.
 extern "C" __global__ void __launch_bounds__(BLOCK)
 set_intersect_take(const __grid_constant__ Join join, const u32* __restrict__ rs, const u32* __restrict__ ss,
                    const u32* __restrict__ overlaps, u32 n) {

@@ -1,14 +1,15 @@
-// Overlaps as a product of binary matrices on tensor cores (MM: [B] 6.2.2), whose results are looked at where they arise: no
+// Overlaps as a product of binary matrices on tensor cores (MM: [B] 6.2.2). The results are tested in registers: no
 // matrix is written. Rows are those of set_bitmap_build.
 #pragma once
 
 #include "sets/techniques/set_mma.cuh"
 #include "sets/set_tile.cuh"
 
-// Words of a row in shared memory at a time, and how far rows are apart: by 20, 8 rows' 4 words lie in 32 banks.
+// Words of a row in shared memory at a time, and the pitch of rows: with 20, the 4 words of 8 rows are in 32 different
+// banks.
 constexpr u32 DEPTH = 16;
 constexpr u32 PITCH = DEPTH + 4;
-// A product takes 4 words of each row.
+// A product reads 4 words of each row.
 constexpr u32 CHUNK = 4;
 constexpr u32 PRODUCT = 8;
 
@@ -16,7 +17,7 @@ struct BitRows {
     alignas(16) u32 of[SIDE * PITCH];
 };
 
-// Rows first .. first + 128 of `rows`, words from .. from + DEPTH; what is beyond is zero. `words` is a multiple of 4.
+// Rows first .. first + 128 of `rows`, words from .. from + DEPTH; beyond the ends zero. `words` is a multiple of 4.
 __device__ __forceinline__ void load_rows(BitRows& tile, const u32* __restrict__ rows, u32 words, u32 first, u32 end, u32 from) {
     for (u32 i = threadIdx.x; i < SIDE * DEPTH / 4; i += BLOCK) {
         const u32 row = i / (DEPTH / 4), word = i % (DEPTH / 4) * 4;
@@ -28,7 +29,7 @@ __device__ __forceinline__ void load_rows(BitRows& tile, const u32* __restrict__
     }
 }
 
-// Sums of a warp's 64 x 32 pairs: 8 x 4 products, of each of which a lane has two neighbouring columns.
+// Sums of a warp's 64 x 32 pairs: 8 x 4 products; a lane has two neighbouring columns of each.
 constexpr u32 WARP_ROWS = 64, WARP_COLUMNS = 32;
 constexpr u32 ROW_PRODUCTS = WARP_ROWS / PRODUCT, COLUMN_PRODUCTS = WARP_COLUMNS / PRODUCT;
 using Sums = u32[ROW_PRODUCTS][COLUMN_PRODUCTS][2];
@@ -43,7 +44,8 @@ __device__ __forceinline__ void read_words(u32 (&out)[PRODUCTS], const BitRows& 
     }
 }
 
-// Bits as bytes, a bit of each byte of the words at a time: whichever bits meet, the same of both sides do.
+// Bits as bytes, one bit of each byte of the words at a time: the order of bits does not matter, as it is the same on
+// both sides.
 struct ByBytes {
     static constexpr u32 WORDS = CHUNK;
 
@@ -65,7 +67,7 @@ struct ByBytes {
     static __device__ __forceinline__ u32 overlap(u32 sum, u32, u32) { return sum; }
 };
 
-// Differing bits: an overlap is half of what both sets have more than these.
+// Differing bits: an overlap is half of the sum of the lengths minus the differing bits.
 struct ByXor {
     static constexpr u32 WORDS = CHUNK;
 
@@ -84,7 +86,7 @@ struct ByXor {
     static __device__ __forceinline__ u32 overlap(u32 sum, u32 a, u32 b) { return (a + b - sum) / 2; }
 };
 
-// Common bits: two chunks, and two products' rows at once.
+// Common bits: two chunks, and two products' rows at a time.
 struct ByAnd {
     static constexpr u32 WORDS = 2 * CHUNK;
 
@@ -106,7 +108,7 @@ struct ByAnd {
     static __device__ __forceinline__ u32 overlap(u32 sum, u32, u32) { return sum; }
 };
 
-// The matches of the block's 128 searching sets with the sorted sets of its slice.
+// The matches of the block's 128 probe sets with the build sets of its slice.
 template <typename By>
 __device__ __forceinline__ void multiply(const Join& join, u32 words, const u32* __restrict__ searching_rows,
                                          const u32* __restrict__ sorted_rows, const u32* __restrict__ lo,
@@ -141,11 +143,11 @@ __device__ __forceinline__ void multiply(const Join& join, u32 words, const u32*
     });
 }
 
-// The matches of all searching sets, each within its window lo .. hi of sorted sets. Rows have `words` words, a multiple of 4,
-// and are aligned to 16 bytes.
-// Bound: a bit's product each for a pair and element of the universe; tensor cores make 1024 (bytes) or 8192 and more (bits)
-// a cycle and multiprocessor. Launch: 256 threads, grid (a block for each 128 searching sets, at most 65,535 slices of the
-// sorted sets: a block for each 128 of them, or a share of them).
+// The matches of all probe sets, each within its window lo .. hi of build sets. Rows have `words` words, a multiple of
+// 4, and are aligned to 16 bytes.
+// Bound: a bit product for each pair and element of the universe; tensor cores execute 1024 (bytes) or 8192 and more
+// (bits) a cycle and multiprocessor. Launch: 256 threads, grid (a block for each 128 probe sets, at most 65,535 slices
+// of the build sets: a block for each 128 of them, or a share of them).
 #define MATRIX(name, by)                                                                                             \
     extern "C" __global__ void __launch_bounds__(BLOCK, 2) set_matrix_##name(                                        \
         const __grid_constant__ Join join, u32 words, const u32* __restrict__ searching_rows,                        \

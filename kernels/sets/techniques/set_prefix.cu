@@ -1,18 +1,19 @@
-// The prefix filter (AllPairs, PPJoin; fgSSJoin: [B] 4.1, 5.1.1): two sets that match have one of their rarest elements in
-// common, so the inverted lists of these are enough; candidates are cut by size and by place, and then verified.
+// The prefix filter (PPJoin: [B] 4.1.2; on a GPU fgSSJoin, 5.1.1, without its counters of all pairs): two sets that
+// match share one of their rarest elements, so the inverted lists of these are enough; candidates are filtered by size
+// and by position, and then verified.
 //
-// A pair is a candidate by each element that both prefixes have. It is taken by the first element that the sets have in common
-// and passed over by the others, so no memory of candidates is needed.
+// A pair is a candidate by each element in both prefixes. Only its first common element emits it, so no record of
+// candidates is needed.
 #include "sets/set_candidates.cuh"
 
-// How many of the rarest elements of a set must be looked at when it must have `least` of its `length` ones in common.
+// The prefix length, in rarest elements, of a set that must share `least` of its `length` elements.
 __device__ __forceinline__ u32 prefix_length(u32 length, u32 least) {
     return length < least ? 0 : length - max(least, 1u) + 1;
 }
 
-// The prefixes of searching sets: what they have in common with a match is least with the shortest set of their window lo .. hi
-// (set_matches_windows). Elements that the sorted side lacks are the rarest: they stand in the prefix and need no look.
-// Bound: 20 bytes a set. Launch: 256 threads, a thread a set.
+// The prefixes of probe sets. The least overlap of a match is that with the shortest set of their window lo .. hi
+// (set_matches_windows). Elements that the build side lacks are the rarest: they are in the prefix and need no look-up.
+// Bound: 20 bytes a set. Launch: 256 threads, a thread for each set.
 extern "C" __global__ void __launch_bounds__(BLOCK)
 set_prefix_searching(const __grid_constant__ Sets searching, const u32* __restrict__ sorted_sizes,
                      const __grid_constant__ Measure measure, const u32* __restrict__ lo, const u32* __restrict__ hi,
@@ -25,8 +26,8 @@ set_prefix_searching(const __grid_constant__ Sets searching, const u32* __restri
     lengths[r] = shortest < hi[r] ? prefix_length(searching.length(r), measure.need(searching.sizes[r], sorted_sizes[shortest])) : 0;
 }
 
-// The prefixes of sorted sets: what they have in common with a match is least with the shortest set that may match at all.
-// Bound: 8 bytes and the binary logarithm of its size in tests of the measure a set. Launch: 256 threads, a thread a set.
+// The prefixes of build sets. The least overlap of a match is that with the shortest set that may match at all.
+// Bound: 8 bytes and log2 of its size in tests of the measure a set. Launch: 256 threads, a thread for each set.
 extern "C" __global__ void __launch_bounds__(BLOCK)
 set_prefix_sorted(const __grid_constant__ Sets sorted, const __grid_constant__ Measure measure, u32* __restrict__ lengths) {
     const u32 s = blockIdx.x * BLOCK + threadIdx.x;
@@ -38,8 +39,8 @@ set_prefix_sorted(const __grid_constant__ Sets sorted, const __grid_constant__ M
     lengths[s] = prefix_length(size, measure.need(shortest, size));
 }
 
-// The elements of all searching sets' prefixes, one after another: `offsets` are the exclusive sums of the prefixes' lengths,
-// `sets` the set of each.
+// The elements of all probe sets' prefixes, one after another: `offsets` are the exclusive sums of the prefix lengths,
+// `sets` the set of each element.
 struct Prefixes {
     const u64* offsets;
     const u32* sets;
@@ -47,9 +48,8 @@ struct Prefixes {
     __device__ __forceinline__ u32 place(u32 entry, u32 set) const { return u32(entry - offsets[set]); }
 };
 
-// For each of n prefix elements the part of its list with sets in the searching set's window.
-// Bound: twice the binary logarithm of a list's length in reads that wait for one another. Launch: 256 threads, a thread an
-// element.
+// For each of n prefix elements the part of its list with sets in the probe set's window.
+// Bound: twice log2 of a list's length in dependent reads. Launch: 256 threads, a thread for each element.
 extern "C" __global__ void __launch_bounds__(BLOCK)
 set_prefix_ranges(const __grid_constant__ Sets searching, const __grid_constant__ Prefixes prefixes, u32 n,
                   const u32* __restrict__ list_offsets, const u32* __restrict__ lists, const u32* __restrict__ lo,
@@ -67,11 +67,11 @@ set_prefix_ranges(const __grid_constant__ Sets searching, const __grid_constant_
     counts[entry] = partition_point(begin, end, [&](u32 at) { return lists[at] < to; }) - begin;
 }
 
-// The matches among candidates: `places[at]` is where the element of list place `at` stands in its set. `probes` are the
-// prefix elements, numbered by the exclusive sums of set_prefix_ranges' counts.
-// Bound: 8 bytes, a read of the sorted set's size and offsets at random and some 60 instructions a candidate; two sets read a
-// survivor. Launch: 256 threads, a grid of any size: a block for each 4092 of the candidates and probes, at most 4 a
-// multiprocessor.
+// The matches among candidates: `places[at]` is the position, in its set, of the element of list position `at`.
+// `probes` are the prefix elements, numbered by the exclusive sums of set_prefix_ranges' counts.
+// Bound: 8 bytes, a read of the build set's size and offsets at random and some 60 instructions a candidate; two sets
+// read a survivor. Launch: 256 threads, a grid of any size: a block for each 4092 of the candidates and probes, at most
+// 4 a multiprocessor.
 extern "C" __global__ void __launch_bounds__(BLOCK)
 set_prefix_test(const __grid_constant__ Probes probes, const __grid_constant__ Join join, const u32* __restrict__ lists,
                 const u32* __restrict__ places, const __grid_constant__ Prefixes prefixes) {
@@ -80,7 +80,7 @@ set_prefix_test(const __grid_constant__ Probes probes, const __grid_constant__ J
         const u32 s = lists[at];
         const u32 i = prefixes.place(entry, r);
         candidate = {r, s, join.searching.of(r)[i]};
-        // Positional filter: were this the first common element, no more than what follows it could be common as well.
+        // Positional filter: if this is the first common element, only elements after it can be common as well.
         const u32 most = min(join.searching.length(r) - i, join.sorted.length(s) - places[at]);
         return join.measure.may_pass(most, join.searching.sizes[r], join.sorted.sizes[s]);
     });

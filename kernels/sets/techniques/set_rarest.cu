@@ -1,14 +1,14 @@
-// Containment from the rarest element: a set that contains another stands in the inverted list of the other's rarest element.
-// What stands there is rejected by size (lists ascend by size) and by signatures, then verified.
+// Containment by the rarest element: a set that contains another one is in the inverted list of that one's rarest
+// element. The sets of the list are filtered by size (lists ascend by size) and by signatures, then verified.
 #include "sets/set_candidates.cuh"
 #include "sets/techniques/set_signature.cuh"
 
-// For each searching set where its candidates begin in the lists and how many there are. The list of element e is
-// lists[list_offsets[e] .. list_offsets[e + 1]], sets by ascending size. A set with an element that the sorted side lacks has
-// none, nor has an empty one, which every set contains. `half` is not 0 where both sides are the same sets: of sets of one size
-// those from the set itself on are candidates.
-// Bound: the binary logarithm of a list's length in reads of a set and its size that wait for one another. Launch: 256
-// threads, a thread a searching set.
+// For each probe set the beginning of its candidates in the lists, and their number. The list of element e is
+// lists[list_offsets[e] .. list_offsets[e + 1]], sets by ascending size. A set with an element that the build side
+// lacks has no candidates, nor has an empty one, which every set contains. `half` is not 0 in a self-join: of sets of
+// the same size only those from the set itself on are candidates.
+// Bound: log2 of a list's length in dependent reads of a set and its size. Launch: 256 threads, a thread for each probe
+// set.
 extern "C" __global__ void __launch_bounds__(BLOCK)
 set_rarest_ranges(const __grid_constant__ Sets searching, const u32* __restrict__ list_offsets, const u32* __restrict__ lists,
                   const u32* __restrict__ sorted_sizes, u32 half, u32* __restrict__ starts, u32* __restrict__ counts) {
@@ -40,10 +40,12 @@ __device__ __forceinline__ void test_rarest(const Probes& probes, const Join& jo
     });
 }
 
-// The matches among candidates of containment; `join.measure` is CONTAINED, signatures are those of set_signature_build with
-// the bits of the name (`plain` tests none). Candidates are numbered by the exclusive sums of set_rarest_ranges' counts.
-// Bound: 4 bytes and a random read of a signature a candidate, about 36 G/s up to 256 bits; two sets read a survivor. Launch:
-// 256 threads, a grid of any size: a block for each 4092 of the candidates and probes, at most 4 a multiprocessor.
+// The matches among candidates of containment; `join.measure` is CONTAINED, signatures are those of set_signature_build
+// with the number of bits in the kernel's name (`plain` tests none). Candidates are numbered by the exclusive sums of
+// set_rarest_ranges' counts.
+// Bound: 4 bytes and a random read of a signature a candidate, about 36 G/s up to 256 bits; two sets read a survivor.
+// Launch: 256 threads, a grid of any size: a block for each 4092 of the candidates and probes, at most 4 a
+// multiprocessor.
 #define RAREST(name, words)                                                                                          \
     extern "C" __global__ void __launch_bounds__(BLOCK) set_rarest_##name(                                           \
         const __grid_constant__ Probes probes, const __grid_constant__ Join join, const u32* __restrict__ lists,     \
@@ -57,13 +59,14 @@ RAREST(128, 2)
 RAREST(256, 4)
 RAREST(512, 8)
 
-// Up to this one a searching set's elements are looked for before the candidate is verified.
+// The number of a probe set's elements that are looked up before the candidate is verified.
 constexpr u32 LOOKED_FOR = 16;
 
-// The same where a signature would have nearly all its bits: sorted sets are rows of bits (set_bitmap_build with this mask), in which the
-// next rarest elements of the searching set are looked for, one after the other. A row as wide as the universe is exact.
-// Bound: 4 bytes and a little more than one random read of 4 bytes a candidate, about 30 G/s, as most lack the second element;
-// two sets read a survivor. Launch: as above.
+// The same if a signature would have nearly all its bits set: build sets are rows of bits (set_bitmap_build with this
+// mask), in which the next rarest elements of the probe set are looked up one after the other. A row as wide as the
+// universe is exact.
+// Bound: 4 bytes and a little more than one random read of 4 bytes a candidate, about 30 G/s, as most lack the second
+// element; two sets read a survivor. Launch: as above.
 extern "C" __global__ void __launch_bounds__(BLOCK)
 set_rarest_rows(const __grid_constant__ Probes probes, const __grid_constant__ Join join, const u32* __restrict__ lists,
                 const u32* __restrict__ rows, u32 words, u32 mask) {

@@ -2,7 +2,8 @@
 #include "sets/techniques/set_signature.cuh"
 #include "sets/techniques/set_signature_tiles.cuh"
 
-// Lanes that share a set, sets of a block, elements from which on a set is left to the whole block, and those of its rounds.
+// TEAM: lanes that share a set. TEAMS: sets of a block. LONG_SET: elements from which on the whole block processes a
+// set. ROUND: elements of such a set in each of the block's rounds.
 constexpr u32 TEAM = 8;
 constexpr u32 TEAMS = BLOCK / TEAM;
 constexpr u32 LONG_SET = 1024;
@@ -10,8 +11,8 @@ constexpr u32 ROUND = 16 * BLOCK;
 constexpr u32 MOST_WORDS = 16;
 
 // Signatures of `words` 32-bit words (2, 4, 8 or 16) for all sets, one after another.
-// Bound: 4 bytes an element and offset read, the signatures written; a shared-memory atomic an element. Launch: 256 threads, a
-// block for each 32 sets.
+// Bound: 4 bytes an element and offset read, the signatures written; a shared-memory atomic an element. Launch: 256
+// threads, a block for each 32 sets.
 extern "C" __global__ void __launch_bounds__(BLOCK)
 set_signature_build(const __grid_constant__ Sets sets, u32 words, u32* __restrict__ signatures) {
     __shared__ u32 built[TEAMS * MOST_WORDS];
@@ -45,7 +46,8 @@ set_signature_build(const __grid_constant__ Sets sets, u32 words, u32* __restric
         }
     }
     __syncthreads();
-    // A long set has soon all its bits: looking at those of the rounds before spares thousands of atomics at few words.
+    // A long set soon has all its bits: a test against the bits of earlier rounds saves thousands of atomics on few
+    // words.
     for (u32 k = 0; k < long_count; k++) {
         const u32 owner = long_sets[k];
         const u32 end = sets.offsets[first + owner + 1];
@@ -70,13 +72,14 @@ set_signature_build(const __grid_constant__ Sets sets, u32 words, u32* __restric
     }
 }
 
-// The matches of all searching sets, each within its window lo .. hi of sorted sets (set_matches_windows). `contained`: the measure
-// is CONTAINED; `contains`: CONTAINS; `similar`: any. Signatures are aligned to 16 bytes.
-// Bound: a pair of a strip's searching set and the strip's window takes a logic instruction for each 32 bits and half of one,
-// 64 a cycle and multiprocessor: 132 x 64 x 1.755 GHz / 2.5 = 5.9 T pairs/s at 64 bits. `similar` counts bits as well, 16 words
-// a cycle: 1.9, 1.2, 0.6, 0.3 T pairs/s at 64, 128, 256, 512 bits.
-// Launch: 256 threads, grid (a block for each 2048, 2048, 1024, 512 searching sets with 64, 128, 256, 512 bits; slices of
-// the sorted sets): as many slices as make 16 blocks a multiprocessor, each of at least 8192 sorted sets of 64 bits, 1024 of 512.
+// The matches of all probe sets, each within its window lo .. hi of build sets (set_matches_windows). `contained`: the
+// measure is CONTAINED; `contains`: CONTAINS; `similar`: any. Signatures are aligned to 16 bytes.
+// Bound: a pair of a strip's probe set and the strip's window takes a logic instruction for each 32 bits and half of
+// one to combine results, 64 a cycle and multiprocessor: 132 x 64 x 1.755 GHz / 2.5 = 5.9 T pairs/s at 64 bits.
+// `similar` also counts bits, 16 words a cycle: 1.9, 1.2, 0.6, 0.3 T pairs/s at 64, 128, 256, 512 bits.
+// Launch: 256 threads, grid (a block for each 2048, 2048, 1024, 512 probe sets with 64, 128, 256, 512 bits; slices of
+// the build sets): enough slices for 16 blocks a multiprocessor, each of at least 8192 build sets of 64 bits, 1024 of
+// 512.
 #define TILES(name, reject, bits)                                                                                    \
     extern "C" __global__ void __launch_bounds__(BLOCK, 2) set_signature_##name##_##bits(                               \
         const __grid_constant__ Join join, const u32* __restrict__ searching_signatures,                             \

@@ -1,14 +1,14 @@
-// Signatures: bits that stand for the elements of a set, several elements for one bit. They only reject.
+// Signatures: bits that stand for the elements of a set, several elements for one bit. They can only reject.
 #pragma once
 
 #include "sets/set.cuh"
 
-// Which of 2^log_bits bits stands for an element: the high bits of a product, as neighbouring numbers occur together.
+// The bit of an element, one of 2^log_bits: the high bits of a product, as neighbouring numbers occur together.
 __device__ __forceinline__ u32 signature_bit(u32 element, u32 log_bits) {
     return (element * 0x9E3779B1u) >> (32 - log_bits);
 }
 
-// The signature of one set in 64-bit words, aligned to 16 bytes where they are two or more.
+// The signature of one set in 64-bit words, aligned to 16 bytes if there are two or more.
 template <u32 WORDS>
 struct Signature {
     u64 words[WORDS];

@@ -1,42 +1,42 @@
-// Brute force over signatures: a block holds those of a strip of searching sets in registers and slides those of the sorted
-// side past them through shared memory. A pair costs a logic instruction for each 32 bits and half of one that gathers;
-// what is not rejected waits for verification.
+// Brute force over signatures: a block holds those of a strip of probe sets in registers and streams those of the build
+// side past them through shared memory. A pair costs a logic instruction for each 32 bits, and half of one to combine
+// results; pairs that are not rejected are queued for verification.
 #pragma once
 
 #include "sets/set_verify.cuh"
 
-// What a pair of signatures must satisfy.
+// The condition on a pair of signatures.
 enum class Reject {
-    OUTSIDE,    // no bit of the searching set is missing in the sorted one
-    UNCOVERED,  // no bit of the sorted set is missing in the searching one
+    OUTSIDE,    // every bit of the probe set is set in the build set
+    UNCOVERED,  // every bit of the build set is set in the probe set
     DISTANT     // few enough bits differ ([B] 4.1, bitmap filter)
 };
 
-// The shape of tiles for signatures of WORDS 32-bit words: as many searching sets a thread as its registers hold.
+// The shape of tiles for signatures of WORDS 32-bit words: as many probe sets a thread as its registers hold.
 template <u32 WORDS>
 struct TileShape {
     static constexpr u32 ROWS = WORDS <= 4 ? 8 : WORDS == 8 ? 4 : 2;
-    // Sorted sets tested between two looks at the results.
+    // Build sets tested between two checks of the results.
     static constexpr u32 AT_ONCE = WORDS == 2 ? 4 : WORDS == 4 ? 2 : 1;
     static constexpr u32 STRIP = ROWS * BLOCK;
     static constexpr u32 COLUMNS = 2048 / WORDS;
 };
 
-// Words that are read together.
+// Words that are read in one access.
 template <u32 COUNT>
 struct alignas(COUNT % 4 == 0 ? 16 : 8) Words {
     u32 of[COUNT];
 };
 
-// Adds three bits at each place: `sum` of weight one, `carry` of weight two.
+// A full adder for each bit position: `sum` has weight one, `carry` weight two.
 struct Added {
     u32 sum, carry;
 
     __device__ __forceinline__ Added(u32 a, u32 b, u32 c) : sum(a ^ b ^ c), carry((a & b) | (a & c) | (b & c)) {}
 };
 
-// How many bits of COUNT words (2, 4, or a multiple of 8) are set. Words are counted at a quarter of the rate at which they are
-// added, so they are added first: 4 words take 3 counts, 8 take 4.
+// The number of bits set in COUNT words (2, 4, or a multiple of 8). Bit counts have a quarter of the rate of logic
+// instructions, so words are added first: 4 words take 3 counts, 8 take 4.
 template <u32 COUNT>
 __device__ __forceinline__ u32 count_bits(const u32* words) {
     if (COUNT == 2) {
@@ -76,7 +76,7 @@ __device__ __forceinline__ bool may_match(const u32 (&row)[WORDS], const u32* co
     return missing == 0;
 }
 
-// The least of one side's values and the greatest of the other's over the block; all threads call.
+// The minimum of one set of values and the maximum of the other over the block; all threads call it.
 __device__ __forceinline__ uint2 block_extremes(u32 least, u32 greatest) {
     __shared__ u32 extremes[2];
     if (threadIdx.x == 0) {
@@ -90,15 +90,16 @@ __device__ __forceinline__ uint2 block_extremes(u32 least, u32 greatest) {
     return {extremes[0], extremes[1]};
 }
 
-// How many bits may differ in a match: an overlap is at most half of what the lengths have more than differing bits. `least`
-// and `most` are the tile's sizes; for `least` most elements are spare, as the overlap needed grows with the size.
+// The maximum number of differing bits of a match: an overlap is at most half of the sum of the lengths minus the
+// differing bits. `least` and `most` are the extreme sizes of the tile; `least` allows the most spare elements, as the
+// overlap needed grows with the size.
 __device__ __forceinline__ i32 bits_apart(const Measure& measure, u32 size, u32 length, u32 least, u32 most) {
     const i64 apart = i64(length) + most - 2 * i64(measure.need(size, least));
     return i32(max(min(apart, i64(1) << 20), i64(-1)));
 }
 
-// Tests the searching sets of strip `blockIdx.x` from set `first` on with their windows `lo .. hi` of sorted sets, of which all that the strip has
-// are cut into gridDim.y slices.
+// Tests the probe sets of strip `blockIdx.x`, from set `first` on, with the build sets of their windows `lo .. hi`. The
+// union of the strip's windows is cut into gridDim.y slices.
 template <Reject REJECT, u32 WORDS>
 __device__ __forceinline__ void test_signatures(const Join& join, const u32* __restrict__ searching_signatures,
                                                 const u32* __restrict__ sorted_signatures, const u32* __restrict__ lo,
@@ -148,14 +149,14 @@ __device__ __forceinline__ void test_signatures(const Join& join, const u32* __r
             u32 least = join.sorted.sizes[first];
             u32 most = join.sorted.sizes[first + count - 1];
             if (join.grouped != 0) {
-                // Sizes begin again with each group; what is empty is in no window.
+                // Sizes begin again with each group; empty sets are in no window.
                 least = NONE;
                 for (u32 i = threadIdx.x; i < count; i += BLOCK) {
                     const u32 size = join.sorted.sizes[first + i];
                     least = min(least, max(size, 1u));
                     most = max(most, size);
                 }
-                // What the block before, or the window above, had there has been read by all.
+                // All threads have read the extremes of the previous tile, or of the window above.
                 __syncthreads();
                 const uint2 extremes = block_extremes(least, most);
                 least = extremes.x;
@@ -189,7 +190,8 @@ __device__ __forceinline__ void test_signatures(const Join& join, const u32* __r
             if (!__any_sync(ALL_LANES, any)) {
                 continue;
             }
-            // Read and tested again: the compiler would keep every result of the loop above for this rare case.
+            // Read and tested again: otherwise the compiler would keep every result of the loop above for this rare
+            // case.
             const volatile u32* const words = &tile[at * WORDS];
             Read again;
 #pragma unroll

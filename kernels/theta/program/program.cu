@@ -1,11 +1,12 @@
-// Programs over both sides: candidates of ranges that pass, counted and written; and listed pairs, filtered.
+// Pair programs, over columns of both sides: the candidates of ranges that satisfy one are counted and written; listed
+// pairs are filtered.
 //
-// Launch of all three: `threads` a block are 128 where the program has up to 2 registers, 64 up to 5, 32 up to 11; dynamic
-// shared memory is `threads / 32 * registers * REGISTER_BYTES`. `fault` is set to 1 when a pair ended undecided.
+// Launch of all three: `threads` a block are 128 for programs of up to 2 registers, 64 up to 5, 32 up to 11; dynamic
+// shared memory is `threads / 32 * registers * REGISTER_BYTES`. `fault` is set to 1 if a pair ends undecided.
 #include "theta/program/program_walk.cuh"
 
 constexpr u32 MOST_THREADS = 128;
-// As many as leave a thread 128 registers.
+// Resident blocks that leave a thread 128 registers.
 constexpr u32 BLOCKS = 4;
 
 extern __shared__ ulonglong2 memory[];
@@ -14,7 +15,7 @@ __device__ __forceinline__ Registers registers_of(const Program& program) {
     return {reinterpret_cast<u8*>(memory) + threadIdx.x / WARP * program.registers * REGISTER_BYTES};
 }
 
-// Counts a lane's pairs; with `exists_only` the first one is enough.
+// Counts a lane's matches; with `exists_only` the first one is enough.
 struct CountPairs {
     bool exists_only;
     u32 count;
@@ -31,10 +32,12 @@ struct CountPairs {
     }
 };
 
-// How many candidates of positions `first .. first + positions` pass (`exists_only`: 1 or 0), `counts[i]` for position
-// `first + i`. What the ranges of a warp span may be cut into `gridDim.y` slices, to be walked at once where positions are few:
-// counts then are added up (zero them first), or with `by_slice` written apart, slice `s` at `counts[s * positions + i]`.
-// Bound: about 6 instructions a lane for each pair and operation. Launch: grid (a block for each `threads` positions, slices).
+// The number of candidates of positions `first .. first + positions` that match (`exists_only`: 1 or 0), `counts[i]`
+// for position `first + i`. The span of a warp's ranges may be cut into `gridDim.y` slices, which are walked in
+// parallel if positions are few: their counts are added up (zero them first), or with `by_slice` written separately,
+// slice `s` at `counts[s * positions + i]`.
+// Bound: about 6 instructions a lane for each pair and operation. Launch: grid (a block for each `threads` positions,
+// slices).
 extern "C" __global__ void __launch_bounds__(MOST_THREADS, BLOCKS)
 program_count(const __grid_constant__ Program program, const u32* __restrict__ lo, const u32* __restrict__ hi, u32 first,
               u32 positions, u32 exists_only, u32 by_slice, u32* __restrict__ counts, u32* __restrict__ fault) {
@@ -66,7 +69,7 @@ program_count(const __grid_constant__ Program program, const u32* __restrict__ l
     }
 }
 
-// Writes a lane's pairs from `out[at]` on, after the first `skip` and at most `left`.
+// Writes a lane's matches from `out[at]` on, after the first `skip` and at most `left`.
 struct WritePairs {
     const u32* sorted_rows;
     u32* out;
@@ -93,7 +96,7 @@ struct WritePairs {
 #pragma unroll
         for (u32 p = 0; p < PAIRS; p++) {
             const u32 word = __ballot_sync(ALL_LANES, passing >> p & 1);
-            // Wraps below what is skipped.
+            // Wraps for matches that are skipped.
             const u32 number = found + __popc(word & before) - skipped;
             if ((passing >> p & 1) != 0 && number < wanted) {
                 target[number] = __ldg(sorted_rows + base + p * WARP);
@@ -110,10 +113,11 @@ struct WritePairs {
     }
 };
 
-// The sorted rows of the pairs numbered `from .. from + len` of the candidates that pass. Only positions `first .. first +
-// positions` have pairs there; `offsets` lies by searching position, one longer. With `gridDim.y` slices `slice_offsets` comes
-// from program_count and zones_slice_offsets over the same positions and slices; else it is not read.
-// Bound: 4 bytes a pair written, and the work of program_count. Launch: as program_count.
+// The build rows of the matches numbered `from .. from + len`, which are the candidates that satisfy the program. Only
+// positions `first .. first + positions` have matches there; `offsets` is indexed by probe position, with one more
+// entry. With `gridDim.y` slices `slice_offsets` comes from program_count and zones_slice_offsets over the same
+// positions and slices; otherwise it is not read.
+// Bound: 4 bytes a match written, and the work of program_count. Launch: as program_count.
 extern "C" __global__ void __launch_bounds__(MOST_THREADS, BLOCKS)
 program_expand(const __grid_constant__ Program program, const u32* __restrict__ lo, const u32* __restrict__ hi,
                const u64* __restrict__ offsets, const u32* __restrict__ slice_offsets, const u32* __restrict__ sorted_rows,
@@ -153,7 +157,7 @@ program_expand(const __grid_constant__ Program program, const u32* __restrict__ 
     }
 }
 
-// Which of `n` listed pairs pass: bit `i` of `keep` for the columns' rows `sorted_rows[i]` and `searching_rows[i]`.
+// Which of `n` listed pairs match: bit `i` of `keep` for the columns' rows `sorted_rows[i]` and `searching_rows[i]`.
 // Bound: 8 bytes a pair and its values, which are random reads. Launch: a block for each `16 * threads` pairs.
 extern "C" __global__ void __launch_bounds__(MOST_THREADS, BLOCKS)
 program_filter(const __grid_constant__ Program program, const u32* __restrict__ sorted_rows,

@@ -1,4 +1,4 @@
-// A program over both sides of a candidate pair, as the host describes it.
+// A pair program, over both sides of a candidate pair, as the host encodes it.
 #pragma once
 
 #include "shared/tile.cuh"
@@ -23,6 +23,8 @@ struct ProgramColumn {
     u32 unused;
 };
 
+// One instruction: `out`, `a`, `b`, `c` are registers. `column` is that of a load, or the source kind of a CAST. A
+// CONSTANT is NULL if `b` is not 0.
 struct Instruction {
     Code code;
     Kind kind;
@@ -31,8 +33,8 @@ struct Instruction {
     u64 constant;
 };
 
-// `columns`: of the sorted side, then of the searching one. `registers`: those that steps may store to, from 0 on. The lengths
-// are those of the columns, at least 1.
+// `columns`: of the build side, then of the probe side. `registers`: the number of registers that steps may store to,
+// from 0 on. `sorted_len` and `searching_len` are the lengths of the columns, at least 1.
 struct Program {
     ProgramColumn columns[2 * MAX_COLUMNS];
     Instruction instructions[MAX_INSTRUCTIONS];
@@ -50,12 +52,13 @@ __device__ __forceinline__ bool is_float(Kind kind) {
     return kind == Kind::F32 || kind == Kind::F64;
 }
 
-// Bits of a value in memory, by the logarithms that the digits are: a switch would be a tree of branches in every step.
+// Bits of a value in memory. The digits of the constant are their logarithms: a switch would be a tree of branches in
+// every step.
 __device__ __forceinline__ u32 width_of(Kind kind) {
     return 1u << (0x06565436543ull >> 4 * u32(kind) & 7);
 }
 
-// How the low 32 bits become the word of an integer of up to 32 bits (or an F32).
+// Extends the low 32 bits to the word of an integer of up to 32 bits (or an F32).
 struct Extension {
     u32 above, sign_mask;
 

@@ -1,4 +1,5 @@
-// What steps do to the words of a lane's 16 pairs: written out for each pair where that is short, otherwise pair after pair.
+// The operations of steps on the words of a lane's 16 pairs: unrolled over the pairs where the code is short, otherwise
+// a loop.
 #pragma once
 
 #include "theta/program/program_pairs.cuh"
@@ -13,7 +14,7 @@ __device__ __forceinline__ void each_pair(u64 (&a)[PAIRS], Second b, With with) 
     }
 }
 
-// `a[p] = with(a[p], b(p))` of the first COUNT pairs; returns those whose NaN the host must decide on.
+// `a[p] = with(a[p], b(p))` for the first COUNT pairs; returns the pairs whose NaN the host must decide.
 template <typename Float, u32 COUNT, typename Second, typename With>
 __device__ __forceinline__ u32 careful_floats(u64 (&a)[PAIRS], Second b, With with) {
     u32 fault = 0;
@@ -31,8 +32,8 @@ __device__ __forceinline__ u32 careful_floats(u64 (&a)[PAIRS], Second b, With wi
     return fault;
 }
 
-// `some()` does the first COUNT of the words in `a` and `b` and returns their faults; the words go round, so that the code is
-// there once.
+// `some()` processes the first COUNT of the words in `a` and `b` and returns their faults. The words rotate, so that
+// the code exists once.
 template <u32 COUNT, typename Some>
 __device__ __forceinline__ u32 in_turn(u64 (&a)[PAIRS], u64 (&b)[PAIRS], Some some) {
     u32 fault = 0;
@@ -88,7 +89,7 @@ __device__ __forceinline__ u32 compare(Order order, const u64 (&a)[PAIRS], Secon
     }
 }
 
-// A comparison of floats; `nan` is set where one is no number, and the answer then of no use.
+// A comparison of floats; `nan` is set if an operand is NaN, and the result is then invalid.
 template <typename Float, typename Second>
 __device__ __forceinline__ u32 compare_floats(Order order, const u64 (&a)[PAIRS], Second b, bool& nan) {
 #pragma unroll
@@ -98,8 +99,8 @@ __device__ __forceinline__ u32 compare_floats(Order order, const u64 (&a)[PAIRS]
     return compare(order, a, b, Float::of);
 }
 
-// Arithmetic that most programs are made of, and that takes one word for all pairs. Floats are calculated with as the GPU does:
-// a NaN goes on as some NaN until a comparison comes across it.
+// The most frequent arithmetic, with one word for each pair. Floats have the GPU's arithmetic: a NaN propagates as some
+// NaN until a comparison reads it.
 template <typename Second>
 __device__ __forceinline__ void run_arithmetic(Body body, u64 (&a)[PAIRS], Second b) {
     const auto doubles = [&](auto with) {
@@ -121,7 +122,7 @@ __device__ __forceinline__ void run_arithmetic(Body body, u64 (&a)[PAIRS], Secon
     }
 }
 
-// The comparisons of the same sort; one that comes across a NaN sets `nan`.
+// The comparisons of the same kind; one that reads a NaN sets `nan`.
 template <typename Second>
 __device__ __forceinline__ u32 run_comparison(Body body, Order order, const u64 (&a)[PAIRS], Second b, bool& nan) {
     switch (body) {

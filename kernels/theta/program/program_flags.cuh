@@ -3,19 +3,20 @@
 
 #include "theta/program/program_pairs.cuh"
 
-// For each pair of a lane: true, NULL, or for the host to decide. At most one of these; otherwise a value, or false.
+// For each pair of a lane: true, NULL, or undecided, which the host decides. At most one of these is set; otherwise the
+// pair has a value, or is false.
 struct Flags {
     u32 truth, null, fault;
 };
 
-// IS [NOT] DISTINCT FROM, where `truth` says it for pairs that have both values.
+// IS [NOT] DISTINCT FROM; `truth` is the result for pairs with both values.
 __device__ __forceinline__ Flags distinct(Code code, u32 truth, const Flags& a, const Flags& b) {
     const u32 fault = a.fault | b.fault;
     const u32 of_nulls = code == Code::DISTINCT ? a.null ^ b.null : a.null & b.null;
     return {(of_nulls | (truth & ~(a.null | b.null))) & ~fault & ALL_PAIRS, 0, fault};
 }
 
-// Logic on flags alone, comparisons of truth values among it.
+// Logic on flags alone, including comparisons of truth values.
 __device__ __forceinline__ Flags logic(Code code, const Flags& a, const Flags& b) {
     const u32 fault = a.fault | b.fault;
     const u32 value = ~(a.null | b.null | fault) & ALL_PAIRS;
@@ -48,7 +49,7 @@ __device__ __forceinline__ Flags logic(Code code, const Flags& a, const Flags& b
     return {truth & value, (a.null | b.null) & ~fault, fault};
 }
 
-// The flags of `a` where the condition is true, else those of `b`.
+// The flags of `a` where the condition is true, otherwise those of `b`.
 __device__ __forceinline__ Flags choose(const Flags& condition, const Flags& a, const Flags& b) {
     const u32 yes = condition.truth;
     const u32 decided = ~condition.fault;

@@ -1,13 +1,14 @@
-// Runs a tape for the 16 pairs of each lane of a warp.
+// The interpreter: runs a tape for the 16 pairs of each lane of a warp.
 //
-// A step is decoded once for 16 pairs, which lie in registers of the lane by a number known when this is compiled. Words
-// are what costs: states are masks of a bit a pair, and so are truth values, so that NULLs and logic cost next to nothing.
+// A step is decoded once for 16 pairs, whose words are in registers of the lane with indices known at compile time.
+// Words dominate the cost: states and truth values are masks of a bit a pair, so that NULLs and logic cost next to
+// nothing.
 #pragma once
 
 #include "theta/program/program_bodies.cuh"
 #include "theta/program/program_flags.cuh"
 
-// What a warp keeps of a register: a word for each pair and lane, and the flags of each lane.
+// The storage of a program register for a warp: a word for each pair and lane, and the flags of each lane.
 constexpr u32 REGISTER_BYTES = WARP * PAIRS * 8 + WARP * 4;
 
 // A lane's registers.
@@ -22,7 +23,7 @@ struct Registers {
         return reinterpret_cast<u32*>(of_warp + index * REGISTER_BYTES + WARP * PAIRS * 8)[threadIdx.x % WARP];
     }
 
-    // Flags in two masks: the upper one of pairs without a value, the lower one of those that are true or at fault.
+    // Flags as two masks: the upper one of pairs without a value, the lower one of pairs that are true or undecided.
     __device__ __forceinline__ void store_flags(u32 index, const Flags& is) const {
         flags(index) = is.truth | is.fault | (is.null | is.fault) << PAIRS;
     }
@@ -79,7 +80,7 @@ __device__ __forceinline__ Flags fetch_flags(const Program& program, const Tape&
     return is;
 }
 
-// The word that all pairs of a lane have in common.
+// The word that all pairs of a lane share.
 template <typename Pairs>
 __device__ __forceinline__ u64 fetch_scalar(const Program& program, const Tape& tape, const Pairs& pairs, Operand operand, bool wide) {
     if constexpr (Pairs::ONE_ROW) {
@@ -121,12 +122,12 @@ __device__ __forceinline__ void fetch_words(const Program& program, const Tape& 
     }
 }
 
-// The words of a step's operands to `a`, which holds those of the last step's result, and `b`.
+// Loads the words of a step's operands into `a`, which holds those of the last step's result, and `b`.
 template <typename Pairs>
 __device__ __forceinline__ void fetch_operands(const Program& program, const Tape& tape, const Registers& registers,
                                                const Pairs& pairs, const Step& step, u64 (&a)[PAIRS], u64 (&b)[PAIRS]) {
     const u32 in_line = pairs.in_line() ? step.is / WIDE_A : 0;
-    // By way of `b`, so that the code is there once.
+    // All loads go through `b`, so that the code exists once.
     for (u32 left = step.is & ~in_line & (FETCHED_A | FETCHED_B); left != 0; left &= left - 1) {
         const bool first = (left & FETCHED_A) != 0;
         fetch_words(program, tape, registers, pairs, first ? step.a : step.b, a, b);
@@ -142,8 +143,9 @@ __device__ __forceinline__ void fetch_operands(const Program& program, const Tap
     }
 }
 
-// The flags that a step's result has by those of its operands, to `is`, which holds those of the last step's result. Returns the
-// pairs whose truth and faults the body decides. `yes`: the pairs whose condition is true, or whose operand, a truth value, is.
+// Combines the operands' flags into those of the step's result, in `is`, which holds those of the last step's result.
+// Returns the pairs whose truth and faults the body decides. `yes`: the pairs whose condition is true, or whose
+// operand, a truth value, is true.
 template <typename Pairs>
 __device__ __forceinline__ u32 combine_flags(const Program& program, const Tape& tape, const Registers& registers, const Pairs& pairs,
                                              const Step& step, Flags& is, u32& yes) {
@@ -175,7 +177,7 @@ __device__ __forceinline__ u32 combine_flags(const Program& program, const Tape&
     return ~(null | fault) & ALL_PAIRS;
 }
 
-// The bodies that are not common; returns the pairs that the host must decide on. `yes` as of combine_flags.
+// The bodies that are not common; returns the pairs that the host must decide. `yes` as in combine_flags.
 __device__ __forceinline__ u32 run_other(const Step& step, Body body, u64 (&a)[PAIRS], u64 (&b)[PAIRS], u32 yes, u32& truth) {
     const bool words = (step.is & WORDS) != 0;
     switch (body) {
@@ -221,10 +223,10 @@ __device__ __forceinline__ u32 run_other(const Step& step, Body body, u64 (&a)[P
     return fault;
 }
 
-// What became of each pair: the flags of the last step.
+// The result of each pair: the flags of the last step.
 //
-// NaNs are rare, and what becomes of them is dear: a lane runs its pairs as if there were none, and once more, with care, when
-// it comes across one.
+// NaNs are rare, and their exact handling is expensive: a lane runs its pairs as if there were none, and repeats them
+// with exact handling if it reads one.
 template <typename Pairs>
 __device__ __forceinline__ Flags run(const Program& program, const Tape& tape, const Registers& registers, const Pairs& pairs) {
     u64 a[PAIRS], b[PAIRS];
@@ -237,7 +239,8 @@ __device__ __forceinline__ Flags run(const Program& program, const Tape& tape, c
         const bool flagged = ((step.is | careful) & FLAGGED) != 0;
         const u64 word = (step.is & SCALAR) != 0 ? fetch_scalar(program, tape, pairs, step.b, (step.is & WIDE_SCALAR) != 0) : 0;
         fetch_operands(program, tape, registers, pairs, step, a, b);
-        // The result's flags as far as the operands' say, where the body's truth and faults count, and what CHOOSE asks.
+        // The result's flags as far as the operands decide them, the pairs for which the body's truth and faults count,
+        // and the condition of CHOOSE.
         u32 counted = ALL_PAIRS, yes = 0;
         if (flagged) {
             counted = combine_flags(program, tape, registers, pairs, step, is, yes);

@@ -1,9 +1,9 @@
-// Where the values of a lane's 16 pairs lie: in a range of sorted positions beside one searching position, or anywhere.
+// The values of a lane's 16 pairs: in a range of build positions with one probe position, or in a list of row ids.
 #pragma once
 
 #include "theta/program/program.cuh"
 
-// Pairs of a lane that a step is decoded once for; a set of them is a mask.
+// Pairs of a lane for which a step is decoded once; a set of them is a mask.
 constexpr u32 PAIRS = 16;
 constexpr u32 ALL_PAIRS = (1u << PAIRS) - 1;
 
@@ -18,21 +18,21 @@ __device__ __forceinline__ u32 each_bit(Bit bit) {
     return bits;
 }
 
-// The same value, which the compiler does not see through: what is computed from it is not computed ahead of all steps, and
-// kept for those that need it.
+// The same value, opaque to the compiler: values that depend on it are not computed ahead of all steps and kept in
+// registers.
 __device__ __forceinline__ u32 opaque(u32 value) {
     asm volatile("" : "+r"(value));
     return value;
 }
 
-// The same of a pointer, so that what lies at constant distances from it is loaded from there.
+// The same for a pointer, so that loads at constant distances use it as their base.
 template <typename Value>
 __device__ __forceinline__ const Value* opaque(const Value* pointer) {
     asm volatile("" : "+l"(pointer));
     return pointer;
 }
 
-// A value of up to 32 bits, from the word in memory that it lies in.
+// A value of up to 32 bits, from the word in memory that contains it.
 __device__ __forceinline__ u32 narrow_at(const ProgramColumn& column, u32 width, u32 position) {
     const u64 bit = u64(position) * width;
     return __ldg(static_cast<const u32*>(column.values) + bit / 32) >> bit % 32;
@@ -64,7 +64,7 @@ __device__ __forceinline__ void load_words(const ProgramColumn& column, Position
     }
 }
 
-// The bits of pairs at `position(p)`, some of them at a time: the code is there several times.
+// The bits of pairs at `position(p)`, some of them at a time, as the code exists several times.
 template <typename Position>
 __device__ __forceinline__ u32 scattered_bits(const u32* bits, Position position) {
     constexpr u32 SOME = 4;
@@ -82,16 +82,16 @@ __device__ __forceinline__ u32 scattered_bits(const u32* bits, Position position
     return all;
 }
 
-// Sorted positions `base + p * step` beside searching position `searching`. `aligned`: the same 16 for all lanes, from a
-// multiple of 16 on, none of them beyond the sorted side; elsewhere the last position stands for those beyond it.
+// Build positions `base + p * step` with probe position `searching`. `aligned`: the same 16 positions for all lanes,
+// from a multiple of 16 on, and none beyond the build side; otherwise positions beyond it are replaced by the last one.
 struct RangePairs {
-    // All pairs of a lane have one searching position.
+    // All pairs of a lane have one probe position.
     static constexpr bool ONE_ROW = true;
 
     u32 searching, base, step, last;
     bool aligned;
 
-    // The words of a 64-bit column of the sorted side, where they lie in line.
+    // The words of a 64-bit column of the build side at contiguous positions.
     __device__ __forceinline__ bool in_line() const { return aligned; }
 
     __device__ __forceinline__ void wide_words(const ProgramColumn& column, u64 (&words)[PAIRS]) const {
@@ -140,7 +140,7 @@ struct RangePairs {
     __device__ __forceinline__ u32 searching_bits(const u32* bits) const { return bit_at(bits, searching) ? ALL_PAIRS : 0; }
 };
 
-// The pairs `first + 32 p` of a list of `last + 1`; the last one stands for those beyond it.
+// The pairs `first + 32 p` of a list of `last + 1`; pairs beyond it are replaced by the last one.
 struct ListedPairs {
     static constexpr bool ONE_ROW = false;
 

@@ -1,17 +1,17 @@
-// Plain programs: arithmetic and a comparison of 64-bit and 32-bit columns, run with the least there is to decode.
+// Plain programs: arithmetic and a comparison of 64-bit and 32-bit columns, with minimal decoding.
 //
-// All their operations hand on NULLs, and none can fail, so that a pair is NULL where any value it reads is.
+// All their operations propagate NULLs, and none can fail, so a pair is NULL if any value that it reads is.
 #pragma once
 
 #include "theta/program/program_machine.cuh"
 
-// Where a plain step reads from: a word, a column of the searching row, or one of 16 sorted positions in line; of 64-bit
-// values, or of 32-bit ones; or a register.
+// The source of a plain step: a constant word; a column of the probe row, or of 16 contiguous build positions, with
+// 64-bit or with 32-bit values; or a register.
 enum class Plain : u8 { WORD, ROW_WIDE, ROW_NARROW, SORTED_WIDE, SORTED_NARROW, MEMORY };
 
-// `address`: of a column's values; a word; or a register's number. Body MOVE takes what is read, any other one combines the last
-// result with it. `sign_mask`: above 32-bit values. `is`: of `Is`, where NARROW means 32 signed bits and FLAGGED
-// that some step reads a column with NULLs.
+// `address`: of a column's values; a word; or a register's number. Body MOVE loads the operand, any other body combines
+// the last result with it. `sign_mask`: the bits above 32-bit values. `is`: bits of `Is`, where NARROW means 32 signed
+// bits, and FLAGGED that some step reads a column with NULLs.
 struct alignas(16) PlainStep {
     u64 address;
     const u32* valid;
@@ -31,7 +31,7 @@ struct PlainTape {
     u32 count;
 };
 
-// Where a plain step can read an operand from; `valid`, `sign_mask` and `address` are set too. False: nowhere.
+// Sets the step's source for an operand, with `valid`, `sign_mask` and `address`; false if a plain step cannot read it.
 __device__ __forceinline__ bool plain_source(const Program& program, const Tape& tape, Operand operand, PlainStep& step) {
     if (operand.source == Source::REGISTER) {
         step.source = Plain::MEMORY;
@@ -56,7 +56,7 @@ __device__ __forceinline__ bool plain_source(const Program& program, const Tape&
     return wide || width_of(Kind(column.kind)) == 32;
 }
 
-// Makes the plain tape of the tape, a block's first thread for all of them, which all call.
+// Translates the tape into the plain tape. All threads of the block call it; the first thread does the work.
 __device__ __forceinline__ void translate_plain(const Program& program, const Tape& tape, PlainTape& plain) {
     if (threadIdx.x == 0) {
         u32 count = 0;
@@ -64,7 +64,7 @@ __device__ __forceinline__ void translate_plain(const Program& program, const Ta
         for (u32 s = 0; fits; s++) {
             const Step& step = tape.steps[s];
             const bool last = (step.is & LAST_STEP) != 0;
-            // Whatever is NULL is to reach the result: a later step reads this one.
+            // Every NULL must reach the result: a later step has to read this one's.
             const Step& next = tape.steps[last ? s : s + 1];
             const bool read = last || (step.is & STORED) != 0 || next.a.source == Source::LAST;
             const bool common = Body::ADD_INT <= step.body && step.body < Body::CHOOSE && step.code != Code::DISTINCT &&
@@ -75,7 +75,7 @@ __device__ __forceinline__ void translate_plain(const Program& program, const Ta
                 PlainStep& load = plain.steps[count++];
                 load = {};
                 load.body = Body::MOVE;
-                // Of one row alone only where it comes second.
+                // A value of the probe row alone only as the second operand.
                 fits = plain_source(program, tape, step.a, load) && load.source > Plain::ROW_NARROW;
                 nullable |= load.valid != nullptr;
             }
@@ -99,9 +99,9 @@ __device__ __forceinline__ void translate_plain(const Program& program, const Ta
     __syncthreads();
 }
 
-// The words that a step reads for each of 16 pairs, at sorted positions in line from `base` on.
+// The words that a step reads for each of 16 pairs, at contiguous build positions from `base` on.
 __device__ __forceinline__ void plain_words(const PlainStep& step, const Registers& registers, u32 base, u64 (&words)[PAIRS]) {
-    // What follows from the position is not to be kept from step to step.
+    // Values that depend on the position should not be kept from step to step.
     const u32 from = opaque(base);
     if (step.source == Plain::SORTED_WIDE) {
         const ulonglong2* const vectors = opaque(reinterpret_cast<const ulonglong2*>(step.address) + from / 2);
@@ -155,8 +155,8 @@ __device__ __forceinline__ u32 plain_nulls(const PlainTape& plain, u32 searching
     return null & ALL_PAIRS;
 }
 
-// Which pairs pass of searching position `searching` and 16 sorted ones in line, from `base` on; false where a NaN asks for more
-// care. Bound: about 30 instructions to decode a step for 16 pairs.
+// The pairs of probe position `searching` and 16 contiguous build positions from `base` on that match; false if a NaN
+// needs exact handling. Bound: about 30 instructions to decode a step for 16 pairs.
 __device__ __forceinline__ bool run_plain(const PlainTape& plain, const Registers& registers, u32 searching, u32 base, u32& passing) {
     u64 a[PAIRS], b[PAIRS];
 #pragma unroll 1

@@ -1,13 +1,13 @@
-// The tape: a program in the form that lanes run.
+// The tape: a pair program in the form that lanes run.
 //
-// On the tape loads and constants are no steps of their own but operands of the steps that use them, and a result that the
-// next step alone reads is handed on without being stored.
+// Loads and constants are not steps of the tape but operands of the steps that use them, and a result that only the
+// next step reads is passed on without being stored.
 #pragma once
 
 #include "theta/program/program.cuh"
 
-// Where a step reads from: the last step's result, a register, a column of either side (by its number among all columns), or
-// an instruction's constant.
+// The source of an operand: the last step's result, a register, a column of either side (by its number among all
+// columns), or an instruction's constant.
 enum class Source : u8 { LAST, REGISTER, SORTED, SEARCHING, CONSTANT, NONE };
 
 struct Operand {
@@ -15,7 +15,8 @@ struct Operand {
     u8 index;
 };
 
-// What a step does with the words of its operands, by their kind. From CHOOSE on the second operand must be spread out.
+// The operation of a step on the words of its operands, by their kind. From CHOOSE on the second operand must have one
+// word for each pair.
 enum class Body : u8 {
     MOVE, LOGIC,
     ADD_INT, SUB_INT, MUL_INT,
@@ -25,28 +26,30 @@ enum class Body : u8 {
     CHOOSE, SIGNED_TO_F64, CAREFUL_F64, CAREFUL_F32, COMPARE_KEYS, OTHER,
 };
 
-// What a comparison asks, which may be inverted.
+// The relation that a comparison tests; it may be inverted.
 enum class Order : u8 { LESS, GREATER, EQUAL };
 
-// What is so of a step, as bits.
+// Properties of a step, as bits.
 enum Is : u16 {
-    // The words of the operand are to be fetched; and they are a 64-bit column's of the sorted side, in the order of positions.
+    // The words of the operand are fetched; and they belong to a 64-bit column of the build side, in the order of
+    // positions.
     FETCHED_A = 1, FETCHED_B = 2, WIDE_A = 4, WIDE_B = 8,
-    // All pairs of a lane have one word of `b` in common.
+    // All pairs of a lane share one word of `b`.
     SCALAR = 16,
-    // Words are read, not flags alone; the result has words; they are of fewer than 64 bits.
+    // Words are read, not only flags; the result has words; they have fewer than 64 bits.
     WORDS = 32, MAKES_WORDS = 64, NARROW = 128,
-    // The result is read from memory; the comparison's answer is turned round.
+    // The result is stored to memory for later steps; the comparison's result is inverted.
     STORED = 256, INVERTED = 512,
-    // Some operand can be NULL or at fault, or the body looks at flags.
+    // Some operand can be NULL or undecided, or the body reads flags.
     FLAGGED = 1024,
-    // The one word of `b` is a 64-bit column's.
+    // The shared word of `b` belongs to a 64-bit column.
     WIDE_SCALAR = 2048,
-    // There is no step after this one.
+    // This is the last step.
     LAST_STEP = 4096,
 };
 
-// `careful`: the body where NaNs are about. `c` is SELECT's condition, `from` a cast's source kind, `is` a set of `Is`.
+// `careful`: the body with exact handling of NaNs. `c` is SELECT's condition, `from` a cast's source kind, `is` a set
+// of `Is`.
 struct alignas(16) Step {
     Body body, careful;
     Code code;
@@ -57,6 +60,7 @@ struct alignas(16) Step {
     u16 is;
 };
 
+// The tape of a block, in shared memory: the instructions, for their constants, and the steps.
 struct Tape {
     Instruction instructions[MAX_INSTRUCTIONS];
     Step steps[MAX_INSTRUCTIONS];
@@ -66,7 +70,7 @@ __device__ __forceinline__ bool is_leaf(Code code) {
     return code <= Code::CONSTANT;
 }
 
-// How many registers an instruction reads: a, then b, then c.
+// The number of registers that an instruction reads: a, then b, then c.
 __device__ __forceinline__ u32 operands_of(Code code) {
     switch (code) {
         case Code::LOAD_SORTED: case Code::LOAD_SEARCHING: case Code::CONSTANT: return 0;
@@ -94,7 +98,7 @@ __device__ __forceinline__ u32 writer_of(const Tape& tape, u32 t, u32 reg) {
     return t;
 }
 
-// Whether every integer of kind `from` is one of `to`.
+// Whether kind `to` represents every integer of kind `from`.
 __device__ __forceinline__ bool always_fits(Kind from, Kind to) {
     return from < Kind::F32 && to < Kind::F32 && width_of(from) < width_of(to) && (is_signed(to) || !is_signed(from));
 }
@@ -123,12 +127,12 @@ __device__ __forceinline__ Body body_of(const Instruction& in) {
         case Kind::F64: return Body::COMPARE_F64;
         case Kind::F32: return Body::COMPARE_F32;
         case Kind::U64: return Body::COMPARE_KEYS;
-        // The words of unsigned ones are no negative numbers.
+        // The words of unsigned integers are not negative, so signed comparison is correct.
         default: return Body::COMPARE_SIGNED;
     }
 }
 
-// Whether what an instruction makes can be NULL or at fault, whatever it reads; NaNs apart.
+// Whether an instruction's result can be NULL or undecided for any operands, NaNs aside.
 __device__ __forceinline__ bool can_be_flagged(const Program& program, const Instruction& in) {
     switch (in.code) {
         case Code::LOAD_SORTED: return program.columns[in.column].valid != nullptr;
@@ -140,7 +144,7 @@ __device__ __forceinline__ bool can_be_flagged(const Program& program, const Ins
     }
 }
 
-// The body that does what another one does to NaNs too.
+// The variant of a body that also handles NaNs exactly.
 __device__ __forceinline__ Body careful_body(Body body) {
     switch (body) {
         case Body::ADD_F64: case Body::SUB_F64: case Body::MUL_F64: return Body::CAREFUL_F64;
@@ -150,7 +154,7 @@ __device__ __forceinline__ Body careful_body(Body body) {
     }
 }
 
-// Whether an operation looks at its operand without handing on a NaN: instruction `t` at a computed float.
+// Whether instruction `t` tests a computed float without propagating its NaN.
 __device__ __forceinline__ bool loses_nan(const Tape& tape, u32 t) {
     const Instruction& in = tape.instructions[t];
     if (in.code != Code::IS_NULL && in.code != Code::IS_NOT_NULL && !(in.code == Code::CAST && in.kind == Kind::BOOL)) {
@@ -172,7 +176,7 @@ __device__ __forceinline__ bool compares_words(Body body) {
     return (Body::COMPARE_SIGNED <= body && body <= Body::COMPARE_F32) || body == Body::COMPARE_KEYS;
 }
 
-// Whether the operands of a step can be turned round.
+// Whether the operands of a step can be swapped.
 __device__ __forceinline__ bool can_turn(Body body) {
     switch (body) {
         case Body::ADD_INT: case Body::MUL_INT: case Body::ADD_F64: case Body::MUL_F64: case Body::ADD_F32: case Body::MUL_F32: return true;
@@ -180,8 +184,8 @@ __device__ __forceinline__ bool can_turn(Body body) {
     }
 }
 
-// Whether an instruction has register `reg` as its second operand only, and its words cannot come first: the last step's result
-// then goes by way of memory.
+// Whether an instruction reads register `reg` only as its second operand, and the operands cannot be swapped: the last
+// step's result is then stored to memory.
 __device__ __forceinline__ bool is_second_only(const Instruction& in, u32 reg) {
     const u32 operands = operands_of(in.code);
     const Body body = body_of(in);
@@ -206,7 +210,7 @@ __device__ __forceinline__ Operand leaf_of(const Tape& tape, u32 t) {
                                           : Operand{Source::SEARCHING, u8(MAX_COLUMNS + in.column)};
 }
 
-// Where instruction `t` finds register `reg`. `steps` are the instructions that become steps.
+// The source of register `reg` for instruction `t`. `steps` are the instructions that become steps.
 __device__ __forceinline__ Operand operand_of(const Tape& tape, u64 steps, u32 t, u32 reg) {
     const u32 writer = writer_of(tape, t, reg);
     if (is_leaf(tape.instructions[writer].code)) {
@@ -216,7 +220,7 @@ __device__ __forceinline__ Operand operand_of(const Tape& tape, u64 steps, u32 t
     return between == 0 ? Operand{Source::LAST, 0} : Operand{Source::REGISTER, u8(reg)};
 }
 
-// Whether what instruction `t` writes is read from memory: by a step later than the next one, mostly.
+// Whether the result of instruction `t` is read from memory: mostly by a step later than the next one.
 __device__ __forceinline__ bool is_kept(const Tape& tape, u64 steps, u32 t, u32 count) {
     const u32 reg = tape.instructions[t].out;
     bool next = true;
@@ -235,7 +239,7 @@ __device__ __forceinline__ bool is_kept(const Tape& tape, u64 steps, u32 t, u32 
     return false;
 }
 
-// `one_row`: all pairs of a lane have one searching position.
+// `one_row`: all pairs of a lane have one probe position.
 __device__ __forceinline__ Step step_of(const Program& program, const Tape& tape, u64 steps, u32 t, u32 count, bool one_row) {
     const Instruction& in = tape.instructions[t];
     const Operand none = {Source::NONE, 0};
@@ -260,8 +264,8 @@ __device__ __forceinline__ Step step_of(const Program& program, const Tape& tape
     }
     step.out = in.out;
     step.order = order_of(in.code);
-    // The last result stays where it is when it comes first, and what is the same for all pairs of a lane need not be spread
-    // when it comes second.
+    // The last result is not moved if it is the first operand, and a word that all pairs of a lane share need not be
+    // replicated if it is the second.
     if (step.a.source != Source::LAST && (step.b.source == Source::LAST || step.a.source >= Source::SEARCHING)) {
         const u32 second = operands == 3 ? in.c : in.b;
         if (can_turn(step.body)) {
@@ -294,7 +298,7 @@ __device__ __forceinline__ Step step_of(const Program& program, const Tape& tape
     return step;
 }
 
-// Makes the tape, a thread an instruction. All threads of the block call.
+// Builds the tape, one thread for each instruction. All threads of the block call it.
 __device__ __forceinline__ void translate(const Program& program, Tape& tape, bool one_row) {
     const u32 count = program.count;
     for (u32 t = threadIdx.x; t < count; t += blockDim.x) {
@@ -305,7 +309,7 @@ __device__ __forceinline__ void translate(const Program& program, Tape& tape, bo
     for (u32 t = 0; t < count; t++) {
         steps |= u64(!is_leaf(tape.instructions[t].code)) << t;
     }
-    // Where a NaN would be lost on the way to a comparison, all steps are careful ones.
+    // If a NaN could be lost before a comparison reads it, all steps are careful ones.
     bool careful = false;
     for (u32 t = 0; t < count; t++) {
         careful |= loses_nan(tape, t);

@@ -1,4 +1,4 @@
-// What operations mean for one pair of words: integers in their width, order keys of floats, NaNs, casts.
+// Operations on the words of one pair: integers in their width, order keys of floats, NaNs, casts.
 #pragma once
 
 #include "theta/program/program_tape.cuh"
@@ -19,7 +19,7 @@ struct Double {
     static __device__ __forceinline__ f64 mul(f64 x, f64 y) { return __dmul_rn(x, y); }
     static __device__ __forceinline__ f64 div(f64 x, f64 y) { return __ddiv_rn(x, y); }
 
-    // As order_key.rs: IEEE 754's total order, but -0.0 is 0.0.
+    // As order_keys.rs: IEEE 754's total order, but -0.0 is 0.0.
     static __device__ __forceinline__ u64 key(u64 word) {
         word = word == SIGN ? 0 : word;
         return (word & SIGN) == 0 ? word | SIGN : ~word;
@@ -47,8 +47,8 @@ __device__ __forceinline__ bool is_nan(Value value) {
     return value != value;
 }
 
-// The NaN that an operation on `a` and `b` results in: that of its operands. Where hosts differ, `undecided` is raised: in
-// the sign of a NaN that no operand has, and in which of two operands goes on.
+// The NaN that results from an operation on `a` and `b`: that of its operands. `undecided` is set where hosts differ:
+// in the sign of a NaN that no operand has, and in which of two NaN operands is propagated.
 template <typename Float>
 __device__ __forceinline__ u64 nan_of(u64 a, u64 b, bool& undecided) {
     const bool from_a = is_nan(Float::of(a));
@@ -63,7 +63,7 @@ __device__ __forceinline__ bool is_wide(Kind kind) {
     return kind == Kind::I64 || kind == Kind::U64;
 }
 
-// Whether an integer of kind `from` (or a BOOL) is one of `to`, whose word is then the same.
+// Whether kind `to` represents an integer of kind `from` (or a BOOL); its word is then the same.
 __device__ __forceinline__ bool fits(u64 word, Kind from, Kind to) {
     if (is_wide(to)) {
         return is_signed(from) == is_signed(to) || i64(word) >= 0;
@@ -71,7 +71,7 @@ __device__ __forceinline__ bool fits(u64 word, Kind from, Kind to) {
     return Extension(to)(u32(word)) == word && (is_signed(from) || i64(word) >= 0);
 }
 
-// A float of kind `from` as one of `to`; of a NaN the sign and what fits of its payload stay.
+// A float of the other width as one of kind `to`; a NaN keeps its sign and as much of its payload as fits.
 __device__ __forceinline__ u64 float_to_float(u64 word, Kind to) {
     if (to == Kind::F64) {
         const float value = Single::of(word);
@@ -84,7 +84,7 @@ __device__ __forceinline__ u64 float_to_float(u64 word, Kind to) {
 __device__ __forceinline__ u64 float_to_int(f64 value, Kind to, bool& undecided) {
     const f64 whole = trunc(value);
     const u32 bits = width_of(to);
-    // 2 to the power of the bits that are no sign.
+    // 2 to the power of the number of bits without the sign.
     const f64 above = Double::of(u64(1023 + bits - is_signed(to)) << 52);
     const f64 least = is_signed(to) ? -above : 0.0;
     undecided = !(whole >= least && whole < above);
@@ -128,7 +128,7 @@ __device__ __forceinline__ u64 divide(Code code, Kind kind, u64 a, u64 b, bool& 
     return code == Code::DIV ? a / b : a % b;
 }
 
-// The operations that are too long to be written out for each pair of a lane.
+// The operations whose code is too long to be unrolled over the pairs of a lane.
 __device__ __forceinline__ u64 other(const Step& step, u64 a, u64 b, bool& undecided) {
     const Kind kind = step.kind;
     if (step.code == Code::CAST) {

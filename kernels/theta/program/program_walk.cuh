@@ -1,10 +1,10 @@
-// How a warp walks the ranges of its 32 searching positions, so that its lanes have pairs to judge.
+// How a warp walks the ranges of its 32 probe positions, so that its lanes are busy with pairs.
 #pragma once
 
 #include "theta/program/program_plain.cuh"
 
 constexpr u32 NOWHERE = 0xFFFFFFFFu;
-// Sorted positions that a warp judges at once beside one searching position.
+// Build positions that a warp tests together with one probe position.
 constexpr u32 STRIP = WARP * PAIRS;
 
 __device__ __forceinline__ u32 warp_min(u32 value) {
@@ -25,7 +25,7 @@ __device__ __forceinline__ u32 warp_sum(u32 value) {
     return value;
 }
 
-// The part of each lane's range in slice `blockIdx.y` of the warp's: `gridDim.y` equal parts of what its ranges span.
+// The part of each lane's range in slice `blockIdx.y` of the warp: `gridDim.y` equal parts of the span of its ranges.
 __device__ __forceinline__ void cut_to_slice(u32& next, u32& end) {
     if (gridDim.y == 1) {
         return;
@@ -38,11 +38,11 @@ __device__ __forceinline__ void cut_to_slice(u32& next, u32& end) {
     end = min(end, u32(min(begin + slice, u64(to))));
 }
 
-// The ways: every lane its own range; every lane its own row, but all at the same sorted positions, whose values then are read
-// once for the warp; or one row after another, each by all lanes.
+// The schedules. APART: every lane walks its own range. TOGETHER: every lane has its own row, but all are at the same
+// build positions, whose values are read once for the warp. ROW_BY_ROW: one row after another, each by all lanes.
 enum class Way : u32 { APART, TOGETHER, ROW_BY_ROW };
 
-// The way that judges fewest pairs for nothing. What is compared are steps of a warp.
+// The schedule with the fewest wasted tests, which are compared in steps of a warp.
 __device__ __forceinline__ Way count_way(u32 next, u32 end) {
     const u32 length = next < end ? end - next : 0;
     const u32 by_row = warp_sum(length / STRIP + (length % STRIP != 0));
@@ -59,7 +59,7 @@ __device__ __forceinline__ Way count_way(u32 next, u32 end) {
     return by_row <= apart ? Way::ROW_BY_ROW : Way::APART;
 }
 
-// The same for pairs that are written: a row's pairs side by side where there are many.
+// The same for matches that are written: the matches of a row are contiguous if there are many.
 __device__ __forceinline__ Way expand_way(u32 next, u32 end) {
     const u32 length = next < end ? end - next : 0;
     const u32 by_row = warp_sum(length / STRIP + (length % STRIP != 0));
@@ -67,23 +67,24 @@ __device__ __forceinline__ Way expand_way(u32 next, u32 end) {
     return by_row / 2 <= apart ? Way::ROW_BY_ROW : Way::APART;
 }
 
-// The pairs of sorted positions from `at` on that are in `next .. stop`.
+// The pairs of build positions from `at` on that are in `next .. stop`.
 __device__ __forceinline__ u32 pairs_within(u32 at, u32 next, u32 stop) {
     const u32 left = at < stop ? stop - at : 0;
     const u32 before = next > at ? min(next - at, PAIRS) : 0;
     return ALL_PAIRS >> (PAIRS - min(left, PAIRS)) & ALL_PAIRS << before;
 }
 
-// Walks each lane's range `next .. end` of the sorted positions beside its searching position, the warp's first of which is
-// `searching`, and hands the pairs that pass to `take`, for each row in ascending order: `take.own(base, passing)` the lane's
-// own row's at `base + p`; `take.row(lane, base, passing)` those of the row of `lane` at `base + 32 p`. True comes back when that
-// row needs no more. Returns whether some pair is for the host to decide. A lane without a row has an empty range.
+// Walks each lane's range `next .. end` of build positions with its probe position, of which `searching` is the first
+// of the warp, and passes the matches to `take`, in ascending order for each row: `take.own(base, passing)` those of
+// the lane's own row at `base + p`; `take.row(lane, base, passing)` those of the row of `lane` at `base + 32 p`. They
+// return true if that row needs no more. Returns whether the host has to decide some pair. A lane without a row has an
+// empty range.
 template <typename Take>
 __device__ __forceinline__ bool walk(const Program& program, const Tape& tape, const Registers& registers, Way way, u32 searching,
                                      u32 next, u32 end, Take& take) {
     const bool by_row = way == Way::ROW_BY_ROW;
     const bool together = way == Way::TOGETHER;
-    // Rows that all lanes have before them, the first of which they are at.
+    // Rows that all lanes still have to walk; the first is the current one.
     u32 rows = by_row ? __ballot_sync(ALL_LANES, next < end) : 0;
     const u32 start = warp_min(next < end ? next : NOWHERE);
     u32 at = together ? start / PAIRS * PAIRS : by_row ? 0 : next;
@@ -130,8 +131,8 @@ __device__ __forceinline__ bool walk(const Program& program, const Tape& tape, c
     return faulted;
 }
 
-// Walks together what a plain program runs on: up to where sorted positions end, or to a NaN. Returns where it stopped, which is
-// the same for all lanes; `next` and `end` are what is left.
+// Walks the ranges with schedule TOGETHER by a plain program, up to the end of the build side or to a NaN. Returns
+// where it stopped, which is the same for all lanes; `next` and `end` are the remaining range.
 template <typename Take>
 __device__ __forceinline__ u32 walk_plain(const Program& program, const PlainTape& plain, const Registers& registers, u32 searching,
                                           u32& next, u32& end, Take& take) {
@@ -150,7 +151,7 @@ __device__ __forceinline__ u32 walk_plain(const Program& program, const PlainTap
     return at;
 }
 
-// As walk; what a plain program can run on is walked by walk_plain, and the rest between.
+// As walk; walk_plain walks as much as a plain program can run, and walk the rest.
 template <typename Take>
 __device__ __forceinline__ bool walk_mostly_plain(const Program& program, const Tape& tape, const PlainTape& plain,
                                                   const Registers& registers, Way way, u32 searching, u32 next, u32 end, Take& take) {

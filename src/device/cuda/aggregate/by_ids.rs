@@ -1,4 +1,4 @@
-//! Grouping by dense ids: in shared memory, in clusters, in global memory, by partition, sorted.
+//! Aggregation by dense group ids: in shared memory, in clusters, in global memory, by partition, or sorted.
 
 use crate::device::cuda::aggregate::accumulate::added::AddedInGlobal;
 use crate::device::cuda::aggregate::directory::Ids;
@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::ir::strategies::GroupStrategy;
 
 impl Ways<'_> {
-    /// `shared`: in shared memory, if there is room.
+    /// Adds rows to accumulators by id. `shared`: in shared memory, if it holds the accumulators of most ids.
     pub(crate) fn by_ids(&self, ids: Ids<'_>, groups: usize, shared: bool) -> Result<Folded> {
         let outs = self.queue.outs(self.all, groups)?;
         let inside = self
@@ -22,7 +22,7 @@ impl Ways<'_> {
         }))
     }
 
-    /// In the shared memory of clusters and in global memory; `None` where clusters gain nothing.
+    /// Adds rows in the shared memory of clusters and in global memory; `None` where clusters gain nothing.
     pub(crate) fn by_ids_in_clusters(
         &self,
         ids: Ids<'_>,
@@ -41,7 +41,8 @@ impl Ways<'_> {
         }))
     }
 
-    /// In global memory, where no id has many rows, and for those that have no place in a block's shared memory in clusters' too.
+    /// Adds rows in global memory, for ids none of which has many rows. Where a block's shared memory cannot hold the
+    /// accumulators, a share of them is in the clusters' shared memory.
     pub(crate) fn by_ids_in_global(&self, ids: Ids<'_>, groups: usize) -> Result<Folded> {
         if groups <= FEW_IN_GLOBAL {
             return self.by_ids(ids, groups, false);
@@ -61,6 +62,7 @@ impl Ways<'_> {
         })
     }
 
+    /// Partitions rows by id, and adds them partition by partition to accumulators in global memory.
     pub(crate) fn by_parts_of_ids(&self, ids: Ids<'_>, groups: usize) -> Result<Folded> {
         let (words, order) = self.queue.parts_of_ids(ids, groups, self.rows, self.all)?;
         let there = Ids {
@@ -85,6 +87,7 @@ impl Ways<'_> {
         })
     }
 
+    /// Sorts rows by id, and adds up the segments of equal ids. `strategy` is only reported.
     pub(crate) fn by_sorted_ids(
         &self,
         ids: &Memory,

@@ -1,8 +1,9 @@
-//! How an aggregation groups its rows on a GPU when nobody says: the decision tree of \[W\] figure 21, with rates of our own kernels.
+//! How an aggregation on a GPU chooses its strategy: the questions of \[W\] figure 21 in its order, with other
+//! strategies at its leaves and rates of our own kernels.
 //!
 //! One SUM of 64 bits by keys of 32, G rows/s at 2^28 uniform rows on an H200:
 //!
-//! | groups | ids by direct address: shared, clusters, global | parts of ids | keys: shared, global | parts of keys |
+//! | groups | ids by direct address: shared, clusters, global | partitioned ids | keys: shared, global | partitioned keys |
 //! |---|---|---|---|---|
 //! | 2^4 | 294 | | 220 | |
 //! | 2^12 | 297 | | 164 | |
@@ -14,71 +15,84 @@
 //! | 2^24 | –, –, 20 | 45 | –, 11 | 27 |
 //! | 2^26 | –, –, 14 | 40 | –, 8 | 18 |
 //!
-//! Figure 21 asks, in this order: must it be sorted; do the groups fit shared memory (HGB); are keys skewed (sort), or not (PGB).
-//! No fold here must be sorted: those of DataFusion that must are declined. And between shared memory and parts there is global
-//! memory, which holds its own as long as the second-level cache does, and beside which clusters of blocks have a share of the ids
-//! (`cluster.rs`), as long as no id there has many rows. Where keys are skewed, and nearly all rows are of keys that a sample shows,
-//! the slots in shared memory take them: 85 G rows/s of 2^16 keys by Zipf's distribution of exponent 1.5. Where many rows are of others
-//! too, some frequent key finds its slot taken, and its rows wait for one another in global memory: 4 to 15 G rows/s at exponent 1.25.
-//! Then keys are numbered first, and their numbers have places in shared memory (52 G rows/s), or are too many for that and are sorted
-//! (SGB-DE, 20 G rows/s whatever the keys).
+//! Figure 21 asks, in this order: must the output be sorted; do the groups fit shared memory (HGB); are keys skewed
+//! (sort), or not (PGB). The branch of an ORDER BY with the same keys is missing: groups come out in any order. No
+//! aggregate here needs sorted rows: those of DataFusion that do are declined.
+//!
+//! Between shared memory and partitioning there is global memory. It is as fast as the L2 cache while the accumulators
+//! fit the cache, and clusters of blocks hold a share of the accumulators beside it (`cluster.rs`), if no id in global
+//! memory has many rows.
+//!
+//! Skewed keys whose rows are nearly all of sampled keys get the slots in shared memory: 85 G rows/s for 2^16 keys in a
+//! Zipf distribution of exponent 1.5. With many rows of unsampled keys too, some frequent key finds its slot occupied,
+//! and its rows contend in global memory: 4 to 15 G rows/s at exponent 1.25. Then keys are numbered first. Their
+//! numbers have accumulators in shared memory (52 G rows/s), or are too many for it and are sorted (sort_dict, 20 G
+//! rows/s whatever the keys).
 
 use crate::ir::strategies::GroupStrategy;
 
-/// What the choice sees.
+/// The input of the choice.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Seen {
-    /// Estimated.
+    /// The number of groups, estimated from the sample.
     pub(crate) groups: usize,
     /// The share of the rows that the largest group has.
     pub(crate) largest: f64,
-    /// The share of the rows whose groups a sample did not see.
+    /// The share of the rows whose groups the sample did not see.
     pub(crate) unseen: f64,
-    /// Ids by direct address, if keys have them, are below this.
+    /// The exclusive upper bound of ids by direct address; `None` where the keys have no such ids.
     pub(crate) range: Option<usize>,
-    /// Groups that all have room in shared memory by id.
+    /// The largest number of groups whose accumulators all fit shared memory by id.
     pub(crate) whole: usize,
-    /// Groups of which most have.
+    /// The largest number of groups whose accumulators mostly (four in five) fit shared memory by id.
     pub(crate) places: usize,
-    /// Groups that have room in shared memory by key; 0 where keys are numbered first.
+    /// The largest number of groups that fit shared memory by key; 0 where keys are numbered first.
     pub(crate) slots: usize,
 }
 
-/// Whether some key has many rows, but not it alone and others of many: then slots are taken by keys that come before some frequent one.
+/// Whether frequent and unsampled keys compete for slots: rare keys that come first occupy slots of frequent ones.
 pub(crate) fn are_slots_taken(largest: f64, unseen: f64) -> bool {
     largest >= SKEWED && unseen > FEW_UNSEEN
 }
 
+/// A strategy, and the ids it works on.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Choice {
     pub(crate) strategy: GroupStrategy,
+    /// Whether ids by direct address are used. Otherwise the keys are, or numbers that hashing gives them.
     pub(crate) direct: bool,
 }
 
-/// Beyond so many ids by direct address parts are faster: 81 and 20 G rows/s at 2^22 and 2^24 groups, and parts' 45 at 2^24.
+/// Above this number of ids by direct address partitioning is faster: 81 and 20 G rows/s at 2^22 and 2^24 groups
+/// without it, 45 at 2^24 with it.
 const MOST_IDS_AT_ONCE: usize = 5 << 20;
-/// The same of other keys: 42 at 2^20, and 11 at 2^24 beside parts' 27.
+/// The same for other keys: 42 G rows/s at 2^20 and 11 at 2^24 without partitioning, 27 at 2^24 with it.
 const MOST_GROUPS_AT_ONCE: usize = 1 << 21;
-/// Groups up to which keys in shared memory beat ids in global memory by far: 93 beside 82 to 86 at 2^14.
+/// Up to this number of groups, keys in shared memory are far faster than ids in global memory: 93 beside 82 to 86 G
+/// rows/s at 2^14.
 const FEW_AMONG_IDS: usize = 1 << 13;
-/// A key of so many rows makes parts wait for its atomics, of which one address takes two in a nanosecond at most. With Zipf's
-/// distribution of exponent 1, where \[W\] begins to call keys skewed, the first of 2^24 keys has 0.058 of the rows.
+/// A key with this share of the rows makes a partition wait for its atomics: one address takes at most two per
+/// nanosecond. In a Zipf distribution of exponent 1, from which on \[W\] calls keys skewed, the first of 2^24 keys has
+/// 0.058 of the rows.
 pub(crate) const SKEWED: f64 = 0.05;
-/// Rows of keys that a sample does not show, at most, where slots are for those that it shows. Of 2^16 keys by Zipf's distribution it
-/// leaves out 2.4 % at exponent 1.5, and 7.3 % at 1.25.
+/// The largest share of rows of unsampled keys with which slots in shared memory are used for skewed keys. For 2^16
+/// keys in a Zipf distribution the sample misses 2.4 % at exponent 1.5, and 7.3 % at 1.25.
 const FEW_UNSEEN: f64 = 0.03;
-/// Rows of one id wait for one another in shared memory too: 32 lanes take about four times as long as when they differ.
+/// Rows of one id contend in shared memory too: 32 lanes with one id take about four times as long as lanes with
+/// different ids.
 const HEAVY: f64 = 0.25;
-/// An address in global memory takes 1.2 atomics in a nanosecond: 2^28 rows of which an id there has 5 % take 11.7 ms instead of 1.6, and at
-/// 3 % as long as by keys, whose heavy ones have slots in shared memory. Which ids have places there depends on their numbers alone.
+/// One address in global memory takes 1.2 atomics per nanosecond: 2^28 rows with 5 % of them in one id there take 11.7
+/// ms instead of 1.6, and with 3 % as long as by keys, whose heavy ones have slots in shared memory. Whether an id's
+/// accumulator is in shared memory depends on its number alone.
 pub(crate) const WAITED_FOR: f64 = 0.03;
 
-/// The strategy for keys of which this was seen.
+/// The strategy for keys with this profile.
 pub(crate) fn choose(seen: &Seen) -> Choice {
     use crate::ir::strategies::GroupStrategy::*;
     let skewed = seen.largest >= SKEWED;
     let few = seen.groups <= seen.slots.min(FEW_AMONG_IDS);
-    // Whether no id is waited for in global memory, if it has its place there. Parts of keys have no slots for heavy ones either.
+    // Whether no id is contended in global memory, if its accumulator is there. Partitioned keys have no slots for
+    // heavy ones either.
     let even = match seen.groups <= MOST_GROUPS_AT_ONCE {
         true => seen.largest < WAITED_FOR,
         false => !skewed,
@@ -139,12 +153,12 @@ mod tests {
         }
         assert_eq!(chosen(1, None, 1.0), (HashShared, false));
         assert_eq!(chosen(30_000, Some(30_000), 0.1), (HashShared, true));
-        // Hot slots, or the first numbers, take what one id would have to wait for.
+        // Hot slots, or the first numbers, absorb the rows that would contend for one id.
         assert_eq!(chosen(30_000, Some(30_000), 0.9), (HashShared, false));
-        // Or in global memory, where it may have its place.
+        // The same with the accumulator in global memory.
         assert_eq!(chosen(34_000, Some(34_000), 0.02), (HashShared, true));
         assert_eq!(chosen(34_000, Some(34_000), 0.1), (HashShared, false));
-        // Without slots of their own, keys are numbered and then lie where ids do.
+        // Keys without slots are numbered first, and have their accumulators by number.
         let numbered = Seen {
             groups: 20_000,
             largest: 0.0,
@@ -165,13 +179,13 @@ mod tests {
         assert_eq!(chosen(1 << 24, Some(1 << 24), 0.0), (Partition, true));
         assert_eq!(chosen(1 << 20, Some(1 << 20), 0.02), (HashGlobal, true));
         assert!(!chosen(1 << 20, Some(1 << 20), 0.04).1);
-        // Keys would wait no less.
+        // Keys would contend as much.
         assert_eq!(chosen(1 << 24, Some(1 << 24), 0.04), (Partition, true));
     }
 
     #[test]
     fn skew_and_gaps_are_for_tables() {
-        // The largest of Zipf's distribution of exponent 1.
+        // The share of the largest key in a Zipf distribution of exponent 1.
         assert_eq!(chosen(1 << 24, None, 0.058), (SortDictionary, false));
         assert_eq!(
             chosen(1 << 24, Some(1 << 24), 0.058),
@@ -179,7 +193,7 @@ mod tests {
         );
         assert_eq!(chosen(1 << 20, Some(1 << 20), 0.3), (SortDictionary, false));
         assert_eq!(chosen(6_000, None, 0.3), (HashShared, false));
-        // A thousand keys among a million ids.
+        // A thousand keys in a range of a million ids.
         assert_eq!(chosen(1000, Some(1 << 20), 0.0), (HashShared, false));
     }
 }

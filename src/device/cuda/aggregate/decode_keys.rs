@@ -1,5 +1,5 @@
-//! Keys of groups that are known by their ids, or by the words of packed keys: what was taken for digits is made values again
-//! (`kernels/aggregate/group_range.cu`).
+//! Decodes the keys of groups from their ids by direct address, or from the words of packed keys: digits become values
+//! again (`kernels/aggregate/group_range.cu`).
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::device::data::column::Column;
 use crate::error::{BowtieError, Result};
 
 impl Stream {
-    /// The keys of groups that have these numbers, or 0, 1, ….
+    /// The key columns of the groups with these numbers, or with 0, 1, … where there are none.
     pub(crate) fn direct_keys(
         self: &Arc<Self>,
         keys: &DirectKeys<'_>,
@@ -31,14 +31,14 @@ impl Stream {
         keys.0.iter().map(of_column).collect()
     }
 
-    /// The values that a directory found of a key.
+    /// The key column of the values that a directory found.
     pub(crate) fn found_keys(
         self: &Arc<Self>,
         of: Number<'_>,
         values: Memory,
         groups: usize,
     ) -> Result<Column> {
-        // There was room for as many groups as there might have been.
+        // The allocation was for the directory's capacity, not for the groups found.
         let bytes = width(&of.values.data_type).unwrap_or_default() * groups;
         let values = self.shrunk(values, bytes)?;
         self.made_column(of, values, None, groups)
@@ -72,7 +72,7 @@ impl Stream {
         let (null, all) = (digits.values, digits.digits());
         let long = matches!(numbers, Some((_, KeyWidth::B64)));
         let numbers = numbers.map(|(numbers, _)| numbers);
-        // As long as the numbers are.
+        // Of the width of the numbers.
         let arg = |number: u64| match long {
             true => Arg::from(number),
             false => Arg::from(number as u32),
@@ -92,7 +92,8 @@ impl Stream {
                 true => "group_range_long_bits",
                 false => "group_range_bits",
             };
-            // SAFETY: `numbers`, if there are any, holds one of the kernel's width for each group, and `bits` a bit.
+            // SAFETY: `numbers`, if there are any, holds a number of the kernel's width for each group, and `bits` a
+            // bit for each.
             unsafe { self.launch(kernel, Shape::rows(groups), &args)? };
             Ok::<_, BowtieError>(bits)
         };
@@ -125,8 +126,8 @@ impl Stream {
                     arg(all),
                     (&values).into(),
                 ];
-                // SAFETY: `numbers`, if there are any, holds one of the kernel's width for each group, and `values` a value of the
-                // kernel's width.
+                // SAFETY: `numbers`, if there are any, holds a number of the kernel's width for each group, and
+                // `values` a value of the kernel's width for each.
                 unsafe { self.launch(kernel, Shape::rows(groups), &args)? };
                 values
             }

@@ -1,4 +1,6 @@
-//! Direct address: keys in a narrow range are group ids once the least of them is taken off (`kernels/aggregate/group_range.cu`).
+//! Direct address: dense integer keys become group ids by subtraction of the least key
+//! (`kernels/aggregate/group_range.cu`). In: key columns. Out: ids, one for each row. Several columns form one id, as
+//! digits of a mixed-radix number.
 
 use std::sync::Arc;
 
@@ -16,27 +18,28 @@ use crate::device::data::column::Column;
 use crate::device::data::key_bitmap::Extent;
 use crate::error::Result;
 
-/// Ids without a table. Not every id has rows.
+/// Group ids without a hash table. Some ids may have no rows.
 #[derive(Debug)]
 pub(crate) struct DirectIds<'a> {
     words: Words<'a>,
+    /// The word of id 0.
     first: u32,
-    /// Ids are below this.
+    /// The exclusive upper bound of the ids.
     pub(crate) range: usize,
-    /// Whether there are ids at both ends that no key of a sample had.
+    /// Whether the range has ids at both ends that no key of the sample had.
     pub(crate) is_wider: bool,
     of: DirectKeys<'a>,
 }
 
 #[derive(Debug)]
 enum Words<'a> {
-    /// The values of a column of 32 bits without NULLs, as they are.
+    /// The values of a column of 32 bits without NULLs, unchanged.
     Values(&'a Memory),
     Made(Memory),
 }
 
 impl<'a> DirectIds<'a> {
-    /// The members of groups of which these are the words.
+    /// How the keys of groups are found, where `words` holds a word for each group.
     pub(crate) fn members(self, words: Memory) -> Members<'a> {
         match (&self.words, &self.of.0[..]) {
             (Words::Values(_), [(number, _)]) => Members::Values(*number, words),
@@ -49,6 +52,7 @@ impl<'a> DirectIds<'a> {
         self.of
     }
 
+    /// The ids of the rows.
     pub(crate) fn ids(&self) -> Ids<'_> {
         let words = match &self.words {
             Words::Values(values) => values,
@@ -61,26 +65,26 @@ impl<'a> DirectIds<'a> {
     }
 }
 
-/// Ids that nobody has: accumulators of so many a row cost less than a table.
+/// The widest range in ids per row: accumulators of this number of ids per row cost less than a hash table.
 const RANGE_PER_ROW: usize = 2;
-/// A range that is always narrow.
+/// A range up to this is always narrow.
 const NARROW: usize = 1 << 12;
-/// So often a sample sees each key, at least, where its range is taken for that of all as it is: of uniform keys both ends with a
-/// probability of 96 %.
+/// The least number of samples for each key with which a sample's range is assumed for all keys unchanged: uniform keys
+/// show both ends with a probability of 96 %.
 const SAMPLES_PER_KEY: usize = 4;
-/// The widest, whatever the rows: results have a place for each id.
+/// The widest range for any number of rows: results have an accumulator for each id.
 const WIDEST: usize = 1 << 27;
 
-/// What is made for each id, which says how wide a range is narrow.
+/// What is allocated for each id, which decides how wide a range is narrow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ForEach {
     Accumulators,
-    /// One is as long as 32 of the others.
+    /// One bit for each id: 32 times as many ids as accumulators.
     Bit,
 }
 
 impl ForEach {
-    /// Ids at most, for so many rows.
+    /// The widest range for this number of rows.
     pub(crate) fn widest(self, rows: usize) -> u64 {
         let accumulators = (RANGE_PER_ROW * rows).clamp(NARROW, WIDEST) as u64;
         match self {
@@ -91,7 +95,7 @@ impl ForEach {
 }
 
 impl Stream {
-    /// The digits of `rows` > 0 rows' keys; `None` where some are no numbers.
+    /// The digits of the keys of `rows` > 0 rows; `None` where some column is not an integer.
     pub(crate) fn key_digits<'a>(
         self: &Arc<Self>,
         keys: &[&'a Column],
@@ -106,7 +110,8 @@ impl Stream {
         Ok(Some(DirectKeys(keys.collect())))
     }
 
-    /// Ids of `rows` rows by direct address, of keys whose digits have this range. `from_0`: the words are to be the ids themselves.
+    /// Ids of `rows` rows by direct address, for keys with this range of ids. `from_0`: the words must be the ids
+    /// themselves.
     pub(crate) fn direct_ids<'a>(
         self: &Arc<Self>,
         of: DirectKeys<'a>,
@@ -135,7 +140,7 @@ impl Stream {
         })
     }
 
-    /// The number of each row that its keys' digits make, the first column's digit the lowest.
+    /// The number that the digits of each row's keys form, the first column's digit the lowest.
     pub(crate) fn numbers_of(
         self: &Arc<Self>,
         of: &DirectKeys<'_>,
@@ -151,7 +156,8 @@ impl Stream {
         Ok(numbers)
     }
 
-    /// The same in as few bits as hold them, where 64 do; `None` where values are as good.
+    /// The same with 32 bits, or 64 where 32 are too few; `None` where 64 are too few, or the values themselves serve
+    /// as well.
     pub(crate) fn packed(
         self: &Arc<Self>,
         of: &DirectKeys<'_>,
@@ -169,8 +175,9 @@ impl Stream {
         Ok(Some((self.numbers_of(of, rows, bits)?, bits)))
     }
 
-    /// Ids by direct address, of a key of 32 bits: as if all values were in the range of those of a sample, or a little outside of it where
-    /// that is wide; `None` where it is neither very narrow nor up to `widest`. The words are the sample, and all rows' are the second.
+    /// Ids by direct address of one key of 32 bits, with a guessed range: that of a sample, or a little wider where the
+    /// sample's range is wide. `None` where the range is neither very narrow nor at most `widest`. The ids' words are
+    /// those of the sample; the second result are the words of all rows.
     pub(crate) fn guessed_ids<'a>(
         self: &Arc<Self>,
         keys: &[&'a Column],
@@ -211,7 +218,7 @@ impl Stream {
         Ok(Some((guess, &values.values)))
     }
 
-    /// Sets the bits of the ids that some row has, among those of all ids.
+    /// Sets the bits of the ids that some row has. `bits` holds a bit for each id.
     pub(crate) fn set_present(
         self: &Arc<Self>,
         ids: Ids<'_>,
@@ -224,14 +231,14 @@ impl Stream {
             (rows as u32).into(),
             bits.into(),
         ];
-        // Rows as they come: the bits of neighbours that are of neighbouring ids then lie in the first-level cache.
+        // Rows in their order: the bits of rows with neighbouring ids then hit the L1 cache.
         let shape = Shape::rows(rows);
-        // SAFETY: there is a word a row, each an id that has a bit once the first is taken off.
+        // SAFETY: there is a word for each row, and each is an id that has a bit after subtraction of the first.
         unsafe { self.launch("group_range_present", shape, &args) }
     }
 
-    /// Sets the bits of the ids, less the first, that some row has, among those of `range` ids, where most are set already. Rows may lie in
-    /// parts that ids have from a bit on.
+    /// Sets the bits of the ids that some row has, in a bitmap of `range` ids that has most bits set already.
+    /// `parts_from`: rows are partitioned by the ids' bits from this one on.
     pub(crate) fn set_other_present(
         self: &Arc<Self>,
         ids: Ids<'_>,
@@ -244,7 +251,7 @@ impl Stream {
         }
         let first_bit = parts_from.unwrap_or(31).max(5);
         let words = range.div_ceil(32);
-        // The greatest power of two that there is room for, and that is of use.
+        // The greatest power of two that fits shared memory and is of use.
         let room = 1usize << (self.gpu.shared_bytes / 4).ilog2();
         let fold = room
             .min(words.next_power_of_two())
@@ -264,8 +271,9 @@ impl Stream {
             threads: 1024,
             shared: fold as u32 * 4,
         };
-        // SAFETY: there is a word a row, each an id of the range once the first is taken off, and by ascending parts if there are such;
-        // a bit for each id of the range, in whole words; and the shared memory is that of the folded bits.
+        // SAFETY: there is a word for each row, an id of the range after subtraction of the first, in ascending
+        // partitions if rows are partitioned; there is a bit for each id of the range, in whole words; and the shared
+        // memory is that of the folded bits.
         unsafe { self.launch("group_present", shape, &args) }
     }
 
@@ -273,7 +281,7 @@ impl Stream {
         let extents = self.extents(numbers, rows)?.into_iter().zip(numbers);
         let digits = extents.map(|(Extent { least, greatest }, number)| Digits {
             least,
-            // None at all where all rows are NULL.
+            // No values at all where all rows are NULL.
             values: match least <= greatest {
                 true => (greatest - least).saturating_add(1),
                 false => 0,
@@ -283,7 +291,7 @@ impl Stream {
         Ok(digits.collect())
     }
 
-    /// Adds a column's digits, times a stride, to what other columns gave.
+    /// Adds a column's digits times a stride to the numbers of the columns before. `add`: not set for the first column.
     fn add_digits(
         &self,
         (number, digits): (Number<'_>, Digits),
@@ -324,8 +332,9 @@ impl Stream {
             u32::from(add).into(),
             numbers.into(),
         ]);
-        // SAFETY: a column holds as many values of the kernel's width as there are rows, and as many bits; `numbers` holds a number of
-        // the kernel's width a row. Of a word that the kernel takes for 32 bits it reads the lower half.
+        // SAFETY: a column holds a value of the kernel's width for each row, and a bit for each row; `numbers` holds a
+        // number of the kernel's width for each row. Where an argument is a word of 64 bits and the kernel's parameter
+        // has 32, the kernel reads the lower half.
         unsafe { self.launch(kernel, Shape::rows(rows), &args) }
     }
 }

@@ -1,13 +1,15 @@
-//! Groups by the numbers among the keys, where the other keys follow from them, as a customer's name does from the customer's number
-//! (`kernels/aggregate/group_verify.cu`). That is not known but tried: every row's other keys are compared with those of its group's first row,
-//! and where one differs all keys are grouped by. So long text is neither packed nor sorted. Of many rows a sample is tried first.
+//! Grouping by the integer keys alone, where the other keys are functionally dependent on them, as a customer's name on
+//! the customer's number (`kernels/aggregate/group_verify.cu`). The dependency is not known but verified: every row's
+//! other keys are compared with those of its group's first row. If one differs, all keys are grouped by. Long text is
+//! then neither packed nor sorted. With many rows, a sample is verified first.
 //!
 //! ```text
-//! numbers ─► ids, and the first row of each ─► are all other keys those of the first row? ─► groups
-//!                                                                        └► no: all keys are packed
+//! integer keys ─► ids, and the first row of each ─► do all other keys equal those of the first row? ─► groups
+//!                                                                           └► no: all keys are packed
 //! ```
 //!
-//! Views and dictionary keys are compared as they are: the same word says the same value, and that others do too need not be found.
+//! Views and dictionary keys are compared as words: equal words mean equal values. Different words count as different
+//! values, which is only a lost opportunity.
 
 use std::sync::Arc;
 
@@ -30,24 +32,25 @@ use crate::device::primitives::rows::RowPrimitives;
 use crate::error::{BowtieError, Result};
 use crate::ir::strategies::GroupStrategy;
 
-/// Ids by the numbers among the keys.
+/// Group ids by the integer keys.
 #[derive(Debug)]
 pub(crate) struct ByNumbers {
+    /// By row.
     pub(crate) ids: Memory,
     pub(crate) groups: usize,
 }
 
-/// Rows that are tried first, in runs of neighbours, as rows of a group may lie together. Two of one group are most likely among them
-/// unless groups are as many as half their square.
+/// Rows verified first, in runs of neighbours, as rows of a group may be adjacent. Most likely two of them are of one
+/// group, unless there are about half the square of `SAMPLES` groups.
 const SAMPLES: usize = 1 << 14;
 const RUN: usize = 32;
 
-/// Bytes of a value that one thread compares.
+/// The most bytes of a value that one thread compares.
 const LONG: usize = 4096;
 
-/// A key column that may follow from others.
+/// A key column that may be functionally dependent.
 enum Other<'a> {
-    /// Of values, or words that refer to some, of so many bytes.
+    /// Values, or words that refer to values, of `width` bytes each.
     Words {
         words: &'a Memory,
         width: usize,
@@ -57,7 +60,7 @@ enum Other<'a> {
 }
 
 impl<'a> Other<'a> {
-    /// `None` where rows cannot be compared here.
+    /// `None` where the device cannot compare the column's rows.
     fn of(column: &'a Column) -> Option<Self> {
         let words = match column.stored()? {
             Storage::Fixed(values) => values,
@@ -73,13 +76,14 @@ impl<'a> Other<'a> {
     }
 }
 
-/// Whether keys of a column take a long way: those that refer to something, and text.
+/// Whether a key column is slow to group by: indirect columns, and text.
 fn is_long_way(column: &Column) -> bool {
     !matches!(column.stored(), Some(Storage::Fixed(_)))
 }
 
 impl CudaDevice {
-    /// Groups of `rows` > 0 rows by the numbers among their keys; `None` where other keys do not follow from these, or take no longer.
+    /// Groups `rows` > 0 rows by their integer keys; `None` where other keys are not dependent on these, or are as fast
+    /// to group by.
     pub(crate) fn ids_by_numbers(
         &self,
         keys: &[&Column],
@@ -108,13 +112,13 @@ impl CudaDevice {
             false => self.verified(&numbers, &others, rows),
         };
         match tried() {
-            // The other way may have room.
+            // Grouping by all keys may need less memory.
             Err(error) if error.is_out_of_device_memory() => Ok(None),
             verified => verified,
         }
     }
 
-    /// Whether other keys follow from the numbers in a sample of `rows` > 0 rows.
+    /// Whether other keys are dependent on the integers in a sample of `rows` > 0 rows.
     pub(crate) fn may_follow(&self, keys: &[&Column], rows: usize) -> Result<bool> {
         let sample = self.queue.runs_of_rows(rows, (SAMPLES, RUN))?;
         let sampled = keys.iter().map(|column| self.gather(column, &sample));
@@ -123,7 +127,7 @@ impl CudaDevice {
         Ok(self.ids_by_numbers(&sampled, SAMPLES)?.is_some())
     }
 
-    /// Groups by numbers, if `others` follow from these.
+    /// Groups by integers; `None` if some of `others` is not dependent on them.
     fn verified(
         &self,
         numbers: &[&Column],
@@ -140,7 +144,7 @@ impl CudaDevice {
 }
 
 impl Ways<'_> {
-    /// By the ids of all groups.
+    /// Aggregates by the ids of all groups.
     pub(crate) fn by_numbers(
         &self,
         of: &ByNumbers,
@@ -168,7 +172,7 @@ impl Ways<'_> {
 }
 
 impl Stream {
-    /// Whether the values of all rows are those of the first rows of their groups.
+    /// Whether the values of all rows equal those of the first rows of their groups.
     fn follow(
         self: &Arc<Self>,
         others: &[Other<'_>],
@@ -205,8 +209,8 @@ impl Stream {
                 (rows as u32).into(),
                 (&differ).into(),
             ]);
-            // SAFETY: there are `rows` values of so many units, or where offsets say, and as many bits and ids; each id has a first row,
-            // which is one of them; `differ` holds a word.
+            // SAFETY: there are `rows` values of `units` units, or given by offsets, and a bit and an id for each; each
+            // id has a first row, which is one of the rows; `differ` holds a word.
             unsafe { self.launch(kernel, self.strips(rows.div_ceil(4)), &args)? };
         }
         Ok(self.read_word32(&differ, 0)? == 0)

@@ -1,9 +1,10 @@
-//! Groups by direct address: ids whose keys are known without a row of theirs, but of which some may have no rows.
+//! Groups by direct address: the keys of a group are decoded from its id, without a row of it. Some ids may have no
+//! rows.
 //!
 //! ```text
-//! a sample of keys ─► a range as if of all ─┐
-//!               or the range of all keys ─┴─► ids ─┬► results ─► those that some row was added to ─► their keys, made of the ids
-//!                                                  └► nothing is folded: a bit for each id ─► those that are set ─► the same
+//! a sample of keys ─► an assumed range ───┐
+//!               or the range of all keys ─┴─► ids ─┬─► results ─► ids with rows ─► keys decoded from the ids
+//!                                                  └─► no aggregates: a bit for each id ─► bits that are set ─► the same
 //! ```
 
 use std::sync::atomic::Ordering::Relaxed;
@@ -24,30 +25,32 @@ use crate::device::data::column::Column;
 use crate::error::{BowtieError, Result};
 use crate::ir::strategies::GroupStrategy;
 
-/// Ids of which a sample is counted one by one, by direct address.
+/// Up to this range a sample's ids are counted by direct address.
 const FEW_IDS: usize = 1 << 21;
 
-/// Ids that have rows, and their bits among all ids, with how many are before each of `rows_select_*`'s blocks.
+/// The ids that have rows; the bitmap of them among all ids; and the number of set bits before each block of
+/// `rows_select_*`.
 struct KeptIds {
     ids: Buffer<u32>,
     bits: Memory,
     offsets: Memory,
 }
 
-/// Ids as numbers that say keys.
+/// Ids as numbers from which keys are decoded.
 fn numbers(ids: Buffer<u32>) -> Result<(Memory, KeyWidth)> {
     let ids = ids.into_cuda();
     let ids = ids.ok_or_else(|| BowtieError::Internal("the host's ids of a GPU's rows".into()))?;
     Ok((ids, KeyWidth::B32))
 }
 
-/// Whether the results of an accumulator tell groups of some rows from those of none.
+/// Whether an accumulator's results tell groups with rows from ids without rows.
 fn tells(of: &Wanted<'_>) -> bool {
     of.valid.is_none() && of.update.tells() != Tells::Nothing
 }
 
 impl Ways<'_> {
-    /// Ids by direct address, of which some may have no rows. First rows are not asked for where results tell which those are.
+    /// Aggregates by direct address, where some ids may have no rows. First rows are found only where results do not
+    /// tell which ids have rows.
     pub(crate) fn by_direct<'k>(
         &self,
         direct: DirectIds<'k>,
@@ -87,8 +90,8 @@ impl Ways<'_> {
         direct_ways.of_ids(folded, direct.into_keys(), kept)
     }
 
-    /// By the ids of the keys of a sample, and some more at both ends, as if they were all; `None` where they are not, or something else is
-    /// better. That saves a pass over the keys.
+    /// Aggregates by a guessed range: that of a sample, or a little more at both ends. `None` where a key is outside of
+    /// it, or another path is better. The guess saves a pass over the keys.
     pub(crate) fn by_guess<'k>(
         &self,
         keys: &[&'k Column],
@@ -106,7 +109,7 @@ impl Ways<'_> {
             return Ok(None);
         }
         let widest = match self.all.len() {
-            // Which ids there are is said by bits.
+            // Without aggregates a bitmap holds the ids.
             1 => 0,
             _ => ForEach::Accumulators.widest(self.rows),
         };
@@ -141,7 +144,7 @@ impl Ways<'_> {
         };
         let folded = match strategy {
             _ if let Some(folded) = in_teams => folded,
-            // A pass that finds ids without rows would take as long as one that finds the range.
+            // A pass that finds ids without rows takes as long as one that finds the range.
             GroupStrategy::HashShared if !ways.have_places(range) || guess.is_wider => {
                 return Ok(None);
             }
@@ -154,7 +157,7 @@ impl Ways<'_> {
                 }
                 Folded::of(outs, range).by(GroupStrategy::HashShared)
             }
-            // Fewer ids are added by a kernel whose look for others is not asked.
+            // The kernel for fewer ids does not report ids outside of the range.
             GroupStrategy::HashGlobal if range > FEW_IN_GLOBAL => {
                 ways.by_ids_in_global(ids, range)?
             }
@@ -171,7 +174,7 @@ impl Ways<'_> {
         Ok(Some(ways.of_ids(folded, guess.into_keys(), kept)?))
     }
 
-    /// The ids that some row has, where nothing is folded: a bit for each id tells.
+    /// The distinct ids, where there are no aggregates: a bitmap with a bit for each id.
     pub(crate) fn distinct<'k>(&self, direct: DirectIds<'k>) -> Result<Results<'k>> {
         let (queue, range) = (self.queue, direct.range);
         let some = queue.zeroed(bitmap_bytes(range), "groups")?;
@@ -189,8 +192,8 @@ impl Ways<'_> {
         })
     }
 
-    /// In shared memory by clusters, where two blocks that share the ids have no room for all: 2^28 rows of 50,000 ids, for which they
-    /// have, took them 1.43 ms, and clusters 1.60.
+    /// In the shared memory of clusters, where two blocks that share the ids cannot hold all accumulators. With 50,000
+    /// ids, which two blocks hold, 2^28 rows took 1.43 ms in two blocks and 1.60 ms in clusters.
     fn by_ids_in_teams(&self, ids: Ids<'_>, range: usize) -> Result<Option<Folded>> {
         match self.leave_some_out(range) {
             true => self.by_ids_in_clusters(ids, range, GroupStrategy::HashShared),
@@ -198,7 +201,8 @@ impl Ways<'_> {
         }
     }
 
-    /// Without the accumulator of first rows, which stands first, if ids say keys and another one tells groups from ids without rows.
+    /// Without the accumulator of first rows, which is the first one, where ids are decoded into keys and another
+    /// accumulator tells groups from ids without rows.
     fn without_rows(&self) -> Self {
         let others = &self.all[1..];
         Ways {
@@ -250,7 +254,7 @@ impl Ways<'_> {
         }))
     }
 
-    /// The results of the ids that have rows.
+    /// The results of the ids that have rows, compacted.
     fn of_ids<'k>(
         &self,
         mut folded: Folded,

@@ -1,19 +1,19 @@
-//! [`DirectKeys`]: keys that are digits of a group's id.
+//! [`DirectKeys`]: key columns as the digits of a group's id, in a mixed-radix number.
 
 use crate::device::cuda::aggregate::sample::SAMPLES;
 use crate::device::cuda::columns::minmax::Number;
 
-/// Key columns as digits: how ids say keys.
+/// Key columns with their digits, the lowest digit first: ids are decoded into keys by them.
 #[derive(Debug)]
 pub(crate) struct DirectKeys<'a>(pub(crate) Vec<(Number<'a>, Digits)>);
 
 impl DirectKeys<'_> {
-    /// The digits' product, where it is no greater than this.
+    /// The number of ids: the product of the columns' digits; `None` if it exceeds `widest`.
     pub(crate) fn range(&self, widest: u64) -> Option<u64> {
         range_of(self.0.iter().map(|(_, digits)| digits), widest)
     }
 
-    /// Whether the values of one column are keys as they are.
+    /// Whether there is one column, whose values serve as keys unchanged.
     pub(crate) fn is_plain(&self) -> bool {
         match &self.0[..] {
             [(number, _)] => number.plain().is_some(),
@@ -22,23 +22,25 @@ impl DirectKeys<'_> {
     }
 }
 
-/// Digits that a column gives to the ids.
+/// The digits of one column in an id.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Digits {
+    /// The least value, as an unsigned word in the order of the values.
     pub(crate) least: u64,
-    /// Values from the least to the greatest; a NULL is the digit after them.
+    /// The number of values from the least to the greatest. A NULL is the digit after them.
     pub(crate) values: u64,
+    /// Whether the column may have NULLs.
     pub(crate) nullable: bool,
 }
 
 impl Digits {
-    /// How many there are.
+    /// The number of digits, NULL included.
     pub(crate) fn digits(&self) -> u64 {
         self.values.saturating_add(u64::from(self.nullable))
     }
 
-    /// Of a sample of values of 32 bits: with those around it that all values may have. Of uniform ones an end is beyond them with a
-    /// probability of e^-16.
+    /// For a sample of values of 32 bits: a wider range that all values may have. For uniform values, one end is
+    /// outside of it with a probability of e^-16.
     pub(crate) fn wider(self) -> Self {
         const LEAST: u64 = 16;
         const GREATEST: u64 = u32::MAX as u64;
@@ -53,7 +55,7 @@ impl Digits {
     }
 }
 
-/// The digits' product, where it is no greater.
+/// The product of the numbers of digits; `None` if it exceeds `widest`.
 pub(crate) fn range_of<'a>(
     mut digits: impl Iterator<Item = &'a Digits>,
     widest: u64,

@@ -1,4 +1,5 @@
-//! [`GroupKeys`], the [`Directory`] that numbers them without sorting, and their ids (`kernels/aggregate/group_ids.cu`).
+//! [`GroupKeys`], and the [`Directory`]: a hash table that numbers keys, and the ids it gives to rows
+//! (`kernels/aggregate/group_ids.cu`).
 
 use std::sync::Arc;
 
@@ -10,18 +11,20 @@ use crate::device::cuda::runtime::memory::{Memory, Part};
 use crate::device::cuda::runtime::stream::Stream;
 use crate::error::{BowtieError, Result};
 
-/// Keys of rows as kernels take them.
+/// The keys of rows in the form that kernels read.
 #[derive(Debug)]
 pub(crate) enum GroupKeys<'a> {
-    /// Values of 32 or 64 bits that are equal where their bits are.
+    /// Values of 32 or 64 bits whose bits are equal exactly where the values are.
     Plain(&'a Memory, KeyWidth),
+    /// One or more words of 64 bits for each row.
     Tuples(Tuples),
 }
 
-/// A word of 32 bits a row: its group's id is that, less the first.
+/// One word of 32 bits for each row: the group id is the word minus `first`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ids<'a> {
     pub(crate) words: &'a Memory,
+    /// The word of id 0.
     pub(crate) first: u32,
 }
 
@@ -32,6 +35,8 @@ impl<'a> From<&'a Memory> for Ids<'a> {
 }
 
 impl<'a> GroupKeys<'a> {
+    /// Keys of one or more columns: plain where one column has 32 or 64 bits without NULLs and without a second zero,
+    /// otherwise packed tuples.
     pub(crate) fn of(queue: &Arc<Stream>, columns: &[KeyValues<'a>], rows: usize) -> Result<Self> {
         match columns {
             [column] => match column.plain() {
@@ -48,7 +53,7 @@ impl<'a> GroupKeys<'a> {
         Ok(Self::Tuples(queue.pack(&layout, columns, rows)?))
     }
 
-    /// Keys of one word, and its bits.
+    /// The keys and their width, where a key is one word.
     pub(crate) fn word(&self) -> Option<(Part<'_>, KeyWidth)> {
         match self {
             Self::Plain(values, bits) => Some((Part::from(*values), *bits)),
@@ -64,7 +69,7 @@ impl<'a> GroupKeys<'a> {
         }
     }
 
-    /// Of what a directory knows of a group: its key's word, or a row.
+    /// Bytes per group in the directory's list of members: the key's word, or a row id.
     fn member_bytes(&self) -> usize {
         match self.word() {
             Some((_, bits)) => bits.bytes(),
@@ -73,15 +78,16 @@ impl<'a> GroupKeys<'a> {
     }
 }
 
-/// A table that has no room for all groups is given up soon, and one for so many times as many is made.
+/// The factor to the next table's capacity. A table without capacity for all groups is given up early.
 const GROWTH: usize = 16;
 
-/// Words of a table's state; where in it the number of groups is, and whether there were more than it has room for.
+/// The words of a table's state; the index of the number of groups; the index of the flag for more groups than the
+/// table's capacity.
 const STATE_WORDS: usize = 96;
 const GROUPS: usize = 0;
 const FULL: usize = 32;
 
-/// A hash table that numbers keys from 0 as they come.
+/// A hash table that numbers distinct keys from 0 in the order of their arrival.
 #[derive(Debug)]
 pub(crate) struct Directory {
     entries: Memory,
@@ -92,7 +98,7 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    /// For at most `limit` groups.
+    /// A directory for at most `limit` groups.
     pub(crate) fn new(queue: &Arc<Stream>, keys: &GroupKeys<'_>, limit: usize) -> Result<Self> {
         let slots = (2 * limit).max(64);
         let what = "group table";
@@ -105,11 +111,12 @@ impl Directory {
         })
     }
 
-    /// By group its key's word; of keys of several words a row that has it.
+    /// For each group its key's word; for keys of several words a row id with that key.
     pub(crate) fn into_members(self) -> Memory {
         self.members
     }
 
+    /// The kernels' argument: entries, members, state, and the numbers of slots and of groups at most.
     pub(crate) fn structure(&self) -> Structure<4> {
         Structure([
             Arg::from(&self.entries),
@@ -119,7 +126,7 @@ impl Directory {
         ])
     }
 
-    /// How many groups there are; `None` when they are more than the limit.
+    /// The number of groups; `None` when there are more than the limit. Waits for the kernel.
     pub(crate) fn groups(&self, queue: &Stream) -> Result<Option<usize>> {
         let mut bytes = [0; (FULL + 1) * 4];
         queue.read_few(&mut bytes, &self.state, 0)?;
@@ -131,7 +138,7 @@ impl Directory {
     }
 }
 
-/// Does something with tables for more and more of `rows` groups, at first for `limit`, until one has room.
+/// Retries `attempt` with larger and larger capacities, from `limit` up to `rows` groups, until one is sufficient.
 pub(crate) fn with_room<T>(
     rows: usize,
     limit: usize,
@@ -150,8 +157,8 @@ pub(crate) fn with_room<T>(
 }
 
 impl Stream {
-    /// The group of each of `rows` rows, numbered from 0 as they come, and how many there are, at first taken to be at most
-    /// `limit`. There is at least one row.
+    /// The group id of each of `rows` > 0 rows, numbered from 0 in the order of arrival, and the number of groups.
+    /// `limit`: the estimated most groups.
     pub(crate) fn hashed_ids(
         self: &Arc<Self>,
         keys: &GroupKeys<'_>,
@@ -162,7 +169,7 @@ impl Stream {
         Ok((ids, groups))
     }
 
-    /// The same, and what is known of each group: its key's word; of keys of several words a row that has it.
+    /// The same, and the members: for each group its key's word; for keys of several words a row id with that key.
     pub(crate) fn hashed_groups(
         self: &Arc<Self>,
         keys: &GroupKeys<'_>,
@@ -204,8 +211,9 @@ impl Stream {
             Given::Four(&structure),
             ids.into(),
         ]);
-        // SAFETY: there are so many keys or tuples, of so many bits or words; the directory has entries of their width, all set, one
-        // more than slots, room for the keys of `limit` groups, and a clear state; `ids` holds a word a row.
+        // SAFETY: there are `rows` keys or tuples, of the kernel's bits or of `width` words; the directory has entries
+        // of their width, all set, one more than slots, memory for the keys of `limit` groups, and a clear state; `ids`
+        // holds a word for each row.
         unsafe { self.launch_given(kernel, self.strips(rows.div_ceil(4)), &args)? };
         let groups = directory.groups(self)?;
         Ok(groups.map(|groups| (groups, directory.into_members())))

@@ -1,5 +1,5 @@
-//! Aggregates over groups of rows (\[W\] section 3.2): from columns to accumulators, and from their results to columns
-//! (`kernels/aggregate/group_out.cu`). How rows come to their groups is for `strategies.rs`.
+//! Grouped aggregation (\[W\] 3.2 and 4.2 to 4.4): from columns to accumulators, and from the accumulators' results to
+//! columns (`kernels/aggregate/group_out.cu`). `strategies.rs` assigns rows to groups.
 
 use std::sync::Arc;
 
@@ -27,24 +27,24 @@ use crate::error::{BowtieError, Result};
 use crate::ir::fold::Fold;
 use crate::ir::strategies::GroupStrategy;
 
-/// What a fold reads.
+/// The input of an aggregate.
 #[derive(Debug)]
 enum Source<'a> {
-    /// Which rows have a value is enough.
+    /// Only which rows have a value.
     Valid(Option<&'a Memory>),
     Values(&'a Values, Kind),
-    /// Floats, in two passes.
+    /// Floats, in two passes for mean and squared deviations.
     Moments(&'a Values),
-    /// The order keys of the values.
+    /// The order keys of the values, for MIN and MAX.
     Keys(Keys),
 }
 
-/// Where a fold's result is.
+/// Where the result of an aggregate is.
 #[derive(Debug, Clone, Copy)]
 enum Place {
-    /// In an accumulator; and which other one counts the values that it folds.
+    /// The accumulator's index, and the index of the accumulator that counts its values, if one does.
     Out(usize, Option<usize>),
-    /// The mean (0) or the squared deviations (1) of some moments.
+    /// The index of the moments, and the result: the mean (0) or the squared deviations (1).
     Moment(usize, usize),
 }
 
@@ -68,7 +68,8 @@ impl Source<'_> {
 }
 
 impl CudaDevice {
-    /// Groups of `rows` rows, of which there is one at least, and the folds over each; `None` where the twin must fold a column.
+    /// Groups `rows` rows, at least one, and computes the aggregates of each group; `None` where the host fallback must
+    /// aggregate a column.
     pub(crate) fn aggregate_here(
         &self,
         rows: usize,
@@ -76,7 +77,7 @@ impl CudaDevice {
         folds: &[(Fold, Option<&Column>)],
         strategy: Option<GroupStrategy>,
     ) -> Result<Option<Aggregated>> {
-        // Of a column in order nothing need be known of ranges or groups: they are sorted already.
+        // A presorted column needs neither ranges nor ids: equal keys are adjacent.
         if let ([key], [], None) = (keys, folds, strategy)
             && let Some(distinct) = self.distinct_of_ascending(key)?
         {
@@ -95,12 +96,12 @@ impl CudaDevice {
             }
         }
         let mut all = vec![];
-        // Which accumulator a fold is, and which counts the values that it folds.
+        // For each aggregate its accumulator, and the accumulator that counts its values.
         let mut places = Vec::with_capacity(folds.len());
         let mut moments: Vec<Moments<'_>> = vec![];
         for ((fold, _), source) in folds.iter().zip(&sources) {
             if let Source::Moments(values) = source {
-                // The mean and the squared deviations of a variance are of one pass.
+                // The mean and the squared deviations of a variance share one pass.
                 let known = moments.last().is_some_and(|last| last.is_of(values));
                 if *fold == Fold::Mean || !known {
                     moments.push(Moments::push(values, &mut all));
@@ -111,7 +112,7 @@ impl CudaDevice {
             }
             let (values, valid, kind) = source.memory()?;
             let counted = match fold {
-                // An extreme's row says it.
+                // For an extreme, a row id or none tells it.
                 Fold::Count | Fold::Min | Fold::Max => None,
                 _ if valid.is_none() => None,
                 _ => {
@@ -187,7 +188,7 @@ impl CudaDevice {
         }))
     }
 
-    /// `None` where the twin must fold the column.
+    /// `None` where the host fallback must aggregate the column.
     fn source<'a>(&self, fold: Fold, values: Option<&'a Column>) -> Result<Option<Source<'a>>> {
         let Some(column) = values else {
             return Ok(Some(Source::Valid(None)));
@@ -217,7 +218,7 @@ impl CudaDevice {
                     },
                 )),
             },
-            // Gathering knows no row that is none.
+            // A gather cannot produce NULL for a group without a value.
             (Fold::Min | Fold::Max, Storage::Text(text)) if text.valid.is_none() => {
                 Some(Source::Keys(self.order_keys(column)?.0))
             }
@@ -225,7 +226,7 @@ impl CudaDevice {
         })
     }
 
-    /// The column of a result that has room for `capacity` groups.
+    /// The output column of an accumulator's result, which was allocated for `capacity` groups.
     fn state(
         &self,
         fold: Fold,
@@ -257,7 +258,7 @@ impl CudaDevice {
         };
         let values = Values {
             data_type,
-            // There was room for as many groups as there might have been.
+            // The allocation was for the capacity, not for the groups found.
             values: queue.shrunk(values, bytes)?,
             valid,
             original: None,
@@ -286,16 +287,16 @@ fn update_of(fold: Fold, kind: Kind) -> Result<Update> {
 }
 
 impl Stream {
-    /// Which of `n` words are not 0.
+    /// A bitmap of which of `n` words of 64 bits are not 0.
     pub(crate) fn nonzero_bits(self: &Arc<Self>, words: &Memory, n: usize) -> Result<Memory> {
         let bits = self.alloc(bitmap_bytes(n), "validity")?;
         let args = [words.into(), (&bits).into(), (n as u32).into()];
-        // SAFETY: `words` holds n words of 64 bits, `bits` as many bits.
+        // SAFETY: `words` holds n words of 64 bits; `bits` holds n bits.
         unsafe { self.launch("group_out_bits", Shape::rows(n), &args)? };
         Ok(bits)
     }
 
-    /// Values of a type from the words of its folds.
+    /// Values of a type from the accumulators' words: narrowed, or joined from several words.
     fn of_words(self: &Arc<Self>, data_type: &DataType, words: Memory, n: usize) -> Result<Memory> {
         let (kernel, items) = match width(data_type) {
             Some(0) => return self.nonzero_bits(&words, n),
@@ -314,7 +315,8 @@ impl Stream {
         let bytes = width(data_type).unwrap_or_default() * n;
         let out = self.alloc(bytes, "aggregates")?;
         let args = [(&words).into(), (&out).into(), (n as u32).into()];
-        // SAFETY: `words` holds as many words for each of n values as the kernel reads; `out` has room for the values.
+        // SAFETY: `words` holds the number of words for each of n values that the kernel reads; `out` has memory for n
+        // values.
         unsafe { self.launch(kernel, Shape::rows(items), &args)? };
         Ok(out)
     }

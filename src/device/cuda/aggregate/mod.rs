@@ -1,4 +1,5 @@
-//! Grouped aggregation on a GPU (`kernels/aggregate`).
+//! Grouped aggregation on a GPU (`kernels/aggregate`): key columns and columns to aggregate enter; one row per group
+//! leaves.
 
 pub(crate) mod accumulate;
 pub(crate) mod by_ids;

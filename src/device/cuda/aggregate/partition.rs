@@ -1,6 +1,9 @@
-//! [`Order`]: rows in another order than their own, and the columns that go along: by parts (`kernels/aggregate/group_spread.cu` where rows of a part may
-//! be in any order, or else `kernels/aggregate/group_part.cu`) or sorted
-//! (`kernels/keys/sort.cu`). Values that are transformed together with their keys need no gather afterwards (\[W\] 4.1, GFTR).
+//! [`Order`]: rows in partition order or in sorted order, and the columns that move with them. In: keys or group ids.
+//! Out: the keys or ids in the new order, and on request each column of an accumulator in that order. Kernels:
+//! `kernels/aggregate/group_spread.cu` where rows of a partition may be in any order, `kernels/aggregate/group_part.cu`
+//! otherwise, `kernels/keys/sort.cu` for sorting. Columns of 4 and 8 bytes move together with their keys and need no
+//! gather afterwards (GFTR: \[W\] 4.1.2, of the sort-based group-by 4.1.3; only in sorts of up to two passes, otherwise
+//! rows are gathered, GFUR).
 
 use std::sync::Arc;
 
@@ -16,62 +19,68 @@ use crate::device::cuda::runtime::stream::Stream;
 use crate::device::data::buffer::Buffer;
 use crate::error::{BowtieError, Result};
 
-/// Rows in another order.
+/// A permutation of rows, by partition or sorted.
 #[derive(Debug)]
 pub(crate) struct Order<'a> {
-    /// By position, where something needs them.
+    /// The row id at each position. `None` where no column needs it.
     rows: Option<Buffer<u32>>,
-    /// Columns that are there already, by where they were.
+    /// Columns in this order, each with the pointer of its original.
     there: Vec<(u64, Memory)>,
     movement: Movement<'a>,
     n: usize,
 }
 
-/// Adds columns to results.
+/// Adds the columns of accumulators to their results: accumulators, then one result for each.
 pub(crate) type FoldColumns<'f> = dyn FnMut(&[Wanted<'_>], &[Memory]) -> Result<()> + 'f;
 
-/// How values come there.
+/// How a column gets into this order.
 #[derive(Debug)]
 enum Movement<'a> {
-    /// They are there, row by row.
+    /// Columns are in this order as they are: it is the order of the rows.
     None,
-    /// They are there, in no order within the parts that ids have from this bit on.
+    /// Columns were moved by `group_spread`. A partition is the bits of an id from this bit on; rows of a partition are
+    /// in any order.
     Spread(u32),
+    /// By a gather of row ids.
     Gathered,
-    /// Together with the keys, those of 4 and 8 bytes.
+    /// By partitioning the keys again together with the column, for columns of 4 and 8 bytes. Others are gathered.
     ToParts(Partitioner<'a>),
-    /// The same, by these ids, which differ in these bits.
+    /// By sorting these ids again together with the column, for columns of 4 and 8 bytes. The ids differ in these bits.
     OrderedRows(&'a Memory, u64),
 }
 
-/// A pass over a column costs about 100 G rows/s, a gather afterwards 37.
+/// A sort pass over a column runs at about 100 G rows/s; a gather after the sort runs at 37.
 const MOST_PASSES: usize = 2;
 
-/// 256 parts of keys.
+/// Hash or id partitioning of keys into 256 partitions.
 #[derive(Debug)]
 struct Partitioner<'a> {
     keys: Part<'a>,
     bits: KeyWidth,
-    /// Whether by the keys' hash; the first key; the first bit of what says the part.
+    /// Kernel arguments: 1 where the keys' hash is partitioned (0 for the key itself), the first key, and the first bit
+    /// of the partition number.
     digits: [Arg; 3],
+    /// The first position of each partition.
     starts: Memory,
 }
 
-/// Ids go to fewer, which makes longer runs: the second-level cache holds the results of several parts of 2^20 groups.
+/// Partitions of `group_spread`: fewer than `PARTS`, for longer contiguous writes. The L2 cache holds the results of
+/// several partitions of 2^20 groups.
 const SPREAD_PARTS: usize = 96;
-/// Rows that a block of `group_spread` takes, and its shared memory: a value, a key and a place for each.
+/// Rows per block of `group_spread`, and its shared memory: a value, a key and a position for each row.
 const SPREAD_ROWS: usize = 8192;
 const SPREAD_SHARED: u32 = SPREAD_ROWS as u32 * (8 + 4 + 2);
-/// Beside it the kernel has two words a part.
+/// Static shared memory of the kernel besides: two words for each partition.
 const SPREAD_COUNTS: u32 = 8 * SPREAD_PARTS as u32;
 
 const PARTS: usize = 256;
 const PART_BITS: u32 = PARTS.ilog2();
-/// The bits of a hash that make neighbours in a directory.
+/// The highest bits of a hash: keys that agree in them are neighbours in a directory.
 const FIRST_HASH_BIT: u32 = u32::BITS - PART_BITS;
 
 impl Order<'_> {
-    /// The bit from which on ids say the part, of parts in which rows are in no order.
+    /// The bit from which on ids give the partition, where rows of a partition are in any order; `None` in all other
+    /// orders.
     pub(crate) fn spread_bit(&self) -> Option<u32> {
         match self.movement {
             Movement::Spread(first_bit) => Some(first_bit),
@@ -79,8 +88,8 @@ impl Order<'_> {
         }
     }
 
-    /// Folds columns in this order: `fold` is given accumulators whose columns are, and results that are theirs. Results that
-    /// are rows of `groups` groups then are the rows' own.
+    /// Calls `fold` with accumulators whose columns are in this order, and with their results. Results that are
+    /// positions of this order are then replaced by row ids, for `groups` groups.
     pub(crate) fn fold(
         &self,
         queue: &Arc<Stream>,
@@ -112,7 +121,8 @@ impl Order<'_> {
             for (of, out) in all.iter().zip(outs) {
                 if of.update.is_row() {
                     let args = [self.rows()?.into(), out.into(), (groups as u32).into()];
-                    // SAFETY: `rows` holds the rows of all positions, `out` positions or no row for `groups` groups.
+                    // SAFETY: `rows` holds the row ids of all positions; `out` holds positions or no row for `groups`
+                    // groups.
                     unsafe { queue.launch("group_out_rows", Shape::rows(groups), &args)? };
                 }
             }
@@ -125,7 +135,7 @@ impl Order<'_> {
         memory(rows.ok_or_else(|| BowtieError::Internal("rows of no order".into()))?)
     }
 
-    /// The accumulators of columns that were moved.
+    /// The accumulators with their columns replaced by those in this order.
     fn here<'c>(&'c self, columns: &'c [(u64, Memory)], all: &[Wanted<'c>]) -> Vec<Wanted<'c>> {
         let of = |of: &Wanted<'c>| Wanted {
             values: of.values.and_then(|column| self.of(columns, column)),
@@ -135,14 +145,14 @@ impl Order<'_> {
         all.iter().map(of).collect()
     }
 
-    /// A column that was moved.
+    /// The copy of a column in this order, if there is one.
     fn of<'c>(&'c self, columns: &'c [(u64, Memory)], column: &Memory) -> Option<&'c Memory> {
         let mut all = self.there.iter().chain(columns);
         let moved = all.find(|(at, _)| *at == column.pointer());
         moved.map(|(_, there)| there)
     }
 
-    /// A column in this order, of values of `width` bytes, or of bits.
+    /// Moves or gathers a column into this order. `width` is the bytes of a value, 0 for bits.
     fn moved(&self, queue: &Arc<Stream>, column: &Memory, width: usize) -> Result<Memory> {
         match (&self.movement, width) {
             (Movement::ToParts(parting), 4 | 8) => {
@@ -165,20 +175,20 @@ impl Order<'_> {
     }
 }
 
-/// The columns that an accumulator reads, of values of so many bytes, or of bits (0).
+/// The columns that an accumulator reads, each with the bytes of a value (0 for bits).
 fn reads<'a>(of: &Wanted<'a>) -> impl Iterator<Item = (&'a Memory, usize)> + use<'a> {
     let values = of.values.map(|values| (values, of.kind.width()));
     values.into_iter().chain(of.valid.map(|valid| (valid, 0)))
 }
 
-/// Whether all columns can move together with the keys, and nothing needs row ids.
+/// Whether all columns can move together with the keys, and no accumulator needs row ids.
 fn are_movable(all: &[Wanted<'_>]) -> bool {
     let movable = |(_, width): (&Memory, usize)| matches!(width, 4 | 8);
     let needs_no_rows = |of: &Wanted<'_>| !of.update.is_row() && reads(of).all(movable);
     all.iter().all(needs_no_rows)
 }
 
-/// Columns of accumulators, each once.
+/// The columns of all accumulators without repeats, each with the bytes of a value.
 fn columns_of<'a>(all: &[Wanted<'a>]) -> Vec<(&'a Memory, usize)> {
     let mut columns: Vec<(&Memory, usize)> = vec![];
     for (column, width) in all.iter().flat_map(reads) {
@@ -193,7 +203,7 @@ fn columns_of<'a>(all: &[Wanted<'a>]) -> Vec<(&'a Memory, usize)> {
 }
 
 impl Stream {
-    /// Rows in the parts of their keys' hashes, for accumulators to be folded; and the keys there.
+    /// Partitions rows by the hashes of their keys. Returns the keys in partition order, and the order for aggregation.
     pub(crate) fn parts_of_keys<'a>(
         self: &Arc<Self>,
         keys: (Part<'a>, KeyWidth),
@@ -203,7 +213,8 @@ impl Stream {
         self.parts(keys, [1, 0, FIRST_HASH_BIT], n, all)
     }
 
-    /// Rows in the parts of their ids, which are below `groups`, for accumulators to be folded; and the ids' words there.
+    /// Partitions rows by their ids, all below `groups`. Returns the ids' words in partition order, and the order for
+    /// aggregation.
     pub(crate) fn parts_of_ids<'a>(
         self: &Arc<Self>,
         ids: Ids<'a>,
@@ -222,14 +233,15 @@ impl Stream {
         self.parts((ids.words.into(), KeyWidth::B32), digits, n, all)
     }
 
-    /// Whether the GPU copies to shared memory without registers, and has room for a tile; steps over the rows are numbers of 32 bits.
+    /// Whether the GPU has asynchronous copies to shared memory (compute capability 8.0) and enough shared memory for a
+    /// tile. The kernel's row numbers have 32 bits, so `n` is below 2^31.
     fn can_spread(&self, n: usize) -> bool {
         self.gpu.capability >= (8, 0)
             && self.gpu.shared_bytes >= SPREAD_SHARED + SPREAD_COUNTS
             && n < 1 << 31
     }
 
-    /// Rows with these columns in the parts of their ids, which differ above `first_bit`, in any order within a part.
+    /// Partitions rows with these columns by their ids' bits from `first_bit` on. Rows of a partition are in any order.
     fn spread<'a>(
         self: &Arc<Self>,
         ids: Ids<'_>,
@@ -267,8 +279,8 @@ impl Stream {
             shared: SPREAD_SHARED,
             ..Shape::blocks_of(n, SPREAD_ROWS, 512)
         };
-        // SAFETY: in and out hold n keys and values of the columns' widths and do not overlap; memory begins at multiples of 16 bytes;
-        // `starts` says where the parts of these keys begin.
+        // SAFETY: inputs and outputs hold n keys and values of the columns' widths and do not overlap; memory begins at
+        // multiples of 16 bytes; `starts` holds the first position of each partition of these keys.
         unsafe { self.launch("group_spread", shape, &args)? };
         let order = Order {
             rows: None,
@@ -319,14 +331,14 @@ impl Stream {
         Ok((keys, order))
     }
 
-    /// Where the parts of n keys begin.
+    /// The first position of each partition of n keys.
     fn part_starts(
         self: &Arc<Self>,
         (keys, bits): (Part<'_>, KeyWidth),
         digits: &[Arg; 3],
         n: usize,
     ) -> Result<Memory> {
-        // One word more counts the blocks that are done.
+        // One more word counts the finished blocks.
         let starts = self.zeroed((PARTS + 1) * 4, "parts")?;
         let kernel = match bits {
             KeyWidth::B32 => "group_part_starts_u32",
@@ -335,12 +347,13 @@ impl Stream {
         let mut args: Vec<Arg> = vec![keys.into(), (n as u32).into()];
         args.extend(digits);
         args.extend([(&starts).into(), starts.word(PARTS)]);
-        // SAFETY: there are n keys of the kernel's width; `starts` holds a word for each part and the count of blocks, all zero.
+        // SAFETY: there are n keys of the kernel's width; `starts` holds a word for each partition and the count of
+        // blocks, all zero.
         unsafe { self.launch(kernel, self.strips(n.div_ceil(4)), &args)? };
         Ok(starts)
     }
 
-    /// Moves n keys and a column of 4 or 8 bytes to their parts.
+    /// Moves n keys and a column of 4 or 8 bytes into partition order. Returns both.
     fn to_parts(
         self: &Arc<Self>,
         parting: &Partitioner<'_>,
@@ -369,13 +382,15 @@ impl Stream {
             lookback.word(tiles * PARTS),
         ]);
         let shape = Shape::blocks_of(n, tile, THREADS);
-        // SAFETY: in and out hold n keys and values of the kernel's widths and do not overlap; `starts` says where the parts of
-        // these keys begin; the look-back holds 256 words a tile and the next tile's number, all zero.
+        // SAFETY: inputs and outputs hold n keys and values of the kernel's widths and do not overlap; `starts` holds
+        // the first position of each partition of these keys; the look-back holds 256 words for each tile and the
+        // number of the next tile, all zero.
         unsafe { self.launch(kernel, shape, &args)? };
         Ok((keys, values))
     }
 
-    /// Rows in the order of their ids, which are below `groups`; and the ids in order, `None` where they are in order already.
+    /// Sorts rows by their ids, all below `groups`. Returns the sorted ids, `None` where they are sorted already, and
+    /// the order.
     pub(crate) fn order_of_ids<'a>(
         self: &Arc<Self>,
         ids: &'a Memory,
@@ -405,7 +420,7 @@ impl Stream {
         Ok((sorted, order))
     }
 
-    /// An order that is known.
+    /// An order by given row ids; `None` is the order of the rows themselves.
     pub(crate) fn order_of_rows(rows: Option<Buffer<u32>>, n: usize) -> Order<'static> {
         Order {
             movement: match &rows {

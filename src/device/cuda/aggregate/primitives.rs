@@ -1,4 +1,5 @@
-//! [`AggregatePrimitives`] of an NVIDIA GPU.
+//! [`AggregatePrimitives`] of an NVIDIA GPU: by kernels, or by the host fallback where a column cannot be aggregated by
+//! kernels.
 
 use crate::device::cuda::device::CudaDevice;
 use crate::device::data::column::Column;

@@ -1,4 +1,4 @@
-//! [`Results`]: what a strategy of grouped aggregation makes, and how the keys of its groups are found.
+//! [`Results`]: what every strategy of grouped aggregation returns, and how the keys of the groups are found.
 
 use crate::device::cuda::aggregate::accumulate::added::AddedInGlobal;
 use crate::device::cuda::aggregate::direct_keys::DirectKeys;
@@ -7,46 +7,52 @@ use crate::device::cuda::keys::key_width::KeyWidth;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::ir::strategies::GroupStrategy;
 
-/// Results by group.
+/// The accumulators' results by group.
 #[derive(Debug)]
 pub(crate) struct Results<'a> {
     /// One for each accumulator.
     pub(crate) outs: Vec<Memory>,
     pub(crate) members: Members<'a>,
+    /// The number of groups.
     pub(crate) groups: usize,
-    /// Groups that each has room for: words of wide sums lie so far apart.
+    /// The number of groups that each result is allocated for. The words of a wide sum are this number of words apart.
     pub(crate) capacity: usize,
+    /// The strategy that ran; `None` where there was nothing to choose.
     pub(crate) strategy: Option<GroupStrategy>,
 }
 
-/// Who is in each group.
+/// How the keys of each group are found.
 #[derive(Debug)]
 pub(crate) enum Members<'a> {
-    /// The first row of each.
+    /// From the first row of each group.
     Rows(Memory),
-    /// Rows with the keys of all ids, or of these numbers.
+    /// Decoded from the group's number: the ids 0, 1, …, or these numbers.
     Ids(DirectKeys<'a>, Option<(Memory, KeyWidth)>),
-    /// Rows with these values of a key that is a number.
+    /// The keys are these values of one integer column.
     Values(Number<'a>, Memory),
 }
 
-/// What was folded by group.
+/// What aggregation returns, before the keys of the groups are found.
 #[derive(Debug)]
 pub(crate) struct Folded {
     /// One for each accumulator.
     pub(crate) outs: Vec<Memory>,
     pub(crate) groups: usize,
+    /// The number of groups that each result is allocated for.
     pub(crate) capacity: usize,
-    /// The words of ids in parts, if they were put in such; and the bit from which on ids say theirs, if rows of one are in no order.
+    /// The ids' words in partition order, if rows were partitioned; and the first bit of the partition number, if rows
+    /// of a partition are in any order.
     pub(crate) parts: Option<(Memory, Option<u32>)>,
-    /// What was found on the way, in global memory.
+    /// What the kernels reported while they added rows in global memory.
     pub(crate) added: Option<AddedInGlobal>,
-    /// By group its key's word, where a directory knows it and no accumulator finds first rows: `by_keys` drops them otherwise.
+    /// The word of each group's key, where a directory numbered the keys and no accumulator finds first rows; `by_keys`
+    /// drops it otherwise.
     pub(crate) words: Option<Memory>,
     pub(crate) strategy: Option<GroupStrategy>,
 }
 
 impl Folded {
+    /// Results allocated for exactly these groups.
     pub(crate) fn of(outs: Vec<Memory>, groups: usize) -> Self {
         Self {
             outs,
@@ -59,13 +65,13 @@ impl Folded {
         }
     }
 
-    /// Of accumulators the first of which finds the first row of each group.
+    /// For accumulators the first of which finds the first row of each group.
     pub(crate) fn with_rows<'a>(mut self) -> Results<'a> {
         let firsts = self.outs.remove(0);
         self.with(Members::Rows(firsts))
     }
 
-    /// Of keys whose words, if they are known, say who is in each group.
+    /// For keys with words: the words give the keys; without words the first rows do.
     pub(crate) fn with_words<'a>(
         mut self,
         members: impl FnOnce(Memory) -> Members<'a>,
@@ -76,6 +82,7 @@ impl Folded {
         }
     }
 
+    /// The results, with how the groups' keys are found.
     pub(crate) fn with(self, members: Members<'_>) -> Results<'_> {
         Results {
             outs: self.outs,
@@ -86,6 +93,7 @@ impl Folded {
         }
     }
 
+    /// Sets the strategy that ran.
     pub(crate) fn by(self, strategy: GroupStrategy) -> Self {
         Self {
             strategy: Some(strategy),

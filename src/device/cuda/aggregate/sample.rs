@@ -1,4 +1,5 @@
-//! [`Profile`]: how many groups there are and how unlike in size, from a sample of the keys (`kernels/aggregate/group_sample.cu`).
+//! [`Profile`]: the number of groups and their skew, estimated from a sample of the keys
+//! (`kernels/aggregate/group_sample.cu`).
 
 use std::sync::Arc;
 
@@ -10,26 +11,27 @@ use crate::device::cuda::runtime::memory::{Memory, Part};
 use crate::device::cuda::runtime::stream::Stream;
 use crate::error::Result;
 
-/// Keys that are looked at.
+/// Keys in a sample.
 pub(crate) const SAMPLES: usize = 1 << 16;
 
-/// What is thought of the groups.
+/// Estimates of the groups.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Profile {
+    /// The number of groups.
     pub(crate) groups: usize,
-    /// The share of the rows that the largest has.
+    /// The share of the rows that the largest group has.
     pub(crate) largest: f64,
     /// The share of the rows whose groups the sample did not see (Good 1953).
     pub(crate) unseen: f64,
-    /// Groups to make room for at first.
+    /// The capacity in groups of the first hash table.
     pub(crate) limit: usize,
 }
 
-/// Groups of rows that are too few to be worth a sample.
+/// The assumed number of groups where the rows are too few for a sample.
 const GUESS: usize = 1 << 12;
 
 impl Profile {
-    /// Of few rows.
+    /// Without a sample, for few rows.
     fn guess(rows: usize) -> Self {
         Self {
             groups: rows.min(GUESS),
@@ -39,8 +41,9 @@ impl Profile {
         }
     }
 
-    /// Of a sample that saw so many groups, some of them once or twice; after Chao (1984), and never more than if each
-    /// group that was seen once stood for as many as there are rows for it.
+    /// From a sample with `groups` groups, `once` and `twice` of which occurred once and twice, and with `greatest`
+    /// rows of the largest group. The estimate is Chao's (1984), and at most the groups seen with those seen once
+    /// scaled up to all rows.
     fn of_sample(rows: usize, samples: usize, [groups, once, twice, greatest]: [u32; 4]) -> Self {
         let [seen, once, twice] = [groups, once, twice].map(f64::from);
         let scaled = seen - once + once * rows as f64 / samples as f64;
@@ -61,12 +64,12 @@ impl Profile {
     }
 }
 
-/// Words of the kernel's profile, and ids of heavy groups that it has room for.
+/// The words of the kernel's profile, and its capacity for ids of heavy groups.
 const PROFILE_WORDS: usize = 6;
 const MOST_HEAVY: usize = 64;
 
 impl Stream {
-    /// Looks at the keys of `rows` rows, of which there is at least one.
+    /// The profile of the keys of `rows` > 0 rows.
     pub(crate) fn profile(self: &Arc<Self>, keys: &GroupKeys<'_>, rows: usize) -> Result<Profile> {
         if rows <= SAMPLES {
             return Ok(Profile::guess(rows));
@@ -87,7 +90,7 @@ impl Stream {
         }
     }
 
-    /// Looks at ids by direct address, all below `range`.
+    /// The profile of ids by direct address, all below `range`.
     pub(crate) fn profile_of_ids(
         self: &Arc<Self>,
         ids: Ids<'_>,
@@ -102,14 +105,14 @@ impl Stream {
         self.profile_of_sampled_ids(Ids { words, ..ids }, range, rows)
     }
 
-    /// A sample of words of 32 bits, one for each of `rows` rows, of which there are more than samples.
+    /// A sample of the words of `rows` rows, which have 32 bits. `rows` exceeds [`SAMPLES`].
     pub(crate) fn sampled_words(self: &Arc<Self>, words: &Memory, rows: usize) -> Result<Memory> {
         let sample = self.alloc(SAMPLES * 4, "a sample")?;
         self.sample(words.into(), KeyWidth::B32, rows, (&sample).into())?;
         Ok(sample)
     }
 
-    /// Counts the groups of sampled ids, all below `range`.
+    /// The profile of sampled ids, all below `range`.
     pub(crate) fn profile_of_sampled_ids(
         self: &Arc<Self>,
         sample: Ids<'_>,
@@ -122,7 +125,7 @@ impl Stream {
         self.profile_of_counts(&outs[0], range, rows)
     }
 
-    /// Takes a sample of the words of `rows` rows.
+    /// Writes a sample of the words of `rows` rows to `out`.
     fn sample(
         self: &Arc<Self>,
         words: Part<'_>,
@@ -144,18 +147,18 @@ impl Stream {
             (&kept).into(),
             (SAMPLES as u32).into(),
         ];
-        // SAFETY: there are so many words, no fewer than samples; `out` has room for the samples, of as many bits each, and
-        // `kept` for a bit each.
+        // SAFETY: there are `rows` words, no fewer than samples; `out` holds the samples, of the words' bits each, and
+        // `kept` a bit for each.
         unsafe { self.launch(kernel, self.strips(SAMPLES), &args) }
     }
 
-    /// Counts the groups of a sample of `rows` rows.
+    /// The profile of the sampled keys of `rows` rows.
     fn profile_of(self: &Arc<Self>, sample: &GroupKeys<'_>, rows: usize) -> Result<Profile> {
         let (ids, groups) = self.hashed_ids(sample, SAMPLES, SAMPLES)?;
         self.profile_of_sampled_ids((&ids).into(), groups, rows)
     }
 
-    /// Of the counts of `groups` groups in a sample of `rows` rows.
+    /// The profile from the counts of `groups` groups in a sample of `rows` rows.
     fn profile_of_counts(
         self: &Arc<Self>,
         counts: &Memory,
@@ -168,13 +171,13 @@ impl Stream {
         let args = [
             counts.into(),
             (&found).into(),
-            // Which groups are heavy is not asked for.
+            // Ids of heavy groups are not needed.
             u32::MAX.into(),
             (&profile).into(),
             (&heavy).into(),
         ];
-        // SAFETY: `counts` holds a count for each of so many groups as `found` says; the profile is clear and has its words, and
-        // `heavy` room for as many ids as are written.
+        // SAFETY: `counts` holds a count for each of the groups, whose number `found` holds; the profile is clear and
+        // has its words, and `heavy` holds the ids that are written.
         unsafe { self.launch("group_sample_profile", self.strips(groups), &args)? };
         let mut bytes = [0; PROFILE_WORDS * 4];
         self.read_few(&mut bytes, &profile, 0)?;
@@ -193,13 +196,13 @@ mod tests {
     #[test]
     fn groups_are_estimated_from_those_seen_once_and_twice() {
         let samples = SAMPLES;
-        // All were seen often.
+        // Every group was seen often.
         let few = Profile::of_sample(1 << 28, samples, [100, 0, 0, 700]);
         assert_eq!(few.groups, 100);
-        // Every sample is a key of its own: so may every row be.
+        // Every sample is a different key: so may every row be.
         let all = [samples as u32, samples as u32, 0, 1];
         assert_eq!(Profile::of_sample(1 << 28, samples, all).groups, 1 << 28);
-        // Two of 2^20 equally likely keys fell together now and then.
+        // Samples of 2^20 equally likely keys have the same key now and then.
         let once = 61_600;
         let some = Profile::of_sample(1 << 28, samples, [63_500, once, 1_850, 4]);
         assert!((900_000..1_200_000).contains(&some.groups), "{some:?}");

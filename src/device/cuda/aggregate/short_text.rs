@@ -1,13 +1,14 @@
-//! Short text among group keys as numbers that are equal where its values are, and in their order (`kernels/aggregate/group_text.cu`): so it
-//! takes the ways of numbers, by direct address, or packed with others into one word.
+//! Short text keys as integers that are equal where the text is, and in the same order
+//! (`kernels/aggregate/group_text.cu`). Such keys take the paths of integers: direct address, or packing into one word
+//! with other keys.
 //!
 //! ```text
-//! offsets and bytes ─┬─► the longest ─► at most 7 bytes? ─► numbers of 32 or 64 bits, NULL where values are
-//! views ─────────────┤
-//! dictionary's values┘                                      a dictionary's gathered by its keys
+//! offsets and bytes ──┬─► longest value ─► at most 7 bytes? ─► integers of 32 or 64 bits, NULL for NULL
+//! views ──────────────┤
+//! dictionary's values ┘                                        of a dictionary: gathered by its keys
 //! ```
 //!
-//! Numbers are of one chunk alone: groups of several chunks meet as text.
+//! These integers never leave their chunk: groups of several chunks are merged as text.
 
 use std::sync::Arc;
 
@@ -26,20 +27,20 @@ use crate::device::data::column::Column;
 use crate::device::primitives::transfer::TransferPrimitives;
 use crate::error::{BowtieError, Result};
 
-/// Bytes that numbers of 64 bits have digits for.
+/// The most bytes of a value that an integer of 64 bits represents.
 const MOST_BYTES: usize = 7;
 
-/// Bytes that numbers of 32 bits have digits for.
+/// The most bytes of a value that an integer of 32 bits represents.
 const FEW_BYTES: usize = 3;
 
-/// Whether all values of a dictionary are text that is short enough, those behind NULLs too.
+/// Whether all values of a dictionary are text of at most `MOST_BYTES` bytes, those of NULLs included.
 fn has_digits(values: &ArrayRef) -> bool {
     let mut lengths: Box<dyn Iterator<Item = usize>> = match values.data_type() {
         DataType::Utf8 => Box::new(values.as_string::<i32>().offsets().lengths()),
         DataType::LargeUtf8 => Box::new(values.as_string::<i64>().offsets().lengths()),
         DataType::Binary => Box::new(values.as_binary::<i32>().offsets().lengths()),
         DataType::LargeBinary => Box::new(values.as_binary::<i64>().offsets().lengths()),
-        // A view begins with its length.
+        // The lowest 32 bits of a view are its length.
         DataType::Utf8View => {
             let views = values.as_string_view().views().iter();
             Box::new(views.map(|view| *view as u32 as usize))
@@ -53,16 +54,17 @@ fn has_digits(values: &ArrayRef) -> bool {
     lengths.all(|length| length <= MOST_BYTES)
 }
 
-/// Key columns as aggregation groups by them.
+/// Key columns in the form in which aggregation groups by them.
 #[derive(Debug)]
 pub(crate) struct KeyNumbers<'a> {
+    /// For each key the column itself, or its integers.
     pub(crate) columns: Vec<&'a Column>,
-    /// Whether the columns are the keys themselves, no numbers made of them.
+    /// Whether all columns are the keys themselves.
     pub(crate) are_keys: bool,
 }
 
 impl<'a> KeyNumbers<'a> {
-    /// `made`: the numbers of some of the keys.
+    /// `made`: for each key its integers, if it has them.
     pub(crate) fn of(keys: &[&'a Column], made: &'a [Option<Column>]) -> Self {
         let columns = keys.iter().zip(made);
         Self {
@@ -74,17 +76,19 @@ impl<'a> KeyNumbers<'a> {
     }
 }
 
-/// Text that may be short.
+/// A text column that may be short.
 struct Candidate<'a> {
     text: Text<'a>,
+    /// The number of text values: that of the rows, or of a dictionary's values.
     rows: usize,
-    /// Of a dictionary of it the keys.
+    /// For a dictionary: its keys.
     keys: Option<&'a Values>,
 }
 
 enum Text<'a> {
+    /// The column's own text.
     Here(KeyBytes<'a>),
-    /// A dictionary's values.
+    /// A dictionary's values, uploaded.
     Sent(Column),
 }
 
@@ -99,7 +103,7 @@ impl Candidate<'_> {
 }
 
 impl CudaDevice {
-    /// For each key column its numbers, where it is short text.
+    /// For each key column its integers, if it is short text.
     pub(crate) fn text_as_numbers(
         &self,
         keys: &[&Column],
@@ -137,7 +141,7 @@ impl CudaDevice {
             ..
         }) = stored
         {
-            // Values that would be sent for nothing: other ways may need none of them.
+            // Longer values are not uploaded: other paths may need none of them.
             if !has_digits(values) {
                 return Ok(None);
             }
@@ -175,7 +179,7 @@ impl CudaDevice {
             .gather(&numbers, &named)?
             .into_cuda()
             .ok_or_else(|| BowtieError::Internal("gathered numbers on the host".into()))?;
-        // Where a value may be NULL its bit was gathered, and is not set for a NULL key.
+        // Nullable values gave gathered bits, which are not set for NULL keys.
         if numbers.valid.is_none() {
             numbers.valid = queue.own_bits(keys.valid.as_ref(), rows)?;
         }
@@ -184,7 +188,7 @@ impl CudaDevice {
 }
 
 impl Stream {
-    /// Values of at most `digits` bytes as numbers.
+    /// Text values of at most `digits` bytes as integers.
     fn text_numbers(
         self: &Arc<Self>,
         values: KeyBytes<'_>,
@@ -214,8 +218,8 @@ impl Stream {
             (&numbers).into(),
             (rows as u32).into(),
         ]);
-        // SAFETY: there are `rows` values, where offsets say, or as many views, and as many bits; `numbers` has room for a number of the
-        // kernel's width for each.
+        // SAFETY: there are `rows` values, given by the offsets or as views, and a validity bit for each; `numbers`
+        // holds an integer of the kernel's width for each.
         unsafe { self.launch(kernel, Shape::rows(rows), &args)? };
         Ok(Values {
             data_type,
@@ -251,7 +255,7 @@ mod tests {
         for data_type in [Utf8, LargeUtf8, Utf8View, Binary, LargeBinary, BinaryView] {
             let [short, long] = [&short, &long].map(|values| cast(values, &data_type).unwrap());
             assert!(has_digits(&short) && !has_digits(&long), "{data_type}");
-            // Of a slice its own values count.
+            // Only the values of the slice count.
             assert!(has_digits(&long.slice(0, 2)), "{data_type}");
             assert!(has_digits(&long.slice(0, 0)), "{data_type}");
         }

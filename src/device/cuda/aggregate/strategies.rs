@@ -1,18 +1,21 @@
-//! Rows to results by group, by each strategy of \[W\] section 3.2.
+//! Rows to results by group, by each strategy of `bowtie.group_strategy` (`docs/internals/aggregate.md` says which of
+//! them are algorithms of \[W\]).
 //!
 //! ```text
-//! numbers in a narrow range ─► ids by direct address ─┬──────────────► group_dense ─┐
-//! other keys ─┬─► ids by hashing ─────────────────────┼─► parts of ids ─► the same  ├─► results by group
-//!             │                                       └─► sorted ids ─► group_sorted│
-//!             ├─► keys of one word ─────────────────┬─► group_table ────────────────┤
-//!             │                                     └─► parts of keys ─► the same   │
-//!             └─► tuples, sorted word by word ─► runs ─► group_sorted ──────────────┘
+//! dense integer keys ─► ids by direct address ─────────┬─────────────────────────► group_dense ─┐
+//! other keys ─┬─► ids by hashing ──────────────────────┼─► partitioned ids ─► the same          ├─► results by group
+//!             │                                        └─► sorted ids ─► group_sorted ──────────┤
+//!             ├─► keys of one word ──────────────────┬─► group_table ───────────────────────────┤
+//!             │                                      └─► partitioned keys ─► the same           │
+//!             └─► tuples, sorted word by word ─► runs of equal tuples ─► group_sorted ──────────┘
 //! ```
 //!
-//! `group_dense` and `group_table` have accumulators in shared memory (hash_shared) or, but for hot keys, in global memory alone
-//! (hash_global; partition); `group_global` has no hot keys (ids by direct address, and in parts). Keys of several words are partitioned by their ids, and sorted by all their words, the last first.
-//! Numbers of several columns are one word where their ranges allow. Short text comes as numbers (`short_text.rs`). Who is in a group is said by its
-//! id by direct address, by its key's word where a directory has numbered it, and else by its first row.
+//! `group_dense` and `group_table` have accumulators in shared memory (hash_shared), or in global memory with only hot
+//! keys in shared memory (hash_global; partition). `group_global` has no hot keys (ids by direct address, and
+//! partitioned ids). Keys of several words are partitioned by their ids, and sorted by all their words, the last first.
+//! Integers of several columns are packed into one word where their ranges allow it. Short text enters as integers
+//! (`short_text.rs`). The keys of a group come from its id by direct address, from its key's word where a directory
+//! numbered it, and otherwise from its first row.
 
 use std::sync::Arc;
 
@@ -36,27 +39,33 @@ use crate::device::cuda::runtime::stream::Stream;
 use crate::error::{BowtieError, Result};
 use crate::ir::strategies::GroupStrategy;
 
-/// Rows of which a look at a sample would take longer than what it might save.
+/// Below this number of rows a sample takes longer than a better strategy can save.
 pub(crate) const FEW_ROWS: usize = 1 << 22;
 
-/// Ids of which so many rows fall on each that those in flight together wait for one another; of parts, for those that come one after the other.
+/// With at most this many ids, rows that are added concurrently contend for the same accumulators in global memory.
 pub(crate) const FEW_IN_GLOBAL: usize = 1 << 12;
+/// The same for partitioned rows, whose ids are close to one another.
 pub(crate) const FEW_IN_PARTS: usize = 1 << 20;
 
-/// Adds rows to results by the numbers that a directory gives their keys, which has room for so many.
+/// Adds rows to results by the numbers that a directory gives their keys. The second argument is the directory's
+/// capacity in groups.
 type FoldKeys<'f> = dyn FnMut(&Directory, usize, &[Memory]) -> Result<()> + 'f;
 
-/// What is grouped: rows and their accumulators.
+/// A grouped aggregation: the rows and their accumulators.
 pub(crate) struct Ways<'a> {
     pub(crate) queue: &'a Arc<Stream>,
+    /// At least one.
     pub(crate) rows: usize,
+    /// The accumulators; the first one may find the first row of each group.
     pub(crate) all: &'a [Wanted<'a>],
-    /// Whether ids say the keys of their groups, so that no row of each need be known.
+    /// Whether ids or words of keys can be decoded into the keys of their groups, so that no row of each group is
+    /// needed.
     pub(crate) ids_say_keys: bool,
 }
 
 impl CudaDevice {
-    /// Accumulates `rows` rows, of which there is one at least, by groups of `keys`.
+    /// Aggregates `rows` rows, at least one, by groups of `keys`. `strategy`: `None` chooses one by the keys' range and
+    /// a sample.
     pub(crate) fn accumulated<'k>(
         &self,
         rows: usize,
@@ -82,7 +91,7 @@ impl CudaDevice {
             });
         }
         match ways.by_guess(keys, strategy) {
-            // A guess needs as much room as its range, which the keys themselves may not.
+            // A guess needs memory for its whole range, which may be more than the keys themselves need.
             Err(error) if error.is_out_of_device_memory() => {}
             guessed => {
                 if let Some(results) = guessed? {
@@ -91,7 +100,7 @@ impl CudaDevice {
             }
         }
         let digits = match strategy {
-            // Numbers that hashing gives are shorter where the range has gaps.
+            // Numbers from hashing have fewer bits where the range has gaps.
             Some(GroupStrategy::SortDictionary) => None,
             _ => queue.key_digits(keys, rows)?,
         };
@@ -148,7 +157,7 @@ impl CudaDevice {
         Ok(ways.by_words(&keys, strategy)?.with_rows())
     }
 
-    /// Accumulates `rows` rows of `groups` groups by their ids.
+    /// Aggregates `rows` rows by the ids of `groups` groups; the first row of each group is among the results.
     pub(crate) fn accumulated_by<'k>(
         &self,
         rows: usize,
@@ -173,11 +182,13 @@ impl Ways<'_> {
         self.queue.gpu.shared_bytes as usize
     }
 
-    /// Whether rows can be added by keys, without ids.
+    /// The keys' word, where rows can be added by keys, without ids.
     fn word<'k>(&self, keys: &'k GroupKeys<'_>) -> Option<(Part<'k>, KeyWidth)> {
         keys.word().filter(|_| self.all.len() <= MOST_ACCUMULATORS)
     }
 
+    /// The input of [`choose`]: the profile, and the numbers of groups that fit shared memory. `range`: of ids by
+    /// direct address.
     pub(crate) fn seen(
         &self,
         keys: &GroupKeys<'_>,
@@ -199,38 +210,38 @@ impl Ways<'_> {
         }
     }
 
-    /// Whether ids in this range are added in shared memory whatever the keys: one of many rows would not matter, as each lane
-    /// has a place of its own, or would not matter much, as the rows are few.
+    /// Whether ids of this range are added in shared memory without a sample of the keys. A heavy key does no harm
+    /// where each lane has its own accumulator, and little harm where the rows are few.
     pub(crate) fn needs_no_look(&self, range: usize) -> bool {
         let places = Places::of(range, shared_words(self.all), self.shared_bytes());
         let all_hot = places.hot >= range;
         all_hot || (places.groups() >= range && self.rows <= FEW_ROWS)
     }
 
-    /// Whether so many ids have places in the shared memory of two blocks, but for some of them.
+    /// Whether the shared memory of two blocks holds accumulators for most ids of this range, but not for all.
     pub(crate) fn leave_some_out(&self, range: usize) -> bool {
         let places = Places::of(range, shared_words(self.all), self.shared_bytes());
         places.teams > 1 && places.groups() < range
     }
 
-    /// Whether most of so many ids have places in shared memory.
+    /// Whether shared memory holds accumulators for most ids of this range.
     pub(crate) fn have_places(&self, range: usize) -> bool {
         Places::of(range, shared_words(self.all), self.shared_bytes()).holds(range)
     }
 
-    /// By a strategy, or the one that suits the keys at hand.
+    /// By the given strategy, or by the one chosen from a sample of the keys.
     fn by_words(&self, keys: &GroupKeys<'_>, strategy: Option<GroupStrategy>) -> Result<Folded> {
         let profile = self.queue.profile(keys, self.rows)?;
         let ways = self.by_directory();
         let choose = || match choose(&ways.seen(keys, &profile, None)).strategy {
-            // No rows wait for one another where nothing is added.
+            // Without accumulators there is no contention.
             GroupStrategy::SortDictionary if ways.all.is_empty() => GroupStrategy::HashGlobal,
             chosen => chosen,
         };
         self.by_keys(keys, &profile, strategy.unwrap_or_else(choose))
     }
 
-    /// Without the accumulator of first rows, which stands first, if words of keys say these.
+    /// Without the accumulator of first rows, which is the first one, where words of keys can be decoded into the keys.
     pub(crate) fn by_directory(&self) -> Self {
         match self.ids_say_keys {
             true => Self {
@@ -241,7 +252,7 @@ impl Ways<'_> {
         }
     }
 
-    /// By keys that a directory numbers. Words of groups are known where those of rows say keys.
+    /// By keys that a directory numbers. `Folded::words` is set only where words can be decoded into the keys.
     pub(crate) fn by_keys(
         &self,
         keys: &GroupKeys<'_>,
@@ -304,8 +315,8 @@ impl Ways<'_> {
         }
     }
 
-    /// Whether a table of keys in shared memory serves these groups better than their ids: it holds them all, or ids would not
-    /// be there either.
+    /// Whether a table of keys in shared memory is better for these groups than accumulators by id: it holds all keys,
+    /// or shared memory does not hold the accumulators of most ids either.
     fn seldom_outside(&self, (_, bits): (Part<'_>, KeyWidth), profile: &Profile) -> bool {
         let words = shared_words(self.all);
         let bytes = self.shared_bytes();
@@ -352,7 +363,7 @@ impl Ways<'_> {
             .by(GroupStrategy::Partition))
     }
 
-    /// Results by the numbers of a directory.
+    /// Results by the numbers of a directory, with a larger directory as long as there are more groups than `limit`.
     fn with_directory(
         &self,
         keys: &GroupKeys<'_>,

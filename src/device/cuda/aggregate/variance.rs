@@ -1,10 +1,11 @@
-//! Means and squared deviations over groups: a second pass over the rows, which the means of the first one are centers of.
+//! Means and squared deviations of groups, by two passes over the rows: the means of the first pass are the centers of
+//! the second.
 //!
 //! ```text
 //! ids ─► group_dense: counts, sums ─► means (on the host) ─► group_dense: x - mean, (x - mean)² ─► corrected (on the host)
 //! ```
 //!
-//! Both passes add rows to the groups of the same ids, as hashing numbers them.
+//! Both passes use the same ids, numbered by hashing.
 
 use std::sync::Arc;
 
@@ -22,16 +23,18 @@ use crate::device::host::aggregate::fold::corrected;
 use crate::device::primitives::transfer::TransferPrimitives;
 use crate::error::Result;
 
-/// Which accumulators of the first pass are the counts and the sums of some values.
+/// The accumulators of the first pass that hold the counts and the sums of `values`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moments<'a> {
     pub(crate) values: &'a Values,
+    /// The index of the accumulator that counts the values.
     pub(crate) count: usize,
+    /// The index of the accumulator that sums the values.
     pub(crate) sum: usize,
 }
 
 impl<'a> Moments<'a> {
-    /// The accumulators of the first pass, which go behind `all`.
+    /// Appends the accumulators of the first pass to `all`.
     pub(crate) fn push(values: &'a Values, all: &mut Vec<Wanted<'a>>) -> Self {
         let count = all.len();
         all.push(Wanted {
@@ -46,6 +49,7 @@ impl<'a> Moments<'a> {
         }
     }
 
+    /// Whether these are the moments of this very column.
     pub(crate) fn is_of(&self, values: &Values) -> bool {
         std::ptr::eq(self.values, values)
     }
@@ -62,7 +66,7 @@ fn wanted<'a>(update: Update, values: &'a Values, centers: Option<&'a Memory>) -
 }
 
 impl CudaDevice {
-    /// The id of each row's group, and how many groups there are.
+    /// The group id of each row, and the number of groups. Keys that depend on others are skipped.
     pub(crate) fn numbered(&self, rows: usize, keys: &[&Column]) -> Result<(Memory, usize)> {
         if keys.is_empty() {
             return Ok((self.queue.zeroed(rows * 4, "group ids")?, 1));
@@ -73,7 +77,7 @@ impl CudaDevice {
         }
     }
 
-    /// The same, of keys none of which is left out.
+    /// The same by all keys.
     pub(crate) fn numbered_by_all(&self, rows: usize, keys: &[&Column]) -> Result<(Memory, usize)> {
         let numbered = |keys: &GroupKeys<'_>| {
             let profile = self.queue.profile(keys, rows)?;
@@ -88,7 +92,8 @@ impl CudaDevice {
         numbered(&GroupKeys::of(&self.queue, &base.values()?, rows)?)
     }
 
-    /// Means and squared deviations of the values of each group, NULL where there are none.
+    /// The means and the sums of squared deviations of each group's values; NULL for groups without values. `outs`:
+    /// results of the first pass.
     pub(crate) fn moments(
         &self,
         of: &Moments<'_>,

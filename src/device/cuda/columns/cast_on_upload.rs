@@ -1,5 +1,6 @@
-//! Columns that cross the bus narrower than they are wanted (`kernels/columns/widen.cu`), and become wide on the GPU, where memory is faster
-//! than the host's by two orders of magnitude: narrow ones that are cast, and wide ones of small values.
+//! Columns that are transferred narrower than they are stored (`kernels/columns/widen.cu`): narrow columns that are
+//! cast, and wide columns of small values. Kernels widen them after the upload, as device memory is faster than the
+//! host's by two orders of magnitude.
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use crate::device::cuda::runtime::staging::narrow::Narrowing;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::error::{BowtieError, Result};
 
-/// The kernel that casts a type to a wider one; `None` where a value might fail or become NULL, or nothing would be gained.
+/// The kernel that casts a type to a wider one. `None` where a value might fail or become NULL, or nothing is gained.
 pub(crate) fn kernel(from: &DataType, to: &DataType) -> Option<&'static str> {
     use DataType::*;
     Some(match (from, to) {
@@ -33,11 +34,11 @@ pub(crate) fn kernel(from: &DataType, to: &DataType) -> Option<&'static str> {
     })
 }
 
-/// Narrow values that are there beside the wide ones take no more than such a share of the memory that is left.
+/// Narrow values, which exist beside the wide ones, take at most one in this number of the budget's free bytes.
 const ROOM_SHARE: u64 = 16;
 
 impl Stream {
-    /// `rows` values of type `from`, which lie in `parts` one after the other, on their way as values of type `to`.
+    /// Uploads `rows` consecutive values of type `from`, given in `parts`, asynchronously as values of type `to`.
     pub(crate) fn send_widened(
         self: &Arc<Self>,
         parts: &[&[u8]],
@@ -49,13 +50,14 @@ impl Stream {
             .ok_or_else(|| BowtieError::Internal(format!("{from} does not widen to {to}")))?;
         let narrow = self.send_ahead(parts, "columns")?;
         let wide = self.alloc(rows * 8, "columns")?;
-        // SAFETY: the kernel is that of the two types, of which the second has 8 bytes; `parts` hold `rows` values of the first.
+        // SAFETY: the kernel is that of the two types, of which the second has 8 bytes; `parts` hold `rows` values of
+        // the first.
         unsafe { wide.sent_as(narrow, kernel, rows) };
         Ok(wide)
     }
 
-    /// `rows` values of `width` bytes, which lie in `parts` one after the other, on their way: as their lowest bytes where these say
-    /// all.
+    /// Uploads `rows` consecutive values of `width` bytes, given in `parts`, asynchronously. Only their lowest bytes
+    /// are transferred where these determine the values.
     pub(crate) fn send_values(
         self: &Arc<Self>,
         parts: &[&[u8]],
@@ -68,7 +70,8 @@ impl Stream {
             && let Some(narrow) = self.send_narrowed(parts, narrowing, "columns")?
         {
             let wide = self.alloc(rows * width, "columns")?;
-            // SAFETY: the kernel reads values as `narrowing` has made `rows` of them, and writes them as wide as they were.
+            // SAFETY: the kernel reads `rows` values as `narrowing` has made them, and writes them with their original
+            // width.
             unsafe { wide.sent_as(narrow, kernel, rows) };
             return Ok(wide);
         }

@@ -1,5 +1,6 @@
-//! Columns of several pieces put together (`kernels/columns/rows_bits.cuh`, `kernels/columns/text.cu`): values, views and bytes are copied as they
-//! are, bitmaps are shifted into place, and offsets counted on. Bound: each byte read and written once.
+//! Concatenates columns of several chunks (`kernels/columns/rows_bits.cuh`, `kernels/columns/text.cu`). Values, views
+//! and bytes are copied, bitmaps are shifted, and each part's offsets continue those of the part before. Bound: each
+//! byte read and written once.
 
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ use crate::device::primitives::transfer::TransferPrimitives;
 use crate::error::{BowtieError, Result};
 
 impl CudaDevice {
-    /// The rows of all `parts`; what lies on the host, or refers to different values there, goes up once more.
+    /// The rows of all `parts`. Columns on the host, and dictionaries with different values, are uploaded again.
     pub(crate) fn concat_columns(&self, parts: &[&Column]) -> Result<Column> {
         let rows: Vec<usize> = parts.iter().map(|part| part.rows()).collect();
         let all = rows.iter().sum();
@@ -42,7 +43,7 @@ impl CudaDevice {
 }
 
 impl Stream {
-    /// `None` where the parts do not lie on the GPU in one way.
+    /// `None` where the parts differ in their storage on the GPU.
     fn concat(self: &Arc<Self>, parts: &[&Storage], rows: &[usize]) -> Result<Option<Storage>> {
         macro_rules! all {
             ($variant:path) => {
@@ -80,7 +81,8 @@ impl Stream {
         if let Some((first, to)) = Indirect::same(parts) {
             return Ok(Some(Indirect::new(first, words()?, to).into()));
         }
-        // Views of all parts name the buffers of all: the rows at which parts begin, and how many buffers come before theirs.
+        // Views must name the buffers of all parts. The table holds the first row of each part, and the number of
+        // buffers of the parts before.
         let (mut firsts, mut before, mut buffers) = (vec![], vec![], vec![]);
         let mut first = 0u32;
         for (part, rows) in parts.iter().zip(rows) {
@@ -103,7 +105,8 @@ impl Stream {
             (parts.len() as u32).into(),
             first.into(),
         ];
-        // SAFETY: there are `first` views, and two words in the table for each part, of which the first begins at row 0.
+        // SAFETY: there are `first` views, and two words in the table for each part, of which the first begins at row
+        // 0.
         unsafe { self.launch("text_number_buffers", Shape::each(first as usize), &args)? };
         let views = Values {
             made: Some(self.mark()?),
@@ -153,14 +156,15 @@ impl Stream {
         let bytes = self.alloc(length, "columns")?;
         let (mut row, mut at) = (0, 0);
         for (part, rows) in parts.iter().zip(rows) {
-            // The offset behind the last row too: the next part writes the same there.
+            // The last offset of a part is written too: the next part writes the same value there.
             let args = [
                 (&part.offsets).into(),
                 (*rows as u32 + 1).into(),
                 (at as u32).into(),
                 offsets.part(row * 4).into(),
             ];
-            // SAFETY: the part has an offset more than rows, and `offsets` room for them from its first row on.
+            // SAFETY: the part has one more offset than rows, and `offsets` has memory for them from the part's first
+            // row on.
             unsafe { self.launch("text_place_offsets", Shape::rows(rows + 1), &args)? };
             part.bytes.copy_to(part.length, &bytes, at)?;
             row += rows;
@@ -189,7 +193,7 @@ impl Stream {
         }
     }
 
-    /// Bitmaps of so many rows each, one after the other; one that is not there has all bits set.
+    /// Concatenates bitmaps of `rows` bits each. A bitmap that is `None` has all bits set.
     fn concat_bits<'a>(
         self: &Arc<Self>,
         parts: impl Iterator<Item = Option<&'a Memory>>,
@@ -206,7 +210,7 @@ impl Stream {
                 (&out).into(),
             ];
             let words = rows.div_ceil(32);
-            // SAFETY: the part, if it is there, holds so many bits in whole words, and `out` as many from bit `at` on.
+            // SAFETY: the part, if there is one, holds `rows` bits in whole words, and `out` as many from bit `at` on.
             unsafe { self.launch("rows_bits_place", Shape::rows(words), &args)? };
             at += rows;
         }

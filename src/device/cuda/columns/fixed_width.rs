@@ -1,12 +1,12 @@
-//! [`Values`]: columns of fixed width on a GPU; and the way of all columns across the border.
+//! [`Values`]: a column of fixed width on a GPU; and how each Arrow type is stored there.
 //!
 //! | Arrow type | on the GPU |
 //! |---|---|
-//! | of fixed width: numbers, decimals, dates, times, intervals, fixed-size binary | its values as they are, and a bitmap when some are NULL |
+//! | fixed width: numbers, decimals, dates, times, intervals, fixed-size binary | its values unchanged, and a bitmap when some are NULL |
 //! | Boolean | two bitmaps |
 //! | text and binary with offsets | offsets, bytes and a bitmap (`var_width.rs`) |
-//! | dictionaries, views | keys or views as values of fixed width; what they refer to stays on the host (`indirect.rs`) |
-//! | anything else (nested, run-ends) | stays on the host: row ids go there, not values here |
+//! | dictionaries, views | keys or views as values of fixed width; the values and bytes they refer to are on the host (`indirect.rs`) |
+//! | anything else (nested, run-end encoded) | on the host: row ids are downloaded, and the host gathers |
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
@@ -15,17 +15,17 @@ use cudarc::driver::CudaEvent;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::error::Result;
 
-/// Values of one column.
+/// The values of one column in device memory.
 #[derive(Debug)]
 pub(crate) struct Values {
     pub(crate) data_type: DataType,
-    /// Values, or bits of a Boolean column.
+    /// Values, or a bitmap for a Boolean column.
     pub(crate) values: Memory,
-    /// Bits of rows that are not NULL; `None` when all are not.
+    /// A bitmap of the rows that are not NULL; `None` when no row is NULL.
     pub(crate) valid: Option<Memory>,
-    /// What it was uploaded from, in parts, for primitives that run on the host.
+    /// The host arrays that the column was uploaded from, for primitives that run on the host.
     pub(crate) original: Option<Vec<ArrayRef>>,
-    /// Marked when the values were there; without it they are when all work of the queue is done.
+    /// Recorded when kernels had written the values. Without an event, wait for all work of the stream.
     pub(crate) made: Option<CudaEvent>,
 }
 
@@ -36,12 +36,12 @@ impl Values {
 }
 
 impl Values {
-    /// Kernels launched from now on see what was sent.
+    /// Makes kernels that are launched from now on wait for the upload.
     pub(crate) fn receive(&self) -> Result<()> {
         self.values.receive()?;
         self.valid.as_ref().map_or(Ok(()), Memory::receive)
     }
 }
 
-/// Rows that kernels count in 32 bits with room to spare; a longer chunk is halved.
+/// The most rows of a chunk, far below the 32 bits of the kernels' row counts; a longer chunk is halved.
 pub(crate) const MOST_ROWS: usize = 1 << 30;

@@ -1,4 +1,4 @@
-//! Gathering rows of a column, however it is stored.
+//! Gathers rows of a column in any storage: by kernels, or on the host for a lazy column that was not uploaded.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,6 +13,7 @@ use crate::device::primitives::transfer::TransferPrimitives;
 use crate::error::Result;
 
 impl CudaDevice {
+    /// Gathers rows of a lazy column. Uploads the column first, if enough of its rows were gathered and memory allows.
     pub(crate) fn gather_late(&self, late: &LazyColumn, rows: &Buffer<u32>) -> Result<Column> {
         let pays = late.pays(rows.len());
         let mut resident = late.resident.lock();
@@ -30,7 +31,7 @@ impl CudaDevice {
         }
     }
 
-    /// The column on the GPU, unless that would leave the output little room.
+    /// Uploads the column, unless it needs more than half of the free budget, which the output needs too.
     fn upload_if_room(&self, late: &LazyColumn) -> Result<Option<Arc<Column>>> {
         let budget = &self.queue.budget;
         let room = budget.room() / 2;
@@ -42,7 +43,7 @@ impl CudaDevice {
                 late.payload.uploaded(column.bytes());
                 Ok(Some(column))
             }
-            // It stays on the host in any case.
+            // The column is one that stays on the host in any case.
             Ok(_) => Ok(None),
             Err(error) if error.is_out_of_device_memory() => Ok(None),
             Err(error) => Err(error),
@@ -51,6 +52,7 @@ impl CudaDevice {
 }
 
 impl CudaDevice {
+    /// Gathers rows of a column in any storage.
     pub(crate) fn gather_stored(&self, column: &Storage, rows: &Buffer<u32>) -> Result<Column> {
         match column {
             Storage::Fixed(values) => self.queue.gather(values, rows),

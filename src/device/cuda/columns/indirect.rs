@@ -1,6 +1,6 @@
-//! [`Indirect`]: columns whose rows are words of fixed width that refer to something else: dictionary keys to values, views
-//! to the bytes of long values. The words lie on the GPU, where they are gathered like any others; what they refer to stays on
-//! the host and is shared, however often it is referred to.
+//! [`Indirect`]: columns whose rows are words of fixed width that refer to something else: dictionary keys to values,
+//! views to the bytes of long values. The words are resident on the GPU, where they are gathered like other values. The
+//! values and bytes stay on the host and are shared by all columns that refer to them.
 
 use std::sync::Arc;
 
@@ -22,36 +22,38 @@ use crate::device::data::column::Column;
 use crate::device::host::columns::values::together;
 use crate::error::{BowtieError, Result};
 
-/// Words that refer to something on the host.
+/// A dictionary or view column: words in device memory, values or bytes on the host.
 #[derive(Debug)]
 pub(crate) struct Indirect {
     data_type: DataType,
-    /// Keys, or views of 16 bytes.
+    /// Dictionary keys, or views of 16 bytes.
     pub(crate) words: Values,
     pub(crate) to: Referred,
-    /// What is still to be done to the views once they are there.
+    /// The renumbering of the views' buffers that is due after the upload.
     numbering: Mutex<Option<Numbering>>,
 }
 
-/// What words refer to.
+/// The target of the words.
 #[derive(Debug, Clone)]
 pub(crate) enum Referred {
     /// A dictionary's values.
     Values(ArrayRef),
-    /// The bytes of views.
+    /// The buffers of views.
     Buffers(Arc<[Bytes]>),
 }
 
-/// Views of several arrays name the buffers of their own: those of all together have other numbers.
+/// Renumbers the buffers in the views of several arrays: each view names a buffer of its own array, and must name one
+/// of all arrays' buffers.
 #[derive(Debug)]
 struct Numbering {
-    /// By array its first row; then by array the buffers before its own.
+    /// For each array its first row; then for each array the number of buffers of the arrays before.
     table: Memory,
     parts: usize,
     rows: usize,
 }
 
 impl Indirect {
+    /// Makes kernels that are launched from now on wait for the upload, and renumbers the views' buffers.
     pub(crate) fn receive(&self) -> Result<()> {
         self.words.receive()?;
         let Some(Numbering { table, parts, rows }) = self.numbering.lock().take() else {
@@ -76,7 +78,7 @@ impl Indirect {
 }
 
 impl Indirect {
-    /// Words that refer to what those of `like` do.
+    /// Words that refer to the same kind of target as those of `like`: the type is that of `like`.
     pub(crate) fn new(like: &Self, words: Values, to: Referred) -> Self {
         Self {
             data_type: like.data_type.clone(),
@@ -86,7 +88,7 @@ impl Indirect {
         }
     }
 
-    /// The first of `parts` and what it refers to, if the others refer to the same.
+    /// The first of `parts` and its target, if all parts have the same target.
     pub(crate) fn same<'a>(parts: &[&'a Self]) -> Option<(&'a Self, Referred)> {
         let (first, others) = parts.split_first()?;
         let same = others.iter().all(|part| match (&first.to, &part.to) {
@@ -98,16 +100,16 @@ impl Indirect {
     }
 }
 
-/// Whether rows are views.
+/// Whether a column's rows are views.
 pub(crate) fn is_view(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Utf8View | DataType::BinaryView)
 }
 
-/// Views lie on the GPU as values of so many bytes.
+/// Views are stored on the GPU as values of this type.
 const VIEW: DataType = DataType::FixedSizeBinary(VIEW_BYTES as i32);
 const VIEW_BYTES: usize = 16;
 
-/// The views of an array, and the bytes that they refer to.
+/// The views of an array, and the buffers that they refer to.
 fn views(array: &ArrayRef) -> (&ScalarBuffer<u128>, &[Bytes]) {
     fn of<T: ByteViewType>(array: &GenericByteViewArray<T>) -> (&ScalarBuffer<u128>, &[Bytes]) {
         (array.views(), array.data_buffers())
@@ -123,13 +125,13 @@ fn length(view: u128) -> usize {
     view as u32 as usize
 }
 
-/// The values of views, NULLs as empty ones, as far as their first bytes are wanted.
+/// The first bytes of the values of views, at most `most` of each; NULLs are empty.
 struct Beginnings<'a> {
     views: &'a [u128],
     buffers: &'a [Bytes],
     nulls: Option<&'a NullBuffer>,
     most: usize,
-    /// Bytes of all.
+    /// Bytes of all values together.
     bytes: usize,
 }
 
@@ -181,11 +183,11 @@ impl<'a> Beginnings<'a> {
     }
 }
 
-/// Bytes of a value that a view holds by itself.
+/// The most bytes of a value that a view holds inline.
 pub(crate) const INLINE: usize = 12;
 
 impl Stream {
-    /// The values of views, on their way: of each at most so many bytes.
+    /// Uploads the values of views asynchronously, at most `most` bytes of each.
     pub(crate) fn send_views(self: &Arc<Self>, parts: &[ArrayRef], most: usize) -> Result<Text> {
         let cut = parts.iter().flat_map(|part| {
             let rows = part.len();
@@ -223,7 +225,7 @@ impl Stream {
         self.send_text(parts[0].data_type(), offsets, &[&bytes], parts, rows)
     }
 
-    /// A column of `parts` together, on its way; `None` for a type whose rows do not refer to anything.
+    /// Uploads `parts` asynchronously as one column; `None` for a type that is neither a dictionary nor a view.
     pub(crate) fn upload_referring(
         self: &Arc<Self>,
         parts: &[ArrayRef],
@@ -237,7 +239,7 @@ impl Stream {
     }
 
     fn upload_dictionary(self: &Arc<Self>, parts: &[ArrayRef], rows: usize) -> Result<Indirect> {
-        // One dictionary of all parts.
+        // One dictionary for all parts.
         let array = together(parts)?;
         let dictionary = array.as_any_dictionary();
         let keys = make_array(dictionary.keys().to_data());
@@ -287,7 +289,7 @@ impl Stream {
         };
         let words = Values {
             data_type: VIEW,
-            // Of texts of up to four bytes no more than the first eight go: their length and the text.
+            // For text of up to four bytes only the first eight bytes are transferred: the length and the text.
             values: self.send_values(&bytes, rows, VIEW_BYTES)?,
             valid: self.send_validity(parts, rows)?,
             original: Some(parts.to_vec()),
@@ -301,6 +303,7 @@ impl Stream {
         })
     }
 
+    /// Gathers the words; the target is shared.
     pub(crate) fn gather_referring(
         self: &Arc<Self>,
         column: &Indirect,
@@ -318,6 +321,7 @@ impl Stream {
         })
     }
 
+    /// Downloads the words, and makes an array with the target. It shares the dictionary or the buffers.
     pub(crate) fn download_referring(&self, column: &Indirect, rows: usize) -> Result<ArrayRef> {
         let Values { valid, made, .. } = &column.words;
         let words = self.download_words(&column.words, rows)?;
@@ -335,7 +339,8 @@ impl Stream {
             Referred::Buffers(buffers) => {
                 let views = ScalarBuffer::new(words, 0, rows);
                 let buffers = Arc::clone(buffers);
-                // SAFETY: each view is one of an array of this type, whose buffers have the numbers that it names.
+                // SAFETY: each view is one of an array of this type, whose buffers have the numbers that the view
+                // names.
                 unsafe {
                     match column.data_type {
                         DataType::Utf8View => {

@@ -1,8 +1,8 @@
-//! How wide values and bitmaps are in a GPU's memory.
+//! Widths of values and bitmaps in device memory.
 
 use arrow::datatypes::DataType;
 
-/// Bytes of a value of a type of fixed width; 0 for Boolean.
+/// Bytes of a value of a type of fixed width, 0 for Boolean; `None` for other types.
 pub(crate) fn width(data_type: &DataType) -> Option<usize> {
     match data_type {
         DataType::Boolean => Some(0),
@@ -11,7 +11,7 @@ pub(crate) fn width(data_type: &DataType) -> Option<usize> {
     }
 }
 
-/// Bytes of a bitmap, in whole words of 32 bits.
+/// Bytes of a bitmap of `rows` bits, in whole words of 32 bits.
 pub(crate) fn bitmap_bytes(rows: usize) -> usize {
     rows.div_ceil(32) * 4
 }

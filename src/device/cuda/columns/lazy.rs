@@ -1,7 +1,7 @@
-//! [`LazyColumn`]: a payload column that is uploaded when enough of its rows were asked for, if ever.
+//! [`LazyColumn`]: a payload column that is uploaded once enough of its rows were gathered, or never.
 //!
-//! Until then row ids come down, and the host gathers from the parts that the column came in. A join of a million rows by a
-//! million that lets a few thousand pairs through so sends its keys alone.
+//! Before the upload, row ids are downloaded and the host gathers from the arrays of the column. A selective join of a
+//! million by a million rows with a few thousand matches so uploads only its keys.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,26 +14,30 @@ use crate::device::data::column::Column;
 use crate::device::lazy_column::Payload;
 use crate::error::Result;
 
-/// One row of so many, asked for, makes an upload pay. Either way bytes cross the bus once: a row id down for each row gathered
-/// on the host, or a value up for each row of the column and down for each gathered one. But a row gathered on the host is a
-/// read at random too, which takes about as long as sending a few cache lines.
+/// The column is uploaded when one in this number of its rows was gathered. Either way bytes are transferred once: a
+/// row id for each row gathered on the host; or each value of the column uploaded, and each gathered value downloaded.
+/// But a row gathered on the host is also a random read, which takes about as long as the transfer of a few cache
+/// lines.
 const ROWS_FOR_ONE: u64 = 16;
 
-/// A column that is not there yet.
+/// A column that may not be uploaded yet.
 #[derive(Debug)]
 pub(crate) struct LazyColumn {
+    /// The arrays of the column.
     pub(crate) parts: Vec<ArrayRef>,
     rows: usize,
+    /// Told of the upload.
     pub(crate) payload: Arc<Payload>,
-    /// Rows asked for so far.
+    /// Rows gathered so far.
     gathered: AtomicU64,
-    /// The column once it was uploaded. Held while it is, so that it is uploaded once.
+    /// The column after its upload. The lock is held during the upload, so that there is only one.
     pub(crate) resident: Mutex<Option<Arc<Column>>>,
-    /// There was no room for it: it is not tried again.
+    /// Set when an upload found too little memory: it is not retried.
     pub(crate) refused: AtomicBool,
 }
 
 impl LazyColumn {
+    /// A column of `parts`. An error where they have more rows than a chunk may have.
     pub(crate) fn new(parts: &[ArrayRef], payload: &Arc<Payload>) -> Result<Self> {
         let rows = parts.iter().map(|part| part.len()).sum();
         check_chunk_rows(rows)?;
@@ -55,7 +59,7 @@ impl LazyColumn {
         &self.parts
     }
 
-    /// Whether it pays to upload it, now that so many more rows are asked for.
+    /// Counts `rows` more gathered rows. Whether an upload is worth it now.
     pub(crate) fn pays(&self, rows: usize) -> bool {
         let gathered = self.gathered.fetch_add(rows as u64, Ordering::Relaxed) + rows as u64;
         gathered.saturating_mul(ROWS_FOR_ONE) > self.rows as u64

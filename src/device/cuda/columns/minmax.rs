@@ -1,4 +1,5 @@
-//! Columns that are numbers to the kernels, and the least and the greatest of them.
+//! [`Number`]: columns that kernels read as integers (numbers, dates, times, decimals of up to 64 bits, Booleans); and
+//! their least and greatest values.
 
 use std::sync::Arc;
 
@@ -14,24 +15,25 @@ use crate::device::data::column::Column;
 use crate::device::data::key_bitmap::Extent;
 use crate::error::{BowtieError, Result};
 
-/// Rows that a block of `group_range_extent*` looks at at once.
+/// Rows per step of a block of `group_range_extent*`.
 const EXTENT_TILE: usize = 2048;
-/// Such tiles that a sample has: about one for each multiprocessor of a large card.
+/// Tiles of a sample: about one for each multiprocessor of a large card.
 const SAMPLED_TILES: usize = 128;
-/// The sample is this part of all rows, at most: else these are looked at as soon.
+/// A sample has at most one in this number of rows: otherwise a pass over all rows takes no longer.
 const LEAST_SHARE: usize = 4;
-/// Two words.
+/// Bytes of an extent: two words.
 const EXTENT_BYTES: usize = 16;
 
-/// Values that are numbers to the kernels.
+/// A column that kernels read as integers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Number<'a> {
     pub(crate) values: &'a Values,
-    /// Of signed types the sign bit; `None` for Booleans.
+    /// The sign bit of signed types, 0 of unsigned types; `None` for Booleans.
     pub(crate) sign: Option<u64>,
 }
 
 impl<'a> Number<'a> {
+    /// `None` for other types, and for columns that are not of fixed width in device memory.
     pub(crate) fn of(column: &'a Column) -> Option<Self> {
         let Some(Storage::Fixed(values)) = column.stored() else {
             return None;
@@ -51,13 +53,14 @@ impl<'a> Number<'a> {
         Some(Self { values, sign })
     }
 
-    /// The greatest word that a value may have, in the order of the values.
+    /// The greatest word that a value of this width can have, in the order of the values.
     pub(crate) fn greatest(self) -> u64 {
         let bytes = width(&self.values.data_type).unwrap_or(8).clamp(1, 8);
         u64::MAX >> (64 - 8 * bytes)
     }
 
-    /// With the bits of its words, if these are equal where its values are.
+    /// The column with the width of its values, if these have 32 or 64 bits and no NULLs: they can be group keys
+    /// unchanged.
     pub(crate) fn plain(self) -> Option<(Self, KeyWidth)> {
         let bits = match width(&self.values.data_type)? {
             4 => KeyWidth::B32,
@@ -67,18 +70,18 @@ impl<'a> Number<'a> {
         self.values.valid.is_none().then_some((self, bits))
     }
 
-    /// Whether values are ids once the least of them is taken off.
+    /// Whether values become ids by subtraction of the least value.
     pub(crate) fn is_id(self) -> bool {
         let bytes = width(&self.values.data_type);
         bytes == Some(4) && self.values.valid.is_none() && self.sign.is_some()
     }
 
-    /// A word as the value that it stands for: differences wrap, so signs do not matter.
+    /// The bits of the value of an order-preserving word. Differences of values wrap, so signs do not matter.
     pub(crate) fn value_of(self, word: u64) -> u32 {
         (word ^ self.sign.unwrap_or_default()) as u32
     }
 
-    /// That for values of 1, 2, 4 or 8 bytes.
+    /// The kernel for values of 1, 2, 4 or 8 bytes.
     pub(crate) fn kernel(self, of: [&'static str; 4]) -> Result<&'static str> {
         match width(&self.values.data_type) {
             Some(1) => Ok(of[0]),
@@ -100,7 +103,8 @@ impl Stream {
         self.extents_of(numbers, rows, 1)
     }
 
-    /// The same of a sample, in which the first and the last rows are; `None` where all rows are no more than a few samples.
+    /// The same for a sample that includes the first and the last rows; `None` where all rows are only a few times the
+    /// sample.
     pub(crate) fn sampled_extents(
         self: &Arc<Self>,
         numbers: &[Number<'_>],
@@ -113,7 +117,7 @@ impl Stream {
         }
     }
 
-    /// Of every so many tiles one, and of the last.
+    /// Extents of every `every`th tile, and of the last.
     fn extents_of(
         self: &Arc<Self>,
         numbers: &[Number<'_>],
@@ -138,8 +142,8 @@ impl Stream {
                 extents.part(i * EXTENT_BYTES).into(),
             ];
             let shape = self.at_once(kernel, rows.div_ceil(every), EXTENT_TILE)?;
-            // SAFETY: a column holds as many values of the kernel's width as there are rows, in whole vectors, and as many bits; its
-            // extent is two words.
+            // SAFETY: a column holds a value of the kernel's width for each row, in whole vectors, and a bit for each
+            // row; its extent is two words.
             unsafe { self.launch(kernel, shape, &args)? };
         }
         let found = self.read_extents(&extents, numbers.len())?;
@@ -154,12 +158,13 @@ impl Stream {
         Ok(extents.collect())
     }
 
-    /// Room for so many extents, of no value so far.
+    /// Memory for `extents` extents, each of no value yet.
     pub(crate) fn no_extents(self: &Arc<Self>, extents: usize) -> Result<Memory> {
         let unknown = [Extent::NONE.least, Extent::NONE.greatest];
         self.give(&unknown.repeat(extents), "key ranges")
     }
 
+    /// Downloads extents.
     pub(crate) fn read_extents(&self, memory: &Memory, extents: usize) -> Result<Vec<Extent>> {
         let mut bytes = vec![0; extents * EXTENT_BYTES];
         self.read_few(&mut bytes, memory, 0)?;

@@ -1,4 +1,4 @@
-//! Columns on a GPU (`kernels/columns`).
+//! Columns on a GPU (`kernels/columns`): their storage, transfer, gather, concatenation, selection and prefix sums.
 
 pub(crate) mod cast_on_upload;
 pub(crate) mod concat;

@@ -1,4 +1,5 @@
-//! [`TransferPrimitives`] and [`RowPrimitives`] of an NVIDIA GPU.
+//! [`TransferPrimitives`] and [`RowPrimitives`] of an NVIDIA GPU: by kernels for columns in device memory, by the host
+//! fallback for others.
 
 use std::sync::Arc;
 
@@ -65,7 +66,7 @@ impl RowPrimitives for CudaDevice {
             Some(stored) => self.gather_stored(stored, rows),
             None => {
                 let gathered = self.twin.gather(column, &self.host_words(rows)?)?;
-                // It goes on to the output, or to an expression: both are on the host.
+                // The result is read by the output or by an expression, and both are on the host.
                 let lease = self
                     .queue
                     .budget

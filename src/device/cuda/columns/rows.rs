@@ -1,4 +1,4 @@
-//! Rows: gathering values, bitmaps, row ids of set bits, and match flags (`kernels/columns/rows.cu`).
+//! Rows: gather of values and bitmaps, selection by bitmaps, and match flags (`kernels/columns/rows.cu`).
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ impl Stream {
         Ok(Column::cuda(values, n))
     }
 
-    /// `n` values of `width` bytes.
+    /// Gathers `n` values of `width` bytes.
     pub(crate) fn gather_values<'a>(
         self: &Arc<Self>,
         values: impl Into<Part<'a>>,
@@ -51,7 +51,7 @@ impl Stream {
         Ok(out)
     }
 
-    /// The same to where there is room for `n` values.
+    /// The same into `out`, which holds `n` values.
     pub(crate) fn gather_into(
         &self,
         values: Part<'_>,
@@ -71,7 +71,7 @@ impl Stream {
         };
         let args = [values.into(), rows.into(), out.into(), (n as u32).into()];
         let shape = match width {
-            // Two threads a value.
+            // Two threads for each value.
             32 => Shape::rows(2 * n),
             _ => Shape::rows(n),
         };
@@ -79,7 +79,7 @@ impl Stream {
         unsafe { self.launch(kernel, shape, &args) }
     }
 
-    /// Values of any width, in units that it is a multiple of.
+    /// Values of any width, in units of the largest power of two, up to 16 bytes, that divides the width.
     fn gather_units(
         &self,
         values: Part<'_>,
@@ -111,10 +111,12 @@ impl Stream {
             out.into(),
             (of_all as u32).into(),
         ];
-        // SAFETY: row ids are below the rows of `values`; `out` holds n values of so many units; both are aligned as allocations are.
+        // SAFETY: row ids are below the rows of `values`; `out` holds n values of `of_value` units; both are aligned as
+        // allocations are.
         unsafe { self.launch(kernel, Shape::rows(of_all), &args) }
     }
 
+    /// Gathers `n` bits.
     pub(crate) fn gather_bits(
         self: &Arc<Self>,
         bits: &Memory,
@@ -128,6 +130,7 @@ impl Stream {
         Ok(out)
     }
 
+    /// The row ids `from .. from + len`.
     pub(crate) fn sequence(self: &Arc<Self>, from: u32, len: usize) -> Result<Buffer<u32>> {
         let out = self.alloc(len * 4, "row ids")?;
         let args = [from.into(), (&out).into(), (len as u32).into()];
@@ -136,7 +139,8 @@ impl Stream {
         Ok(Buffer::cuda(out, len))
     }
 
-    /// So many row ids of `rows` > 0 rows, in runs of so many neighbours that are evenly spread; `run` divides `samples`.
+    /// A sample of `samples` row ids of `rows` > 0 rows, in runs of `run` neighbours that are evenly distributed; `run`
+    /// divides `samples`.
     pub(crate) fn runs_of_rows(
         self: &Arc<Self>,
         rows: usize,
@@ -151,7 +155,7 @@ impl Stream {
         Ok(Buffer::cuda(self.send(&ids, "a sample")?, samples))
     }
 
-    /// Both bitmaps' common bits; of `n` rows.
+    /// The conjunction of two bitmaps of `n` rows.
     pub(crate) fn bits_and(self: &Arc<Self>, a: &Memory, b: &Memory, n: usize) -> Result<Memory> {
         let out = self.alloc(bitmap_bytes(n), "validity")?;
         let words = n.div_ceil(32);
@@ -161,7 +165,7 @@ impl Stream {
         Ok(out)
     }
 
-    /// The bits of rows that are in a group.
+    /// A bitmap of the rows that are in a group.
     pub(crate) fn bits_of_groups(self: &Arc<Self>, groups: &Memory, n: usize) -> Result<Memory> {
         let out = self.alloc(bitmap_bytes(n), "validity")?;
         let args = [groups.into(), (n as u32).into(), (&out).into()];
@@ -228,7 +232,7 @@ impl Stream {
         unsafe { self.launch("rows_set_flags_counted", Shape::rows(first % 32 + n), &args) }
     }
 
-    /// `out[rows[i]] = values[i]` among `len` words that are 0 otherwise.
+    /// `out[rows[i]] = values[i]`, with `len` words, 0 where no row id points.
     pub(crate) fn scatter(
         self: &Arc<Self>,
         rows: &Buffer<u32>,
@@ -248,7 +252,7 @@ impl Stream {
         Ok(Buffer::cuda(out, len))
     }
 
-    /// Row ids of the set bits among `n`, ascending; or `values` at those places.
+    /// The row ids of the set bits among `n`, ascending; or `values` at these positions.
     pub(crate) fn select(
         self: &Arc<Self>,
         bits: &Memory,
@@ -262,7 +266,7 @@ impl Stream {
         self.select_at(bits, n, &offsets, selected, values)
     }
 
-    /// How many of the `n` > 0 bits are set before each block of 8192, and how many are in all.
+    /// The number of set bits before each block of 8192 of the `n` > 0 bits, and the number of all set bits.
     pub(crate) fn select_offsets(
         self: &Arc<Self>,
         bits: &Memory,
@@ -272,7 +276,7 @@ impl Stream {
         let blocks = words.div_ceil(256);
         let counts = self.alloc(blocks * 4, "selected rows")?;
         let args = [bits.into(), (words as u32).into(), (&counts).into()];
-        // SAFETY: `bits` holds whole words, `counts` one for each 256 of them.
+        // SAFETY: `bits` holds whole words, `counts` one word for each 256 of them.
         unsafe { self.launch("rows_select_count", Shape::blocks_of(blocks, 8, 256), &args)? };
         let offsets = self.scan(EXCLUSIVE_U32, &counts, blocks, "selected rows")?;
         let mut total = [0; 4];
@@ -280,7 +284,7 @@ impl Stream {
         Ok((offsets, u32::from_le_bytes(total) as usize))
     }
 
-    /// The selection, once it is known where each block's begins.
+    /// The selection by known offsets: `offsets` and `selected` are from [`Stream::select_offsets`].
     pub(crate) fn select_at(
         self: &Arc<Self>,
         bits: &Memory,
@@ -300,7 +304,7 @@ impl Stream {
                     offsets.into(),
                     (&out).into(),
                 ];
-                // SAFETY: `out` holds as many words as bits are set.
+                // SAFETY: `out` holds a word for each set bit.
                 unsafe {
                     self.launch(
                         "rows_select_write",
@@ -314,7 +318,8 @@ impl Stream {
         Ok(Buffer::cuda(out, selected))
     }
 
-    /// Values of 4, 8 or 16 bytes at the set bits among `n`, of which it is known where each block's begin, and how many there are.
+    /// Values of 4, 8 or 16 bytes at the set bits among `n`, by the offsets and the number of set bits from
+    /// [`Stream::select_offsets`].
     pub(crate) fn select_values(
         self: &Arc<Self>,
         bits: &Memory,
@@ -341,7 +346,7 @@ impl Stream {
             values.into(),
             (&out).into(),
         ];
-        // SAFETY: there are n values of the kernel's width, and `out` has room for one a set bit.
+        // SAFETY: there are n values of the kernel's width, and `out` has memory for one for each set bit.
         unsafe { self.launch(kernel, Shape::blocks_of(words, 256, 256), &args)? };
         Ok(out)
     }

@@ -1,4 +1,4 @@
-//! Prefix sums (`kernels/columns/scan.cu`).
+//! Prefix sums in one pass (`kernels/columns/scan.cu`).
 
 use std::sync::Arc;
 
@@ -9,15 +9,15 @@ use crate::device::cuda::runtime::stream::Stream;
 use crate::device::data::buffer::Buffer;
 use crate::error::Result;
 
-/// One of the scans.
+/// The kernel and the types of a scan.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scan {
     kernel: &'static str,
     /// Bytes of a sum.
     bytes: usize,
-    /// Results that a block makes.
+    /// Results per block.
     tile: usize,
-    /// Whether the total comes after the last sum.
+    /// Whether the total follows the last sum.
     total: bool,
 }
 
@@ -57,11 +57,11 @@ pub(crate) const EXCLUSIVE_I128: Scan = Scan {
     total: true,
 };
 
-/// Words of 64 bits before those of the tiles.
+/// Words of 64 bits before the tiles' words.
 const STATE_HEADER: usize = 16;
 
 impl Stream {
-    /// Sums of `n` items; wrapping.
+    /// Prefix sums of `n` items, with wrapping addition. `what` names the allocation.
     pub(crate) fn scan(
         self: &Arc<Self>,
         scan: Scan,
@@ -79,7 +79,8 @@ impl Stream {
             (&out).into(),
             (&state).into(),
         ];
-        // SAFETY: `items` holds n items, `out` all results, `state` a header and a word for each 32 bits of a tile's sum.
+        // SAFETY: `items` holds n items, `out` all results, `state` a header and a word for each 32 bits of a tile's
+        // sum.
         unsafe {
             self.launch(
                 scan.kernel,
@@ -90,7 +91,7 @@ impl Stream {
         Ok(out)
     }
 
-    /// Exclusive prefix sums, one longer than `counts`; the last is the total.
+    /// Exclusive prefix sums of `counts`, and the total at the end.
     pub(crate) fn scan_offsets(self: &Arc<Self>, counts: &Buffer<u32>) -> Result<Buffer<u64>> {
         let n = counts.len();
         let offsets = match n {

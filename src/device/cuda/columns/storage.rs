@@ -1,4 +1,4 @@
-//! [`Storage`]: the ways in which a column lies on a GPU.
+//! [`Storage`]: the representations of a column on a GPU.
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
@@ -19,7 +19,7 @@ pub(crate) enum Storage {
     Fixed(Values),
     /// Offsets and bytes.
     Text(Text),
-    /// Dictionary keys, or views, which refer to what stays on the host.
+    /// Dictionary keys, or views, which refer to values or bytes on the host.
     Indirect(Indirect),
     /// A payload column that may never be uploaded.
     LazyColumn(LazyColumn),
@@ -53,7 +53,7 @@ impl DeviceColumn for Storage {
         }
     }
 
-    /// Text and what refers to something has but one type.
+    /// Text, dictionaries and views keep their type.
     fn relabel(self: Box<Self>, data_type: &DataType) -> Box<dyn DeviceColumn> {
         match *self {
             Self::Fixed(values) if values.data_type != *data_type => {
@@ -77,13 +77,14 @@ impl DeviceColumn for Storage {
     }
 }
 
-/// Columns of a GPU.
+/// Columns in device memory.
 impl Column {
+    /// A column of `rows` rows in device memory.
     pub(crate) fn cuda(stored: impl Into<Storage>, rows: usize) -> Self {
         Self::of_device(stored.into(), rows)
     }
 
-    /// How a GPU stores it; `None` where it is in host memory.
+    /// The column's storage; `None` where the column is in host memory.
     pub(crate) fn stored(&self) -> Option<&Storage> {
         self.device_column()
     }
@@ -92,7 +93,7 @@ impl Column {
         self.into_device_column()
     }
 
-    /// Its values, where they are on a GPU and of fixed width.
+    /// The column's values, where they are on a GPU and of fixed width.
     pub(crate) fn on_cuda(&self) -> Option<&Values> {
         match self.stored() {
             Some(Storage::Fixed(values)) => Some(values),
@@ -109,7 +110,7 @@ impl Column {
 }
 
 impl Storage {
-    /// What it was uploaded from, in parts.
+    /// The host arrays that the column was uploaded from.
     pub(crate) fn original(&self) -> Option<&[ArrayRef]> {
         match self {
             Self::Fixed(values) => values.original.as_deref(),
@@ -119,7 +120,7 @@ impl Storage {
         }
     }
 
-    /// Kernels launched from now on see what was sent.
+    /// Makes kernels that are launched from now on wait for the upload.
     pub(crate) fn receive(&self) -> Result<()> {
         match self {
             Self::Fixed(values) => values.receive(),
@@ -130,7 +131,7 @@ impl Storage {
     }
 }
 
-/// Whether a column of several parts is sent part by part.
+/// Whether a column of several arrays is uploaded array by array.
 pub(crate) fn is_sent_in_parts(data_type: &DataType) -> bool {
     crate::device::cuda::columns::layout::width(data_type).is_some()
         || var_width::is_text(data_type)

@@ -1,4 +1,4 @@
-//! Columns to a GPU and back: values, validity, bytes.
+//! Transfers columns to a GPU and back: values, validity bitmaps, bytes of text, dictionary keys and views.
 
 use std::sync::Arc;
 
@@ -21,7 +21,8 @@ use crate::device::data::column::Column;
 use crate::device::host::columns::values::{together, upload as host_column};
 use crate::error::{BowtieError, Result};
 
-/// Values of so many bytes each, as they lie. Not by `to_data`, which takes about as long as to copy a batch's.
+/// The bytes of an array's values, `width` each, without a copy. `to_data` is not used: it takes about as long as a
+/// copy of a batch.
 fn bytes_of_values(part: &ArrayRef, width: usize) -> Result<&[u8]> {
     macro_rules! bytes {
         ($type:ty, $part:ident) => {
@@ -38,7 +39,7 @@ fn bytes_of_values(part: &ArrayRef, width: usize) -> Result<&[u8]> {
 }
 
 impl Stream {
-    /// A column of `parts` together, cast to `wanted`, on its way: it must be received before it is used.
+    /// Uploads `parts` asynchronously as one column, cast to `wanted`. It must be received before it is used.
     pub(crate) fn upload(
         self: &Arc<Self>,
         parts: &[ArrayRef],
@@ -64,12 +65,12 @@ impl Stream {
         };
         match stored {
             Some(stored) => Ok(Column::cuda(stored, rows)),
-            // Counted all the same: a column on the host is bounded as one on the device.
+            // The reservation counts it in any case: a column on the host is bounded as one on the device.
             None => host_column(&self.budget, parts),
         }
     }
 
-    /// Values of fixed width, cast to `wanted`.
+    /// Uploads values of fixed width asynchronously, cast to `wanted`.
     pub(crate) fn upload_values(
         self: &Arc<Self>,
         parts: &[ArrayRef],
@@ -104,7 +105,7 @@ impl Stream {
         })
     }
 
-    /// Bits of the rows that are not NULL; `None` when all are.
+    /// A bitmap of the rows that are not NULL; `None` when no row is NULL.
     pub(crate) fn send_validity(
         self: &Arc<Self>,
         parts: &[ArrayRef],
@@ -120,14 +121,14 @@ impl Stream {
         self.send_bits(bits, rows, "validity").map(Some)
     }
 
-    /// Bitmaps of `len` bits together, one after the other, in whole words; bits past the end are 0.
+    /// Uploads concatenated bitmaps of `len` bits together, in whole words. Bits past the end are 0.
     fn send_bits(
         self: &Arc<Self>,
         parts: impl Iterator<Item = BooleanBuffer>,
         len: usize,
         what: &'static str,
     ) -> Result<Memory> {
-        // Room for whole words from the beginning: what is past the end stays 0.
+        // The capacity is in whole words from the start; bits past the end stay 0.
         let mut bits = BooleanBufferBuilder::new(bitmap_bytes(len) * 8);
         for part in parts {
             bits.append_buffer(&part);
@@ -136,7 +137,7 @@ impl Stream {
         self.send_ahead(&[bits.as_slice()], what)
     }
 
-    /// A bitmap in whole words; bits past the end are 0.
+    /// Uploads a bitmap in whole words. Bits past the end are 0.
     pub(crate) fn upload_bits(
         self: &Arc<Self>,
         bits: &BooleanBuffer,
@@ -147,16 +148,16 @@ impl Stream {
         Ok(memory)
     }
 
-    /// The first `bytes` of `memory`.
+    /// Downloads the first `bytes` of `memory`. `made`: recorded when the bytes were written.
     pub(crate) fn download_bytes(
         &self,
         memory: &Memory,
         bytes: usize,
         made: Option<&CudaEvent>,
     ) -> Result<Bytes> {
-        // Not cleared first: that would be one thread's work.
+        // Not cleared first: one thread would do it.
         let mut buffer = MutableBuffer::with_capacity(bytes);
-        // SAFETY: the buffer has room for `bytes`, which may be anything before they are written.
+        // SAFETY: the buffer has capacity for `bytes`, which may be anything before they are written.
         let room = unsafe { std::slice::from_raw_parts_mut(buffer.as_mut_ptr().cast(), bytes) };
         memory.queue.read(room, memory, made)?;
         // SAFETY: all of them were written.
@@ -164,6 +165,7 @@ impl Stream {
         Ok(buffer.into())
     }
 
+    /// Downloads a bitmap of `bits` bits.
     pub(crate) fn download_bits(
         &self,
         memory: &Memory,
@@ -174,11 +176,12 @@ impl Stream {
         Ok(BooleanBuffer::new(bytes, 0, bits))
     }
 
+    /// Downloads a column, or returns the single array that it was uploaded from.
     pub(crate) fn download(&self, column: &Column) -> Result<ArrayRef> {
         let Some(stored) = column.stored() else {
             return Ok(Arc::clone(column.on_host()?));
         };
-        // Several parts come down sooner than one thread copies them together.
+        // With several parts, a download is faster than their concatenation by one thread.
         if let Some([original]) = stored.original() {
             return Ok(Arc::clone(original));
         }
@@ -213,6 +216,7 @@ impl Stream {
         self.download_bytes(&values.values, bytes, values.made.as_ref())
     }
 
+    /// Downloads a validity bitmap; `None` when no row is NULL.
     pub(crate) fn download_nulls(
         &self,
         valid: Option<&Memory>,
@@ -226,12 +230,12 @@ impl Stream {
         Ok((nulls.null_count() > 0).then_some(nulls))
     }
 
-    /// `rows` NULLs.
+    /// A column of `rows` NULLs.
     pub(crate) fn nulls(self: &Arc<Self>, data_type: &DataType, rows: usize) -> Result<Column> {
         let array = new_null_array(data_type, rows);
         let bytes = array.to_data().get_slice_memory_size()? as u64;
         let lease = self.budget.lease(bytes, "output columns")?;
-        // They are for the output: nothing would be gained by sending them up first.
+        // The column is for the output: an upload would gain nothing.
         Ok(Column::host(array, lease))
     }
 }

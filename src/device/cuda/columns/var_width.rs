@@ -1,7 +1,7 @@
-//! [`Text`]: text and binary with offsets on a GPU (`kernels/columns/text.cu`).
+//! [`Text`]: text and binary columns with offsets on a GPU (`kernels/columns/text.cu`).
 //!
 //! ```text
-//! gather: rows ─► where their values begin, and how long they are ─► scan ─► is the total below 2 GiB? ─► bytes
+//! gather: rows ─► begin and length of each value ─► scan ─► is the total below 2 GiB? ─► bytes
 //! ```
 
 use std::sync::Arc;
@@ -20,35 +20,38 @@ use crate::device::cuda::runtime::stream::Stream;
 use crate::device::data::buffer::Buffer;
 use crate::error::{BowtieError, Result};
 
-/// Bytes of a column's values: offsets have 32 bits, and Arrow's are signed.
+/// The most bytes of a column's values: offsets have 32 bits, and Arrow's are signed.
 pub(crate) const MOST_BYTES: usize = i32::MAX as usize;
 
-/// A chunk of so few rows is not halved any more.
+/// A chunk of at most this number of rows is not halved any more.
 const FEW_ROWS: usize = 64;
 
 /// Values of variable width.
 #[derive(Debug)]
 pub(crate) struct Text {
     pub(crate) data_type: DataType,
-    /// Where in `bytes` each value begins, and behind them where the last one ends.
+    /// The offset in `bytes` at which each value begins, and at the end the offset at which the last value ends.
     pub(crate) offsets: Memory,
+    /// The bytes of all values, consecutive.
     pub(crate) bytes: Memory,
-    /// Bytes of all values.
+    /// Bytes of all values together.
     pub(crate) length: usize,
-    /// Bits of rows that are not NULL; `None` when all are not.
+    /// A bitmap of the rows that are not NULL; `None` when no row is NULL.
     pub(crate) valid: Option<Memory>,
-    /// What it was uploaded from, in parts.
+    /// The host arrays that the column was uploaded from.
     pub(crate) original: Option<Vec<ArrayRef>>,
-    /// Marked when the values were there; without it they are when all work of the queue is done.
+    /// Recorded when kernels had written the values. Without an event, wait for all work of the stream.
     pub(crate) made: Option<CudaEvent>,
 }
 
 impl Text {
+    /// Bytes of device memory.
     pub(crate) fn bytes(&self) -> u64 {
         let valid = self.valid.as_ref().map_or(0, Memory::bytes);
         (self.offsets.bytes() + self.bytes.bytes() + valid) as u64
     }
 
+    /// Makes kernels that are launched from now on wait for the upload.
     pub(crate) fn receive(&self) -> Result<()> {
         self.offsets.receive()?;
         self.bytes.receive()?;
@@ -62,7 +65,7 @@ pub(crate) fn is_text(data_type: &DataType) -> bool {
     matches!(data_type, Utf8 | LargeUtf8 | Binary | LargeBinary)
 }
 
-/// Rows that one task writes the offsets of.
+/// Rows whose offsets one task writes.
 pub(crate) const TASK_ROWS: usize = 1 << 16;
 
 /// Some values: offsets into the bytes of an array.
@@ -71,7 +74,7 @@ struct Part<'a> {
     bytes: &'a [u8],
 }
 
-/// Where values begin, and behind them where the last one ends.
+/// The offset at which each value begins, and at the end the offset at which the last value ends.
 #[derive(Clone, Copy)]
 enum Offsets<'a> {
     Of32(&'a [i32]),
@@ -110,7 +113,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// The same values in parts of some rows each.
+    /// The same values in parts of at most `TASK_ROWS` rows each.
     fn tasks(&self) -> impl Iterator<Item = Part<'a>> {
         let (offsets, bytes, rows) = (self.offsets, self.bytes, self.rows());
         (0..rows).step_by(TASK_ROWS).map(move |from| Part {
@@ -119,7 +122,7 @@ impl<'a> Part<'a> {
         })
     }
 
-    /// Its values' bytes alone.
+    /// The bytes of its values only.
     fn used(&self) -> &'a [u8] {
         let (first, end) = match self.offsets {
             Offsets::Of32(offsets) => limits(offsets),
@@ -128,7 +131,7 @@ impl<'a> Part<'a> {
         &self.bytes[first..end]
     }
 
-    /// Where its values end, when the first begins at `base`.
+    /// Writes the ends of its values, where the first value begins at `base`.
     fn write_ends(&self, ends: &mut [u32], base: usize) {
         match self.offsets {
             Offsets::Of32(offsets) => write_ends(offsets, ends, base),
@@ -158,7 +161,8 @@ fn write_ends<O: OffsetSizeTrait>(offsets: &[O], ends: &mut [u32], base: usize) 
     }
 }
 
-/// Calls `each` for all tasks, by several threads unless this is one of a pool's: while that waited it might take up other work.
+/// Calls `each` for all tasks, in parallel unless this thread is a rayon worker: a waiting worker might steal other
+/// work.
 pub(crate) fn at_once<T: Send>(tasks: Vec<T>, each: impl Fn(T) + Sync + Send) {
     match rayon::current_thread_index() {
         None if tasks.len() > 1 => tasks.into_par_iter().for_each(each),
@@ -166,7 +170,8 @@ pub(crate) fn at_once<T: Send>(tasks: Vec<T>, each: impl Fn(T) + Sync + Send) {
     }
 }
 
-/// Offsets of values that end where `write` says, part by part: of so many rows and bytes.
+/// Offsets of the values of all parts. `size` returns the rows and bytes of a part, and `write` writes the ends of its
+/// values.
 pub(crate) fn offsets_of<P: Sync>(
     parts: &[P],
     size: impl Fn(&P) -> (usize, usize),
@@ -188,8 +193,8 @@ pub(crate) fn offsets_of<P: Sync>(
 }
 
 impl Stream {
-    /// A column of `parts` together, on its way; `None` for one that must stay on the host: it has too many bytes, and so few rows
-    /// that the chunk could not be halved.
+    /// Uploads `parts` asynchronously as one column; `None` where the column must stay on the host: it has too many
+    /// bytes, and too few rows for the chunk to be halved.
     pub(crate) fn upload_text(
         self: &Arc<Self>,
         parts: &[ArrayRef],
@@ -219,7 +224,7 @@ impl Stream {
             .map(Some)
     }
 
-    /// Values that lie in `bytes`, one after the other, and are NULL where those of `parts` are.
+    /// Uploads the values in `bytes`, one after the other, asynchronously. Rows are NULL where those of `parts` are.
     pub(crate) fn send_text(
         self: &Arc<Self>,
         data_type: &DataType,
@@ -254,8 +259,8 @@ impl Stream {
             (&lengths).into(),
             (n as u32).into(),
         ];
-        // SAFETY: row ids are below the rows that `offsets` and `valid` are of, or no row's; both outputs hold n words. Of a column
-        // without rows two offsets are read, for which an allocation always has room.
+        // SAFETY: row ids are below the rows of `offsets` and `valid`, or no row; both outputs hold n words. For a
+        // column without rows two offsets are read, for which every allocation has memory.
         unsafe { self.launch("text_spans", Shape::rows(n), &args)? };
         let (offsets, bytes, length) = self.text_at(text, &starts, lengths, n)?;
         Ok(Text {
@@ -272,8 +277,8 @@ impl Stream {
         })
     }
 
-    /// Values of `text` together that begin and are as long as is given for each of `n`: where each begins, their bytes, and how many
-    /// these are.
+    /// Concatenates `n` values of `text`, given by their starts and lengths. Returns the offsets, the bytes, and the
+    /// number of bytes.
     pub(crate) fn text_at(
         self: &Arc<Self>,
         text: &Text,
@@ -310,12 +315,13 @@ impl Stream {
             (&bytes).into(),
         ];
         let shape = Shape::blocks_of(n + length.div_ceil(16), 2048, 256);
-        // SAFETY: each value lies in `text.bytes` from its start on, for as long as its offsets say; `bytes` has room for all of
-        // them in words of 16 bytes, as allocations have whole ones.
+        // SAFETY: each value is in `text.bytes` from its start on, with the length given by the offsets; `bytes` has
+        // memory for all of them in words of 16 bytes, as allocations have whole ones.
         unsafe { self.launch("text_gather", shape, &args)? };
         Ok((offsets, bytes, length))
     }
 
+    /// Downloads the column. Offsets become 64 bits wide where the type has such.
     pub(crate) fn download_text(&self, text: &Text, rows: usize) -> Result<ArrayRef> {
         let made = text.made.as_ref();
         let offsets = self.download_bytes(&text.offsets, (rows + 1) * 4, made)?;

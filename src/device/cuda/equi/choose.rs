@@ -1,8 +1,9 @@
-//! Which strategy joins equal keys soonest on a GPU.
+//! Chooses an equi-join's strategy and its materialization on a GPU, from the build side's size, its keys and a sample.
 //!
-//! \[W\] section 4.1 chooses by where the table lies. With two columns a side and twice as many probe rows, in ms on an H200:
+//! By measurement, where \[W\] 5.1.10 has a summary in words. With two columns a side and twice as many probe rows, in
+//! ms on an H200:
 //!
-//! | build rows | direct (of it: finding the least and greatest key) | hash | partitioned hash, GFTR |
+//! | build rows | direct (of it: the pass for the least and greatest key) | hash | partitioned hash, GFTR |
 //! |---|---|---|---|
 //! | 2^20 | 0.47 (0.24) | 0.23 | 0.28 |
 //! | 2^21 | 0.54 | 0.36 | 0.39 |
@@ -10,11 +11,11 @@
 //! | 2^23 | 1.67 | 1.97 | 0.97 |
 //! | 2^27 | 32 | 36 | 13.5 |
 //!
-//! So keys are addresses only where they are numbers of groups, whose least and greatest are known.
+//! So direct address is chosen only for group ids, whose least and greatest value are known without a pass.
 //!
-//! Partitioned, it is also chosen how columns come to pairs, by a sample of the keys (`sample.rs`): carried through the partition
-//! (GFTR), or few pairs' gathered at random in the end (GFUR); and where build rows share keys, for which a table is in vain, it is
-//! sort-merge at once.
+//! For a partitioned join a sample of the keys (`sample.rs`) also chooses the materialization. Columns are carried
+//! through the partition passes (GFTR), or the columns of few matches are gathered at random in the end (GFUR). If the
+//! sample shows duplicate build keys, for which a table is useless, the strategy is sort-merge.
 
 use crate::device::cuda::equi::key_words::Addresses;
 use crate::device::cuda::equi::sample::Sampled;
@@ -22,27 +23,30 @@ use crate::device::cuda::keys::key_width::Width;
 use crate::device::cuda::runtime::memory_rates::MemoryRates;
 use crate::ir::strategies::{EquiStrategy, Materialization};
 
-/// The side that is built.
+/// The build side of an equi-join, as far as the choice of a strategy depends on it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Build {
+    /// Build rows, with NULL keys.
     pub rows: usize,
+    /// Width of a key word.
     pub width: Width,
-    /// Whether keys are numbers of groups.
+    /// Whether keys are group ids ([`Keying::Groups`](crate::device::cuda::equi::key_words::Keying)).
     pub numbered: bool,
-    /// Of the GPU's L2 cache.
+    /// Size of the GPU's L2 cache in bytes.
     pub cache_bytes: u64,
-    /// That an array of addresses may take.
+    /// Bytes that the array of a direct table may take.
     pub room: u64,
 }
 
-/// Addresses for each row, at most, among which most are taken.
+/// Addresses per build row, at most, for keys to count as dense.
 const DENSE: u64 = 4;
 
-/// Addresses at most when keys are to be addresses: those of wider keys are their group ids.
+/// Addresses of a direct table, at most, if the option asks for direct address. Keys of a wider range are replaced by
+/// their group ids.
 const MOST_ADDRESSES: u64 = 1 << 28;
 
 impl Build {
-    /// Whether its least and greatest key matter.
+    /// Whether the strategy depends on the least and the greatest build key.
     pub(crate) fn may_be_direct(&self, wanted: Option<EquiStrategy>) -> bool {
         match wanted {
             Some(strategy) => strategy == EquiStrategy::Direct,
@@ -50,18 +54,20 @@ impl Build {
         }
     }
 
-    /// A part of the cache is left to what streams through it.
+    /// Whether `bytes` fit three fifths of the L2 cache; the rest is for the columns that stream through it.
     fn fits_cache(&self, bytes: u64) -> bool {
         bytes <= self.cache_bytes / 5 * 3
     }
 
+    /// Whether a direct table of these addresses, of 4 bytes each, is within its limits.
     pub(crate) fn has_room_for(&self, addresses: Addresses) -> bool {
         addresses.count <= MOST_ADDRESSES.max(DENSE * self.rows as u64).min(1 << 31)
             && 4 * addresses.count <= self.room
     }
 }
 
-/// The strategy for a build side whose keys have these addresses, as far as they are known.
+/// The strategy for a build side: `wanted` if there is one. `addresses` is the range of the build keys, `None` if it is
+/// unknown.
 pub(crate) fn choose(
     build: &Build,
     addresses: Option<Addresses>,
@@ -71,7 +77,7 @@ pub(crate) fn choose(
         return strategy;
     }
     let rows = build.rows as u64;
-    // Slots hold short keys whole; long ones are compared besides.
+    // A slot holds a whole key of 4 bytes. Keys of 8 bytes are read from the key column for each comparison.
     let of_keys = match build.width {
         Width::Four => 0,
         Width::Eight => 8 * rows,
@@ -84,40 +90,46 @@ pub(crate) fn choose(
         {
             EquiStrategy::Direct
         }
-        // Two slots of 8 bytes a row.
+        // Two slots of 8 bytes per row.
         _ if build.fits_cache((2 * rows).next_power_of_two() * 8 + of_keys) => EquiStrategy::Hash,
         _ => EquiStrategy::PartitionedHash,
     }
 }
 
-/// Build rows among those of a sample whose keys others of them have, by which keys are taken for shared: two rows a key, of which a
-/// sample has one in 16. By chance far fewer have a bit in common.
+/// The least share of sampled build rows with the key of another sampled row for which build keys count as duplicate.
+/// With two rows per key, the other row of a sampled row is in the sample in one of 16 cases. Far fewer rows share a
+/// bit by chance.
 const SHARED: f64 = 0.02;
 
-/// Whether build rows share keys.
+/// Whether the sample shows duplicate build keys.
 pub(crate) fn share_keys(of: Sampled) -> bool {
     of.again > SHARED
 }
 
-/// The columns of a side that a join may carry.
+/// The size of the columns that a join carries for one side.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Payload {
     pub rows: usize,
-    /// Of the carried values of a row.
+    /// Bytes of the carried values per row.
     pub bytes: usize,
+    /// Number of carried columns.
     pub columns: usize,
-    /// Whether row numbers go along all the same, for columns that cannot be carried.
+    /// Whether row ids are carried too, for columns that cannot be carried.
     pub with_rows: bool,
 }
 
-/// What the two passes of a partition take for each byte of a row, in copies of a byte, and what a pair's value takes, in values gathered
-/// at random: 2^25 ⋈ 2^26 rows with 0 to 8 columns of 4 bytes a side took 1.8 ms, 0.7 more for each if few rows match (1.75 ps a byte), and
-/// by row numbers 0.7 and 2.3 for each if all do (19 ps a value), on an H200, for which `runtime/rates.rs` measures 0.51 ps and 23.7.
+/// Costs relative to the GPU's memory rates: of the two partition passes per byte of a row, in copies of a byte; and of
+/// the value of a match, in values gathered at random.
+///
+/// Measured on an H200 with 2^25 ⋈ 2^26 rows and 0 to 8 columns of 4 bytes a side. GFTR took 1.8 ms, and 0.7 ms more
+/// for each column if few rows match (1.75 ps a byte). GFUR took 0.7 ms, and 2.3 ms more for each column if all rows
+/// match (19 ps a value). `runtime/memory_rates.rs` measures 0.51 ps for a copied byte and 23.7 ps for a gathered value
+/// on it.
 const PASSES: f64 = 3.43;
 const GATHERS: f64 = 0.8;
 
-/// How the columns of both sides come to pairs soonest, where this share of the second one's rows matches: what GFTR moves more, or what
-/// GFUR gathers.
+/// The materialization with the lower cost, if the share `matches` of the probe rows has a match. GFTR costs the bytes
+/// that it moves beyond row ids, GFUR the values that it gathers.
 pub(crate) fn materialization(
     build: Payload,
     probe: Payload,
@@ -161,10 +173,10 @@ mod tests {
         assert_eq!(chosen(2, 0.03), Gfur);
         assert_eq!(chosen(2, 0.25), Gftr);
         assert_eq!(chosen(8, 0.1), Gfur);
-        // Row numbers are as long as the columns, or there are none.
+        // Row ids are as wide as the one column, or there are no columns.
         assert_eq!(chosen(1, 0.03), Gftr);
         assert_eq!(chosen(0, 0.03), Gftr);
-        // A card that gathers as fast as it copies.
+        // A GPU that gathers as fast as it copies.
         let (build, probe) = (payload(1 << 25, 2), payload(1 << 26, 2));
         let flat = MemoryRates {
             gathered_value: 1.0,

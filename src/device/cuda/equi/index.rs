@@ -1,9 +1,10 @@
-//! Indexes of one side's rows by equal keys, and the ranges that the other side's rows have in them (`kernels/equi/equi.cu`; \[W\]
-//! section 3.1).
+//! Equi-joins in two steps: build an index of the build rows by key, then find the range of index positions of each
+//! probe row. The ranges are expanded to matches later (`kernels/equi/equi.cu`; \[W\] 3.1, which has no direct
+//! address).
 //!
 //! ```text
-//! direct, hash:   key ─► address, or slot of a table ─► its rows: one, or those brought together by counting (CSR)
-//! partitioned:    both sides by the highest bits of the mixed key, a table of distinct keys for each partition in shared memory
+//! direct, hash:   key ─► address, or slot of a table ─► its build rows: one, or a segment after a counting sort (CSR)
+//! partitioned:    both sides by the highest bits of the mixed key, a table of distinct keys per partition
 //! sort-merge:     both sides by all bits of the mixed key, ranges along the merge path
 //! ```
 
@@ -30,7 +31,7 @@ use crate::device::data::structures::EquiIndex;
 use crate::error::Result;
 use crate::ir::strategies::EquiStrategy;
 
-/// How keys of the other side are found.
+/// The index of a build side: the encoding of its keys, and the structure in which a probe key is found.
 #[derive(Debug)]
 pub(crate) struct EquiTable {
     keying: Keying,
@@ -39,27 +40,28 @@ pub(crate) struct EquiTable {
 
 #[derive(Debug)]
 enum Finder {
-    /// No row can match.
+    /// There is no build row that can match.
     Nothing,
     Direct(Grouped<DirectTable>),
     Hash(Grouped<HashTable>),
     Partitioned {
-        /// Distinct mixed keys, in order, and where the rows of each begin.
+        /// Distinct mixed keys in ascending order; `segments` has the first build position of each, and the end.
         keys: Memory,
         width: Width,
         segments: Memory,
-        /// Where the partitions of the distinct keys begin.
+        /// First distinct key of each of the `2^bits` partitions, and the end.
         starts: Memory,
         bits: u32,
     },
     SortMerge(Partitioned),
 }
 
-/// The share of the budget that an array of addresses may take.
+/// A direct table may take one `ROOM_SHARE`th of the memory budget.
 const ROOM_SHARE: u64 = 8;
 
 impl CudaDevice {
-    /// Indexes the rows of a base.
+    /// Indexes the build rows by the key columns `base`. Without `wanted` the strategy is chosen. An error if the chunk
+    /// has too many rows for row ids of 32 bits.
     pub(crate) fn index_keys(
         &self,
         base: &[&Column],
@@ -97,7 +99,8 @@ impl CudaDevice {
         })
     }
 
-    /// A base's keys, their addresses, and the strategy for them.
+    /// The build side's key words, their encoding, their addresses (of direct address only; otherwise none) and the
+    /// strategy. Direct address with too wide a range changes the keys to group ids.
     pub(crate) fn keys_for<'a>(
         &self,
         base: &[&'a Column],
@@ -129,7 +132,8 @@ impl CudaDevice {
         Ok((keys, keying, addresses, strategy))
     }
 
-    /// The range of each of the other side's rows.
+    /// The probe rows in an order that suits the strategy, and the range of index positions of each. Probe rows that
+    /// cannot match may be missing.
     pub(crate) fn search_keys(
         &self,
         index: &EquiIndex,
@@ -173,8 +177,8 @@ impl CudaDevice {
                     (&groups).into(),
                     (&status).into(),
                 ];
-                // SAFETY: pieces name rows of both sides' keys, which are mixed and in partitions of the same bits; `groups` holds a
-                // word for each of the probe's rows; the shared memory has room for the table.
+                // SAFETY: pieces name rows of both sides' keys, which are mixed and partitioned by the same bits;
+                // `groups` holds a word for each probe row; the shared memory has room for the table.
                 unsafe { queue.launch(kernel, shape, &args)? };
                 let ranges = queue.ranges_of_groups(&groups, probe.rows, segments)?;
                 Ok((by_rows(rows), ranges))
@@ -191,6 +195,7 @@ impl CudaDevice {
 }
 
 impl Stream {
+    /// The ranges of no probe rows.
     fn no_ranges(self: &Arc<Self>) -> Result<Ranges> {
         Ok(Ranges {
             lo: self.sequence(0, 0)?,
@@ -198,14 +203,15 @@ impl Stream {
         })
     }
 
-    /// A word of 32 bits.
+    /// Reads word `at` of `words`, of 32 bits.
     pub(crate) fn read_word32(&self, words: &Memory, at: usize) -> Result<u32> {
         let mut bytes = [0; 4];
         self.read_few(&mut bytes, words, at * 4)?;
         Ok(u32::from_le_bytes(bytes))
     }
 
-    /// Keys that may match, in partitions, and their rows; `None` when there are none.
+    /// The row ids and mixed keys of the rows that can match, partitioned or sorted as `depth` says. `None` if no row
+    /// can match.
     fn in_partitions(
         self: &Arc<Self>,
         keys: &EquiKeys<'_>,
@@ -232,6 +238,7 @@ impl Stream {
             .map(|rows| (Buffer::cuda(rows, n), parts)))
     }
 
+    /// The rows that can match, sorted by their mixed keys.
     fn by_all_bits(
         self: &Arc<Self>,
         keys: &EquiKeys<'_>,
@@ -239,7 +246,7 @@ impl Stream {
         self.in_partitions(keys, Depth::Whole)
     }
 
-    /// Rows by key, the distinct keys, and the partitions of these.
+    /// The build rows sorted by key, and the distinct keys with their segments and partitions.
     fn partitioned_index(self: &Arc<Self>, keys: &EquiKeys<'_>) -> Result<(Buffer<u32>, Finder)> {
         let Some((rows, sorted)) = self.by_all_bits(keys)? else {
             return Ok((self.sequence(0, 0)?, Finder::Nothing));
@@ -257,11 +264,11 @@ impl Stream {
         let firsts = self.select_at(&heads, n, &offsets, distinct, None)?;
         let of_distinct =
             self.gather_values(&sorted.keys, memory(&firsts)?, distinct, width.bytes())?;
-        // The rows of the last key end where all rows do.
+        // The segment of the last key ends where the rows end.
         let ended = self.alloc((distinct + 1) * 4, "equi-join groups")?;
         self.copy_into(memory(&firsts)?.into(), &ended, distinct * 4)?;
         let args = [(n as u32).into(), ended.word(distinct), 1u32.into()];
-        // SAFETY: there is room for the one word.
+        // SAFETY: `ended` has room for the one word.
         unsafe { self.launch("rows_sequence", Shape::rows(1), &args)? };
         let bits = partition_bits(distinct);
         let starts = self.partition_starts(&of_distinct, width, distinct, bits)?;
@@ -275,7 +282,7 @@ impl Stream {
         Ok((rows, finder))
     }
 
-    /// For each probe position the build positions with its key.
+    /// The range of build positions with the key of each probe position; both sides are sorted by mixed keys.
     pub(crate) fn merge_ranges(
         self: &Arc<Self>,
         build: &Partitioned,
@@ -295,7 +302,7 @@ impl Stream {
                 (m as u32).into(),
                 (&out).into(),
             ];
-            // SAFETY: both sides' keys ascend, n and m of them, together fewer than 2^32; `out` holds m words.
+            // SAFETY: both sides' keys are sorted, n and m of them, together fewer than 2^32; `out` holds m words.
             unsafe { self.launch(kernel, Shape::blocks_of(n + m, 4096, 256), &args)? };
             Ok(Buffer::cuda(out, m))
         };

@@ -1,10 +1,11 @@
-//! Keys of equi-joins as the kernels take them: a word a row that is equal where the key columns are.
+//! The key columns of an equi-join enter, one word per row leaves, as the join kernels read it. Words are equal where
+//! the key columns are.
 //!
 //! | key columns | the word |
 //! |---|---|
 //! | one of 4 or 8 bytes, not a float | its value |
-//! | others that share one word of 64 bits (`keys/pack.rs`) | that |
-//! | anything else | the number of its group among the base's rows (`keys/group_ids.rs`), which compares whole keys |
+//! | others that fit into one word of 64 bits (`keys/pack.rs`) | the packed values |
+//! | anything else | the id of its group among the build rows (`keys/group_ids.rs`), which compares whole keys |
 
 use std::sync::Arc;
 
@@ -27,24 +28,29 @@ use crate::device::primitives::aggregate::AggregatePrimitives;
 use crate::error::{BowtieError, Result};
 use crate::ir::fold::Fold;
 
-/// How the keys of a base, and of others that are looked up in it, become words.
+/// The encoding of build keys as words, by which probe keys are encoded later.
 #[derive(Debug)]
 pub(crate) enum Keying {
+    /// The values of one column of this type.
     Values(DataType),
+    /// Several columns, or NULLs, packed into 64 bits.
     Words(Layout),
+    /// Group ids of 32 bits.
     Groups(GroupDomain),
 }
 
-/// The keys of one side.
+/// The key words of one side.
 #[derive(Debug)]
 pub(crate) struct EquiKeys<'a> {
     words: Words<'a>,
-    /// Rows that may match at all; `None`: all.
+    /// Validity bits: a row without its bit cannot match. `None`: all rows can.
     valid: Option<Valid<'a>>,
+    /// Width of a word.
     pub(crate) width: Width,
     pub(crate) rows: usize,
 }
 
+/// The words, borrowed from a column or owned.
 #[derive(Debug)]
 enum Words<'a> {
     Here(&'a Memory),
@@ -52,6 +58,7 @@ enum Words<'a> {
     Ids(Buffer<u32>),
 }
 
+/// The validity bits, borrowed from a column or owned.
 #[derive(Debug)]
 enum Valid<'a> {
     Here(&'a Memory),
@@ -59,6 +66,7 @@ enum Valid<'a> {
 }
 
 impl EquiKeys<'_> {
+    /// The words in device memory, one per row.
     pub(crate) fn words(&self) -> Result<Part<'_>> {
         Ok(match &self.words {
             Words::Here(words) => Part::from(*words),
@@ -67,6 +75,7 @@ impl EquiKeys<'_> {
         })
     }
 
+    /// The validity bits, one per row; `None` if all rows can match.
     pub(crate) fn valid(&self) -> Option<&Memory> {
         match self.valid.as_ref()? {
             Valid::Here(valid) => Some(valid),
@@ -75,14 +84,15 @@ impl EquiKeys<'_> {
     }
 }
 
-/// Words from one on, `count` of them.
+/// The range of key words `least .. least + count`, of which each is an address of a direct table.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Addresses {
     pub least: u64,
     pub count: u64,
 }
 
-/// The column whose values are keys themselves.
+/// The values of a single key column, if they are the words. They are not if NULLs are equal and the column has some,
+/// nor if they are floats.
 fn value_keys<'a>(columns: &[&'a Column], null_equal: bool) -> Option<(&'a Values, Width)> {
     let [column] = columns else {
         return None;
@@ -98,7 +108,7 @@ fn value_keys<'a>(columns: &[&'a Column], null_equal: bool) -> Option<(&'a Value
 }
 
 impl CudaDevice {
-    /// The keys of a base, and how those of others become comparable with them.
+    /// The words of the build keys, and the encoding for the probe keys.
     pub(crate) fn equi_keys<'a>(
         &self,
         base: &[&'a Column],
@@ -135,7 +145,7 @@ impl CudaDevice {
         self.equi_groups(base, null_equal)
     }
 
-    /// The same by group ids, which lie close together.
+    /// The same with group ids as words, which are dense.
     pub(crate) fn equi_groups(
         &self,
         base: &[&Column],
@@ -145,6 +155,7 @@ impl CudaDevice {
         Ok((self.of_ids(ids)?, Keying::Groups(domain)))
     }
 
+    /// Group ids as words; a row in no group cannot match.
     fn of_ids(&self, ids: Buffer<u32>) -> Result<EquiKeys<'static>> {
         let rows = ids.len();
         let valid = self.queue.bits_of_groups(memory(&ids)?, rows)?;
@@ -156,7 +167,7 @@ impl CudaDevice {
         })
     }
 
-    /// Keys of other rows.
+    /// The words of the probe keys, in the encoding of the build keys. An error if the column types differ.
     pub(crate) fn equi_keys_in<'a>(
         &self,
         keying: &Keying,
@@ -201,7 +212,8 @@ impl CudaDevice {
         }
     }
 
-    /// The words between the least and the greatest key of a base; `None` where they have no order, or there are none.
+    /// The range from the least to the greatest build key. `None` if words have no order as integers, or if there is no
+    /// key. A range of values costs a pass over the keys.
     pub(crate) fn addresses(&self, base: &[&Column], keying: &Keying) -> Result<Option<Addresses>> {
         let data_type = match keying {
             Keying::Groups(domain) => {
@@ -235,6 +247,7 @@ impl CudaDevice {
     }
 }
 
+/// The values of a column as words.
 fn of_values(values: &Values, key_width: Width, rows: usize) -> EquiKeys<'_> {
     EquiKeys {
         words: Words::Here(&values.values),
@@ -244,7 +257,7 @@ fn of_values(values: &Values, key_width: Width, rows: usize) -> EquiKeys<'_> {
     }
 }
 
-/// The value of an integer of 4 or 8 bytes.
+/// The value of an integer of 4 or 8 bytes, signed or not.
 fn word(bytes: &[u8], data_type: &DataType) -> i128 {
     let unsigned = data_type.is_unsigned_integer();
     match width(data_type) {
@@ -266,7 +279,8 @@ fn word(bytes: &[u8], data_type: &DataType) -> i128 {
 }
 
 impl Stream {
-    /// Keys with a bit each that may match: their rows, and the keys side by side; `None` where all may.
+    /// The row ids and words of the rows that can match, compacted. `None` if all rows can match, so that the words are
+    /// used as they are.
     pub(crate) fn kept_keys(
         self: &Arc<Self>,
         keys: &EquiKeys<'_>,

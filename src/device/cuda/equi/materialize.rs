@@ -1,5 +1,6 @@
-//! Pairs with all their columns, written by the kernels that find them: which columns a join carries, where it writes, and its launches
-//! (`kernels/equi/partition/equi_part_join.cuh`, `kernels/equi/equi_index.cuh`; \[W\] section 3.3).
+//! Materialization of an inner equi-join: the output columns of each match, written by the kernel that finds it. Here
+//! is which columns a join carries, where it writes them, and the launches
+//! (`kernels/equi/partition/equi_part_join.cuh`, `kernels/equi/equi_index.cuh`; \[W\] 4.1).
 
 use std::sync::Arc;
 
@@ -20,26 +21,29 @@ use crate::device::data::ranges::OrderedRows;
 use crate::error::Result;
 use crate::ir::strategies::Materialization;
 
-/// Bytes that are worth a copy of those that are left.
+/// Bytes of an output column that a copy must free, at least, to be worth its time.
 const LEAST_FREED: usize = 64 << 10;
 
-/// How a payload column comes to a pair.
+/// Where the values of a payload column come from in the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// It is the key, which the join writes.
+    /// The column is the key, which the join kernel writes.
     Key,
-    /// The join carries it: number so many of those that it carries.
+    /// The join kernel writes it: the index among the carried columns.
     Carried(usize),
+    /// The column is gathered by the row ids of the matches.
     ByRow,
 }
 
-/// The ways of one side's columns.
+/// The sources of one side's payload columns, in their order.
 #[derive(Debug)]
 pub(crate) struct Ways {
     pub(crate) ways: Vec<Way>,
 }
 
 impl Ways {
+    /// The sources of `payload`. `key` is the key column if the join writes it: its first use in the payload is
+    /// [`Way::Key`]. Under GFUR no column is carried.
     pub(crate) fn of(
         payload: &[&Column],
         key: Option<&Column>,
@@ -67,15 +71,17 @@ impl Ways {
         Self { ways }
     }
 
+    /// Whether a column is gathered, so that the join must write row ids.
     pub(crate) fn needs_rows(&self) -> bool {
         self.ways.contains(&Way::ByRow)
     }
 
+    /// Whether the join must write the key.
     pub(crate) fn writes_key(&self) -> bool {
         self.ways.contains(&Way::Key)
     }
 
-    /// What goes along with so many rows.
+    /// The size of what the join carries for `rows` rows.
     pub(crate) fn payload(&self, payload: &[&Column], rows: usize) -> Payload {
         let carried = self.carried(payload);
         Payload {
@@ -86,7 +92,7 @@ impl Ways {
         }
     }
 
-    /// The columns that the join carries.
+    /// The carried columns, and the bytes of a value of each.
     fn carried<'a>(&self, payload: &[&'a Column]) -> Vec<(&'a Memory, usize)> {
         let ways = self.ways.iter().zip(payload);
         ways.filter(|(way, _)| matches!(way, Way::Carried(_)))
@@ -95,32 +101,36 @@ impl Ways {
     }
 }
 
-/// Bytes of a column's values, where a join can carry it.
+/// Bytes of a value if a join can carry the column: 4, 8 or 16, without NULLs.
 fn carried_bytes(column: &Column) -> Option<usize> {
     let values = column.on_cuda()?;
     let bytes = width(&values.data_type)?;
     (values.valid.is_none() && matches!(bytes, 4 | 8 | 16)).then_some(bytes)
 }
 
-/// What a join writes, and where.
+/// The output buffers of a join.
 pub(crate) struct Output {
+    /// The key of each match, if it is wanted.
     pub(crate) keys: Option<Memory>,
+    /// The carried build columns, then row ids if [`Ways::needs_rows`].
     pub(crate) build: Vec<Memory>,
+    /// The same of the probe side.
     pub(crate) probe: Vec<Memory>,
-    /// Results that there is room for.
+    /// Matches that the buffers have room for.
     pub(crate) room: usize,
-    /// How many there were, and what was found out.
+    /// The number of matches (64 bits), then a status word of 32 bits, which is not zero if not all matches were
+    /// written.
     pub(crate) state: Memory,
 }
 
-/// The columns of a side that kernels read: the carried ones, then row numbers where they are needed.
+/// The columns of a side that kernels read, and bytes of a value: the carried ones, then row ids (`None`) if needed.
 pub(crate) type Sources<'a> = Vec<(Option<Part<'a>>, usize)>;
 
-/// Pairs that sort-merge makes at once, at most, and for each row of the longer side.
+/// Matches that sort-merge materialises in one pass, at most: in all, and per row of the larger side.
 const MOST_PAIRS: usize = 1 << 30;
 const MOST_PAIRS_A_ROW: usize = 4;
 
-/// What an index's kernel reads of a side's columns.
+/// The columns of a side that the join kernel of an index reads: in the order of the rows, not partitioned.
 pub(crate) fn sources<'a>(ways: &Ways, payload: &[&'a Column]) -> Sources<'a> {
     let carried = ways.carried(payload).into_iter();
     let mut sources: Sources<'a> = carried
@@ -132,6 +142,7 @@ pub(crate) fn sources<'a>(ways: &Ways, payload: &[&'a Column]) -> Sources<'a> {
     sources
 }
 
+/// Descriptors of columns that are read as `sources` says and written to `out`.
 pub(crate) fn descriptors(sources: &Sources<'_>, out: &[Memory]) -> Vec<Descriptor> {
     let written = sources.iter().zip(out);
     written
@@ -143,8 +154,8 @@ pub(crate) fn descriptors(sources: &Sources<'_>, out: &[Memory]) -> Vec<Descript
 }
 
 impl Stream {
-    /// The keys that may match, partitioned, with the columns that are carried and, where they are needed, row numbers; `None`: there
-    /// are none.
+    /// Partitions the rows of a side that can match: mixed keys, carried columns and, if needed, row ids. `None` if no
+    /// row can match.
     pub(crate) fn partition_side(
         self: &Arc<Self>,
         keys: &EquiKeys<'_>,
@@ -192,7 +203,8 @@ impl Stream {
             .map(Some)
     }
 
-    /// Room for a pair for each of so many probe rows, with keys of a width: build keys are unique.
+    /// Allocates the output of a join with unique build keys: one match for each of `room` probe rows, with keys of
+    /// `width`.
     pub(crate) fn room_for_pairs(
         self: &Arc<Self>,
         build: &Ways,
@@ -219,6 +231,8 @@ impl Stream {
         })
     }
 
+    /// Joins by a direct or a hash table: launches `kernel`, whose first arguments are `table`, over the probe `keys`.
+    /// The output's state says how many matches there are, and whether all were written.
     pub(crate) fn join_by_index(
         self: &Arc<Self>,
         kernel: &'static str,
@@ -243,11 +257,15 @@ impl Stream {
             (&output.state).into(),
             output.state.word(2),
         ]);
-        // SAFETY: the table is one of keys of this width and of the build columns' rows; keys, validity and probe columns are of as
-        // many rows; the columns written have room for so many results; what is written to the state was zero.
+        // SAFETY: the table is one of keys of this width and of the build columns' rows; keys, validity and probe
+        // columns are of the same number of rows; the written columns have room for `output.room` matches; the words of
+        // the state that are written were zero.
         unsafe { self.launch(kernel, Shape::rows(keys.rows), &args) }
     }
 
+    /// Joins two sides that are partitioned by the same `bits`, a block at a time for each piece of the probe side,
+    /// against tables in shared memory. The output's state says how many matches there are, and whether all were
+    /// written.
     pub(crate) fn join_partitions(
         self: &Arc<Self>,
         build: &Partitioned,
@@ -269,7 +287,8 @@ impl Stream {
         };
         let build_columns = self.descriptors(&of_side(&build.columns, &output.build))?;
         let probe_columns = self.descriptors(&of_side(&probe.columns, &output.probe))?;
-        // Tables of a bit for each key that there could be: these take as long whatever the rows, and pay for full partitions.
+        // With the most partitions of 4-byte keys, a table has one bit for each key that a partition can have. It takes
+        // the same time for any number of rows, which is worth it for full partitions.
         let by_bits = build.width == Width::Four && bits == MOST_BITS;
         let (kernel, cells, fixed) = match (build.width, by_bits) {
             (_, true) => {
@@ -279,7 +298,8 @@ impl Stream {
             (Width::Four, false) => ("equi_part_join_u32", SLOTS, 4 * (SLOTS + CAPACITY)),
             (Width::Eight, false) => ("equi_part_join_u64", SLOTS, 4 * SLOTS + 8 * CAPACITY),
         };
-        // As many build columns at a time as keep to what two blocks of a multiprocessor have anyway; one in any case.
+        // Build columns are staged as far as shared memory lets two blocks run per multiprocessor anyway; one is staged
+        // in any case.
         let staged = (48 * 1024 - 64usize)
             .saturating_sub(fixed)
             .div_euclid(4 * CAPACITY)
@@ -303,14 +323,14 @@ impl Stream {
             (&output.state).into(),
             output.state.word(2),
         ];
-        // SAFETY: pieces name rows of both sides, whose mixed keys are in partitions of the same bits; columns are of as many rows as
-        // their side's keys, and what is written has room for as many results; the shared memory has room for the table and the
-        // staged columns; what is written to the state was zero.
+        // SAFETY: pieces name rows of both sides, whose mixed keys are partitioned by the same bits; columns have as
+        // many rows as their side's keys, and the written columns have room for `output.room` matches; the shared
+        // memory has room for the table and the staged columns; the words of the state that are written were zero.
         unsafe { self.launch(kernel, shape, &args) }
     }
 
-    /// All pairs of two sides in order, their columns gathered by neighbouring positions; `None` where they are too many to be
-    /// made at once.
+    /// All matches of two sides that are sorted by mixed keys, duplicate keys included: ranges, expanded, with columns
+    /// gathered by neighbouring positions. `None` if there are too many matches for one pass.
     pub(crate) fn merge_join(
         self: &Arc<Self>,
         build: &Partitioned,
@@ -320,13 +340,13 @@ impl Stream {
         let counts = self.range_counts(&ranges, false)?;
         let offsets = self.scan_offsets(&counts)?;
         let rows = self.read_word(memory(&offsets)?, offsets.len() - 1)?;
-        // Many times as many as came in had better leave piece by piece.
+        // High-fan-out output is better emitted in several batches.
         let most = MOST_PAIRS.min(MOST_PAIRS_A_ROW * build.rows.max(probe.rows));
         let Some(rows) = usize::try_from(rows).ok().filter(|rows| *rows <= most) else {
             return Ok(None);
         };
         if rows == 0 {
-            // Kernels that expand are given a pair at least.
+            // The kernels that expand ranges need at least one match.
             let nothing = |side: &Partitioned| -> Result<Vec<Memory>> {
                 let columns = side.columns.iter();
                 columns.map(|_| self.alloc(0, "output columns")).collect()
@@ -368,8 +388,8 @@ impl Stream {
         Ok(Some((output, rows)))
     }
 
-    /// The first `bytes` of a memory, in one of their own where that frees much, and more than half of it, and where there is room for
-    /// both.
+    /// The first `bytes` of `memory`, copied to a buffer of their own if that frees more than [`LEAST_FREED`] and more
+    /// than half of it, and if there is memory for both.
     pub(crate) fn shrunk(self: &Arc<Self>, memory: Memory, bytes: usize) -> Result<Memory> {
         if bytes >= memory.bytes() / 2 || memory.bytes() - bytes <= LEAST_FREED {
             return Ok(memory);

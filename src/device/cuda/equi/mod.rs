@@ -1,4 +1,4 @@
-//! Equi-joins on a GPU (`kernels/equi`).
+//! Equi-joins on a GPU (`kernels/equi`): keys to words, a strategy, then matches as ranges or materialised columns.
 
 pub(crate) mod choose;
 pub(crate) mod index;

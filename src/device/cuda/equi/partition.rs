@@ -1,8 +1,9 @@
-//! Radix partition of one side of an equi-join, with the columns that go with the keys (`kernels/equi/partition/equi_part.cuh`; \[W\] section
-//! 3.1.2 and, for the columns, 3.3: gather from transformed relations).
+//! Radix partition of one side of an equi-join: keys and carried columns enter, mixed keys and columns in the order of
+//! their partitions leave (`kernels/equi/partition/equi_part.cuh`; \[W\] 4.1.4: the partitioned hash join that gathers
+//! from transformed relations).
 //!
 //! ```text
-//! keys ─► mixed keys by their highest bits, and columns likewise ─► where each partition begins ─► pieces that blocks take
+//! keys ─► mixed keys by their highest bits, and columns likewise ─► start of each partition ─► pieces of partitions
 //! ```
 
 use std::sync::Arc;
@@ -14,67 +15,70 @@ use crate::device::cuda::runtime::memory::{Memory, Part};
 use crate::device::cuda::runtime::stream::Stream;
 use crate::error::Result;
 
-/// Bits of a pass at most, and what a digit of so many can be.
+/// Bits of a pass, at most, and the number of digits of that many bits.
 const PASS_BITS: u32 = 8;
 const DIGITS: usize = 1 << PASS_BITS;
 
-/// Rows of a partition that a table in shared memory is made for.
+/// Build rows per partition that the number of partitions aims at: a table in shared memory holds them.
 const PARTITION_ROWS: usize = 2048;
-/// Build rows that are in a table at a time; more take further steps.
+/// Build rows of a table; a partition with more is joined in several steps.
 pub(crate) const CAPACITY: usize = 2560;
-/// Slots of a table.
+/// Slots of a table in shared memory.
 pub(crate) const SLOTS: usize = 8192;
-/// Rows of a piece, and threads of the blocks that take them.
+/// Probe rows of a piece, at most, and threads of the block that joins it.
 pub(crate) const PIECE_ROWS: usize = 4608;
 pub(crate) const JOIN_THREADS: u32 = 512;
 
-/// Partitions that a side is cut into at most, as bits of their numbers.
+/// Bits of a partition number, at most.
 pub(crate) const MOST_BITS: u32 = 16;
 
-/// How far rows are brought into order.
+/// How many bits of the mixed keys rows are ordered by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Depth {
-    /// By so many of the highest bits, in no order inside of a partition.
+    /// By this number of the highest bits, in no order inside of a partition.
     Bits(u32),
-    /// By all of them.
+    /// By all bits: the side is sorted.
     Whole,
 }
 
-/// A column that goes with the keys.
+/// A column that moves with the keys.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Carried<'a> {
-    /// `None`: the rows' numbers, of 4 bytes.
+    /// `None`: row ids of 4 bytes.
     pub values: Option<Part<'a>>,
-    /// Of a value: 4, 8 or 16.
+    /// Bytes of a value: 4, 8 or 16.
     pub bytes: usize,
 }
 
 impl Carried<'_> {
+    /// Row ids.
     pub(crate) const ROWS: Self = Self {
         values: None,
         bytes: 4,
     };
 }
 
-/// Keys, mixed and in the order of their partitions, and columns with them.
+/// One side in the order of its partitions.
 #[derive(Debug)]
 pub(crate) struct Partitioned {
+    /// Mixed keys: a bijection of the keys, by whose highest bits rows are partitioned.
     pub keys: Memory,
+    /// The carried columns, in the order of the keys.
     pub columns: Vec<Memory>,
     pub width: Width,
     pub rows: usize,
 }
 
-/// A descriptor of a column for kernels: where it is read, where it is written, bytes of a value.
+/// A column for kernels: address to read, address to write, bytes of a value.
 pub(crate) type Descriptor = [u64; 3];
 
-/// Bits of the partitions for a table of so many build rows.
+/// Bits of a partition number for this number of build rows.
 pub(crate) fn partition_bits(rows: usize) -> u32 {
     let partitions = rows.div_ceil(PARTITION_ROWS).next_power_of_two();
     partitions.trailing_zeros().clamp(1, MOST_BITS)
 }
 
-/// First bit and bits of each pass over `first .. end`: as few as there can be, as even as can be.
+/// First bit and number of bits of each pass over bits `first .. end`: as few passes as possible, as even as possible.
 fn passes(first: u32, end: u32) -> Vec<(u32, u32)> {
     let count = (end - first).div_ceil(PASS_BITS);
     let edge = |pass| first + (end - first) * pass / count;
@@ -83,7 +87,7 @@ fn passes(first: u32, end: u32) -> Vec<(u32, u32)> {
         .collect()
 }
 
-/// What differs between the ways of a pass.
+/// The kernel of a pass, rows of a tile, and threads of a block.
 struct Pass {
     kernel: &'static str,
     tile: usize,
@@ -107,13 +111,13 @@ impl Pass {
 }
 
 impl Stream {
-    /// Descriptors of columns where kernels read them; of none a place all the same.
+    /// Uploads descriptors of columns; without columns there is an address all the same.
     pub(crate) fn descriptors(self: &Arc<Self>, of: &[Descriptor]) -> Result<Memory> {
         let words: Vec<u64> = of.iter().flatten().copied().collect();
         self.give(&words, "column descriptors")
     }
 
-    /// Partitions `n` > 0 keys, and columns with them.
+    /// Partitions `n` > 0 keys, and `columns` with them. An error if there are too many rows to sort.
     pub(crate) fn partition(
         self: &Arc<Self>,
         keys: Part<'_>,
@@ -131,7 +135,8 @@ impl Stream {
         let pass = Pass::of(depth, width);
         let tiles = n.div_ceil(pass.tile);
 
-        // Starts of all passes, the count of blocks, the next tile of each pass, and the look-back of each.
+        // The scratch has the digit starts of all passes, the count of blocks, the number of the next tile of each
+        // pass, and the look-back of each pass.
         let counters = passes.len() * DIGITS;
         let lookback = counters + (1 + passes.len()).next_multiple_of(64);
         let words = lookback + passes.len() * tiles * DIGITS;
@@ -154,7 +159,8 @@ impl Stream {
             (&scratch).into(),
             scratch.word(counters),
         ];
-        // SAFETY: `keys` holds n keys of the kernel's width; the scratch has 256 words a pass and the count of blocks, all zero.
+        // SAFETY: `keys` holds n keys of the kernel's width; the scratch has 256 words per pass and the count of
+        // blocks, all zero.
         unsafe { self.launch(histogram, self.strips(n / 8 + 1), &args)? };
 
         let buffers = || -> Result<(Memory, Vec<Memory>)> {
@@ -199,7 +205,7 @@ impl Stream {
                 (*bits).into(),
             ];
             if let Depth::Bits(_) = depth {
-                // The first pass keeps no order; the next one that of the bits just below its own.
+                // The first pass keeps no order; the second one keeps the order by the bits just below its own.
                 let ordered = if at > 0 { passes[at - 1].1 } else { 0 };
                 args.push(ordered.into());
             }
@@ -209,8 +215,9 @@ impl Stream {
             });
             args.push(scratch.word(counters + 1 + at));
             let shape = Shape::blocks_of(n, pass.tile, pass.threads);
-            // SAFETY: keys and columns, as described, hold n values in and have room for n out, and do not overlap; starts, the
-            // look-back of 256 words a tile and the next tile's number are this pass's, the latter two zero.
+            // SAFETY: keys and columns, as described, hold n values in and have room for n out, and do not overlap;
+            // starts, the look-back of 256 words per tile and the next tile's number belong to this pass, the latter
+            // two zero.
             unsafe { self.launch(pass.kernel, shape, &args)? };
             spare = from.replace(to);
         }
@@ -227,7 +234,7 @@ impl Stream {
         })
     }
 
-    /// Where each partition of mixed keys in order begins, by their highest `bits`, and the end.
+    /// The first row of each partition of mixed keys in order, by their highest `bits`, and the end.
     pub(crate) fn partition_starts(
         self: &Arc<Self>,
         keys: &Memory,
@@ -252,8 +259,8 @@ impl Stream {
         Ok(starts)
     }
 
-    /// The pieces in which blocks take the probe side's partitions, how many there are, and how they are spread over the card.
-    /// Without `all` partitions without build rows are left out.
+    /// Cuts the probe side's partitions into pieces, each joined by one block: the pieces, their number (in device
+    /// memory) and the launch shape. Without `all`, partitions without build rows have no piece.
     pub(crate) fn pieces(
         self: &Arc<Self>,
         probe: &Partitioned,
@@ -275,7 +282,8 @@ impl Stream {
             (&pieces).into(),
             (&count).into(),
         ];
-        // SAFETY: both hold a word for each partition and one more; there is room for as many pieces as there can be.
+        // SAFETY: both starts hold a word for each partition and one more; `pieces` has room for the most pieces that
+        // there can be.
         unsafe { self.launch("equi_part_pieces", Shape::each(partitions), &args)? };
         let shape = Shape {
             blocks: (2 * self.gpu.multiprocessors).min(room as u32),

@@ -1,5 +1,5 @@
-//! What \[W\] 4.1 chooses an equi-join's way by, and no plan knows: how many probe rows match, and whether build rows share keys; from a
-//! sample of the keys (`kernels/equi/equi_sample.cuh`).
+//! What a plan does not know of an equi-join: the match ratio, on which the model of \[W\] 4.1.4 depends, and whether
+//! build keys are unique; from a sample of the keys (`kernels/equi/equi_sample.cuh`). `choose.rs` decides by it.
 
 use std::sync::Arc;
 
@@ -9,35 +9,36 @@ use crate::device::cuda::runtime::launch::Arg;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::error::Result;
 
-/// Bits of the sampled keys, as a power of two.
+/// Size of the bitmap of sampled keys, in bits, as a power of two.
 const LOG_BITS: u32 = 22;
-/// Build rows that are read, or one tile in 16 of them if that is more; and those of them that are sampled, as a power of two: of so
-/// many bits one in 128 is set (one in 32 of 2^31 rows, as the mask has no more bits).
+/// Build rows that are read, at least: [`BUILD_ROWS`], or one tile in [`MOST_SKIPPED`] if that is more. The third is
+/// how many of them are sampled, as a power of two: one bit in 128 of the bitmap is set then (one in 32 for 2^31 rows,
+/// as the mask has no more bits).
 const BUILD_ROWS: usize = 1 << 21;
 const MOST_SKIPPED: usize = 16;
 const LOG_SAMPLED: u32 = 15;
-/// The mixed bits that say whether a key is sampled, which are others than those that say its bit.
+/// Bits of a mixed key that decide whether it is sampled, at most. The bits that index the bitmap are others.
 const MOST_MASK_BITS: u32 = 10;
-/// Sampled probe rows that are wanted, and keys of them below which nothing is said: a tenth of 2^13 keys that match is 51 beside 64 by
-/// chance, which tells it from a 20th.
+/// Sampled probe rows that are wanted, and the number of sampled probe keys below which there is no match ratio. A
+/// match ratio of a tenth of 2^13 keys is 51 hits beside 64 by chance, which tells it from one of a 20th.
 const PROBE_ROWS: usize = 1 << 13;
 const LEAST_KEYS: f64 = 1024.0;
-/// Rows of a tile, of which every so many are read.
+/// Rows of a tile; a sample reads one tile in every few.
 const TILE: usize = 1024;
 
-/// Build rows below which a sample would take a tenth of the join.
+/// Build rows below which a sample would take a tenth of the time of the join.
 const LEAST_ROWS: usize = 1 << 22;
 
-/// Shares of what was sampled.
+/// The estimates of a sample, as shares from 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Sampled {
-    /// Of the probe side's keys: those that match, as far as it can be said.
+    /// Share of the probe keys that match; `None` if too few were sampled.
     pub(crate) matches: Option<f64>,
-    /// Of the sampled build rows: those whose key another one of them had before.
+    /// Share of the sampled build rows with the key of an earlier sampled row.
     pub(crate) again: f64,
 }
 
-/// How much is read: one in so many tiles of each side, and the bits that are zero in sampled keys.
+/// How much is read: one tile in `build` and one in `probe`, and the number of bits that are zero in sampled keys.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Candidates {
     build: usize,
@@ -59,11 +60,11 @@ impl Candidates {
 }
 
 impl Sampled {
-    /// Of counts of build rows, of those that found their bit set, of probe keys, and of those that did; where one in so many build rows
-    /// was read.
+    /// The estimates from four counts: sampled build rows, those that found their bit set, sampled probe keys, and
+    /// those that found theirs set. One build tile in `every` was read.
     fn of([build, again, probe, found]: [u32; 4], every: usize) -> Self {
         let [build, again, probe, found] = [build, again, probe, found].map(f64::from);
-        // Bits that are set, for whatever key.
+        // Share of the bits that are set: the chance of a hit without an equal key.
         let set = (build - again) / f64::from(1u32 << LOG_BITS);
         let by_key = |share: f64, by_chance: f64| {
             let share = (share - by_chance) / (1.0 - by_chance);
@@ -72,7 +73,7 @@ impl Sampled {
         let matches = || (by_key(found / probe, set) * every as f64).min(1.0);
         Self {
             matches: (probe >= LEAST_KEYS).then(matches),
-            // While bits were set one after the other.
+            // On average half of the bits were set when a build row was tested.
             again: match build > 0.0 {
                 true => by_key(again / build, set / 2.0),
                 false => 0.0,
@@ -82,7 +83,7 @@ impl Sampled {
 }
 
 impl Stream {
-    /// `None` where rows are too few for a sample to be worth it.
+    /// Samples both sides; `None` if there are too few build rows for a sample to be worth its time.
     pub(crate) fn sample_keys(
         self: &Arc<Self>,
         build: &EquiKeys<'_>,
@@ -94,7 +95,7 @@ impl Stream {
         self.sampled(build, probe).map(Some)
     }
 
-    /// Of two sides whose keys are of one width.
+    /// Samples two sides with keys of one width.
     pub(crate) fn sampled(
         self: &Arc<Self>,
         build: &EquiKeys<'_>,
@@ -102,7 +103,7 @@ impl Stream {
     ) -> Result<Sampled> {
         let steps = Candidates::of(build.rows, probe.rows);
         let words = (1 << LOG_BITS) / 32;
-        // The bits of both sides, then two counts of each.
+        // Layout: the bitmap of each side, then two counts of each.
         let bits = self.zeroed((2 * words + 4) * 4, "a sample")?;
         let [of_build, of_probe] = match build.width {
             Width::Four => ["equi_sample_build_u32", "equi_sample_probe_u32"],
@@ -131,8 +132,8 @@ impl Stream {
             ];
             args.extend(memory);
             let tiles = side.rows.div_ceil(TILE).div_ceil(every);
-            // SAFETY: there are so many keys of the kernel's width, and as many bits; the sampled bits of both sides and two counts of
-            // each are clear, but for what the first launch wrote.
+            // SAFETY: a side has `rows` keys of the kernel's width, and as many validity bits; the bitmaps of both
+            // sides and two counts of each are clear, but for what the first launch wrote.
             unsafe { self.launch(kernel, self.strips(tiles * TILE / 4), &args)? };
         }
         let mut bytes = [0; 16];
@@ -158,7 +159,7 @@ mod tests {
         let all = Sampled::of([100_000, 75_000, 2000, 2000], 1);
         assert_eq!(all.matches, Some(1.0));
         assert!((0.745..0.75).contains(&all.again), "{all:?}");
-        // A quarter of the keys of an eighth of the rows.
+        // A match ratio of a quarter, with an eighth of the build rows read.
         let some = Sampled::of([0, 0, 3200, 100], 8).matches;
         assert!(
             some.is_some_and(|some| (some - 0.25).abs() < 1e-9),

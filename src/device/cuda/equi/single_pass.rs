@@ -1,8 +1,9 @@
-//! Inner equi-joins whose pairs are put together at once (\[W\] section 3.3), any number of columns: in the pass that finds them
-//! where build keys are unique (`kernels/equi/partition/equi_part_join.cuh`, `kernels/equi/equi_index.cuh`), from both sides in order by sort-merge.
+//! Inner equi-joins that materialise their columns in one pass (\[W\] 4.1), any number of columns. Unique build keys:
+//! in the pass that finds the matches (`kernels/equi/partition/equi_part_join.cuh`, `kernels/equi/equi_index.cuh`).
+//! Sort-merge: from both sides sorted, duplicate keys included.
 //!
-//! Columns of 4, 8 or 16 bytes without NULLs are carried, by partitioned joins through the partition (GFTR); of the others row
-//! numbers are, by which they are gathered at the end (GFUR).
+//! Columns of 4, 8 or 16 bytes without NULLs are carried; partitioned joins carry them through the partition passes
+//! (GFTR). For other columns the join carries row ids, by which they are gathered at the end (GFUR).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -25,32 +26,35 @@ use crate::device::primitives::rows::RowPrimitives;
 use crate::error::{BowtieError, Result};
 use crate::ir::strategies::{EquiStrategy, Materialization};
 
-/// One side, prepared for as many probes as come.
+/// A build side, ready for any number of probe batches.
 #[derive(Debug)]
 pub(crate) struct EquiBuild {
     keying: Keying,
     table: Table,
     ways: Ways,
     materialization: Materialization,
-    /// A walk over sorted sides found build keys with repeats, a sample says that there are, or sides are too long for one: the next one
-    /// would be in vain, too.
+    /// Build keys are known to have duplicates (by a merge or a sample), or the sides are too long for a merge of
+    /// unique keys: the next probe batch does not try it again.
     skip_presorted: AtomicBool,
 }
 
+/// The build rows by strategy.
 #[derive(Debug)]
 enum Table {
     Direct(DirectTable),
     Hash(HashTable),
     Partitioned {
         side: Partitioned,
+        /// First row of each of the `2^bits` partitions, and the end.
         starts: Memory,
         bits: u32,
     },
-    /// In the order of the mixed keys.
+    /// The build side sorted by mixed keys.
     SortMerge(Partitioned),
 }
 
 impl EquiBuild {
+    /// The strategy that was chosen.
     pub(crate) fn strategy(&self) -> EquiStrategy {
         match self.table {
             Table::Direct(_) => EquiStrategy::Direct,
@@ -60,13 +64,16 @@ impl EquiBuild {
         }
     }
 
+    /// The materialization that was chosen.
     pub(crate) fn materialization(&self) -> Materialization {
         self.materialization
     }
 }
 
 impl CudaDevice {
-    /// `None` where build keys are not unique, or the strategy finds pairs in another way.
+    /// Prepares the build side with key columns `base` and `payload`. `first` is the first probe batch, which a sample
+    /// may read. `None` if there are no build rows, or if build keys are not unique and the strategy needs that: then
+    /// the matches are found as ranges.
     pub(crate) fn prepare_build(
         &self,
         base: &[&Column],
@@ -87,7 +94,7 @@ impl CudaDevice {
             }
             _ => (strategy, materialization.unwrap_or(Materialization::Gftr)),
         };
-        // A sample says sort-merge only where build rows are likely to share keys.
+        // A sample chooses sort-merge only if it shows duplicate build keys.
         let skip_presorted = sampled == EquiStrategy::SortMerge && strategy != sampled;
         let strategy = sampled;
         let ways = Ways::of(payload, None, materialization);
@@ -126,7 +133,7 @@ impl CudaDevice {
         }))
     }
 
-    /// How partitioned sides are joined, as far as nobody says it.
+    /// Strategy and materialization of a partitioned join by a sample, where the options (`wanted`) leave them open.
     fn by_sample(
         &self,
         (keys, keying, payload): (&EquiKeys<'_>, &Keying, &[&Column]),
@@ -147,7 +154,7 @@ impl CudaDevice {
         let sampled = match self.queue.sample_keys(keys, &probe) {
             Ok(Some(sampled)) => sampled,
             Ok(None) => return Ok(by_default),
-            // It is a choice between ways that are all right.
+            // Every choice is correct, so a lack of memory for the sample is no error.
             Err(error) if error.is_out_of_device_memory() => return Ok(by_default),
             Err(error) => return Err(error),
         };
@@ -169,7 +176,8 @@ impl CudaDevice {
         }
     }
 
-    /// All pairs, unless build keys turn out not to be unique.
+    /// Joins one probe batch: all matches with their columns. [`Paired::SharedKeys`] if build keys turn out to have
+    /// duplicates, [`Paired::TooMany`] if there are too many matches for one pass.
     pub(crate) fn join_at_once(
         &self,
         build: &EquiBuild,
@@ -197,7 +205,7 @@ impl CudaDevice {
             let Some(probe) = queue.partition_side(&keys, &ways, payload, Depth::Whole)? else {
                 return put_together(None, 0);
             };
-            // Room for as many pairs as probe rows may be too much, where the pairs themselves are not.
+            // Buffers for one match per probe row may not fit device memory, even where those of the actual matches do.
             if !build.skip_presorted.load(Ordering::Relaxed) {
                 let (of_build, of_probe) = ((&build.ways, build_payload), (&ways, payload));
                 let pairs = queue.unique_pairs((side, &probe), of_build, of_probe);
@@ -209,7 +217,7 @@ impl CudaDevice {
                     Ok(Some(joined)) => return Ok(joined),
                     Err(error) if !error.is_out_of_device_memory() => return Err(error),
                     Ok(None) => build.skip_presorted.store(true, Ordering::Relaxed),
-                    // No room this time.
+                    // Out of device memory, which may be transient.
                     Err(_) => {}
                 }
             }
@@ -260,7 +268,7 @@ impl CudaDevice {
             }
             Table::SortMerge(_) => {}
         }
-        // Not all pairs were written.
+        // The status word is set: not all matches were written.
         if queue.read_word32(&output.state, 2)? != 0 {
             return Ok(Paired::SharedKeys);
         }
@@ -268,7 +276,7 @@ impl CudaDevice {
         put_together(Some(output), rows)
     }
 
-    /// The payload's columns from what a join of so many rows wrote; from nothing of none.
+    /// The payload columns of `rows` matches from the output of a join; empty columns without an output.
     pub(crate) fn put_together(
         &self,
         (build_ways, build_payload): (&Ways, &[&Column]),
@@ -300,6 +308,8 @@ impl CudaDevice {
         })
     }
 
+    /// The payload columns of one side: those that the join wrote (`written`, `keys`), shrunk to `rows`, and the others
+    /// gathered by row id.
     fn columns_of(
         &self,
         ways: &Ways,

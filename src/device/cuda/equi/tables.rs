@@ -1,5 +1,6 @@
-//! Tables in which equal keys find each other: rows by address, or by hash, and those of one key side by side (`kernels/equi/equi_direct.cuh`,
-//! `kernels/equi/equi_table.cuh`, `kernels/equi/equi_csr.cuh`; \[W\] section 3.1).
+//! The tables of direct address and hash joins: build keys enter, a table from key to build row, or to the segment of
+//! its rows, leaves (`kernels/equi/equi_direct.cuh`, `kernels/equi/equi_table.cuh`, `kernels/equi/equi_csr.cuh`; \[W\]
+//! 3.1, which has no direct address).
 
 use std::sync::Arc;
 
@@ -13,38 +14,39 @@ use crate::device::data::buffer::Buffer;
 use crate::device::data::ranges::{OrderedRows, Ranges};
 use crate::error::{BowtieError, Result};
 
-/// A table of groups of rows, and where each group's rows begin.
+/// A table from key to group, and the first position of each group (of one key) among the rows, and the end.
 #[derive(Debug)]
 pub(crate) struct Grouped<T> {
     table: T,
-    /// Whether a group is one row, by whose number it goes.
+    /// Whether keys are unique: then a group is one row, and its number is the row id.
     unique: bool,
     segments: Memory,
 }
 
-/// Rows by the distance of their key from the least one.
+/// Direct table: a row id of 32 bits per address, all bits set if there is none.
 #[derive(Debug)]
 pub(crate) struct DirectTable {
     pub rows: Memory,
     pub addresses: Addresses,
 }
 
-/// Open addressing in device memory.
+/// Hash table with open addressing in device memory: slots of 64 bits, a power of two of them.
 #[derive(Debug)]
 pub(crate) struct HashTable {
     pub slots: Memory,
+    /// Number of slots, less one.
     pub mask: u32,
-    /// The build side's keys, which long ones are compared with.
+    /// The build keys if they have 8 bytes, with which probe keys are compared; empty for keys of 4 bytes.
     pub keys: Memory,
 }
 
-/// A table in which a key is found.
+/// A table that maps a key to a row or to a group.
 pub(crate) trait Lookup {
-    /// The kernels that write rows, and groups, for keys of so many bytes.
+    /// The kernels that write rows, and groups, for keys of this width.
     fn kernels(&self, width: Width) -> [&'static str; 2];
-    /// The table as the first arguments of both.
+    /// The table as the first arguments of either kernel.
     fn arguments(&self) -> [Vec<Arg>; 2];
-    /// Numbers of groups.
+    /// Group numbers are below this.
     fn groups(&self) -> usize;
 }
 
@@ -85,7 +87,7 @@ impl Lookup for HashTable {
     }
 }
 
-/// Rows in some order, by no key that others could be compared with.
+/// Rows in an order without keys or segments.
 pub(crate) fn by_rows(rows: Buffer<u32>) -> OrderedRows {
     OrderedRows {
         rows,
@@ -94,21 +96,21 @@ pub(crate) fn by_rows(rows: Buffer<u32>) -> OrderedRows {
     }
 }
 
-/// The memory of words that this device made.
+/// The device memory of words that this device allocated.
 fn owned(words: Buffer<u32>) -> Result<Memory> {
     words
         .into_cuda()
         .ok_or_else(|| BowtieError::Internal("the host's words were given to a GPU".into()))
 }
 
-/// Groups that a scan takes at once: a longer chunk is halved.
+/// Groups that one scan takes, at most; a chunk with more is halved, as if it were out of memory.
 const MOST_GROUPS: usize = (1 << 31) - 1;
 
-/// What kernels found out (`kernels/equi/equi_emit.cuh`).
+/// The bit of the status word for duplicate build keys (`kernels/equi/equi_emit.cuh`).
 const DUPLICATE_KEYS: u32 = 1;
 
 impl Stream {
-    /// The array of rows by address, and whether no two rows have one.
+    /// Builds the direct table; with it, whether build keys are unique.
     pub(crate) fn direct_table(
         self: &Arc<Self>,
         keys: &EquiKeys<'_>,
@@ -129,13 +131,13 @@ impl Stream {
             (&rows).into(),
             (&status).into(),
         ];
-        // SAFETY: keys and their validity are of so many rows; `rows` holds a word for each address, all set.
+        // SAFETY: keys and their validity have `keys.rows` rows; `rows` holds a word for each address, all bits set.
         unsafe { self.launch(kernel, Shape::rows(keys.rows), &args)? };
         let unique = self.read_word32(&status, 0)? & DUPLICATE_KEYS == 0;
         Ok((DirectTable { rows, addresses }, unique))
     }
 
-    /// The hash table of the keys, and whether no two rows have the same.
+    /// Builds the hash table; with it, whether build keys are unique.
     pub(crate) fn hash_table(self: &Arc<Self>, keys: &EquiKeys<'_>) -> Result<(HashTable, bool)> {
         let slots = (2 * keys.rows).next_power_of_two().max(2);
         let table = self.filled(slots * 8, 0xFF, "equi-join table")?;
@@ -144,7 +146,7 @@ impl Stream {
             Width::Four => "equi_table_build_u32",
             Width::Eight => "equi_table_build_u64",
         };
-        // Slots hold short keys whole; with long ones they are compared.
+        // A slot holds a whole key of 4 bytes; keys of 8 bytes are compared with this copy.
         let own = match keys.width {
             Width::Four => self.alloc(0, "equi-join keys")?,
             Width::Eight => self.copy_of(keys.words()?, keys.rows * 8, "equi-join keys")?,
@@ -158,7 +160,8 @@ impl Stream {
             mask.into(),
             (&status).into(),
         ];
-        // SAFETY: keys and their validity are of so many rows; there are twice as many slots of 64 bits, all set.
+        // SAFETY: keys and their validity have `keys.rows` rows; there are at least twice as many slots of 64 bits, all
+        // bits set.
         unsafe { self.launch(kernel, Shape::rows(keys.rows), &args)? };
         let unique = self.read_word32(&status, 0)? & DUPLICATE_KEYS == 0;
         let table = HashTable {
@@ -169,7 +172,7 @@ impl Stream {
         Ok((table, unique))
     }
 
-    /// What is found for each key: its row, or its group.
+    /// The row of each key or, if `groups`, its group; none where the key is not in the table.
     fn found<T: Lookup>(
         self: &Arc<Self>,
         table: &T,
@@ -187,12 +190,13 @@ impl Stream {
             (&out).into(),
         ]);
         let kernel = table.kernels(keys.width)[which];
-        // SAFETY: the table is one of keys of this width; keys and their validity are of so many rows, of which `out` holds a word each.
+        // SAFETY: the table is one of keys of this width; keys and their validity have `keys.rows` rows, and `out`
+        // holds a word for each.
         unsafe { self.launch(kernel, Shape::rows(keys.rows), &args)? };
         Ok(out)
     }
 
-    /// The build side's rows, those of a group side by side.
+    /// The build rows with the rows of a group side by side (counting sort), and the table with its segments.
     pub(crate) fn group_rows<T: Lookup>(
         self: &Arc<Self>,
         table: T,
@@ -235,7 +239,7 @@ impl Stream {
             (&taken).into(),
             (&rows).into(),
         ];
-        // SAFETY: segments are the prefix sums of the groups' counts, so each row has a place among those kept.
+        // SAFETY: segments are the prefix sums of the groups' counts, so each row has a place among the kept rows.
         unsafe { self.launch("equi_csr_place", Shape::rows(n), &args)? };
         let grouped = Grouped {
             table,
@@ -245,6 +249,7 @@ impl Stream {
         Ok((Buffer::cuda(rows, kept), grouped))
     }
 
+    /// The probe rows, and the range of build positions of each.
     pub(crate) fn look_up<T: Lookup>(
         self: &Arc<Self>,
         grouped: &Grouped<T>,
@@ -255,6 +260,7 @@ impl Stream {
         Ok((by_rows(self.sequence(0, keys.rows)?), ranges))
     }
 
+    /// The range of build positions of each of `n` groups, from the segments; an empty range for no group.
     pub(crate) fn ranges_of_groups(
         self: &Arc<Self>,
         groups: &Memory,
@@ -272,7 +278,7 @@ impl Stream {
             (&hi).into(),
             (&counts).into(),
         ];
-        // SAFETY: each of n groups is none, or has a segment and one behind it; the others hold n words.
+        // SAFETY: each of n groups is none, or has a segment and one behind it; the other buffers hold n words.
         unsafe { self.launch("equi_csr_ranges", Shape::rows(n), &args)? };
         Ok(Ranges {
             lo: Buffer::cuda(lo, n),

@@ -1,7 +1,8 @@
-//! Group ids by equality of columns of fixed width, and of text that is not too long (`kernels/keys/groups.cu`).
+//! Group ids by equality of key columns of fixed width, and of text up to a length limit (`kernels/keys/groups.cu`).
 //!
-//! A row's values become a tuple of words that are equal where the values are: narrow columns share a word, a wide one takes
-//! two or four, text as many as its longest value. Group ids number the distinct tuples in order.
+//! In: the key columns of a base. Out: a group id for each row, and a domain in which rows of other columns are looked
+//! up. Rows become tuples of words (`pack.rs`); group ids number the distinct tuples in their order. Columns that
+//! kernels cannot read are grouped by the host fallback, and its ids are one more key column.
 
 use std::sync::Arc;
 
@@ -19,19 +20,20 @@ use crate::device::data::structures::GroupDomain;
 use crate::device::primitives::keys::KeyPrimitives;
 use crate::error::{BowtieError, Result};
 
-/// The groups of a base side on a GPU, in which rows of the other side are looked up.
+/// The group domain of a base on a GPU, in which rows of other columns are looked up.
 #[derive(Debug)]
 pub(crate) struct Groups {
     layout: Layout,
     /// `None` when no row of the base is in a group.
     distinct: Option<Distinct>,
-    /// The groups of the columns that the twin groups: their ids are the first column.
+    /// The domain of the columns grouped by the host fallback. Its ids are the first column of the tuples.
     on_host: Option<Box<GroupDomain>>,
-    /// Which columns those are.
+    /// For each column whether the host fallback groups it.
     by_twin: Vec<bool>,
 }
 
 impl Groups {
+    /// The number of groups in the domain.
     pub(crate) fn groups(&self) -> u32 {
         self.distinct.as_ref().map_or(0, |d| d.len() as u32)
     }
@@ -41,10 +43,10 @@ impl Groups {
 #[derive(Debug)]
 pub(crate) struct BaseKeys<'a> {
     here: Vec<KeyColumn<'a>>,
-    /// How many each of them takes.
+    /// For each of `here` the words of its text, 0 for other types.
     words: Vec<usize>,
     by_twin: Vec<bool>,
-    /// Group ids of the columns that the twin groups, and their domain.
+    /// The group ids of the columns grouped by the host fallback, and their domain.
     twins: Option<(Buffer<u32>, GroupDomain)>,
 }
 
@@ -53,18 +55,19 @@ impl BaseKeys<'_> {
         self.twins.as_ref().map(|(ids, _)| memory(ids)).transpose()
     }
 
-    /// Whether the twin groups some of them.
+    /// Whether the host fallback groups some columns.
     pub(crate) fn has_twins(&self) -> bool {
         self.twins.is_some()
     }
 
+    /// The key columns for packing into tuples, the ids of the host fallback first.
     pub(crate) fn values(&self) -> Result<Vec<KeyValues<'_>>> {
         key_values(self.ids()?, &self.here, &self.words)
     }
 }
 
 impl CudaDevice {
-    /// Group ids of the rows of `base`, and their domain.
+    /// The group ids of the rows of `base`, and their domain.
     pub(crate) fn groups(
         &self,
         base: &[&Column],
@@ -92,8 +95,8 @@ impl CudaDevice {
         Ok((ids, groups))
     }
 
-    /// The key columns of a base where kernels read them. Nested columns and long text are grouped together by the twin, and
-    /// the ids that it gives them are one more column.
+    /// The key columns of a base in device memory. Nested columns and long text are grouped together by the host
+    /// fallback; its ids are one more column.
     pub(crate) fn base_keys<'a>(
         &self,
         base: &[&'a Column],
@@ -128,7 +131,7 @@ impl CudaDevice {
         })
     }
 
-    /// Group ids of other rows in a domain.
+    /// The group ids of other rows in a domain.
     pub(crate) fn groups_in(
         &self,
         domain: &GroupDomain,
@@ -146,7 +149,7 @@ impl CudaDevice {
         let Some(groups) = domain.table.find::<Groups>() else {
             return from_twin(domain, columns);
         };
-        // The base decides, whose text may be too long.
+        // The base decides which columns the host fallback groups: its text may be too long.
         let (mut here, mut on_host) = (vec![], vec![]);
         for (column, by_twin) in columns.iter().zip(&groups.by_twin) {
             match by_twin {
@@ -168,6 +171,7 @@ impl CudaDevice {
     }
 }
 
+/// Key columns for packing into tuples: group ids, if there are any, and the columns with the words of their text.
 pub(crate) fn key_values<'a>(
     ids: Option<&'a Memory>,
     here: &'a [KeyColumn<'a>],
@@ -182,8 +186,8 @@ pub(crate) fn key_values<'a>(
 }
 
 impl Stream {
-    /// Group ids of `rows` rows by equality of all `columns`; `grouped` are the rows that may be in a group at all, as far as
-    /// the columns do not say it.
+    /// The group ids of `rows` rows by equality of all `columns`, and their domain. `grouped`: rows that may be in a
+    /// group at all, apart from what the columns' NULLs tell.
     pub(crate) fn group_keys(
         self: &Arc<Self>,
         columns: &[KeyValues<'_>],
@@ -214,7 +218,7 @@ impl Stream {
         Ok((ids, domain))
     }
 
-    /// Group ids of other rows in a domain.
+    /// The group ids of other rows in a domain.
     pub(crate) fn group_keys_in(
         self: &Arc<Self>,
         domain: &Groups,
@@ -230,7 +234,7 @@ impl Stream {
             return Ok(Buffer::cuda(self.no_groups(rows)?, rows));
         };
         let tuples = self.pack(&domain.layout, columns, rows)?;
-        // A NULL is in a group only where the base has one in the same column.
+        // A NULL is in a group only where the base has a NULL in the same column.
         let refused = domain.layout.refused(columns);
         let valid = self.all_valid(refused, rows, None)?;
         self.find_ids(Some(distinct), &tuples, valid.as_ref())

@@ -1,12 +1,12 @@
-//! [`KeyColumn`]: a key column's values row by row, where kernels read them.
+//! [`KeyColumn`]: a key column's values row by row in device memory, as kernels read them.
 //!
-//! | column | keys are made of |
+//! | column | source of the keys |
 //! |---|---|
-//! | of fixed width | its values |
-//! | text and binary | its bytes, as words and a length (`kernels/columns/text_words.cuh`), where the base has no value that is too long |
-//! | views | their bytes: where they lie in the views themselves, otherwise sent up for it, of long values only as many as can matter |
-//! | dictionaries | the values of the above that the keys name, gathered |
-//! | nested, run-ends, long text | the twin makes them |
+//! | fixed width | its values |
+//! | text and binary | its bytes, as words and a length (`kernels/columns/text_words.cuh`), where the base's values are short enough |
+//! | views | their bytes: inline in the views; otherwise uploaded, of long values only the bytes that can matter |
+//! | dictionaries | the values of the above types, gathered by the keys |
+//! | nested, run-end encoded, long text | the host fallback |
 
 use std::sync::Arc;
 
@@ -30,24 +30,24 @@ use crate::device::data::column::Column;
 use crate::device::primitives::transfer::TransferPrimitives;
 use crate::error::{BowtieError, Result};
 
-/// Words that a base's text takes at most: nine have room for a hash in hexadecimal digits.
+/// The most words of a base's text: a hash in hexadecimal digits fits nine.
 const MOST_WORDS: usize = 9;
 
-/// Bytes of a base's longest value.
+/// The most bytes of a base's longest value.
 const MOST_KEY_BYTES: usize = MOST_WORDS * 8 - 1;
 
-/// A longer searching value compares with the base's as its first bytes do, so many of them.
+/// A longer probe value compares with the base's values as its first bytes do, of this number.
 const ENOUGH_KEY_BYTES: usize = MOST_KEY_BYTES + 1;
 
-/// A key column's values where kernels read them.
+/// A key column's values in device memory.
 #[derive(Debug)]
 pub(crate) enum KeyColumn<'a> {
     Resident(KeySource<'a>),
-    /// Made for it: a dictionary's values row by row, or the bytes of views.
+    /// Materialised for the keys: a dictionary's values row by row, or the bytes of views.
     Made(Box<Storage>),
 }
 
-/// What kernels read.
+/// The input of kernels.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum KeySource<'a> {
     Values(&'a Values),
@@ -58,23 +58,25 @@ pub(crate) enum KeySource<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KeyBytes<'a> {
     spans: Spans<'a>,
-    /// Of views the views.
+    /// The bytes, or for views the views themselves.
     pub(crate) bytes: &'a Memory,
+    /// The validity bitmap.
     pub(crate) valid: Option<&'a Memory>,
 }
 
-/// Where values lie.
+/// Where a value begins and ends.
 #[derive(Debug, Clone, Copy)]
 enum Spans<'a> {
+    /// A begin for each row, and the end.
     Offsets(&'a Memory),
-    /// One after the other, all of this width.
+    /// Consecutive values of this width in bytes.
     Width(usize),
     /// In views.
     Views,
 }
 
 impl<'a> KeyBytes<'a> {
-    /// Those of text. Of views of long values only the lengths are known.
+    /// The bytes of text. For views of long values only the lengths are known.
     pub(crate) fn of_text(stored: &'a Storage) -> Option<Self> {
         match stored {
             Storage::Text(text) => Some(Self {
@@ -95,10 +97,12 @@ impl<'a> KeyBytes<'a> {
         }
     }
 
+    /// Whether the values are views.
     pub(crate) fn are_views(&self) -> bool {
         matches!(self.spans, Spans::Views)
     }
 
+    /// The offsets, where the values have them.
     pub(crate) fn offsets(&self) -> Option<&'a Memory> {
         match self.spans {
             Spans::Offsets(offsets) => Some(offsets),
@@ -108,7 +112,7 @@ impl<'a> KeyBytes<'a> {
 }
 
 impl<'a> KeySource<'a> {
-    /// `None` for what lies elsewhere. Views must hold their values themselves.
+    /// `None` for values that are not in device memory. Views must hold all values inline.
     fn of(stored: &'a Storage) -> Option<Self> {
         match stored {
             Storage::Fixed(values) => Some(Self::Values(values)),
@@ -116,7 +120,7 @@ impl<'a> KeySource<'a> {
         }
     }
 
-    /// The values' bytes, where these are what is compared.
+    /// The values' bytes, where the values compare byte by byte.
     pub(crate) fn bytes(self) -> Option<KeyBytes<'a>> {
         match self {
             Self::Bytes(bytes) => Some(bytes),
@@ -133,6 +137,7 @@ impl<'a> KeySource<'a> {
 }
 
 impl KeyColumn<'_> {
+    /// The values to read. An error where the stored column cannot be a key.
     pub(crate) fn source(&self) -> Result<KeySource<'_>> {
         match self {
             Self::Resident(source) => Some(*source),
@@ -142,19 +147,19 @@ impl KeyColumn<'_> {
     }
 }
 
-/// Words of values of which this is the longest one's length.
+/// Words of values the longest of which has this number of bytes.
 fn words_of(longest: usize) -> usize {
     longest / 8 + 1
 }
 
-/// The views of a column of such.
+/// The views of a view column; `None` for other columns.
 fn views(column: &Column) -> Option<KeyBytes<'_>> {
     KeyBytes::of_text(column.stored()?).filter(KeyBytes::are_views)
 }
 
 impl CudaDevice {
-    /// The values of a base's key column, and how many words its bytes take (0 where they are not compared so); `None` where the
-    /// twin makes the keys.
+    /// The values of a base's key column, and the words of its bytes (0 where values do not compare byte by byte).
+    /// `None` where the host fallback makes the keys.
     pub(crate) fn base_key<'a>(
         &self,
         column: &'a Column,
@@ -180,7 +185,7 @@ impl CudaDevice {
         Ok((words <= MOST_WORDS).then_some((key, words)))
     }
 
-    /// The values of a key column; `None` for one that only the twin can read.
+    /// The values of a key column; `None` where only the host fallback can read it.
     pub(crate) fn key_column<'a>(&self, column: &'a Column) -> Result<Option<KeyColumn<'a>>> {
         let rows = column.rows();
         if let Some(views) = views(column) {
@@ -189,7 +194,7 @@ impl CudaDevice {
         }
         let stored = match column.stored() {
             Some(stored) => stored,
-            // Text that is too long for the GPU, but for its beginnings.
+            // Text that exceeds the GPU's limit: only the beginnings of values are uploaded.
             None if var_width::is_text(column.on_host()?.data_type()) => {
                 return self.beginnings(column.on_host()?).map(Some);
             }
@@ -213,7 +218,7 @@ impl CudaDevice {
         self.of_views(&[cast(array, &views)?])
     }
 
-    /// Views of which this is the longest value's length: they are read where they are if they hold all values themselves.
+    /// Views with a longest value of `longest` bytes. They are read in place if they hold all values inline.
     fn key_of_views<'a>(
         &self,
         column: &'a Column,
@@ -229,7 +234,7 @@ impl CudaDevice {
         }
     }
 
-    /// The bytes of views.
+    /// Uploads the bytes of views.
     fn of_views(&self, parts: &[ArrayRef]) -> Result<KeyColumn<'static>> {
         let text = self.queue.send_views(parts, ENOUGH_KEY_BYTES)?;
         text.receive()?;
@@ -270,7 +275,7 @@ impl CudaDevice {
             Storage::Indirect(plain) => &mut plain.words.valid,
             Storage::LazyColumn(_) => return Ok(None),
         };
-        // Where a value may be NULL its bit was gathered, and is not set for a NULL key.
+        // Nullable values gave gathered bits, which are not set for NULL keys.
         if let (None, Some(of_keys)) = (&valid, &keys.valid) {
             *valid = Some(self.queue.bits_and(of_keys, of_keys, rows)?);
         }
@@ -279,7 +284,7 @@ impl CudaDevice {
 }
 
 impl Stream {
-    /// Which of a dictionary's values each row is; no row for a NULL.
+    /// The index of each row's value in the dictionary; no row for a NULL.
     pub(crate) fn dictionary_rows(
         self: &Arc<Self>,
         keys: &Values,
@@ -299,7 +304,7 @@ impl Stream {
             (&out).into(),
             (rows as u32).into(),
         ];
-        // SAFETY: keys of the kernel's width, and their bits, are by row; `out` holds as many words.
+        // SAFETY: there is a key of the kernel's width, and a bit, for each row; `out` holds a word for each.
         unsafe { self.launch(kernel, Shape::rows(rows), &args)? };
         Ok(Buffer::cuda(out, rows))
     }
@@ -312,7 +317,7 @@ impl Stream {
         }
     }
 
-    /// How far the offsets of two rows that follow one another lie apart at most.
+    /// The largest difference between the offsets of consecutive rows.
     pub(crate) fn longest_between(
         self: &Arc<Self>,
         offsets: &Memory,
@@ -326,7 +331,7 @@ impl Stream {
         self.longest(values, rows)
     }
 
-    /// The same of several columns of text, each of so many rows.
+    /// The longest values of several columns of text, each with its number of rows.
     pub(crate) fn longest_of<'a>(
         self: &Arc<Self>,
         texts: impl ExactSizeIterator<Item = (KeyBytes<'a>, usize)>,
@@ -351,7 +356,8 @@ impl Stream {
                 longest.part(i * BYTES).into(),
                 (rows as u32).into(),
             ];
-            // SAFETY: views are as many as `rows`, offsets one more, bits as many; `longest` holds a word for each column.
+            // SAFETY: there are `rows` views, or one more offset, and as many bits; `longest` holds a word for each
+            // column.
             unsafe { self.launch(kernel, self.strips(rows.div_ceil(4)), &args)? };
         }
         self.read_few(&mut bytes, &longest, 0)?;
@@ -361,7 +367,7 @@ impl Stream {
             .collect())
     }
 
-    /// Word `j` of `words` of each value, to `out`.
+    /// Writes word `j` of `words` of each value to `out`.
     pub(crate) fn text_word(
         &self,
         values: KeyBytes<'_>,
@@ -400,12 +406,12 @@ impl Stream {
             out.into(),
             (rows as u32).into(),
         ]);
-        // SAFETY: there are `rows` values, where the offsets or the width say, in fewer than 2^31 bytes, or in as many views, and as many
-        // bits; `out` holds as many words.
+        // SAFETY: there are `rows` values, given by the offsets or the width, in fewer than 2^31 bytes, or in as many
+        // views, and a bit for each; `out` holds a word for each.
         unsafe { self.launch(kernel, Shape::rows(rows), &args) }
     }
 
-    /// Values as tuples of so many words in their order.
+    /// Values as tuples of `words` words that compare in the values' order.
     pub(crate) fn text_tuples(
         self: &Arc<Self>,
         values: KeyBytes<'_>,

@@ -1,5 +1,6 @@
-//! How wide the words of keys are.
+//! Widths of keys: of group keys' words ([`KeyWidth`]), and of join keys ([`Width`]).
 
+/// The width of a group key's word.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum KeyWidth {
     B32,
@@ -15,7 +16,7 @@ impl KeyWidth {
     }
 }
 
-/// Bytes of a key.
+/// The width of a join key: 4 or 8 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Width {
     Four,

@@ -1,4 +1,4 @@
-//! Order keys, group ids and sorting on a GPU (`kernels/keys`).
+//! Order keys, group ids and sorting on a GPU (`kernels/keys`): key columns become words that kernels compare.
 
 pub(crate) mod group_ids;
 pub(crate) mod key_column;

@@ -1,4 +1,5 @@
-//! Order keys (`kernels/keys/keys.cu`): the twin's words, for the types that lie on the GPU.
+//! Order keys (`kernels/keys/keys.cu`): words of 64 bits that compare as the values do. They equal the host's words,
+//! for the types that are resident on the GPU.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use crate::device::data::buffer::{Bits, Buffer};
 use crate::device::data::keys::{KeyDomain, Keys};
 use crate::error::{BowtieError, Result};
 
-/// The kernel that makes natural keys of a type; `None` for a type whose keys depend on other values, or that has none.
+/// The kernel for the natural keys of a type; `None` for a type without keys, or whose keys depend on other values.
 fn natural_kernel(data_type: &DataType) -> Option<&'static str> {
     use DataType::*;
     Some(match data_type {
@@ -37,7 +38,7 @@ fn natural_kernel(data_type: &DataType) -> Option<&'static str> {
 }
 
 impl Stream {
-    /// Keys of a base column, and their domain; `words`: of values that compare byte by byte.
+    /// The keys of a base column, and their domain. `words`: those of values that compare byte by byte.
     pub(crate) fn order_keys(
         self: &Arc<Self>,
         column: KeySource<'_>,
@@ -59,7 +60,7 @@ impl Stream {
         }
     }
 
-    /// Keys of another column in a domain.
+    /// The keys of another column in a domain.
     pub(crate) fn order_keys_in(
         self: &Arc<Self>,
         domain: &KeyDomain,
@@ -89,7 +90,8 @@ impl Stream {
         self.keys_by(kernel, args, values, rows)
     }
 
-    /// Keys of floats in IEEE 754 total order, in which zeros differ: that of MIN and MAX. `None` of other types.
+    /// Keys of floats in IEEE 754 total order, in which the two zeros differ, as MIN and MAX need it; `None` for other
+    /// types.
     pub(crate) fn total_keys(
         self: &Arc<Self>,
         values: &Values,
@@ -105,7 +107,7 @@ impl Stream {
         self.keys_by(kernel, args, values, rows).map(Some)
     }
 
-    /// Keys by a kernel whose first arguments are these, the others where they go to and how many there are.
+    /// Keys by a kernel. `args` are its first arguments; the output and the number of rows follow.
     fn keys_by(
         self: &Arc<Self>,
         kernel: &'static str,
@@ -119,7 +121,8 @@ impl Stream {
         };
         let out = self.alloc(rows * 8, "order keys")?;
         args.extend([Arg::from(&out), Arg::from(rows as u32)]);
-        // SAFETY: a column of this type holds `rows` values of the width that the kernel reads; `out` holds as many words.
+        // SAFETY: a column of this type holds `rows` values of the width that the kernel reads; `out` holds `rows`
+        // words.
         unsafe { self.launch(kernel, shape, &args)? };
         Ok(Keys {
             values: Buffer::cuda(out, rows),
@@ -127,7 +130,7 @@ impl Stream {
         })
     }
 
-    /// Which keys of a column are not of a NULL.
+    /// A copy of a column's validity bitmap for its keys.
     pub(crate) fn valid_of(
         self: &Arc<Self>,
         valid: Option<&Memory>,

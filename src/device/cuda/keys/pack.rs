@@ -1,5 +1,6 @@
-//! Key columns as tuples of words that are equal where the values are (`kernels/keys/groups_words.cuh`): narrow columns share a
-//! word, a wide one takes two or four, and a bit says whether a value is NULL where NULLs are equal.
+//! Packs key columns into tuples of words that are equal where the values are (`kernels/keys/groups_words.cuh`). Narrow
+//! columns share a word; a wide column has two or four words. Where NULLs are equal, a bit tells whether a value is
+//! NULL.
 
 use std::sync::Arc;
 
@@ -13,11 +14,12 @@ use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::error::{BowtieError, Result};
 
-/// A key column where kernels read it.
+/// A key column in device memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KeyValues<'a> {
     kind: Kind,
     source: Source<'a>,
+    /// The validity bitmap.
     pub(crate) valid: Option<&'a Memory>,
 }
 
@@ -28,7 +30,8 @@ enum Source<'a> {
 }
 
 impl<'a> KeyValues<'a> {
-    /// `words`: of a base's values that compare byte by byte; another column takes as many as its base.
+    /// `words`: the words of a base's values that compare byte by byte. For another column its base's words are used,
+    /// not these.
     pub(crate) fn of(column: KeySource<'a>, words: usize) -> Result<Self> {
         let kind = match column {
             KeySource::Values(values) => Kind::of(&values.data_type),
@@ -49,7 +52,7 @@ impl<'a> KeyValues<'a> {
         }
     }
 
-    /// The values and their bits, 32 or 64, where equal values have equal bits and none is NULL.
+    /// The values and their bits, 32 or 64, where equal values have equal bits and there is no NULL.
     pub(crate) fn plain(&self) -> Option<(&'a Memory, u32)> {
         match (self.kind, self.source, self.valid) {
             (
@@ -64,7 +67,7 @@ impl<'a> KeyValues<'a> {
         }
     }
 
-    /// Ids that say which rows are equal in other columns.
+    /// A column of group ids, which tell which rows are equal in other columns.
     pub(crate) fn ids(ids: &'a Memory) -> Self {
         Self {
             kind: Kind::Narrow {
@@ -81,23 +84,23 @@ impl<'a> KeyValues<'a> {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Kind {
     Bit,
-    /// At most 64 bits, of which one pattern equals 0.
+    /// At most 64 bits. `negative_zero` is a bit pattern that equals 0.
     Narrow {
         bits: u32,
         negative_zero: u64,
     },
-    /// So many words.
+    /// Whole words.
     Wide {
         words: usize,
     },
-    /// Bytes and a length, in so many words.
+    /// Bytes and a length, in this number of words.
     Text {
         words: usize,
     },
 }
 
 impl Kind {
-    /// `None` for a type that has no words of its own.
+    /// `None` for a type without words of its own.
     fn of(data_type: &DataType) -> Option<Self> {
         Some(match width(data_type) {
             Some(0) => Self::Bit,
@@ -126,30 +129,31 @@ impl Kind {
     }
 }
 
-/// The first bit of a field, counted from the lowest of the first word.
+/// The first bit of a field, counted from the lowest bit of the first word.
 type FirstBit = usize;
 
 const WORD_BITS: usize = u64::BITS as usize;
 
-/// Where a column's values are.
+/// The position of a column in a tuple.
 #[derive(Debug, Clone, Copy)]
 struct Field {
     kind: Kind,
     at: FirstBit,
-    /// Whether the value is not NULL; `None` where no row of the base is NULL, or NULLs are in no group.
+    /// The bit that is set where the value is not NULL. `None` where no row of the base is NULL, or NULLs are in no
+    /// group.
     not_null: Option<FirstBit>,
 }
 
-/// How columns become tuples.
+/// The layout of tuples of several columns.
 #[derive(Debug)]
 pub(crate) struct Layout {
     fields: Vec<Field>,
-    /// Where in the tuple each word is.
+    /// For each word its index in the stored tuples.
     pub(crate) places: Vec<usize>,
 }
 
 impl Layout {
-    /// For the columns of a base.
+    /// The layout for the columns of a base.
     pub(crate) fn of(columns: &[KeyValues<'_>], null_equal: bool) -> Self {
         Self::new(
             columns
@@ -163,7 +167,7 @@ impl Layout {
         self.places.len()
     }
 
-    /// Whether other columns are of the same types. Their text may be longer than the base's.
+    /// Whether other columns have the same types. Their text may be longer than the base's.
     pub(crate) fn fits(&self, columns: &[KeyValues<'_>]) -> bool {
         let mut pairs = self.fields.iter().zip(columns);
         let same = |(field, column): (&Field, &KeyValues<'_>)| match (field.kind, column.kind) {
@@ -173,7 +177,7 @@ impl Layout {
         self.fields.len() == columns.len() && pairs.all(same)
     }
 
-    /// The bitmaps of those other columns in which a row that is NULL equals none of the base.
+    /// The validity bitmaps of the other columns in which a NULL equals no row of the base.
     pub(crate) fn refused<'a>(
         &self,
         columns: &[KeyValues<'a>],
@@ -185,7 +189,7 @@ impl Layout {
             .filter_map(|(column, _)| column.valid)
     }
 
-    /// Each field, nullable or not, in the first word that has room for it.
+    /// Assigns each field, and each bit for NULL, to the first word with enough free bits.
     fn new(columns: impl Iterator<Item = (Kind, bool)>) -> Self {
         let mut used: Vec<usize> = vec![];
         let mut place = |bits: usize| -> FirstBit {
@@ -215,7 +219,7 @@ impl Layout {
 }
 
 impl Stream {
-    /// The columns' rows as tuples.
+    /// Packs the rows of the columns into tuples.
     pub(crate) fn pack(
         self: &Arc<Self>,
         layout: &Layout,
@@ -229,7 +233,7 @@ impl Stream {
             begun: vec![false; layout.places.len()],
         };
         for (column, field) in columns.iter().zip(&layout.fields) {
-            // A NULL's value must not tell it from another.
+            // The value behind a NULL is masked: NULLs must be equal.
             let valid = field.not_null.and(column.valid);
             match (field.kind, column.source) {
                 (Kind::Bit, Source::Values(values)) => packing.bits(values, valid, field.at)?,
@@ -278,12 +282,12 @@ impl Stream {
     }
 }
 
-/// Tuples, as one column after the other is written to them.
+/// Tuples in construction, one column after the other.
 struct Packing<'a> {
     queue: &'a Arc<Stream>,
     tuples: Tuples,
     places: &'a [usize],
-    /// Which words hold a field already.
+    /// Whether a word holds a field already.
     begun: Vec<bool>,
 }
 
@@ -292,12 +296,12 @@ impl Packing<'_> {
         self.tuples.word(self.places[word]).into()
     }
 
-    /// One bit a row; the common ones of two bitmaps.
+    /// A field of one bit per row: the conjunction of two bitmaps.
     fn bits(&mut self, bits: &Memory, valid: Option<&Memory>, at: FirstBit) -> Result<()> {
         self.field("groups_pack_bool", &[bits.into(), valid.into()], at)
     }
 
-    /// A field beside those that its word holds.
+    /// Writes a field, beside the other fields of its word.
     fn field(&mut self, kernel: &'static str, source: &[Arg], at: FirstBit) -> Result<()> {
         let word = at / WORD_BITS;
         let add = std::mem::replace(&mut self.begun[word], true);
@@ -309,12 +313,12 @@ impl Packing<'_> {
             self.word(word),
             (rows as u32).into(),
         ]);
-        // SAFETY: a column holds as many values, of the kernel's width, as the tuples have rows, and its bitmaps as many bits; so
+        // SAFETY: a column holds a value of the kernel's width, and its bitmaps a bit, for each row of the tuples; so
         // does a word of the tuples.
         unsafe { self.queue.launch(kernel, Shape::rows(rows), &args) }
     }
 
-    /// Values of whole words.
+    /// Writes values of whole words.
     fn wide(
         &mut self,
         words: usize,
@@ -331,7 +335,7 @@ impl Packing<'_> {
         let mut args: Vec<Arg> = vec![values.into(), valid.into()];
         args.extend((first..first + words).map(|word| self.word(word)));
         args.push((rows as u32).into());
-        // SAFETY: `values` holds as many values of so many words as the tuples have rows, and `valid` as many bits; so does each
+        // SAFETY: `values` holds a value of `words` words, and `valid` a bit, for each row of the tuples; so does each
         // word of the tuples.
         unsafe { self.queue.launch(kernel, Shape::rows(rows), &args) }
     }

@@ -1,4 +1,5 @@
-//! [`KeyPrimitives`] of an NVIDIA GPU.
+//! [`KeyPrimitives`] of an NVIDIA GPU: each by kernels, or by the host fallback where kernels cannot read the key
+//! column.
 
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::keys::ranks::Ranks;
@@ -20,7 +21,7 @@ impl KeyPrimitives for CudaDevice {
     }
 
     fn order_keys_in(&self, domain: &KeyDomain, column: &Column) -> Result<Keys> {
-        // The base decides, whose text may be too long.
+        // The base decides whether the host fallback makes the keys: its text may be too long.
         let of_the_host = match domain {
             KeyDomain::Ranked(ranks) => ranks.0.find::<Ranks>().is_none(),
             KeyDomain::Natural | KeyDomain::Offset { .. } => false,

@@ -1,5 +1,6 @@
-//! Order keys of wide values and of text, of which 64 bits are not enough (`kernels/keys/keys.cu`, `kernels/keys/groups.cu`): their distance from
-//! the base's least value, or their rank among the base's distinct ones.
+//! Order keys of wide values and of text, for which 64 bits are too few (`kernels/keys/keys.cu`,
+//! `kernels/keys/groups.cu`): their distance from the base's least value, or their rank among the base's distinct
+//! values.
 
 use std::sync::Arc;
 
@@ -30,7 +31,7 @@ enum WideType {
     Decimal128,
     Decimal256,
     MonthDayNano,
-    /// Values that compare byte by byte, in so many words.
+    /// Values that compare byte by byte, in this number of words.
     Text {
         words: usize,
     },
@@ -48,7 +49,7 @@ impl WideType {
 }
 
 impl Stream {
-    /// Keys of a base column of wide values, and their domain.
+    /// The keys of a base column of wide values, and their domain.
     pub(crate) fn wide_keys(
         self: &Arc<Self>,
         values: &Values,
@@ -68,7 +69,7 @@ impl Stream {
         self.rank(wide, tuples, values.valid.as_ref(), rows)
     }
 
-    /// Keys of a base column of values of so many words that compare byte by byte, and their domain.
+    /// The keys of a base column whose values compare byte by byte, in `words` words each, and their domain.
     pub(crate) fn text_keys(
         self: &Arc<Self>,
         values: KeyBytes<'_>,
@@ -79,7 +80,7 @@ impl Stream {
         self.rank(WideType::Text { words }, tuples, values.valid, rows)
     }
 
-    /// The ranks of a base's tuples.
+    /// The ranks of a base's tuples, and their domain.
     fn rank(
         self: &Arc<Self>,
         wide: WideType,
@@ -104,7 +105,7 @@ impl Stream {
         Ok((keys, KeyDomain::Ranked(ranks)))
     }
 
-    /// Keys of another column among the ranks of a base.
+    /// The keys of another column: its values' ranks among those of a base.
     pub(crate) fn ranked_keys(
         self: &Arc<Self>,
         ranks: &Ranks,
@@ -132,7 +133,7 @@ impl Stream {
         })
     }
 
-    /// Values as tuples in their order.
+    /// Values as tuples that compare in the values' order.
     fn ordered(self: &Arc<Self>, wide: WideType, values: &Values, rows: usize) -> Result<Tuples> {
         let (kernel, width) = match wide {
             WideType::Decimal128 => ("groups_order128", 2),
@@ -148,12 +149,12 @@ impl Stream {
             tuples.word(0).into(),
             (rows as u32).into(),
         ];
-        // SAFETY: a column of this type holds `rows` values of so many words, and so do the tuples.
+        // SAFETY: a column of this type holds `rows` values of `width` words, and so do the tuples.
         unsafe { self.launch(kernel, Shape::rows(rows), &args)? };
         Ok(tuples)
     }
 
-    /// The least and the greatest 128-bit value that is not NULL; 0 and 0 when all are.
+    /// The least and the greatest value of 128 bits that is not NULL; 0 and 0 when all are.
     fn extremes(self: &Arc<Self>, values: &Values, rows: usize) -> Result<(i128, i128)> {
         if rows == 0 {
             return Ok((0, 0));
@@ -167,7 +168,7 @@ impl Stream {
             (&of_blocks).into(),
             (rows as u32).into(),
         ];
-        // SAFETY: the column holds `rows` values of 16 bytes, and as many bits; `of_blocks` 32 bytes a block.
+        // SAFETY: the column holds `rows` values of 16 bytes, and a bit for each; `of_blocks` 32 bytes for each block.
         unsafe { self.launch("keys_extremes128", shape, &args)? };
         let args = [(&of_blocks).into(), (&all).into(), shape.blocks.into()];
         // SAFETY: the blocks' extremes were written before; `all` holds 32 bytes.
@@ -177,7 +178,7 @@ impl Stream {
         let [low, high] = bytes.map(i128::from_le_bytes);
         match low <= high {
             true => Ok((low, high)),
-            // They stay crossed where no value is valid.
+            // Without a valid value the initial extremes remain, the least above the greatest.
             false => Ok((0, 0)),
         }
     }

@@ -1,4 +1,5 @@
-//! Sorting row ids by group and key (`kernels/keys/sort.cu`).
+//! Radix sort of row ids by group and key, and of key-value pairs (`kernels/keys/sort.cu`: one histogram for all
+//! passes, then one pass for each digit).
 
 use std::sync::Arc;
 
@@ -15,10 +16,10 @@ use crate::error::{BowtieError, Result};
 pub(crate) const DIGIT_BITS: u32 = 8;
 const DIGITS: usize = 1 << DIGIT_BITS;
 
-/// Offsets inside of a pass are signed words of 32 bits with two bits for the state of the look-back.
+/// Offsets within a pass are signed words of 32 bits, two bits of which hold the state of the look-back.
 const MOST_SORTED: usize = (1 << 30) - 1;
 
-/// Whether so many pairs can be sorted.
+/// An error where there are more pairs than one sort can have.
 pub(crate) fn check_sortable(n: usize) -> Result<()> {
     match n > MOST_SORTED {
         true => Err(BowtieError::OutOfDeviceMemory {
@@ -31,18 +32,19 @@ pub(crate) fn check_sortable(n: usize) -> Result<()> {
     }
 }
 
-/// What differs between pairs of different widths.
+/// Widths of the pairs of a sort, with the kernels for them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KeyWidth {
     bytes: usize,
-    /// Of what goes along with a key: mostly a row id, or nothing.
+    /// Bytes of the value beside a key: mostly a row id; 0 for none.
     value_bytes: usize,
     histogram: &'static str,
     onesweep: &'static str,
-    /// Pairs that a block of a pass takes.
+    /// Pairs per block of a pass.
     tile: usize,
 }
 
+/// Keys of 64 bits with row ids.
 pub(crate) const WIDE: KeyWidth = KeyWidth {
     bytes: 8,
     value_bytes: 4,
@@ -50,6 +52,7 @@ pub(crate) const WIDE: KeyWidth = KeyWidth {
     onesweep: "sort_onesweep_u64",
     tile: 5760,
 };
+/// Keys of 32 bits with row ids.
 pub(crate) const NARROW: KeyWidth = KeyWidth {
     bytes: 4,
     value_bytes: 4,
@@ -57,7 +60,7 @@ pub(crate) const NARROW: KeyWidth = KeyWidth {
     onesweep: "sort_onesweep_u32",
     tile: 8832,
 };
-/// Keys of 32 bits beside values of 64.
+/// Keys of 32 bits with values of 64.
 pub(crate) const NARROW_BESIDE_WORDS: KeyWidth = KeyWidth {
     bytes: 4,
     value_bytes: 8,
@@ -65,12 +68,13 @@ pub(crate) const NARROW_BESIDE_WORDS: KeyWidth = KeyWidth {
     onesweep: "sort_onesweep_u32_u64",
     tile: 5760,
 };
-/// Keys of 64 bits, and of 32, with nothing beside them.
+/// Keys of 64 bits without values.
 pub(crate) const WIDE_ALONE: KeyWidth = KeyWidth {
     value_bytes: 0,
     onesweep: "sort_onesweep_u64_alone",
     ..WIDE
 };
+/// Keys of 32 bits without values.
 pub(crate) const NARROW_ALONE: KeyWidth = KeyWidth {
     value_bytes: 0,
     onesweep: "sort_onesweep_u32_alone",
@@ -78,7 +82,7 @@ pub(crate) const NARROW_ALONE: KeyWidth = KeyWidth {
 };
 const ONESWEEP_THREADS: u32 = 384;
 
-/// A digit: its first bit and how many bits it has.
+/// A digit: its first bit, and its number of bits.
 type Digit = (u32, u32);
 
 /// Passes of a sort by keys that differ in `varying` bits.
@@ -86,7 +90,7 @@ pub(crate) fn passes(varying: u64) -> usize {
     digits(varying).len()
 }
 
-/// Digits that cover the bits on which keys differ, the lowest first.
+/// Digits that cover the bits in which keys differ, the lowest first.
 fn digits(varying: u64) -> Vec<Digit> {
     let mut digits = vec![];
     let mut left = varying;
@@ -103,7 +107,8 @@ fn digits(varying: u64) -> Vec<Digit> {
 }
 
 impl Stream {
-    /// Row ids by group (of so many), then by key, then by row id; without rows that can match nothing.
+    /// Row ids sorted by group (of `groups.1` groups), then by key, then by row id, without rows that can match
+    /// nothing.
     pub(crate) fn sort(
         self: &Arc<Self>,
         rows: usize,
@@ -149,7 +154,7 @@ impl Stream {
             } else {
                 keys = match gathered {
                     Some(gathered) => Some(gathered),
-                    // All keys are equal, or there are none: they are in order, and need an owner of their own.
+                    // The keys are all equal, or there are none: they are sorted already, and the result needs a copy.
                     None => {
                         let all = self.sequence(0, n)?;
                         Some(self.gather_values(words, memory(&all)?, n, 8)?)
@@ -164,7 +169,7 @@ impl Stream {
         let mut segments = None;
         if let Some((group_ids, groups)) = groups {
             let of_rows = self.gather_values(memory(group_ids)?, memory(&rows)?, n, 4)?;
-            // Ids are dense, so they differ in their low bits.
+            // Ids are dense, so they differ in their low bits only.
             let varying = match n > 1 {
                 true => u64::from(groups).next_power_of_two() - 1,
                 false => 0,
@@ -191,7 +196,7 @@ impl Stream {
         })
     }
 
-    /// Where each group begins in ascending group ids.
+    /// The first position of each group in ascending group ids, and the end.
     fn segments(self: &Arc<Self>, ids: &Memory, n: usize, groups: u32) -> Result<Buffer<u32>> {
         let markers = groups as usize + 1;
         let out = self.alloc(markers * 4, "segments")?;
@@ -207,9 +212,9 @@ impl Stream {
         Ok(Buffer::cuda(out, markers))
     }
 
-    /// Keys, which differ in `varying` bits at most, and rows in the order of the keys; `None` when all keys are equal.
-    /// `rows`, or other values of the width's bytes, are 0, 1, … when not given; where it has no bytes for them they are neither read
-    /// nor made.
+    /// Sorts pairs by their keys, which differ at most in `varying` bits; `None` when all keys are equal. `rows` are
+    /// row ids or other values of the width's bytes, 0, 1, … where not given. With a width without values they are
+    /// neither read nor written.
     pub(crate) fn sort_pairs(
         self: &Arc<Self>,
         width: KeyWidth,
@@ -240,7 +245,8 @@ impl Stream {
             (&starts).into(),
             starts.word(digits.len() * DIGITS),
         ];
-        // SAFETY: `keys` holds n keys of the kernel's width; `starts` 256 words a pass and the count of blocks, all zero.
+        // SAFETY: `keys` holds n keys of the kernel's width; `starts` 256 words for each pass and the count of blocks,
+        // all zero.
         unsafe { self.launch(width.histogram, self.strips(n / 8 + 1), &args)? };
 
         let tiles = n.div_ceil(width.tile);
@@ -275,22 +281,22 @@ impl Stream {
                 lookback.word(tiles * DIGITS),
             ];
             let shape = Shape::blocks_of(n, width.tile, ONESWEEP_THREADS);
-            // SAFETY: in and out hold n pairs and do not overlap; the look-back holds 256 words a tile and the next tile's
-            // number, all zero; `starts` are this pass's.
+            // SAFETY: inputs and outputs hold n pairs and do not overlap; the look-back holds 256 words for each tile
+            // and the number of the next tile, all zero; `starts` are those of this pass.
             unsafe { self.launch(width.onesweep, shape, &args)? };
             spare = from.replace(to);
         }
         Ok(from)
     }
 
-    /// The bits on which not all of `n` keys agree.
+    /// The bits in which not all of `n` keys agree.
     pub(crate) fn varying_bits(self: &Arc<Self>, keys: &Memory, n: usize) -> Result<u64> {
         let varying = self.zeroed(8, "sort scratch")?;
         self.add_varying_bits(keys.into(), n, varying.part(0))?;
         self.read_word(&varying, 0)
     }
 
-    /// Sets the same in a word of a GPU.
+    /// The same, added to a word in device memory.
     pub(crate) fn add_varying_bits(
         &self,
         keys: Part<'_>,
@@ -298,7 +304,7 @@ impl Stream {
         varying: Part<'_>,
     ) -> Result<()> {
         let args = [keys.into(), (n as u32).into(), varying.into()];
-        // SAFETY: `keys` holds n words, and `varying` is one.
+        // SAFETY: `keys` holds n words, and `varying` is one word.
         unsafe { self.launch("sort_varying_bits", self.strips(n / 4 + 1), &args) }
     }
 }

@@ -1,9 +1,9 @@
-//! [`Tuples`]: rows as tuples of words on a GPU; which of them are equal, and where others stand among them
-//! (`kernels/keys/groups.cu`).
+//! [`Tuples`]: rows as tuples of words on a GPU. Equal tuples are found by sorting; tuples of other rows are found by
+//! search among the distinct ones (`kernels/keys/groups.cu`).
 //!
 //! ```text
-//! sort by the last word, …, by the first ─► where runs of equal tuples begin ─► distinct tuples
-//!                                                       └► each row's run: its group id, or its rank
+//! sort by the last word, …, by the first ─► first positions of runs of equal tuples ─► distinct tuples
+//!                                                       └► the run of each row: its group id, or its rank
 //! ```
 
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::device::data::buffer::Buffer;
 use crate::device::data::keys::NO_GROUP;
 use crate::error::Result;
 
-/// Rows as tuples, compared word by word; word `j` of row `i` lies at `j * rows + i`.
+/// Rows as tuples that compare word by word. Word `j` of row `i` is at `j * rows + i`.
 #[derive(Debug)]
 pub(crate) struct Tuples {
     words: Memory,
@@ -27,6 +27,7 @@ pub(crate) struct Tuples {
 }
 
 impl Tuples {
+    /// Word `j` of all rows.
     pub(crate) fn word(&self, j: usize) -> Part<'_> {
         self.words.part(j * self.rows * 8)
     }
@@ -35,45 +36,47 @@ impl Tuples {
         self.rows
     }
 
+    /// Words of a tuple.
     pub(crate) fn width(&self) -> usize {
         self.width
     }
 
-    /// All words, those of each place side by side.
+    /// All words: word 0 of all rows, then word 1, ….
     pub(crate) fn into_words(self) -> Memory {
         self.words
     }
 }
 
-/// Rows in the order of their tuples, in which equal ones follow one another.
+/// Rows sorted by their tuples, so that equal tuples are adjacent.
 #[derive(Debug)]
 pub(crate) struct Runs {
     /// Row ids by position; `None`: all rows, in order.
     rows: Option<Buffer<u32>>,
-    /// Positions.
+    /// The number of positions.
     len: usize,
-    /// Bits of the positions where runs begin.
+    /// A bitmap of the positions where runs begin.
     heads: Memory,
-    /// How many runs begin before each block of positions.
+    /// The number of runs that begin before each block of positions.
     offsets: Memory,
-    /// Rows of the tuples, those that are left out included.
+    /// Rows of the tuples, including those not in the runs.
     of_rows: usize,
 }
 
-/// The distinct tuples of a base, in order.
+/// The distinct tuples of a base, sorted.
 #[derive(Debug)]
 pub(crate) struct Distinct {
     tuples: Tuples,
-    /// The base's word that is the tuples' word `j`.
+    /// For each word `j` of these tuples the base's word.
     order: Vec<usize>,
 }
 
 impl Distinct {
+    /// The number of distinct tuples.
     pub(crate) fn len(&self) -> usize {
         self.tuples.rows
     }
 
-    /// Where in the tuples each of the base's words is.
+    /// For each word of the base its index in these tuples.
     pub(crate) fn places(&self) -> Vec<usize> {
         let mut places = vec![0; self.order.len()];
         for (place, word) in self.order.iter().enumerate() {
@@ -83,17 +86,17 @@ impl Distinct {
     }
 }
 
-/// What comes first in a tuple.
+/// Which word of a tuple is compared first.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Significance {
-    /// The words as they come: the tuples' order matters.
+    /// The words in their order: the tuples' order matters.
     AsGiven,
-    /// The words that tell most tuples apart, where searches are decided soonest: only equality matters.
+    /// Words with the most varying bits first, which decide searches soonest: only equality matters.
     MostVarying,
 }
 
 impl Stream {
-    /// Room for the words of so many rows.
+    /// Allocates tuples of `width` words for `rows` rows.
     pub(crate) fn tuples(self: &Arc<Self>, rows: usize, width: usize) -> Result<Tuples> {
         Ok(Tuples {
             words: self.alloc(rows * width * 8, "key words")?,
@@ -144,7 +147,7 @@ impl Stream {
 
         let heads = self.alloc(bitmap_bytes(n), "groups")?;
         if differing.is_empty() {
-            // All rows are equal: any word says so.
+            // All rows are equal, so any word shows one run.
             differing.push(0);
         }
         for (i, j) in differing.into_iter().enumerate() {
@@ -196,7 +199,7 @@ impl Stream {
         Ok(Some((runs, distinct)))
     }
 
-    /// For each word the bits on which not all rows agree.
+    /// For each word the bits in which not all rows agree.
     fn varying_words(self: &Arc<Self>, tuples: &Tuples) -> Result<Vec<u64>> {
         let varying = self.zeroed(tuples.width * 8, "sort scratch")?;
         for j in 0..tuples.width {
@@ -210,7 +213,7 @@ impl Stream {
             .collect())
     }
 
-    /// Each row's run as its group id.
+    /// The run of each row as its group id; [`NO_GROUP`] for rows not in the runs.
     pub(crate) fn run_ids(self: &Arc<Self>, runs: &Runs) -> Result<Buffer<u32>> {
         let out = match runs.len < runs.of_rows {
             true => self.no_groups(runs.of_rows)?,
@@ -220,7 +223,7 @@ impl Stream {
         Ok(Buffer::cuda(out, runs.of_rows))
     }
 
-    /// The run of each position as its group id, and the rows by position (`None`: in order).
+    /// The run of each position as its group id, and the row ids by position (`None`: in order).
     pub(crate) fn runs_in_order(
         self: &Arc<Self>,
         runs: Runs,
@@ -232,7 +235,7 @@ impl Stream {
         Ok((ids, rows))
     }
 
-    /// Each row's run as its rank among the base's values, 0 for rows that are left out.
+    /// The run of each row as its rank among the base's values; 0 for rows not in the runs.
     pub(crate) fn run_ranks(self: &Arc<Self>, runs: &Runs) -> Result<Buffer<u64>> {
         let out = match runs.len < runs.of_rows {
             true => self.zeroed(runs.of_rows * 8, "order keys")?,
@@ -250,18 +253,18 @@ impl Stream {
             out.into(),
             (runs.len as u32).into(),
         ];
-        // SAFETY: `heads` holds a bit a position, `offsets` a word for each 8192 of them, `rows` row ids below `of_rows`, of
-        // which `out` holds as many words, of 32 bits for ids and of 64 for ranks.
+        // SAFETY: `heads` holds a bit for each position, `offsets` a word for each 8192 of them, `rows` row ids below
+        // `of_rows`; `out` holds `of_rows` words, of 32 bits for ids and of 64 for ranks.
         unsafe { self.launch(kernel, Shape::blocks_of(runs.len, 8192, 256), &args) }
     }
 
-    /// So many rows in no group.
+    /// Ids of `rows` rows, all [`NO_GROUP`].
     pub(crate) fn no_groups(self: &Arc<Self>, rows: usize) -> Result<Memory> {
         const { assert!(NO_GROUP == u32::from_ne_bytes([0xFF; 4])) };
         self.filled(rows * 4, 0xFF, "group ids")
     }
 
-    /// The number of each tuple among the distinct ones, or [`NO_GROUP`].
+    /// The index of each tuple among the distinct ones, or [`NO_GROUP`].
     pub(crate) fn find_ids(
         self: &Arc<Self>,
         distinct: Option<&Distinct>,
@@ -315,7 +318,8 @@ impl Stream {
             (tuples.rows as u32).into(),
         ];
         debug_assert_eq!(distinct.tuples.width, tuples.width);
-        // SAFETY: both hold their rows' words, as many a row; `valid` holds a bit and `out` a word for each tuple.
+        // SAFETY: both hold the words of their rows, with the same number of words per row; `valid` holds a bit and
+        // `out` a word for each tuple.
         unsafe { self.launch(kernel, self.strips(tuples.rows.div_ceil(4)), &args) }
     }
 }

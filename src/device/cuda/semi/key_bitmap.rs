@@ -1,4 +1,6 @@
-//! Bits of keys (`device/key_bitmap.rs`, `kernels/semi/key_bits.cu`): one column goes as it is, of several places are made first.
+//! Key bitmaps on a GPU (`device/data/key_bitmap.rs`, `kernels/semi/key_bits.cu`). Key columns enter; their range, the
+//! set bits of the build keys, or flags of the probe rows whose bit is set leave. One integer column is read as it is.
+//! Several columns, or a boolean one, are combined to one bit position per row first.
 
 use std::sync::Arc;
 
@@ -13,13 +15,13 @@ use crate::device::data::key_bitmap::{Digits, Extent, KeyBitmap, KeyRange};
 use crate::device::data::structures::Flags;
 use crate::error::{BowtieError, Result};
 
-/// "No bit", as the kernels have it.
+/// "No bit", as in the kernels: the key is outside of the range, or a NULL that equals nothing.
 const NO_PLACE: u32 = u32::MAX;
 
-/// Rows that a block of `key_bits_set*` takes at once.
+/// Rows that a block of `key_bits_set*` takes, at least.
 const SET_TILE: usize = 2048;
 
-/// A key column where kernels read it.
+/// A key column in device memory: resident already (`Here`), or uploaded for this call (`Brought`).
 #[derive(Debug)]
 enum Key<'a> {
     Here(&'a Column),
@@ -37,14 +39,17 @@ impl Key<'_> {
     }
 }
 
-/// What kernels are given of the keys of some rows.
+/// The keys of some rows as kernels take them.
 #[derive(Debug)]
 enum Keys<'a> {
+    /// The values of one integer column.
     Values(Number<'a>, Digits),
+    /// The bit position of each row, and the number of positions.
     Places(Memory, u32),
 }
 
 impl CudaDevice {
+    /// The key columns in device memory; those that are not resident are uploaded.
     fn keys<'a>(&self, columns: &[&'a Column]) -> Result<Vec<Key<'a>>> {
         let brought = |column: &&'a Column| {
             Ok(match column.on_cuda() {
@@ -55,6 +60,7 @@ impl CudaDevice {
         columns.iter().map(brought).collect()
     }
 
+    /// The least and greatest value of each key column, by a pass over the rows.
     pub(crate) fn range_of_keys(&self, columns: &[&Column]) -> Result<KeyRange> {
         let rows = columns.first().map_or(0, |column| column.rows());
         if rows == 0 {
@@ -65,7 +71,8 @@ impl CudaDevice {
         self.queue.extents(&numbers, rows).map(KeyRange)
     }
 
-    /// Of one column of numbers; the places of several have no ends of their own.
+    /// The range of one integer column by a sample, with a margin at both ends. `None` for several columns, and where
+    /// all rows are no more than a few samples.
     pub(crate) fn likely_range_of_keys(&self, columns: &[&Column]) -> Result<Option<KeyRange>> {
         let [column] = columns else { return Ok(None) };
         let number = Number::of(column).filter(|number| number.sign.is_some());
@@ -80,7 +87,8 @@ impl CudaDevice {
         Ok(Some(KeyRange(vec![likely])))
     }
 
-    /// With where the keys without a bit lie, if that is `asked` for and they are the numbers of one column.
+    /// Sets the bit of each row's key. If `asked`, and the key is one integer column, it returns the range of the keys
+    /// outside of the bitmap.
     pub(crate) fn set_bits_of_keys(
         &self,
         bits: &KeyBitmap,
@@ -108,13 +116,14 @@ impl CudaDevice {
         args.push(flag_words(&bits.bits)?.into());
         args.push(extents.as_ref().into());
         let shape = queue.at_once(kernel, rows, SET_TILE)?;
-        // SAFETY: keys hold as many values of the kernel's width as there are rows, in whole vectors, and as many valid bits; places are
-        // below the number of bits; an extent is two words.
+        // SAFETY: keys hold as many values of the kernel's width as there are rows, in whole vectors, and as many valid
+        // bits; bit positions are below the number of bits; an extent is two words.
         unsafe { queue.launch(kernel, shape, &args)? };
         let found = extents.map(|extents| queue.read_extents(&extents, 1));
         Ok(found.transpose()?.map(KeyRange))
     }
 
+    /// Sets the flag of each row `first + i` whose key has a bit. An error if the flags have no word for these rows.
     pub(crate) fn flag_keys_found(
         &self,
         bits: &KeyBitmap,
@@ -141,12 +150,13 @@ impl CudaDevice {
         let mut args = keys.args(rows);
         args.push(flag_words(&bits.bits)?.into());
         args.push(flags.part(first / 8).into());
-        // SAFETY: as for setting them; there is a word of flags for each 32 rows from the first on, as was just checked.
+        // SAFETY: as for setting them; there is a word of flags for each 32 rows from `first` on, as was just checked.
         unsafe { self.queue.launch(kernel, Shape::rows(rows), &args) }
     }
 }
 
 impl Keys<'_> {
+    /// The kernel for these keys among those for values of 8, 16, 32 and 64 bits; positions have 32.
     fn kernel(&self, of: [&'static str; 4]) -> Result<&'static str> {
         match self {
             Self::Values(number, _) => number.kernel(of),
@@ -154,7 +164,7 @@ impl Keys<'_> {
         }
     }
 
-    /// Up to what follows the digit of a NULL.
+    /// A kernel's first arguments: values, validity, rows, sign, least, count, and the digit of a NULL.
     fn args(&self, rows: usize) -> Vec<Arg> {
         match self {
             Self::Values(number, digits) => vec![
@@ -180,7 +190,7 @@ impl Keys<'_> {
 }
 
 impl Stream {
-    /// Keys of `rows` > 0 rows.
+    /// The keys of `rows` > 0 rows as kernels take them; the positions of several columns are computed here.
     fn keys<'a>(
         self: &Arc<Self>,
         bits: &KeyBitmap,
@@ -200,7 +210,7 @@ impl Stream {
         Ok(Keys::Places(places, bits.places.count as u32))
     }
 
-    /// The place of the key of each of `rows` rows, [`NO_PLACE`] where it has none.
+    /// The bit position of the key of each of `rows` rows, [`NO_PLACE`] if it has none.
     pub(crate) fn places(
         self: &Arc<Self>,
         numbers: &[(Number<'_>, Digits)],
@@ -231,8 +241,8 @@ impl Stream {
                 u32::from(i > 0).into(),
                 (&places).into(),
             ]);
-            // SAFETY: a column holds as many values of the kernel's width as there are rows, and as many bits; `places` holds a
-            // word a row.
+            // SAFETY: a column holds as many values of the kernel's width as there are rows, and as many valid bits;
+            // `places` holds a word per row.
             unsafe { self.launch(kernel, Shape::rows(rows), &args)? };
         }
         Ok(places)

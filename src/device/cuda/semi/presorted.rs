@@ -1,12 +1,14 @@
-//! Joins of two sides whose keys ascend (`kernels/semi/merge.cuh`): no side is sorted, hashed or partitioned, each is read once.
+//! Merge joins of two presorted sides (`kernels/semi/merge.cuh`): no side is sorted, hashed or partitioned, and each is
+//! read once. Key and payload columns enter; joined columns, or the kept probe rows, leave.
 //!
 //! ```text
-//! build rows that may match ─► a look at a few keys: do they ascend? ─► cuts ─► a tile of both a block ─► pairs, or rows that are kept
+//! build rows that may match ─► look at a few keys: sorted? ─► cuts ─► a tile of both sides per block ─► output rows
 //! ```
 //!
-//! Tables are often in the order of a key: of a time, or of what they are clustered by; and \[D\]'s operators read sorted relations alone.
-//! A kernel looks at a few hundred keys first, and what it saw is read while cuts are found. The one that joins finds out on the way whether all keys ascend, and
-//! whether build keys are unique; where they are not, what it wrote is dropped, and a strategy for keys in no order goes on.
+//! Tables are often in the order of a key, of a time or of a clustering column; and \[D\]'s operators read sorted
+//! relations only. A kernel looks at a few hundred keys first; the host reads its result while cuts are found. The join
+//! kernel checks on the way whether all keys are sorted and whether build keys are unique. If not, its output is
+//! dropped, and a strategy for unsorted keys follows.
 
 use std::sync::Arc;
 
@@ -26,17 +28,18 @@ use crate::device::presorted::Ascending;
 use crate::error::Result;
 use crate::ir::strategies::Materialization;
 
-/// Units of 16 bytes that the rows of a tile fill, and the tile's shared memory without its list (`kernels/semi/merge_tile.cuh`).
+/// Units of 16 bytes that the rows of a tile fill, and bytes of the tile's shared memory without its list
+/// (`kernels/semi/merge_tile.cuh`).
 const TILE_UNITS: usize = 4 * 256 - 36;
 const TILE_SHARED: usize = TILE_UNITS * 16 + 128;
-/// Entries of a tile's list, 4 bytes for each key in all of a block's units.
+/// Units of a block; a tile's list has an entry of 4 bytes for each key in all of them.
 const LISTED_UNITS: usize = 4 * 256;
-/// Tiles whose cuts a block finds.
+/// Tiles whose cuts a block finds, one per thread.
 const CUTS: usize = 64;
 
-/// Two sides that seem to ascend, as kernels take them.
+/// Two sides that seem to be sorted, as kernels take them.
 pub(crate) struct Sides<'a> {
-    /// The build rows from `offset` on that may match.
+    /// The build keys from row `offset` on that may match, at a multiple of 16 bytes.
     build: Part<'a>,
     offset: usize,
     build_rows: usize,
@@ -46,7 +49,7 @@ pub(crate) struct Sides<'a> {
     is_signed: bool,
 }
 
-/// Kernels for keys of 4 bytes with and without a sign, and of 8 bytes.
+/// Kernels for keys of 4 bytes with and without a sign, and of 8 bytes with and without.
 type Kernels = [&'static str; 4];
 
 const RANGE: Kernels = [
@@ -81,7 +84,7 @@ const KEEP: Kernels = [
 ];
 
 impl<'a> Sides<'a> {
-    /// Of mixed keys that were sorted.
+    /// Sides that the join sorted by mixed keys.
     pub(crate) fn sorted(build: &'a Partitioned, probe: &'a Partitioned) -> Self {
         Self {
             build: (&build.keys).into(),
@@ -103,7 +106,7 @@ impl<'a> Sides<'a> {
         }
     }
 
-    /// What all kernels begin with.
+    /// The first arguments of all kernels.
     fn args(&self) -> Vec<Arg> {
         vec![
             self.build.into(),
@@ -113,12 +116,13 @@ impl<'a> Sides<'a> {
         ]
     }
 
-    /// Rows of both sides in a tile.
+    /// Rows of a tile, of both sides together.
     fn tile(&self) -> usize {
         TILE_UNITS * 16 / self.width.bytes()
     }
 
-    /// Steps over both sides, up to a tile's end, are numbers of 32 bits.
+    /// Whether the sides are too long for the kernels: a step over both sides, up to the end of the last tile, is a
+    /// number of 32 bits.
     pub(crate) fn are_long(&self) -> bool {
         self.build_rows + self.probe_rows + self.tile() > u32::MAX as usize
     }
@@ -135,7 +139,7 @@ impl<'a> Sides<'a> {
     }
 }
 
-/// The columns that went with keys.
+/// The columns that were carried through the sort, as sources for the join.
 fn carried(side: &Partitioned) -> Sources<'_> {
     let columns = side.columns.iter();
     columns
@@ -143,13 +147,15 @@ fn carried(side: &Partitioned) -> Sources<'_> {
         .collect()
 }
 
-/// What a look saw, read as soon as it is over: while cuts are found the host makes ready for the rest.
+/// Whether the look found sorted keys; true without a look. It waits for the look alone: the GPU finds cuts while the
+/// host prepares the rest.
 fn seem_to_ascend(look: Option<PinnedWord>) -> Result<bool> {
     look.map_or(Ok(true), |look| Ok(look.read()? == 0))
 }
 
 impl CudaDevice {
-    /// All pairs of two sides whose keys ascend, those of the build side without repeats; `None` where they do not.
+    /// Materialises the inner join of two presorted sides with unique build keys. `None` if keys are not sorted, build
+    /// keys not unique, or the types without a kernel.
     pub(crate) fn merged_pairs(
         &self,
         keys: Ascending<'_>,
@@ -173,7 +179,7 @@ impl CudaDevice {
         let output = queue.room_for_pairs(&build_ways, build_payload, &ways, payload, room)?;
         let of_build = sources(&build_ways, build_payload);
         let of_build = of_build.into_iter().map(|(values, bytes)| {
-            // Row numbers are counted from the offset by the kernel.
+            // Row ids are counted from the offset by the kernel.
             let from = values.map(|values| values.after(sides.offset * bytes));
             (from, bytes)
         });
@@ -188,8 +194,9 @@ impl CudaDevice {
             .map(Some)
     }
 
-    /// The probe rows that have a build row, or those that have none, of sides whose keys ascend: how many, and the columns `kept`, `None`
-    /// if all are; without an answer where keys do not ascend.
+    /// The probe rows with a match (`matched`), or those without one, of presorted sides: their number and the columns
+    /// `kept`; an inner `None` if all rows are kept. The outer `None` if keys are not sorted or have no kernel. Build
+    /// keys may have duplicates.
     pub(crate) fn merged_rows(
         &self,
         keys: Ascending<'_>,
@@ -220,7 +227,8 @@ impl CudaDevice {
         Ok(Some(Some((rows, made.probe))))
     }
 
-    /// `None` for keys that kernels do not merge, or that are few.
+    /// The sides as kernels take them. `None` for types without a kernel, for NULLs, and for too few or too many rows.
+    /// If the order is known, build rows that cannot match are cut off.
     fn merged_sides<'a>(&self, keys: Ascending<'a>) -> Result<Option<Sides<'a>>> {
         let (build_rows, probe_rows) = (keys.build.rows(), keys.probe.rows());
         let rows = build_rows + probe_rows;
@@ -254,7 +262,7 @@ impl CudaDevice {
         }
         if keys.known {
             let (first, end) = self.queue.matching(&sides)?;
-            // From the unit on that the first of them is in.
+            // From the start of the unit of 16 bytes that holds the first of them.
             sides.offset = first * width.bytes() / 16 * 16 / width.bytes();
             sides.build_rows = end.max(sides.offset) - sides.offset;
             sides.build = sides.build.after(sides.offset * width.bytes());
@@ -264,13 +272,14 @@ impl CudaDevice {
 }
 
 impl Stream {
-    /// Where the build rows lie that may match, if both sides ascend.
+    /// The range `first .. end` of build rows that may match, if both sides are sorted.
     fn matching(self: &Arc<Self>, sides: &Sides<'_>) -> Result<(usize, usize)> {
         let found = self.alloc(8, "a range of keys")?;
         let mut args = sides.args();
         args.push((&found).into());
         let shape = Shape::blocks_of(1, 1, CUTS as u32);
-        // SAFETY: both sides have as many keys of the kernel's width as rows, at least one; two words are written.
+        // SAFETY: both sides have as many keys of the kernel's width as rows, at least one; `found` holds the two words
+        // that are written.
         unsafe { self.launch(sides.kernel(RANGE), shape, &args)? };
         let mut words = [0; 8];
         self.read_few(&mut words, &found, 0)?;
@@ -281,7 +290,8 @@ impl Stream {
         Ok((word(0), word(1)))
     }
 
-    /// Looks whether a few hundred keys ascend, unless that is known: sides in no order then cost little more than this look.
+    /// Starts a check of a few hundred keys for their order; `None` if the order is known. Unsorted sides then cost
+    /// little more than this check.
     fn look(&self, sides: &Sides<'_>, known: bool) -> Result<Option<PinnedWord>> {
         if known {
             return Ok(None);
@@ -296,7 +306,7 @@ impl Stream {
         look.map(Some)
     }
 
-    /// How many build rows come before each tile, and before the end of all.
+    /// The number of build rows before each tile, and before the end of the last one.
     fn cuts(self: &Arc<Self>, sides: &Sides<'_>) -> Result<Memory> {
         let tiles = sides.tiles();
         let cuts = self.alloc((tiles + 1) * 4, "cuts of tiles")?;
@@ -308,7 +318,8 @@ impl Stream {
         Ok(cuts)
     }
 
-    /// The pairs of two sides that were sorted, where build keys are unique, and there is room for one a probe row.
+    /// The matches of two sides sorted by mixed keys, if build keys are unique, with their number; the output has room
+    /// for one match per probe row. `None` if build keys have duplicates or the sides are too long.
     pub(crate) fn unique_pairs(
         self: &Arc<Self>,
         (build, probe): (&Partitioned, &Partitioned),
@@ -327,7 +338,7 @@ impl Stream {
         Ok(rows.map(|rows| (output, rows)))
     }
 
-    /// The number of pairs; `None` where keys do not ascend.
+    /// Launches the join: the number of matches; `None` if keys are not sorted or build keys not unique.
     fn walk_to_join(
         self: &Arc<Self>,
         sides: &Sides<'_>,
@@ -348,7 +359,8 @@ impl Stream {
         unsafe { self.walk(JOIN, sides, cuts, &given, output) }
     }
 
-    /// The same for probe rows by themselves.
+    /// Launches the semi join (or the anti join, unless `matched`): the number of kept rows; `None` if keys are not
+    /// sorted.
     fn walk_to_keep(
         self: &Arc<Self>,
         sides: &Sides<'_>,
@@ -370,8 +382,10 @@ impl Stream {
         unsafe { self.walk(KEEP, sides, cuts, &given, output) }
     }
 
+    /// Launches a merge kernel; the number of output rows, `None` if its status is not zero.
+    ///
     /// # Safety
-    /// What is `given` between the cuts and the results are the kernel's arguments, for columns of these sides.
+    /// `given` are the kernel's arguments between the cuts and the results, for columns of these sides.
     unsafe fn walk(
         self: &Arc<Self>,
         kernels: Kernels,
@@ -389,8 +403,8 @@ impl Stream {
             (&output.state).into(),
             output.state.word(2),
         ]);
-        // SAFETY: keys are in whole vectors, which begin at multiples of 16 bytes; the columns written have room for so many results; what
-        // is written to the state was zero. The caller promises the rest.
+        // SAFETY: keys are in whole vectors, which begin at multiples of 16 bytes; the written columns have room for
+        // `output.room` rows; the words of the state that are written were zero. The caller promises the rest.
         unsafe { self.launch(sides.kernel(kernels), sides.shape(), &args)? };
         let mut state = [0; 12];
         self.read_few(&mut state, &output.state, 0)?;

@@ -1,4 +1,4 @@
-//! [`SemiPrimitives`] of an NVIDIA GPU.
+//! [`SemiPrimitives`] of an NVIDIA GPU: each calls the method of `presorted.rs` or `key_bitmap.rs`.
 
 use crate::device::cuda::device::CudaDevice;
 use crate::device::data::column::Column;

@@ -1,56 +1,59 @@
-//! Which technique serves the sets at hand on a GPU, when nobody says.
+//! Chooses the technique of a set join on a GPU, unless the option names one. A profile of both sides enters.
 //!
-//! | where | technique | why |
+//! | condition | technique | reason |
 //! |---|---|---|
 //! | at most 2²⁰ pairs of sets of 4096 elements or more on average, both sides together | `intersect` | few pairs, each worth several blocks |
-//! | containment | `rarest` | the rarest element of a set leads to few others |
+//! | containment | `rarest` | the rarest element of a set is in few others |
 //! | 2²⁶ pairs or more, a universe of at most 65,536 elements | `prefix`, `inverted_index` or `matrix` | by [their costs](super::costs) |
 //! | else, a universe of at most 4096 elements of which the average set has a sixteenth or more | `matrix` | lists would be longer than rows of bits |
-//! | sets of average size share less than two fifths of their elements | `inverted_index` | overlaps are counted, whatever the threshold |
+//! | sets of average size must share less than two fifths of their elements | `inverted_index` | its cost does not depend on the threshold |
 //! | anything else | `prefix` | prefixes are short, and their elements rare |
 //!
-//! Containment takes 0.2 ms in 10⁵ sets of 10 elements on an H200, and 0.4 ms in sets of 50, from the rarest element, at 15 to 25 G candidates
-//! a second; by tiles of signatures 4.5 ms and 1.4 ms, at 1 to 4 T pairs a second.
+//! Containment by the rarest element takes 0.2 ms in 10⁵ sets of 10 elements on an H200, and 0.4 ms in sets of 50, at
+//! 15 to 25 G candidates a second. By tiles of signatures it takes 4.5 ms and 1.4 ms, at 1 to 4 T pairs a second.
 //!
-//! Where frequent elements fill signatures, tiles of them take 20 to 300 times as long as the best technique (`docs/benchmarks.md`: clones of
-//! DBLP, ENRON, LIVEJOURNAL), and elsewhere they gain half at most. So nobody but the user asks for them.
+//! `signature` is used only if the option names it, or if rows of bits do not fit. Where they were measured, tiles of
+//! signatures take 1.3 to 8.1 times as long as the best technique (`docs/benchmarks/cuda/sets-techniques.csv`), and far
+//! longer by forecast where frequent elements fill signatures.
 
 use crate::device::cuda::sets::techniques::bit_rows::words_for;
 use crate::ir::set_predicate::{SetTechnique, SetTest};
 
-/// Pairs of sets that are few, and elements of a set that are many.
+/// `intersect`: pairs of sets, at most, and elements of an average set of each side, both together, at least.
 const FEW_PAIRS: u64 = 1 << 20;
 const MANY_ELEMENTS: u64 = 1 << 12;
 
-/// A dense set has one of so many elements of a universe that is small.
+/// `matrix`: a dense set has one in `DENSE` elements of the universe, at least, and a small universe has this many, at
+/// most.
 const DENSE: u64 = 16;
 const SMALL_UNIVERSE: u64 = 1 << 12;
 
-/// The share of average sets that an overlap must be.
+/// Below this share of common elements in two average sets `inverted_index` is chosen: prefixes would be long.
 const LOW_OVERLAP: f64 = 0.4;
 
-/// From so many pairs on, in so large a universe, costs are estimated.
+/// Pairs, at least, and elements of the universe, at most, for which costs are estimated.
 const MANY_PAIRS: u64 = 1 << 26;
 const COUNTED_UNIVERSE: u64 = 1 << 16;
 
-/// The share of the room that rows of bits may take.
+/// Rows of bits may take one `ROOM_SHARE`th of the free memory.
 const ROOM_SHARE: u64 = 4;
 
-/// What the choice goes by.
+/// What the choice depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Profile {
+    /// Sets of the indexed side, and rows of the probe side.
     pub indexed: u64,
     pub probe: u64,
     /// Elements of an average set of each side.
     pub mean_indexed: u64,
     pub mean_probe: u64,
-    /// Different elements of the indexed side.
+    /// Distinct elements of the indexed side.
     pub universe: u64,
-    /// Bytes that may be leased.
+    /// Free bytes of the memory budget.
     pub room: u64,
 }
 
-/// Searching sets that must have room at once.
+/// Probe sets whose rows of bits must fit together, at most.
 const MOST_SEARCHING: u64 = 1 << 20;
 
 impl Profile {
@@ -58,20 +61,20 @@ impl Profile {
         self.indexed.saturating_mul(self.probe)
     }
 
-    /// Whether rows of bits have room.
+    /// Whether rows of bits of both sides fit.
     pub(crate) fn bits_fit(&self) -> bool {
         let row = words_for(self.universe as usize) as u64 * 4;
-        // More of those that search are cut into tiles.
+        // More probe sets are cut into join tiles.
         let sets = self.indexed.saturating_add(self.probe.min(MOST_SEARCHING));
         sets.saturating_mul(row) <= self.room / ROOM_SHARE
     }
 
-    /// Elements of an average set of the side with the smaller ones.
+    /// Elements of an average set of the side with the smaller ones, at least 1.
     pub(crate) fn mean(&self) -> u64 {
         self.mean_indexed.min(self.mean_probe).max(1)
     }
 
-    /// The share of two average sets that they must have in common.
+    /// The share of their elements that two average sets must have in common, 1 for containment.
     pub(crate) fn least_share(&self, test: SetTest) -> f64 {
         let mean = self.mean();
         let least = test.least_overlap(mean, mean);
@@ -79,17 +82,17 @@ impl Profile {
     }
 }
 
-/// The technique for `test` on such sets: `wanted`, or the nearest that can serve them, or the one that should be best; `None` where costs
-/// are to decide.
+/// The technique for `test`: `wanted` or, if it cannot serve, the nearest that can; without `wanted` the best by rule.
+/// `None` if [costs](super::costs) are to decide.
 pub(crate) fn choose(
     wanted: Option<SetTechnique>,
     test: SetTest,
     profile: &Profile,
 ) -> Option<SetTechnique> {
     Some(match wanted.or_else(|| best(test, profile))? {
-        // Only what contains another set has its rarest element.
+        // Only a set that contains another one must have its rarest element.
         SetTechnique::Rarest if !test.is_containment() => SetTechnique::Prefix,
-        // A universe too large for a bit an element has hashed ones.
+        // A universe too large for one bit per element has hashed bits.
         SetTechnique::Bitmap | SetTechnique::Matrix if !profile.bits_fit() => {
             SetTechnique::Signature
         }

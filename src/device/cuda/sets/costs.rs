@@ -1,21 +1,21 @@
-//! What the techniques for similar sets cost, by what they would meet in the sets at hand.
+//! Cost model of the techniques for similar sets: estimates of their work enter, the cheapest technique leaves.
 //!
-//! | technique | meets | each takes |
+//! | technique | unit of work | time per unit |
 //! |---|---|---|
-//! | `prefix` | candidates: an element of two prefixes, `Σ p(e)²` by the sets `p(e)` that have element `e` in theirs | 3 ps, and what verifying those left takes: the more, the larger the sets and the less they must share |
-//! | `inverted_index` | items of lists in windows, `Σ f(e)²` by the sets `f(e)` that have `e` | 3 ps, and 0.8 ps a pair in a window, as its counter is looked at |
+//! | `prefix` | candidates: an element of two prefixes, `Σ p(e)²` by the number `p(e)` of sets with element `e` in their prefix | 3 ps, and the verification of those that are left: the larger the sets and the less they must share, the more |
+//! | `inverted_index` | list items in windows, `Σ f(e)²` by the number `f(e)` of sets with element `e` | 3 ps, and 0.8 ps per pair in a window to read its counter |
 //! | `matrix` | pairs in windows | 1.5 ps, and 0.55 ps for each 1000 elements of the universe |
 //!
-//! Fitted on an H200 to self joins of 10⁵ to 10⁶ sets of clones of DBLP, TWITTER, BMS-POS and KOSARAK at Jaccard 0.5 to 0.9
-//! (`docs/benchmarks.md`), where the cheapest by them took at most 1.5 times as long as the fastest. The indexed side alone is looked at;
-//! the searching one is taken for like it.
+//! Fitted on an H200 to self joins of 10⁵ to 10⁶ sets of clones of DBLP, TWITTER, BMS-POS and KOSARAK at Jaccard 0.5 to
+//! 0.9 (`docs/performance/log.md`), where the cheapest technique by the model took at most 1.5 times as long as the
+//! fastest. The model reads the indexed side alone, and assumes that the probe side is like it.
 
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::error::Result;
 use crate::ir::set_predicate::SetTechnique;
 
-/// Picoseconds.
+/// Picoseconds on an H200, of `prefix`, `inverted_index` and `matrix` as in the table above.
 const CANDIDATE: f64 = 3.0;
 const SURVIVOR: f64 = 21.0;
 const SURVIVOR_ELEMENT: f64 = 1.5;
@@ -24,22 +24,23 @@ const COUNTER: f64 = 0.8;
 const PRODUCT: f64 = 1.5;
 const PRODUCT_ELEMENT: f64 = 5.5e-4;
 
-/// What there is to do.
+/// The estimated work of a set join.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Work {
-    /// Pairs in windows, of all of equal keys.
+    /// Pairs in windows, and all pairs of sets of equal groups.
     pub pairs: f64,
     pub all_pairs: f64,
-    /// Pairs of equal elements, and of those in prefixes.
+    /// Pairs of equal elements, and pairs of equal prefix elements.
     pub items: f64,
     pub candidates: f64,
-    /// Elements of an average set, the share of them that must be common, and all that there are.
+    /// Elements of an average set, the share of them that must be common, and distinct elements in all.
     pub mean: f64,
     pub share: f64,
     pub universe: f64,
 }
 
 impl Work {
+    /// Picoseconds of each technique.
     fn costs(&self) -> [(SetTechnique, f64); 3] {
         let survivor = (SURVIVOR + SURVIVOR_ELEMENT * self.mean) * (1.0 - self.share);
         let in_windows = self.pairs / self.all_pairs.max(1.0);
@@ -59,7 +60,7 @@ impl Work {
         ]
     }
 
-    /// The cheapest; of those with rows of bits only where these fit.
+    /// The cheapest technique; `matrix` only if its rows of bits fit.
     pub(crate) fn cheapest(&self, bits_fit: bool) -> SetTechnique {
         let costs = self.costs().into_iter();
         let possible =
@@ -70,7 +71,8 @@ impl Work {
 }
 
 impl Stream {
-    /// `Σ n²` of so many numbers, or of the distances between one more of them.
+    /// `Σ n²` of `count` numbers of 32 bits or, if they `are_offsets`, of the differences of `count` + 1 of them. It
+    /// reads them back to the host.
     pub(crate) fn sum_of_squares(
         &self,
         numbers: &Memory,
@@ -175,7 +177,7 @@ mod tests {
                 "{case}: {taken} {fastest} {:?}",
                 work.costs()
             );
-            // What is not measured are the lists' way to the card and their encoding.
+            // The transfer of the lists to the GPU and their encoding are not measured.
             for (technique, cost) in work.costs() {
                 let measured = ms[place(technique)];
                 assert!(

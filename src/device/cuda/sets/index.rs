@@ -1,12 +1,18 @@
-//! Set joins on a GPU (`kernels/set*.cu`; \[B\] chapters 4 to 6): what `device/host/sets` does, in kernels.
+//! Set joins on a GPU (`kernels/sets`; \[B\] chapters 4 to 6): what `device/host/sets` does, in kernels. Lists of both
+//! sides enter; lists of matches, or counts of them, leave.
 //!
 //! ```text
-//!  encode/encoding.rs       lists ─► sets of numbers; encode/list_offsets.rs: where their elements lie; encode/element_ids.rs: which of these are equal;
-//!                  encode/set_element_words.rs: sorts of (set, element); encode/set_order.rs: sets by group and size
-//!  choose.rs       which technique serves them; costs.rs: what those for similar sets cost
-//!  techniques/rarest.rs techniques/prefix.rs techniques/inverted.rs techniques/signature.rs techniques/bit_rows.rs techniques/intersect.rs    the techniques; encode/inverted_lists.rs: inverted lists of those that have them
-//!  search.rs       both sides and the launches that compare them; predicate.rs: the predicate
-//!  encode/empty_sets.rs      what empty sets match; match_lists.rs: lists of matches, and counts
+//!  encode/encoding.rs          lists ─► sets of element ranks
+//!    list_offsets.rs           where the elements of each list are
+//!    element_ids.rs            ids of equal elements
+//!    set_element_words.rs      sorts of (set, element)
+//!    set_order.rs              sets by group and size
+//!    inverted_lists.rs         inverted lists, for the techniques that need them
+//!    empty_sets.rs             the matches of empty sets
+//!  choose.rs, costs.rs         the technique, by rule or by cost
+//!  techniques/*.rs             a technique per file: rarest, prefix, inverted, signature, bit_rows, intersect
+//!  search.rs, predicate.rs     both sides, the predicate, and the launches that test candidates
+//!  match_lists.rs              lists of matches, and counts
 //! ```
 
 use std::sync::Arc;
@@ -38,12 +44,12 @@ use crate::error::Result;
 use crate::ir::set_predicate::{SetTechnique, SetTest};
 use crate::list_sets::elements::mean_length;
 
-/// One side's sets on a GPU, indexed by a technique.
+/// The sets of the indexed side, with the index of a technique.
 #[derive(Debug)]
 pub(crate) struct SetIndex {
     sets: Arc<Sets>,
     domain: Domain,
-    /// Rows of the column, those without a set included.
+    /// Rows of the column, with those that have no set.
     rows: usize,
     test: SetTest,
     measure: Measure,
@@ -51,6 +57,7 @@ pub(crate) struct SetIndex {
     finder: Finder,
 }
 
+/// The index by technique.
 #[derive(Debug)]
 enum Finder {
     Prefix(Prefix),
@@ -62,6 +69,7 @@ enum Finder {
 }
 
 impl Finder {
+    /// Builds the index of `technique` over encoded sets with ranks below `universe`.
     fn new(
         queue: &Arc<Stream>,
         technique: SetTechnique,
@@ -70,7 +78,7 @@ impl Finder {
         (test, measure): (SetTest, &Measure),
     ) -> Result<Self> {
         Ok(match technique {
-            // A set that is contained has its rarest element as its prefix.
+            // If the indexed set is contained in the probe set, a prefix of one element is its rarest element.
             SetTechnique::Rarest if !measure.is_contained() => {
                 Self::Prefix(Prefix::new(queue, sets, universe, measure)?)
             }
@@ -86,6 +94,7 @@ impl Finder {
         })
     }
 
+    /// Prepares the launches that test the candidates of `search`.
     fn prepare<'a>(&'a self, search: Search<'a>) -> Result<Prepared<'a>> {
         match self {
             Self::Prefix(prefix) => prefix.prepare(search),
@@ -99,13 +108,15 @@ impl Finder {
 }
 
 impl SetIndex {
+    /// The technique that was chosen.
     pub(crate) fn technique(&self) -> SetTechnique {
         self.technique
     }
 }
 
 impl CudaDevice {
-    /// Indexes a column of lists, or of single elements.
+    /// Indexes a column of lists, or of single elements. `groups` are the group of each row and their number,
+    /// `not_null` columns whose NULLs exclude a row. `probe` is the first probe column, for the choice of a technique.
     pub(crate) fn index_sets(
         &self,
         column: &Column,
@@ -150,7 +161,8 @@ impl CudaDevice {
         })
     }
 
-    /// The technique for similar sets that costs least, by what it would meet if the other side were like this one.
+    /// The technique for similar sets that costs least, and its index. The probe side is assumed to be like the indexed
+    /// one.
     fn cheapest(
         &self,
         sets: &Sets,
@@ -194,7 +206,7 @@ impl CudaDevice {
         Ok((technique, finder))
     }
 
-    /// The matches of each row of the other side as a list.
+    /// The matches of each probe row as a list, and its range in all lists.
     pub(crate) fn search_sets(
         &self,
         index: &crate::device::data::structures::SetIndex,
@@ -243,7 +255,7 @@ impl CudaDevice {
         })
     }
 
-    /// How many matches rows have.
+    /// The number of matches of each probe row or, if `counting` says so, of each row of both sides.
     pub(crate) fn count_sets(
         &self,
         index: &crate::device::data::structures::SetIndex,
@@ -288,7 +300,7 @@ impl CudaDevice {
         })
     }
 
-    /// How often each of `rows` row ids stands in `list`.
+    /// The number of occurrences of each of `rows` row ids in `list`.
     pub(crate) fn count_occurrences(&self, list: &Buffer<u32>, rows: usize) -> Result<Buffer<u32>> {
         let counts = self.queue.histogram(memory(list)?, list.len(), rows)?;
         Ok(Buffer::cuda(counts, rows))
@@ -296,7 +308,7 @@ impl CudaDevice {
 }
 
 impl Stream {
-    /// The rows of sets that are no longer needed, but perhaps by the index.
+    /// The row ids of sets that are no longer needed; a copy if the index shares the sets (a self join).
     fn rows_of(self: &Arc<Self>, sets: Arc<Sets>) -> Result<Buffer<u32>> {
         match Arc::try_unwrap(sets) {
             Ok(sets) => Ok(sets.rows),
@@ -309,11 +321,12 @@ impl Stream {
 }
 
 impl SetIndex {
-    /// The sets of the searching side: those that were encoded, or the indexed ones.
+    /// The probe sets: those that were encoded, or the indexed ones.
     fn probe(&self, encoded: Option<Sets>) -> Arc<Sets> {
         encoded.map_or_else(|| Arc::clone(&self.sets), Arc::new)
     }
 
+    /// The search of `probe` sets, by halves if both sides are the same sets.
     fn search<'a>(
         &'a self,
         queue: &'a Arc<Stream>,

@@ -1,8 +1,9 @@
-//! From matches as kernels hand them out to lists of them, or to counts (`kernels/sets/set_matches.cu`).
+//! Lists of matches, or counts of them, from the pairs that the technique kernels write
+//! (`kernels/sets/set_matches.cu`).
 //!
 //! ```text
-//!  a search ─► pairs in any order, and counts ─► more than there was room for: again with as much as is needed
-//!           ─► counts scanned ─► each pair to its searching set's list
+//!  a search ─► pairs in any order, and counts ─► more pairs than the buffer holds: run again with a larger one
+//!           ─► counts scanned ─► each pair to the list of its probe set
 //! ```
 
 use std::sync::Arc;
@@ -21,30 +22,33 @@ use crate::device::data::ranges::Ranges;
 use crate::device::data::results::SetCounting;
 use crate::error::{BowtieError, Result};
 
-/// Pairs that there is room for at first: so many for each searching set, and some more.
+/// Capacity of the first buffer, in pairs: per probe set, and at least.
 const PAIRS_A_SET: usize = 4;
 const SOME_PAIRS: usize = 1 << 16;
 
-/// The part of what is free that they take at most.
+/// The first buffer takes one `ROOM_SHARE`th of the free memory, at most.
 const ROOM_SHARE: u64 = 4;
 
+/// Bytes of a pair of positions.
 const PAIR_BYTES: usize = 8;
 
-/// Matches of one search: as many as a chunk has rows, and few enough for output to begin soon.
+/// Matches of one search, at most: as many as a chunk has rows, and few enough for output to begin soon.
 const MOST_LISTED: u64 = 1 << 28;
 
-/// Lists of matches.
+/// The matches of all probe sets as lists.
 pub(crate) struct Found {
-    /// Indexed positions, list after list.
+    /// Indexed positions, list after list; `total` of them.
     pub(crate) positions: Memory,
     pub(crate) total: usize,
+    /// The list of each probe set as a range of `positions`.
     pub(crate) ranges: Ranges,
-    /// Where each list begins, and the end.
+    /// Start of each list, and the end.
     pub(crate) segments: Buffer<u32>,
+    /// Candidates whose elements were compared.
     pub(crate) verified: u64,
 }
 
-/// Counts of matches by position.
+/// The number of matches by probe position and, if wanted, by indexed position.
 pub(crate) struct Counted {
     pub(crate) probe: Memory,
     pub(crate) indexed: Option<Memory>,
@@ -52,7 +56,8 @@ pub(crate) struct Counted {
 }
 
 impl Stream {
-    /// Runs a search for its pairs.
+    /// Runs a search for its pairs, and again if they exceed the buffer. `empties` are added. An out-of-memory error
+    /// for more than [`MOST_LISTED`] matches, so that the caller halves the tile.
     pub(crate) fn list_matches(
         self: &Arc<Self>,
         search: &Prepared<'_>,
@@ -123,7 +128,7 @@ impl Stream {
         })
     }
 
-    /// Runs a search for its counts alone.
+    /// Runs a search for its counts alone; at most 1 per probe set for [`SetCounting::Exists`].
     pub(crate) fn count_matches_of_sets(
         self: &Arc<Self>,
         search: &Prepared<'_>,
@@ -165,7 +170,8 @@ impl Stream {
         })
     }
 
-    /// Positions in lists count no more than 32 bits: fewer rows do.
+    /// Refuses more than [`MOST_LISTED`] matches, as out of memory: positions in lists have 32 bits, and fewer rows
+    /// have fewer matches.
     fn check_listed(&self, matches: u64) -> Result<()> {
         if matches <= MOST_LISTED {
             return Ok(());
@@ -178,7 +184,7 @@ impl Stream {
         })
     }
 
-    /// Pairs, and candidates that were verified.
+    /// The numbers of pairs and of verified candidates.
     fn totals(&self, totals: &Memory) -> Result<(u64, u64)> {
         let mut bytes = [[0; 8]; 2];
         self.read_few(bytes.as_flattened_mut(), totals, 0)?;
@@ -186,6 +192,7 @@ impl Stream {
         Ok((pairs, verified))
     }
 
+    /// Adds `n` words to `sums`.
     fn add(&self, sums: &Memory, added: &Memory, n: usize) -> Result<()> {
         let args = [sums.into(), added.into(), (n as u32).into()];
         // SAFETY: both hold n words.

@@ -1,4 +1,4 @@
-//! Set joins on a GPU (`kernels/sets`).
+//! Set joins on a GPU (`kernels/sets`): lists are encoded as sets, indexed by a technique, probed, and matched.
 
 pub(crate) mod choose;
 pub(crate) mod costs;

@@ -1,11 +1,12 @@
-//! A predicate on sets, and what kernels are given by value (`kernels/sets/set.cuh`, `kernels/sets/set_verify.cuh`).
+//! The predicate of a set join, and the structures that kernels take by value (`kernels/sets/set.cuh`,
+//! `kernels/sets/set_verify.cuh`).
 
 use crate::device::cuda::runtime::launch::{Arg, Structure};
 use crate::device::cuda::runtime::memory::{Memory, Part};
 use crate::device::cuda::sets::encode::encoded::Sets;
 use crate::ir::set_predicate::{SetMeasure, SetPredicate, SetTest};
 
-/// A predicate as kernels take it: the threshold decides, `p / q` filters.
+/// A predicate as kernels take it: the fraction `p / q` filters candidates, the threshold decides.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Measure {
     kind: u32,
@@ -19,10 +20,11 @@ const CONTAINED: u32 = 0;
 const CONTAINS: u32 = 1;
 const OVERLAP: u32 = 2;
 
-/// What `p / q` counts in where it stands for a threshold.
+/// The denominator `q` of a fraction that approximates a threshold.
 const FRACTION: u32 = 1 << 30;
 
 impl Measure {
+    /// The predicate of `test`, as seen from the indexed side.
     pub(crate) fn of(test: SetTest) -> Self {
         let exact = |kind, p| Self {
             kind,
@@ -42,7 +44,7 @@ impl Measure {
                 threshold,
                 above,
             } => {
-                // One part less: degrees are rounded by far less than that.
+                // One `FRACTION`th less than the threshold: degrees are rounded by far less than that.
                 let parts = (threshold * f64::from(FRACTION)).floor() - 1.0;
                 Self {
                     kind: match measure {
@@ -60,6 +62,7 @@ impl Measure {
         }
     }
 
+    /// The `Measure` of the kernels.
     pub(crate) fn structure(&self) -> Structure<3> {
         Structure([
             Arg::from((self.kind, self.strict)),
@@ -68,40 +71,43 @@ impl Measure {
         ])
     }
 
-    /// Whether the searching set must lie in the indexed one.
+    /// Whether the probe set must be contained in the indexed one.
     pub(crate) fn is_contained(&self) -> bool {
         self.kind == CONTAINED
     }
 
-    /// The same the other way round.
+    /// Whether the probe set must contain the indexed one.
     pub(crate) fn is_contains(&self) -> bool {
         self.kind == CONTAINS
     }
 }
 
-/// Where kernels hand out matches.
+/// The output of a search.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Target<'a> {
-    /// By searching position.
+    /// Number of matches by probe position.
     pub(crate) counts: &'a Memory,
-    /// By indexed position, where they are wanted.
+    /// Number of matches by indexed position, if wanted.
     pub(crate) indexed: Option<&'a Memory>,
-    /// Room for pairs, where they are wanted, and for how many.
+    /// The buffer for pairs, if wanted, and the number of pairs that it holds.
     pub(crate) pairs: Option<Part<'a>>,
     pub(crate) capacity: u64,
-    /// Pairs and verified candidates.
+    /// Two totals of 64 bits: pairs, and verified candidates.
     pub(crate) totals: &'a Memory,
 }
 
-/// The pairs that are tested where both sides are the same sets: each once, as a set and those that stand behind it, or before it.
+/// The half of the pairs that is tested in a self join: each pair once, as a set with those behind it in order, or with
+/// those before it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Half {
+    /// Whether a set is tested with itself and those behind it.
     later: bool,
-    /// Whether only sets of one size match in both ways: see `host/sets/self_join.rs`.
+    /// Whether only sets of equal size match in both directions: see `host/sets/self_join.rs`.
     of_one_size: bool,
 }
 
 impl Half {
+    /// The half for a predicate.
     pub(crate) fn of(measure: &Measure) -> Self {
         Self {
             later: !measure.is_contains(),
@@ -109,18 +115,18 @@ impl Half {
         }
     }
 
-    /// Where windows begin or end: see `set_matches_windows`.
+    /// The code of the half for `set_matches_windows`: 0 for all pairs, 1 for later sets, 2 for earlier ones.
     pub(crate) fn of_windows(half: Option<Self>) -> u32 {
         half.map_or(0, |half| if half.later { 1 } else { 2 })
     }
 
-    /// When a match is one the other way round, too: `Mirror` of `kernels/sets/set_verify.cuh`.
+    /// When a match holds in the other direction too: `Mirror` of `kernels/sets/set_verify.cuh`.
     fn mirror(half: Option<Self>) -> u32 {
         half.map_or(0, |half| if half.of_one_size { 2 } else { 1 })
     }
 }
 
-/// All that decides on pairs, for launches that begin with a searching set.
+/// The `Join` of the kernels: sets, predicate and output, for launches that begin at probe set `first`.
 pub(crate) fn join(
     (measure, half): (&Measure, Option<Half>),
     probe: &Sets,

@@ -1,4 +1,4 @@
-//! [`SetPrimitives`] of an NVIDIA GPU.
+//! [`SetPrimitives`] of an NVIDIA GPU: each calls the method of `index.rs`.
 
 use crate::device::cuda::device::CudaDevice;
 use crate::device::data::buffer::Buffer;

@@ -1,4 +1,5 @@
-//! Counting by brute force: every pair of a searching and a sorted position is tested (`kernels/theta/tiles.cu`).
+//! Match counts by brute force: every pair of a probe and a build position is tested (`kernels/theta/tiles.cu`).
+//! `choose_count.rs` decides when.
 
 use std::sync::Arc;
 
@@ -13,33 +14,33 @@ use crate::device::data::matches::Matches;
 use crate::error::Result;
 use crate::ir::comparison::Comparison;
 
-/// The kernel for so many tests, less one.
+/// The kernel for `i + 1` tests.
 const KERNELS: [&str; 3] = [
     "tiles_row_counts1_u64",
     "tiles_row_counts2_u64",
     "tiles_row_counts3_u64",
 ];
 
-/// Picoseconds of a pair on an H200 under 1, 2, 3 tests, where the keys of a strip lie far apart. Where they lie within
-/// 2^31 it is half of that.
+/// Picoseconds per tested pair on an H200 under 1, 2, 3 tests, if the keys of a strip are far apart. If they are within
+/// 2^31 of each other, it is half of that.
 const PAIR: [f64; 3] = [0.134, 0.257, 0.43];
-/// Picoseconds that a launch, and the sample that decides on it, take of themselves.
+/// Picoseconds of a launch and of the sample that decides on it.
 const BEGIN: f64 = 3e7;
 
-/// Searching positions of a block of threads.
+/// Probe positions of a block.
 const STRIP: usize = 2048;
-/// Sorted positions of a slice, at least.
+/// Build positions of a slice, at least.
 const SLICE: usize = 4096;
-/// Blocks for each multiprocessor.
+/// Blocks per multiprocessor.
 const BLOCKS: usize = 16;
 
-/// The array of `Comparison` in `kernels/theta/tiles_strip.cuh`, of which a kernel takes as many as it has tests.
+/// The array of `Comparison` in `kernels/theta/tiles_strip.cuh`; a kernel reads as many as it has tests.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 struct PairTests([PairTest; KERNELS.len()]);
 
-/// `Comparison` of `kernels/theta/tiles_strip.cuh`: addresses of the keys by searching and by sorted position, and the orders of the
-/// two that pass.
+/// `Comparison` of `kernels/theta/tiles_strip.cuh`: addresses of the keys by probe and by build position, and the mask
+/// of the orders of two keys that pass.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 struct PairTest {
@@ -52,7 +53,8 @@ struct PairTest {
 // SAFETY: plain words in C's layout, as the kernels declare them.
 unsafe impl DeviceRepr for PairTests {}
 
-/// The orders of (searching key, sorted key) in which `sorted OP searching` holds: 1 for less, 2 for equal, 4 for greater.
+/// The orders of (probe key, build key) for which `build OP probe` holds: 1 for less, 2 for equal, 4 for greater, or a
+/// sum of them.
 fn mask(op: Comparison) -> u32 {
     match op {
         Comparison::Lt => 4,
@@ -64,8 +66,9 @@ fn mask(op: Comparison) -> u32 {
     }
 }
 
-/// Picoseconds that testing every pair takes; `None` where that is not what is asked for: the ranges are not the whole
-/// sorted side, one match is enough, or a test is none that the kernels are fast at.
+/// Picoseconds that testing every pair takes. `None` if that does not answer the question (the ranges are not the whole
+/// build side, or one match is enough), if there is a compiled filter, or if a test is no inequality or one too many
+/// for the kernels.
 pub(crate) fn cost(matches: Matches<'_>, exists_only: bool) -> Option<f64> {
     let whole = matches.build.keys.is_none() && matches.build.segments.is_none();
     let fast = matches.tests.iter().all(|test| test.op.is_inequality());
@@ -77,7 +80,7 @@ pub(crate) fn cost(matches: Matches<'_>, exists_only: bool) -> Option<f64> {
 }
 
 impl Stream {
-    /// Blocks for so many searching positions: few of them are spread over slices of the sorted side.
+    /// The launch shape for `positions` probe positions; few of them are spread over slices of the build side.
     fn tiles(&self, positions: usize, build: usize) -> Shape {
         let strips = positions.div_ceil(STRIP).max(1);
         let wanted = (BLOCKS * self.gpu.multiprocessors as usize).div_ceil(strips);
@@ -87,7 +90,8 @@ impl Stream {
         }
     }
 
-    /// The counts of each searching position under 1 to 3 tests of all sorted positions, while `go_on` allows it.
+    /// The match count of each probe position under 1 to 3 tests of all build positions. `go_on` is called between
+    /// launches; its error ends the count.
     pub(crate) fn tiles_count(
         self: &Arc<Self>,
         matches: Matches<'_>,
@@ -116,8 +120,8 @@ impl Stream {
                 counts.word(first),
             ];
             let shape = self.tiles(positions, n);
-            // SAFETY: keys are by searching and by sorted position; from position `first` on there are as many searching
-            // keys as positions, and as many counts, all zero.
+            // SAFETY: keys are by probe and by build position; from position `first` on there are as many probe keys as
+            // positions, and as many counts, all zero.
             unsafe { self.launch_with(kernel, shape, Some(&part), &args) }
         })?;
         Ok(Buffer::cuda(counts, m))

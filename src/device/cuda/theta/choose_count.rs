@@ -1,4 +1,5 @@
-//! Which way counts tested matches soonest.
+//! Chooses how tested matches are counted, by cost: a walk over zone maps, a wavelet tree or brute force. Matches with
+//! tests enter, the count of each probe position leaves.
 
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::theta::brute_force;
@@ -8,7 +9,7 @@ use crate::device::data::buffer::Buffer;
 use crate::device::data::matches::{Matches, Test};
 use crate::error::Result;
 
-/// What can count in place of a walk over zone maps.
+/// An alternative to the walk over zone maps.
 #[derive(Debug, Clone, Copy)]
 enum Way {
     /// A wavelet tree over the ranks of the one tested column.
@@ -18,8 +19,9 @@ enum Way {
 }
 
 impl CudaDevice {
-    /// The counts of each searching position under one test or more, without a program, while `go_on` allows it. Where a walk
-    /// is expected to cost more, what costs least counts.
+    /// The match count of each probe position under one test or more, without a compiled filter. If the walk over zone
+    /// maps is expected to cost more than an alternative, the cheapest alternative counts. `go_on` is called between
+    /// launches; its error ends the count.
     pub(crate) fn count_soonest(
         &self,
         matches: Matches<'_>,
@@ -38,7 +40,7 @@ impl CudaDevice {
         if let Some((cost, way)) = ways.first()
             && COSTS.walk_exceeds(*cost, matches, leaf_tests)?
         {
-            // Where there is no room for it, a smaller tile costs less than a walk.
+            // An out-of-memory error is passed on: a smaller join tile costs less than a walk.
             return match way {
                 Way::Wavelet => self.queue.wavelet_count(matches, &matches.tests[0]),
                 Way::Tiles => self.queue.tiles_count(matches, go_on),

@@ -1,4 +1,5 @@
-//! Columns of a product of two inputs, by the numbers of its pairs alone (`kernels/theta/product.cu`).
+//! Columns of a cross product, computed from the numbers of its rows without row ids (`kernels/theta/product.cu`). A
+//! column of one input enters, its values for a range of output rows leave.
 
 use crate::device::cuda::columns::fixed_width::Values;
 use crate::device::cuda::columns::layout::width;
@@ -12,7 +13,9 @@ use crate::error::{BowtieError, Result};
 const BLOCK_BYTES: usize = 16 << 10;
 
 impl CudaDevice {
-    /// The values of `len` pairs; `None` for columns with NULLs and those without a kernel.
+    /// The values of output rows `from .. from + len`. Output row `p` is of row `p / rows` of a `repeated` column, and
+    /// of row `p % rows` of the other input's columns. `None` for columns with NULLs, for types without a kernel, and
+    /// for row numbers beyond 32 bits. An error if the column is too short.
     pub(crate) fn cross_product_column(
         &self,
         column: &Column,
@@ -64,7 +67,8 @@ impl CudaDevice {
             (len as u32).into(),
         ];
         let shape = Shape::blocks_of(len * width, BLOCK_BYTES, 256);
-        // SAFETY: the column has the rows of all pairs, as was just checked; `out` has room for them in whole vectors.
+        // SAFETY: the column has the rows of all output rows, as was just checked; `out` has room for them in whole
+        // vectors.
         unsafe { self.queue.launch(kernel, shape, &args)? };
         let values = Values {
             data_type: values.data_type.clone(),

@@ -1,4 +1,5 @@
-//! Theta joins on a GPU (`kernels/theta`).
+//! Theta joins on a GPU (`kernels/theta`). Order keys enter; ranges of build positions per probe row, counts, row ids
+//! of matches and aggregates over ranges leave.
 
 pub(crate) mod brute_force;
 pub(crate) mod choose_count;

@@ -1,9 +1,10 @@
-//! Register programs (`kernels/theta/program/program.cu`).
+//! Compiled residual filters on a GPU (`kernels/theta/program/program.cu`): candidates enter, counts and row ids of
+//! those that pass leave.
 //!
 //! | candidates | counted | expanded |
 //! |---|---|---|
-//! | of ranges alone | `program_count` runs the program on each | `program_expand` runs it again |
-//! | that tests let through | the walk of zone maps expands them in pieces, `program_filter` decides on each piece, and those that pass are counted by searching position | the same for the positions of a window, and what passes is put one piece after another |
+//! | all of a range | `program_count` runs the filter on each | `program_expand` runs it again |
+//! | those that pass tests | the walk over zone maps expands them in batches, `program_filter` decides on each batch, and those that pass are counted by probe position | the same for the probe positions of a window, and the results of all batches are concatenated |
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,17 +25,17 @@ use crate::device::data::matches::{BoundProgram, Matches};
 use crate::device::data::ranges::{OrderedRows, Pairs, Ranges};
 use crate::error::{BowtieError, Result};
 
-/// Candidates that tests let through and that are decided on together.
+/// Candidates of a batch among those that pass the tests.
 const CANDIDATES: u64 = 1 << 22;
 /// Candidates of the first launch: some ten milliseconds.
 const FIRST_CANDIDATES: usize = 1 << 32;
-/// Searching positions of whole blocks, whatever their threads.
+/// Launches take a multiple of this number of probe positions: whole blocks for each number of threads.
 const TOGETHER: usize = 128;
-/// Sorted positions of a slice, at least.
+/// Build positions of a slice, at least.
 const SLICE: usize = 2048;
 
 impl Stream {
-    /// So many slices of the sorted side that few searching positions keep the card busy too.
+    /// The launch shape for `positions` probe positions; few of them are spread over slices of the build side.
     fn runners(&self, program: &ProgramArg, positions: usize) -> Shape {
         let warps = positions.div_ceil(32).max(1);
         let wanted = (128 * self.gpu.multiprocessors as usize).div_ceil(warps);
@@ -45,7 +46,7 @@ impl Stream {
         }
     }
 
-    /// Whether the host must decide on some pair.
+    /// The error [`BowtieError::NeedsHost`] if the filter met a candidate that only the host can decide.
     fn check_fault(&self, fault: &Memory) -> Result<()> {
         let mut word = [0; 4];
         self.read_few(&mut word, fault, 0)?;
@@ -55,7 +56,8 @@ impl Stream {
         }
     }
 
-    /// Candidates that pass all tests and the program, by searching position; `None` where it cannot run here.
+    /// The number of candidates per probe position that pass all tests and the filter, at most 1 if `exists_only`;
+    /// `None` if the filter cannot run on the GPU. `go_on` is called between launches; its error ends the count.
     pub(crate) fn program_count(
         self: &Arc<Self>,
         matches: Matches<'_>,
@@ -92,8 +94,8 @@ impl Stream {
                     (&fault).into(),
                 ];
                 let shape = self.runners(&program, positions);
-                // SAFETY: the program's columns are by sorted and by searching position, of which ranges and counts are m; `counts`
-                // and `fault` are zero.
+                // SAFETY: the program's columns are by build and by probe position; ranges and counts are of m probe
+                // positions; `counts` and `fault` are zero.
                 unsafe { self.launch_with("program_count", shape, Some(&program), &args) }
             },
         )?;
@@ -101,7 +103,8 @@ impl Stream {
         Ok(Some(Buffer::cuda(counts, m)))
     }
 
-    /// The pairs `from .. from + len`; `None` where the program cannot run here.
+    /// The row ids of matches number `from .. from + len`; `None` if the filter cannot run on the GPU. `offsets` are
+    /// the scanned counts of [`Stream::program_count`].
     pub(crate) fn program_expand(
         self: &Arc<Self>,
         matches: Matches<'_>,
@@ -126,7 +129,7 @@ impl Stream {
             return self.expand_tested(matches, &program, offsets, positions, (from, len), go_on);
         }
         let out_sorted = self.alloc(len * 4, "output pairs")?;
-        // The counts saw each candidate, so none is for the host.
+        // The counting pass decided on each candidate, so none needs the host.
         let fault = self.zeroed(4, "output pairs")?;
         let tester = Tester {
             count: "program_count",
@@ -143,7 +146,7 @@ impl Stream {
         self.in_launches(positions.len(), TOGETHER, most, go_on, |first, count| {
             let first = positions.start + first;
             let (shape, positions) = (self.runners(&program, count), first..first + count);
-            // SAFETY: the program's columns are by sorted and by searching position, offsets come from program_count.
+            // SAFETY: the program's columns are by build and by probe position, offsets come from program_count.
             unsafe { self.expand_positions(&tester, shape, matches, offsets, positions, written) }
         })?;
         Ok(Some(Pairs {
@@ -152,7 +155,7 @@ impl Stream {
         }))
     }
 
-    /// Counts in pieces of the candidates that tests let through.
+    /// Counts with tests: in batches of the candidates that pass the tests.
     fn count_tested(
         self: &Arc<Self>,
         matches: Matches<'_>,
@@ -166,7 +169,8 @@ impl Stream {
             return Ok(None);
         };
         let offsets = self.scan_offsets(&counts)?;
-        // One up at the position of each pair that passes, one down behind it: their sums count by position.
+        // One is added at the position of each match, and subtracted behind it: the prefix sums of these steps are the
+        // counts by position.
         let steps = self.zeroed((m + 1) * 4, "match counts")?;
         let behind = self.sequence(1, m)?;
         self.each_passing(matches, program, &offsets, fault, |_, probe| {
@@ -195,7 +199,8 @@ impl Stream {
         self.range_counts(&from_zero, true).map(Some)
     }
 
-    /// Expands what lies in a window of pairs, of which `positions` are the searching ones.
+    /// Expands matches number `from .. from + len` with tests; `positions` are the probe positions that have some of
+    /// them.
     fn expand_tested(
         self: &Arc<Self>,
         matches: Matches<'_>,
@@ -210,12 +215,12 @@ impl Stream {
         };
         let candidates = self.scan_offsets(&counts)?;
         let before = self.read_word(memory(offsets)?, positions.start)?;
-        // Positions of the pairs from number `before` on, as many as the window reaches to.
+        // Positions of the matches from number `before` on, to the end of the window.
         let most = (from - before) as usize + len;
         let build = self.alloc(most * 4, "output pairs")?;
         let probe = self.alloc(most * 4, "output pairs")?;
         let mut at = 0;
-        // The counts saw each candidate, so none is for the host.
+        // The counting pass decided on each candidate, so none needs the host.
         let fault = self.zeroed(4, "output pairs")?;
         self.each_passing(matches, program, &candidates, &fault, |s, p| {
             go_on()?;
@@ -242,8 +247,8 @@ impl Stream {
         }))
     }
 
-    /// Calls `with` with the sorted and the searching positions of those candidates that the program lets through, in their
-    /// order, a piece of candidates after another. `offsets` number the candidates that pass the tests.
+    /// Calls `with` with the build and the probe positions of the candidates that pass the filter, in their order, once
+    /// per batch. `offsets` number the candidates that pass the tests.
     fn each_passing(
         self: &Arc<Self>,
         matches: Matches<'_>,
@@ -253,7 +258,7 @@ impl Stream {
         mut with: impl FnMut(Buffer<u32>, Buffer<u32>) -> Result<()>,
     ) -> Result<()> {
         let total = self.read_word(memory(offsets)?, offsets.len() - 1)?;
-        // Positions come out where rows would.
+        // Rows are replaced by their positions, so that the expansion returns positions.
         let in_order = |len: usize| -> Result<OrderedRows> {
             Ok(OrderedRows {
                 rows: self.sequence(0, len)?,
@@ -286,7 +291,7 @@ impl Stream {
                 fault.into(),
             ];
             let shape = program.shape(len, 16);
-            // SAFETY: positions lie in the program's columns, which are by position; `keep` holds len bits.
+            // SAFETY: positions are inside of the program's columns, which are by position; `keep` holds len bits.
             unsafe { self.launch_with("program_filter", shape, Some(program), &args)? };
             with(
                 self.select(&keep, len, Some(memory(&pairs.build)?))?,
@@ -297,7 +302,7 @@ impl Stream {
         Ok(())
     }
 
-    /// The first `words` words of `of`, copied to place `at` of `to`.
+    /// Copies the first `words` words of `of` to word `at` of `to`. An error if either is too short.
     fn copy_words(&self, of: &Memory, to: &Memory, at: usize, words: usize) -> Result<()> {
         if words == 0 {
             return Ok(());
@@ -307,7 +312,7 @@ impl Stream {
         }
         self.bind()?;
         let (from, to) = (of.pointer(), to.pointer() + at as u64 * 4);
-        // SAFETY: both hold so many words, as was just checked, and are memory of this queue.
+        // SAFETY: both hold `words` words, as was just checked, and are memory of this queue.
         unsafe { result::memcpy_dtod_async(to, from, words * 4, self.stream.cu_stream()) }
             .map_err(|e| failed("copying on the GPU", e))
     }

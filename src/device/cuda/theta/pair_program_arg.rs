@@ -1,4 +1,4 @@
-//! A bound program as the kernels take it: by value, with the addresses of its columns.
+//! A compiled residual filter as a kernel argument: passed by value, with the addresses of its columns.
 
 use cudarc::driver::DeviceRepr;
 
@@ -9,7 +9,8 @@ use crate::device::data::matches::BoundProgram;
 use crate::ir::pair_program::{Instruction, Kind, MAX_COLUMNS, MAX_INSTRUCTIONS, Op};
 use crate::ir::side::Side;
 
-/// `Program` of `kernels/theta/program/program.cuh`.
+/// `Program` of `kernels/theta/program/program.cuh`: columns of both sides, instructions, and the numbers of build and
+/// probe positions.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub(crate) struct ProgramArg {
@@ -22,7 +23,7 @@ pub(crate) struct ProgramArg {
     searching_len: u32,
 }
 
-/// `ProgramColumn`: addresses, and the kind.
+/// `ProgramColumn`: addresses of values and validity (0 without NULLs), and the kind.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 struct ProgramColumn {
@@ -32,7 +33,7 @@ struct ProgramColumn {
     unused: u32,
 }
 
-/// `Instruction`.
+/// `Instruction`; of a cast, `column` is the kind that it casts from.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 struct ProgramInstruction {
@@ -51,7 +52,7 @@ unsafe impl DeviceRepr for ProgramArg {}
 
 impl ProgramInstruction {
     fn of(instruction: &Instruction, build: Side) -> Self {
-        // The kernels number loads by sorted and searching side.
+        // The kernels name loads by build and probe side, not by left and right.
         let op = match (instruction.op, build) {
             (Op::LoadLeft, Side::Right) => Op::LoadRight,
             (Op::LoadRight, Side::Right) => Op::LoadLeft,
@@ -74,7 +75,7 @@ impl ProgramInstruction {
 }
 
 impl ProgramColumn {
-    /// `None` for a column that is not on the GPU.
+    /// `None` for a column that is not resident.
     fn of(column: &Column) -> Option<Self> {
         let values = column.on_cuda()?;
         Some(Self {
@@ -87,7 +88,8 @@ impl ProgramColumn {
 }
 
 impl ProgramArg {
-    /// `None` where some column is not on the GPU, or there is more of anything than a kernel takes.
+    /// Binds the program to the addresses of its columns, of `build` and `probe` positions. `None` if a column is not
+    /// resident, or if there are more columns or instructions than a kernel takes.
     pub(crate) fn of(bound: &BoundProgram<'_>, build: usize, probe: usize) -> Option<Self> {
         let columns = |columns: &[Column]| {
             let mut all = [ProgramColumn::default(); MAX_COLUMNS];
@@ -101,7 +103,7 @@ impl ProgramArg {
         for (i, instruction) in program.iter().enumerate() {
             *instructions.get_mut(i)? = ProgramInstruction::of(instruction, bound.build_side);
         }
-        // Loads and constants are read where they are used.
+        // Loads and constants need no register: they are read where they are used.
         let kept = program
             .iter()
             .filter(|i| !matches!(i.op, Op::LoadLeft | Op::LoadRight | Op::Constant));
@@ -116,7 +118,8 @@ impl ProgramArg {
         })
     }
 
-    /// A grid of `per_thread` items a thread.
+    /// The launch shape for `per_thread` items per thread: the more registers a program has in shared memory, the fewer
+    /// threads per block.
     pub(crate) fn shape(&self, items: usize, per_thread: usize) -> Shape {
         let threads = match self.registers {
             0..=2 => 128,

@@ -1,4 +1,5 @@
-//! [`ThetaPrimitives`] and [`FoldPrimitives`] of an NVIDIA GPU.
+//! [`ThetaPrimitives`] and [`FoldPrimitives`] of an NVIDIA GPU: kernels where there are some for the type, otherwise
+//! the host fallback, with transfers in both directions.
 
 use crate::device::cuda::device::CudaDevice;
 use crate::device::cuda::runtime::access::memory;

@@ -1,4 +1,5 @@
-//! Sorted bounds, counts and coverage (`kernels/theta/range.cu`), and expansion of untested ranges (`kernels/theta/expand.cu`).
+//! Range joins without tests: keys of both sides enter; the range of build positions of each probe position, counts and
+//! coverage (`kernels/theta/range.cu`), and the row ids of matches (`kernels/theta/expand.cu`) leave.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use crate::device::data::ranges::{OrderedRows, Pairs, Ranges};
 use crate::error::{BowtieError, Result};
 use crate::ir::comparison::Comparison;
 
-/// As `kernels/shared/common.cuh` numbers them.
+/// The code of a comparison in `kernels/shared/common.cuh`.
 pub(crate) fn op_code(op: Comparison) -> u32 {
     match op {
         Comparison::Lt => 0,
@@ -26,6 +27,8 @@ pub(crate) fn op_code(op: Comparison) -> u32 {
 }
 
 impl Stream {
+    /// The range of build positions that satisfy all `bounds`, per probe position. With segments and `groups` (by probe
+    /// row) a range begins as the segment of its group. An error for a bound on a build side without keys.
     pub(crate) fn range_bounds(
         self: &Arc<Self>,
         build: &OrderedRows,
@@ -50,14 +53,14 @@ impl Stream {
             (&hi).into(),
             (m as u32).into(),
         ];
-        // SAFETY: groups are by row of the searching side, segments by group and one more; `lo` and `hi` hold m words.
+        // SAFETY: groups are by row of the probe side, segments by group and one more; `lo` and `hi` hold m words.
         unsafe { self.launch("range_begin", Shape::rows(m), &args)? };
         for (i, bound) in bounds.iter().enumerate() {
-            // Not one range: never a bound.
+            // `<>` is not one range: never a bound.
             if bound.op == Comparison::NotEq {
                 continue;
             }
-            // The first bound's words are what the searching side is sorted by: in that order they are read in sequence, and
+            // The probe side is sorted by the words of the first bound: in that order they are read in sequence, and
             // none of them is NULL.
             let (by_row, words, valid) = match &probe.keys {
                 Some(ordered) if i == 0 => (None, memory(ordered)?, None),
@@ -82,7 +85,8 @@ impl Stream {
                 (&hi).into(),
                 (m as u32).into(),
             ];
-            // SAFETY: words and validity are by row of the searching side, or words by position; ranges lie inside of the sorted keys.
+            // SAFETY: words and validity are by row of the probe side, or words by position; ranges are inside of the
+            // sorted build keys.
             unsafe { self.launch("range_narrow", Shape::rows(m), &args)? };
         }
         Ok(Ranges {
@@ -91,6 +95,7 @@ impl Stream {
         })
     }
 
+    /// The length of each range; 1 or 0 if `exists_only`.
     pub(crate) fn range_counts(
         self: &Arc<Self>,
         ranges: &Ranges,
@@ -110,6 +115,7 @@ impl Stream {
         Ok(Buffer::cuda(counts, m))
     }
 
+    /// The number of ranges that hold each build row, by row id below `rows`.
     pub(crate) fn cover(
         self: &Arc<Self>,
         build: &OrderedRows,
@@ -142,13 +148,15 @@ impl Stream {
         Ok(Buffer::cuda(out, rows))
     }
 
-    /// A word of 64 bits.
+    /// Reads word `at` of `words`, of 64 bits.
     pub(crate) fn read_word(&self, words: &Memory, at: usize) -> Result<u64> {
         let mut bytes = [0; 8];
         self.read_few(&mut bytes, words, at * 8)?;
         Ok(u64::from_le_bytes(bytes))
     }
 
+    /// The end of the output batch that begins at match `from`: the end of a probe row's matches, after at most
+    /// `target` matches, or after at most `most` if one row has more than `target`.
     pub(crate) fn piece_end(
         self: &Arc<Self>,
         offsets: &Buffer<u64>,
@@ -170,14 +178,14 @@ impl Stream {
         self.read_word(&out, 0)
     }
 
-    /// How expansion of so many pairs and positions is spread.
+    /// The launch shape of an expansion of `items` matches and positions together.
     pub(crate) fn expansion(&self, items: usize) -> Shape {
         let mut shape = Shape::blocks_of(items, 4092, 256);
         shape.blocks = shape.blocks.min(5 * self.gpu.multiprocessors);
         shape
     }
 
-    /// The pairs `from .. from + len` of untested ranges.
+    /// The row ids of matches number `from .. from + len` of ranges without tests. `offsets` are the scanned counts.
     pub(crate) fn expand_ranges(
         self: &Arc<Self>,
         build: &OrderedRows,
@@ -200,7 +208,7 @@ impl Stream {
             (&out_searching).into(),
             (&out_sorted).into(),
         ];
-        // SAFETY: offsets are the scanned lengths of the ranges, so pair numbers lead to positions inside of them.
+        // SAFETY: offsets are the scanned lengths of the ranges, so match numbers lead to positions inside of them.
         unsafe { self.launch("expand_ranges", self.expansion(len + ranges.rows()), &args)? };
         Ok(Pairs {
             probe: Buffer::cuda(out_searching, len),

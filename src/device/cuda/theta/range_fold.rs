@@ -1,6 +1,7 @@
-//! Aggregates without pairs (`kernels/theta/fold.cu`): the twin's, for types that lie on the GPU.
+//! Aggregates over ranges without materialised matches (`kernels/theta/fold.cu`). Resident values and ranges, or
+//! weights, enter; a column of aggregates leaves. The host fallback is `device/host/theta/range_fold.rs`.
 //!
-//! Each returns `None` for a type that has no kernel; the host's twin takes it then.
+//! A method returns `None` for a type that has no kernel; the caller uses the host fallback then.
 
 use std::sync::Arc;
 
@@ -20,10 +21,10 @@ use crate::device::data::matches::Matches;
 use crate::device::data::ranges::OrderedRows;
 use crate::error::{BowtieError, Result};
 
-/// Positions, or nodes, folded into one node of the next level.
+/// Positions, or nodes, that are aggregated to one node of the next level.
 const FAN_OUT: usize = 16;
 
-/// How values of a type are added.
+/// The kernels that add values of a type, and bytes of a value.
 #[derive(Debug, Clone, Copy)]
 struct Sum {
     bytes: usize,
@@ -31,10 +32,11 @@ struct Sum {
     in_order: &'static str,
     /// Adds a whole column, if there is such a kernel.
     whole: Option<&'static str>,
-    /// Differences of prefix sums; `None` for floats, which are folded by trees.
+    /// Sums of ranges as differences of prefix sums; `None` for floats, which are added by trees.
     by_prefix: Option<(Scan, &'static str)>,
 }
 
+/// The kernels for a type; `None` if it has none.
 fn sum_of(data_type: &DataType) -> Option<Sum> {
     match data_type {
         DataType::Int64 | DataType::UInt64 | DataType::Decimal64(..) | DataType::Duration(_) => {
@@ -72,6 +74,7 @@ fn sum_of(data_type: &DataType) -> Option<Sum> {
 }
 
 impl Stream {
+    /// `values[i] * weights[i]`; NULL where the value is NULL or the weight is 0.
     pub(crate) fn weigh(
         self: &Arc<Self>,
         values: &Column,
@@ -99,6 +102,7 @@ impl Stream {
         Ok(Some(made(column.data_type.clone(), out, Some(valid), rows)))
     }
 
+    /// The weight of each row whose value is not NULL, 0 for others; without `values` of each row.
     pub(crate) fn weigh_count(
         self: &Arc<Self>,
         values: Option<&Column>,
@@ -122,7 +126,7 @@ impl Stream {
         Ok(Some(made(DataType::Int64, out, None, rows)))
     }
 
-    /// The sum of a whole column, in one row.
+    /// The sum of a whole column, in one row; NULL if it has no value.
     pub(crate) fn sum(self: &Arc<Self>, states: &Column) -> Result<Option<Column>> {
         let Some((column, sum)) = states
             .on_cuda()
@@ -134,7 +138,7 @@ impl Stream {
             return Ok(None);
         };
         let rows = states.rows();
-        // The sum in the first words, then the number of values.
+        // The sum, then the number of values.
         let out = self.zeroed(sum.bytes + 8, "sums")?;
         let mut blocks = Shape::rows(rows);
         blocks.blocks = blocks.blocks.min(1024);
@@ -149,9 +153,9 @@ impl Stream {
                     (&counts).into(),
                     (rows as u32).into(),
                 ];
-                // Always as many blocks, so that the order of additions depends on the rows alone.
+                // Always 1024 blocks, so that the order of additions depends on the rows alone.
                 let all = Shape::blocks_of(1024, 1, 256);
-                // SAFETY: a value and a bit a row; a word a block.
+                // SAFETY: a value and a bit per row; a word per block.
                 unsafe { self.launch(kernel, all, &args)? };
                 let args = [
                     (&parts).into(),
@@ -170,7 +174,7 @@ impl Stream {
                     (&out).into(),
                     (rows as u32).into(),
                 ];
-                // SAFETY: a value and a bit a row; `out` holds the sum and the number, both 0.
+                // SAFETY: a value and a bit per row; `out` holds the sum and the number, both 0.
                 unsafe { self.launch(kernel, blocks, &args)? };
             }
         }
@@ -182,7 +186,7 @@ impl Stream {
         Ok(Some(made(column.data_type.clone(), out, Some(valid), 1)))
     }
 
-    /// Prefix counts of values that are not NULL in sorted order; `None` when none is NULL.
+    /// Prefix counts of the values that are not NULL, in build order; `None` if the column has no validity bits.
     fn valid_prefix(
         self: &Arc<Self>,
         values: &Values,
@@ -205,7 +209,7 @@ impl Stream {
             .map(Some)
     }
 
-    /// Counts of values that are not NULL by searching row, and the bits of rows that have some.
+    /// The number of values that are not NULL by probe row, and a bit for each probe row that has some.
     fn counts_of_ranges(
         self: &Arc<Self>,
         values: &Values,
@@ -225,11 +229,12 @@ impl Stream {
             (&some).into(),
             (m as u32).into(),
         ];
-        // SAFETY: ranges lie inside of the prefix counts; searching row ids are below `rows`.
+        // SAFETY: ranges are inside of the prefix counts; probe row ids are below `rows`.
         unsafe { self.launch("fold_range_count", Shape::rows(m), &args)? };
         Ok((counts, some))
     }
 
+    /// The number of values that are not NULL in the range of each probe row, of `rows` rows.
     pub(crate) fn range_count(
         self: &Arc<Self>,
         values: &Column,
@@ -243,6 +248,7 @@ impl Stream {
         Ok(Some(made(DataType::Int64, counts, None, rows)))
     }
 
+    /// The sum of the values in the range of each probe row, of `rows` rows; NULL if there is none.
     pub(crate) fn range_sum(
         self: &Arc<Self>,
         values: &Column,
@@ -294,7 +300,7 @@ impl Stream {
         Ok(Some(made(column.data_type.clone(), out, Some(some), rows)))
     }
 
-    /// Sums of ranges of floats, by a tree of partial sums.
+    /// Sums of ranges of `n` floats by a tree of partial sums, written to `out` by probe row.
     fn fold_floats(
         self: &Arc<Self>,
         ordered: Memory,
@@ -328,11 +334,12 @@ impl Stream {
             out.into(),
             (m as u32).into(),
         ];
-        // SAFETY: the table holds the address of every level, which live until the work given so far is done.
+        // SAFETY: the table holds the address of every level; the levels live until the launched work is done.
         unsafe { self.launch("fold_tree_range_f64", Shape::each(m), &args) }
     }
 
-    /// The least (`max`: greatest) value of each range, by searching row; `keys` are those of `values`.
+    /// The least (`max`: greatest) value of each range, by probe row of `rows` rows; NULL if there is none. `keys` are
+    /// the order keys of `values`.
     pub(crate) fn range_extreme(
         self: &Arc<Self>,
         values: &Values,
@@ -342,7 +349,7 @@ impl Stream {
         max: bool,
     ) -> Result<Column> {
         let (n, m) = (matches.build.len(), matches.ranges.rows());
-        // No row, for rows whose range has no value.
+        // All bits set: no row, for ranges without a value.
         let found = self.filled(rows * 4, 0xFF, "range extremes")?;
         if n > 0 && m > 0 {
             let mut key_levels = vec![self.alloc(n * 8, "range extremes")?];
@@ -385,13 +392,13 @@ impl Stream {
                 (&found).into(),
                 (m as u32).into(),
             ];
-            // SAFETY: the tables hold the address of every level; searching row ids are below `rows`.
+            // SAFETY: the tables hold the address of every level; probe row ids are below `rows`.
             unsafe { self.launch("fold_tree_range_extreme", Shape::each(m), &args)? };
         }
         let some = self.bits_of_groups(&found, rows)?;
         let found = Buffer::cuda(found, rows);
         let extremes = self.gather(values, &found)?;
-        // A NULL is never found, so who has a row has a value.
+        // A NULL is never found, so each probe row with a found row has a value.
         match extremes.into_cuda() {
             Some(extremes) => Ok(made(
                 values.data_type.clone(),
@@ -403,7 +410,7 @@ impl Stream {
         }
     }
 
-    /// The addresses of some memories, for a kernel.
+    /// Uploads the addresses of buffers for a kernel.
     fn addresses(self: &Arc<Self>, memories: &[Memory]) -> Result<Memory> {
         let addresses: Vec<u8> = memories
             .iter()
@@ -413,14 +420,14 @@ impl Stream {
     }
 }
 
-/// Of each level of a fold tree above `n` values: how many nodes lie below it, and how many it has.
+/// The levels of an aggregation tree above `n` values: the number of nodes below, and of the level.
 fn tree_levels(n: usize) -> impl Iterator<Item = (usize, usize)> {
     std::iter::successors(Some(n), |len| Some(len.div_ceil(FAN_OUT)))
         .take_while(|len| *len > FAN_OUT)
         .map(|len| (len, len.div_ceil(FAN_OUT)))
 }
 
-/// A column that a kernel made.
+/// A resident column from the buffers that a kernel wrote.
 fn made(data_type: DataType, values: Memory, valid: Option<Memory>, rows: usize) -> Column {
     let values = Values {
         data_type,

@@ -1,10 +1,10 @@
-//! [`Wavelet`]: the levels of a wavelet tree in a GPU's memory.
+//! [`Wavelet`]: the levels of a wavelet tree in device memory, and the cost constants of counting by it.
 
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::wavelet::{Costs, Layout};
 
-/// Picoseconds on an H200: of a leaf test where all leaves are tested, and of 10^8 random keys of 64 bits a side. To begin
-/// is some eighty launches.
+/// Picoseconds on an H200: of a leaf test if all leaves are tested; and to build and to count, with 10^8 random keys of
+/// 64 bits a side. `begin` is some eighty launches.
 pub(crate) const COSTS: Costs = Costs {
     leaf_test: 22.0,
     begin: 3e8,
@@ -12,14 +12,14 @@ pub(crate) const COSTS: Costs = Costs {
     count: 250.0,
 };
 
-/// A wavelet tree over the ranks of keys.
+/// A wavelet tree over the ranks of the keys of one tested column, by build position.
 #[derive(Debug)]
 pub(crate) struct Wavelet {
     pub(crate) layout: Layout,
-    /// The keys in ascending order; `None` when all are equal, and so in order by position too.
+    /// The keys in ascending order; `None` if all are equal, and so sorted by position too.
     pub(crate) keys: Option<Memory>,
-    /// The blocks of all levels.
+    /// The blocks of all levels, level after level.
     pub(crate) levels: Memory,
-    /// The low bits of the ranks in the order below the last level.
+    /// The low bits of the ranks in the order below the last level, a byte each.
     pub(crate) low: Memory,
 }

@@ -1,4 +1,6 @@
-//! Counting two inequalities by a wavelet tree (`kernels/theta/wavelet.cu`). What the tree is, says its twin.
+//! Counts the matches of two inequalities by a wavelet tree (`kernels/theta/wavelet.cu`): a range of build positions
+//! and one test enter, the count of each probe position leaves. The host fallback, `device/host/theta/wavelet_tree.rs`,
+//! defines the tree.
 
 use std::sync::Arc;
 
@@ -17,13 +19,13 @@ use crate::device::wavelet::Layout;
 use crate::error::Result;
 use crate::ir::comparison::Comparison;
 
-/// Ranks that a block of threads orders.
+/// Ranks that a block orders.
 const TILE: usize = 4096;
 /// Bytes of a block of the tree.
 const BLOCK_BYTES: usize = 32;
 
 impl Stream {
-    /// The tree over `n` keys by position, at least one.
+    /// Builds the tree over `n` > 0 keys by position.
     fn wavelet(self: &Arc<Self>, keys: &Memory, n: usize) -> Result<Wavelet> {
         let what = "counts of two inequalities";
         let layout = Layout::of(n);
@@ -35,7 +37,7 @@ impl Stream {
         let level_bytes = layout.blocks() * BLOCK_BYTES;
         let levels = self.alloc(layout.levels() as usize * level_bytes, what)?;
         let low = self.alloc(n, what)?;
-        // Nodes of so many bits are finished in shared memory.
+        // Nodes of this number of bits are finished in shared memory.
         let node_bits = match layout.low_bits {
             8 => 12,
             _ => 13,
@@ -78,7 +80,7 @@ impl Stream {
             (&low).into(),
         ];
         let node = 1 << node_bits;
-        // SAFETY: as above; `low` holds n bytes and what is missing to whole vectors.
+        // SAFETY: as above; `low` holds n bytes and the padding to whole vectors.
         unsafe {
             self.launch(
                 "wavelet_finish",
@@ -94,14 +96,14 @@ impl Stream {
         })
     }
 
-    /// `out[places[i]] = values[i]`, or `i` without values; the places are 0 .. n in some order, n at least 2.
+    /// `out[places[i]] = values[i]`, or `i` without `values`; the places are a permutation of 0 .. n, n at least 2.
     fn placed(
         self: &Arc<Self>,
         places: Memory,
         values: Option<&Memory>,
         n: usize,
     ) -> Result<Buffer<u32>> {
-        // Ordered by their leading bits first, the writes of a moment stay within a stretch that the cache holds.
+        // Sorted by their leading bits first, consecutive writes stay within a stretch that fits the cache.
         let bits = usize::BITS - (n - 1).leading_zeros();
         let leading = (1u64 << bits) - (1 << bits.saturating_sub(DIGIT_BITS));
         let (places, values) =
@@ -112,7 +114,7 @@ impl Stream {
         self.scatter(&Buffer::cuda(places, n), &values, n)
     }
 
-    /// For each of `m` words, at least one, how many of the `n` ascending keys are less, or with `through` equal to it too.
+    /// For each of `m` > 0 words, the number of the `n` sorted keys that are less; with `through`, less or equal.
     fn bounds(
         self: &Arc<Self>,
         keys: &Memory,
@@ -154,7 +156,7 @@ impl Stream {
             (&hi).into(),
             (m as u32).into(),
         ];
-        // SAFETY: words lie by position, all valid; ranges lie inside of the n keys.
+        // SAFETY: words are by position, all valid; ranges are inside of the n keys.
         unsafe { self.launch("range_narrow", Shape::rows(m), &args)? };
         match sorted {
             Some((_, positions)) => self.placed(positions, Some(&hi), m),
@@ -162,7 +164,7 @@ impl Stream {
         }
     }
 
-    /// The counts of each searching position under one test, an inequality. Neither side is empty.
+    /// The match count of each probe position under one test, an inequality. Neither side is empty.
     pub(crate) fn wavelet_count(
         self: &Arc<Self>,
         matches: Matches<'_>,
@@ -170,7 +172,7 @@ impl Stream {
     ) -> Result<Buffer<u32>> {
         let (n, m) = (matches.build.len(), matches.ranges.rows());
         let (sorted, probe) = (on_gpu(test.build)?, on_gpu(test.probe)?);
-        // Two who build it at the same time make the same.
+        // Threads that build it at the same time build equal trees.
         let wavelet = match sorted.wavelet.get() {
             Some(wavelet) => wavelet,
             None => {
@@ -199,7 +201,8 @@ impl Stream {
             (m as u32).into(),
             (&counts).into(),
         ];
-        // SAFETY: the tree is that of the n sorted positions, inside of which the ranges lie; the rest holds m words.
+        // SAFETY: the tree is that of the n build positions, inside of which the ranges are; the other buffers hold m
+        // words.
         unsafe { self.launch("wavelet_count", Shape::each(m), &args)? };
         Ok(Buffer::cuda(counts, m))
     }

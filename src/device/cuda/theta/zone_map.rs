@@ -1,4 +1,6 @@
-//! Zone maps and the walk over them (`kernels/theta/zones.cu`).
+//! Zone maps of build keys, and the walk over them that counts and expands the candidates that pass all tests
+//! (`kernels/theta/zones.cu`). Ranges and tests enter; counts per probe position, or row ids of matches, leave. Also
+//! the host fallback of tested matches.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -22,31 +24,32 @@ use crate::device::primitives::rows::RowPrimitives;
 use crate::device::primitives::theta::ThetaPrimitives;
 use crate::error::Result;
 
-/// Positions in a block of the lowest level.
+/// Positions of a block of the lowest level.
 const LEAF: usize = 64;
-/// Blocks of one level in a block of the next.
+/// Blocks of one level that are one block of the next.
 const FAN_OUT: usize = 8;
-/// Levels, and tests, that a kernel takes.
+/// Levels, and tests, that a kernel takes, at most.
 const MAX_LEVELS: usize = 12;
 const MAX_TESTS: usize = 4;
-/// Searching positions that a block of threads walks with.
+/// Probe positions of a block.
 const WALKED: usize = 64;
-/// Searching positions that are sampled, and leaves of the range of each.
+/// Probe positions that are sampled, and sampled leaves of the range of each.
 const SAMPLED_POSITIONS: usize = 1 << 14;
 const SAMPLED_LEAVES: usize = 16;
 
-/// Candidates of the first launch of a walk or of tiles: some 25 ms on an H200, should it have to test all of them.
+/// Candidates of the first launch of a walk or of brute force: some 25 ms on an H200 if it has to test all of them.
 pub(crate) const FIRST_CANDIDATES: usize = 1 << 36;
-/// Keys at each position, and zones: level 0 of 64 keys, every further level of 8 zones of the one below, the last of 8 at most.
+/// Keys at each position, and their zone maps: level 0 has a zone per 64 keys, each further level one per 8 zones of
+/// the level below, the last at most 8.
 #[derive(Debug)]
 pub(crate) struct ZonedKeys {
     pub(crate) keys: Buffer<u64>,
     pub(crate) levels: Vec<Zones>,
-    /// Made when it is first needed, and kept as long as the keys are.
+    /// A wavelet tree over the keys: built when it is first needed, and kept as long as the keys are.
     pub(crate) wavelet: OnceLock<Wavelet>,
 }
 
-/// Extremes of the blocks of one level.
+/// The least and the greatest key of each block of one level.
 #[derive(Debug)]
 pub(crate) struct Zones {
     pub(crate) min: Memory,
@@ -54,6 +57,7 @@ pub(crate) struct Zones {
 }
 
 impl Stream {
+    /// Gathers `keys` (by row) into the order of `build`, and builds their zone maps.
     pub(crate) fn zone_keys(
         self: &Arc<Self>,
         keys: &Keys,
@@ -78,7 +82,7 @@ impl Stream {
                         (&level.min).into(),
                         (&level.max).into(),
                     ];
-                    // SAFETY: `ordered` holds len keys; a zone for each 64 of them.
+                    // SAFETY: `ordered` holds len keys; the level has a zone for each 64 of them.
                     unsafe { self.launch("zones_leaf", Shape::blocks_of(len, 2048, 256), &args)? };
                 }
                 Some(below) => {
@@ -89,7 +93,7 @@ impl Stream {
                         (&level.min).into(),
                         (&level.max).into(),
                     ];
-                    // SAFETY: the level below holds len zones; a zone for each 8 of them.
+                    // SAFETY: the level below holds len zones; this level has a zone for each 8 of them.
                     unsafe { self.launch("zones_up", Shape::each(blocks), &args)? };
                 }
             }
@@ -107,7 +111,7 @@ impl Stream {
     }
 }
 
-/// `ZoneTests` of `kernels/theta/zones_walk.cuh`.
+/// `ZoneTests` of `kernels/theta/zones_walk.cuh`: all tests, and the numbers of levels and of build positions.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 struct ZoneTests {
@@ -118,7 +122,7 @@ struct ZoneTests {
     unused: u32,
 }
 
-/// `ZoneTest` of `kernels/theta/zones_walk.cuh`: addresses, and the comparison.
+/// `ZoneTest` of `kernels/theta/zones_walk.cuh`: addresses of keys and zones, and the comparison.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 struct ZoneTest {
@@ -133,7 +137,7 @@ struct ZoneTest {
 unsafe impl DeviceRepr for ZoneTests {}
 
 impl ZoneTests {
-    /// `None` when there are more tests than a kernel takes.
+    /// The tests as a kernel argument; `None` if there are more tests or levels than a kernel takes.
     fn of(matches: Matches<'_>) -> Result<Option<Self>> {
         let mut all = Self {
             count: matches.tests.len() as u32,
@@ -161,13 +165,13 @@ impl ZoneTests {
     }
 }
 
-/// Zone maps that a GPU made.
+/// The zone maps, which a GPU must have built.
 pub(crate) fn on_gpu(zoned: &crate::device::data::structures::ZonedKeys) -> Result<&ZonedKeys> {
     zoned.0.get()
 }
 
 impl Stream {
-    /// Into how many slices the sorted side is cut, so that few searching positions keep the card busy too.
+    /// The number of slices of the build side, so that few probe positions fill the GPU too.
     fn slices(&self, positions: usize, build: usize) -> u32 {
         let warps = positions.div_ceil(32).max(1);
         let wanted = (64 * self.gpu.multiprocessors as usize).div_ceil(warps);
@@ -175,6 +179,7 @@ impl Stream {
         wanted.min(build / (64 * LEAF)).clamp(1, 1024) as u32
     }
 
+    /// The launch shape of a walk for `positions` probe positions.
     fn walkers(&self, positions: usize, build: usize) -> Shape {
         Shape {
             slices: self.slices(positions, build),
@@ -182,8 +187,8 @@ impl Stream {
         }
     }
 
-    /// How many times a walk that ends nowhere early tests a key with a leaf, from a sample; infinitely often with more tests
-    /// than a kernel takes.
+    /// The number of tests of a key against a leaf in a walk that does not end early, estimated by a sample; infinite
+    /// with more tests than a kernel takes.
     pub(crate) fn sampled_leaf_tests(self: &Arc<Self>, matches: Matches<'_>) -> Result<f64> {
         let Some(tests) = ZoneTests::of(matches)? else {
             return Ok(f64::INFINITY);
@@ -205,8 +210,8 @@ impl Stream {
         Ok(leaves * (m as f64 / sample.max(1) as f64))
     }
 
-    /// Candidates that pass all tests, by searching position; `None` for more tests than a kernel takes. Where there are
-    /// many it goes on while `go_on` allows it.
+    /// The number of candidates per probe position that pass all tests, at most 1 if `exists_only`; `None` for more
+    /// tests than a kernel takes. `go_on` is called between launches; its error ends the count.
     pub(crate) fn zones_count(
         self: &Arc<Self>,
         matches: Matches<'_>,
@@ -230,14 +235,14 @@ impl Stream {
                 counts.word(first),
             ];
             let shape = self.walkers(positions, n);
-            // SAFETY: the tests' keys are by sorted and by searching position; from position `first` on `counts` holds as
+            // SAFETY: the tests' keys are by build and by probe position; from position `first` on `counts` holds as
             // many words as there are positions, all zero.
             unsafe { self.launch_with("zones_count", shape, Some(&tests), &args) }
         })?;
         Ok(Some(Buffer::cuda(counts, m)))
     }
 
-    /// The same, of the positions of a window only; 0 for others.
+    /// The same, of the probe positions of a window only; 0 for others.
     pub(crate) fn zones_count_of(
         self: &Arc<Self>,
         matches: Matches<'_>,
@@ -258,12 +263,14 @@ impl Stream {
             counts.word(window.start),
         ];
         let shape = self.walkers(window.len(), matches.build.len());
-        // SAFETY: as for zones_count; the window lies inside of the m positions, and its counts begin at its first one's.
+        // SAFETY: as for zones_count; the window is inside of the m positions, and its counts begin at those of its
+        // first position.
         unsafe { self.launch_with("zones_count", shape, Some(&tests), &args)? };
         Ok(Some(Buffer::cuda(counts, m)))
     }
 
-    /// The pairs `from .. from + len`; `None` for more tests than a kernel takes.
+    /// The row ids of matches number `from .. from + len`; `None` for more tests than a kernel takes. `offsets` are the
+    /// scanned counts of [`Stream::zones_count`].
     pub(crate) fn zones_expand(
         self: &Arc<Self>,
         matches: Matches<'_>,
@@ -294,7 +301,7 @@ impl Stream {
             self.in_launches(window.len(), WALKED, most, go_on, |first, positions| {
                 let first = window.start + first;
                 let (shape, positions) = (self.walkers(positions, n), first..first + positions);
-                // SAFETY: the tests' keys are by sorted and by searching position, offsets come from zones_count.
+                // SAFETY: the tests' keys are by build and by probe position, offsets come from zones_count.
                 unsafe {
                     self.expand_positions(&tester, shape, matches, offsets, positions, written)
                 }
@@ -312,7 +319,7 @@ impl Stream {
 }
 
 impl CudaDevice {
-    /// The twin counts.
+    /// [`ThetaPrimitives::count_matches`] by the host fallback.
     pub(crate) fn count_on_twin(
         &self,
         matches: Matches<'_>,
@@ -324,7 +331,7 @@ impl CudaDevice {
         self.words_from_host(&counts, "match counts")
     }
 
-    /// The twin expands.
+    /// [`ThetaPrimitives::expand`] by the host fallback.
     pub(crate) fn expand_on_twin(
         &self,
         matches: Matches<'_>,
@@ -342,7 +349,7 @@ impl CudaDevice {
         })
     }
 
-    /// Calls `with` with matches as the twin takes them.
+    /// Downloads `matches`, and calls `with` with the host device and them.
     fn tested_on_twin<T>(
         &self,
         matches: Matches<'_>,
@@ -353,7 +360,7 @@ impl CudaDevice {
         let ranges = self.ranges_to_host(matches.ranges)?;
         let zoned = |zoned: &crate::device::data::structures::ZonedKeys| -> Result<crate::device::data::structures::ZonedKeys> {
             let zoned = on_gpu(zoned)?;
-            // They are in order already.
+            // The keys are in build order already.
             let keys = Keys {
                 values: self.host_words(&zoned.keys)?,
                 valid: None,

@@ -1,4 +1,4 @@
-//! What one accumulator does with a row, and how values are read for it.
+//! Accumulators: what they read, what they do with a row, and how wide their results are.
 
 use std::iter;
 
@@ -14,7 +14,7 @@ pub(crate) enum Update {
     Sum128 = 2,
     Sum256 = 3,
     SumF64 = 4,
-    /// From the centers of the groups.
+    /// The sum of differences from the group's center.
     Deviation = 5,
     SquaredDeviation = 6,
     And = 9,
@@ -26,7 +26,7 @@ pub(crate) enum Update {
 }
 
 impl Update {
-    /// Words of 32 bits that it takes in shared memory.
+    /// Words of 32 bits per group in shared memory.
     pub(crate) fn shared_words(self) -> usize {
         match self {
             Self::Count | Self::FirstRow | Self::ArgMin | Self::ArgMax => 1,
@@ -42,7 +42,7 @@ impl Update {
         }
     }
 
-    /// Bytes of its result for a group.
+    /// Bytes of the result per group.
     pub(crate) fn bytes(self) -> usize {
         match self {
             Self::FirstRow | Self::ArgMin | Self::ArgMax => 4,
@@ -65,7 +65,7 @@ impl Update {
         matches!(self, Self::FirstRow | Self::ArgMin | Self::ArgMax)
     }
 
-    /// What a result says of whether anything was added to it.
+    /// Whether a result shows that some row was added to it.
     pub(crate) fn tells(self) -> Tells {
         match self {
             Self::Count | Self::FirstRow | Self::ArgMin | Self::ArgMax => Tells::Surely,
@@ -74,7 +74,7 @@ impl Update {
         }
     }
 
-    /// Every byte of a result that nothing was added to.
+    /// The byte that fills a result to which nothing was added.
     pub(crate) fn neutral(self) -> u8 {
         match self {
             Self::And | Self::FirstRow | Self::ArgMin | Self::ArgMax => 0xFF,
@@ -83,12 +83,14 @@ impl Update {
     }
 }
 
-/// Whether a result tells a group of some rows from one of none.
+/// Whether a result tells a group with rows from one without.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Tells {
+    /// Always.
     Surely,
-    /// One that is zero may be of values that add up to that.
+    /// Unless the result is zero: values may add up to zero.
     UnlessZero,
+    /// Never.
     Nothing,
 }
 
@@ -104,14 +106,14 @@ pub(crate) enum Kind {
     I16,
     I32,
     I64,
-    /// Read by sums alone: extremes go by order keys.
+    /// Read by sums only: MIN and MAX of floats use order keys.
     F64 = 10,
     I128,
     I256,
 }
 
 impl Kind {
-    /// Of numbers and times that compare as their words do.
+    /// The kind of integers and times that compare as their words do; `None` for other types.
     pub(crate) fn of(data_type: &DataType) -> Option<Self> {
         use DataType::*;
         Some(match data_type {
@@ -130,7 +132,7 @@ impl Kind {
         })
     }
 
-    /// Bytes of a value, 0 of a bit.
+    /// Bytes of a value, 0 for a bit.
     pub(crate) fn width(self) -> usize {
         match self {
             Self::Bit => 0,
@@ -144,20 +146,21 @@ impl Kind {
     }
 }
 
-/// An accumulator: what it reads, and what it does with it.
+/// An accumulator: the columns it reads, and what it does with each row.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wanted<'a> {
     pub(crate) update: Update,
     pub(crate) kind: Kind,
+    /// `None` where values are not read.
     pub(crate) values: Option<&'a Memory>,
-    /// Bits of the rows that count; all, if there are none.
+    /// A bitmap of the rows that count; `None`: all rows.
     pub(crate) valid: Option<&'a Memory>,
-    /// By group, of deviations.
+    /// For deviations: one center per group.
     pub(crate) centers: Option<&'a Memory>,
 }
 
 impl<'a> Wanted<'a> {
-    /// One of rows, whatever their values.
+    /// An accumulator that reads no values.
     pub(crate) fn of_rows(update: Update, valid: Option<&'a Memory>) -> Self {
         Self {
             update,
@@ -169,10 +172,10 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// Most accumulators of a launch.
+/// The most accumulators of one launch.
 pub(crate) const MOST_ACCUMULATORS: usize = 16;
 
-/// Words of shared memory that a group takes, in the launch that takes most.
+/// Words of 32 bits of shared memory per group, in the launch that needs most.
 pub(crate) fn shared_words(all: &[Wanted<'_>]) -> usize {
     let of_launch = |all: &[Wanted<'_>]| all.iter().map(|of| of.update.shared_words()).sum();
     all.chunks(MOST_ACCUMULATORS)
@@ -181,7 +184,7 @@ pub(crate) fn shared_words(all: &[Wanted<'_>]) -> usize {
         .unwrap_or(0)
 }
 
-/// Accumulators, and before them one of the first row of each group.
+/// The accumulators, after one that finds the first row of each group.
 pub(crate) fn with_first_row<'a>(all: &[Wanted<'a>]) -> Vec<Wanted<'a>> {
     let first_row = Wanted::of_rows(Update::FirstRow, None);
     iter::once(first_row).chain(all.iter().copied()).collect()

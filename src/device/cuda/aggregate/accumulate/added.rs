@@ -1,5 +1,7 @@
-//! Accumulators of groups, and the kernels that add rows to them: by dense ids (`kernels/aggregate/group_dense.cu`, or `kernels/aggregate/group_global.cu` where
-//! none is in shared memory; `cluster.rs` where clusters have some), by keys (`kernels/aggregate/group_table.cu`), or in the order of groups (`kernels/aggregate/group_sorted.cu`).
+//! What kernels report after they added rows to accumulators, and the accumulators' launch arguments. Rows are added by
+//! ids (`kernels/aggregate/group_dense.cu`; `kernels/aggregate/group_global.cu` without shared memory; `cluster.rs`
+//! with the shared memory of clusters), by keys (`kernels/aggregate/group_table.cu`), or sorted by group
+//! (`kernels/aggregate/group_sorted.cu`).
 
 use std::sync::Arc;
 
@@ -9,16 +11,17 @@ use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::error::Result;
 
-/// How rows were added to groups of ids.
+/// The outcome of launches of `group_dense`.
 #[derive(Debug)]
 pub(crate) struct Added {
-    /// Whether most groups had room in shared memory.
+    /// Whether shared memory held the accumulators of most groups.
     pub(crate) inside: bool,
+    /// The claims of the last launch, with the flag for ids beyond the groups.
     pub(crate) claims: Option<Memory>,
 }
 
 impl Added {
-    /// Whether rows were left out, as their ids are of no group. Waits for the kernel.
+    /// Whether rows were left out, because their ids are beyond the groups. Waits for the kernel.
     pub(crate) fn left_out(&self, queue: &Stream) -> Result<bool> {
         let mut word = [0; 4];
         if let Some(claims) = &self.claims {
@@ -28,7 +31,7 @@ impl Added {
     }
 }
 
-/// What launches of `group_global` and `group_cluster` find, each of at most [`MOST_ACCUMULATORS`].
+/// The reports of launches of `group_global` and `group_cluster`, each for at most [`MOST_ACCUMULATORS`] accumulators.
 #[derive(Debug)]
 pub(crate) struct AddedInGlobal {
     launches: Vec<Memory>,
@@ -36,13 +39,13 @@ pub(crate) struct AddedInGlobal {
 }
 
 impl AddedInGlobal {
-    /// Of no launch yet.
+    /// Without a launch yet.
     pub(crate) fn new(groups: usize) -> Self {
         let launches = vec![];
         Self { launches, groups }
     }
 
-    /// Launches a kernel for the accumulators after these, that puts what it finds there.
+    /// Launches a kernel for the next accumulators, with memory for its report.
     pub(crate) fn launch(
         &mut self,
         queue: &Arc<Stream>,
@@ -56,12 +59,12 @@ impl AddedInGlobal {
         Ok(())
     }
 
-    /// Launches for the accumulators after these.
+    /// Appends the launches for the next accumulators.
     pub(crate) fn extend(&mut self, others: Self) {
         self.launches.extend(others.launches);
     }
 
-    /// Waits for the kernels.
+    /// Combines the reports of all launches. Waits for the kernels.
     pub(crate) fn found(&self, queue: &Stream) -> Result<Found> {
         let mut found = Found {
             left_out: false,
@@ -91,45 +94,48 @@ impl AddedInGlobal {
     }
 }
 
-/// What was found while rows were added.
+/// The combined reports.
 #[derive(Debug)]
 pub(crate) struct Found {
-    /// Whether some rows were left out, as their ids are of no group: then results are of no use.
+    /// Whether some rows were left out, because their ids are beyond the groups: then the results are useless.
     pub(crate) left_out: bool,
-    /// A bit for each accumulator of a launch.
+    /// For each launch a bit for each accumulator: set where a result may be 0 though it has rows.
     unsure: Vec<u32>,
-    /// From the first group that has rows to the last.
+    /// The number of groups from the first to the last one that has rows.
     pub(crate) span: usize,
 }
 
 impl Found {
-    /// Whether this accumulator is a sum that is not 0 where it has rows.
+    /// Whether this accumulator is a sum that is not 0 wherever it has rows.
     pub(crate) fn tells(&self, accumulator: usize) -> bool {
         let launch = self.unsure.get(accumulator / MOST_ACCUMULATORS);
         launch.is_some_and(|unsure| unsure >> (accumulator % MOST_ACCUMULATORS) & 1 == 0)
     }
 }
 
-/// Copies of what blocks find: whether an id was beyond the groups, which results may be 0 though they have rows, the
-/// greatest group of a row, and how far the least one is from the last of all.
+/// The copies of a report among which blocks are distributed, and the bytes of one: whether an id was beyond the
+/// groups; the accumulators whose results may be 0 though they have rows; the greatest group of a row; and the distance
+/// of the least one from the last group.
 const COPIES: usize = 64;
 const COPY_BYTES: usize = 128;
 
-/// Rows that a block of `group_global` takes.
+/// Rows per block of `group_global`.
 pub(crate) const GLOBAL_ROWS: usize = 1024;
 
-/// Words of a launch of `group_dense`: what each of at most so many teams has claimed; and whether an id was beyond the groups.
+/// Words of a launch of `group_dense`: the rows claimed by each team, of at most `BEYOND` teams; and whether an id was
+/// beyond the groups.
 pub(crate) const CLAIM_WORDS: usize = BEYOND + 1;
 const BEYOND: usize = 32;
 
-/// Rows that a warp takes at once, and threads of a block, where it has accumulators of its own.
+/// Rows that a warp claims at a time, and the threads of a block, in kernels with accumulators in shared memory.
 const CLAIM_ROWS: usize = 2048;
+/// Threads per block of `group_dense` and `group_table`.
 pub(crate) const THREADS: u32 = 1024;
 
-/// Rows that a block of `group_sorted` takes.
+/// Rows per block of `group_sorted`.
 pub(crate) const SORTED_ROWS: usize = 8192;
 
-/// The accumulators of a launch, with results that have room for `capacity` groups.
+/// The launch argument of the accumulators, with results allocated for `capacity` groups.
 pub(crate) fn structure(all: &[Wanted<'_>], outs: &[Memory], capacity: usize) -> Structure<98> {
     let nothing = Arg::from(0u64);
     let mut given = [nothing; 98];
@@ -151,7 +157,7 @@ pub(crate) fn structure(all: &[Wanted<'_>], outs: &[Memory], capacity: usize) ->
 }
 
 impl Stream {
-    /// Results for `capacity` groups that nothing was added to.
+    /// Results for `capacity` groups, filled with the neutral elements.
     pub(crate) fn outs(
         self: &Arc<Self>,
         all: &[Wanted<'_>],
@@ -165,7 +171,7 @@ impl Stream {
             .collect()
     }
 
-    /// Blocks of which each has a multiprocessor to itself.
+    /// The number of blocks, each with a multiprocessor to itself.
     pub(crate) fn claiming_blocks(&self, rows: usize) -> usize {
         (self.gpu.multiprocessors as usize).min(rows.div_ceil(CLAIM_ROWS))
     }

@@ -1,5 +1,6 @@
-//! Ids of which a share have their accumulators in the shared memory of clusters of blocks, the others in global memory
-//! (`kernels/aggregate/group_cluster.cu`): where two blocks have no room for them, and their card has clusters.
+//! Accumulators in the shared memory of thread block clusters for a share of the ids, and in global memory for the
+//! others (`kernels/aggregate/group_cluster.cu`). Used where two blocks cannot hold all ids, on cards with clusters
+//! (compute capability 9.0).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,46 +15,48 @@ use crate::device::cuda::runtime::memory::Memory;
 use crate::device::cuda::runtime::stream::Stream;
 use crate::error::Result;
 
-/// How a launch places ids.
+/// How a launch distributes ids over clusters.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Clusters {
-    /// Of a cluster, a power of two.
+    /// Blocks of a cluster: a power of two.
     pub(crate) blocks: u32,
-    /// Of each block, an even number.
+    /// Groups with accumulators in each block: an even number.
     pub(crate) places: usize,
-    /// Clusters that run at once.
+    /// The number of clusters that are resident at the same time.
     pub(crate) at_once: u32,
 }
 
-/// Blocks of a cluster, and the share of the rows that is best added there while the others are added in global memory: the more blocks, the
-/// longer the way. One SUM of 64 bits, ms of 2^28 rows on an H200, of 2^16 to 2^20 ids in a kernel of its own, where global memory alone takes 2.95:
+/// The blocks of a cluster, and the share of the rows that is best added there while the others are added in global
+/// memory: with more blocks, distributed shared memory is slower. One SUM of 64 bits, ms for 2^28 rows on an H200, of
+/// 2^16 to 2^20 ids in a kernel of its own, where global memory only takes 2.95:
 ///
 /// | ids | 2 blocks | 4 | 8 | 16 |
 /// |---|---|---|---|---|
 /// | 2^16 | 1.43 (80 %) | 1.82 (60 %) | 1.91 (50 %) | 2.16 (50 %) |
-/// | 2^17 | 2.04 (40 %: more have no room) | 1.86 (60 %) | 1.91 (50 %) | 2.11 (40 %) |
+/// | 2^17 | 2.04 (40 %: more do not fit) | 1.86 (60 %) | 1.91 (50 %) | 2.11 (40 %) |
 /// | 2^18 | 2.51 (20 %) | 2.16 (40 %) | 1.91 (50 %) | 2.14 (40 %) |
 /// | 2^19 | 2.74 (11 %) | 2.51 (22 %) | 2.02 (43 %) | 2.00 (40 %) |
 /// | 2^20 | | 2.73 (11 %) | 2.51 (22 %) | 2.01 (40 %) |
 const SIZES: [(u32, f64); 4] = [(2, 0.8), (4, 0.6), (8, 0.5), (16, 0.4)];
-/// Of that share so much must have room, or a cluster of more blocks is better.
+/// If less than this part of the share fits, a cluster of more blocks is better.
 const ENOUGH: f64 = 0.75;
-/// Places are numbers of so many bits.
+/// The kernel's indices of accumulators have 16 bits.
 const MOST_PLACES: usize = 1 << 16;
-/// Ids of which fewer than one in so many has room gain nothing.
+/// Clusters gain nothing if they hold fewer than one in this number of ids.
 const LEAST_SHARE: usize = 16;
-/// Rows for each place of all clusters, at least: what these have is added to the results in the end.
+/// The least rows for each accumulator of all clusters: the clusters' accumulators are added to the results at the end.
 const ROWS_PER_PLACE: usize = 4;
-/// Of four multiprocessors so many must have a block: clusters do not always go into the parts of a card without a rest.
+/// At least this many of four multiprocessors must have a block: clusters do not always fill all GPCs of a card.
 const BUSY: u32 = 3;
 
-/// Rows that a block takes at a time, and its threads.
+/// Rows that a block reads per step, and its threads.
 const STEP_ROWS: usize = 4096;
 const THREADS: u32 = 1024;
 
 impl Clusters {
-    /// For so many groups with accumulators of so many words together, in `bytes` of each block's shared memory. `at_once` says how many
-    /// clusters of so many blocks, with so many bytes each, run at once on `multiprocessors`.
+    /// For `groups` groups with accumulators of `words` words per group, in `bytes` of each block's shared memory.
+    /// `at_once` returns how many clusters of the given blocks, with the given bytes each, are resident at the same
+    /// time on `multiprocessors`. `None` where clusters gain nothing.
     fn of(
         (groups, words): (usize, usize),
         bytes: usize,
@@ -80,24 +83,25 @@ impl Clusters {
         Ok(chosen.filter(|of| LEAST_SHARE * of.groups() >= groups))
     }
 
-    /// Groups that have places.
+    /// The number of groups in a cluster's shared memory.
     fn groups(&self) -> usize {
         self.blocks as usize * self.places
     }
 }
 
-/// Places of each block for that share of the groups.
+/// Accumulators of each block for that share of the groups.
 fn best((groups, share): (usize, f64), blocks: u32) -> usize {
     (groups as f64 * share / f64::from(blocks)).ceil() as usize
 }
 
-/// As many of them as have room.
+/// As many of them as fit.
 fn places(best: usize, words: usize, bytes: usize) -> usize {
     let most = (bytes / 4 / words).min(MOST_PLACES - 1) / 2 * 2;
     best.next_multiple_of(2).min(most)
 }
 
-/// Whether clusters of some size have as few places as so many rows are worth, on a card of which they keep most multiprocessors busy.
+/// Whether the rows suffice for the smallest number of accumulators of any cluster size, on a card whose
+/// multiprocessors are mostly busy.
 fn may_be_worth(
     rows: usize,
     (groups, words): (usize, usize),
@@ -110,8 +114,8 @@ fn may_be_worth(
 }
 
 impl Stream {
-    /// Clusters that `rows` rows of so many groups are added by; `None` where the card has none, or they gain nothing: as
-    /// of sums of floats, for which global memory alone has an atomic.
+    /// The clusters that `rows` rows of `groups` groups are added by; `None` where the card has none, or they gain
+    /// nothing: so for sums of floats, as only global memory has an atomic for them.
     pub(crate) fn clusters(
         &self,
         rows: usize,
@@ -128,7 +132,7 @@ impl Stream {
         let words = shared_words(all);
         let bytes = self.gpu.shared_bytes as usize;
         let multiprocessors = self.gpu.multiprocessors;
-        // Who has few rows need not load the kernel.
+        // With few rows the kernel is not even loaded.
         if !may_be_worth(rows, (groups, words), bytes, multiprocessors) {
             return Ok(None);
         }
@@ -139,7 +143,7 @@ impl Stream {
                 threads: THREADS,
                 shared: bytes as u32,
             };
-            // What knows no such clusters has other ways, which say it where the GPU itself is at fault.
+            // A failure of the occupancy query only disables clusters: the other paths report a fault of the GPU itself.
             let at_once = self.clusters_at_once("group_cluster", shape, blocks);
             refuses.fetch_or(at_once.is_err(), Relaxed);
             Ok(at_once.unwrap_or(0))
@@ -147,8 +151,8 @@ impl Stream {
         Ok(clusters.filter(|of| rows / ROWS_PER_PLACE >= of.groups() * of.at_once as usize))
     }
 
-    /// Adds `rows` rows, of which there is one at least, of the groups `ids` to results for `groups`, below which ids are, or they are left out:
-    /// in these clusters' shared memory and in global memory.
+    /// Adds `rows` > 0 rows by their group ids to the results of `groups` groups, in these clusters' shared memory and
+    /// in global memory. Rows with ids of `groups` and above are left out.
     pub(crate) fn accumulate_in_clusters(
         self: &Arc<Self>,
         clusters: Clusters,
@@ -187,9 +191,10 @@ impl Stream {
                     accumulators,
                     (places as u32).into(),
                 ];
-                // SAFETY: `ids` holds a word a row, of which there is one at least, as many values and bits every column of an accumulator;
-                // each result has room for `groups`, and holds its neutral element; centers are as many; what is found is clear; clusters
-                // are of a power of two blocks, and the shared memory is that of the places, an even number below 2^16.
+                // SAFETY: `ids` holds a word for each row, of which there is at least one, and every column of an
+                // accumulator a value and a bit for each; each result is allocated for `groups` groups and holds its
+                // neutral element; centers hold a value for each group; `found` is clear; clusters have a power of two
+                // of blocks, and the shared memory is that of the places, an even number below 2^16.
                 unsafe { self.launch_in_clusters("group_cluster", shape, blocks, &args) }
             })?;
         }
@@ -240,7 +245,7 @@ mod tests {
         let worth = |rows, groups| may_be_worth(rows, (groups, 2), H200, 132);
         assert!(worth(1 << 28, 1 << 16) && worth(1 << 28, 1 << 20) && worth(1 << 24, 1 << 17));
         assert!(!worth(1 << 17, 1 << 17) && !worth(1_000_000, 1 << 20));
-        // No fewer than those whom clusters suit in the end.
+        // Wherever clusters are used in the end, the kernel is loaded.
         for groups in [60_000, 1 << 17, 1 << 20, 1 << 22] {
             let Some(of) = on_132(groups, 2) else {
                 continue;

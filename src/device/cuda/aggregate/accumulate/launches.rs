@@ -1,4 +1,4 @@
-//! Launches of the kernels that add rows to accumulators.
+//! Launches of the kernels that add rows to accumulators: `group_dense`, `group_global`, `group_table`, `group_sorted`.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ use crate::device::cuda::runtime::stream::Stream;
 use crate::error::Result;
 
 impl Stream {
-    /// Adds `rows` rows of the groups `ids` to results for `groups`, below which ids are, or they are left out; in shared memory
-    /// if wanted.
+    /// Adds `rows` rows by their group ids to the results of `groups` groups. Rows with ids of `groups` and above are
+    /// left out. `shared`: in shared memory, if it holds the accumulators of most groups.
     pub(crate) fn accumulate_dense(
         self: &Arc<Self>,
         ids: Ids<'_>,
@@ -63,14 +63,15 @@ impl Stream {
                 threads: THREADS,
                 shared: places.bytes(words) as u32,
             };
-            // SAFETY: `ids` holds a word a row, as many values and bits every column of an accumulator; each result has room for
-            // `groups`, and holds its neutral element; centers are as many; the claims are clear; and the shared memory is that of the places.
+            // SAFETY: `ids` holds a word for each row, and every column of an accumulator a value and a bit for each;
+            // each result is allocated for `groups` groups and holds its neutral element; centers hold a value for each
+            // group; the claims are clear; and the shared memory is that of the places.
             unsafe { self.launch_given("group_dense", shape, &args)? };
         }
         Ok(Added { inside, claims })
     }
 
-    /// The same in global memory alone, for rows of which no group has many, or whose groups come together.
+    /// The same in global memory only, for rows of which no group has many, or whose groups are close together.
     pub(crate) fn accumulate_in_global(
         self: &Arc<Self>,
         ids: Ids<'_>,
@@ -94,16 +95,17 @@ impl Stream {
                     accumulators,
                 ];
                 let shape = Shape::blocks_of(rows, GLOBAL_ROWS, 256);
-                // SAFETY: `ids` holds a word a row, of which there is one at least, as many values and bits every column of an accumulator;
-                // each result has room for `groups`, and holds its neutral element; centers are as many; what is found is clear.
+                // SAFETY: `ids` holds a word for each row, of which there is at least one, and every column of an
+                // accumulator a value and a bit for each; each result is allocated for `groups` groups and holds its
+                // neutral element; centers hold a value for each group; `found` is clear.
                 unsafe { self.launch_given("group_global", shape, &args) }
             })?;
         }
         Ok(added)
     }
 
-    /// Adds rows to the groups of their keys, which the directory numbers; at most [`MOST_ACCUMULATORS`]. The results have room
-    /// for as many groups as the directory has.
+    /// Adds rows by their keys, which the directory numbers, with at most [`MOST_ACCUMULATORS`] accumulators. The
+    /// results are allocated for the directory's `limit` groups.
     pub(crate) fn accumulate_table(
         self: &Arc<Self>,
         (keys, bits): (Part<'_>, KeyWidth),
@@ -136,13 +138,13 @@ impl Stream {
             threads: THREADS,
             shared: slots.bytes(shared_words(all), bits.bytes()) as u32,
         };
-        // SAFETY: there are so many keys of the kernel's width, as many values and bits in every column of an accumulator; the
-        // directory was made for such keys and `limit` groups, of which each result has room for, and holds its neutral element;
-        // and the shared memory is that of the slots.
+        // SAFETY: there are `rows` keys of the kernel's width, and a value and a bit for each in every column of an
+        // accumulator; the directory was made for such keys and `limit` groups, for which each result is allocated, and
+        // each holds its neutral element; and the shared memory is that of the slots.
         unsafe { self.launch_given(kernel, shape, &args) }
     }
 
-    /// Adds rows to results for `groups` groups, in the order of their ids.
+    /// Adds rows in the order of their ids to the results of `groups` groups.
     pub(crate) fn accumulate_sorted(
         self: &Arc<Self>,
         ids: &Memory,
@@ -165,8 +167,9 @@ impl Stream {
                 slices: all.len() as u32,
                 ..Shape::blocks_of(rows, SORTED_ROWS, 256)
             };
-            // SAFETY: `ids` holds a word a row, ascending and below `groups`; as many values and bits are in every column of an
-            // accumulator; each result has room for `groups`, and holds its neutral element.
+            // SAFETY: `ids` holds a word for each row, ascending and below `groups`; every column of an accumulator
+            // holds a value and a bit for each; each result is allocated for `groups` groups and holds its neutral
+            // element.
             unsafe { self.launch_given("group_sorted", shape, &args)? };
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Accumulators of groups: what they hold, where, and the kernels that add rows to them.
+//! Accumulators of groups: their layout in shared memory and on the device, and the kernels that add rows to them.
 
 pub(crate) mod accumulator;
 pub(crate) mod added;

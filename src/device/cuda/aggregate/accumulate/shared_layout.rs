@@ -1,32 +1,34 @@
-//! Where the groups of an aggregation have their accumulators in shared memory: [`Places`] by id (`kernels/aggregate/group_dense.cu`),
+//! The layout of accumulators in a block's shared memory: [`Places`] by id (`kernels/aggregate/group_dense.cu`),
 //! [`Slots`] by key (`kernels/aggregate/group_table.cu`).
 
-/// How a launch of `group_dense` places groups in shared memory.
+/// How a launch of `group_dense` distributes groups over shared memory.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Places {
-    /// Groups with a place for each lane: those of many rows, which come early.
+    /// Groups with an accumulator for each lane: the lowest ids. Hashing gives them to frequent keys, as these come
+    /// early.
     pub(crate) hot: usize,
-    /// Groups with one place.
+    /// Groups with one accumulator.
     pub(crate) plain: usize,
-    /// So many blocks share the groups out among them.
+    /// The number of teams of blocks. A team holds its share of the groups in the shared memory of each of its blocks.
     pub(crate) teams: usize,
 }
 
-/// Teams read the ids once each. On an H200 two of them add 126 G rows/s to 2^16 groups, three added 74, and atomics in global
-/// memory alone 86 to 2^20 groups.
+/// Each team reads all ids once. On an H200 two teams add 126 G rows/s to 2^16 groups, three added 74, and
+/// atomics in global memory only 86 to 2^20 groups.
 const MOST_TEAMS: usize = 2;
 const HOT: usize = 64;
-/// Where not all groups have a place.
+/// Hot groups where shared memory does not hold all groups.
 const FEW_HOT: usize = 8;
 const LANES: usize = 32;
 
-/// Places that there is room for, but those of waste; as if of a word each where nothing is accumulated.
+/// Accumulators that fit `bytes` of shared memory, minus `LANES` dummies for rows without an accumulator. One word each
+/// where nothing is accumulated.
 fn places(words: usize, bytes: usize) -> usize {
     (bytes / 4 / words.max(1)).saturating_sub(LANES)
 }
 
 impl Places {
-    /// For accumulators of so many words together in `bytes` of shared memory.
+    /// For accumulators of `words` words per group, in `bytes` of shared memory.
     pub(crate) fn of(groups: usize, words: usize, bytes: usize) -> Self {
         let places = places(words, bytes);
         let even = |n: usize| n.next_multiple_of(2);
@@ -46,7 +48,7 @@ impl Places {
                 plain: even(groups.div_ceil(teams).saturating_sub(hot)),
                 teams,
             },
-            // Most of them, with fewer hot ones.
+            // Most groups, with fewer hot ones.
             false if groups <= Self::most(words, bytes) => Self {
                 hot: FEW_HOT.min(hot),
                 plain: (places - FEW_HOT.min(hot) * LANES) / 2 * 2,
@@ -60,7 +62,7 @@ impl Places {
         }
     }
 
-    /// Where all others are in global memory: the hot places are for keys of many rows.
+    /// With all plain accumulators in global memory: the hot ones are for groups of many rows.
     pub(crate) fn global(words: usize, bytes: usize) -> Self {
         let places = places(words, bytes);
         Self {
@@ -70,54 +72,55 @@ impl Places {
         }
     }
 
-    /// Most groups of which all have places.
+    /// The most groups all of which fit shared memory.
     pub(crate) fn most_whole(words: usize, bytes: usize) -> usize {
         let places = places(words, bytes);
         let hot = HOT.min(places / 2 / LANES);
         MOST_TEAMS * (hot + (places - hot * LANES) / 2 * 2)
     }
 
-    /// Most groups of which four in five have places.
+    /// The most groups of which four in five fit shared memory.
     pub(crate) fn most(words: usize, bytes: usize) -> usize {
         let places = places(words, bytes);
         let hot = FEW_HOT.min(places / 2 / LANES);
         MOST_TEAMS * (hot + (places - hot * LANES) / 2 * 2) * 5 / 4
     }
 
-    /// Whether most of so many groups have places.
+    /// Whether shared memory holds most (four in five) of the groups.
     pub(crate) fn holds(&self, groups: usize) -> bool {
         5 * self.groups() >= 4 * groups
     }
 
-    /// Groups that have places.
+    /// The number of groups in shared memory.
     pub(crate) fn groups(&self) -> usize {
         self.teams * (self.hot + self.plain)
     }
 
+    /// Bytes of shared memory, dummies included.
     pub(crate) fn bytes(&self, words: usize) -> usize {
         4 * words * (LANES * self.hot + self.plain + LANES)
     }
 }
 
-/// A table of keys in a block's shared memory.
+/// A hash table of keys with accumulators in a block's shared memory.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Slots {
-    /// Of keys with a place for each lane: none, or a power of two.
+    /// Keys with an accumulator for each lane: none, or a power of two.
     pub(crate) hot: usize,
-    /// Of keys with one place: a multiple of 4.
+    /// Keys with one accumulator: a multiple of 4.
     pub(crate) plain: usize,
 }
 
-/// Slots a group where there is room for them: keys that find the few of their window taken go to global memory. On an H200 one
-/// sum of 2^12 groups takes 164 G rows/s with four.
+/// Slots per group where shared memory allows: a key that finds the few slots of its window occupied goes to global
+/// memory. On an H200 one sum of 2^12 groups runs at 164 G rows/s with four.
 const SLOTS_PER_GROUP: usize = 4;
-/// Of so few groups rows of a warp often have the same, and wait for one another: most have hot slots, two for each group. Beyond, hot
-/// slots cost 5 % where no key has many rows.
+/// With at most this many groups, rows of a warp often have the same group and contend: most groups get hot slots, two
+/// for each group. With more groups, hot slots cost 5 % where no key has many rows.
 const FEW_GROUPS: usize = 256;
 
 impl Slots {
-    /// For so many groups, with accumulators of so many words together and keys of `key` bytes, in `bytes` of shared memory.
-    /// `skewed`: some keys have a great part of the rows.
+    /// For `groups` groups, with accumulators of `words` words per group and keys of `key` bytes, in `bytes` of shared
+    /// memory. `skewed`: some keys have a great part of the rows.
     pub(crate) fn of(
         groups: usize,
         skewed: bool,
@@ -125,7 +128,7 @@ impl Slots {
         bytes: usize,
     ) -> Self {
         let hot = match groups <= FEW_GROUPS {
-            // Two thirds of the shared memory for them.
+            // Two thirds of the shared memory for hot slots.
             true => Self::hot(
                 (2 * groups).next_power_of_two().max(HOT),
                 (words, key),
@@ -151,7 +154,7 @@ impl Slots {
         }
     }
 
-    /// So many hot slots, or as many as there is room for.
+    /// The number of hot slots: `most`, halved until they fit.
     fn hot(most: usize, (words, key): (usize, usize), bytes: usize) -> usize {
         let mut slots = Self {
             hot: most,
@@ -163,14 +166,15 @@ impl Slots {
         slots.hot
     }
 
-    /// Without any: where rows of a key come together anyway.
+    /// Without any slots, where rows of a key are adjacent anyway.
     pub(crate) const NONE: Self = Self { hot: 0, plain: 0 };
 
-    /// Most plain slots.
+    /// The most plain slots.
     pub(crate) fn most((words, key): (usize, usize), bytes: usize) -> usize {
         bytes.saturating_sub(Self::NONE.bytes(words, key)) / (4 * words + key) / 4 * 4
     }
 
+    /// Bytes of shared memory, two dummies for each lane included.
     pub(crate) fn bytes(&self, words: usize, key: usize) -> usize {
         4 * words * (LANES * (self.hot + 2) + self.plain) + key * (self.hot + self.plain) + 4
     }

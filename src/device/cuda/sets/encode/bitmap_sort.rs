@@ -1,4 +1,5 @@
-//! Lists that are sets as they are, put in order without sorting where elements have few ranks (`kernels/sets/set_listed.cu`).
+//! Sorts the elements of lists without duplicates into sets, without a sort of words if elements have few ranks
+//! (`kernels/sets/set_listed.cu`): each block sets a bit per rank, and reads the bits in order.
 
 use std::sync::Arc;
 
@@ -15,24 +16,24 @@ use crate::device::cuda::sets::encode::word_packing::Words;
 use crate::device::data::buffer::Buffer;
 use crate::error::Result;
 
-/// Ranks that a block of the kernel has bits for.
+/// Ranks for which a block of the kernel has bits, at most.
 const MOST_RANKS: usize = 1 << 17;
 
-/// Values of an average list for which a block is worth while, by an estimate of what it waits for.
+/// Values of an average list for which a block is worth its time, by an estimate of its waits.
 const LEAST_VALUES: usize = 128;
 
-/// Bits that a block reads for each value, at most; a sort of words moves some 70 bytes for it.
+/// Bits that a block reads per value, at most; a sort of words moves some 70 bytes per value.
 const BITS_A_VALUE: usize = 128;
 
-/// Whether lists of so many values are put in order by a bit for each rank.
+/// Whether `lists` lists of `values` values are sorted by bitmaps.
 fn are_few(universe: usize, values: usize, lists: usize) -> bool {
     let mean = values.checked_div(lists).unwrap_or(0);
     mean >= LEAST_VALUES && universe <= MOST_RANKS.min(BITS_A_VALUE * mean)
 }
 
 impl Stream {
-    /// The sets that lists are, their elements by `ranks`; `None` where a list has duplicates, or elements without a rank. `words` are
-    /// theirs, which need not be made where elements have few ranks.
+    /// The sets of lists without duplicates, elements by `ranks`. `None` if a list has duplicates, or elements without
+    /// a rank. `words` makes the words of (set, id), which are only needed if elements have many ranks.
     pub(crate) fn arrange_listed(
         self: &Arc<Self>,
         lying: &Lying,
@@ -40,12 +41,12 @@ impl Stream {
         ranks: &Ranks,
         words: impl FnOnce() -> Result<Words>,
     ) -> Result<Option<Sets>> {
-        // A set has no more elements than there are.
+        // A set cannot have more elements than the universe.
         if lying.longest as usize > ranks.universe {
             return Ok(None);
         }
         let order = self.sets_in_order(lying, &lying.counts)?;
-        // Lists may share values, or leave some out: then the estimate is off, and no more.
+        // Lists may share values, or skip some: then only the estimate is wrong.
         if are_few(ranks.universe, ids.len(), lying.rows.len()) {
             drop(words);
             return self.arrange_by_bits(lying, ids, ranks, order);
@@ -56,6 +57,7 @@ impl Stream {
         Ok((sets.entries == total).then_some(sets))
     }
 
+    /// The same by bitmaps in shared memory.
     fn arrange_by_bits(
         self: &Arc<Self>,
         lying: &Lying,
@@ -84,8 +86,9 @@ impl Stream {
             blocks: (len as u32).min(8 * self.gpu.multiprocessors),
             ..Shape::each(len)
         };
-        // SAFETY: each list's values have ids behind its start; offsets are the sums of the lists' lengths in this order, so that
-        // `elements` holds as many words for each; ranks are below the universe, which is no more than the kernel has bits for.
+        // SAFETY: each list's values have ids behind its start; offsets are the sums of the lists' lengths in this
+        // order, so that `elements` holds as many words for each; ranks are below the universe, for which the kernel
+        // has bits.
         unsafe { self.launch("set_listed_elements", shape, &args)? };
         if self.read_word32(&fewer, 0)? != 0 {
             return Ok(None);
@@ -94,7 +97,7 @@ impl Stream {
             .map(Some)
     }
 
-    /// The sum of `n` lengths: as many elements as can be counted.
+    /// The sum of `n` lengths; an error if it exceeds what a sort can number.
     fn total_of(self: &Arc<Self>, lengths: &Memory, n: usize) -> Result<usize> {
         let sums = self.scan(EXCLUSIVE_U64, lengths, n, "elements of sets")?;
         let total = self.read_word(&sums, n)? as usize;

@@ -1,4 +1,5 @@
-//! Numbers that tell elements apart: numbers in a narrow range are their own ids once the least is taken off, others are grouped.
+//! Ids of elements: values enter, one id per distinct value leaves. Integers of a narrow range have their distance from
+//! the least as id (direct address); other values are grouped.
 
 use crate::device::cuda::columns::minmax::Number;
 use crate::device::cuda::device::CudaDevice;
@@ -9,23 +10,24 @@ use crate::device::data::key_bitmap::{KeyRange, Places};
 use crate::device::data::structures::GroupDomain;
 use crate::error::{BowtieError, Result};
 
-/// How ids were given to elements; equal ones have the same id, NULLs too.
+/// The assignment of ids to elements; equal elements have the same id, NULLs too.
 #[derive(Debug)]
 pub(crate) enum ElementIds {
+    /// By grouping: a hash of whole values.
     Grouped(GroupDomain),
-    /// By direct address. Some ids are of no element.
+    /// By direct address. Some ids may have no element.
     Direct(Places),
 }
 
-/// Ids for each value, at most, for the ranges of which a narrow one is; and ids that are few in any case.
+/// A range is narrow up to this number of ids per value, or up to `FEW_IDS`.
 const IDS_PER_VALUE: u64 = 2;
 const FEW_IDS: u64 = 1 << 12;
 
-/// Bytes of room for each id: ranks take some 40 of them, an eighth.
+/// Free bytes per id that direct address needs: ranks take some 40 bytes per id, an eighth of the free memory.
 const ID_SHARE: u64 = 320;
 
 impl ElementIds {
-    /// Ids are below this.
+    /// Ids are below this number.
     pub(crate) fn count(&self) -> usize {
         match self {
             Self::Grouped(domain) => domain.groups as usize,
@@ -35,14 +37,14 @@ impl ElementIds {
 }
 
 impl CudaDevice {
-    /// The id of each value.
+    /// The id of each value, and the assignment.
     pub(crate) fn element_ids(&self, values: &Column) -> Result<(Buffer<u32>, ElementIds)> {
         let rows = values.rows();
         if let Some(number) = Number::of(values).filter(|_| rows > 0) {
             let range = KeyRange(self.queue.extents(&[number], rows)?);
             let room = self.queue.budget.room() / ID_SHARE;
             let most = FEW_IDS.max(IDS_PER_VALUE * rows as u64).min(room);
-            // Their frequencies are sorted.
+            // The frequencies of ids are sorted, so a sort must be able to number them.
             let are_few = |places: &Places| {
                 places.count <= most && check_sortable(places.count as usize).is_ok()
             };
@@ -55,7 +57,7 @@ impl CudaDevice {
         Ok((ids, ElementIds::Grouped(domain)))
     }
 
-    /// The ids that other values have, `NO_GROUP` where none.
+    /// The ids of other values by a known assignment, `NO_GROUP` if a value has none.
     pub(crate) fn known_ids(&self, known: &ElementIds, values: &Column) -> Result<Buffer<u32>> {
         match known {
             ElementIds::Grouped(domain) => self.groups_in(domain, &[values]),
@@ -63,6 +65,7 @@ impl CudaDevice {
         }
     }
 
+    /// The ids of values by direct address. An error if the type differs.
     fn places_in(&self, places: &Places, values: &Column) -> Result<Buffer<u32>> {
         let numbers = Number::of(values).zip(places.digits.first());
         let (number, digits) = numbers

@@ -1,4 +1,5 @@
-//! What empty sets match, and match with: known without a test (`kernels/sets/set_matches.cu`). Techniques see other sets alone.
+//! Matches of which one set is empty: known without a test, as ranges of indexed sets (`kernels/sets/set_matches.cu`).
+//! Techniques see the other sets only.
 
 use std::sync::Arc;
 
@@ -12,25 +13,29 @@ use crate::device::data::ranges::{OrderedRows, Ranges};
 use crate::error::Result;
 use crate::ir::set_predicate::SetTest;
 
-/// Matches of searching sets because one of two is empty: ranges of the indexed sets, which stand by group and size.
+/// The matches of probe sets of which one set is empty: ranges of the indexed sets, which are ordered by group and
+/// size.
 #[derive(Debug)]
 pub(crate) struct Empties {
+    /// Number of indexed sets.
     indexed: usize,
     ranges: Ranges,
-    /// Of each searching set.
+    /// Matches of each probe set.
     pub(crate) counts: Buffer<u32>,
     offsets: Buffer<u64>,
+    /// Sum of the counts.
     pub(crate) total: u64,
 }
 
-/// Which pairs match with an empty set: empty ones, an empty searching one with others, others with an empty indexed one.
+/// Which pairs with an empty set match, as bits: 1 for two empty sets, 2 for an empty probe set with others, 4 for
+/// others with an empty indexed set.
 fn matching(test: SetTest) -> u32 {
     let [both, probe, indexed] = [(0, 0), (0, 1), (1, 0)].map(|(a, b)| test.holds(0, a, b));
     u32::from(both) | u32::from(probe) << 1 | u32::from(indexed) << 2
 }
 
 impl Empties {
-    /// `None` where that is nothing.
+    /// The matches of empty sets; `None` if there are none.
     pub(crate) fn of(
         queue: &Arc<Stream>,
         [probe, indexed]: [&Sets; 2],
@@ -56,8 +61,8 @@ impl Empties {
             (&lo).into(),
             (&hi).into(),
         ];
-        // SAFETY: groups, where there are any, are those of the index, each of which has a segment; sizes are those of both sides;
-        // all others hold n words.
+        // SAFETY: groups, if there are any, are those of the index, each of which has a segment; sizes are those of
+        // both sides; all others hold n words.
         unsafe { queue.launch("set_matches_empty", Shape::rows(n), &args)? };
         let counts = Buffer::cuda(counts, n);
         let offsets = queue.scan_offsets(&counts)?;
@@ -74,12 +79,12 @@ impl Empties {
         }))
     }
 
-    /// All positions.
+    /// All indexed positions.
     fn positions(&self, queue: &Arc<Stream>) -> Result<OrderedRows> {
         Ok(OrderedRows::of_rows(queue.sequence(0, self.indexed)?))
     }
 
-    /// Writes the pairs, as kernels hand out others.
+    /// Writes the pairs to the first `total` entries of `pairs`, in the format of the technique kernels.
     pub(crate) fn write(&self, queue: &Arc<Stream>, pairs: &Memory) -> Result<()> {
         let (len, n) = (self.total as usize, self.counts.len());
         let probe = OrderedRows::of_rows(queue.sequence(0, n)?);
@@ -92,11 +97,11 @@ impl Empties {
             (len as u32).into(),
             pairs.into(),
         ];
-        // SAFETY: there are so many of both, and the caller has room for as many pairs.
+        // SAFETY: there are `len` of both, and the caller has room for as many pairs.
         unsafe { queue.launch("set_matches_pack", Shape::rows(len), &args) }
     }
 
-    /// How many each indexed position has.
+    /// Matches of each indexed set.
     pub(crate) fn of_indexed(&self, queue: &Arc<Stream>) -> Result<Buffer<u32>> {
         let positions = self.positions(queue)?;
         queue.cover(&positions, &self.ranges, positions.len())

@@ -1,32 +1,35 @@
-//! [`Sets`]: lists encoded as ascending sets of numbers.
+//! [`Sets`]: lists encoded as ascending sets of element ranks, in device memory.
 
 use crate::device::cuda::runtime::launch::Structure;
 use crate::device::cuda::runtime::memory::Memory;
 use crate::device::data::buffer::Buffer;
 
-/// The sets of one side by position, in the order of their groups and sizes.
+/// The sets of one side by position, ordered by group and size.
 #[derive(Debug)]
 pub(crate) struct Sets {
-    /// Row ids. Rows without a list, or in no group, have no position.
+    /// Row id of each position. Rows without a list, or in no group, have no position.
     pub(crate) rows: Buffer<u32>,
-    /// Where rows are in groups.
+    /// Groups, if the join has other equalities.
     pub(crate) by_group: Option<ByGroup>,
+    /// First element of each set, and the end.
     pub(crate) offsets: Memory,
+    /// Ranks, ascending in each set; 0 is the rarest.
     pub(crate) elements: Memory,
-    /// Distinct elements, those that the indexed side lacks included.
+    /// Distinct elements of each set, with those that the indexed side lacks, which have no rank.
     pub(crate) sizes: Memory,
+    /// Number of sets.
     pub(crate) len: usize,
-    /// Elements of all sets.
+    /// Length of `elements`.
     pub(crate) entries: usize,
 }
 
 impl Sets {
-    /// As kernels take them.
+    /// The `Sets` of the kernels.
     pub(crate) fn structure(&self) -> Structure<4> {
         self.structure_from(0)
     }
 
-    /// The same for a launch that begins with a set.
+    /// The same for a launch that begins at set `first`.
     pub(crate) fn structure_from(&self, first: usize) -> Structure<4> {
         Structure([
             (&self.offsets).into(),
@@ -36,16 +39,16 @@ impl Sets {
         ])
     }
 
-    /// Elements of an average set.
+    /// Elements with a rank of an average set.
     pub(crate) fn mean(&self) -> usize {
         self.entries / self.len.max(1)
     }
 }
 
-/// Groups of rows, and how many there are.
+/// The group of each row, and the number of groups.
 pub(crate) type Groups<'a> = (&'a Buffer<u32>, u32);
 
-/// The group of each set, and where the sets of each of so many groups begin, and the end.
+/// The group of each set, the first set of each of `count` groups, and the end.
 #[derive(Debug)]
 pub(crate) struct ByGroup {
     pub(crate) groups: Memory,

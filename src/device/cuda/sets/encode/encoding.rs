@@ -1,14 +1,16 @@
-//! Encoding (`kernels/sets/set_encode.cu`; \[B\] 4.1): lists become ascending sets of numbers, as the host's do (`host/sets/encode/encoding.rs`).
+//! Encodes lists as ascending sets of element ranks (`kernels/sets/set_encode.cu`; \[B\] 4.1), as the host does
+//! (`host/sets/encode/encoding.rs`).
 //!
 //! ```text
-//!  values of all rows ─► ids by equality ─► words of (set, id), sorted, without duplicates ─► sizes, and sets in order of these
-//!        indexed:    ids ─► by (group, id) where there are groups ─► ranks by frequency: the rarest is 0
-//!        searching:  ids ─► those of the indexed side ─► ranks; what the indexed side lacks counts for the size alone
+//!  values of all rows ─► ids by equality ─► words of (set, id), sorted, distinct ─► sizes, and sets ordered by size
+//!    indexed:  ids ─► ids of (group, id) if there are groups ─► ranks by frequency: the rarest is 0
+//!    probe:    ids ─► ids of the indexed side ─► ranks; elements that it lacks count for the size only
 //!  words of (position, rank), sorted ─► elements, offsets
 //! ```
 //!
-//! Without groups the first sort is left out as long as there are no duplicates: lists are taken for sets (`bitmap_sort.rs`), and where one has a
-//! duplicate after all, or an element that the indexed side lacks, all is done again as above.
+//! Without groups the first sort is skipped while lists have no duplicates: lists are assumed to be sets
+//! (`bitmap_sort.rs`). If one has a duplicate, or an element that the indexed side lacks, all is encoded again as
+//! above.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,33 +33,34 @@ use crate::device::primitives::device::Device;
 use crate::error::Result;
 use crate::list_sets::same_lists::are_same_lists;
 
-/// Elements of the indexed side to their ranks.
+/// The assignment of ranks to the elements of the indexed side, by which probe lists are encoded.
 #[derive(Debug)]
 pub(crate) struct Domain {
     ids: ElementIds,
-    /// Ids of (group, id).
+    /// Ids of (group, id), if there are groups.
     grouped: Option<GroupDomain>,
     ranks: Ranks,
-    /// Whether searching lists were no sets as they are, or had other elements.
+    /// Whether probe lists had duplicates or other elements, so that they were encoded a second time.
     searched_twice: AtomicBool,
-    /// Groups of rows.
+    /// Number of groups; 0 without groups.
     groups: u32,
     source: Option<Source>,
 }
 
 impl Domain {
-    /// Elements that have a rank.
+    /// Number of elements with a rank.
     pub(crate) fn universe(&self) -> usize {
         self.ranks.universe
     }
 
-    /// Of each rank, how many sets have it.
+    /// The number of sets with each rank.
     pub(crate) fn frequencies(&self) -> &Memory {
         &self.ranks.frequencies
     }
 }
 
-/// The lists that were encoded, none left out but NULL ones: of a self join the other side need not be sent and encoded again.
+/// The lists that were encoded, if only NULL ones were excluded: the probe side of a self join need not be transferred
+/// and encoded again.
 #[derive(Debug)]
 struct Source {
     lists: ArrayRef,
@@ -65,13 +68,13 @@ struct Source {
     lease: Lease,
 }
 
-/// What a source takes of the memory that is left.
+/// A source takes one `SOURCE_SHARE`th of the free memory, at most.
 const SOURCE_SHARE: u64 = 8;
 
 impl Source {
-    /// `None` where they would take too much of the room.
+    /// The lists with a lease of their bytes; `None` if they would take too much of the free memory.
     fn of(queue: &Stream, column: &Column, lists: &ArrayRef) -> Option<Self> {
-        // Those that lie on the host are the column's, which has a lease and outlives the index.
+        // Lists of a column on the host belong to the column, which has a lease and outlives the index.
         let bytes = match column.is_resident() {
             true => lists.to_data().get_slice_memory_size().ok()? as u64,
             false => 0,
@@ -86,7 +89,7 @@ impl Source {
     }
 }
 
-/// Whether each row that has a list has a set.
+/// Whether each row with a list has a set: no groups, and no other NULLs.
 fn takes_all(is_grouped: bool, not_null: &[&Keys]) -> Result<bool> {
     for keys in not_null {
         if valid_memory(keys.valid.as_ref())?.is_some() {
@@ -97,7 +100,7 @@ fn takes_all(is_grouped: bool, not_null: &[&Keys]) -> Result<bool> {
 }
 
 impl CudaDevice {
-    /// Encodes a column that is to be indexed.
+    /// Encodes the column of the indexed side; with the sets the assignment for the probe side.
     pub(crate) fn encode_indexed(
         &self,
         column: &Column,
@@ -155,7 +158,7 @@ impl CudaDevice {
         Ok((sets, domain))
     }
 
-    /// Encodes a column whose sets search; `None` where they are those that were indexed.
+    /// Encodes the column of the probe side; `None` if it holds the lists that were indexed (a self join).
     pub(crate) fn encode_searching(
         &self,
         domain: &Domain,
@@ -182,15 +185,15 @@ impl CudaDevice {
             if sets.is_some() {
                 return Ok(sets);
             }
-            // Nor will those that follow be, most likely.
+            // Later probe batches will fail the same way, most likely.
             domain.searched_twice.store(true, Ordering::Relaxed);
         }
-        // Ids of their own tell elements apart that the indexed side lacks.
+        // Ids of the probe side distinguish elements that the indexed side lacks.
         let (ids, own) = self.element_ids(&values)?;
         drop(values);
         self.go_on()?;
         let mut distinct = queue.distinct(&lying, &ids, own.count())?;
-        // The same number for all values of one id.
+        // The indexed side's id of each probe id.
         let known = queue.scatter(&ids, &known, own.count())?;
         drop(ids);
         distinct.words = match (&lying.groups, &domain.grouped) {

@@ -1,4 +1,5 @@
-//! Inverted lists (`kernels/sets/set_encode.cu`): of each element the sets that have it, or have it in front, by size.
+//! Inverted lists (`kernels/sets/set_encode.cu`): encoded sets enter; for each element, the sets that have it, or have
+//! it in their prefix, ordered by size, leave.
 
 use std::sync::Arc;
 
@@ -10,19 +11,19 @@ use crate::device::cuda::sets::encode::encoded::Sets;
 use crate::device::cuda::sets::encode::word_packing::Packing;
 use crate::error::Result;
 
-/// The lists of all elements, one after the other.
+/// The inverted lists of all elements, one after the other.
 #[derive(Debug)]
 pub(crate) struct Lists {
-    /// Where those of each element begin, and the end.
+    /// First item of each element's list, and the end.
     pub(crate) offsets: Memory,
-    /// Positions.
+    /// Positions of sets.
     pub(crate) sets: Memory,
-    /// Where in each set the element stands, where that is wanted.
+    /// The place of the element in each set, if wanted.
     pub(crate) places: Option<Memory>,
 }
 
 impl Stream {
-    /// The lists of each set's first elements, as many as `lengths` says.
+    /// The inverted lists over the first `lengths` elements of each set; `universe` elements have a list.
     pub(crate) fn inverted(
         self: &Arc<Self>,
         sets: &Sets,
@@ -40,10 +41,11 @@ impl Stream {
             (total as u32).into(),
             Given::Two(&out),
         ];
-        // SAFETY: entries are the first elements of each set, at most as many as it has; there is a word for each entry.
+        // SAFETY: entries are the first elements of each set, at most as many as it has; there is a word for each
+        // entry.
         unsafe { self.launch_given("set_encode_list_words", Shape::rows(total), &args)? };
         drop(of_entries);
-        // Entries are in the order of sets, which a sort by elements keeps.
+        // Entries are in the order of sets, which a stable sort by elements keeps.
         let (words, entries) = match with_places {
             true => {
                 let (words, entries) = self.sorted_beside_rows(words, Packing::upper)?;
@@ -66,8 +68,8 @@ impl Stream {
             places.as_ref().into(),
         ];
         let shape = Shape::rows(total);
-        // SAFETY: words are one for each of the total, as are lists, and entries where places are wanted; entries are numbers of words
-        // in order of sets, whose offsets say where each set's begin.
+        // SAFETY: words are one for each of the total, as are lists, and entries if places are wanted; entries are
+        // numbers of words in the order of sets, and the offsets are those of each set's first entry.
         unsafe { self.launch_with("set_encode_lists", shape, Some(&given), &args)? };
         Ok(Lists {
             offsets: self.upper_offsets(&words, universe)?,

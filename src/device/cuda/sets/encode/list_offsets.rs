@@ -1,4 +1,5 @@
-//! Where the elements of lists lie, once their values are on the GPU.
+//! Uploads the values of lists. A column of lists enters; resident values, and the start and length of each row's list
+//! among them, leave.
 
 use std::sync::Arc;
 
@@ -20,11 +21,13 @@ use crate::device::primitives::transfer::TransferPrimitives;
 use crate::error::Result;
 use crate::list_sets::elements::Lists;
 
-/// Rows that have a list, and where these lie among values.
+/// The rows with a list, and the span of each list among the values.
 pub(crate) struct Lying {
+    /// Row ids.
     pub(crate) rows: Buffer<u32>,
+    /// The group of each of these rows, and the number of groups.
     pub(crate) groups: Option<(Memory, u32)>,
-    /// Where each row's values begin, and how many they are.
+    /// First value of each row's list, and the number of its values.
     pub(crate) starts: Memory,
     pub(crate) counts: Memory,
     /// Values of the longest list.
@@ -32,7 +35,8 @@ pub(crate) struct Lying {
 }
 
 impl CudaDevice {
-    /// The values of a column's lists, and the rows that have a list, are in a group and are not NULL in any of `not_null`.
+    /// Uploads the values of a column's lists, with the rows that have a list, are in a group and are not NULL in any
+    /// of `not_null`. An error if there are too many values to sort.
     pub(crate) fn lying(
         &self,
         lists: &ArrayRef,
@@ -87,7 +91,7 @@ impl CudaDevice {
     }
 }
 
-/// Floats as their bits, by which elements are equal.
+/// Floats as their bits, by which elements are compared.
 fn by_bits(values: &ArrayRef) -> Result<ArrayRef> {
     let bits = match values.data_type() {
         DataType::Float16 => DataType::UInt16,
@@ -100,7 +104,7 @@ fn by_bits(values: &ArrayRef) -> Result<ArrayRef> {
 }
 
 impl Stream {
-    /// Where the values of each row's list begin, how many they are, and how many at most.
+    /// First value and number of values of each row's list, and the greatest number.
     fn send_spans(self: &Arc<Self>, lists: &Lists, rows: usize) -> Result<(Memory, Memory, u32)> {
         let Some(offsets) = lists.offsets() else {
             let (starts, counts) = lists.spans(rows);
@@ -122,12 +126,13 @@ impl Stream {
             (&starts).into(),
             (&counts).into(),
         ];
-        // SAFETY: there is an offset more than rows; both others hold a word a row.
+        // SAFETY: there is an offset more than rows; both other buffers hold a word per row.
         unsafe { self.launch("set_encode_spans", Shape::rows(rows), &args)? };
         let longest = self.longest_between(&offsets, rows)?;
         Ok((starts, counts, longest as u32))
     }
 
+    /// Uploads words.
     fn send_words<T: ArrowNativeType>(self: &Arc<Self>, words: &[T]) -> Result<Memory> {
         self.send(words.to_byte_slice(), "lists")
     }

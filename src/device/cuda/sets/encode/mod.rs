@@ -1,4 +1,4 @@
-//! Encoding: lists become ascending sets of numbers.
+//! Encoding of lists as ascending sets of element ranks: the input of every technique.
 
 pub(crate) mod bitmap_sort;
 pub(crate) mod element_ids;

@@ -1,4 +1,5 @@
-//! Words of (set, element), between sorts (`kernels/sets/set_encode.cu`): lists to sets, sets to their order, elements to their ranks.
+//! Words of (set, element) between sorts (`kernels/sets/set_encode.cu`): from lists to sets without duplicates, to
+//! their order, and to elements by rank. Also the frequencies of elements, and signatures.
 
 use std::sync::Arc;
 
@@ -18,11 +19,14 @@ use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::error::Result;
 
-/// The ranks of ids by frequency, from 0 on without a gap; ids of no set have none.
+/// The ranks of ids by frequency, from 0 (the rarest) without a gap; ids of no set have none.
 #[derive(Debug)]
 pub(crate) struct Ranks {
+    /// Rank of each id.
     pub(crate) of: Buffer<u32>,
+    /// Number of ranks.
     pub(crate) universe: usize,
+    /// Number of sets with each rank.
     pub(crate) frequencies: Memory,
 }
 
@@ -32,22 +36,23 @@ pub(crate) struct Distinct {
     pub(crate) order: Order,
 }
 
-/// Sets by group and size.
+/// The order of sets by group and size.
 pub(crate) struct Order {
+    /// Size of each set, in order.
     pub(crate) sizes: Memory,
-    /// Sets in order, and the place of each in it.
+    /// Sets in order, and the position of each set.
     pub(crate) order: Buffer<u32>,
     places: Buffer<u32>,
     by_group: Option<ByGroup>,
 }
 
-/// Elements that a block of the kernel counts by itself.
+/// Elements that a block can count in shared memory.
 const FEW_ELEMENTS: usize = 12_288;
-/// Words of a block for each element.
+/// Words per element and block, at least, for that to be worth its time.
 const SOME_WORDS: usize = 4;
 
 impl Stream {
-    /// The entries of rows: the row of each by number, and the exclusive sums of `lengths`.
+    /// The entries of rows: the row of each entry, the exclusive sums of `lengths`, and the total.
     pub(crate) fn entries(
         self: &Arc<Self>,
         lengths: &Memory,
@@ -78,7 +83,7 @@ impl Stream {
         Ok((of_entries, offsets, total))
     }
 
-    /// Words of (set, id) as they stand in the lists; ids are below `universe`, or none.
+    /// Words of (set, id) in the order of the lists; ids are below `universe`, or none.
     pub(crate) fn words_of(
         self: &Arc<Self>,
         lying: &Lying,
@@ -97,11 +102,12 @@ impl Stream {
             (total as u32).into(),
             Given::Two(&given),
         ];
-        // SAFETY: each entry is of a row, whose values' ids lie behind its start; there is a word for each entry.
+        // SAFETY: each entry belongs to a row, whose values' ids are behind its start; there is a word for each entry.
         unsafe { self.launch_given("set_encode_entries", Shape::rows(total), &args)? };
         Ok(words)
     }
 
+    /// Words of (set, id), sorted, without duplicates, and the order of the sets.
     pub(crate) fn distinct(
         self: &Arc<Self>,
         lying: &Lying,
@@ -122,7 +128,7 @@ impl Stream {
         Ok(Distinct { words, order })
     }
 
-    /// Sets of these sizes in order.
+    /// The order of sets of these sizes.
     pub(crate) fn sets_in_order(self: &Arc<Self>, lying: &Lying, sizes: &Memory) -> Result<Order> {
         let len = lying.rows.len();
         let groups = lying
@@ -138,7 +144,7 @@ impl Stream {
         })
     }
 
-    /// (group, element) of each word, elements by their `numbers` where given, as a column.
+    /// The word (group, element) of each word, as a column; elements by their `numbers` if given.
     pub(crate) fn grouped_words(
         self: &Arc<Self>,
         words: &Words,
@@ -166,7 +172,7 @@ impl Stream {
         Ok(Column::cuda(values, words.n))
     }
 
-    /// The words with other elements, one for each, which are below `universe`, or none.
+    /// The words with other elements, one for each word, below `universe` or none.
     pub(crate) fn renamed(
         self: &Arc<Self>,
         words: &Words,
@@ -186,7 +192,7 @@ impl Stream {
         Ok(renamed)
     }
 
-    /// The words with elements by `ranks`, none where there is none, and sets by `places`. Ranks are below `universe`.
+    /// The words with elements by `ranks`, which are below `universe` (or none), and sets by `places`.
     pub(crate) fn recode(
         self: &Arc<Self>,
         words: &Words,
@@ -204,18 +210,19 @@ impl Stream {
             places.into(),
             Given::Two(&out),
         ];
-        // SAFETY: `places` holds a word for each set of the words; of what has no rank none is read; words and recoded are n.
+        // SAFETY: `places` holds a word for each set of the words; for an element without a rank no word is read; words
+        // and recoded are n.
         unsafe { self.launch_given("set_encode_recode", Shape::rows(words.n), &args)? };
         Ok(recoded)
     }
 
-    /// How many sets have each element.
+    /// The number of sets with each element.
     fn frequencies(self: &Arc<Self>, words: &Words, universe: usize) -> Result<Memory> {
         let frequencies = self.zeroed(universe * 4, "elements of sets")?;
         let given = Some(words.structure());
         let (given, n) = (given.as_ref(), (words.n as u32).into());
         let blocks = 4 * self.gpu.multiprocessors;
-        // A block adds each element at last, which should be few beside its words.
+        // A block adds its count of each element at the end, so elements should be few beside its words.
         let many = SOME_WORDS * universe * blocks as usize;
         if (1..=FEW_ELEMENTS).contains(&universe) && words.n >= many {
             let args = [n, (universe as u32).into(), (&frequencies).into()];
@@ -223,12 +230,13 @@ impl Stream {
                 blocks,
                 ..Shape::rows(words.n)
             };
-            // SAFETY: elements of n words are below the universe, of each of which `frequencies` holds a word, and a block too.
+            // SAFETY: elements of n words are below the universe; `frequencies` holds a word for each, and so does a
+            // block.
             unsafe { self.launch_with("set_encode_few_frequencies", shape, given, &args)? };
         } else {
             let args = [n, (&frequencies).into()];
             let shape = Shape::rows(words.n);
-            // SAFETY: elements of n words are below the universe, of each of which `frequencies` holds a word.
+            // SAFETY: elements of n words are below the universe; `frequencies` holds a word for each.
             unsafe { self.launch_with("set_encode_frequencies", shape, given, &args)? };
         }
         Ok(frequencies)
@@ -258,7 +266,7 @@ impl Stream {
                 frequencies,
             });
         };
-        // Those that nobody has come first.
+        // Ids of no set are sorted first.
         let absent = self.alloc(4, "elements of sets")?;
         let args = [(&sorted).into(), (universe as u32).into(), (&absent).into()];
         // SAFETY: there is a frequency for each of the universe; `absent` holds a word.
@@ -271,7 +279,7 @@ impl Stream {
             (absent as u32).into(),
             (&of).into(),
         ];
-        // SAFETY: `order` holds each number below the universe once, of each of which `of` holds a word.
+        // SAFETY: `order` holds each number below the universe once; `of` holds a word for each.
         unsafe { self.launch("set_encode_ranks", Shape::rows(universe), &args)? };
         let present = universe - absent;
         Ok(Ranks {
@@ -281,7 +289,7 @@ impl Stream {
         })
     }
 
-    /// The sets in order, their elements by `ranks`.
+    /// The encoded sets: in order, elements by `ranks`.
     pub(crate) fn arrange(
         self: &Arc<Self>,
         lying: &Lying,
@@ -299,13 +307,13 @@ impl Stream {
         let given = words.structure();
         let args = [(entries as u32).into(), (&elements).into()];
         let shape = Shape::rows(entries);
-        // SAFETY: both hold so many words.
+        // SAFETY: both hold `entries` words.
         unsafe { self.launch_with("set_encode_elements", shape, Some(&given), &args)? };
         let offsets = self.upper_offsets(&words, lying.rows.len())?;
         self.sets_of(lying, order, offsets, elements, entries)
     }
 
-    /// Sets in order, with their elements.
+    /// Encoded sets from their order and elements; rows are gathered.
     pub(crate) fn sets_of(
         self: &Arc<Self>,
         lying: &Lying,
@@ -328,7 +336,7 @@ impl Stream {
         })
     }
 
-    /// How often each number up to `most` stands in `numbers`, those above it together with it.
+    /// The number of occurrences of each number below `most` in `numbers`; those from `most` on are counted together.
     pub(crate) fn histogram(
         self: &Arc<Self>,
         numbers: &Memory,
@@ -347,7 +355,7 @@ impl Stream {
         Ok(histogram)
     }
 
-    /// Signatures of so many words of 32 bits.
+    /// A signature of `words` words of 32 bits per set.
     pub(crate) fn signatures(self: &Arc<Self>, sets: &Sets, words: usize) -> Result<Memory> {
         let out = self.alloc(sets.len * words * 4, "signatures of sets")?;
         let structure = sets.structure();
@@ -357,7 +365,7 @@ impl Stream {
             (&out).into(),
         ];
         let shape = Shape::blocks_of(sets.len, 32, 256);
-        // SAFETY: the structure is of sets, each of which has so many words in `out`.
+        // SAFETY: the structure is of sets, each of which has `words` words in `out`.
         unsafe { self.launch_given("set_signature_build", shape, &args)? };
         Ok(out)
     }

@@ -1,4 +1,4 @@
-//! In which order sets stand: by group, where there are groups, and by size; and whether those of two sides are the same.
+//! The order of sets: by group, if there are groups, and by size. Also the check whether both sides hold the same sets.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::device::data::buffer::Buffer;
 use crate::error::Result;
 
 impl Sets {
-    /// The groups of these sets, and where those of `indexed` begin: null pointers where there are none.
+    /// The groups of these sets, and the segments of the groups of `indexed`: null pointers without groups.
     pub(crate) fn groups_in<'a>(&'a self, indexed: &'a Self) -> [Option<&'a Memory>; 2] {
         match (&self.by_group, &indexed.by_group) {
             (Some(mine), Some(indexed)) => [Some(&mine.groups), Some(&indexed.segments)],
@@ -23,8 +23,8 @@ impl Sets {
 }
 
 impl Stream {
-    /// The order of `n` sets of `sizes`, of which none is more than `longest`, by their `groups` where given, of which there are so
-    /// many.
+    /// The order of `n` sets by their `groups`, if given with their number, and `sizes`, of which none exceeds
+    /// `longest`. With groups also the segments.
     pub(crate) fn in_order(
         self: &Arc<Self>,
         groups: Option<(&Memory, usize)>,
@@ -66,7 +66,7 @@ impl Stream {
         Ok((order, Some(by_group)))
     }
 
-    /// Whether both are the same sets at the same positions.
+    /// Whether both sides hold the same sets at the same positions.
     pub(crate) fn are_same(self: &Arc<Self>, a: &Sets, b: &Sets) -> Result<bool> {
         let groups = match (&a.by_group, &b.by_group) {
             (Some(a), Some(b)) if a.count == b.count => Some([&a.segments, &b.segments]),

@@ -1,4 +1,5 @@
-//! Words of two numbers, by which sets are sorted (`kernels/sets/set_words.cuh`): of as few bits as both numbers have.
+//! Words of two numbers, by which sets are sorted (`kernels/sets/set_words.cuh`): 32 bits if both numbers fit,
+//! otherwise 64. Sorts of such words, the removal of duplicates, and the offsets of upper numbers.
 
 use std::sync::Arc;
 
@@ -11,25 +12,25 @@ use crate::device::cuda::runtime::stream::Stream;
 use crate::device::data::buffer::Buffer;
 use crate::error::Result;
 
-/// How two numbers lie in a word: the upper one above the bits of the lower one.
+/// The layout of a word: the upper number above the bits of the lower one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Packing {
     lower_bits: u32,
     upper_bits: u32,
 }
 
-/// The bits that numbers below `count` have.
+/// The number of bits of numbers below `count`.
 fn bits_of(count: usize) -> u32 {
     usize::BITS - count.saturating_sub(1).leading_zeros()
 }
 
-/// The bits on which numbers below `count` differ.
+/// A mask of the bits in which numbers below `count` may differ.
 pub(crate) fn bits_below(count: usize) -> u64 {
     (1 << bits_of(count)) - 1
 }
 
 impl Packing {
-    /// Of upper numbers below one count and lower ones below another, or none.
+    /// The layout for upper numbers below `uppers`, and lower ones below `lowers` or none.
     pub(crate) fn of(uppers: usize, lowers: usize) -> Self {
         let upper_bits = bits_of(uppers);
         Self {
@@ -52,6 +53,7 @@ impl Packing {
         self.lower_bits + self.upper_bits > 32 || self.lower_bits == 32
     }
 
+    /// Bytes of a word.
     pub(crate) fn bytes(self) -> usize {
         match self.is_wide() {
             true => 8,
@@ -59,7 +61,7 @@ impl Packing {
         }
     }
 
-    /// Words with something beside them, as they are sorted.
+    /// The sort of words with row numbers beside them.
     fn beside_rows(self) -> KeyWidth {
         match self.is_wide() {
             true => WIDE,
@@ -67,6 +69,7 @@ impl Packing {
         }
     }
 
+    /// The sort of words alone.
     fn alone(self) -> KeyWidth {
         match self.is_wide() {
             true => WIDE_ALONE,
@@ -74,12 +77,12 @@ impl Packing {
         }
     }
 
-    /// The bits on which words differ at most by their upper numbers.
+    /// A mask of the bits of upper numbers.
     pub(crate) fn upper(self) -> u64 {
         self.all() & !self.lower()
     }
 
-    /// The bits on which words differ at most.
+    /// A mask of the bits of both numbers.
     pub(crate) fn all(self) -> u64 {
         let others = u64::BITS - self.lower_bits - self.upper_bits;
         u64::MAX.checked_shr(others).unwrap_or(0)
@@ -90,7 +93,7 @@ impl Packing {
     }
 }
 
-/// So many words.
+/// `n` words of one layout in device memory.
 pub(crate) struct Words {
     pub(crate) memory: Memory,
     pub(crate) n: usize,
@@ -98,7 +101,7 @@ pub(crate) struct Words {
 }
 
 impl Words {
-    /// As kernels take them.
+    /// The `Words` of the kernels.
     pub(crate) fn structure(&self) -> Structure<2> {
         let Packing { lower_bits, .. } = self.packing;
         let wide = u32::from(self.packing.is_wide());
@@ -107,7 +110,7 @@ impl Words {
 }
 
 impl Stream {
-    /// Room for so many words.
+    /// Allocates `n` words.
     pub(crate) fn words(self: &Arc<Self>, packing: Packing, n: usize) -> Result<Words> {
         Ok(Words {
             memory: self.alloc(n * packing.bytes(), "elements of sets")?,
@@ -116,7 +119,7 @@ impl Stream {
         })
     }
 
-    /// Words in the order of the bits that `by` says, those that agree on them as they stood.
+    /// Words sorted by the bits of mask `by`; a stable sort.
     pub(crate) fn sorted_words(
         self: &Arc<Self>,
         words: Words,
@@ -131,7 +134,7 @@ impl Stream {
         Ok(Words { memory, n, packing })
     }
 
-    /// The same, and where each word stood; `None` where all stand as they did.
+    /// The same with the former position of each word; `None` if the order did not change.
     pub(crate) fn sorted_beside_rows(
         self: &Arc<Self>,
         words: Words,
@@ -150,7 +153,7 @@ impl Stream {
         Ok((Words { memory, n, packing }, rows))
     }
 
-    /// Sorted words that differ from the one before and have a lower number.
+    /// Sorted words without duplicates, and without words that have no lower number.
     pub(crate) fn without_duplicates(self: &Arc<Self>, words: Words) -> Result<Words> {
         let n = words.n;
         if n == 0 {
@@ -174,7 +177,7 @@ impl Stream {
         })
     }
 
-    /// Where the words of each upper number below a count begin, and the end.
+    /// The first word of each upper number below `count`, and the end.
     pub(crate) fn upper_offsets(self: &Arc<Self>, words: &Words, count: usize) -> Result<Memory> {
         let offsets = self.alloc((count + 1) * 4, "elements of sets")?;
         let given = words.structure();
@@ -184,7 +187,7 @@ impl Stream {
             (&offsets).into(),
         ];
         let shape = Shape::each(count + 1);
-        // SAFETY: the words are so many; `offsets` holds one more than the count.
+        // SAFETY: there are `words.n` words; `offsets` holds one word more than the count.
         unsafe { self.launch_with("set_encode_offsets", shape, Some(&given), &args)? };
         Ok(offsets)
     }
@@ -203,7 +206,7 @@ mod tests {
 
     #[test]
     fn words_are_as_narrow_as_both_numbers_allow() {
-        // One lower number more stands for none.
+        // One more lower number represents none.
         assert_eq!(Packing::of(1 << 17, 1 << 14).all(), u64::from(u32::MAX));
         for (uppers, lowers, bytes) in [
             (0, 0, 4),

@@ -1,5 +1,6 @@
-//! Rows of bits, one for each element of a small universe (`kernels/sets/techniques/set_bitmap.cu`, `kernels/sets/techniques/set_matrix.cu`): compared pair by pair
-//! (BI, \[B\] 6.2.1), or multiplied as binary matrices on tensor cores (MM, \[B\] 6.2.2).
+//! The techniques `bitmap` and `matrix`: rows of bits, one bit for each element of a small universe
+//! (`kernels/sets/techniques/set_bitmap.cu`, `kernels/sets/techniques/set_matrix.cu`). Rows are compared pair by pair
+//! (BI, naive, \[B\] 6.2.1), or multiplied as binary matrices on tensor cores (MM, \[B\] 6.2.2).
 
 use std::sync::Arc;
 
@@ -11,24 +12,26 @@ use crate::device::cuda::sets::encode::encoded::Sets;
 use crate::device::cuda::sets::search::{Prepared, Search};
 use crate::error::Result;
 
+/// The rows of bits of the indexed side.
 #[derive(Debug)]
 pub(crate) struct Bits {
     rows: Memory,
+    /// Words of 32 bits of a row.
     words: usize,
-    /// Whether rows are multiplied.
+    /// Whether rows are multiplied (MM).
     product: bool,
 }
 
 /// Sets of each side that a block compares.
 const SIDE: usize = 128;
 
-/// Words of 32 bits of a row: whole vectors of four.
+/// Words of 32 bits of a row, a multiple of four for vector loads.
 pub(crate) fn words_for(universe: usize) -> usize {
     universe.div_ceil(32).next_multiple_of(4).max(4)
 }
 
 impl Stream {
-    /// Rows of so many words, in which element `e` is bit `e & mask`.
+    /// A row of `words` words per set, in which element `e` is bit `e & mask`.
     pub(crate) fn bit_rows(
         self: &Arc<Self>,
         sets: &Sets,
@@ -44,7 +47,8 @@ impl Stream {
             (&rows).into(),
         ];
         let shape = Shape::blocks_of(sets.len, 32, 256);
-        // SAFETY: elements are below the universe, and rows have a bit for each of it, or for each number that the mask lets be.
+        // SAFETY: elements are below the universe, and rows have a bit for each of it, or for each number that the mask
+        // allows.
         unsafe { self.launch_given("set_bitmap_build", shape, &args)? };
         Ok(rows)
     }
@@ -70,7 +74,7 @@ impl Bits {
         let (_, candidates) = search.pairs_in(&windows)?;
         let rows = search.queue.bit_rows(search.probe, self.words, u32::MAX)?;
         let containment = search.measure.is_contained() || search.measure.is_contains();
-        // Later cards make products of bits of many of bytes.
+        // Later GPUs emulate products of bits by many products of bytes.
         let has_products_of_bits = ((8, 0)..(10, 0)).contains(&search.queue.gpu.capability);
         let kernel = match (self.product, containment) {
             (true, _) if has_products_of_bits => "set_matrix_and",
@@ -96,7 +100,7 @@ impl Bits {
                 let tiles = search.indexed.len.div_ceil(SIDE);
                 let slices = |blocks: usize| most.div_ceil(blocks).min(tiles);
                 let cost = self.words as f64 / 4.0;
-                // SAFETY: each set has a row of so many words, each searching set a window.
+                // SAFETY: each set has a row of `words` words, each probe set a window.
                 unsafe { search.test_windows(kernel, SIDE, cost, &slices, to, &rest) }
             }),
         })

@@ -1,5 +1,5 @@
-//! Pair by pair, for few huge sets (`kernels/sets/techniques/set_intersect.cu`; IP-OBS, \[B\] 6.2.1): all pairs of near sizes are written down, and cut
-//! into tiles of equal work.
+//! The technique `intersect`: pair by pair, for few huge sets (`kernels/sets/techniques/set_intersect.cu`; IP-OBS,
+//! \[B\] 6.2.1). All pairs of near sizes are listed, and cut into tiles of equal work.
 
 use crate::device::cuda::runtime::access::memory;
 use crate::device::cuda::runtime::launch::{Given, Shape};
@@ -8,13 +8,14 @@ use crate::device::data::buffer::Buffer;
 use crate::device::data::ranges::OrderedRows;
 use crate::error::Result;
 
-/// From how many times its size on the other set of a pair is searched, not merged.
+/// The larger set of a pair is searched, not merged, if it has at least this many times the size of the smaller.
 const SEARCHED_FROM: u32 = 16;
 
-/// Pairs that are written down at once, at most, and elements of those of the first launch.
+/// Pairs that are listed together, at most, and elements of the pairs of the first launch.
 const MOST_PAIRS: usize = 1 << 22;
 const FIRST_ELEMENTS: usize = 1 << 31;
 
+/// Prepares the launches; there is no index.
 pub(crate) fn prepare(search: Search<'_>) -> Result<Prepared<'_>> {
     let windows = search.windows()?;
     let (offsets, candidates) = search.pairs_in(&windows)?;
@@ -43,7 +44,7 @@ pub(crate) fn prepare(search: Search<'_>) -> Result<Prepared<'_>> {
                     SEARCHED_FROM.into(),
                     (&tiles).into(),
                 ];
-                // SAFETY: pairs are positions of both sides; `tiles` holds a word a pair.
+                // SAFETY: pairs are positions of both sides; `tiles` holds a word per pair.
                 unsafe { queue.launch_given("set_intersect_tiles", Shape::each(n), &args)? };
                 let tile_offsets = queue.scan_offsets(&Buffer::cuda(tiles, n))?;
                 let args = [
@@ -58,7 +59,8 @@ pub(crate) fn prepare(search: Search<'_>) -> Result<Prepared<'_>> {
                 ];
                 let mut shape = Shape::each(n);
                 shape.blocks = 8 * queue.gpu.multiprocessors;
-                // SAFETY: the same; tiles are counted by the same ratio, and `overlaps` holds a word a pair, all zero.
+                // SAFETY: the same; tiles are counted by the same ratio, and `overlaps` holds a word per pair, all
+                // zero.
                 unsafe { queue.launch_given("set_intersect_counts", shape, &args)? };
                 let args = [
                     Given::Join(&join),

@@ -1,5 +1,6 @@
-//! Overlap counts from a static inverted index (`kernels/sets/techniques/set_index.cu`; sf-gSSJoin, \[B\] 5.1.1): a block goes through the lists of a
-//! searching set's elements and counts how often it meets each indexed set.
+//! The technique `inverted_index`: overlap counts from a static inverted index (`kernels/sets/techniques/set_index.cu`;
+//! sf-gSSJoin, \[B\] 5.1.1). A block reads the lists of a probe set's elements, and counts the occurrences of each
+//! indexed set.
 
 use std::sync::Arc;
 
@@ -11,19 +12,20 @@ use crate::device::cuda::sets::encode::inverted_lists::Lists;
 use crate::device::cuda::sets::search::{Prepared, Search};
 use crate::error::Result;
 
+/// The inverted lists of all elements of the indexed side.
 #[derive(Debug)]
 pub(crate) struct InvertedIndex {
     lists: Lists,
     universe: usize,
 }
 
-/// An item of a list takes as long as so many pairs that are not met.
+/// Cost of a list item, in pairs whose counter is only read.
 const ITEM_COST: f64 = 8.0;
 
-/// Searching sets that keep the GPU busy alone.
+/// Probe sets that fill the GPU without slices of the indexed side.
 const ENOUGH_SETS: usize = 1000;
 
-/// Indexed sets whose counters a block has at once.
+/// Indexed sets whose counters fit the shared memory of a block.
 const COUNTED: usize = 1 << 15;
 
 impl InvertedIndex {
@@ -52,11 +54,11 @@ impl InvertedIndex {
                     ENOUGH_SETS.. => 1,
                     few => (most / few).min(windows).min(1024),
                 };
-                // A list's item takes as long as some pairs that are looked at, and a pair shares so many on average.
+                // The cost of a pair: its counter, and its average number of list items.
                 let items = search.probe.mean() as f64 * search.indexed.entries as f64;
                 let pairs = search.indexed.len.max(1) as f64 * self.universe.max(1) as f64;
                 let cost = 1.0 + ITEM_COST * items / pairs;
-                // SAFETY: the index has a list for each element that searching sets have here; windows are one a searching set.
+                // SAFETY: the index has a list for each element that probe sets have here; each probe set has a window.
                 unsafe { search.test_windows("set_index_counts", 1, cost, &slices, to, &rest) }
             }),
         })

@@ -1,4 +1,4 @@
-//! Techniques of set joins, a file each.
+//! Techniques of set joins, one per file: encoded sets of both sides enter, the launches that test candidates leave.
 
 pub(crate) mod bit_rows;
 pub(crate) mod intersect;

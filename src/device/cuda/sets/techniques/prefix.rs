@@ -1,5 +1,6 @@
-//! The prefix filter (`kernels/sets/techniques/set_prefix.cu`; AllPairs, PPJoin; \[B\] 4.1.2): sets that match share one of the rarest elements of
-//! each. Lists of these give the candidates, which places in the sets cut, and then are verified.
+//! The technique `prefix`: the prefix filter (`kernels/sets/techniques/set_prefix.cu`; PPJoin; \[B\] 4.1.2). Two sets
+//! that match have one of the rarest elements of each in common. The inverted lists of these elements give the
+//! candidates, the positional filter cuts them, and the rest is verified.
 
 use std::sync::Arc;
 
@@ -13,10 +14,11 @@ use crate::device::cuda::sets::predicate::Measure;
 use crate::device::cuda::sets::search::{Prepared, Search};
 use crate::error::Result;
 
+/// The inverted lists of the prefixes of the indexed side.
 #[derive(Debug)]
 pub(crate) struct Prefix {
     lists: Lists,
-    /// Where in each set its element of a list stands.
+    /// The place of each list item's element in its set.
     places: Memory,
 }
 
@@ -34,7 +36,7 @@ impl Prefix {
             Given::Three(&measure),
             (&lengths).into(),
         ];
-        // SAFETY: the structures are of sets and a measure; `lengths` holds a word a set.
+        // SAFETY: the structures are of sets and a measure; `lengths` holds a word per set.
         unsafe { queue.launch_given("set_prefix_sorted", Shape::each(sets.len), &args)? };
         let mut lists = queue.inverted(sets, &lengths, universe, true)?;
         let places = match lists.places.take() {
@@ -44,7 +46,7 @@ impl Prefix {
         Ok(Self { lists, places })
     }
 
-    /// Where the list of each element begins, and the end.
+    /// First item of each element's list, and the end.
     pub(crate) fn list_offsets(&self) -> &Memory {
         &self.lists.offsets
     }
@@ -63,7 +65,7 @@ impl Prefix {
             hi.into(),
             (&lengths).into(),
         ];
-        // SAFETY: windows are of indexed sets, which have sizes; `lengths` holds a word a set.
+        // SAFETY: windows are of indexed sets, which have sizes; `lengths` holds a word per set.
         unsafe { queue.launch_given("set_prefix_searching", Shape::each(sets.len), &args)? };
         let (of_entries, offsets, total) = queue.entries(&lengths, sets.len)?;
         let prefixes = move |offsets: &Memory, of_entries: &Memory| {
@@ -83,8 +85,8 @@ impl Prefix {
             (&starts).into(),
             (&counts).into(),
         ];
-        // SAFETY: entries are the first elements of searching sets, each of which has a list; `starts` and `counts` hold a word an
-        // entry.
+        // SAFETY: entries are the first elements of probe sets, each of which has a list; `starts` and `counts` hold a
+        // word per entry.
         unsafe { queue.launch_given("set_prefix_ranges", Shape::each(total), &args)? };
         let probes = search.probes(starts, counts, total)?;
         Ok(Prepared {

@@ -1,6 +1,6 @@
-//! Containment from the rarest element (`kernels/sets/techniques/set_rarest.cu`; \[B\] 6.1.4), where indexed sets are to contain searching ones:
-//! candidates are the list of a searching set's rarest element, of which signatures, or rows of bits where sets are large, reject
-//! most. (Where they are to be contained, prefixes of one element are the same the other way round.)
+//! The technique `rarest`: containment, if the indexed set must contain the probe set
+//! (`kernels/sets/techniques/set_rarest.cu`). Candidates are the list of the probe set's rarest element. Signatures, or
+//! rows of bits for large sets, reject most of them. (In the other direction, prefixes of one element do the same.)
 
 use std::sync::Arc;
 
@@ -13,32 +13,33 @@ use crate::device::cuda::sets::predicate::Half;
 use crate::device::cuda::sets::search::{Prepared, Search};
 use crate::error::Result;
 
+/// The inverted lists of all elements of the indexed side, and the filter.
 #[derive(Debug)]
 pub(crate) struct Rarest {
     lists: Lists,
     filter: Filter,
 }
 
-/// What rejects candidates.
+/// The filter of candidates.
 #[derive(Debug)]
 enum Filter {
-    /// Signatures of so many words of 32 bits, which that kernel compares.
+    /// Signatures of `words` words of 32 bits, which `kernel` compares.
     Signatures {
         indexed: Memory,
         words: usize,
         kernel: &'static str,
     },
-    /// Rows of so many bits, a power of two, in which a set's next rarest elements are looked for.
+    /// Rows of `bits` bits, a power of two, in which the next rarest elements of the probe set are looked up.
     Rows { indexed: Memory, bits: usize },
 }
 
-/// From so many elements of an average set on signatures of 256 bits have nearly all of them.
+/// Elements of an average set from which on signatures of 256 bits have nearly all bits set.
 const LARGE_SETS: usize = 768;
 
-/// A row has so many bits for each element of an average set, unless it has one for each element of the universe.
+/// Bits of a row per element of an average set, unless the universe has fewer elements.
 const BITS_AN_ELEMENT: usize = 8;
 
-/// Of the room that is left rows take this part at most.
+/// Rows take one `ROOM_SHARE`th of the free memory, at most.
 const ROOM_SHARE: u64 = 4;
 
 impl Rarest {
@@ -54,7 +55,7 @@ impl Rarest {
             let filter = Filter::Rows { indexed, bits };
             return Ok(Self { lists, filter });
         }
-        // Measured: the random read of a signature takes its time, whatever it has up to 256 bits.
+        // Measured: the random read of a signature takes the same time for any length up to 256 bits.
         let (words, kernel) = match sets.mean() {
             0..24 => (2, "set_rarest_64"),
             24..64 => (4, "set_rarest_128"),
@@ -82,8 +83,8 @@ impl Rarest {
             (&starts).into(),
             (&counts).into(),
         ];
-        // SAFETY: lists are those of all elements that searching sets have here, of indexed sets, which have sizes; `starts` and
-        // `counts` hold n words.
+        // SAFETY: the lists are those of all elements that probe sets have here, and hold indexed sets, which have
+        // sizes; `starts` and `counts` hold n words.
         unsafe { queue.launch_given("set_rarest_ranges", Shape::each(n), &args)? };
         let probes = search.probes(starts, counts, n)?;
         let probe = match &self.filter {
@@ -107,8 +108,8 @@ impl Rarest {
                         ("set_rarest_rows", [&[lists][..], &rows].concat())
                     }
                 };
-                // SAFETY: candidates are places in the lists; signatures, or rows, are one for each set, of the bits that the kernel
-                // takes them to have.
+                // SAFETY: candidates are places in the lists; each set has a signature, or a row, of the number of bits
+                // that the kernel assumes.
                 unsafe { search.test_candidates(kernel, &probes, to, &rest) }
             }),
         })

@@ -1,5 +1,5 @@
-//! Tiles of signatures (`kernels/sets/techniques/set_signature.cu`; the bitmap filter of \[B\] 4.1.2): each pair of near sizes is tested by hashed
-//! bits, and what these let through is verified.
+//! The technique `signature`: tiles of signatures (`kernels/sets/techniques/set_signature.cu`; the bitmap filter of
+//! \[B\] 4.1.2). Each pair of near sizes is tested by hashed bits; pairs that pass are verified.
 
 use std::sync::Arc;
 
@@ -11,16 +11,18 @@ use crate::device::cuda::sets::search::{Prepared, Search};
 use crate::error::Result;
 use crate::ir::set_predicate::SetTest;
 
+/// The signatures of the indexed side.
 #[derive(Debug)]
 pub(crate) struct Signature {
     signatures: Memory,
-    /// Of a signature, in 32 bits.
+    /// Words of 32 bits of a signature.
     words: usize,
 }
 
-/// Words of 32 bits for sets of so many elements on average, of which pairs must share a part.
+/// Words of 32 bits of a signature, for sets of `mean` elements on average.
 ///
-/// A test costs as much as it has bits, and too few let too much through. Measured on an H200 with 10^5 sets a side, in ms:
+/// The cost of a test is proportional to its bits, and too few bits let too many pairs pass. Measured on an H200 with
+/// 10^5 sets a side, in ms:
 ///
 /// | mean set | predicate | 64 bits | 128 | 256 | 512 |
 /// |---|---|---|---|---|---|
@@ -33,7 +35,7 @@ fn words_for(mean: usize, test: SetTest) -> usize {
     let mean = mean.max(1) as u64;
     let bits = match (test.is_containment(), test.least_overlap(mean, mean)) {
         (true, _) => mean,
-        // Below about half of a set it does not matter how large the sets are that share it.
+        // Below about half of a set, the size of the sets that share it does not matter.
         (false, Some(least)) if least * 5 <= mean * 3 => 5 * mean * mean / least.max(1),
         (false, Some(least)) => 2 * mean * mean / least,
         (false, None) => 2 * mean,
@@ -50,7 +52,7 @@ impl Signature {
         })
     }
 
-    /// The kernel, how many searching sets a block of it takes, and how many indexed ones at once.
+    /// The kernel, the probe sets of a block, and the indexed sets that it compares at a time.
     fn kernel(&self, search: &Search<'_>) -> (&'static str, usize, usize) {
         let kernels = match (search.measure.is_contained(), search.measure.is_contains()) {
             (true, _) => [
@@ -94,9 +96,9 @@ impl Signature {
                 let most = 16 * search.queue.gpu.multiprocessors as usize;
                 let shares = search.indexed.len / (8 * columns);
                 let slices = |strips: usize| most.div_ceil(strips).min(shares);
-                // What the bits let through is verified by a warp.
+                // A pair that passes the bits is verified by a warp.
                 let cost = 1.0 + (search.probe.mean() + search.indexed.mean()) as f64 / 32.0;
-                // SAFETY: each set has a signature of the kernel's bits, each searching set a window.
+                // SAFETY: each set has a signature of the kernel's number of bits, each probe set a window.
                 unsafe { search.test_windows(kernel, strip, cost, &slices, to, &rest) }
             }),
         })
