@@ -13,15 +13,22 @@ use datafusion::error::DataFusionError;
 /// An error of the device layers.
 #[derive(Debug, Clone)]
 pub(crate) enum BowtieError {
-    /// A lease that the device's budget refused. The caller may split its chunk and try again.
+    /// A lease that the device's budget, or an allocation that the card, refused; all figures in bytes. Half of the rows need less,
+    /// and other queries may give some back.
     OutOfDeviceMemory {
         what: &'static str,
         requested: u64,
         in_use: u64,
         limit: u64,
     },
-    /// A limit of the representation, such as 2^32 - 1 rows in one chunk.
-    TooLarge(String),
+    /// A limit of a representation, such as offsets of 32 bits: one `what` has `size` and may have `most` of `unit`. Half of the rows have
+    /// fewer, but no memory that others give back helps.
+    MustSplit {
+        what: &'static str,
+        size: u64,
+        most: u64,
+        unit: &'static str,
+    },
     /// A device's driver failed, or is not there.
     Device(String),
     /// An Arrow kernel failed.
@@ -39,20 +46,24 @@ pub(crate) enum BowtieError {
 
 pub(crate) type Result<T, E = BowtieError> = std::result::Result<T, E>;
 
-/// A part may take more than the mean by this share of it.
+/// A part may need more than the mean by this share of it.
 const PARTS_DIFFER_BY: u64 = 4;
-/// Whatever is in use, one part of so many of the limit is counted on.
-const LEAST_ROOM_SHARE: u64 = 8;
-/// Of as many parts one that asks for too much is cut again.
+/// Whatever is in use, this share of the limit counts as free: some of what is in use is given back before the parts ask.
+const LEAST_FREE_SHARE: u64 = 8;
+/// Parts at most; one that still needs too much is cut again.
 const MOST_PARTS: u64 = 64;
 
 impl BowtieError {
-    pub(crate) fn is_out_of_device_memory(&self) -> bool {
-        matches!(self, Self::OutOfDeviceMemory { .. })
+    /// Whether the same work may succeed on fewer rows.
+    pub(crate) fn is_divisible(&self) -> bool {
+        matches!(
+            self,
+            Self::OutOfDeviceMemory { .. } | Self::MustSplit { .. }
+        )
     }
 
-    /// A refused lease of no more than there is altogether: others may give it back.
-    pub(crate) fn may_be_of_the_moment(&self) -> bool {
+    /// Whether the same work may succeed on the same rows once others give memory back: a refusal of no more than the whole budget.
+    pub(crate) fn is_transient(&self) -> bool {
         match self {
             Self::OutOfDeviceMemory {
                 requested, limit, ..
@@ -61,24 +72,24 @@ impl BowtieError {
         }
     }
 
-    /// Of how many parts one might fit beside what is in use, where what was asked for is more than there is altogether: no room that
-    /// others make would be enough.
-    pub(crate) fn parts_that_may_fit(&self) -> Option<u64> {
-        match self {
+    /// The number of equal parts of the rows, one of which may fit beside what is in use; `None` where the error does not tell that they
+    /// must be cut: it [is transient](Self::is_transient), or not divisible.
+    pub(crate) fn parts_that_fit(&self) -> Option<u64> {
+        let (size, free) = match *self {
             Self::OutOfDeviceMemory {
                 requested,
                 in_use,
                 limit,
                 ..
             } if requested > limit => {
-                // Parts are not alike, so that of some more of them more fit at once.
-                let with_some_more = requested.saturating_add(requested / PARTS_DIFFER_BY);
-                // Some of what is in use is given back before they ask.
-                let room = limit.saturating_sub(*in_use).max(limit / LEAST_ROOM_SHARE);
-                Some(with_some_more.div_ceil(room.max(1)).min(MOST_PARTS))
+                let free = limit.saturating_sub(in_use).max(limit / LEAST_FREE_SHARE);
+                (requested, free)
             }
-            _ => None,
-        }
+            Self::MustSplit { size, most, .. } => (size, most),
+            _ => return None,
+        };
+        let largest = size.saturating_add(size / PARTS_DIFFER_BY);
+        Some(largest.div_ceil(free.max(1)).min(MOST_PARTS))
     }
 
     /// DataFusion's memory pool refused. The caller may take what it can to files and try again.
@@ -87,6 +98,14 @@ impl BowtieError {
             return false;
         };
         matches!(error.find_root(), DataFusionError::ResourcesExhausted(_))
+    }
+}
+
+/// A number of a unit; bytes as DataFusion shows them.
+fn amount(number: u64, unit: &str) -> String {
+    match unit {
+        "bytes" => human_readable_size(to_usize(number)),
+        unit => format!("{number} {unit}"),
     }
 }
 
@@ -110,7 +129,18 @@ impl fmt::Display for BowtieError {
                 human_readable_size(to_usize(*in_use)),
                 human_readable_size(to_usize(*limit)),
             ),
-            Self::TooLarge(message) | Self::Device(message) => write!(f, "bowtie: {message}"),
+            Self::MustSplit {
+                what,
+                size,
+                most,
+                unit,
+            } => write!(
+                f,
+                "bowtie: one {what} holds at most {}, not {}; lower bowtie.chunk_rows, or SET bowtie.offload = 'off' for this query",
+                amount(*most, unit),
+                amount(*size, unit),
+            ),
+            Self::Device(message) => write!(f, "bowtie: {message}"),
             Self::Arrow(e) => write!(f, "{e}"),
             Self::DataFusion(e) => write!(f, "{e}"),
             Self::NeedsHost => f.write_str("bowtie: a pair is left to DataFusion's expressions"),
@@ -140,7 +170,7 @@ impl From<DataFusionError> for BowtieError {
 impl From<BowtieError> for DataFusionError {
     fn from(e: BowtieError) -> Self {
         match e {
-            BowtieError::OutOfDeviceMemory { .. } | BowtieError::TooLarge(_) => {
+            BowtieError::OutOfDeviceMemory { .. } | BowtieError::MustSplit { .. } => {
                 DataFusionError::ResourcesExhausted(e.to_string())
             }
             BowtieError::Arrow(e) => match Arc::try_unwrap(e) {
@@ -188,7 +218,7 @@ mod tests {
                 in_use,
                 limit,
             };
-            error.parts_that_may_fit()
+            error.parts_that_fit()
         };
         let parts = |requested, limit| beside(0, requested, limit);
         assert_eq!(parts(100, 100), None);
@@ -201,6 +231,34 @@ mod tests {
         assert_eq!(beside(40, 400, 100), Some(9));
         assert_eq!(beside(100, 400, 100), Some(42));
         assert_eq!(beside(40, 100, 100), None);
-        assert_eq!(BowtieError::NeedsHost.parts_that_may_fit(), None);
+        assert_eq!(BowtieError::NeedsHost.parts_that_fit(), None);
+    }
+
+    #[test]
+    fn a_limit_of_a_representation_is_not_out_of_memory() {
+        let text = |size| BowtieError::MustSplit {
+            what: "column of text on a GPU",
+            size,
+            most: 1 << 31,
+            unit: "bytes",
+        };
+        let error = text(5 << 30);
+        assert!(error.is_divisible() && !error.is_transient());
+        assert_eq!(error.parts_that_fit(), Some(4));
+        assert_eq!(
+            error.to_string(),
+            "bowtie: one column of text on a GPU holds at most 2.0 GB, not 5.0 GB; lower bowtie.chunk_rows, or SET bowtie.offload = \
+             'off' for this query"
+        );
+        let rows = BowtieError::MustSplit {
+            what: "sort",
+            size: 5,
+            most: 4,
+            unit: "rows",
+        };
+        assert!(
+            rows.to_string()
+                .contains("one sort holds at most 4 rows, not 5 rows;")
+        );
     }
 }

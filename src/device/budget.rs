@@ -193,7 +193,7 @@ mod tests {
         let (a, b) = (parent.child(), parent.child());
         let held = a.lease(70, "test").unwrap();
         let refused = b.lease(40, "keys").unwrap_err();
-        assert!(refused.is_out_of_device_memory());
+        assert!(refused.is_divisible());
         assert!(refused.to_string().contains("keys needs 40.0 B"));
         assert_eq!((a.in_use(), b.in_use(), parent.in_use()), (70, 0, 70));
         drop(held);

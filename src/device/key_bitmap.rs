@@ -19,7 +19,7 @@ impl KeyBitmap {
         };
         match device.flags(places.count as usize) {
             Ok(bits) => Ok(Some(Self { places, bits })),
-            Err(error) if error.is_out_of_device_memory() => Ok(None),
+            Err(error) if error.is_divisible() => Ok(None),
             Err(error) => Err(error),
         }
     }

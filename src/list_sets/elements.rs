@@ -152,11 +152,11 @@ fn cut<O: OffsetSizeTrait>(values: &ArrayRef, offsets: &[O]) -> ArrayRef {
 fn plain_values(values: &ArrayRef, plain: &DataType) -> Result<ArrayRef> {
     cast(values, plain).map_err(|error| match error {
         // Arrow's 32-bit offsets end here: fewer rows have room.
-        ArrowError::OffsetOverflowError(bytes) => BowtieError::OutOfDeviceMemory {
-            what: "elements of sets",
-            requested: bytes as u64,
-            in_use: 0,
-            limit: i32::MAX as u64,
+        ArrowError::OffsetOverflowError(bytes) => BowtieError::MustSplit {
+            what: "column of sets",
+            size: bytes as u64,
+            most: i32::MAX as u64,
+            unit: "bytes",
         },
         error => error.into(),
     })
@@ -351,7 +351,7 @@ mod tests {
         let text = Arc::new(StringArray::from(vec!["x".repeat(1 << 20)]));
         let long: ArrayRef = Arc::new(DictionaryArray::new(keys, text));
         let refused = Lists::of(&long).unwrap_err();
-        assert!(refused.is_out_of_device_memory(), "{refused}");
+        assert!(refused.is_divisible(), "{refused}");
         assert_eq!(Lists::of(&long.slice(0, 2)).unwrap().values.len(), 2);
         assert_eq!(mean_length(&long), 1);
     }

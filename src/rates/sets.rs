@@ -206,7 +206,7 @@ impl SetSides {
                     matches += found.matches.len();
                     from += len;
                 }
-                Err(error) if error.is_out_of_device_memory() && len > FEW_SETS => tile = len / 2,
+                Err(error) if error.is_divisible() && len > FEW_SETS => tile = len / 2,
                 Err(error) => return Err(error),
             }
         }

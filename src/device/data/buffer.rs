@@ -117,10 +117,15 @@ impl Bits {
 /// Row ids are `u32`.
 ///
 /// # Errors
-/// [`BowtieError::TooLarge`] for a chunk of more than [`MAX_CHUNK_ROWS`] rows.
+/// [`BowtieError::MustSplit`] for a chunk of more than [`MAX_CHUNK_ROWS`] rows.
 pub(crate) fn check_chunk_rows(rows: usize) -> Result<()> {
     match rows > MAX_CHUNK_ROWS {
-        true => Err(BowtieError::TooLarge(format!("{rows} rows in one chunk"))),
+        true => Err(BowtieError::MustSplit {
+            what: "chunk",
+            size: rows as u64,
+            most: MAX_CHUNK_ROWS as u64,
+            unit: "rows",
+        }),
         false => Ok(()),
     }
 }

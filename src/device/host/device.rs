@@ -54,7 +54,7 @@ fn threads() -> Result<Arc<ThreadPool>> {
     let pool = rayon::ThreadPoolBuilder::new()
         .thread_name(|i| format!("bowtie-host-{i}"))
         .build()
-        .map_err(|e| BowtieError::TooLarge(format!("cannot start the host's threads: {e}")))?;
+        .map_err(|e| BowtieError::Device(format!("cannot start the host's threads: {e}")))?;
     Ok(Arc::clone(started.insert(Arc::new(pool))))
 }
 

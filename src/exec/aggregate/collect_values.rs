@@ -79,11 +79,11 @@ impl RowGroups {
         drop(keys);
         let length = i32::try_from(sorted.len()).map_err(|_| {
             // The caller goes on with half of the rows.
-            BowtieError::OutOfDeviceMemory {
-                what: "one list of values",
-                requested: sorted.len() as u64,
-                in_use: 0,
-                limit: i32::MAX as u64,
+            BowtieError::MustSplit {
+                what: "list of values",
+                size: sorted.len() as u64,
+                most: i32::MAX as u64,
+                unit: "values",
             }
         })?;
         let ends = match &sorted.segments {

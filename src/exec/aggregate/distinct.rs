@@ -74,11 +74,11 @@ impl DistinctValues {
         };
         if i32::try_from(self.groups.len()).is_err() {
             // The caller goes on with half of the rows.
-            return Err(BowtieError::OutOfDeviceMemory {
-                what: "one list of distinct values",
-                requested: self.groups.len() as u64,
-                in_use: 0,
-                limit: i32::MAX as u64,
+            return Err(BowtieError::MustSplit {
+                what: "list of distinct values",
+                size: self.groups.len() as u64,
+                most: i32::MAX as u64,
+                unit: "values",
             });
         }
         // Where each group's list begins, by counting.

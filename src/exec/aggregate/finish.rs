@@ -48,7 +48,7 @@ impl GroupRun {
             return Ok(None);
         };
         match groups.finish() {
-            Err(error) if error.is_out_of_device_memory() => Ok(None),
+            Err(error) if error.is_divisible() => Ok(None),
             finished => finished,
         }
     }

@@ -77,11 +77,11 @@ pub(crate) fn merged(
         let parts: Vec<ArrayRef> = partials.iter().map(|p| Arc::clone(of(p))).collect();
         let bytes: usize = parts.iter().map(|part| part.get_array_memory_size()).sum();
         if parts[0].data_type().primitive_width().is_none() && bytes > MOST_BYTES {
-            return Err(BowtieError::OutOfDeviceMemory {
-                what: "one column of groups together",
-                requested: bytes as u64,
-                in_use: 0,
-                limit: MOST_BYTES as u64,
+            return Err(BowtieError::MustSplit {
+                what: "column of groups",
+                size: bytes as u64,
+                most: MOST_BYTES as u64,
+                unit: "bytes",
             });
         }
         device.upload(&parts)

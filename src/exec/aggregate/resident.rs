@@ -103,7 +103,7 @@ impl ResidentGroups {
         if self.waiting.len() > 1 && self.rows >= FEW_ROWS.max(2 * self.merged) {
             match self.merge() {
                 // This batch is in. The next one that finds no room takes all groups to the host.
-                Err(error) if error.is_out_of_device_memory() => {}
+                Err(error) if error.is_divisible() => {}
                 merged => merged?,
             }
         }

@@ -159,7 +159,7 @@ impl GroupRun {
     /// `None` when a lease was refused.
     fn or_no_room<T>(&mut self, step: impl FnOnce(&mut Self) -> Result<T>) -> Result<Option<T>> {
         match self.shared_step(step) {
-            Err(error) if error.is_out_of_device_memory() => Ok(None),
+            Err(error) if error.is_divisible() => Ok(None),
             done => done.map(Some),
         }
     }
@@ -197,12 +197,11 @@ impl GroupRun {
         self.leave_pool()?;
         match upload(self) {
             Err(error) if error.is_out_of_host_memory() && rows.len() > 1 => {
-                let budget = self.device.budget();
-                Err(BowtieError::OutOfDeviceMemory {
-                    what: "rows of a file",
-                    requested: 0,
-                    in_use: budget.in_use(),
-                    limit: budget.limit(),
+                Err(BowtieError::MustSplit {
+                    what: "part of a spilled chunk",
+                    size: rows.len() as u64,
+                    most: (rows.len() / 2) as u64,
+                    unit: "rows",
                 })
             }
             uploaded => uploaded,
@@ -272,7 +271,7 @@ impl GroupRun {
                 self.partials.set_merged(partial);
                 Ok(())
             }
-            Err(error) if error.is_out_of_device_memory() => {
+            Err(error) if error.is_divisible() => {
                 self.by_table = true;
                 partials.into_iter().try_for_each(|p| self.add_to_table(p))
             }

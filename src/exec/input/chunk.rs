@@ -145,7 +145,7 @@ pub(crate) fn slices(
             None => slice(device, batch, &part, batch.columns(), |_| true).and_then(|b| all(&b)),
         };
         match columns {
-            Err(error) if error.is_out_of_device_memory() => match each > 1 {
+            Err(error) if error.is_divisible() => match each > 1 {
                 true => each /= 2,
                 // To come down together they need no room on the device.
                 false => (whole, each) = (Some(all(batch)?), most),

@@ -369,7 +369,7 @@ impl Waiting {
                     self.ready.push_back(chunk);
                     return Ok(());
                 }
-                Err(error) if error.is_out_of_device_memory() => {}
+                Err(error) if error.is_divisible() => {}
                 Err(error) => return Err(error),
             }
         }

@@ -192,7 +192,7 @@ impl Upload {
                 self.metrics.uploaded_bytes.add(batch.bytes() as usize);
                 Some(batch)
             }
-            Err(error) if error.is_out_of_device_memory() => None,
+            Err(error) if error.is_divisible() => None,
             Err(error) => return Err(error),
         };
         Ok(Prefetched { chunk, uploaded })

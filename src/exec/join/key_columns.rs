@@ -45,10 +45,10 @@ impl Matrix {
                     continue;
                 }
                 Err(error) if error.is_out_of_host_memory() => (self.leave_pool_once()?, error),
-                Err(error) if error.is_out_of_device_memory() && self.may_wait => {
+                Err(error) if error.is_divisible() && self.may_wait => {
                     return Err(error);
                 }
-                Err(error) if error.is_out_of_device_memory() => {
+                Err(error) if error.is_divisible() => {
                     let left = self.leave_device() || self.make_room();
                     (left, error)
                 }

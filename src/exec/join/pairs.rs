@@ -16,11 +16,7 @@ impl JoinRun {
             .size
             .of_pairs(device, &pairs.offsets, pairs.next, pairs.total)
         {
-            Err(error)
-                if error.is_out_of_device_memory()
-                    && !self.matrix.may_wait
-                    && self.size.halve() =>
-            {
+            Err(error) if error.is_divisible() && !self.matrix.may_wait && self.size.halve() => {
                 self.state = State::Pairs(pairs);
                 return Ok(vec![]);
             }

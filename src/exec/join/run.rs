@@ -211,7 +211,7 @@ impl JoinRun {
         self.matrix.may_wait = false;
         drop(work);
         let made = match made {
-            Err(error) if error.is_out_of_device_memory() && !self.is_done() => Ok(vec![]),
+            Err(error) if error.is_divisible() && !self.is_done() => Ok(vec![]),
             made => made,
         };
         self.note(made)
@@ -291,11 +291,7 @@ impl JoinRun {
                 self.state = State::Pairs(pairs);
                 Ok(vec![])
             }
-            Err(error)
-                if error.is_out_of_device_memory() && self.matrix.put_back(&tile, &error) =>
-            {
-                Ok(vec![])
-            }
+            Err(error) if error.is_divisible() && self.matrix.put_back(&tile, &error) => Ok(vec![]),
             Err(error) => Err(error),
         }
     }
@@ -344,11 +340,11 @@ impl JoinRun {
         if plain && LongRanges::pay(device, tile, total) {
             match LongRanges::new(device, &self.spec, tile, total) {
                 Ok(runs) => return Ok(Begun::LongRanges(Box::new(runs))),
-                Err(error) if error.is_out_of_device_memory() && self.matrix.may_wait => {
+                Err(error) if error.is_divisible() && self.matrix.may_wait => {
                     return Err(error);
                 }
                 // No room for columns in sorted order: their rows are gathered pair by pair.
-                Err(error) if error.is_out_of_device_memory() => {}
+                Err(error) if error.is_divisible() => {}
                 Err(error) => return Err(error),
             }
         }
@@ -397,10 +393,9 @@ impl JoinRun {
         made: Result<Vec<DeviceChunk>>,
     ) -> Result<(Vec<DeviceChunk>, bool)> {
         match made {
-            Err(error) if error.is_out_of_device_memory() && self.matrix.may_wait => Err(error),
+            Err(error) if error.is_divisible() && self.matrix.may_wait => Err(error),
             Err(error)
-                if error.is_out_of_device_memory()
-                    && (self.size.halve() || self.matrix.make_room()) =>
+                if error.is_divisible() && (self.size.halve() || self.matrix.make_room()) =>
             {
                 Ok((vec![], false))
             }

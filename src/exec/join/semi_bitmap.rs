@@ -108,7 +108,7 @@ impl BitmapSemiJoin {
             let keys = columns(&batch, &self.left)?;
             match KeyBitmap::of(device, &borrowed(&keys), self.null_equal, &is_narrow) {
                 // There may be room for parts.
-                Err(error) if error.is_out_of_device_memory() => {}
+                Err(error) if error.is_divisible() => {}
                 bits => {
                     let bits = bits?;
                     if bits.is_some() {

@@ -213,12 +213,10 @@ fn columns<'a>(batch: &'a DeviceBatch, which: &[usize]) -> Result<Vec<&'a Column
 /// Nothing, where a lease was refused and may not wait.
 fn or_no_room<T>(made: Result<Option<T>>, may_wait: bool) -> Result<Option<T>> {
     match made {
-        Err(error) if error.is_out_of_device_memory() => {
-            match may_wait && error.may_be_of_the_moment() {
-                true => Err(error),
-                false => Ok(None),
-            }
-        }
+        Err(error) if error.is_divisible() => match may_wait && error.is_transient() {
+            true => Err(error),
+            false => Ok(None),
+        },
         made => made,
     }
 }

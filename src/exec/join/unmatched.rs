@@ -306,7 +306,7 @@ fn at_once(made: Result<Option<DeviceBatch>>, may_wait: bool) -> Result<Option<V
             _ => vec![DeviceChunk::Resident(batch)],
         })),
         Ok(None) => Ok(None),
-        Err(error) if error.is_out_of_device_memory() && !may_wait => Ok(None),
+        Err(error) if error.is_divisible() && !may_wait => Ok(None),
         Err(error) => Err(error),
     }
 }

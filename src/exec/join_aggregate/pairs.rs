@@ -46,7 +46,7 @@ impl AggregateRun {
             .size
             .of_pairs(device, &pairs.offsets, pairs.next, pairs.total)
         {
-            Err(error) if error.is_out_of_device_memory() && self.size.halve() => {
+            Err(error) if error.is_divisible() && self.size.halve() => {
                 self.state = State::Pairs(pairs);
                 return Ok(());
             }
@@ -69,8 +69,7 @@ impl AggregateRun {
         });
         match result {
             Err(error)
-                if error.is_out_of_device_memory()
-                    && (self.size.halve() || self.matrix.make_room()) => {}
+                if error.is_divisible() && (self.size.halve() || self.matrix.make_room()) => {}
             Err(error) => {
                 self.state = State::Pairs(pairs);
                 return Err(error);

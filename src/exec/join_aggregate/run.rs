@@ -306,11 +306,7 @@ impl AggregateRun {
                 Ok(())
             }
             Ok(Begun::Pairs(None)) => Ok(()),
-            Err(error)
-                if error.is_out_of_device_memory() && self.matrix.put_back(&tile, &error) =>
-            {
-                Ok(())
-            }
+            Err(error) if error.is_divisible() && self.matrix.put_back(&tile, &error) => Ok(()),
             Err(error) => Err(error),
         }
     }

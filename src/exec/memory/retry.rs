@@ -49,7 +49,7 @@ pub(crate) fn retry_exclusive<R, T>(
     let mut in_use = budget.in_use_by_all();
     while times < TIMES && since.elapsed() < PATIENCE {
         match &made {
-            Err(error) if error.may_be_of_the_moment() && again(run) => {}
+            Err(error) if error.is_transient() && again(run) => {}
             _ => break,
         }
         sleep(pause);
@@ -122,7 +122,7 @@ mod tests {
             };
             let mut tried = 0;
             let refused = retry_exclusive(&device, &mut tried, lease, |_| repeats);
-            assert!(refused.unwrap_err().is_out_of_device_memory());
+            assert!(refused.unwrap_err().is_divisible());
             assert_eq!(tried, expected);
         }
     }

@@ -146,7 +146,7 @@ impl GroupParts {
             match retry_exclusive(device, &mut (), groups, |_| true) {
                 Ok(known) => Ok(known.are_many()),
                 // Then they take much room.
-                Err(error) if error.is_out_of_device_memory() => Ok(true),
+                Err(error) if error.is_divisible() => Ok(true),
                 Err(error) if error.is_out_of_host_memory() => Ok(false),
                 Err(error) => Err(error),
             }

@@ -150,7 +150,7 @@ impl Pieces {
 
 /// On the device, or in the memory pool for rows of a file.
 fn has_no_room(error: &BowtieError) -> bool {
-    error.is_out_of_device_memory() || error.is_out_of_host_memory()
+    error.is_divisible() || error.is_out_of_host_memory()
 }
 
 /// A column of each expression on the rows of `batch`: by the device, or by DataFusion's own where the device cannot decide.

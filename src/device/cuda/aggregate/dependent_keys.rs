@@ -113,7 +113,7 @@ impl CudaDevice {
         };
         match tried() {
             // Grouping by all keys may need less memory.
-            Err(error) if error.is_out_of_device_memory() => Ok(None),
+            Err(error) if error.is_divisible() => Ok(None),
             verified => verified,
         }
     }

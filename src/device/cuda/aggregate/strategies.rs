@@ -92,7 +92,7 @@ impl CudaDevice {
         }
         match ways.by_guess(keys, strategy) {
             // A guess needs memory for its whole range, which may be more than the keys themselves need.
-            Err(error) if error.is_out_of_device_memory() => {}
+            Err(error) if error.is_divisible() => {}
             guessed => {
                 if let Some(results) = guessed? {
                     return Ok(results);

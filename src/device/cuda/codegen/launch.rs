@@ -175,7 +175,7 @@ impl CudaDevice {
             .map(|moved| queue.alloc(rows * moved.bytes as usize, "kept rows"))
             .collect::<Result<Vec<_>>>();
         let room = match room {
-            Err(error) if error.is_out_of_device_memory() => return Ok(None),
+            Err(error) if error.is_divisible() => return Ok(None),
             room => room?,
         };
         let tiles = rows.div_ceil(kernel.layout.tile() as usize);
@@ -297,7 +297,7 @@ impl CudaDevice {
             .queue
             .copy_of((&memory).into(), selected * bytes, "kept rows")
         {
-            Err(error) if error.is_out_of_device_memory() => Ok(memory),
+            Err(error) if error.is_divisible() => Ok(memory),
             copied => copied,
         }
     }

@@ -144,11 +144,11 @@ impl Stream {
     fn concat_text(self: &Arc<Self>, parts: &[&Text], rows: &[usize]) -> Result<Text> {
         let length: usize = parts.iter().map(|part| part.length).sum();
         if length > MOST_BYTES {
-            return Err(BowtieError::OutOfDeviceMemory {
-                what: "one chunk's text on a GPU",
-                requested: length as u64,
-                in_use: 0,
-                limit: MOST_BYTES as u64,
+            return Err(BowtieError::MustSplit {
+                what: "column of text on a GPU",
+                size: length as u64,
+                most: MOST_BYTES as u64,
+                unit: "bytes",
             });
         }
         let all: usize = rows.iter().sum();

@@ -45,7 +45,7 @@ impl CudaDevice {
             }
             // The column is one that stays on the host in any case.
             Ok(_) => Ok(None),
-            Err(error) if error.is_out_of_device_memory() => Ok(None),
+            Err(error) if error.is_divisible() => Ok(None),
             Err(error) => Err(error),
         }
     }

@@ -200,11 +200,11 @@ impl Stream {
             cut.iter().map(|part| Beginnings::of(part, most)).collect();
         let length: usize = values.iter().map(|part| part.bytes).sum();
         if length > MOST_BYTES {
-            return Err(BowtieError::OutOfDeviceMemory {
-                what: "one chunk's keys on a GPU",
-                requested: length as u64,
-                in_use: 0,
-                limit: MOST_BYTES as u64,
+            return Err(BowtieError::MustSplit {
+                what: "column of text on a GPU",
+                size: length as u64,
+                most: MOST_BYTES as u64,
+                unit: "bytes",
             });
         }
         let offsets = offsets_of(

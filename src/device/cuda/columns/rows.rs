@@ -97,11 +97,11 @@ impl Stream {
         };
         let (of_value, of_all) = (width / unit, n * width / unit);
         if n > 1 && n * width > MOST_BYTES {
-            return Err(BowtieError::OutOfDeviceMemory {
-                what: "one column of an output piece",
-                requested: (n * width) as u64,
-                in_use: 0,
-                limit: MOST_BYTES as u64,
+            return Err(BowtieError::MustSplit {
+                what: "column of an output batch",
+                size: (n * width) as u64,
+                most: MOST_BYTES as u64,
+                unit: "bytes",
             });
         }
         let args = [

@@ -48,11 +48,11 @@ impl Stream {
         let rows = parts.iter().map(|part| part.len()).sum();
         check_chunk_rows(rows)?;
         if rows > MOST_ROWS {
-            return Err(BowtieError::OutOfDeviceMemory {
-                what: "one chunk's rows on a GPU",
-                requested: rows as u64,
-                in_use: 0,
-                limit: MOST_ROWS as u64,
+            return Err(BowtieError::MustSplit {
+                what: "chunk on a GPU",
+                size: rows as u64,
+                most: MOST_ROWS as u64,
+                unit: "rows",
             });
         }
         let data_type = parts[0].data_type();

@@ -205,11 +205,11 @@ impl Stream {
         let length: usize = bytes.iter().map(|bytes| bytes.len()).sum();
         if length > MOST_BYTES {
             return match rows > FEW_ROWS {
-                true => Err(BowtieError::OutOfDeviceMemory {
-                    what: "one chunk's text on a GPU",
-                    requested: length as u64,
-                    in_use: 0,
-                    limit: MOST_BYTES as u64,
+                true => Err(BowtieError::MustSplit {
+                    what: "column of text on a GPU",
+                    size: length as u64,
+                    most: MOST_BYTES as u64,
+                    unit: "bytes",
                 }),
                 false => Ok(None),
             };
@@ -293,11 +293,11 @@ impl Stream {
         drop(lengths);
         let length = self.read_word(&wide, n)?;
         if length > MOST_BYTES as u64 {
-            return Err(BowtieError::OutOfDeviceMemory {
-                what: "one column of an output piece",
-                requested: length,
-                in_use: 0,
-                limit: MOST_BYTES as u64,
+            return Err(BowtieError::MustSplit {
+                what: "column of an output batch",
+                size: length,
+                most: MOST_BYTES as u64,
+                unit: "bytes",
             });
         }
         let length = length as usize;

@@ -395,7 +395,7 @@ impl Stream {
             return Ok(memory);
         }
         match self.copy_of((&memory).into(), bytes, "output columns") {
-            Err(error) if error.is_out_of_device_memory() => Ok(memory),
+            Err(error) if error.is_divisible() => Ok(memory),
             copied => copied,
         }
     }

@@ -155,7 +155,7 @@ impl CudaDevice {
             Ok(Some(sampled)) => sampled,
             Ok(None) => return Ok(by_default),
             // Every choice is correct, so a lack of memory for the sample is no error.
-            Err(error) if error.is_out_of_device_memory() => return Ok(by_default),
+            Err(error) if error.is_divisible() => return Ok(by_default),
             Err(error) => return Err(error),
         };
         if wanted.0.is_none() && share_keys(sampled) {
@@ -215,7 +215,7 @@ impl CudaDevice {
                 });
                 match joined {
                     Ok(Some(joined)) => return Ok(joined),
-                    Err(error) if !error.is_out_of_device_memory() => return Err(error),
+                    Err(error) if !error.is_divisible() => return Err(error),
                     Ok(None) => build.skip_presorted.store(true, Ordering::Relaxed),
                     // Out of device memory, which may be transient.
                     Err(_) => {}

@@ -216,11 +216,11 @@ impl Stream {
         let of_rows = self.found(&table, true, keys)?;
         let groups = table.groups();
         if groups > MOST_GROUPS {
-            return Err(BowtieError::OutOfDeviceMemory {
-                what: "the groups of one equi-join",
-                requested: groups as u64,
-                in_use: 0,
-                limit: MOST_GROUPS as u64,
+            return Err(BowtieError::MustSplit {
+                what: "hash table of an equi-join",
+                size: groups as u64,
+                most: MOST_GROUPS as u64,
+                unit: "distinct keys",
             });
         }
         let counts = self.zeroed(groups * 4, "equi-join groups")?;

@@ -381,11 +381,11 @@ impl Stream {
             Spans::Offsets(_) | Spans::Views => 0,
         };
         if width * rows > MOST_BYTES {
-            return Err(BowtieError::OutOfDeviceMemory {
-                what: "one chunk's keys on a GPU",
-                requested: (width * rows) as u64,
-                in_use: 0,
-                limit: MOST_BYTES as u64,
+            return Err(BowtieError::MustSplit {
+                what: "key column on a GPU",
+                size: (width * rows) as u64,
+                most: MOST_BYTES as u64,
+                unit: "bytes",
             });
         }
         let (kernel, mut args): (_, Vec<Arg>) = match values.are_views() {

@@ -22,11 +22,11 @@ const MOST_SORTED: usize = (1 << 30) - 1;
 /// An error where there are more pairs than one sort can have.
 pub(crate) fn check_sortable(n: usize) -> Result<()> {
     match n > MOST_SORTED {
-        true => Err(BowtieError::OutOfDeviceMemory {
-            what: "one sort",
-            requested: n as u64,
-            in_use: 0,
-            limit: MOST_SORTED as u64,
+        true => Err(BowtieError::MustSplit {
+            what: "sort",
+            size: n as u64,
+            most: MOST_SORTED as u64,
+            unit: "rows",
         }),
         false => Ok(()),
     }

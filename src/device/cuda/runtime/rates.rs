@@ -32,7 +32,7 @@ impl Stream {
         }
         match self.measured() {
             Ok(measured) => Ok(*self.gpu.memory_rates.get_or_init(|| measured)),
-            Err(error) if error.is_out_of_device_memory() => Ok(H200),
+            Err(error) if error.is_divisible() => Ok(H200),
             Err(error) => Err(error),
         }
     }

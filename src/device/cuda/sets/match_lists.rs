@@ -176,11 +176,11 @@ impl Stream {
         if matches <= MOST_LISTED {
             return Ok(());
         }
-        Err(BowtieError::OutOfDeviceMemory {
-            what: "matches of sets",
-            requested: matches * 4,
-            in_use: self.budget.in_use(),
-            limit: MOST_LISTED * 4,
+        Err(BowtieError::MustSplit {
+            what: "probe of sets",
+            size: matches,
+            most: MOST_LISTED,
+            unit: "matches",
         })
     }
 

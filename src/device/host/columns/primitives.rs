@@ -66,11 +66,11 @@ impl RowPrimitives for HostDevice {
         let bytes = bytes_of(&parts)?;
         // Offsets of 32 bits count no more.
         if bytes > i32::MAX as u64 && has_short_offsets(parts[0].data_type()) {
-            return Err(BowtieError::OutOfDeviceMemory {
-                what: "one column put together",
-                requested: bytes,
-                in_use: self.budget.in_use(),
-                limit: i32::MAX as u64,
+            return Err(BowtieError::MustSplit {
+                what: "column",
+                size: bytes,
+                most: i32::MAX as u64,
+                unit: "bytes",
             });
         }
         values::upload(&self.budget, &parts)

@@ -123,11 +123,11 @@ pub(crate) fn gather_parts(
     };
     let bytes: u64 = places.iter().map(|(bytes, _)| bytes).sum();
     // Arrow's 32-bit offsets end here; the caller makes a shorter piece, as for any refused lease.
-    let too_long = || BowtieError::OutOfDeviceMemory {
-        what: "one column of an output piece",
-        requested: bytes.max(i32::MAX as u64 + 1),
-        in_use: 0,
-        limit: i32::MAX as u64,
+    let too_long = || BowtieError::MustSplit {
+        what: "column of an output batch",
+        size: bytes.max(i32::MAX as u64 + 1),
+        most: i32::MAX as u64,
+        unit: "bytes",
     };
     if bytes > i32::MAX as u64 && rows.len() > 1 {
         return Err(too_long());

@@ -95,11 +95,11 @@ pub(crate) fn search(
     go_on: GoOn<'_>,
 ) -> Result<SetMatches> {
     let probe = ProbeSide::new(budget, index, column, groups, not_null, go_on)?;
-    let too_many = |matches: u64, most: u64| BowtieError::OutOfDeviceMemory {
-        what: "matches of sets",
-        requested: matches * 4,
-        in_use: budget.in_use(),
-        limit: most * 4,
+    let too_many = |matches: u64, most: u64| BowtieError::MustSplit {
+        what: "probe of sets",
+        size: matches,
+        most: most,
+        unit: "matches",
     };
     let expected = probe.expected_matches()?;
     if expected > MOST_MATCHES {

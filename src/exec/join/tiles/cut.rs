@@ -10,11 +10,11 @@ impl Matrix {
     /// A tile once more: in parts where its search asks for more than there is, whole where other rows can make room for it, otherwise
     /// in two halves.
     pub(crate) fn again(&mut self, tile: &Tile, error: &BowtieError) -> bool {
-        if self.may_wait && error.may_be_of_the_moment() {
+        if self.may_wait && error.is_transient() {
             self.tiles.push(tile.clone());
             return false;
         }
-        let parts = error.parts_that_may_fit();
+        let parts = error.parts_that_fit();
         if parts.is_some_and(|parts| self.cut_search(tile, parts)) {
             return true;
         }

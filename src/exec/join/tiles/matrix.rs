@@ -143,9 +143,7 @@ impl Matrix {
                 Ok(())
             }
             // Its turn comes with that of its tile.
-            Err(error) if error.is_out_of_device_memory() || error.is_out_of_host_memory() => {
-                Ok(())
-            }
+            Err(error) if error.is_divisible() || error.is_out_of_host_memory() => Ok(()),
             Err(error) => Err(error),
         }
     }
@@ -258,7 +256,7 @@ impl Matrix {
                         false => return Err(error),
                     }
                 }
-                Err(error) if error.is_out_of_device_memory() => {
+                Err(error) if error.is_divisible() => {
                     if !self.again(&tile, &error) {
                         return Err(error);
                     }

@@ -305,11 +305,11 @@ fn in_tasks(
     match u32::try_from(all.elements.len()) {
         Ok(_) => Ok(all),
         // Offsets count no more: fewer rows do.
-        Err(_) => Err(BowtieError::OutOfDeviceMemory {
-            what: "elements of sets",
-            requested: all.elements.len() as u64 * 4,
-            in_use: 0,
-            limit: u64::from(u32::MAX) * 4,
+        Err(_) => Err(BowtieError::MustSplit {
+            what: "chunk of sets",
+            size: all.elements.len() as u64,
+            most: u64::from(u32::MAX),
+            unit: "elements",
         }),
     }
 }

@@ -197,7 +197,7 @@ fn the_index_is_made_where_zones_decide_nothing_and_there_is_room() {
     let error = small
         .count_matches(refused.matches(&[refused.test()]), false)
         .unwrap_err();
-    assert!(error.is_out_of_device_memory());
+    assert!(error.is_divisible());
     assert!(!refused.has_index());
     drop((refused, error));
     assert_eq!(small.budget().in_use(), 0);

@@ -111,12 +111,12 @@ fn long_texts_are_leased() {
     let array: ArrayRef = Arc::new(StringArray::from(vec!["x".repeat(10_000)]));
     let base = Lists::of(&array).unwrap();
     let refused = encode(&Budget::new(20_000), 1, &base, None, &|| Ok(())).err();
-    assert!(refused.is_some_and(|error| error.is_out_of_device_memory()));
+    assert!(refused.is_some_and(|error| error.is_divisible()));
     let encoded = encode(&Budget::new(30_000), 1, &base, None, &|| Ok(())).unwrap();
     let refused = encoded
         .domain
         .encode(&Budget::new(10_000), 1, &base, None, &|| Ok(()));
-    assert!(refused.is_err_and(|error| error.is_out_of_device_memory()));
+    assert!(refused.is_err_and(|error| error.is_divisible()));
 }
 
 /// Each loop over the elements asks.
