@@ -62,6 +62,11 @@ impl BowtieError {
         )
     }
 
+    /// Whether device memory that is given back helps.
+    pub(crate) fn is_out_of_device_memory(&self) -> bool {
+        matches!(self, Self::OutOfDeviceMemory { .. })
+    }
+
     /// Whether the same work may succeed on the same rows once others give memory back: a refusal of no more than the whole budget.
     pub(crate) fn is_transient(&self) -> bool {
         match self {
@@ -90,6 +95,11 @@ impl BowtieError {
         };
         let largest = size.saturating_add(size / PARTS_DIFFER_BY);
         Some(largest.div_ceil(free.max(1)).min(MOST_PARTS))
+    }
+
+    /// An expression of the query failed on some row.
+    pub(crate) fn is_of_expressions(&self) -> bool {
+        matches!(self, Self::Arrow(_) | Self::DataFusion(_)) && !self.is_out_of_host_memory()
     }
 
     /// DataFusion's memory pool refused. The caller may take what it can to files and try again.

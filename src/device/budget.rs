@@ -12,10 +12,10 @@
 //! a card's staging rings and kernels; nobody who holds one of these asks for the work lock.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+use std::time::{Duration, Instant};
 
-use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::error::{BowtieError, Result};
 
@@ -26,8 +26,19 @@ pub(crate) struct Budget {
     in_use: AtomicU64,
     peak: AtomicU64,
     parent: Option<Arc<Budget>>,
-    /// One for a root and all below it. Read by a step with leases that end with that step.
-    work: Arc<RwLock<()>>,
+    shared: Arc<Shared>,
+}
+
+/// What a root and all budgets below it have in common.
+#[derive(Debug, Default)]
+struct Shared {
+    /// Read for the time of a step, many of whose leases end with it; written for exclusive use of the device.
+    work: RwLock<()>,
+    /// Threads in [`Budget::wait_for_release`].
+    waiting: AtomicUsize,
+    lock: Mutex<()>,
+    /// Notified when a lease is given back while somebody waits.
+    released: Condvar,
 }
 
 impl Budget {
@@ -38,7 +49,7 @@ impl Budget {
             in_use: AtomicU64::new(0),
             peak: AtomicU64::new(0),
             parent: None,
-            work: Arc::default(),
+            shared: Arc::default(),
         })
     }
 
@@ -54,7 +65,7 @@ impl Budget {
             in_use: AtomicU64::new(0),
             peak: AtomicU64::new(0),
             parent: Some(Arc::clone(self)),
-            work: Arc::clone(&self.work),
+            shared: Arc::clone(&self.shared),
         })
     }
 
@@ -99,15 +110,34 @@ impl Budget {
         })
     }
 
-    /// For the time of a step, many of whose leases end with it. It must not wait for another step. `None` if a step has exclusive use of
-    /// the device for longer than `wait`.
-    pub(crate) fn at_work_within(&self, wait: Duration) -> Option<RwLockReadGuard<'_, ()>> {
-        self.work.try_read_for(wait)
+    /// The device shared with other steps. `None` if a step has exclusive use of it for longer than `wait`.
+    pub(crate) fn share_within(&self, wait: Duration) -> Option<RwLockReadGuard<'_, ()>> {
+        self.shared.work.try_read_for(wait)
     }
 
     /// Exclusive use of the device: no other step of any session runs, and none begins. `None` if that takes longer than `wait`.
-    pub(crate) fn alone_within(&self, wait: Duration) -> Option<RwLockWriteGuard<'_, ()>> {
-        self.work.try_write_for(wait)
+    pub(crate) fn exclude_within(&self, wait: Duration) -> Option<RwLockWriteGuard<'_, ()>> {
+        self.shared.work.try_write_for(wait)
+    }
+
+    /// Waits until less than `in_use` bytes of the limit are [in use by all](Self::in_use_by_all), for `wait` at most. Whether they are.
+    pub(crate) fn wait_for_release(&self, in_use: u64, wait: Duration) -> bool {
+        let shared = &self.shared;
+        let deadline = Instant::now() + wait;
+        let mut guard = shared.lock.lock();
+        shared.waiting.fetch_add(1, Ordering::SeqCst);
+        // Either this thread sees the smaller count, or who gave back sees that it waits.
+        fence(Ordering::SeqCst);
+        let released = loop {
+            if self.in_use_by_all() < in_use {
+                break true;
+            }
+            if shared.released.wait_until(&mut guard, deadline).timed_out() {
+                break self.in_use_by_all() < in_use;
+            }
+        };
+        shared.waiting.fetch_sub(1, Ordering::SeqCst);
+        released
     }
 
     fn grow(&self, bytes: u64, what: &'static str) -> Result<()> {
@@ -139,9 +169,19 @@ impl Budget {
     }
 
     fn shrink(&self, bytes: u64) {
-        self.in_use.fetch_sub(bytes, Ordering::Relaxed);
-        if let Some(parent) = &self.parent {
-            parent.shrink(bytes);
+        self.in_use.fetch_sub(bytes, Ordering::SeqCst);
+        match &self.parent {
+            Some(parent) => parent.shrink(bytes),
+            None => self.notify(),
+        }
+    }
+
+    fn notify(&self) {
+        let shared = &self.shared;
+        if shared.waiting.load(Ordering::SeqCst) > 0 {
+            // Not between the look of who waits and its sleep.
+            drop(shared.lock.lock());
+            shared.released.notify_all();
         }
     }
 }
@@ -198,6 +238,27 @@ mod tests {
         assert_eq!((a.in_use(), b.in_use(), parent.in_use()), (70, 0, 70));
         drop(held);
         assert_eq!((parent.in_use(), parent.peak()), (0, 70));
+    }
+
+    #[test]
+    fn who_waits_is_woken_by_a_release() {
+        let root = Budget::new(100);
+        let (session, others) = (root.child_of(80), root.child());
+        let held = others.lease(70, "others").unwrap();
+        let in_use = session.in_use_by_all();
+        assert_eq!(in_use, 50);
+        assert!(!session.wait_for_release(in_use, Duration::from_millis(5)));
+        let begun = Instant::now();
+        let released = std::thread::scope(|scope| {
+            let waits = scope.spawn(|| session.wait_for_release(in_use, Duration::from_secs(60)));
+            while root.shared.waiting.load(Ordering::SeqCst) == 0 {
+                std::thread::yield_now();
+            }
+            drop(held);
+            waits.join().unwrap()
+        });
+        assert!(released && begun.elapsed() < Duration::from_secs(30));
+        assert!(session.wait_for_release(in_use, Duration::ZERO));
     }
 
     #[test]

@@ -22,3 +22,11 @@ pub(crate) async fn blocking<R: Send + 'static, T: Send + 'static>(
     timer.done();
     Ok((run, made?))
 }
+
+/// Does `work` on a thread that may block.
+pub(crate) async fn blocking_task<T: Send + 'static>(
+    work: impl FnOnce() -> crate::error::Result<T> + Send + 'static,
+) -> Result<T> {
+    let done = SpawnedTask::spawn_blocking(work).join_unwind().await;
+    Ok(done.map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))??)
+}

@@ -168,8 +168,8 @@ mod tests {
         assert!(host_budget().in_use() >= held.bytes());
         // Steps of one runtime wait for those of the other: they share the device.
         let wait = std::time::Duration::from_millis(1);
-        let step = a.budget().at_work_within(wait).unwrap();
-        assert!(other.budget().alone_within(wait).is_none());
+        let step = a.budget().share_within(wait).unwrap();
+        assert!(other.budget().exclude_within(wait).is_none());
         drop(step);
     }
 }

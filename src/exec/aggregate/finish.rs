@@ -7,7 +7,7 @@ use arrow::array::new_empty_array;
 use crate::device::data::batch::DeviceBatch;
 use crate::error::Result;
 use crate::exec::aggregate::run::{Finished, GroupRun};
-use crate::exec::memory::retry::retry_exclusive;
+use crate::exec::memory::step::{self, Step};
 
 impl GroupRun {
     /// Takes groups on the device to the host, so that there is room for work; false when there are none.
@@ -59,14 +59,14 @@ impl GroupRun {
             let (device, input) = (Arc::clone(&self.device), self.spec.input.schema());
             let device = device.as_ref();
             for set in 0..self.spec.sets.len() {
-                let fold = |run: &mut Self| {
+                let fold = |run: &mut Self, _: &Step<'_>| {
                     let columns = input.fields().iter().map(|field| {
                         let empty = new_empty_array(field.data_type());
                         Ok(Some(device.upload(&[empty])?))
                     });
                     run.fold(&DeviceBatch::new(0, columns.collect::<Result<_>>()?), set)
                 };
-                retry_exclusive(device, self, fold, |_| true)?;
+                step::retried(device, self, fold, |_| true)?;
             }
         }
         Ok(())

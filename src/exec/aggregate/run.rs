@@ -27,8 +27,9 @@ use crate::exec::input::chunk::InputChunk;
 use crate::exec::input::prefetch::Prefetched;
 use crate::exec::join_aggregate::states::mergeable_states;
 use crate::exec::memory::compact_views::compact_views;
-use crate::exec::memory::retry::{retry_exclusive, shared_step};
+use crate::exec::memory::shrink::{Answer, Halving, Part, by_halves};
 use crate::exec::memory::spill::Spilling;
+use crate::exec::memory::step::{self, OnRefusal, Step};
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::transfer::chunker::has_small_dictionary;
 use crate::ir::fold::Fold;
@@ -39,6 +40,12 @@ pub(crate) enum Finished {
     OnDevice(DeviceBatch),
     OnHost(RecordBatch),
 }
+
+/// Rows are halved until there is one.
+const HALVING: Halving = Halving {
+    least: 1,
+    aligned: 1,
+};
 
 pub(crate) struct GroupRun {
     pub(crate) spec: Arc<GroupSpec>,
@@ -98,89 +105,39 @@ impl GroupRun {
         &self.needed
     }
 
-    /// Rows of a chunk. What grouping set by grouping set had room is merged: where one had none, its rows come again in halves.
+    /// Groups the rows of a chunk, grouping set by grouping set, and merges the groups: all rows together where memory allows it.
     pub(crate) fn push(&mut self, arriving: Prefetched) -> Result<()> {
-        let Prefetched {
-            mut chunk,
-            uploaded,
-        } = arriving;
+        let Prefetched { chunk, uploaded } = arriving;
         if let Some((_, error)) = chunk.failures().first() {
             return Err(BowtieError::DataFusion(Arc::clone(error)));
         }
         self.metrics.chunks.add(1);
         let rows = 0..chunk.rows();
-        let mut whole = match uploaded {
+        let whole = match uploaded {
             Some(batch) => Some(batch.receive(self.device.as_ref())?),
-            None => self.or_no_room(|run| run.upload(&chunk, &rows))?,
+            None => match self.shared_step(|run| run.upload(&chunk, &rows)) {
+                Err(error) if error.is_divisible() => None,
+                uploaded => Some(uploaded?),
+            },
         };
-        for set in 0..self.spec.sets.len() {
-            if let Some(batch) = &whole
-                && self.or_no_room(|run| run.fold(batch, set))?.is_some()
-            {
-                continue;
-            }
-            // The halves need its room.
-            whole = None;
-            let room = self
-                .shared_step(|run| Ok(chunk.evict(run.spilling.as_ref()) | run.leave_device()?))?;
-            if room
-                && self
-                    .or_no_room(|run| run.upload_and_fold(&chunk, &rows, set))?
-                    .is_some()
-            {
-                continue;
-            }
-            self.halves(rows.clone(), &|run, rows| {
-                run.upload_and_fold(&chunk, &rows, set)
-            })?;
+        let mut pushed = Pushed {
+            run: self,
+            chunk,
+            whole,
+        };
+        for set in 0..pushed.run.spec.sets.len() {
+            let work = |pushed: &mut Pushed<'_>, part: &Part| pushed.fold(part, set);
+            by_halves(&mut pushed, rows.clone(), HALVING, work, Pushed::answer)?;
         }
         Ok(())
-    }
-
-    fn upload_and_fold(
-        &mut self,
-        chunk: &InputChunk,
-        rows: &Range<usize>,
-        set: usize,
-    ) -> Result<()> {
-        let batch = self.upload(chunk, rows)?;
-        self.fold(&batch, set)
     }
 
     pub(crate) fn shared_step<T>(
         &mut self,
-        step: impl FnOnce(&mut Self) -> Result<T>,
+        work: impl FnOnce(&mut Self) -> Result<T>,
     ) -> Result<T> {
         let device = Arc::clone(&self.device);
-        let _work = shared_step(device.as_ref())?;
-        step(self)
-    }
-
-    /// `None` when a lease was refused.
-    fn or_no_room<T>(&mut self, step: impl FnOnce(&mut Self) -> Result<T>) -> Result<Option<T>> {
-        match self.shared_step(step) {
-            Err(error) if error.is_divisible() => Ok(None),
-            done => done.map(Some),
-        }
-    }
-
-    /// Folds the halves of `rows`, for which there was no room together, and the halves of these where there is none again.
-    fn halves(
-        &mut self,
-        rows: Range<usize>,
-        fold: &dyn Fn(&mut Self, Range<usize>) -> Result<()>,
-    ) -> Result<()> {
-        let middle = rows.start + rows.len() / 2;
-        for half in [rows.start..middle, middle..rows.end] {
-            if half.len() <= 1 {
-                let device = Arc::clone(&self.device);
-                let fold = |run: &mut Self| fold(run, half.clone());
-                retry_exclusive(device.as_ref(), self, fold, |_| true)?;
-            } else if self.or_no_room(|run| fold(run, half.clone()))?.is_none() {
-                self.halves(half, fold)?;
-            }
-        }
-        Ok(())
+        step::shared(device.as_ref(), OnRefusal::Shrink, |_| work(self))
     }
 
     /// Rows that are in a file have to be read first. Where the memory pool has no room for them, groups leave it; where that is not
@@ -396,4 +353,47 @@ fn reads(spec: &GroupSpec) -> impl Iterator<Item = usize> {
         .copied()
         .chain(arguments)
         .chain(orders.flatten())
+}
+
+/// A chunk whose rows are being grouped.
+struct Pushed<'a> {
+    run: &'a mut GroupRun,
+    chunk: InputChunk,
+    /// All of its rows on the device.
+    whole: Option<DeviceBatch>,
+}
+
+impl Pushed<'_> {
+    /// Groups some of the rows by grouping set `set`.
+    fn fold(&mut self, part: &Part, set: usize) -> Result<()> {
+        let device = Arc::clone(&self.run.device);
+        let work = |pushed: &mut Self, _: &Step<'_>| match &pushed.whole {
+            Some(batch) if part.rows.len() == batch.rows() => pushed.run.fold(batch, set),
+            _ => {
+                let batch = pushed.run.upload(&pushed.chunk, &part.rows)?;
+                pushed.run.fold(&batch, set)
+            }
+        };
+        match part.is_last {
+            true => step::retried(device.as_ref(), self, work, |_| true),
+            false => step::shared(device.as_ref(), OnRefusal::Shrink, |step| work(self, step)),
+        }
+    }
+
+    /// After a refusal the chunk and the groups leave the device, where they are there alone.
+    fn answer(&mut self, error: &BowtieError) -> Result<Answer> {
+        if !error.is_divisible() {
+            return Ok(Answer::Fail);
+        }
+        self.whole = None;
+        let chunk = &mut self.chunk;
+        let evict = |run: &mut GroupRun| {
+            let evicted = chunk.evict(run.spilling.as_ref());
+            Ok(run.leave_device()? | evicted)
+        };
+        Ok(match self.run.shared_step(evict)? {
+            true => Answer::Repeat,
+            false => Answer::Halve,
+        })
+    }
 }

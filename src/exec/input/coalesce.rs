@@ -17,9 +17,9 @@ use crate::device::data::batch::DeviceBatch;
 use crate::device::primitives::device::Device;
 use crate::exec::chunk::{DeviceChunk, DeviceStream};
 use crate::exec::input::chunk::{InputChunk, InputStream, ResidentChunk, slices};
-use crate::exec::memory::retry::shared_step;
 use crate::exec::memory::spill::{Spilling, spilled_rows};
 use crate::exec::memory::spilled_chunk::ChunkWriter;
+use crate::exec::memory::step::{self, OnRefusal};
 use crate::exec::node::DeviceNode;
 use crate::exec::transfer::chunk_limits::{ChunkLimits, Role};
 use crate::exec::transfer::chunker::has_small_dictionary;
@@ -192,12 +192,12 @@ impl Gathering {
         }
     }
 
-    /// Does `step` on a thread that may block; with what waits, unless it fails.
-    async fn blocking(&mut self, step: fn(&mut Waiting) -> crate::error::Result<()>) -> Result<()> {
+    /// Does `work` as a step, on a thread that may block.
+    async fn blocking(&mut self, work: fn(&mut Waiting) -> crate::error::Result<()>) -> Result<()> {
         let mut waiting = self.waiting.take();
         let (waiting, done) = SpawnedTask::spawn_blocking(move || {
             let device = Arc::clone(&waiting.device);
-            let done = shared_step(device.as_ref()).and_then(|_work| step(&mut waiting));
+            let done = step::shared(device.as_ref(), OnRefusal::Shrink, |_| work(&mut waiting));
             (waiting, done)
         })
         .join_unwind()

@@ -11,8 +11,8 @@ use crate::device::data::batch::DeviceBatch;
 use crate::device::lazy_column::Need;
 use crate::device::primitives::device::Device;
 use crate::exec::input::chunk::{InputChunk, InputStream};
-use crate::exec::memory::retry::shared_step;
 use crate::exec::memory::spill::Spilling;
+use crate::exec::memory::step::{self, OnRefusal};
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::transfer::chunk_limits::ChunkLimits;
 
@@ -184,10 +184,13 @@ impl Upload {
                 uploaded: None,
             });
         }
-        let _work = shared_step(self.device.as_ref())?;
         let _timer = self.metrics.upload_time.timer();
         let rows = 0..chunk.rows();
-        let uploaded = match staged.upload_async(self.device.as_ref(), &rows, &self.needed) {
+        let device = self.device.as_ref();
+        let uploaded = step::shared(device, OnRefusal::Defer, |_| {
+            staged.upload_async(device, &rows, &self.needed)
+        });
+        let uploaded = match uploaded {
             Ok(batch) => {
                 self.metrics.uploaded_bytes.add(batch.bytes() as usize);
                 Some(batch)

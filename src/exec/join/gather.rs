@@ -19,13 +19,10 @@ pub(crate) fn needs_right_without_left(kind: JoinType) -> bool {
 
 /// All chunks of a side; in files, as far as the memory pool has no room for them.
 pub(crate) async fn gather(
-    chunks: Option<InputStream>,
+    mut chunks: InputStream,
     spilling: Option<&Spilling>,
 ) -> Result<Vec<InputChunk>> {
     let mut gathered: Vec<InputChunk> = vec![];
-    let Some(mut chunks) = chunks else {
-        return Ok(gathered);
-    };
     while let Some(chunk) = chunks.try_next().await? {
         let memory_pressure = chunk.is_memory_pressure();
         // One without rows says only that.

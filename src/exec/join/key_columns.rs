@@ -9,19 +9,25 @@ use crate::device::lazy_column::Need;
 use crate::error::{BowtieError, Result};
 use crate::exec::input::chunk::InputChunk;
 use crate::exec::join::tiles::matrix::Matrix;
+use crate::exec::memory::shrink::{Answer, Halving, Part, by_halves};
+use crate::exec::memory::step::Step;
 use crate::ir::side::Side;
 
-/// Parts of a chunk begin at multiples of so many rows.
-const ALIGNED: usize = 64;
+/// Parts of a chunk begin at whole words of flags.
+const WORDS: Halving = Halving {
+    least: 0,
+    aligned: 64,
+};
 
 /// Called with the row of the chunk that is the first of a part, and with the part's columns.
 type Take<'a> = &'a mut dyn FnMut(usize, &[&Column]) -> Result<()>;
 
 impl Matrix {
     /// Hands the `keys` of a left chunk, or of the right chunk at hand, to `take` on the device: of all rows together, or, where there
-    /// is no room, of parts, one of which may be handed over again after `take` found no room.
+    /// is no memory, of parts, one of which may be handed over again after `take` was refused.
     pub(crate) fn each_keys(
         &mut self,
+        step: &Step<'_>,
         side: Side,
         left_chunk: usize,
         keys: &[usize],
@@ -32,35 +38,31 @@ impl Matrix {
             Side::Left => left_chunk,
             Side::Right => usize::MAX,
         };
-        self.make_way(worked_on)?;
+        self.relieve_pool(worked_on)?;
         self.unload_but(worked_on);
         let chunk = self.chunk_of_keys(side, left_chunk, keys)?;
-        let all = 0..chunk.rows();
-        let mut parts = vec![all];
-        while let Some(part) = parts.pop() {
-            self.device.go_on()?;
-            let again = match self.try_keys(side, left_chunk, &part, keys, take) {
-                Ok(()) => {
-                    self.found_room();
-                    continue;
+        let rows = 0..chunk.rows();
+        let device = Arc::clone(&self.device);
+        let work = |matrix: &mut Self, part: &Part| {
+            device.go_on()?;
+            matrix.try_keys(side, left_chunk, &part.rows, keys, take)?;
+            matrix.left_pool = false;
+            Ok(())
+        };
+        let answer = |matrix: &mut Self, error: &BowtieError| {
+            let evicted = match error.is_out_of_host_memory() {
+                true => matrix.leave_pool_once()?,
+                false if !step.may_shrink(error) => return Ok(Answer::Fail),
+                false => {
+                    matrix.drop_resident() || (error.is_out_of_device_memory() && matrix.evict())
                 }
-                Err(error) if error.is_out_of_host_memory() => (self.leave_pool_once()?, error),
-                Err(error) if error.is_divisible() && self.may_wait => {
-                    return Err(error);
-                }
-                Err(error) if error.is_divisible() => {
-                    let left = self.leave_device() || self.make_room();
-                    (left, error)
-                }
-                Err(error) => return Err(error),
             };
-            match (again, halves(&part)) {
-                ((true, _), _) => parts.push(part),
-                ((false, _), Some([first, second])) => parts.extend([second, first]),
-                ((false, error), None) => return Err(error),
-            }
-        }
-        Ok(())
+            Ok(match evicted {
+                true => Answer::Repeat,
+                false => Answer::Halve,
+            })
+        };
+        by_halves(self, rows, WORDS, work, answer)
     }
 
     fn try_keys(
@@ -145,28 +147,9 @@ impl Matrix {
         self.resident_left = None;
     }
 
-    /// Drops what lies on the device for later; false when nothing did.
-    fn leave_device(&mut self) -> bool {
+    /// Drops the rows on the device that were kept for later; false where there are none.
+    fn drop_resident(&mut self) -> bool {
         let left = self.resident_left.take().is_some();
         self.resident_right.take().is_some() || left
-    }
-}
-
-/// Two parts of which the second begins at a multiple of [`ALIGNED`].
-fn halves(rows: &Range<usize>) -> Option<[Range<usize>; 2]> {
-    let middle = rows.start + (rows.len() / 2).next_multiple_of(ALIGNED);
-    (middle < rows.end).then_some([rows.start..middle, middle..rows.end])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_begin_at_whole_words() {
-        assert_eq!(halves(&(0..64)), None);
-        assert_eq!(halves(&(0..65)), Some([0..64, 64..65]));
-        assert_eq!(halves(&(128..1000)), Some([128..576, 576..1000]));
-        assert_eq!(halves(&(64..64)), None);
     }
 }

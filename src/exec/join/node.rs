@@ -1,6 +1,5 @@
 //! [`JoinOperator`]: a join on a device.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
@@ -14,14 +13,11 @@ use futures::{StreamExt, stream};
 
 use crate::device::primitives::device::Device;
 use crate::exec::chunk::DeviceStream;
-use crate::exec::input::coalesce::inputs;
 use crate::exec::join::display::{fmt_join, fmt_join_tree};
 use crate::exec::join::driver::Driver;
-use crate::exec::memory::spill::Spilling;
+use crate::exec::join::row_sink::JoinRun;
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::node::{DeviceOperator, Execution, OutputOnDevice};
-use crate::exec::partition::grace_join::Grace;
-use crate::exec::transfer::chunk_limits::Role;
 use crate::spec::join::{JoinSpec, Output, join_columns};
 
 /// Joins two device inputs by the [`JoinSpec`].
@@ -134,36 +130,21 @@ impl DeviceOperator for JoinOperator {
     }
 
     fn execute(&self, execution: Execution<'_>) -> Result<DeviceStream> {
-        let [left, right] = execution.inputs()?;
-        let Execution {
-            device,
-            context,
-            metrics,
-            ..
-        } = execution;
-        let spilling = Spilling::of(&context, metrics);
-        let input = |side, role| inputs(side, &device, role, &context, spilling.as_ref());
-        let metrics = DeviceMetrics::new(metrics);
-        let (spec, spills) = (Arc::clone(&self.0), spilling.as_ref());
-        let driver = Box::new(Driver {
-            grace: Arc::new(Grace::new(spec, &device, &context, spills, &metrics)),
-            left: Some(input(left, Role::Left)?),
-            right: Some(input(right, Role::Right)?),
-            ahead: None,
-            run: None,
-            step: None,
-            ready: VecDeque::new(),
-            spec: Arc::clone(&self.0),
-            device: Arc::clone(&device),
-            spilling: spilling.clone(),
-            metrics,
-            emitted: 0,
+        let metrics = DeviceMetrics::new(execution.metrics);
+        let spec = Arc::clone(&self.0);
+        let driver = Driver::new(&execution, spec, metrics.clone(), JoinRun::of_rows)?;
+        let driver = Box::new(driver);
+        let chunks = stream::try_unfold(driver, move |mut driver| {
+            let metrics = metrics.clone();
+            async move {
+                let chunk = driver.next().await?;
+                if chunk.is_none() {
+                    metrics.baseline.done();
+                }
+                Ok(chunk.map(|chunk| (chunk, driver)))
+            }
         });
-        let pieces = stream::try_unfold(driver, |mut driver| async move {
-            let piece = driver.next().await?;
-            Ok(piece.map(|piece| (piece, driver)))
-        });
-        Ok(pieces.boxed())
+        Ok(chunks.boxed())
     }
 }
 

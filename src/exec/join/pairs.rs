@@ -5,37 +5,37 @@ use std::sync::Arc;
 use crate::device::data::batch::DeviceBatch;
 use crate::error::{BowtieError, Result};
 use crate::exec::chunk::DeviceChunk;
-use crate::exec::join::run::{JoinRun, PairsOfTile, State};
+use crate::exec::join::row_sink::{JoinRun, PairsOfTile};
+use crate::exec::join::walk::State;
+use crate::exec::memory::step::Step;
 use crate::ir::side::Side;
 use crate::spec::join::Output;
 
 impl JoinRun {
-    pub(crate) fn emit_pairs(&mut self, mut pairs: Box<PairsOfTile>) -> Result<Vec<DeviceChunk>> {
-        let device = self.device.as_ref();
-        let pieces = match self
-            .size
-            .of_pairs(device, &pairs.offsets, pairs.next, pairs.total)
-        {
-            Err(error) if error.is_divisible() && !self.matrix.may_wait && self.size.halve() => {
-                self.state = State::Pairs(pairs);
-                return Ok(vec![]);
-            }
-            Err(error) => {
-                self.state = State::Pairs(pairs);
-                return Err(error);
-            }
-            Ok(pieces) => pieces,
-        };
-        let end = pieces.last().map_or(pairs.total, |piece| piece.end);
-        let made = self.pieces(pieces.len(), |i| {
-            let piece = &pieces[i];
-            self.pairs_piece(&pairs, piece.start, (piece.end - piece.start) as usize)
+    pub(crate) fn emit_pairs(
+        &mut self,
+        step: &Step<'_>,
+        mut pairs: Box<PairsOfTile>,
+    ) -> Result<Vec<DeviceChunk>> {
+        let pieces = self.size.of_pairs(
+            self.device.as_ref(),
+            &pairs.offsets,
+            pairs.next,
+            pairs.total,
+        );
+        let made = pieces.and_then(|pieces| {
+            let made = self.pieces(pieces.len(), |i| {
+                let piece = &pieces[i];
+                self.pairs_piece(&pairs, piece.start, (piece.end - piece.start) as usize)
+            })?;
+            Ok((made, pieces.last().map_or(pairs.total, |piece| piece.end)))
         });
-        let made = self.or_smaller(made).map(|(made, done)| {
-            if done {
+        let made = self.or_shorter(step, made).map(|made| match made {
+            Some((made, end)) => {
                 pairs.next = end;
+                made
             }
-            made
+            None => vec![],
         });
         self.state = match pairs.next < pairs.total {
             true => State::Pairs(pairs),
@@ -89,7 +89,7 @@ impl JoinRun {
         Ok(Some(DeviceBatch::new(rows.len(), columns)))
     }
 
-    /// Pairs of all rows of both sides, of which the sorted one has `rows`: their numbers say which.
+    /// Pairs of all rows of both sides, of which the build side has `rows`: their numbers say which.
     fn product_piece(
         &self,
         of_tile: &PairsOfTile,

@@ -20,6 +20,7 @@ use crate::device::data::structures::Flags;
 use crate::device::primitives::device::Device;
 use crate::error::Result;
 use crate::exec::join::tiles::matrix::Matrix;
+use crate::exec::memory::step::Step;
 use crate::exec::metrics::DeviceMetrics;
 use crate::ir::side::Side;
 use crate::ir::strategies::{EquiStrategy, Strategy};
@@ -75,12 +76,17 @@ impl BitmapSemiJoin {
 
     /// The right chunk at hand meets all left rows: where its rows come out, they are to be looked at. False where the left keys lie too
     /// far apart: then tiles find the matches, of this chunk and of those to come.
-    pub(crate) fn meet(&mut self, matrix: &mut Matrix, metrics: &DeviceMetrics) -> Result<bool> {
+    pub(crate) fn meet(
+        &mut self,
+        step: &Step<'_>,
+        matrix: &mut Matrix,
+        metrics: &DeviceMetrics,
+    ) -> Result<bool> {
         let _timer = metrics.prepare_time.timer();
         let device = Arc::clone(&matrix.device);
         let device = device.as_ref();
         if self.bits.is_none() {
-            self.bits = self.made(matrix, device)?;
+            self.bits = self.made(step, matrix, device)?;
             if self.bits.is_some() {
                 metrics.indexed_by("key_bits");
             }
@@ -89,7 +95,7 @@ impl BitmapSemiJoin {
             return Ok(false);
         };
         if self.side == Side::Left {
-            matrix.each_keys(Side::Right, 0, &self.right, &mut |_, keys| {
+            matrix.each_keys(step, Side::Right, 0, &self.right, &mut |_, keys| {
                 device.set_key_bits(bits, keys)
             })?;
         }
@@ -97,7 +103,12 @@ impl BitmapSemiJoin {
         Ok(true)
     }
 
-    fn made(&self, matrix: &mut Matrix, device: &dyn Device) -> Result<Option<KeyBitmap>> {
+    fn made(
+        &self,
+        step: &Step<'_>,
+        matrix: &mut Matrix,
+        device: &dyn Device,
+    ) -> Result<Option<KeyBitmap>> {
         let rows = matrix.left().iter().map(|chunk| chunk.rows() as u64).sum();
         let is_narrow = |range: &KeyRange| range.is_narrow(self.null_equal, rows, self.strategy);
         let resident = match (self.side, matrix.left()) {
@@ -118,13 +129,13 @@ impl BitmapSemiJoin {
                 }
             }
         }
-        let Some(range) = self.range(matrix, device, &is_narrow)? else {
+        let Some(range) = self.range(step, matrix, device, &is_narrow)? else {
             return Ok(None);
         };
         let bits = KeyBitmap::new(device, &range, self.null_equal)?;
         if let (Some(bits), Side::Right) = (&bits, self.side) {
             for chunk in 0..matrix.left().len() {
-                matrix.each_keys(Side::Left, chunk, &self.left, &mut |_, keys| {
+                matrix.each_keys(step, Side::Left, chunk, &self.left, &mut |_, keys| {
                     device.set_key_bits(bits, keys)
                 })?;
             }
@@ -136,13 +147,14 @@ impl BitmapSemiJoin {
     /// Where the left keys lie, if that is narrow.
     fn range(
         &self,
+        step: &Step<'_>,
         matrix: &mut Matrix,
         device: &dyn Device,
         is_narrow: &dyn Fn(&KeyRange) -> bool,
     ) -> Result<Option<KeyRange>> {
         let mut all: Option<KeyRange> = None;
         for chunk in 0..matrix.left().len() {
-            matrix.each_keys(Side::Left, chunk, &self.left, &mut |_, keys| {
+            matrix.each_keys(step, Side::Left, chunk, &self.left, &mut |_, keys| {
                 let range = device.key_range(keys)?;
                 all = Some(match all.take() {
                     Some(others) => others.with(&range),
@@ -165,15 +177,25 @@ impl BitmapSemiJoin {
 
     /// Sets the flags of the rows of a left chunk, once all right chunks set their bits, or of those of the right chunk at hand, which met
     /// all left rows.
-    pub(crate) fn flag(&self, matrix: &mut Matrix, left_chunk: usize, flags: &Flags) -> Result<()> {
+    pub(crate) fn flag(
+        &self,
+        step: &Step<'_>,
+        matrix: &mut Matrix,
+        left_chunk: usize,
+        flags: &Flags,
+    ) -> Result<()> {
         // No right chunk came, so there are no bits.
         let Some(bits) = &self.bits else {
             return Ok(());
         };
         let device = Arc::clone(&matrix.device);
-        matrix.each_keys(self.side, left_chunk, self.keys(), &mut |first, keys| {
-            device.flag_keys(bits, keys, flags, first)
-        })
+        matrix.each_keys(
+            step,
+            self.side,
+            left_chunk,
+            self.keys(),
+            &mut |first, keys| device.flag_keys(bits, keys, flags, first),
+        )
     }
 
     /// The rows of such a chunk that come out because they have a match or, if not `matched`, because they have none, with the columns

@@ -12,6 +12,7 @@ use crate::device::data::structures::EquiBuild;
 use crate::device::presorted::Ascending;
 use crate::device::primitives::device::Device;
 use crate::error::Result;
+use crate::exec::memory::step::Step;
 use crate::exec::metrics::DeviceMetrics;
 use crate::ir::side::Side;
 use crate::ir::strategies::{EquiStrategy, Materialization, Strategy};
@@ -79,16 +80,16 @@ impl SinglePassJoin {
         Some(at_once)
     }
 
-    /// All pairs of two resident sides, the build side before the other; `None` where they are found first. Where there is no room, an
-    /// error if that `may_wait`.
+    /// All pairs of two resident sides, the build side before the other; `None` where they are found first. Where memory is short, an
+    /// error if the step defers it.
     pub(crate) fn join(
         &self,
         device: &dyn Device,
         metrics: &DeviceMetrics,
+        step: &Step<'_>,
         spec: &JoinSpec,
         prepared: &mut PreparedBuild,
         [build, probe]: [&DeviceBatch; 2],
-        may_wait: bool,
     ) -> Result<Option<DeviceBatch>> {
         let side = spec.theta.build;
         let of_build = columns(build, &self.build)?;
@@ -110,7 +111,7 @@ impl SinglePassJoin {
                 how,
                 Some(first),
             );
-            Ok(match or_no_room(made, may_wait)? {
+            Ok(match or_short_of_memory(step, made)? {
                 Some(made) => {
                     metrics.indexed_by(made.strategy);
                     PreparedBuild::For(Arc::new(made))
@@ -122,7 +123,7 @@ impl SinglePassJoin {
             let known = matches!(prepared, PreparedBuild::Walked);
             let (keys, payload) = ([&*build_keys, &*probe_keys], [&*of_build, &*of_probe]);
             let merged = self.merged(device, spec, known, keys, payload);
-            if let Some(joined) = or_no_room(merged, may_wait)? {
+            if let Some(joined) = or_short_of_memory(step, merged)? {
                 if !known {
                     metrics.indexed_by("merge");
                 }
@@ -138,7 +139,7 @@ impl SinglePassJoin {
                 return Ok(None);
             };
             let joined = device.equi_join(made, &of_build, &probe_keys, &of_probe);
-            *prepared = match (or_no_room(joined.map(Some), may_wait)?, self.strategy) {
+            *prepared = match (or_short_of_memory(step, joined.map(Some))?, self.strategy) {
                 (Some(Paired::All(joined)), _) => {
                     metrics.materialized_by(made.materialization);
                     break joined;
@@ -210,13 +211,10 @@ fn columns<'a>(batch: &'a DeviceBatch, which: &[usize]) -> Result<Vec<&'a Column
         .collect()
 }
 
-/// Nothing, where a lease was refused and may not wait.
-fn or_no_room<T>(made: Result<Option<T>>, may_wait: bool) -> Result<Option<T>> {
+/// `None` after a refusal that the step does not defer: less memory will do where pairs are put together piece by piece.
+fn or_short_of_memory<T>(step: &Step<'_>, made: Result<Option<T>>) -> Result<Option<T>> {
     match made {
-        Err(error) if error.is_divisible() => match may_wait && error.is_transient() {
-            true => Err(error),
-            false => Ok(None),
-        },
+        Err(error) if step.may_shrink(&error) => Ok(None),
         made => made,
     }
 }

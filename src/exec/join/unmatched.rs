@@ -14,80 +14,85 @@ use crate::device::lazy_column::{Need, Payload};
 use crate::error::{BowtieError, Result};
 use crate::exec::chunk::DeviceChunk;
 use crate::exec::input::chunk::InputChunk;
-use crate::exec::join::run::{JoinRun, State};
+use crate::exec::join::row_sink::JoinRun;
 use crate::exec::join::semi_bitmap::BitmapSemiJoin;
+use crate::exec::join::walk::State;
+use crate::exec::memory::step::Step;
 use crate::ir::side::Side;
 use crate::spec::join::Output;
 
 impl JoinRun {
-    pub(crate) fn emit_right_end(&mut self, next: usize) -> Result<Vec<DeviceChunk>> {
-        let (made, next) = self.side_rows(Side::Right, 0, next)?;
-        self.state = match next {
-            Some(next) => State::RightEnd { next },
+    pub(crate) fn emit_right_end(
+        &mut self,
+        step: &Step<'_>,
+        next: usize,
+    ) -> Result<Vec<DeviceChunk>> {
+        let (made, next) = self.side_rows(step, Side::Right, 0, next)?;
+        match next {
+            Some(next) => self.state = State::RightEnd { next },
             None => self.end_right_chunk(),
-        };
+        }
         Ok(made)
     }
 
-    fn end_right_chunk(&mut self) -> State {
-        self.right_flags = None;
-        self.matrix.take_right();
-        State::NextRight
-    }
-
     /// What comes out of the right chunk at hand, if it and the left side are in the order of their keys.
-    pub(crate) fn emit_right_by_merge(&mut self) -> Result<Option<Vec<DeviceChunk>>> {
+    pub(crate) fn emit_right_presorted(
+        &mut self,
+        step: &Step<'_>,
+    ) -> Result<Option<Vec<DeviceChunk>>> {
         if !self.comes_at_once() {
             return Ok(None);
         }
-        let Some(by_merge) = &mut self.by_merge else {
+        let Some(presorted) = &mut self.sink.presorted else {
             return Ok(None);
         };
-        let made = at_once(
-            by_merge.keep(&self.matrix, &self.metrics),
-            self.matrix.may_wait,
-        )?;
+        let made = at_once(step, presorted.keep(&self.matrix, &self.metrics))?;
         match made {
-            Some(_) => self.state = self.end_right_chunk(),
-            None => self.by_merge = None,
+            Some(_) => self.end_right_chunk(),
+            None => self.sink.presorted = None,
         }
         Ok(made)
     }
 
     /// The right chunk at hand met all left rows by bits of keys.
-    pub(crate) fn emit_right_by_bits(&mut self) -> Result<Vec<DeviceChunk>> {
-        let (Some(by_bits), Some(flags)) = (&self.by_bits, &self.right_flags) else {
-            return Ok(self.end_tiles());
-        };
-        if let Some(made) = self.kept_by_bits(by_bits, 0)? {
-            self.state = self.end_right_chunk();
-            return Ok(made);
+    pub(crate) fn emit_right_by_bitmap(&mut self, step: &Step<'_>) -> Result<Vec<DeviceChunk>> {
+        if let (Some(bitmap), Some(flags)) = (&self.sink.bitmap, &self.right_flags) {
+            if let Some(made) = self.kept_by_bitmap(step, bitmap, 0)? {
+                self.end_right_chunk();
+                return Ok(made);
+            }
+            bitmap.flag(step, &mut self.matrix, 0, flags)?;
         }
-        by_bits.flag(&mut self.matrix, 0, flags)?;
-        Ok(self.end_tiles())
+        self.end_tiles();
+        Ok(vec![])
     }
 
-    pub(crate) fn emit_left_end(&mut self, chunk: usize, next: usize) -> Result<Vec<DeviceChunk>> {
+    pub(crate) fn emit_left_end(
+        &mut self,
+        step: &Step<'_>,
+        chunk: usize,
+        next: usize,
+    ) -> Result<Vec<DeviceChunk>> {
         self.matrix.load_left(chunk)?;
         let Some(flags) = self.left_flags.get(chunk) else {
             self.state = State::Done;
             return Ok(vec![]);
         };
-        if let Some(by_bits) = &self.by_bits
-            && self.flagged_left == chunk
+        if let Some(bitmap) = &self.sink.bitmap
+            && self.sink.flagged_left == chunk
         {
-            if let Some(made) = self.kept_by_bits(by_bits, chunk)? {
-                self.flagged_left += 1;
+            if let Some(made) = self.kept_by_bitmap(step, bitmap, chunk)? {
+                self.sink.flagged_left += 1;
                 self.state = State::LeftEnd {
                     chunk: chunk + 1,
                     next: 0,
                 };
                 return Ok(made);
             }
-            by_bits.flag(&mut self.matrix, chunk, flags)?;
-            self.flagged_left += 1;
+            bitmap.flag(step, &mut self.matrix, chunk, flags)?;
+            self.sink.flagged_left += 1;
         }
-        let (made, next) = self.side_rows(Side::Left, chunk, next)?;
+        let (made, next) = self.side_rows(step, Side::Left, chunk, next)?;
         self.state = match next {
             Some(next) => State::LeftEnd { chunk, next },
             None => State::LeftEnd {
@@ -102,6 +107,7 @@ impl JoinRun {
     /// are.
     fn side_rows(
         &mut self,
+        step: &Step<'_>,
         side: Side,
         left_chunk: usize,
         next: usize,
@@ -117,7 +123,7 @@ impl JoinRun {
             return Err(BowtieError::Internal("the end of no chunk".into()));
         };
         if next == 0
-            && let Some(made) = self.side_at_once(side, left_chunk, flags)?
+            && let Some(made) = self.side_at_once(step, side, left_chunk, flags)?
         {
             return Ok((made, None));
         }
@@ -127,16 +133,19 @@ impl JoinRun {
         let made = self.pieces(pieces.len(), |i| {
             self.side_piece(side, chunk, flags, pieces[i].clone())
         });
-        let (made, done) = self.or_smaller(made)?;
-        let next = if done { end } else { next };
+        let (made, next) = match self.or_shorter(step, made)? {
+            Some(made) => (made, end),
+            None => (vec![], next),
+        };
         Ok((made, (next < rows).then_some(next)))
     }
 
     /// The rows of a semi or anti join's chunk together, kept as their keys' bits are looked at, where they lie on the device and stay
     /// there; `None` where flags are needed.
-    fn kept_by_bits(
+    fn kept_by_bitmap(
         &self,
-        by_bits: &BitmapSemiJoin,
+        step: &Step<'_>,
+        bitmap: &BitmapSemiJoin,
         left_chunk: usize,
     ) -> Result<Option<Vec<DeviceChunk>>> {
         use JoinType::*;
@@ -149,26 +158,27 @@ impl JoinRun {
             return Ok(None);
         }
         let output = self.spec.output.iter().map(|column| match column {
-            Output::Column(side, column) if *side == by_bits.side() => Some(*column),
+            Output::Column(side, column) if *side == bitmap.side() => Some(*column),
             _ => None,
         });
         let Some(output) = output.collect::<Option<Vec<_>>>() else {
             return Ok(None);
         };
         let _timer = self.metrics.output_time.timer();
-        let kept = by_bits.keep(&self.matrix, left_chunk, matched, &output);
-        at_once(kept, self.matrix.may_wait)
+        let kept = bitmap.keep(&self.matrix, left_chunk, matched, &output);
+        at_once(step, kept)
     }
 
     /// Whether rows of a chunk come out together, if they lie on the device.
     fn comes_at_once(&self) -> bool {
-        self.spec.output_on_device && !self.spec.emits_pairs() && !self.right_keys.any
+        self.spec.output_on_device && !self.spec.emits_pairs() && !self.sink.right_keys.any()
     }
 
     /// The rows of a semi, anti or mark join's chunk together, where they lie on the device and stay there;
     /// `None` where they come out piece by piece.
     fn side_at_once(
         &self,
+        step: &Step<'_>,
         side: Side,
         left_chunk: usize,
         flags: &Flags,
@@ -181,7 +191,7 @@ impl JoinRun {
         };
         let _timer = self.metrics.output_time.timer();
         let flagged = self.flagged(&batch, flags).map(Some);
-        at_once(flagged, self.matrix.may_wait)
+        at_once(step, flagged)
     }
 
     /// What comes out of all rows of a chunk by their flags.
@@ -249,7 +259,7 @@ impl JoinRun {
             LeftSemi | RightSemi => device.flagged_rows(flags, from, len, true)?,
             _ => device.flagged_rows(flags, from, len, false)?,
         };
-        let rows = match self.right_keys.any {
+        let rows = match self.sink.right_keys.any() {
             true => self.with_key(rows, chunk, &piece)?,
             false => rows,
         };
@@ -298,15 +308,15 @@ impl JoinRun {
     }
 }
 
-/// Rows that came out together; `None` where there was no room for them, which may not wait, or they do not.
-fn at_once(made: Result<Option<DeviceBatch>>, may_wait: bool) -> Result<Option<Vec<DeviceChunk>>> {
+/// Rows that come out together; `None` where they do not, or after a refusal that the step does not defer.
+fn at_once(step: &Step<'_>, made: Result<Option<DeviceBatch>>) -> Result<Option<Vec<DeviceChunk>>> {
     match made {
         Ok(Some(batch)) => Ok(Some(match batch.rows() {
             0 => vec![],
             _ => vec![DeviceChunk::Resident(batch)],
         })),
         Ok(None) => Ok(None),
-        Err(error) if error.is_divisible() && !may_wait => Ok(None),
+        Err(error) if step.may_shrink(&error) => Ok(None),
         Err(error) => Err(error),
     }
 }

@@ -4,8 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use datafusion::error::Result;
-use datafusion::execution::TaskContext;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
@@ -16,25 +15,18 @@ use crate::device::primitives::device::Device;
 use crate::exec::aggregate::output::GroupOutput;
 use crate::exec::blocking::blocking;
 use crate::exec::chunk::{DeviceChunk, DeviceStream};
-use crate::exec::input::chunk::InputStream;
-use crate::exec::input::coalesce::inputs;
-use crate::exec::input::prefetch::Prefetch;
 use crate::exec::join::display::{fmt_join, fmt_join_tree};
-use crate::exec::join::gather::{gather, needs_right_without_left};
-use crate::exec::join_aggregate::run::AggregateRun;
-use crate::exec::memory::spill::Spilling;
+use crate::exec::join::driver::Driver;
+use crate::exec::join::walk::WalkInputs;
+use crate::exec::join_aggregate::group_sink::{AggregateRun, GroupSink};
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::node::{DeviceOperator, Execution, OutputOnDevice};
-use crate::exec::partition::grace_join::Grace;
-use crate::exec::partition::partitioner;
-use crate::exec::transfer::chunk_limits::Role;
 use crate::spec::join_aggregate::JoinAggregateSpec;
 
 /// Computes COUNT, SUM, AVG, MIN and MAX over a join, grouped by nothing or by columns of one side (\[T\] section 4).
 ///
 /// It walks the join matrix as [`JoinOperator`](crate::exec::join::node::JoinOperator) does, but merges partial states of each tile into DataFusion's own
 /// accumulators instead of writing pairs. All groups come out at the end.
-
 #[derive(Debug)]
 pub(crate) struct JoinAggregateOperator(pub(crate) Arc<JoinAggregateSpec>);
 
@@ -100,102 +92,43 @@ impl DeviceOperator for JoinAggregateOperator {
     }
 
     fn execute(&self, execution: Execution<'_>) -> Result<DeviceStream> {
-        let [left, right] = execution.inputs()?;
-        let Execution {
-            device,
-            context,
-            metrics,
-            ..
-        } = execution;
-        let spilling = Spilling::of(&context, metrics);
-        let input = |side, role| inputs(side, &device, role, &context, spilling.as_ref());
-        let metrics = DeviceMetrics::new(metrics);
-        let (join, spills) = (Arc::new(self.0.join.clone()), spilling.as_ref());
-        let driver = Driver {
-            grace: Arc::new(Grace::new(join, &device, &context, spills, &metrics)),
-            left: Some(input(left, Role::Left)?),
-            right: input(right, Role::Right)?,
-            spec: Arc::clone(&self.0),
-            device: Arc::clone(&device),
-            spilling: spilling.clone(),
-            context: Arc::clone(&context),
-            metrics,
+        let metrics = DeviceMetrics::new(execution.metrics);
+        let join = Arc::new(self.0.join.clone());
+        let context = Arc::clone(&execution.context);
+        let (spec, of_walk) = (Arc::clone(&self.0), Arc::clone(&context));
+        let make = move |inputs: WalkInputs| {
+            let can_spill = inputs.spilling.is_some() && !spec.group_columns.is_empty();
+            let groups = MemoryConsumer::new("BowtieJoinAggregate")
+                .with_can_spill(can_spill)
+                .register(of_walk.memory_pool());
+            AggregateRun::of_groups(inputs, spec, groups)
         };
-        let groups = driver
-            .run()
-            .map_ok(|groups| stream::try_unfold(groups, Groups::next));
+        let driver = Driver::new(&execution, join, metrics.clone(), make)?;
+        let groups = async move {
+            Ok(Groups {
+                walk: walked(driver).await?,
+                output: GroupOutput::new("BowtieJoinAggregate", context.memory_pool()),
+                metrics,
+            })
+        };
+        let groups = groups.map_ok(|groups| stream::try_unfold(groups, Groups::next));
         Ok(groups.try_flatten_stream().boxed())
     }
 }
 
-/// Everything an execution holds.
-struct Driver {
-    left: Option<InputStream>,
-    right: InputStream,
-    spec: Arc<JoinAggregateSpec>,
-    grace: Arc<Grace>,
-    device: Arc<dyn Device>,
-    context: Arc<TaskContext>,
-    spilling: Option<Spilling>,
-    metrics: DeviceMetrics,
-}
-
-impl Driver {
-    /// All groups, ready to come out.
-    async fn run(mut self) -> Result<Groups> {
-        let metrics = self.metrics;
-        let pool = self.context.memory_pool();
-        let groups = MemoryConsumer::new("BowtieJoinAggregate")
-            .with_can_spill(self.spilling.is_some() && !self.spec.group_columns.is_empty())
-            .register(pool);
-        let left = gather(self.left.take(), self.spilling.as_ref()).await?;
-        // Then the right side is not read, as in a hash join: an expression that fails there fails no query.
-        let needs_right = !left.is_empty() || needs_right_without_left(self.spec.join.kind);
-        let (left, right) = self.grace.sides(left, self.right).await?;
-        let (device, spec) = (Arc::clone(&self.device), Arc::clone(&self.spec));
-        let (spilling, of_run) = (self.spilling.clone(), metrics.clone());
-        let new = move || AggregateRun::new(device, spec, left, groups, spilling, of_run);
-        let mut run = partitioner::blocking(new).await?;
-        let device = Arc::clone(&self.device);
-        let mut right = Prefetch::new(
-            right,
-            device,
-            run.needed_right(),
-            self.spilling,
-            metrics.clone(),
-        );
-        match needs_right {
-            true => right.start(),
-            false => run.end_right(),
-        }
-        run = blocking(&metrics, run, AggregateRun::preload).await?.0;
-        while !run.is_done() {
-            if run.wants_right() {
-                match right.next().await? {
-                    Some(arriving) if arriving.chunk.is_memory_pressure() => {
-                        run = blocking(&metrics, run, AggregateRun::leave_pool).await?.0;
-                        continue;
-                    }
-                    Some(arriving) => {
-                        let push = |run: &mut AggregateRun| run.push_right(arriving);
-                        run = blocking(&metrics, run, push).await?.0;
-                    }
-                    None => run.end_right(),
-                }
-            }
-            run = blocking(&metrics, run, AggregateRun::step).await?.0;
-        }
-        Ok(Groups {
-            run,
-            output: GroupOutput::new("BowtieJoinAggregate", self.context.memory_pool()),
-            metrics,
-        })
+/// The walk at its end: nothing comes out before.
+async fn walked(mut driver: Driver<GroupSink>) -> Result<AggregateRun> {
+    match driver.next().await? {
+        None => driver.into_walk(),
+        Some(_) => Err(DataFusionError::Internal(
+            "bowtie: rows came out of a fused aggregate's join".into(),
+        )),
     }
 }
 
 /// Groups on their way out.
 struct Groups {
-    run: AggregateRun,
+    walk: AggregateRun,
     output: GroupOutput,
     metrics: DeviceMetrics,
 }
@@ -207,13 +140,13 @@ impl Groups {
             self.metrics.baseline.record_output(chunk.rows());
             return Ok(Some((chunk, self)));
         }
-        let (run, groups) = blocking(&self.metrics, self.run, AggregateRun::next).await?;
+        let (walk, groups) = blocking(&self.metrics, self.walk, AggregateRun::next_groups).await?;
         let Some(groups) = groups else {
             self.metrics.baseline.done();
             return Ok(None);
         };
         let chunk = self.output.chunk(groups, false)?;
         self.metrics.baseline.record_output(chunk.rows());
-        Ok(Some((chunk, Self { run, ..self })))
+        Ok(Some((chunk, Self { walk, ..self })))
     }
 }

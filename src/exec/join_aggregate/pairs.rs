@@ -9,15 +9,17 @@ use crate::device::budget::Lease;
 use crate::device::data::buffer::Buffer;
 use crate::error::Result;
 use crate::exec::join::tiles::probed_tile::ProbedTile;
-use crate::exec::join_aggregate::run::{AggregateRun, PairsOfTile, State};
+use crate::exec::join::walk::State;
+use crate::exec::join_aggregate::group_sink::{AggregateRun, PairsOfTile};
 use crate::exec::join_aggregate::states::PairValues;
+use crate::exec::memory::step::Step;
 use crate::ir::side::Side;
 use crate::spec::join_aggregate::GroupSide;
 
 impl AggregateRun {
     /// Rows of the tile on the grouped side.
     pub(crate) fn grouped_rows(&self, tile: &ProbedTile) -> usize {
-        match self.spec.group_side {
+        match self.sink.spec.group_side {
             GroupSide::Nothing => 0,
             GroupSide::Side(side) => tile.of(side).rows(),
         }
@@ -38,55 +40,48 @@ impl AggregateRun {
         Ok((total > 0).then_some((offsets, total, lease)))
     }
 
-    pub(crate) fn pairs_step(&mut self, mut pairs: Box<PairsOfTile>) -> Result<()> {
+    pub(crate) fn merge_pairs(
+        &mut self,
+        step: &Step<'_>,
+        mut pairs: Box<PairsOfTile>,
+    ) -> Result<()> {
         let timer = self.metrics.output_time.clone();
         let _timer = timer.timer();
-        let (device, join) = (self.device.as_ref(), &self.spec.join);
-        let pieces = match self
-            .size
-            .of_pairs(device, &pairs.offsets, pairs.next, pairs.total)
-        {
-            Err(error) if error.is_divisible() && self.size.halve() => {
-                self.state = State::Pairs(pairs);
-                return Ok(());
+        let made = self.values_of_pairs(&pairs);
+        let made = self.or_shorter(step, made);
+        if let Ok(Some((values, end))) = &made {
+            // Where one fails, some of them are in: the state stays Done.
+            for values in values {
+                self.accumulate(&mut pairs, values)?;
             }
-            Err(error) => {
-                self.state = State::Pairs(pairs);
-                return Err(error);
-            }
-            Ok(pieces) => pieces,
+            pairs.next = *end;
+        }
+        self.state = match pairs.next < pairs.total {
+            true => State::Pairs(pairs),
+            false => State::Tiles,
         };
+        made.map(|_| ())
+    }
+
+    /// The next pairs with the arguments of the aggregates, piece by piece, and the number of the pair after them.
+    fn values_of_pairs(&self, pairs: &PairsOfTile) -> Result<(Vec<PairValues>, u64)> {
+        let (device, join, spec) = (self.device.as_ref(), &self.spec, &self.sink.spec);
+        let pieces = self
+            .size
+            .of_pairs(device, &pairs.offsets, pairs.next, pairs.total)?;
         let made: Vec<Mutex<Option<PairValues>>> =
             pieces.iter().map(|_| Mutex::new(None)).collect();
-        let spec = &self.spec;
-        let result = device.for_each_piece(pieces.len(), &|i| {
+        device.for_each_piece(pieces.len(), &|i| {
             let (from, len) = (pieces[i].start, (pieces[i].end - pieces[i].start) as usize);
             let rows = pairs
                 .tile
                 .matching_pairs(device, join, &pairs.offsets, from, len)?;
             *made[i].lock() = Some(PairValues::gather(device, spec, &pairs.tile, rows)?);
             Ok(())
-        });
-        match result {
-            Err(error)
-                if error.is_divisible() && (self.size.halve() || self.matrix.make_room()) => {}
-            Err(error) => {
-                self.state = State::Pairs(pairs);
-                return Err(error);
-            }
-            Ok(()) => {
-                self.size.made();
-                for piece in made.into_iter().filter_map(Mutex::into_inner) {
-                    self.accumulate(&mut pairs, &piece)?;
-                }
-                pairs.next = pieces.last().map_or(pairs.total, |piece| piece.end);
-            }
-        }
-        self.state = match pairs.next < pairs.total {
-            true => State::Pairs(pairs),
-            false => State::Tiles,
-        };
-        Ok(())
+        })?;
+        let end = pieces.last().map_or(pairs.total, |piece| piece.end);
+        let values = made.into_iter().filter_map(Mutex::into_inner).collect();
+        Ok((values, end))
     }
 
     fn accumulate(&mut self, pairs: &mut PairsOfTile, made: &PairValues) -> Result<()> {
@@ -94,12 +89,12 @@ impl AggregateRun {
         let device = device.as_ref();
         let rows = &made.rows;
         for side in [Side::Left, Side::Right] {
-            if self.spec.join.flags_side(side) {
+            if self.spec.flags_side(side) {
                 let (flags, first) = self.flags(side, &pairs.tile)?;
                 device.set_flags(flags, first, rows.of(side))?;
             }
         }
-        let groups = match self.spec.group_side {
+        let groups = match self.sink.spec.group_side {
             GroupSide::Nothing => vec![0; rows.len()],
             GroupSide::Side(side) => {
                 let ids = device.read(rows.of(side))?;
@@ -121,7 +116,7 @@ impl AggregateRun {
             }
         };
         for (i, values) in made.values.iter().enumerate() {
-            self.table.update(i, values, &groups)?;
+            self.sink.table.update(i, values, &groups)?;
         }
         Ok(())
     }

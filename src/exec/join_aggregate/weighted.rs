@@ -8,8 +8,8 @@ use crate::device::data::buffer::Buffer;
 use crate::device::data::column::Column;
 use crate::error::{BowtieError, Result};
 use crate::exec::join::tiles::probed_tile::ProbedTile;
+use crate::exec::join_aggregate::group_sink::AggregateRun;
 use crate::exec::join_aggregate::method::Way;
-use crate::exec::join_aggregate::run::AggregateRun;
 use crate::exec::join_aggregate::states::{SideStates, aggregate_states};
 use crate::ir::side::Side;
 use crate::ops::probe::Wanted;
@@ -22,8 +22,8 @@ impl AggregateRun {
             true => Way::Weighed(side),
             false => Way::Pairs,
         };
-        let probe = self.spec.join.theta.build.other();
-        match (self.spec.group_side, aggregate.argument) {
+        let probe = self.spec.theta.build.other();
+        match (self.sink.spec.group_side, aggregate.argument) {
             (GroupSide::Nothing, None) => Way::Weighed(probe),
             (GroupSide::Nothing, Some((side, _))) => weighed(side),
             (GroupSide::Side(grouped), None) => weighed(grouped),
@@ -40,18 +40,19 @@ impl AggregateRun {
     /// What must be known of a tile. Where all aggregates are made of the number of each row's matches, nobody needs to know which
     /// these are.
     pub(crate) fn wanted(&self) -> Wanted {
-        let join = &self.spec.join;
+        let join = &self.spec;
         let tested = !join.theta.comparisons.is_empty() || !join.residual.is_empty();
-        let weighed = |aggregate: &AggregateSpec| match (self.spec.group_side, aggregate.argument) {
-            (GroupSide::Side(grouped), Some((side, _))) => side == grouped,
-            _ => true,
-        };
-        if tested || !self.spec.aggregates.iter().all(weighed) {
+        let weighed =
+            |aggregate: &AggregateSpec| match (self.sink.spec.group_side, aggregate.argument) {
+                (GroupSide::Side(grouped), Some((side, _))) => side == grouped,
+                _ => true,
+            };
+        if tested || !self.sink.spec.aggregates.iter().all(weighed) {
             return Wanted::Pairs;
         }
         let build = join.theta.build;
-        let arguments = self.spec.aggregates.iter().filter_map(|a| a.argument);
-        let counts_sorted = self.spec.group_side == GroupSide::Side(build)
+        let arguments = self.sink.spec.aggregates.iter().filter_map(|a| a.argument);
+        let counts_sorted = self.sink.spec.group_side == GroupSide::Side(build)
             || join.flags_side(build)
             || arguments.into_iter().any(|(side, _)| side == build);
         match counts_sorted {
@@ -77,7 +78,7 @@ impl AggregateRun {
         }
         let mut sides = vec![];
         for side in [Side::Left, Side::Right] {
-            let grouped = self.spec.group_side == GroupSide::Side(side);
+            let grouped = self.sink.spec.group_side == GroupSide::Side(side);
             let wanted: Vec<usize> = (0..ways.len())
                 .filter(|i| ways[*i] == Way::Weighed(side) || (grouped && ways[*i] == Way::Folded))
                 .collect();
@@ -97,7 +98,7 @@ impl AggregateRun {
             let states = wanted
                 .into_iter()
                 .map(|i| {
-                    let aggregate = &self.spec.aggregates[i];
+                    let aggregate = &self.sink.spec.aggregates[i];
                     let mut states = match ways[i] {
                         Way::Folded => self.folded(aggregate, tile)?,
                         _ => self.weighed(aggregate, tile, side, &weights)?,
@@ -124,10 +125,10 @@ impl AggregateRun {
         use crate::spec::aggregate::AggregateFunction::Avg;
         use crate::spec::aggregate::AggregateFunction::Count;
         use crate::spec::aggregate::AggregateFunction::Sum;
-        self.spec.group_side == GroupSide::Nothing
+        self.sink.spec.group_side == GroupSide::Nothing
             && aggregates
                 .iter()
-                .all(|i| matches!(self.spec.aggregates[*i].function, Count | Sum | Avg))
+                .all(|i| matches!(self.sink.spec.aggregates[*i].function, Count | Sum | Avg))
     }
 
     /// Partial states for each row of `side`, from the number of its matches.

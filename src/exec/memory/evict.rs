@@ -1,25 +1,25 @@
-//! Room for the matrix: rows leave the device for the host, and the host for files.
+//! Eviction from a join matrix: rows leave the device for the host, and the host for files.
 
 use crate::error::Result;
 use crate::exec::input::chunk::InputChunk;
 use crate::exec::join::tiles::matrix::Matrix;
 
 impl Matrix {
-    /// Takes rows that came on the device to the host; false when none lie there alone.
-    pub(crate) fn make_room(&mut self) -> bool {
-        let mut made = false;
+    /// Takes rows that are on the device alone to the host; false where there are none.
+    pub(crate) fn evict(&mut self) -> bool {
+        let mut evicted = false;
         for chunk in self.left.iter_mut().chain(&mut self.right) {
-            made |= chunk.evict(self.spilling.as_ref());
+            evicted |= chunk.evict(self.spilling.as_ref());
         }
-        if made {
+        if evicted {
             self.resident_left = None;
             self.resident_right = None;
         }
-        made
+        evicted
     }
 
-    /// Takes left chunks but this one out of the memory pool, where little is left of it for others.
-    pub(crate) fn make_way(&mut self, left_chunk: usize) -> Result<()> {
+    /// Takes left chunks but this one out of the memory pool, where it is nearly full.
+    pub(crate) fn relieve_pool(&mut self, left_chunk: usize) -> Result<()> {
         let spilling = self.spilling.as_ref();
         let Some(spilling) = spilling.filter(|spilling| spilling.pool_is_tight()) else {
             return Ok(());
@@ -49,17 +49,12 @@ impl Matrix {
         Ok(left)
     }
 
-    /// The same after the pool refused, unless it did so before in the same step.
+    /// The same after the pool refused; false where it was done before since the last success.
     pub(crate) fn leave_pool_once(&mut self) -> Result<bool> {
         match std::mem::replace(&mut self.left_pool, true) {
             true => Ok(false),
             false => self.leave_pool(),
         }
-    }
-
-    /// A step was done.
-    pub(crate) fn found_room(&mut self) {
-        self.left_pool = false;
     }
 
     /// Reads a left chunk that is in a file, if the pool has room for all of it.

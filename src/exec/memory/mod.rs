@@ -1,8 +1,9 @@
-//! What happens when memory is short: retry, evict, spill.
+//! What happens when memory is short: attempt, evict, shrink, spill, retry.
 
 pub(crate) mod compact_views;
 pub(crate) mod evict;
-pub(crate) mod retry;
+pub(crate) mod shrink;
 pub(crate) mod spill;
 pub(crate) mod spilled_chunk;
 pub(crate) mod spilled_groups;
+pub(crate) mod step;

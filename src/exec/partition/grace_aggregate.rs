@@ -20,8 +20,8 @@ use crate::exec::blocking::blocking;
 use crate::exec::chunk::{DeviceChunk, DeviceStream};
 use crate::exec::input::chunk::{InputChunk, InputStream};
 use crate::exec::input::prefetch::Prefetched;
-use crate::exec::memory::retry::retry_exclusive;
 use crate::exec::memory::spill::Spilling;
+use crate::exec::memory::step::{self, Step};
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::partition::keys::Keys;
 use crate::exec::partition::limits::Limits;
@@ -142,8 +142,8 @@ impl GroupParts {
                 return Ok(false);
             }
             let device = device.as_ref();
-            let groups = |_: &mut ()| groups_of(chunks, &spec, device, &metrics);
-            match retry_exclusive(device, &mut (), groups, |_| true) {
+            let groups = |(): &mut (), _: &Step<'_>| groups_of(chunks, &spec, device, &metrics);
+            match step::retried(device, &mut (), groups, |()| true) {
                 Ok(known) => Ok(known.are_many()),
                 // Then they take much room.
                 Err(error) if error.is_divisible() => Ok(true),

@@ -19,6 +19,7 @@ use datafusion::execution::TaskContext;
 use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::device::primitives::device::Device;
+use crate::exec::blocking::blocking_task;
 use crate::exec::input::chunk::{InputChunk, InputStream};
 use crate::exec::join::semi_bitmap::BitmapSemiJoin;
 use crate::exec::memory::spill::Spilling;
@@ -26,7 +27,7 @@ use crate::exec::metrics::DeviceMetrics;
 use crate::exec::partition::keys::Keys;
 use crate::exec::partition::limits::Limits;
 use crate::exec::partition::narrow_keys;
-use crate::exec::partition::partitioner::{FOURTHS, Partitioner, blocking, can_part};
+use crate::exec::partition::partitioner::{FOURTHS, Partitioner, can_part};
 use crate::exec::partition::peek::Peek;
 use crate::exec::transfer::chunk_limits::{ChunkLimits, Role};
 use crate::ir::side::Side;
@@ -157,7 +158,7 @@ impl Grace {
             Oversized::Parts => Ok((left, true)),
             Oversized::Tiles => Ok((left, false)),
             Oversized::KeyBitmap => {
-                blocking(move || {
+                blocking_task(move || {
                     let narrow = narrow_keys::are_narrow(&spec, &left)?;
                     Ok((left, !narrow))
                 })

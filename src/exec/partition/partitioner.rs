@@ -20,6 +20,7 @@ use datafusion::physical_plan::metrics::Time;
 use futures::{StreamExt, TryStreamExt, stream};
 use tokio::task::JoinError;
 
+use crate::exec::blocking::blocking_task;
 use crate::exec::input::chunk::{InputChunk, InputStream};
 use crate::exec::memory::spill::Spilling;
 use crate::exec::partition::hash_partition::HashPartition;
@@ -204,7 +205,7 @@ impl Partitioner {
     async fn take(&mut self, scattered: Scattered) -> Result<()> {
         self.rows += scattered.rows();
         let mut parts = std::mem::take(&mut self.parts);
-        self.parts = blocking(move || {
+        self.parts = blocking_task(move || {
             scattered.to(&mut parts)?;
             Ok(parts)
         })
@@ -221,7 +222,7 @@ impl Partitioner {
         self.rows += chunk.rows();
         let (scatter, mut parts) = (Arc::clone(&self.scatter), std::mem::take(&mut self.parts));
         let room = Arc::clone(&self.room);
-        self.parts = blocking(move || {
+        self.parts = blocking_task(move || {
             scatter.copy_beside(&chunk, &mut |scattered| {
                 scattered.to(&mut parts)?;
                 spill(&mut parts, &room)
@@ -235,7 +236,7 @@ impl Partitioner {
     /// Takes the round to files, where these are allowed.
     async fn spill(&mut self) -> Result<()> {
         let (mut parts, room) = (std::mem::take(&mut self.parts), Arc::clone(&self.room));
-        self.parts = blocking(move || spill(&mut parts, &room).map(|()| parts)).await?;
+        self.parts = blocking_task(move || spill(&mut parts, &room).map(|()| parts)).await?;
         Ok(())
     }
 
@@ -244,7 +245,7 @@ impl Partitioner {
         let (mut parts, room) = (std::mem::take(&mut self.parts), Arc::clone(&self.room));
         self.is_last = self.chunks.is_none() && self.copied.is_empty();
         let combines = self.combines && self.is_last && self.rounds == 0;
-        let (parts, mut chunks) = blocking(move || {
+        let (parts, mut chunks) = blocking_task(move || {
             if combines {
                 combine(&mut parts);
             }
@@ -314,12 +315,4 @@ fn keeps_all(data_type: &DataType) -> bool {
 
 fn joined(error: JoinError) -> DataFusionError {
     DataFusionError::ExecutionJoin(Box::new(error))
-}
-
-/// Does `step` on a thread that may block.
-pub(crate) async fn blocking<T: Send + 'static>(
-    step: impl FnOnce() -> crate::error::Result<T> + Send + 'static,
-) -> Result<T> {
-    let done = SpawnedTask::spawn_blocking(step).join_unwind().await;
-    Ok(done.map_err(joined)??)
 }

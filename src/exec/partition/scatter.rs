@@ -12,7 +12,7 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use crate::error::{BowtieError, Result};
 use crate::exec::input::chunk::InputChunk;
 use crate::exec::memory::compact_views::compact_views;
-use crate::exec::memory::retry::shared_step;
+use crate::exec::memory::step::{self, OnRefusal};
 use crate::exec::partition::hash_partition::HashPartition;
 use crate::exec::partition::keys::Keys;
 use crate::exec::partition::limits::Limits;
@@ -63,8 +63,9 @@ impl Scatter {
         room: &Limits,
     ) -> std::result::Result<Scattered, Refused> {
         let leave_device = |chunk: &mut InputChunk| {
-            let _work = shared_step(room.device.as_ref())?;
-            chunk.leave_device(room.spilling.as_ref())
+            step::shared(room.device.as_ref(), OnRefusal::Shrink, |_| {
+                chunk.leave_device(room.spilling.as_ref())
+            })
         };
         let copied = leave_device(&mut chunk).and_then(|()| {
             room.device.go_on()?;

@@ -21,21 +21,25 @@ use crate::exec::blocking::blocking;
 use crate::exec::chunk::{DeviceChunk, DeviceStream};
 use crate::exec::input::chunk::InputChunk;
 use crate::exec::input::coalesce::pieces;
-use crate::exec::memory::retry::{retry_exclusive, shared_step};
+use crate::exec::memory::shrink::{Answer, Halving, Part, by_halves};
 use crate::exec::memory::spill::Spilling;
+use crate::exec::memory::step::{self, OnRefusal, Step};
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::node::Execution;
 use crate::ir::row_program::{RowProgram, RowSource};
 use crate::spec::rows::{MadeBy, RowExpressions};
 
 /// What becomes of the rows of a batch.
-pub(crate) type Step = Arc<dyn Fn(&DeviceBatch) -> crate::error::Result<DeviceBatch> + Send + Sync>;
+pub(crate) type OnBatch =
+    Arc<dyn Fn(&DeviceBatch) -> crate::error::Result<DeviceBatch> + Send + Sync>;
 
-/// A piece of fewer rows is not halved: memory that does not hold it holds nothing useful.
-const LEAST_ROWS: usize = 64;
+const HALVING: Halving = Halving {
+    least: 64,
+    aligned: 1,
+};
 
-/// `step` on the pieces of the input of an execution.
-pub(crate) fn stepwise(execution: Execution<'_>, step: Step) -> Result<DeviceStream> {
+/// `on_batch` on the pieces of the input of an execution.
+pub(crate) fn piecewise(execution: Execution<'_>, on_batch: OnBatch) -> Result<DeviceStream> {
     let [node] = execution.inputs()?;
     let Execution {
         device,
@@ -50,7 +54,7 @@ pub(crate) fn stepwise(execution: Execution<'_>, step: Step) -> Result<DeviceStr
         spilling,
         needs: vec![Need::Now; node.schema().fields().len()],
         metrics: DeviceMetrics::new(metrics),
-        step,
+        on_batch,
     };
     let made = stream::try_unfold((input, pieces), |(mut input, pieces)| async move {
         let Some(chunk) = input.try_next().await? else {
@@ -85,26 +89,40 @@ struct Pieces {
     spilling: Option<Spilling>,
     needs: Vec<Need>,
     metrics: DeviceMetrics,
-    step: Step,
+    on_batch: OnBatch,
 }
 
 impl Pieces {
-    /// Of a chunk; of its halves, and the halves of these, where there is no room for more at once.
+    /// What becomes of a chunk: all of its rows together where memory allows it.
     fn of(&self, mut chunk: InputChunk) -> crate::error::Result<Vec<DeviceBatch>> {
         if let Some((_, error)) = chunk.failures().first() {
             return Err(BowtieError::DataFusion(Arc::clone(error)));
         }
         self.metrics.chunks.add(1);
-        let (rows, mut made) = (0..chunk.rows(), vec![]);
+        let rows = 0..chunk.rows();
         let device = self.device.as_ref();
-        match shared_step(device).and_then(|_work| self.attempt(&chunk, &rows, &mut made)) {
-            Err(error) if has_no_room(&error) => {
-                // The halves need its room.
-                chunk.evict(self.spilling.as_ref());
-                self.halves(&chunk, rows, &mut made)?;
+        let mut made = vec![];
+        let work = |(chunk, made): &mut (&mut InputChunk, &mut Vec<_>), part: &Part| {
+            let attempt =
+                |made: &mut &mut Vec<_>, _: &Step<'_>| self.attempt(chunk, &part.rows, made);
+            match part.is_last {
+                true => step::retried(device, made, attempt, |_| true),
+                false => step::shared(device, OnRefusal::Shrink, |step| attempt(made, step)),
             }
-            done => done?,
-        }
+        };
+        let answer = |(chunk, _): &mut (&mut InputChunk, &mut Vec<_>), error: &BowtieError| {
+            Ok(
+                match error.is_divisible() || error.is_out_of_host_memory() {
+                    true => {
+                        // The halves need its memory.
+                        chunk.evict(self.spilling.as_ref());
+                        Answer::Halve
+                    }
+                    false => Answer::Fail,
+                },
+            )
+        };
+        by_halves(&mut (&mut chunk, &mut made), rows, HALVING, work, answer)?;
         let peak = self.device.budget().peak();
         self.metrics.peak_device_bytes.set_max(peak as usize);
         Ok(made)
@@ -118,39 +136,12 @@ impl Pieces {
     ) -> crate::error::Result<()> {
         let batch = chunk.upload(self.device.as_ref(), rows, &self.needs, &self.metrics)?;
         let _timer = self.metrics.output_time.timer();
-        let batch = (self.step)(&batch)?;
+        let batch = (self.on_batch)(&batch)?;
         if batch.rows() > 0 {
             made.push(batch);
         }
         Ok(())
     }
-
-    fn halves(
-        &self,
-        chunk: &InputChunk,
-        rows: Range<usize>,
-        made: &mut Vec<DeviceBatch>,
-    ) -> crate::error::Result<()> {
-        let device = self.device.as_ref();
-        let middle = rows.start + rows.len() / 2;
-        for half in [rows.start..middle, middle..rows.end] {
-            if half.len() <= LEAST_ROWS {
-                let attempt = |made: &mut Vec<_>| self.attempt(chunk, &half, made);
-                retry_exclusive(device, made, attempt, |_| true)?;
-                continue;
-            }
-            match shared_step(device).and_then(|_work| self.attempt(chunk, &half, made)) {
-                Err(error) if has_no_room(&error) => self.halves(chunk, half, made)?,
-                done => done?,
-            }
-        }
-        Ok(())
-    }
-}
-
-/// On the device, or in the memory pool for rows of a file.
-fn has_no_room(error: &BowtieError) -> bool {
-    error.is_divisible() || error.is_out_of_host_memory()
 }
 
 /// A column of each expression on the rows of `batch`: by the device, or by DataFusion's own where the device cannot decide.

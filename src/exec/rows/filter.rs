@@ -15,7 +15,7 @@ use crate::device::primitives::device::Device;
 use crate::error::BowtieError;
 use crate::exec::chunk::DeviceStream;
 use crate::exec::node::{DeviceOperator, Execution};
-use crate::exec::rows::evaluate::{emission_of, on_host, read_by, stepwise};
+use crate::exec::rows::evaluate::{emission_of, on_host, piecewise, read_by};
 use crate::spec::rows::FilterSpec;
 
 /// Flags the rows for which a predicate is true, and keeps them (\[D\]'s SELECT: flag, scan, compact).
@@ -61,7 +61,7 @@ impl DeviceOperator for FilterOperator {
     fn execute(&self, execution: Execution<'_>) -> Result<DeviceStream> {
         let (on, spec) = (Arc::clone(&execution.device), Arc::clone(&self.0));
         let step = move |batch: &DeviceBatch| filter(on.as_ref(), &spec, batch);
-        stepwise(execution, Arc::new(step))
+        piecewise(execution, Arc::new(step))
     }
 }
 

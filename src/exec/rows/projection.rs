@@ -15,7 +15,7 @@ use crate::device::primitives::device::Device;
 use crate::exec::chunk::{DeviceChunk, DeviceStream};
 use crate::exec::metrics::DeviceMetrics;
 use crate::exec::node::{DeviceNode, DeviceOperator, Execution};
-use crate::exec::rows::evaluate::{emission_of, evaluate, stepwise};
+use crate::exec::rows::evaluate::{emission_of, evaluate, piecewise};
 use crate::spec::rows::{Projected, ProjectionSpec};
 
 /// Columns of a device node as they lie, which are not copied, and columns that a program makes of them.
@@ -75,7 +75,7 @@ impl DeviceOperator for ProjectionOperator {
         }
         let on = Arc::clone(&execution.device);
         let step = move |batch: &DeviceBatch| project(on.as_ref(), &spec, batch);
-        stepwise(execution, Arc::new(step))
+        piecewise(execution, Arc::new(step))
     }
 }
 

@@ -1,33 +1,45 @@
 //! How tiles are cut, and cut again when a step ran out of device memory.
 
-use crate::error::BowtieError;
+use crate::error::{BowtieError, Result};
 use crate::exec::join::tiles::matrix::Matrix;
 use crate::exec::join::tiles::tile::{LEAST_ROWS, LEAST_SETS, Tile};
+use crate::exec::memory::step::Step;
 use crate::ir::side::Side;
 use crate::ir::strategies::Strategy;
 
 impl Matrix {
-    /// A tile once more: in parts where its search asks for more than there is, whole where other rows can make room for it, otherwise
-    /// in two halves.
-    pub(crate) fn again(&mut self, tile: &Tile, error: &BowtieError) -> bool {
-        if self.may_wait && error.is_transient() {
+    /// Puts back a tile of which nothing came out yet, after `error`: in parts where its probe asks for more than there is, whole where other
+    /// rows can be evicted, otherwise in two halves.
+    ///
+    /// # Errors
+    /// `error`, where none of these helps, or the step may not; the tile is put back whole.
+    pub(crate) fn put_back(
+        &mut self,
+        step: &Step<'_>,
+        tile: &Tile,
+        error: BowtieError,
+    ) -> Result<()> {
+        if step.may_shrink(&error) {
+            let parts = error.parts_that_fit();
+            if parts.is_some_and(|parts| self.cut_probe(tile, parts)) {
+                return Ok(());
+            }
+            let evicted = error.is_out_of_device_memory() && self.evict();
+            if !evicted && self.halve(tile) {
+                return Ok(());
+            }
             self.tiles.push(tile.clone());
-            return false;
-        }
-        let parts = error.parts_that_fit();
-        if parts.is_some_and(|parts| self.cut_search(tile, parts)) {
-            return true;
-        }
-        let made = self.make_room();
-        if !made && self.halve(tile) {
-            return true;
+            return match evicted {
+                true => Ok(()),
+                false => Err(error),
+            };
         }
         self.tiles.push(tile.clone());
-        made
+        Err(error)
     }
 
-    /// Cuts the searching side of a tile, whose index stays; false where there is none, or too few rows.
-    fn cut_search(&mut self, tile: &Tile, parts: u64) -> bool {
+    /// Cuts the probe side of a tile, whose index stays; false where there is none, or too few rows.
+    fn cut_probe(&mut self, tile: &Tile, parts: u64) -> bool {
         let probe = self.spec.theta.build.other();
         let most = tile.rows(probe).len() / self.least_rows();
         let parts = parts.min(most as u64) as usize;
@@ -38,7 +50,7 @@ impl Matrix {
         true
     }
 
-    /// Whether the sorted side lies there with its index.
+    /// Whether the build side is on the device with its index.
     fn has_index(&self) -> bool {
         let build = match self.spec.theta.build {
             Side::Left => &self.resident_left,

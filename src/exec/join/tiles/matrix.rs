@@ -28,6 +28,7 @@ use crate::exec::join::single_pass::{PreparedBuild, SinglePassJoin};
 use crate::exec::join::tiles::probed_tile::{ProbedTile, TileStep};
 use crate::exec::join::tiles::tile::Tile;
 use crate::exec::memory::spill::Spilling;
+use crate::exec::memory::step::Step;
 use crate::exec::metrics::DeviceMetrics;
 use crate::ir::side::Side;
 use crate::ir::strategies::Strategy;
@@ -61,11 +62,8 @@ pub(crate) struct Matrix {
     /// Whether the guards hold of a left and a right chunk; tiles of the same chunks do not ask again.
     pub(crate) guarded: Option<((usize, usize), bool)>,
     pub(crate) spilling: Option<Spilling>,
-    /// Since the last step that was done, all that could be left the memory pool.
+    /// Since the last success, all that could left the memory pool.
     pub(crate) left_pool: bool,
-    /// The reader works on the last pieces beside this step, which may wait until it is done: a refusal that may be of the moment ends it,
-    /// and nothing is cut or leaves the device for it.
-    pub(crate) may_wait: bool,
     pub(crate) metrics: DeviceMetrics,
 }
 
@@ -91,7 +89,6 @@ impl Matrix {
             guarded: None,
             spilling,
             left_pool: false,
-            may_wait: false,
             metrics,
         }
     }
@@ -219,15 +216,16 @@ impl Matrix {
         Ok(())
     }
 
-    /// Ends the right chunk at hand.
+    /// Ends the right chunk at hand, whether or not all of its tiles were joined.
     pub(crate) fn take_right(&mut self) -> Option<InputChunk> {
+        self.tiles.clear();
         self.resident_right = None;
         self.right.take()
     }
 
     /// The next tile of the right chunk at hand, searched; `None` when it is done.
-    pub(crate) fn next(&mut self, wanted: Wanted) -> Result<Option<ProbedTile>> {
-        match self.next_step(wanted, None)? {
+    pub(crate) fn next(&mut self, step: &Step<'_>, wanted: Wanted) -> Result<Option<ProbedTile>> {
+        match self.next_step(step, wanted, None)? {
             Some(TileStep::Searched(tile)) => Ok(Some(*tile)),
             Some(TileStep::Joined(_)) => Err(BowtieError::Internal("a tile joined unasked".into())),
             None => Ok(None),
@@ -237,16 +235,17 @@ impl Matrix {
     /// The next tile of the right chunk at hand, joined at once where it can be; `None` when the chunk is done.
     pub(crate) fn next_step(
         &mut self,
+        step: &Step<'_>,
         wanted: Wanted,
         at_once: Option<&SinglePassJoin>,
     ) -> Result<Option<TileStep>> {
         while let Some(tile) = self.tiles.pop() {
-            self.make_way(tile.left_chunk)?;
-            match self.step(&tile, wanted, at_once) {
-                Ok(step) => {
+            self.relieve_pool(tile.left_chunk)?;
+            match self.step(step, &tile, wanted, at_once) {
+                Ok(done) => {
                     self.left_pool = false;
                     self.metrics.chunks.add(1);
-                    return Ok(Some(step));
+                    return Ok(Some(done));
                 }
                 Err(error) if error.is_out_of_host_memory() => {
                     // Half of a tile is read from files by half of their rows.
@@ -256,20 +255,9 @@ impl Matrix {
                         false => return Err(error),
                     }
                 }
-                Err(error) if error.is_divisible() => {
-                    if !self.again(&tile, &error) {
-                        return Err(error);
-                    }
-                }
-                Err(error) => return Err(error),
+                Err(error) => self.put_back(step, &tile, error)?,
             }
         }
         Ok(None)
-    }
-
-    /// Puts a tile back, after `error`, a refused lease; false when there is nothing here that would make it fit. Nothing of the tile may
-    /// have come out yet.
-    pub(crate) fn put_back(&mut self, searched: &ProbedTile, error: &BowtieError) -> bool {
-        self.again(&searched.tile, error)
     }
 }

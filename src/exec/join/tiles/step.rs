@@ -10,6 +10,7 @@ use crate::exec::join::single_pass::{PreparedBuild, SinglePassJoin};
 use crate::exec::join::tiles::matrix::{Matrix, Resident};
 use crate::exec::join::tiles::probed_tile::{ProbedTile, TileStep};
 use crate::exec::join::tiles::tile::Tile;
+use crate::exec::memory::step::Step;
 use crate::exec::transfer::staged_chunk::Parts;
 use crate::ir::side::Side;
 use crate::ops::build_index::BuildIndex;
@@ -25,8 +26,25 @@ impl Matrix {
         Ok(true)
     }
 
+    /// An error if a key of an equality failed on some row of the chunk: DataFusion's own join evaluates the keys on every row too.
+    pub(crate) fn keys_have_values(&self, side: Side, chunk: &InputChunk) -> Result<()> {
+        let is_key = |column: usize| {
+            let mut keys = self.spec.theta.equalities.iter();
+            keys.any(|(left, right)| match side {
+                Side::Left => *left == column,
+                Side::Right => *right == column,
+            })
+        };
+        let mut failures = chunk.failures().iter();
+        match failures.find(|(column, _)| is_key(*column)) {
+            Some((_, error)) => Err(BowtieError::DataFusion(Arc::clone(error))),
+            None => Ok(()),
+        }
+    }
+
     pub(crate) fn step(
         &mut self,
+        step: &Step<'_>,
         tile: &Tile,
         wanted: Wanted,
         at_once: Option<&SinglePassJoin>,
@@ -34,7 +52,7 @@ impl Matrix {
         let whole_filter = self.bring(tile)?;
         if let Some(at_once) = at_once
             && !whole_filter
-            && let Some(joined) = self.join(at_once)?
+            && let Some(joined) = self.join(step, at_once)?
         {
             return Ok(TileStep::Joined(joined));
         }
@@ -56,18 +74,8 @@ impl Matrix {
             .as_ref()
             .ok_or_else(|| BowtieError::Internal("a tile without a right chunk".into()))?;
         let left_chunk = &self.left[tile.left_chunk];
-        // DataFusion's own join evaluates the keys of equalities on every row too, and fails on the same one.
-        let equalities = &self.spec.theta.equalities;
-        for (column, error) in left_chunk.failures() {
-            if equalities.iter().any(|(left, _)| left == column) {
-                return Err(BowtieError::DataFusion(Arc::clone(error)));
-            }
-        }
-        for (column, error) in right_chunk.failures() {
-            if equalities.iter().any(|(_, right)| right == column) {
-                return Err(BowtieError::DataFusion(Arc::clone(error)));
-            }
-        }
+        self.keys_have_values(Side::Left, left_chunk)?;
+        self.keys_have_values(Side::Right, right_chunk)?;
         let parts = |side: Side, index: usize| match side {
             Side::Left => left_chunk.parts(index),
             Side::Right => right_chunk.parts(index),
@@ -102,7 +110,7 @@ impl Matrix {
     }
 
     /// The resident tile's pairs, put together at once where they can be.
-    fn join(&mut self, at_once: &SinglePassJoin) -> Result<Option<DeviceBatch>> {
+    fn join(&mut self, step: &Step<'_>, at_once: &SinglePassJoin) -> Result<Option<DeviceBatch>> {
         let (Some(left), Some(right)) = (&mut self.resident_left, &mut self.resident_right) else {
             return Err(BowtieError::Internal("a tile without its sides".into()));
         };
@@ -114,8 +122,7 @@ impl Matrix {
         let device = self.device.as_ref();
         let prepared = &mut build.prepared;
         let sides = [&build.batch, &probe.batch];
-        let (metrics, may_wait) = (&self.metrics, self.may_wait);
-        at_once.join(device, metrics, &self.spec, prepared, sides, may_wait)
+        at_once.join(device, &self.metrics, step, &self.spec, prepared, sides)
     }
 
     /// Indexes a resident tile's sorted side, and searches it.

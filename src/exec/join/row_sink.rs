@@ -1,0 +1,257 @@
+//! [`RowSink`]: matches become rows of the join's output.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::device::data::batch::DeviceBatch;
+use crate::device::data::buffer::Buffer;
+use crate::error::Result;
+use crate::exec::chunk::DeviceChunk;
+use crate::exec::input::chunk::InputChunk;
+use crate::exec::join::long_ranges::LongRanges;
+use crate::exec::join::null_aware::RightKeys;
+use crate::exec::join::presorted::PresortedSemiJoin;
+use crate::exec::join::semi_bitmap::BitmapSemiJoin;
+use crate::exec::join::single_pass::SinglePassJoin;
+use crate::exec::join::tiles::probed_tile::{ProbedTile, TileStep};
+use crate::exec::join::walk::{JoinWalk, MatchSink, State, WalkInputs};
+use crate::exec::memory::step::Step;
+use crate::ir::side::Side;
+use crate::ir::strategies::{Materialization, Strategy};
+use crate::ops::probe::Wanted;
+
+/// A tile whose pairs come piece by piece, from number `next` on.
+#[derive(Debug)]
+pub(crate) struct PairsOfTile {
+    pub(crate) tile: Arc<ProbedTile>,
+    pub(crate) offsets: Buffer<u64>,
+    pub(crate) total: u64,
+    pub(crate) next: u64,
+    /// Sides whose matched rows are known from the pairs alone.
+    pub(crate) flag_left: bool,
+    pub(crate) flag_right: bool,
+}
+
+/// What a join's output is made with, beside the walk.
+pub(crate) struct RowSink {
+    /// Where all pairs of a tile may be put together as they are found.
+    single_pass: Option<SinglePassJoin>,
+    /// Where one walk over both sides may tell which rows match, if they are in the order of their keys.
+    pub(crate) presorted: Option<PresortedSemiJoin>,
+    /// Where a bit for each key may tell which rows match.
+    pub(crate) bitmap: Option<BitmapSemiJoin>,
+    /// Left chunks whose rows were flagged by it at the end.
+    pub(crate) flagged_left: usize,
+    /// Of a NOT IN.
+    pub(crate) right_keys: RightKeys,
+}
+
+pub(crate) type JoinRun = JoinWalk<RowSink>;
+
+impl JoinRun {
+    /// The walk that hands out the rows of the join. May block.
+    pub(crate) fn of_rows(inputs: WalkInputs) -> Result<Self> {
+        let spec = &inputs.spec;
+        let sink = RowSink {
+            single_pass: SinglePassJoin::of(spec),
+            presorted: PresortedSemiJoin::of(spec),
+            bitmap: BitmapSemiJoin::of(spec),
+            flagged_left: 0,
+            right_keys: RightKeys::default(),
+        };
+        Self::new(inputs, std::iter::empty(), sink)
+    }
+
+    fn join_tile(&mut self, step: &Step<'_>) -> Result<Vec<DeviceChunk>> {
+        if let Some(made) = self.emit_right_presorted(step)? {
+            return Ok(made);
+        }
+        if let Some(bitmap) = &mut self.sink.bitmap {
+            match bitmap.meet(step, &mut self.matrix, &self.metrics)? {
+                true => return self.emit_right_by_bitmap(step),
+                false => self.sink.bitmap = None,
+            }
+        }
+        let theta = &self.spec.theta;
+        let emits_pairs = self.spec.emits_pairs();
+        let has_rest = self.spec.unprogrammed().next().is_some();
+        // Only flags are wanted, of the probe side: one match a row is enough.
+        let exists_only = !emits_pairs && !has_rest && !self.spec.flags_side(theta.build);
+        let wanted = match exists_only {
+            true => Wanted::Exists,
+            false => Wanted::Pairs,
+        };
+        let single_pass = self.sink.single_pass.as_ref();
+        let Some(done) = self.matrix.next_step(step, wanted, single_pass)? else {
+            self.end_tiles();
+            return Ok(vec![]);
+        };
+        let tile = match done {
+            TileStep::Searched(tile) => Arc::new(*tile),
+            TileStep::Joined(batch) => {
+                self.metrics.candidate_pairs.add(batch.rows());
+                return Ok(match batch.rows() {
+                    0 => vec![],
+                    _ => vec![DeviceChunk::Resident(batch)],
+                });
+            }
+        };
+        match self.begin(step, &tile) {
+            Ok(Begun::Done) => Ok(vec![]),
+            Ok(Begun::LongRanges(runs)) => Ok(vec![DeviceChunk::LongRanges(runs)]),
+            Ok(Begun::Pairs(pairs)) => {
+                if emits_pairs && matches!(theta.strategy, Strategy::Equi(_)) {
+                    self.metrics.materialized_by(Materialization::Gfur);
+                }
+                self.state = State::Pairs(pairs);
+                Ok(vec![])
+            }
+            Err(error) => {
+                self.matrix.put_back(step, &tile.tile, error)?;
+                Ok(vec![])
+            }
+        }
+    }
+
+    /// Sets the flags that need no pairs, and says how the tile goes on.
+    fn begin(&self, step: &Step<'_>, tile: &Arc<ProbedTile>) -> Result<Begun> {
+        let emits_pairs = self.spec.emits_pairs();
+        let has_residual = !tile.filters(&self.spec).is_empty();
+        let device = self.device.as_ref();
+        let mut by_pairs = [false; 2];
+        for (by_pairs, side) in by_pairs.iter_mut().zip([Side::Left, Side::Right]) {
+            if !self.spec.flags_side(side) {
+                continue;
+            }
+            *by_pairs = has_residual || !tile.search.counts_side(side);
+            if !*by_pairs {
+                let (flags, first) = self.flags(side, tile)?;
+                tile.search.flag_matched(device, side, flags, first)?;
+            }
+        }
+        let [flag_left, flag_right] = by_pairs;
+        if !emits_pairs && !flag_left && !flag_right {
+            return Ok(Begun::Done);
+        }
+        let offsets = tile.search.offsets(device)?;
+        let total = device.total(&offsets)?;
+        self.metrics
+            .candidate_pairs
+            .add(usize::try_from(total).unwrap_or(usize::MAX));
+        if total == 0 {
+            return Ok(Begun::Done);
+        }
+        let plain = !flag_left && !flag_right && !has_residual && !self.spec.output_on_device;
+        if plain && LongRanges::pay(device, tile, total) {
+            match LongRanges::new(device, &self.spec, tile, total) {
+                Ok(runs) => return Ok(Begun::LongRanges(Box::new(runs))),
+                // No memory for columns in sorted order: their rows are gathered pair by pair.
+                Err(error) if step.may_shrink(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Begun::Pairs(Box::new(PairsOfTile {
+            tile: Arc::clone(tile),
+            offsets,
+            total,
+            next: 0,
+            flag_left,
+            flag_right,
+        })))
+    }
+
+    /// Makes the pieces of one step.
+    pub(crate) fn pieces(
+        &self,
+        pieces: usize,
+        make: impl Fn(usize) -> Result<Option<DeviceBatch>> + Sync,
+    ) -> Result<Vec<DeviceChunk>> {
+        let _timer = self.metrics.output_time.timer();
+        let made: Vec<Mutex<Option<DeviceBatch>>> = (0..pieces).map(|_| Mutex::new(None)).collect();
+        self.device.for_each_piece(pieces, &|piece| {
+            *made[piece].lock() = make(piece)?;
+            Ok(())
+        })?;
+        Ok(made
+            .into_iter()
+            .filter_map(Mutex::into_inner)
+            .map(DeviceChunk::Resident)
+            .collect())
+    }
+}
+
+impl MatchSink for RowSink {
+    type Pairs = PairsOfTile;
+
+    fn wants_tiles(walk: &mut JoinRun, chunk: &InputChunk) -> Result<bool> {
+        if !walk.spec.null_aware {
+            return Ok(true);
+        }
+        walk.sink.right_keys.add(&mut walk.matrix, chunk)?;
+        let decided = walk.sink.right_keys.are_decided();
+        if decided {
+            walk.matrix.forget_left();
+        }
+        Ok(!decided)
+    }
+
+    /// Fails with what the condition of a NOT IN raised, unless a right key is NULL.
+    fn end_right(walk: &mut JoinRun) -> Result<bool> {
+        let null = walk.sink.right_keys.have_null()?;
+        Ok(walk.spec.flags_side(Side::Left) && !null)
+    }
+
+    fn next_tile(walk: &mut JoinRun, step: &Step<'_>) -> Result<Vec<DeviceChunk>> {
+        walk.join_tile(step)
+    }
+
+    fn next_pairs(
+        walk: &mut JoinRun,
+        step: &Step<'_>,
+        pairs: Box<PairsOfTile>,
+    ) -> Result<Vec<DeviceChunk>> {
+        walk.emit_pairs(step, pairs)
+    }
+
+    fn next_right_rows(
+        walk: &mut JoinRun,
+        step: &Step<'_>,
+        next: usize,
+    ) -> Result<Vec<DeviceChunk>> {
+        walk.emit_right_end(step, next)
+    }
+
+    fn next_left_rows(
+        walk: &mut JoinRun,
+        step: &Step<'_>,
+        chunk: usize,
+        next: usize,
+    ) -> Result<Vec<DeviceChunk>> {
+        walk.emit_left_end(step, chunk, next)
+    }
+
+    /// Keeps what the condition of a NOT IN raised until the right side has ended. No more tiles are joined.
+    fn after_step(walk: &mut JoinRun, made: Result<Vec<DeviceChunk>>) -> Result<Vec<DeviceChunk>> {
+        let joins = matches!(walk.state, State::Tiles | State::Pairs(_));
+        match made {
+            Err(error) if walk.spec.null_aware && joins && error.is_of_expressions() => {
+                walk.sink.right_keys.condition_failed(error);
+                walk.matrix.forget_left();
+                walk.end_right_chunk();
+                Ok(vec![])
+            }
+            made => made,
+        }
+    }
+}
+
+/// How a tile goes on once its flags are set.
+enum Begun {
+    /// Nothing comes out of it.
+    Done,
+    /// All its pairs come out as runs.
+    LongRanges(Box<LongRanges>),
+    /// Its pairs come out piece by piece.
+    Pairs(Box<PairsOfTile>),
+}

@@ -1,0 +1,155 @@
+//! [`by_halves`]: work on the rows of a chunk, all together where memory allows it, otherwise on halves, and on halves of these.
+
+use std::ops::Range;
+
+use crate::error::{BowtieError, Result};
+
+/// What follows an error of the work on some rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// The same rows again: something was evicted.
+    Repeat,
+    /// Their halves, one after the other; the error, where they cannot be halved.
+    Halve,
+    Fail,
+}
+
+/// Rows that are halved.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Halving {
+    /// No more rows than these are halved: memory that does not hold them holds nothing useful.
+    pub(crate) least: usize,
+    /// The second half begins at a multiple of so many rows after the first.
+    pub(crate) aligned: usize,
+}
+
+impl Halving {
+    fn halves(self, rows: &Range<usize>) -> Option<[Range<usize>; 2]> {
+        let middle = rows.start + (rows.len() / 2).next_multiple_of(self.aligned);
+        let may = rows.len() > self.least && rows.start < middle && middle < rows.end;
+        may.then_some([rows.start..middle, middle..rows.end])
+    }
+}
+
+/// Some of the rows of a chunk.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub(crate) rows: Range<usize>,
+    /// They cannot be halved: an error of the work on them ends it.
+    pub(crate) is_last: bool,
+}
+
+/// Does `work` on all `rows`, in their order. `answer` says what follows an error, after which nothing of that attempt may be left.
+pub(crate) fn by_halves<R: ?Sized>(
+    run: &mut R,
+    rows: Range<usize>,
+    halving: Halving,
+    mut work: impl FnMut(&mut R, &Part) -> Result<()>,
+    mut answer: impl FnMut(&mut R, &BowtieError) -> Result<Answer>,
+) -> Result<()> {
+    let mut parts = vec![rows];
+    while let Some(rows) = parts.pop() {
+        let halves = halving.halves(&rows);
+        let part = Part {
+            rows,
+            is_last: halves.is_none(),
+        };
+        let Err(error) = work(run, &part) else {
+            continue;
+        };
+        match (answer(run, &error)?, halves) {
+            (Answer::Repeat, _) => parts.push(part.rows),
+            (Answer::Halve, Some([first, second])) => parts.extend([second, first]),
+            (Answer::Halve, None) | (Answer::Fail, _) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HALVING: Halving = Halving {
+        least: 2,
+        aligned: 1,
+    };
+
+    fn refused(size: u64, most: u64) -> BowtieError {
+        BowtieError::MustSplit {
+            what: "part",
+            size,
+            most,
+            unit: "rows",
+        }
+    }
+
+    /// The parts on which work is done, where there is memory for `most` rows.
+    fn done(rows: Range<usize>, halving: Halving, most: usize) -> Result<Vec<Range<usize>>> {
+        let mut parts = vec![];
+        let work = |parts: &mut Vec<_>, part: &Part| match part.rows.len() <= most {
+            true => {
+                parts.push(part.rows.clone());
+                Ok(())
+            }
+            false => Err(refused(part.rows.len() as u64, most as u64)),
+        };
+        by_halves(&mut parts, rows, halving, work, |_, _| Ok(Answer::Halve))?;
+        Ok(parts)
+    }
+
+    #[test]
+    fn parts_come_in_order() {
+        assert_eq!(done(5..15, HALVING, 10).unwrap(), [5..15]);
+        assert_eq!(
+            done(5..15, HALVING, 3).unwrap(),
+            [5..7, 7..10, 10..12, 12..15]
+        );
+        assert!(matches!(
+            done(5..15, HALVING, 1),
+            Err(BowtieError::MustSplit { size: 2, .. })
+        ));
+        assert_eq!(done(3..3, HALVING, 0).unwrap(), [3..3]);
+    }
+
+    #[test]
+    fn parts_begin_at_whole_words() {
+        let words = Halving {
+            least: 0,
+            aligned: 64,
+        };
+        assert_eq!(words.halves(&(0..64)), None);
+        assert_eq!(words.halves(&(0..65)), Some([0..64, 64..65]));
+        assert_eq!(words.halves(&(128..1000)), Some([128..576, 576..1000]));
+        assert_eq!(words.halves(&(64..64)), None);
+    }
+
+    #[test]
+    fn evicted_rows_are_tried_again_before_they_are_halved() {
+        let (mut attempts, mut evictable) = (vec![], 1);
+        let work = |attempts: &mut Vec<_>, part: &Part| {
+            attempts.push((part.rows.clone(), part.is_last));
+            match part.rows.len() <= 2 {
+                true => Ok(()),
+                false => Err(refused(part.rows.len() as u64, 2)),
+            }
+        };
+        let answer = |_: &mut Vec<_>, _: &BowtieError| {
+            evictable -= 1;
+            Ok(match evictable >= 0 {
+                true => Answer::Repeat,
+                false => Answer::Halve,
+            })
+        };
+        by_halves(&mut attempts, 0..4, HALVING, work, answer).unwrap();
+        let expected = [(0..4, false), (0..4, false), (0..2, true), (2..4, true)];
+        assert_eq!(attempts, expected);
+    }
+
+    #[test]
+    fn other_errors_end_the_work() {
+        let work = |_: &mut (), _: &Part| Err(BowtieError::Cancelled);
+        let failed = by_halves(&mut (), 0..100, HALVING, work, |(), _| Ok(Answer::Fail));
+        assert!(matches!(failed, Err(BowtieError::Cancelled)));
+    }
+}

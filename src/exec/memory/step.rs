@@ -1,0 +1,237 @@
+//! [`Step`]: a bounded amount of work on a device, and what becomes of it where memory is short.
+//!
+//! Nodes of a plan, and queries, work on a device at the same time, each with the memory that the others leave. Most leases of a step end
+//! with it. So a refusal may be transient, and is answered in this order:
+//!
+//! | answer | by | when |
+//! |---|---|---|
+//! | defer | [`Step::may_shrink`] is false | the step runs beside the reader of its operator's last output, which gives memory back |
+//! | evict, shrink | `evict.rs`, `shrink.rs`, in the step | always otherwise |
+//! | retry | [`retried`] | nothing was left to evict or to shrink: with exclusive use of the device, and after others gave memory back |
+//!
+//! A thread is in one step at a time: a step that waited for another one would wait for itself.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+use parking_lot::{RwLockReadGuard, RwLockWriteGuard};
+
+use crate::device::data::structures::Flags;
+use crate::device::primitives::device::Device;
+use crate::error::{BowtieError, Result};
+
+/// How often a thread that waits looks whether its query was cancelled.
+const LOOK: Duration = Duration::from_millis(50);
+/// Without a release for so long, the last attempt is made.
+const QUIET: Duration = Duration::from_millis(250);
+/// Attempts after releases end after so long.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+thread_local! {
+    static IN_STEP: Cell<bool> = const { Cell::new(false) };
+}
+
+/// What a step does about a transient refusal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OnRefusal {
+    /// Evicts and shrinks.
+    Shrink,
+    /// Ends with the refusal as its error. It will be done again.
+    Defer,
+}
+
+/// The device's work lock, held as long as the step runs.
+enum Use<'a> {
+    Shared(#[expect(dead_code, reason = "a guard")] RwLockReadGuard<'a, ()>),
+    Exclusive(#[expect(dead_code, reason = "a guard")] RwLockWriteGuard<'a, ()>),
+}
+
+/// A running step.
+pub(crate) struct Step<'a> {
+    on_refusal: OnRefusal,
+    _use: Use<'a>,
+}
+
+impl<'a> Step<'a> {
+    fn new(on_refusal: OnRefusal, device_use: Use<'a>) -> Result<Self> {
+        if IN_STEP.replace(true) {
+            return Err(BowtieError::Internal("a step began within a step".into()));
+        }
+        Ok(Self {
+            on_refusal,
+            _use: device_use,
+        })
+    }
+
+    /// A step beside those of others.
+    fn shared(device: &'a dyn Device, on_refusal: OnRefusal) -> Result<Self> {
+        // Without this, a step within a step could wait forever for who waits for exclusive use.
+        if IN_STEP.get() {
+            return Err(BowtieError::Internal("a step began within a step".into()));
+        }
+        loop {
+            device.go_on()?;
+            if let Some(guard) = device.budget().share_within(LOOK) {
+                return Self::new(on_refusal, Use::Shared(guard));
+            }
+        }
+    }
+
+    /// A step while no other runs on the device; `None` if the others do not end before `deadline`.
+    fn exclusive(device: &'a dyn Device, deadline: Instant) -> Result<Option<Self>> {
+        while Instant::now() < deadline {
+            device.go_on()?;
+            if let Some(guard) = device.budget().exclude_within(LOOK) {
+                return Self::new(OnRefusal::Shrink, Use::Exclusive(guard)).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether the step answers `error` by eviction, or by work on fewer rows.
+    pub(crate) fn may_shrink(&self, error: &BowtieError) -> bool {
+        error.is_divisible() && !(self.on_refusal == OnRefusal::Defer && error.is_transient())
+    }
+}
+
+impl Drop for Step<'_> {
+    fn drop(&mut self) {
+        IN_STEP.set(false);
+    }
+}
+
+/// Does `work` as a step beside those of others.
+pub(crate) fn shared<T>(
+    device: &dyn Device,
+    on_refusal: OnRefusal,
+    work: impl FnOnce(&Step<'_>) -> Result<T>,
+) -> Result<T> {
+    let step = Step::shared(device, on_refusal)?;
+    work(&step)
+}
+
+/// Does `work` as a step beside those of others, and where its end is a transient refusal, again with exclusive use of the device, as long as
+/// `again` says that the failed attempt left `run` as it was.
+pub(crate) fn retried<R, T>(
+    device: &dyn Device,
+    run: &mut R,
+    work: impl Fn(&mut R, &Step<'_>) -> Result<T>,
+    again: impl Fn(&R) -> bool,
+) -> Result<T> {
+    let mut done = shared(device, OnRefusal::Shrink, |step| work(run, step));
+    let (budget, deadline) = (device.budget(), Instant::now() + PATIENCE);
+    let mut last = false;
+    loop {
+        match &done {
+            Err(error) if error.is_transient() && again(run) => {}
+            _ => return done,
+        }
+        let Some(step) = Step::exclusive(device, deadline)? else {
+            return done;
+        };
+        done = work(run, &step);
+        let in_use = budget.in_use_by_all();
+        drop(step);
+        if last || done.is_ok() {
+            return done;
+        }
+        let quiet = Instant::now() + QUIET;
+        while !budget.wait_for_release(in_use, LOOK) {
+            device.go_on()?;
+            if Instant::now() >= quiet {
+                last = true;
+                break;
+            }
+        }
+    }
+}
+
+/// Flags of `rows` rows.
+pub(crate) fn flags(device: &dyn Device, rows: usize) -> Result<Flags> {
+    retried(device, &mut (), |(), _| device.flags(rows), |()| true)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+
+    use super::*;
+    use crate::device::budget::Budget;
+    use crate::device::host::device::HostDevice;
+
+    #[test]
+    fn a_transient_refusal_is_retried() {
+        let device = HostDevice::new(Budget::new(100)).unwrap();
+        let others = device.budget().child();
+        let (tell_leased, leased) = mpsc::channel();
+        let (tell_refused, refused) = mpsc::channel();
+        // The lease of another step, which goes on for a while, and then of another query between its steps.
+        let other = thread::spawn(move || {
+            let work = others.share_within(LOOK).unwrap();
+            let lease = others.lease(60, "the work of others").unwrap();
+            tell_leased.send(()).unwrap();
+            refused.recv().unwrap();
+            thread::sleep(LOOK);
+            drop(work);
+            refused.recv().unwrap();
+            thread::sleep(LOOK);
+            drop(lease);
+        });
+        leased.recv().unwrap();
+        let lease = |tried: &mut u32, _: &Step<'_>| {
+            *tried += 1;
+            let lease = device.budget().lease(50, "a step");
+            if lease.is_err() {
+                tell_refused.send(()).unwrap();
+            }
+            lease
+        };
+        let mut tried = 0;
+        let lease = retried(&device, &mut tried, lease, |_| true).unwrap();
+        assert_eq!((lease.bytes(), tried), (50, 3));
+        other.join().unwrap();
+    }
+
+    #[test]
+    fn what_is_changed_or_never_fits_is_refused() {
+        let device = HostDevice::new(Budget::new(100)).unwrap();
+        let _held = device.budget().lease(1, "rows between steps").unwrap();
+        for (repeats, bytes, expected) in [(false, 100, 1), (true, 100, 3), (true, 101, 1)] {
+            let lease = |tried: &mut u32, _: &Step<'_>| {
+                *tried += 1;
+                device.budget().lease(bytes, "a step")
+            };
+            let mut tried = 0;
+            let refused = retried(&device, &mut tried, lease, |_| repeats);
+            assert!(refused.unwrap_err().is_divisible());
+            assert_eq!(tried, expected);
+        }
+    }
+
+    #[test]
+    fn only_a_transient_refusal_is_deferred() {
+        let device = HostDevice::new(Budget::new(100)).unwrap();
+        let _held = device.budget().lease(1, "rows between steps").unwrap();
+        let transient = device.budget().lease(100, "a step").unwrap_err();
+        let too_large = device.budget().lease(101, "a step").unwrap_err();
+        for (on_refusal, shrinks) in [(OnRefusal::Shrink, true), (OnRefusal::Defer, false)] {
+            let check = |step: &Step<'_>| {
+                assert_eq!(step.may_shrink(&transient), shrinks);
+                assert!(step.may_shrink(&too_large));
+                assert!(!step.may_shrink(&BowtieError::Cancelled));
+                Ok(())
+            };
+            shared(&device, on_refusal, check).unwrap();
+        }
+    }
+
+    #[test]
+    fn no_step_begins_within_a_step() {
+        let device = HostDevice::new(Budget::new(100)).unwrap();
+        let within = || shared(&device, OnRefusal::Shrink, |_| Ok(()));
+        let nested = shared(&device, OnRefusal::Shrink, |_| within());
+        assert!(matches!(nested, Err(BowtieError::Internal(_))));
+        within().unwrap();
+    }
+}
