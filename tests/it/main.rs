@@ -3,33 +3,20 @@
 //! The oracle is DataFusion itself: every query runs with `bowtie.offload = 'off'` and with `'force'`, and must give the
 //! same rows. A test that forces also checks that the plan holds bowtie's nodes, so it cannot pass by not offloading.
 
-mod answer;
-mod domains;
-mod equi;
-mod session;
-mod statistics;
-mod tables;
-mod text;
-
-mod ascending;
-mod cancel;
-mod chains;
-mod differential;
-mod errors;
-mod existence;
-mod fused;
+mod aggregate;
+mod docs;
+mod functions;
 mod fuzz;
-mod group_strategies;
-mod group_text;
-mod groups;
-mod limits;
-mod nested_keys;
+mod join;
+mod join_aggregate;
+mod keys;
+mod memory;
 mod options;
-mod parts;
-mod plans;
-mod reference;
+mod partition;
+mod plan;
 mod regressions;
-mod sets;
+mod rows;
+mod session;
 mod slt;
-mod spill;
+mod support;
 mod tpch;

@@ -7,7 +7,7 @@ use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::catalog::streaming::StreamingTable;
 use datafusion::datasource::MemTable;
 
-use crate::text::{answer, refusal, run, session};
+use crate::support::snapshot::{answer, refusal, run, session};
 
 /// The one group of an aggregation without GROUP BY has no values: its states must be NULL, not merely empty.
 #[tokio::test]

@@ -6,10 +6,12 @@ use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use arrow::datatypes::DataType;
 use proptest::prelude::*;
 
-use super::{Cell, column_types, equi, run_cases, table};
-use crate::answer::{forced, same_rows, stock};
-use crate::session::{Tuning, session, set};
-use crate::tables::register;
+use crate::fuzz::cases::{Cell, column_types, equi, run_cases, table};
+use crate::support::answer::{forced, stock};
+use crate::support::compare::same_rows;
+use crate::support::session::{session, set};
+use crate::support::tables::register;
+use crate::support::tuning::Tuning;
 
 /// Tables that a plan reads, at most: joins of more may have too many rows.
 const MOST_LEAVES: usize = 4;
@@ -82,6 +84,7 @@ const JOINS: [(&str, &str); 8] = [
     ("RIGHT SEMI JOIN", "r.*"),
     ("RIGHT ANTI JOIN", "r.*"),
 ];
+
 const PAIRS: &str = "l.i AS i, r.j AS j, l.c0 AS c0, r.c1 AS c1";
 
 const CONDITIONS: [&str; 10] = [

@@ -2,19 +2,21 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, Int64Array, ListArray, RecordBatch, UInt32Array};
+use arrow::array::{ArrayRef, Int64Array, ListArray, RecordBatch, UInt32Array};
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{cast, take};
 use arrow::datatypes::{DataType, Field, TimeUnit};
 use proptest::prelude::*;
 
-use super::{Cell, run_cases};
-use crate::answer::{forced, same_rows, similar_rows, stock};
-use crate::differential::kinds::KINDS;
-use crate::domains::domain;
-use crate::session::{Tuning, session, set};
-use crate::sets::data::TECHNIQUES;
-use crate::tables::register;
+use crate::fuzz::cases::{Cell, run_cases};
+use crate::support::answer::{forced, stock};
+use crate::support::compare::{same_rows, similar_rows};
+use crate::support::join_types::KINDS;
+use crate::support::key_types::domain;
+use crate::support::lists::TECHNIQUES;
+use crate::support::session::{session, set};
+use crate::support::tables::register;
+use crate::support::tuning::Tuning;
 
 fn element_types() -> Vec<DataType> {
     vec![

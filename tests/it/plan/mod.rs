@@ -1,0 +1,13 @@
+//! What the plans of small queries look like, and what `bowtie_explain` says of them.
+//!
+//! The expected texts stand in the tests. When a change of them is meant, `INSTA_UPDATE=always` and `cargo insta accept`
+//! put the new ones there.
+
+mod analyze;
+mod choose;
+mod devices_function;
+mod explain_function;
+mod nodes;
+mod rule;
+mod strategy;
+mod tree;
