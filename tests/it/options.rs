@@ -9,7 +9,7 @@ use datafusion_bowtie::{
 
 use crate::support::snapshot::{answer, empty_session, nodes, refusal, run, session};
 
-pub(crate) const THETA: &str = "SELECT r.a, s.a FROM r JOIN s ON r.a > s.a";
+const THETA: &str = "SELECT r.a, s.a FROM r JOIN s ON r.a > s.a";
 
 fn options(context: &SessionContext) -> BowtieOptions {
     let state = context.state();

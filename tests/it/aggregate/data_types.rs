@@ -7,14 +7,13 @@ use arrow::array::{
     StringArray,
 };
 use arrow::datatypes::{DataType, Int8Type};
-use datafusion::datasource::MemTable;
 
 use crate::aggregate::check::{check, is_taken, tunings};
 use crate::support::answer::{forced, stock};
 use crate::support::compare::similar_rows;
 use crate::support::key_types::orderable_types;
 use crate::support::session::session;
-use crate::support::tables::{keyed_table, register};
+use crate::support::tables::{keyed_table, register, register_batches};
 
 /// CASE makes no NULLs of types that keep them elsewhere than in a bitmap.
 #[tokio::test]
@@ -102,8 +101,7 @@ async fn small_dictionaries_of_several_chunks() {
             .unwrap()
         })
         .collect();
-    let table = MemTable::try_new(batches[0].schema(), vec![batches]).unwrap();
-    ctx.register_table("d", Arc::new(table)).unwrap();
+    register_batches(&ctx, "d", batches);
     for sql in [
         "SELECT id % 7 AS m, min(k), max(k), count(k) FROM d GROUP BY id % 7",
         "SELECT CAST(k AS VARCHAR) AS t, count(*) FROM d GROUP BY CAST(k AS VARCHAR)",

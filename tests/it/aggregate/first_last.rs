@@ -1,13 +1,9 @@
 //! First and last values by an order.
 
-use std::sync::Arc;
-
-use datafusion::datasource::MemTable;
-
 use crate::aggregate::check::{by_groups, check, tunings};
 use crate::support::answer::declines;
 use crate::support::session::session;
-use crate::support::tables::{mixed_table, register};
+use crate::support::tables::{mixed_table, register, register_whole};
 
 /// Values of all types, by orders of which no two rows tie.
 #[tokio::test]
@@ -34,9 +30,7 @@ async fn ties() {
     let ctx = session();
     let batch = mixed_table(500, 0.2, 9);
     for group in ["g", "a", "b, g"] {
-        let table = MemTable::try_new(batch.schema(), vec![vec![batch.clone()]]).unwrap();
-        ctx.deregister_table("r").unwrap();
-        ctx.register_table("r", Arc::new(table)).unwrap();
+        register_whole(&ctx, "r", batch.clone());
         let sql = format!(
             "SELECT {group}, first_value(id ORDER BY lo), last_value(id ORDER BY hi NULLS FIRST), \
              first_value(id ORDER BY lo DESC) IGNORE NULLS FROM r WHERE id % 5 > 0 GROUP BY {group}"

@@ -6,14 +6,13 @@ use arrow::array::{ArrayRef, AsArray, DictionaryArray, Int32Array, ListArray, Re
 use arrow::compute::kernels::length::length;
 use arrow::compute::{cast, sum};
 use arrow::datatypes::{Int8Type, Int32Type};
-use datafusion::datasource::MemTable;
 use datafusion::physical_plan::execute_stream;
 use futures::StreamExt;
 
 use crate::support::answer::{Answer, assert_offloaded, forced, plan_of, shown, stock};
 use crate::support::compare::same_rows;
 use crate::support::session::{session, set};
-use crate::support::tables::{permuted_table, register_whole};
+use crate::support::tables::{permuted_table, register_batches, register_whole};
 use crate::support::tuning::Tuning;
 
 /// One row that matches many, whose text is wide: 40,000 pairs of 100 KB are more characters than 32-bit offsets reach.
@@ -63,8 +62,7 @@ async fn dictionaries_with_small_keys_are_not_copied_together() {
     };
     for name in ["r", "s"] {
         let batches = [0, 100, 200, 300].map(batch).to_vec();
-        let table = MemTable::try_new(batches[0].schema(), vec![batches]).unwrap();
-        ctx.register_table(name, Arc::new(table)).unwrap();
+        register_batches(&ctx, name, batches);
     }
     for sql in [
         "SELECT r.d AS rd, s.d AS sd FROM r JOIN s ON r.id < s.id",

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
-use datafusion::datasource::MemTable;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
 use datafusion::physical_plan::{collect, execute_stream};
@@ -12,7 +11,9 @@ use datafusion::prelude::SessionContext;
 use futures::StreamExt;
 
 use crate::support::answer::{plan_of, shown};
+use crate::support::pool::released_within;
 use crate::support::session::{device, session_in, set};
+use crate::support::tables::register_batches;
 use crate::support::tuning::Tuning;
 
 /// In the dev profile one step of work stays well below this; where a step groups half a million rows, on a machine that does
@@ -47,8 +48,7 @@ fn huge_tables(rows: i64) -> (SessionContext, Arc<dyn MemoryPool>) {
                 .unwrap()
             })
             .collect::<Vec<_>>();
-        let table = MemTable::try_new(batches[0].schema(), vec![batches]).unwrap();
-        ctx.register_table(name, Arc::new(table)).unwrap();
+        register_batches(&ctx, name, batches);
     }
     Tuning::PLAIN.apply(&ctx);
     set(&ctx, "bowtie.offload", "force");
@@ -76,20 +76,8 @@ fn cpu_time() -> Option<Duration> {
 }
 
 /// Waits until nothing is reserved, for as long as a step of text may take on a machine that does other things too.
-async fn freed(pool: &Arc<dyn MemoryPool>, what: &str) {
-    freed_within(4 * soon(), pool, what).await;
-}
-
-async fn freed_within(limit: Duration, pool: &Arc<dyn MemoryPool>, what: &str) {
-    let from = Instant::now();
-    while pool.reserved() > 0 {
-        assert!(
-            from.elapsed() < limit,
-            "{} bytes are still reserved: {what}",
-            pool.reserved()
-        );
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+async fn released(pool: &Arc<dyn MemoryPool>, what: &str) {
+    released_within(4 * soon(), pool, what).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -111,7 +99,7 @@ async fn a_limit_ends_a_huge_join() {
         let took = from.elapsed();
         assert!(took < 5 * soon(), "{took:?}: {sql}");
         drop(stream);
-        freed(&pool, sql).await;
+        released(&pool, sql).await;
     }
 }
 
@@ -129,7 +117,7 @@ async fn dropping_the_stream_after_a_batch_frees_everything() {
         assert!(stream.next().await.unwrap().unwrap().num_rows() > 0);
         assert!(pool.reserved() > 0, "{sql}");
         drop(stream);
-        freed(&pool, sql).await;
+        released(&pool, sql).await;
     }
 }
 
@@ -143,7 +131,7 @@ async fn dropping_the_stream_stops_the_work() {
     let unfinished = tokio::time::timeout(Duration::from_millis(300), stream.next()).await;
     assert!(unfinished.is_err(), "the query is too small for this test");
     drop(stream);
-    freed(&pool, sql).await;
+    released(&pool, sql).await;
     let Some(before) = cpu_time() else {
         println!("skipped: this system does not tell a process's CPU time");
         return;
@@ -181,7 +169,7 @@ async fn dropping_the_stream_while_matches_are_counted() {
             println!("{strategy}: the first batch came within 300 ms");
         }
         drop(stream);
-        freed(&pool, strategy).await;
+        released(&pool, strategy).await;
     }
 }
 
@@ -195,7 +183,7 @@ async fn aborting_during_the_build() {
         tokio::time::sleep(Duration::from_millis(wait)).await;
         task.abort();
         let _ = task.await;
-        freed(&pool, &format!("after {wait} ms")).await;
+        released(&pool, &format!("after {wait} ms")).await;
     }
 }
 
@@ -229,6 +217,6 @@ async fn dropping_an_aggregation() {
         let wait = tokio::time::timeout(Duration::from_millis(400), stream.next());
         let _ = wait.await;
         drop(stream);
-        freed_within(4 * soon(), &pool, sql).await;
+        released(&pool, sql).await;
     }
 }

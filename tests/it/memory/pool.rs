@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, StringViewArray};
-use datafusion::datasource::MemTable;
 use datafusion::error::DataFusionError;
 use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
 use datafusion::physical_plan::collect;
@@ -11,7 +10,9 @@ use futures::StreamExt;
 
 use crate::support::answer::{plan_of, shown};
 use crate::support::session::{session_in, session_without_files, set};
-use crate::support::tables::{permuted_table, register_in_pieces, register_whole};
+use crate::support::tables::{
+    permuted_table, register_batches, register_in_pieces, register_whole,
+};
 use crate::support::tuning::Tuning;
 
 /// The build side must fit the pool where no files are allowed; if not, the error says so and nothing stays reserved.
@@ -96,8 +97,7 @@ async fn groups_of_views_are_small() {
             RecordBatch::try_from_iter([("k", Arc::new(k) as ArrayRef)]).unwrap()
         })
         .collect();
-    let table = MemTable::try_new(batches[0].schema(), vec![batches]).unwrap();
-    ctx.register_table("v", Arc::new(table)).unwrap();
+    register_batches(&ctx, "v", batches);
     set(&ctx, "bowtie.offload", "force");
     for sql in [
         "SELECT k, count(*) FROM v GROUP BY k",

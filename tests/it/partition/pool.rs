@@ -11,6 +11,7 @@ use futures::StreamExt;
 use crate::partition::check::by_parts;
 use crate::support::answer::{plan_of, stock};
 use crate::support::compare::similar_rows;
+use crate::support::pool::released_within;
 use crate::support::session::{session, session_in, session_without_files, set};
 use crate::support::tuning::Tuning;
 
@@ -94,13 +95,8 @@ async fn cancelled() {
             let mut stream = execute_stream(plan, ctx.task_ctx()).unwrap();
             let _ = tokio::time::timeout(Duration::from_millis(wait), stream.next()).await;
             drop(stream);
-            for _ in 0..1_000 {
-                if pool.reserved() == 0 {
-                    break;
-                }
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-            assert_eq!(pool.reserved(), 0, "{sql} after {wait} ms");
+            let what = format!("{sql} after {wait} ms");
+            released_within(Duration::from_secs(10), &pool, &what).await;
         }
     }
 }

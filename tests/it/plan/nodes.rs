@@ -8,11 +8,20 @@ const BOWTIE: &[&str] = &["Bowtie"];
 
 const JOIN: &[&str] = &["BowtieJoin"];
 
+/// The plan with everything offloaded that can be.
+async fn forced_plan(sql: &str) -> String {
+    plan(&session("force").await, sql).await
+}
+
+/// Its lines that show a node with one of `names`.
+async fn forced_nodes(sql: &str, names: &[&str]) -> String {
+    nodes(&session("force").await, sql, names).await
+}
+
 #[tokio::test]
 async fn a_join_stands_between_uploads_and_a_download() {
-    let context = session("force").await;
     let sql = "SELECT r.a, s.t FROM r JOIN s ON r.a > s.a";
-    assert_snapshot!(plan(&context, sql).await, @r"
+    assert_snapshot!(forced_plan(sql).await, @r"
     BowtieDownloadExec: device=host
       BowtieJoinExec: device=host, join_type=Inner, strategy=range, build=left, theta=[left.a > right.a], output=[a, t]
         BowtieUploadExec: device=host
@@ -24,9 +33,8 @@ async fn a_join_stands_between_uploads_and_a_download() {
 
 #[tokio::test]
 async fn an_aggregation_is_fused_with_its_join() {
-    let context = session("force").await;
     let sql = "SELECT r.a, count(*), sum(s.b) FROM r JOIN s ON r.a > s.a GROUP BY r.a";
-    assert_snapshot!(plan(&context, sql).await, @r"
+    assert_snapshot!(forced_plan(sql).await, @r"
     ProjectionExec: expr=[a@0 as a, count(Int64(1))@1 as count(*), sum(s.b)@2 as sum(s.b)]
       BowtieDownloadExec: device=host
         BowtieJoinAggregateExec: gby=[a], aggr=[count(Int64(1)), sum(s.b)], device=host, join_type=Inner, strategy=range, build=right, theta=[left.a > right.a]
@@ -90,23 +98,20 @@ async fn every_join_node_of_datafusion_is_taken() {
 
 #[tokio::test]
 async fn a_range_of_one_column() {
-    let context = session("force").await;
     let sql = "SELECT r.a, s.a FROM r JOIN s ON r.a >= s.a AND r.b < s.a";
-    assert_snapshot!(nodes(&context, sql, JOIN).await, @"BowtieJoinExec: device=host, join_type=Inner, strategy=range, build=left, theta=[left.a <= right.a, left.a > right.b], output=[a, a]");
+    assert_snapshot!(forced_nodes(sql, JOIN).await, @"BowtieJoinExec: device=host, join_type=Inner, strategy=range, build=left, theta=[left.a <= right.a, left.a > right.b], output=[a, a]");
 }
 
 #[tokio::test]
 async fn two_inequalities_on_columns_of_their_own() {
-    let context = session("force").await;
     let sql = "SELECT r.a, s.a FROM r JOIN s ON r.a > s.a AND r.b < s.b";
-    assert_snapshot!(nodes(&context, sql, JOIN).await, @"BowtieJoinExec: device=host, join_type=Inner, strategy=dominance, build=right, theta=[left.a < right.a, left.b > right.b], output=[a, a]");
+    assert_snapshot!(forced_nodes(sql, JOIN).await, @"BowtieJoinExec: device=host, join_type=Inner, strategy=dominance, build=right, theta=[left.a < right.a, left.b > right.b], output=[a, a]");
 }
 
 #[tokio::test]
 async fn no_range_at_all() {
-    let context = session("force").await;
     let sql = "SELECT r.a, s.a FROM r JOIN s ON r.a <> s.a";
-    assert_snapshot!(nodes(&context, sql, JOIN).await, @"BowtieJoinExec: device=host, join_type=Inner, strategy=tiles, build=left, theta=[left.a <> right.a], output=[a, a]");
+    assert_snapshot!(forced_nodes(sql, JOIN).await, @"BowtieJoinExec: device=host, join_type=Inner, strategy=tiles, build=left, theta=[left.a <> right.a], output=[a, a]");
 }
 
 #[tokio::test]
@@ -127,17 +132,15 @@ async fn a_forced_strategy() {
 
 #[tokio::test]
 async fn keys_theta_and_residual_are_told_apart() {
-    let context = session("force").await;
     let sql = "SELECT r.a, s.a FROM r JOIN s ON r.k = s.k AND r.a > s.a AND r.b * s.b > 3";
-    assert_snapshot!(nodes(&context, sql, JOIN).await, @"BowtieJoinExec: device=host, join_type=Inner, strategy=range, build=left, on=[left.k = right.k], theta=[left.a < right.a], program=right.b * left.b > 3, output=[a, a]");
+    assert_snapshot!(forced_nodes(sql, JOIN).await, @"BowtieJoinExec: device=host, join_type=Inner, strategy=range, build=left, on=[left.k = right.k], theta=[left.a < right.a], program=right.b * left.b > 3, output=[a, a]");
 }
 
 /// What reads one side only is evaluated once a row, while uploading.
 #[tokio::test]
 async fn expressions_of_one_side_are_evaluated_by_the_upload() {
-    let context = session("force").await;
     let sql = "SELECT r.a, s.a FROM r JOIN s ON r.a + 1 > s.a * 2 AND upper(r.t) <> s.t";
-    assert_snapshot!(nodes(&context, sql, BOWTIE).await, @r"
+    assert_snapshot!(forced_nodes(sql, BOWTIE).await, @r"
     BowtieDownloadExec: device=host
     BowtieJoinExec: device=host, join_type=Inner, strategy=range, build=left, theta=[left.a + 1 > right.a * 2, upper(left.t) <> right.t], output=[a, a]
     BowtieUploadExec: device=host, evaluate=[a + 1, upper(t)]
@@ -147,9 +150,8 @@ async fn expressions_of_one_side_are_evaluated_by_the_upload() {
 
 #[tokio::test]
 async fn a_projection_is_embedded() {
-    let context = session("force").await;
     let sql = "SELECT s.t FROM r JOIN s ON r.a > s.a AND r.b < s.b";
-    assert_snapshot!(plan(&context, sql).await, @r"
+    assert_snapshot!(forced_plan(sql).await, @r"
     BowtieDownloadExec: device=host
       BowtieJoinExec: device=host, join_type=Inner, strategy=dominance, build=left, theta=[left.a > right.a, left.b < right.b], output=[t]
         BowtieUploadExec: device=host
@@ -162,9 +164,8 @@ async fn a_projection_is_embedded() {
 /// It renames, so it stays.
 #[tokio::test]
 async fn a_projection_with_other_names_stays() {
-    let context = session("force").await;
     let sql = "SELECT s.t AS u, r.a + 1 AS v FROM r JOIN s ON r.a > s.a";
-    assert_snapshot!(plan(&context, sql).await, @r"
+    assert_snapshot!(forced_plan(sql).await, @r"
     ProjectionExec: expr=[t@2 as u, a@0 + 1 as v]
       RepartitionExec: partitioning=RoundRobinBatch(2), input_partitions=1
         BowtieDownloadExec: device=host
@@ -178,9 +179,8 @@ async fn a_projection_with_other_names_stays() {
 
 #[tokio::test]
 async fn a_limit_reaches_the_join() {
-    let context = session("force").await;
     let sql = "SELECT r.a, s.a FROM r JOIN s ON r.a > s.a LIMIT 3";
-    assert_snapshot!(nodes(&context, sql, &["Bowtie", "Global", "Local"]).await, @r"
+    assert_snapshot!(forced_nodes(sql, &["Bowtie", "Global", "Local"]).await, @r"
     BowtieDownloadExec: device=host, fetch=3
     BowtieJoinExec: device=host, join_type=Inner, strategy=range, build=left, theta=[left.a > right.a], fetch=3, output=[a, a]
     BowtieUploadExec: device=host
@@ -190,9 +190,8 @@ async fn a_limit_reaches_the_join() {
 
 #[tokio::test]
 async fn an_offset_is_added_to_the_limit_of_the_join() {
-    let context = session("force").await;
     let sql = "SELECT r.a, s.a FROM r JOIN s ON r.a > s.a LIMIT 3 OFFSET 2";
-    assert_snapshot!(nodes(&context, sql, &["Bowtie", "Global", "Local"]).await, @r"
+    assert_snapshot!(forced_nodes(sql, &["Bowtie", "Global", "Local"]).await, @r"
     GlobalLimitExec: skip=2, fetch=3
     BowtieDownloadExec: device=host, fetch=5
     BowtieJoinExec: device=host, join_type=Inner, strategy=range, build=left, theta=[left.a > right.a], fetch=5, output=[a, a]
@@ -204,9 +203,8 @@ async fn an_offset_is_added_to_the_limit_of_the_join() {
 /// The sort needs all rows.
 #[tokio::test]
 async fn a_limit_above_a_sort_does_not_reach_the_join() {
-    let context = session("force").await;
     let sql = "SELECT r.a, s.a FROM r JOIN s ON r.a > s.a ORDER BY r.b LIMIT 3";
-    assert_snapshot!(nodes(&context, sql, &["Bowtie", "Sort"]).await, @r"
+    assert_snapshot!(forced_nodes(sql, &["Bowtie", "Sort"]).await, @r"
     SortExec: TopK(fetch=3), expr=[b@2 ASC NULLS LAST], preserve_partitioning=[false]
     BowtieDownloadExec: device=host
     BowtieJoinExec: device=host, join_type=Inner, strategy=range, build=right, theta=[left.a < right.a], output=[a, a, b]
@@ -265,12 +263,11 @@ async fn the_ten_join_types() {
 /// Between the scans and the last download rows stay on the device.
 #[tokio::test]
 async fn a_chain_of_device_nodes() {
-    let context = session("force").await;
     let sql = "SELECT x.k, avg(x.n), max(u.t)
         FROM (SELECT r.k, r.a * 2 + s.a AS n FROM r JOIN s ON r.a > s.a) AS x JOIN
              (SELECT k, t, count(*) AS c FROM s GROUP BY k, t HAVING count(*) < 5) AS u ON x.k = u.k AND x.n > u.c
         GROUP BY x.k";
-    assert_snapshot!(plan(&context, sql).await, @r"
+    assert_snapshot!(forced_plan(sql).await, @r"
     BowtieDownloadExec: device=host
       BowtieJoinAggregateExec: gby=[k], aggr=[avg(x.n), max(u.t)], device=host, join_type=Inner, strategy=range, build=left, on=[left.k = right.k], theta=[left.c < right.n]
         BowtieProjectionExec: device=host, output=[k, t, c]
@@ -291,9 +288,8 @@ async fn a_chain_of_device_nodes() {
 /// Text is not looked into on the device: a function of it is a border.
 #[tokio::test]
 async fn a_border_in_a_chain() {
-    let context = session("force").await;
     let sql = "SELECT x.w, u.a FROM (SELECT r.k, upper(r.t) AS w FROM r JOIN s ON r.a > s.a) AS x JOIN s AS u ON x.k = u.k";
-    assert_snapshot!(nodes(&context, sql, &["Bowtie", "Projection"]).await, @r"
+    assert_snapshot!(forced_nodes(sql, &["Bowtie", "Projection"]).await, @r"
     BowtieDownloadExec: device=host
     BowtieJoinExec: device=host, join_type=Inner, strategy=equi, build=left, on=[left.k = right.k], output=[w, a]
     BowtieUploadExec: device=host

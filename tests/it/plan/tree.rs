@@ -1,14 +1,14 @@
 //! `EXPLAIN FORMAT TREE`.
 
 use datafusion::arrow::array::AsArray;
-use datafusion::prelude::SessionContext;
 use insta::assert_snapshot;
 
 use crate::support::snapshot::{run, session};
 
-/// The boxes of bowtie's nodes, cut out of the tree.
-async fn tree(context: &SessionContext, sql: &str) -> String {
-    let batches = run(context, &format!("EXPLAIN FORMAT TREE {sql}"))
+/// The boxes of bowtie's nodes, cut out of the tree, with everything offloaded that can be.
+async fn forced_tree(sql: &str) -> String {
+    let context = session("force").await;
+    let batches = run(&context, &format!("EXPLAIN FORMAT TREE {sql}"))
         .await
         .unwrap();
     let tree = batches[0].column(1).as_string::<i32>().value(0).to_string();
@@ -22,9 +22,8 @@ async fn tree(context: &SessionContext, sql: &str) -> String {
 
 #[tokio::test]
 async fn a_join() {
-    let context = session("force").await;
     let sql = "SELECT r.a, s.a FROM r JOIN s ON r.k = s.k AND r.a > s.a AND r.b * s.b > 3";
-    assert_snapshot!(tree(&context, sql).await, @r"
+    assert_snapshot!(forced_tree(sql).await, @r"
     ┌───────────────────────────┐
     │     BowtieDownloadExec    │
     │    --------------------   │
@@ -55,9 +54,8 @@ async fn a_join() {
 
 #[tokio::test]
 async fn a_join_with_a_limit_and_an_evaluated_expression() {
-    let context = session("force").await;
     let sql = "SELECT r.a, s.a FROM r JOIN s ON r.a > s.a + 1 LIMIT 3";
-    assert_snapshot!(tree(&context, sql).await, @r"
+    assert_snapshot!(forced_tree(sql).await, @r"
     ┌───────────────────────────┐
     │     BowtieDownloadExec    │
     │    --------------------   │
@@ -85,9 +83,8 @@ async fn a_join_with_a_limit_and_an_evaluated_expression() {
 
 #[tokio::test]
 async fn a_fused_aggregation() {
-    let context = session("force").await;
     let sql = "SELECT r.a, count(*) AS c FROM r JOIN s ON r.a > s.a GROUP BY r.a";
-    assert_snapshot!(tree(&context, sql).await, @r"
+    assert_snapshot!(forced_tree(sql).await, @r"
     ┌───────────────────────────┐
     │       ProjectionExec      │
     │    --------------------   │

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
+use arrow::util::pretty::pretty_format_batches;
 use datafusion::error::Result;
 use datafusion::physical_plan::{ExecutionPlan, collect, displayable};
 use datafusion::prelude::*;
@@ -94,4 +95,15 @@ pub(crate) async fn declines(ctx: &SessionContext, sql: &str, node: &str, reason
     let reasons = ctx.sql(&explained).await.unwrap();
     let reasons = reasons.to_string().await.unwrap();
     assert!(reasons.contains(reason), "{sql}\n{reasons}");
+}
+
+/// The answer under the options as they are, as a table of text.
+pub(crate) async fn text(ctx: &SessionContext, sql: &str) -> String {
+    let answer = answer(ctx, sql).await.unwrap();
+    pretty_format_batches(&answer.batches).unwrap().to_string()
+}
+
+/// The plan with its metrics, as EXPLAIN ANALYZE shows it.
+pub(crate) async fn analyzed(ctx: &SessionContext, sql: &str) -> String {
+    text(ctx, &format!("EXPLAIN ANALYZE {sql}")).await
 }

@@ -84,6 +84,18 @@ pub(crate) struct Shape {
     pub seed: u64,
 }
 
+impl Shape {
+    /// Lists of at most six elements.
+    pub fn short(rows: usize, nulls: f64, seed: u64) -> Self {
+        Self {
+            rows,
+            longest: 6,
+            nulls,
+            seed,
+        }
+    }
+}
+
 /// `id`; `a` and `g`, integers; `t`, text; `x`, an element; and `v`, a list of elements drawn from `elements`, the first ones more often.
 fn table_of(elements: &ArrayRef, shape: Shape) -> RecordBatch {
     let rng = &mut StdRng::seed_from_u64(shape.seed);

@@ -5,6 +5,7 @@ pub(crate) mod compare;
 pub(crate) mod join_types;
 pub(crate) mod key_types;
 pub(crate) mod lists;
+pub(crate) mod pool;
 pub(crate) mod session;
 pub(crate) mod snapshot;
 pub(crate) mod tables;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, PrimitiveArray, RecordBatch, StringArray, UInt32Array};
 use arrow::compute::take;
-use arrow::datatypes::{DataType, Float64Type, Int32Type};
+use arrow::datatypes::{DataType, Float64Type, Int32Type, SchemaRef};
 use datafusion::datasource::MemTable;
 use datafusion::prelude::SessionContext;
 use rand::rngs::StdRng;
@@ -92,9 +92,7 @@ pub(crate) fn register(ctx: &SessionContext, name: &str, batch: &RecordBatch) {
         partitions[rng.random_range(0..2)].push(batch.slice(from, rows));
         from += rows;
     }
-    let table = MemTable::try_new(batch.schema(), partitions).unwrap();
-    ctx.deregister_table(name).unwrap();
-    ctx.register_table(name, Arc::new(table)).unwrap();
+    register_partitions(ctx, name, batch.schema(), partitions);
 }
 
 /// `id` 0 .. rows, `a` a permutation-like scatter of it, `t` text of `width` bytes.
@@ -115,8 +113,25 @@ pub(crate) fn permuted_table(rows: i64, width: usize) -> RecordBatch {
     .unwrap()
 }
 
+/// Registers `batch` in one partition, as it is.
 pub(crate) fn register_whole(ctx: &SessionContext, name: &str, batch: RecordBatch) {
-    let table = MemTable::try_new(batch.schema(), vec![vec![batch]]).unwrap();
+    register_batches(ctx, name, vec![batch]);
+}
+
+/// Registers `batches` in one partition, in their order.
+pub(crate) fn register_batches(ctx: &SessionContext, name: &str, batches: Vec<RecordBatch>) {
+    register_partitions(ctx, name, batches[0].schema(), vec![batches]);
+}
+
+/// Registers the batches of each partition; a table of that name is replaced.
+pub(crate) fn register_partitions(
+    ctx: &SessionContext,
+    name: &str,
+    schema: SchemaRef,
+    partitions: Vec<Vec<RecordBatch>>,
+) {
+    let table = MemTable::try_new(schema, partitions).unwrap();
+    ctx.deregister_table(name).unwrap();
     ctx.register_table(name, Arc::new(table)).unwrap();
 }
 
@@ -135,6 +150,5 @@ pub(crate) fn register_in_pieces(ctx: &SessionContext, name: &str, rows: i64, ro
             RecordBatch::try_new(Arc::clone(&schema), columns).unwrap()
         })
         .collect();
-    let table = MemTable::try_new(schema, vec![batches]).unwrap();
-    ctx.register_table(name, Arc::new(table)).unwrap();
+    register_batches(ctx, name, batches);
 }

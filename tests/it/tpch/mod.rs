@@ -2,10 +2,7 @@
 //!
 //! `BOWTIE_TPCH_SF` sets the scale factor, 0.1 by itself.
 
-use std::sync::Arc;
-
 use arrow::array::RecordBatchReader;
-use datafusion::datasource::MemTable;
 use datafusion::prelude::SessionContext;
 use tpchgen::generators::*;
 use tpchgen_arrow::*;
@@ -13,6 +10,7 @@ use tpchgen_arrow::*;
 use crate::support::answer::{forced, stock};
 use crate::support::compare::similar_rows;
 use crate::support::session::session;
+use crate::support::tables::register_partitions;
 use crate::support::tuning::Tuning;
 
 const QUERIES: [&str; 22] = [
@@ -57,8 +55,7 @@ fn register(ctx: &SessionContext, name: &str, batches: impl RecordBatchReader) {
     for (i, batch) in batches.enumerate() {
         partitions[i % PARTITIONS].push(batch.unwrap());
     }
-    let table = MemTable::try_new(schema, partitions).unwrap();
-    ctx.register_table(name, Arc::new(table)).unwrap();
+    register_partitions(ctx, name, schema, partitions);
 }
 
 fn tables(scale: f64) -> SessionContext {

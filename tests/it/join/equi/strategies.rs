@@ -2,7 +2,7 @@
 
 use datafusion::prelude::SessionContext;
 
-use crate::support::answer::{check, forced, plan_of, shown, stock};
+use crate::support::answer::{analyzed, check, forced, plan_of, shown, stock};
 use crate::support::join_types::KINDS;
 use crate::support::key_types::orderable_types;
 use crate::support::session::{session, set};
@@ -89,13 +89,6 @@ async fn key_types() {
             }
         }
     }
-}
-
-async fn analyzed(ctx: &SessionContext, sql: &str) -> String {
-    let sql = format!("EXPLAIN ANALYZE {sql}");
-    let analyzed = crate::support::answer::answer(ctx, &sql).await.unwrap();
-    let text = arrow::util::pretty::pretty_format_batches(&analyzed.batches);
-    text.unwrap().to_string()
 }
 
 /// A limit on a join ends it early, with rows of the join.

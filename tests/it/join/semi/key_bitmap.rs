@@ -6,9 +6,8 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, TimeUnit};
-use datafusion::prelude::SessionContext;
 
-use crate::support::answer::{Answer, answer, assert_offloaded, check, forced, stock};
+use crate::support::answer::{Answer, analyzed, assert_offloaded, check, forced, stock};
 use crate::support::compare::same_rows;
 use crate::support::join_types::{JOIN_TYPES, KINDS, Kind};
 use crate::support::session::{session, set};
@@ -50,15 +49,6 @@ fn typed_table(data_type: &DataType, rows: i64, step: i64) -> RecordBatch {
         ("f", flags),
     ])
     .unwrap()
-}
-
-/// How often each strategy indexed a side.
-async fn indexed(ctx: &SessionContext, sql: &str) -> String {
-    let analyzed = answer(ctx, &format!("EXPLAIN ANALYZE {sql}"))
-        .await
-        .unwrap();
-    let text = arrow::util::pretty::pretty_format_batches(&analyzed.batches).unwrap();
-    text.to_string()
 }
 
 #[tokio::test]
@@ -242,12 +232,12 @@ async fn bits_are_of_auto_and_direct() {
     let semi = "SELECT r.t FROM r LEFT SEMI JOIN s ON r.a = s.a AND r.b = s.b";
     for strategy in ["auto", "direct"] {
         set(&ctx, "bowtie.join_strategy", strategy);
-        let text = indexed(&ctx, semi).await;
+        let text = analyzed(&ctx, semi).await;
         assert!(text.contains("indexed_key_bits=1"), "{strategy}\n{text}");
     }
     for strategy in ["hash", "partitioned_hash", "sort_merge"] {
         set(&ctx, "bowtie.join_strategy", strategy);
-        let text = indexed(&ctx, semi).await;
+        let text = analyzed(&ctx, semi).await;
         let own = format!("indexed_{strategy}=");
         assert!(text.contains(&own) && !text.contains("key_bits"), "{text}");
     }
@@ -257,7 +247,7 @@ async fn bits_are_of_auto_and_direct() {
         "SELECT r.t FROM r LEFT SEMI JOIN s ON r.t = s.t",
         "SELECT r.t FROM r LEFT SEMI JOIN s ON r.a = s.a AND r.b + s.b > 9",
     ] {
-        let text = indexed(&ctx, other).await;
+        let text = analyzed(&ctx, other).await;
         assert!(!text.contains("key_bits"), "{other}\n{text}");
     }
 }

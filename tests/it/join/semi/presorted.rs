@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray};
-use datafusion::datasource::MemTable;
 use datafusion::prelude::SessionContext;
 
-use crate::support::answer::{answer, check, stock};
+use crate::support::answer::{analyzed, check, stock};
 use crate::support::session::{device, session, set};
+use crate::support::tables::register_batches;
 use crate::support::tuning::Tuning;
 
 /// Enough rows of two tables that a GPU looks whether they ascend.
@@ -33,8 +33,7 @@ fn register(ctx: &SessionContext, name: &str, batch: &RecordBatch) {
     let rows = batch.num_rows();
     let batches = (0..rows).step_by(8192);
     let batches = batches.map(|from| batch.slice(from, 8192.min(rows - from)));
-    let table = MemTable::try_new(batch.schema(), vec![batches.collect()]).unwrap();
-    ctx.register_table(name, Arc::new(table)).unwrap();
+    register_batches(ctx, name, batches.collect());
 }
 
 /// Tables of unique keys and of repeated ones, in order; with a NULL, and with one key that is out of order.
@@ -103,10 +102,8 @@ async fn sides_are_walked_over() {
     Tuning::PLAIN.apply(&ctx);
     set(&ctx, "bowtie.offload", "force");
     for (query, walks) in QUERIES.iter().zip([1, 1, 1, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0]) {
-        let analyzed = answer(&ctx, &format!("EXPLAIN ANALYZE {query}")).await;
-        let analyzed = analyzed.unwrap().batches;
-        let text = arrow::util::pretty::pretty_format_batches(&analyzed).unwrap();
-        let found = text.to_string().matches("indexed_merge=1").count();
+        let text = analyzed(&ctx, query).await;
+        let found = text.matches("indexed_merge=1").count();
         assert_eq!(found, walks, "{query}\n{text}");
     }
 }

@@ -1,25 +1,13 @@
 //! What EXPLAIN, `bowtie_explain` and metrics show.
 
-use arrow::util::pretty::pretty_format_batches;
-
-use crate::support::answer::{answer, plan_of, shown};
+use crate::support::answer::{analyzed, plan_of, shown, text};
 use crate::support::lists::{Shape, TECHNIQUES, table};
 use crate::support::session::{session, set};
 use crate::support::tables::register;
 
-pub(crate) async fn text(ctx: &datafusion::prelude::SessionContext, sql: &str) -> String {
-    let answer = answer(ctx, sql).await.unwrap();
-    pretty_format_batches(&answer.batches).unwrap().to_string()
-}
-
 fn tables() -> datafusion::prelude::SessionContext {
     let ctx = session();
-    let shape = |rows, seed| Shape {
-        rows,
-        longest: 6,
-        nulls: 0.1,
-        seed,
-    };
+    let shape = |rows, seed| Shape::short(rows, 0.1, seed);
     register(&ctx, "r", &table(shape(300, 5)));
     register(&ctx, "s", &table(shape(300, 6)));
     ctx
@@ -36,7 +24,7 @@ async fn explain_and_metrics() {
         plan.contains("set=array_jaccard(left.v, right.v) >= 0.6, theta=[left.id < right.id]"),
         "{plan}"
     );
-    let analyzed = text(&ctx, &format!("EXPLAIN ANALYZE {sql}")).await;
+    let analyzed = analyzed(&ctx, sql).await;
     for metric in ["indexed_", "set_candidates=", "set_verified="] {
         assert!(analyzed.contains(metric), "{metric}: {analyzed}");
     }

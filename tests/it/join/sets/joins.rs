@@ -9,12 +9,7 @@ use crate::support::tuning::Tuning;
 
 fn tables(nulls: f64) -> datafusion::prelude::SessionContext {
     let ctx = session();
-    let shape = |rows, seed| Shape {
-        rows,
-        longest: 6,
-        nulls,
-        seed,
-    };
+    let shape = |rows, seed| Shape::short(rows, nulls, seed);
     register(&ctx, "r", &table(shape(60, 5)));
     register(&ctx, "s", &table(shape(45, 6)));
     ctx

@@ -11,9 +11,9 @@ use datafusion::physical_plan::execute_stream;
 use datafusion::prelude::SessionContext;
 use futures::StreamExt;
 
-use crate::join::sets::explain::text;
-use crate::support::answer::{answer, forced, plan_of, shown};
+use crate::support::answer::{analyzed, answer, forced, plan_of, shown};
 use crate::support::lists::TECHNIQUES;
+use crate::support::pool::released_within;
 use crate::support::session::{session, session_in, set};
 use crate::support::tables::register_whole;
 use crate::support::tuning::Tuning;
@@ -215,6 +215,9 @@ async fn a_thousand_sets_of_a_million() {
     }
 }
 
+/// Within which a step ends, and so releases its memory.
+const SOON: Duration = Duration::from_secs(8);
+
 fn everything_matches(rows: i64) -> (SessionContext, Arc<dyn MemoryPool>) {
     let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(1 << 30));
     let ctx = session_in(Arc::clone(&pool));
@@ -241,7 +244,7 @@ async fn a_limit_ends_what_matches_too_often() {
         from.elapsed()
     );
     drop(answer);
-    freed(&pool).await;
+    released_within(SOON, &pool, sql).await;
 }
 
 /// Where a search finds more than is listed at once its own side is cut, and the index stays.
@@ -250,7 +253,7 @@ async fn too_many_matches_leave_the_index() {
     let (ctx, _) = everything_matches(20_000);
     set(&ctx, "bowtie.set_strategy", "inverted_index");
     let sql = "SELECT a.id, b.id AS j FROM r a JOIN r b ON array_has_any(a.v, b.v) LIMIT 10";
-    let analyzed = text(&ctx, &format!("EXPLAIN ANALYZE {sql}")).await;
+    let analyzed = analyzed(&ctx, sql).await;
     assert!(analyzed.contains("indexed_inverted_index=1,"), "{analyzed}");
 }
 
@@ -270,19 +273,7 @@ async fn a_dropped_stream_frees_everything() {
             let first = tokio::time::timeout(Duration::from_millis(300), stream.next()).await;
             drop(first);
             drop(stream);
-            freed(&pool).await;
+            released_within(SOON, &pool, sql).await;
         }
-    }
-}
-
-async fn freed(pool: &Arc<dyn MemoryPool>) {
-    let from = Instant::now();
-    while pool.reserved() > 0 {
-        assert!(
-            from.elapsed() < Duration::from_secs(8),
-            "{} bytes are reserved",
-            pool.reserved()
-        );
-        tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }

@@ -17,12 +17,7 @@ async fn techniques_predicates_and_types() {
     let mut n = 0;
     for data_type in orderable_types() {
         let ctx = session();
-        let shape = |rows, seed| Shape {
-            rows,
-            longest: 6,
-            nulls: 0.08,
-            seed,
-        };
+        let shape = |rows, seed| Shape::short(rows, 0.08, seed);
         register(&ctx, "r", &typed_table(&data_type, shape(31, 7)));
         register(&ctx, "s", &typed_table(&data_type, shape(23, 8)));
         // Types go through the predicates three by three.
@@ -57,12 +52,7 @@ async fn techniques_predicates_and_types() {
 /// Kinds of lists.
 #[tokio::test]
 async fn kinds_of_lists() {
-    let shape = |rows, seed| Shape {
-        rows,
-        longest: 6,
-        nulls: 0.1,
-        seed,
-    };
+    let shape = |rows, seed| Shape::short(rows, 0.1, seed);
     let element = Arc::new(Field::new_list_field(DataType::Int32, true));
     let [plain, large, view, large_view] = [
         DataType::List,

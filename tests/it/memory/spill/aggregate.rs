@@ -1,11 +1,13 @@
 //! Groups that spill.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use datafusion::error::DataFusionError;
 use datafusion::execution::memory_pool::FairSpillPool;
 
 use crate::memory::spill::check::{MIB, check, greedy, register, rows};
+use crate::support::pool::released_within;
 use crate::support::session::{session_without_files, set};
 
 /// A million groups of integers, text and both.
@@ -112,11 +114,5 @@ async fn no_files_are_allowed() {
     );
     assert!(error.to_string().contains("Bowtie"), "{error}");
     // A chunk that was read ahead may be given back by another thread.
-    for _ in 0..500 {
-        if pool.reserved() == 0 {
-            return;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
-    panic!("{} bytes are still reserved", pool.reserved());
+    released_within(Duration::from_secs(5), &pool, sql).await;
 }

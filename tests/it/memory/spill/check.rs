@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
-use datafusion::datasource::MemTable;
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
 use datafusion::physical_plan::display::DisplayableExecutionPlan;
@@ -12,6 +11,7 @@ use datafusion::prelude::SessionContext;
 
 use crate::support::answer::{plan_of, shown};
 use crate::support::session::{session, session_in, set};
+use crate::support::tables::register_batches;
 use crate::support::tuning::Tuning;
 
 pub(crate) const MIB: usize = 1 << 20;
@@ -36,8 +36,7 @@ pub(crate) fn register(ctx: &SessionContext, name: &str, rows: i64) {
         .unwrap()
     };
     let pieces: Vec<_> = (0..rows).step_by(8_000).map(piece).collect();
-    let table = MemTable::try_new(pieces[0].schema(), vec![pieces]).unwrap();
-    ctx.register_table(name, Arc::new(table)).unwrap();
+    register_batches(ctx, name, pieces);
 }
 
 /// Files, bytes and rows that the nodes of a plan spilled.
