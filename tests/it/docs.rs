@@ -1,4 +1,4 @@
-//! The reference pages of the book beside the code: each option, function and metric has its row, and no row is without one.
+//! The reference pages of the book against the code: each option, function and metric has a row, and each row has one of them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

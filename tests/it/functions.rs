@@ -1,4 +1,4 @@
-//! The functions beside naive ones.
+//! The SQL functions of lists as sets, compared with their definitions.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::support::lists::{Shape, typed_table, with_lists};
 use crate::support::session::{session, set};
 use crate::support::tables::register;
 
-/// What each function says of two sets, by its definition.
+/// The value of each function for two sets, by its definition.
 fn naive(function: &str, a: &BTreeSet<String>, b: &BTreeSet<String>) -> f64 {
     let shared = a.intersection(b).count() as f64;
     let (size_a, size_b) = (a.len() as f64, b.len() as f64);
@@ -33,7 +33,7 @@ fn naive(function: &str, a: &BTreeSet<String>, b: &BTreeSet<String>) -> f64 {
     }
 }
 
-/// The elements of a list as text that differs where they do.
+/// The elements of a list as text; different elements have different texts.
 fn elements(list: &ArrayRef, row: usize) -> Option<BTreeSet<String>> {
     let list = list.as_list::<i32>();
     if list.is_null(row) {
@@ -144,7 +144,7 @@ async fn kinds_of_lists_and_constants() {
                     .column(0)
                     .as_primitive::<arrow::datatypes::Int64Type>()
                     .value(0);
-                // Where array_distinct makes one of what differs (zeros of two signs), fewer.
+                // array_distinct counts zeros of both signs once, so it may find fewer.
                 assert!(count > 10, "{data_type}: {count}");
             }
             Err(error) => println!("skipped {data_type}: {error}"),

@@ -1,4 +1,4 @@
-//! Lists, structs and maps as keys: of joins of all types, of groups, of set operations.
+//! Nested keys: lists, structs and maps in joins of all types, groups and set operations.
 
 use datafusion::prelude::SessionContext;
 
@@ -47,7 +47,7 @@ const KEYS: [(&str, &str); 8] = [
     ),
 ];
 
-/// Tables r and s of some rows each, whose keys are of one kind.
+/// Tables r and s with the key expression `key`.
 async fn tables(key: &str) -> SessionContext {
     let ctx = session();
     for (name, first, rows) in [("r", 0, 40), ("s", 3, 31)] {

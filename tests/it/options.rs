@@ -17,7 +17,7 @@ fn options(context: &SessionContext) -> BowtieOptions {
     extensions.get::<BowtieOptions>().cloned().unwrap()
 }
 
-/// Each option as its own text shows it.
+/// The value of an option as it is displayed.
 fn shown(context: &SessionContext, option: &str) -> String {
     let options = options(context);
     match option {
@@ -48,7 +48,7 @@ fn defaults() {
     );
 }
 
-/// Option, value, and how the option shows it.
+/// Option, value, and how it is displayed.
 const GOOD: [(&str, &str, &str); 35] = [
     ("offload", "off", "off"),
     ("offload", "auto", "auto"),
@@ -88,7 +88,7 @@ const GOOD: [(&str, &str, &str); 35] = [
 ];
 
 #[tokio::test]
-async fn good_values_are_taken() {
+async fn good_values_are_accepted() {
     for (option, value, expected) in GOOD {
         let context = empty_session();
         context
@@ -99,7 +99,7 @@ async fn good_values_are_taken() {
     }
 }
 
-/// Option, value, and the values that the refusal names.
+/// Option, value, and the allowed values that the error names.
 const BAD: [(&str, &str, &str); 26] = [
     ("offload", "on", "use off, auto or force"),
     ("offload", "true", "use off, auto or force"),
@@ -193,7 +193,7 @@ const BAD: [(&str, &str, &str); 26] = [
     ),
 ];
 
-/// The refusal names the option, the value and the allowed values, and the option keeps its value.
+/// The error names the option, the value and the allowed values, and the option keeps its value.
 #[tokio::test]
 async fn bad_values_are_refused() {
     for (option, value, allowed) in BAD {
@@ -299,7 +299,7 @@ async fn a_gpu_that_is_not_there_is_refused_when_a_query_is_planned() {
         reasons.iter().any(|reason| message.contains(reason)),
         "{message}"
     );
-    // The option can be set back, and does no harm while nothing is offloaded.
+    // The option can be set back, and is not read while nothing is offloaded.
     context.sql("SET bowtie.offload = 'off'").await.unwrap();
     run(&context, THETA).await.unwrap();
     context.sql("SET bowtie.device = 'host'").await.unwrap();

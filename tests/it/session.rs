@@ -1,4 +1,4 @@
-//! `with_bowtie`: where the rule stands among those of DataFusion, and which states it refuses.
+//! `with_bowtie`: the place of the rule among those of DataFusion, and the states that are refused.
 
 use datafusion::execution::SessionStateBuilder;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
@@ -56,7 +56,7 @@ fn the_rule_stands_before_the_one_that_ensures_requirements() {
     assert_eq!(names.iter().filter(|name| **name == "bowtie").count(), 1);
 }
 
-/// They keep bowtie's rule and its table function.
+/// DataFusion's default features, added later, keep bowtie's rule and its table functions.
 #[tokio::test]
 async fn default_features_may_come_later() {
     let state = SessionStateBuilder::new()

@@ -13,13 +13,13 @@ use crate::support::tuning::Tuning;
 
 pub(crate) const NODE: &str = "BowtieAggregateExec";
 
-/// Checks that `sql` gives the rows of DataFusion, or its error, and that no aggregation of DataFusion is left.
+/// Checks that `sql` gives the rows of DataFusion, or its error, and that all its aggregations are offloaded.
 pub(crate) async fn check(ctx: &SessionContext, sql: &str, tunings: impl Iterator<Item = Tuning>) {
-    assert!(is_taken(ctx, sql, tunings).await, "{sql}");
+    assert!(is_offloaded(ctx, sql, tunings).await, "{sql}");
 }
 
-/// Checks that `sql` gives the rows of DataFusion, or its error; says whether all its aggregations were taken.
-pub(crate) async fn is_taken(
+/// Checks that `sql` gives the rows of DataFusion, or its error; returns whether all its aggregations are offloaded.
+pub(crate) async fn is_offloaded(
     ctx: &SessionContext,
     sql: &str,
     tunings: impl Iterator<Item = Tuning>,
@@ -34,7 +34,7 @@ pub(crate) async fn is_taken(
                     panic!("{sql}\n{tuning:?}\n{}\n{difference}", given.plan);
                 }
             }
-            // What cannot be planned tests nothing.
+            // An error of planning would test nothing.
             (Err(error), Err(_)) => assert!(
                 !matches!(
                     error.find_root(),
@@ -55,7 +55,7 @@ pub(crate) fn tunings(first: usize, count: usize) -> impl Iterator<Item = Tuning
 
 const GROUPS: [&str; 6] = ["", "g", "t", "a, g", "id", "g, t, c"];
 
-/// `aggregates` of `r` by each of [`GROUPS`], and by grouping sets; of several numbers of rows. `of_all` where there are no groups.
+/// Checks `aggregates` of `r` by each of [`GROUPS`] and by grouping sets, for several row counts; `of_all` without GROUP BY.
 pub(crate) async fn by_groups(aggregates: &str, of_all: &str) {
     let ctx = session();
     register(&ctx, "r", &mixed_table(3, 0.2, 0));

@@ -22,7 +22,7 @@ async fn of_distinct_values() {
     by_groups(aggregates, aggregates).await;
 }
 
-/// There is no room to sort a chunk's rows, nor to number many groups.
+/// The device cannot hold what sorting a chunk takes, nor ids of many groups.
 #[tokio::test]
 async fn more_rows_than_the_device_holds() {
     let ctx = session();

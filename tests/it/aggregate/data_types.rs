@@ -8,14 +8,14 @@ use arrow::array::{
 };
 use arrow::datatypes::{DataType, Int8Type};
 
-use crate::aggregate::check::{check, is_taken, tunings};
+use crate::aggregate::check::{check, is_offloaded, tunings};
 use crate::support::answer::{forced, stock};
 use crate::support::compare::similar_rows;
 use crate::support::key_types::orderable_types;
 use crate::support::session::session;
 use crate::support::tables::{keyed_table, register, register_batches};
 
-/// CASE makes no NULLs of types that keep them elsewhere than in a bitmap.
+/// A run-end encoded column has its NULLs in its values, not in a bitmap, so the filter of COUNT cannot be a CASE.
 #[tokio::test]
 async fn filtered_counts_of_runs() {
     let ctx = session();
@@ -57,7 +57,7 @@ async fn filtered_counts_of_runs() {
     }
 }
 
-/// Keys and extremes of every type that has an order.
+/// Keys, MIN and MAX of every orderable type.
 #[tokio::test]
 async fn types() {
     let ctx = session();
@@ -65,7 +65,7 @@ async fn types() {
     for (turn, data_type) in orderable_types().iter().enumerate() {
         register(&ctx, "r", &keyed_table(data_type, 120, 0.2, turn as u64));
         let sql = "SELECT k, count(*), count(l), sum(id), min(id) FROM r GROUP BY k";
-        let taken = is_taken(&ctx, sql, tunings(turn, 3)).await;
+        let taken = is_offloaded(&ctx, sql, tunings(turn, 3)).await;
         // A dictionary may hold both zeros, which are one group.
         let zeros = matches!(data_type, DataType::Dictionary(_, values) if values.is_floating());
         assert_eq!(taken, !zeros, "{data_type}");
@@ -77,7 +77,7 @@ async fn types() {
         if !data_type.is_floating() {
             let sql = "SELECT id % 7 AS i, min(k), max(l) FROM r GROUP BY id % 7";
             // DataFusion has no grouped extremes of some types.
-            extremes += usize::from(is_taken(&ctx, sql, tunings(turn + 4, 2)).await);
+            extremes += usize::from(is_offloaded(&ctx, sql, tunings(turn + 4, 2)).await);
         }
     }
     assert!(extremes > 25, "{extremes}");
@@ -109,7 +109,7 @@ async fn small_dictionaries_of_several_chunks() {
         check(&ctx, sql, tunings(0, 8)).await;
         assert!(stock(&ctx, sql).await.is_ok(), "{sql}");
     }
-    // All of them in one dictionary may be too much for DataFusion too.
+    // A dictionary of all values may exceed its keys in DataFusion too.
     let sql = "SELECT k, count(*), sum(id) FROM d GROUP BY k";
-    is_taken(&ctx, sql, tunings(0, 8)).await;
+    is_offloaded(&ctx, sql, tunings(0, 8)).await;
 }

@@ -1,4 +1,4 @@
-//! Groups by keys that depend on a number among them.
+//! Groups by keys that are functionally dependent on an integer key.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::aggregate::short_text::types;
 use crate::support::session::session;
 use crate::support::tables::register;
 
-/// Keys that follow from a number among them, as those of a join's other side do, and keys that do so but for some rows.
+/// Keys that depend on an integer key, as columns of a joined dimension table do, and keys that do so in all rows but one.
 #[tokio::test]
 async fn keys_that_follow_from_a_number() {
     const CUSTOMERS: u32 = 40;
@@ -26,7 +26,7 @@ async fn keys_that_follow_from_a_number() {
         (0..CUSTOMERS).map(value).collect::<StringArray>()
     };
     for data_type in types() {
-        // A view of each value, however many rows have it.
+        // The rows that share a value share its view.
         let text = |length| of_rows(&cast(&text(length), &data_type).unwrap());
         let nearly = (0..500).map(|row| match row == 333 {
             true => "another name".to_owned(),

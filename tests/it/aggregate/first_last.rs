@@ -1,11 +1,11 @@
-//! First and last values by an order.
+//! FIRST_VALUE and LAST_VALUE by an ORDER BY.
 
 use crate::aggregate::check::{by_groups, check, tunings};
 use crate::support::answer::declines;
 use crate::support::session::session;
 use crate::support::tables::{mixed_table, register, register_whole};
 
-/// Values of all types, by orders of which no two rows tie.
+/// Values of all types, by orders without ties.
 #[tokio::test]
 async fn first_and_last_values() {
     by_groups(
@@ -24,7 +24,7 @@ async fn first_and_last_values() {
     .await;
 }
 
-/// Of rows that tie the first one, where they come as they lie.
+/// Of rows that tie, the first one of the input decides, where the input has one partition.
 #[tokio::test]
 async fn ties() {
     let ctx = session();
@@ -35,14 +35,14 @@ async fn ties() {
             "SELECT {group}, first_value(id ORDER BY lo), last_value(id ORDER BY hi NULLS FIRST), \
              first_value(id ORDER BY lo DESC) IGNORE NULLS FROM r WHERE id % 5 > 0 GROUP BY {group}"
         );
-        // Several partitions have no first row.
+        // Rows of several partitions have no order.
         let tunings = tunings(0, 40).filter(|tuning| tuning.partitions == 1);
         check(&ctx, &sql, tunings).await;
     }
 }
 
 #[tokio::test]
-async fn what_ties_may_show_is_left_to_datafusion() {
+async fn what_ties_may_show_is_declined() {
     let ctx = session();
     register(&ctx, "r", &mixed_table(60, 0.2, 1));
     let tie = "may be of another of the rows that tie in its ORDER BY";
@@ -68,7 +68,7 @@ async fn what_ties_may_show_is_left_to_datafusion() {
     }
 }
 
-/// Whatever the order in which rows come.
+/// The result does not depend on the order of the input.
 #[tokio::test]
 async fn orders_that_decide() {
     let ctx = session();

@@ -66,7 +66,7 @@ async fn grouping_sets() {
     }
 }
 
-/// A set of nothing has a row even of no rows, and may be the only one.
+/// The empty grouping set has a row even where the input has none, and may be the only set.
 #[tokio::test]
 async fn sets_of_nothing() {
     let ctx = session();
@@ -79,7 +79,7 @@ async fn sets_of_nothing() {
     }
 }
 
-/// Sums that overflow, and expressions that fail, do what DataFusion's do.
+/// Sums that overflow and expressions that fail give DataFusion's rows or its error.
 #[tokio::test]
 async fn overflow_and_failures() {
     let ctx = session();
@@ -102,7 +102,7 @@ async fn overflow_and_failures() {
     }
 }
 
-/// More groups than are left to wait: they are merged again and again.
+/// So many groups that partial results of chunks are merged several times.
 #[tokio::test]
 async fn many_groups_of_several_chunks() {
     let ctx = session();
@@ -112,7 +112,7 @@ async fn many_groups_of_several_chunks() {
     check(&ctx, sql, [Tuning::PLAIN].into_iter()).await;
 }
 
-/// What is not taken says why.
+/// A declined aggregation has a reason.
 #[tokio::test]
 async fn declined() {
     let ctx = session();

@@ -29,7 +29,7 @@ async fn above_and_below_others() {
     }
 }
 
-/// An aggregation that is not fused with the join below it reads the join's rows where they are.
+/// An aggregation that is not fused with the join below it reads resident rows: there is one download.
 #[tokio::test]
 async fn rows_of_a_join_stay_on_the_device() {
     let ctx = session();

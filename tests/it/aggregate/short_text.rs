@@ -1,4 +1,4 @@
-//! Groups by short text: of each type, by itself and beside other columns, which a GPU groups as numbers.
+//! Groups by short text of each type, alone and with other keys. A GPU encodes such text as integers.
 
 use std::sync::Arc;
 
@@ -27,8 +27,8 @@ pub(crate) fn types() -> Vec<DataType> {
     ]
 }
 
-/// Few different values of at most so many characters, which are longer the later they come: empty ones, NULLs, zeros at the end, and
-/// characters of several bytes.
+/// Few distinct values of at most `most` characters, longer from row to row: empty ones, NULLs, trailing zero bytes, and characters of
+/// several bytes.
 fn growing(rows: usize, most: usize, random: &mut StdRng) -> ArrayRef {
     const ALPHABET: [&str; 5] = ["a", "\0", "b", "ß", "z"];
     let value = |row: usize, random: &mut StdRng| {
@@ -47,8 +47,8 @@ fn growing(rows: usize, most: usize, random: &mut StdRng) -> ArrayRef {
     Arc::new(values.collect::<StringArray>())
 }
 
-/// Columns `c1`, `c3`, `c7` and `c9` of so many characters at most, all of this type, `flag` of one character and without NULLs, and
-/// `v`.
+/// Columns `c1`, `c3`, `c7` and `c9` of at most 1, 3, 7 and 9 characters, `flag` of one character and without NULLs, all of `data_type`;
+/// and an integer `v`.
 fn register_text(ctx: &SessionContext, rows: usize, data_type: &DataType) {
     let random = &mut StdRng::seed_from_u64(rows as u64);
     let mut columns: Vec<(&str, ArrayRef)> = ["c1", "c3", "c7", "c9"]
@@ -118,7 +118,7 @@ async fn short_text_beside_other_keys_and_in_other_aggregates() {
     }
 }
 
-/// Nothing, one row, and NULLs alone.
+/// No row, one row, and NULLs alone.
 #[tokio::test]
 async fn no_text_at_all() {
     let ctx = session();

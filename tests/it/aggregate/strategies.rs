@@ -1,4 +1,4 @@
-//! Every strategy of grouped aggregation, forced: the rows are DataFusion's, whatever the keys, the folds, NULLs and skew.
+//! Every strategy of grouped aggregation, forced: the rows are DataFusion's for all keys, aggregates, NULLs and skew.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ const FOLDS: &str = "count(*), count(v), sum(v), avg(v), min(v), max(v), min(w),
      sum(v * CAST(2.5 AS DECIMAL(9, 2))), max(w * CAST(2.5 AS DECIMAL(40, 2))), avg(v / 4.0), bool_or(w > 40), \
      sum(v) FILTER (WHERE w > 10), count(*) FILTER (WHERE v IS NULL)";
 
-/// Keys drawn from `distribution`, a NULL where it says so.
+/// Keys drawn from `distribution`; `None` is NULL.
 fn skewed(rows: usize, distribution: impl Fn(usize, &mut StdRng) -> Option<i64>) -> RecordBatch {
     let random = &mut StdRng::seed_from_u64(rows as u64);
     let keys: Int64Array = (0..rows).map(|row| distribution(row, random)).collect();
@@ -124,7 +124,7 @@ async fn several_keys_and_sets() {
     }
 }
 
-/// Groups of several chunks are merged by the same strategy.
+/// Partial groups of several chunks are merged by the same strategy.
 #[tokio::test]
 async fn many_groups() {
     let ctx = session();
@@ -142,7 +142,7 @@ async fn many_groups() {
     }
 }
 
-/// `EXPLAIN`, `bowtie_explain` and `EXPLAIN ANALYZE` say which strategy was asked for, and which one grouped.
+/// `EXPLAIN` and `bowtie_explain` show the strategy of the option, `EXPLAIN ANALYZE` the one that ran.
 #[tokio::test]
 async fn what_is_shown() {
     let ctx = session();
@@ -158,7 +158,7 @@ async fn what_is_shown() {
         assert_eq!(rows[0].column(0).as_string::<i32>().value(0), strategy);
         let analyzed = run(&ctx, &format!("EXPLAIN ANALYZE {sql}")).await.unwrap();
         let text = analyzed[0].column(1).as_string::<i32>().value(0);
-        // The host has no memory for each block of threads.
+        // The host has no shared memory, and takes hash_global for hash_shared.
         let taken = match strategy {
             "auto" | "hash_shared" if crate::support::session::device() == "host" => {
                 "by_hash_global=1"
@@ -168,7 +168,7 @@ async fn what_is_shown() {
         };
         assert!(text.contains(taken), "{strategy}: {text}");
     }
-    // Nothing is grouped by nothing.
+    // Without GROUP BY there is no strategy.
     let plan = shown(&plan_of(&ctx, "SELECT sum(a) FROM r").await.unwrap());
     assert!(!plan.contains("strategy="), "{plan}");
 }

@@ -16,7 +16,7 @@ async fn variances() {
     by_groups(aggregates, aggregates).await;
 }
 
-/// Means that are large beside the deviations from them.
+/// Means that are large compared with the deviations from them.
 #[tokio::test]
 async fn variances_far_from_zero() {
     let ctx = session();

@@ -28,7 +28,7 @@ struct Case {
 #[derive(Debug, Clone)]
 enum Key {
     Column(usize),
-    /// The row number modulo so many.
+    /// The row number modulo this number.
     Number(i64),
     IsNull(usize),
 }
@@ -115,7 +115,7 @@ impl Case {
         format!("r.x{}", x % self.types.len())
     }
 
-    /// In DataFusion itself they depend on the order of rows where there is a NaN.
+    /// In DataFusion itself, MIN and MAX depend on the order of rows where there is a NaN.
     fn has_extremes(&self, x: usize) -> bool {
         match &self.types[x % self.types.len()] {
             DataType::Dictionary(_, values) => !values.is_floating(),

@@ -14,7 +14,7 @@ use crate::support::tuning::Tuning;
 #[derive(Debug, Clone)]
 struct Case {
     types: Vec<DataType>,
-    /// One row more or less a side, each with a cell for every column that there may be.
+    /// The rows of each side, with a cell for every column that there may be.
     left: Vec<[Cell; 4]>,
     right: Vec<[Cell; 4]>,
     conjuncts: Vec<Conjunct>,

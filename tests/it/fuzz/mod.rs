@@ -1,6 +1,6 @@
 //! Random tables, conditions, join types, aggregates and options: forced and stock give the same rows.
 //!
-//! 200 cases, or as many as `PROPTEST_CASES` says; always the same ones, so that a failure can be had again.
+//! 200 cases, or as many as `PROPTEST_CASES` says; always the same ones, so that a failure can be reproduced.
 
 mod aggregate;
 mod cases;

@@ -205,7 +205,7 @@ impl Case {
         register(&ctx, "a", &table(&self.types[0], &self.left));
         register(&ctx, "b", &table(&self.types[1], &self.right));
         let sql = self.sql();
-        // Some calls are not for some types.
+        // DataFusion has some functions not for all types.
         let Ok(stock) = stock(&ctx, &sql).await else {
             return Ok(false);
         };

@@ -1,4 +1,4 @@
-//! Output batches of joins: how long they are, and what their rows share.
+//! Output batches of joins: their sizes, and buffers that their rows share.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ async fn wide_text_comes_out_in_short_pieces() {
     register_whole(&ctx, "many", permuted_table(40_000, 0));
     Tuning::PLAIN.apply(&ctx);
     set(&ctx, "bowtie.offload", "force");
-    // Tested (<>) and residual (%) conditions go pair by pair, a single inequality in runs.
+    // Conditions that are tested for each pair (<>, %), and a single inequality, whose output is long ranges.
     for condition in [
         "few.id <> many.id + 50000",
         "(few.id + many.id) % 7 < 9",
@@ -74,7 +74,7 @@ async fn dictionaries_with_small_keys_are_not_copied_together() {
             Ok(given) => given,
             Err(error) => panic!("{sql}\n{error}"),
         };
-        // As text: DataFusion's own join copies the dictionaries together, and cannot.
+        // As text: DataFusion's own join concatenates the dictionaries, and fails.
         let plain = |name: &str| format!("(SELECT id, CAST(d AS VARCHAR) AS d FROM {name}) {name}");
         let text = sql
             .replace("FROM r", &format!("FROM {}", plain("r")))
@@ -98,7 +98,7 @@ async fn dictionaries_with_small_keys_are_not_copied_together() {
     }
 }
 
-/// What rows share, such as a dictionary's values, does not make batches short.
+/// Buffers that rows share, such as a dictionary's values, do not make batches short.
 #[tokio::test]
 async fn shared_values_do_not_shorten_batches() {
     let ctx = session();

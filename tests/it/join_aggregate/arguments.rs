@@ -39,7 +39,7 @@ async fn argument_types() {
             .into_iter()
             .enumerate()
             {
-                // Each aggregate meets the four pairs of a grouping and an argument's side.
+                // Each aggregate is combined with both groupings and both sides of the argument.
                 turn += 1;
                 let (listed, group) = match (turn + i) % 2 {
                     0 => ("", ""),
@@ -57,10 +57,10 @@ async fn argument_types() {
     }
 }
 
-/// Whether it is fused depends on the type: that its rows are right does not.
+/// Whether it is fused depends on the type; the rows must be right either way.
 ///
-/// DataFusion promises a column without NULLs where it casts a dictionary by whose keys none is NULL, but some value, and then fails on its
-/// own promise. There the answer is that for `plain`, the same rows without dictionaries.
+/// DataFusion declares the cast of a dictionary as non-nullable where no key is NULL, and fails where a value is. There the expected answer
+/// is that of `plain`, the same rows without dictionaries.
 async fn same_or_both_fail(
     ctx: &SessionContext,
     plain: &SessionContext,
@@ -114,7 +114,7 @@ fn arguments(data_type: &DataType, rows: usize, nulls: f64, seed: u64) -> Record
         DataType::Dictionary(_, t) if t.is_floating() => {
             drawn(rng, &domain(data_type).slice(6, 3), rows, nulls)
         }
-        // The extremes cancel out in an average: what is left of it depends on the order of rows.
+        // The extremes cancel out in an average, so its rounding error depends on the order of rows.
         DataType::Int64 => drawn(rng, &domain(data_type).slice(1, 6), rows, nulls),
         DataType::Dictionary(_, t) if **t == DataType::Int64 => {
             drawn(rng, &domain(data_type).slice(1, 6), rows, nulls)
@@ -127,7 +127,7 @@ fn arguments(data_type: &DataType, rows: usize, nulls: f64, seed: u64) -> Record
     RecordBatch::try_from_iter([("id", id), ("g", g), ("k", k), ("l", l)]).unwrap()
 }
 
-/// Sums that leave their type's range wrap or fail just as DataFusion's.
+/// Sums that overflow wrap or fail as DataFusion's do.
 #[tokio::test]
 async fn sums_beyond_the_range() {
     let ctx = session();
@@ -182,7 +182,7 @@ async fn sums_beyond_the_range() {
             }
         }
     }
-    // An infinity, or a value that swallows others, stays out of groups that do not hold it.
+    // An infinity, or a value that absorbs others in a sum, has no effect on other groups.
     let sql = "SELECT r.id, sum(s.f), avg(s.f) FROM r JOIN s ON r.id = s.id OR r.id > s.id + 10 GROUP BY r.id";
     check(&ctx, sql, true, &[Tuning::PLAIN]).await;
     let sql =
@@ -190,7 +190,7 @@ async fn sums_beyond_the_range() {
     check(&ctx, sql, true, &[Tuning::PLAIN]).await;
 }
 
-/// Without GROUP BY and without a value there is one row, and all but its counts are NULL.
+/// Without GROUP BY and without a match there is one row, in which all but the counts are NULL.
 #[tokio::test]
 async fn nothing_to_add_is_null() {
     let ctx = session();

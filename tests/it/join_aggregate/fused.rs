@@ -58,7 +58,7 @@ async fn conditions_joins_and_groups() {
     }
 }
 
-/// Strategies lead to different ways of aggregating.
+/// Each theta strategy, as they lead to different methods of aggregation.
 #[tokio::test]
 async fn strategies() {
     let ctx = session();
@@ -78,7 +78,7 @@ async fn strategies() {
     }
 }
 
-/// Aggregates that DataFusion computes above bowtie's join.
+/// Aggregates that are not fused with the join.
 #[tokio::test]
 async fn falls_back() {
     let ctx = session();
@@ -128,7 +128,7 @@ async fn expressions_and_projections() {
     }
 }
 
-/// DataFusion makes one DISTINCT a GROUP BY, and that is fused.
+/// DataFusion turns a single DISTINCT into a GROUP BY, which is fused.
 #[tokio::test]
 async fn distinct_as_groups() {
     let ctx = session();
@@ -142,7 +142,7 @@ async fn distinct_as_groups() {
     }
 }
 
-/// An expression that the optimizer computes once, for several aggregates, reads each column of its own.
+/// A common subexpression of several aggregates, which the optimizer moves to a projection.
 #[tokio::test]
 async fn columns_through_a_projection() {
     let ctx = session();
@@ -152,7 +152,7 @@ async fn columns_through_a_projection() {
     check(&ctx, query, true, &[Tuning::PLAIN]).await;
 }
 
-/// Nothing matches, or nothing is there.
+/// No match, or an empty side.
 #[tokio::test]
 async fn empty_results() {
     let ctx = session();

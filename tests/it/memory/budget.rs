@@ -30,7 +30,7 @@ fn tight(ctx: &SessionContext) {
     set(ctx, "bowtie.device_memory", "1MB");
 }
 
-/// Runs `sql` under 1 MB, batch by batch, without keeping any; returns its rows, their bytes, and the peak.
+/// Runs `sql` under 1 MB and drops each batch; returns rows, bytes, and the peak of reserved device memory.
 async fn run_tight(ctx: &SessionContext, sql: &str) -> (usize, usize, usize) {
     tight(ctx);
     let plan = plan_of(ctx, sql).await.unwrap();
@@ -101,7 +101,7 @@ async fn strategies_and_join_types_stay_within_the_budget() {
     }
 }
 
-/// Text: pieces are sized before their bytes are known.
+/// Wide text: output pieces are sized before their bytes are known.
 #[tokio::test]
 async fn wide_rows() {
     for (rows, width) in [
@@ -141,7 +141,7 @@ async fn wide_rows() {
     }
 }
 
-/// Joins above one another, and beside one another, share the budget.
+/// Joins above one another, and concurrent ones, share the budget.
 #[tokio::test]
 async fn several_joins_at_once() {
     let ctx = session();
@@ -165,7 +165,7 @@ async fn several_joins_at_once() {
     }
 }
 
-/// Text of a megabyte, many duplicates of a key, and NULLs, joined and grouped: every budget does.
+/// Text of a megabyte, many duplicates of a key, and NULLs, joined and grouped under every budget.
 #[tokio::test]
 async fn adverse_keys_under_small_budgets() {
     let ctx = session();
@@ -199,7 +199,7 @@ async fn adverse_keys_under_small_budgets() {
         "SELECT count(*), sum(a.v), sum(b.v) FROM nulls a FULL JOIN nulls b ON a.k = b.k",
         "SELECT k, t, count(*), sum(v) FROM nulls GROUP BY CUBE (k, t)",
         "SELECT count(*), sum(n), sum(length(m)) FROM (SELECT k, count(DISTINCT t) AS n, max(t) AS m FROM mixed GROUP BY k)",
-        // Groups that stay on the device must not take the room of the projection below them.
+        // Resident groups must leave memory to the projection below them.
         "SELECT count(*), sum(n), sum(m) FROM (SELECT k, w, count(*) AS n, max(u) AS m FROM \
          (SELECT a.k, b.v AS w, a.v + b.v AS u FROM mixed a JOIN mixed b ON a.v = b.v) AS x GROUP BY k, w)",
     ] {

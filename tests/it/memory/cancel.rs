@@ -1,4 +1,4 @@
-//! A query that is not wanted any more stops soon, and gives back what it held.
+//! A cancelled query stops soon, and releases its memory.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,8 +16,8 @@ use crate::support::session::{device, session_in, set};
 use crate::support::tables::register_batches;
 use crate::support::tuning::Tuning;
 
-/// In the dev profile one step of work stays well below this; where a step groups half a million rows, on a machine that does
-/// other things too, below four times as much. On a GPU a step may wait while the driver compiles kernels, once on each machine.
+/// In the dev profile a step takes well below this; one that groups half a million rows on a busy machine, below four times as much. On
+/// a GPU a step may wait while the driver compiles kernels, once on each machine.
 fn soon() -> Duration {
     match device().as_str() {
         "host" => Duration::from_secs(2),
@@ -75,7 +75,7 @@ fn cpu_time() -> Option<Duration> {
     Some(Duration::from_millis(ticks * 10))
 }
 
-/// Waits until nothing is reserved, for as long as a step of text may take on a machine that does other things too.
+/// Waits until nothing is reserved, for as long as a step on text may take on a busy machine.
 async fn released(pool: &Arc<dyn MemoryPool>, what: &str) {
     released_within(4 * soon(), pool, what).await;
 }
@@ -121,11 +121,11 @@ async fn dropping_the_stream_after_a_batch_frees_everything() {
     }
 }
 
-/// Work goes on in no thread once the stream is gone.
+/// No thread works on once the stream is dropped.
 #[tokio::test(flavor = "multi_thread")]
 async fn dropping_the_stream_stops_the_work() {
     let (ctx, pool) = huge_tables(200_000);
-    // Text of both sides together is the host's on every device, pair by pair.
+    // A filter that does not compile is evaluated on the host, pair by pair, on every device.
     let sql = "SELECT count(*) FILTER (WHERE s.id > 5), sum(s.id) FROM r JOIN s ON concat(r.a, s.a) > '100'";
     let mut stream = started(&ctx, sql).await;
     let unfinished = tokio::time::timeout(Duration::from_millis(300), stream.next()).await;
@@ -187,7 +187,7 @@ async fn aborting_during_the_build() {
     }
 }
 
-/// Long ranges need nothing to be waited for; the thread is let go all the same, so that a time limit can end the query.
+/// The output of long ranges never waits; it yields the thread all the same, so that a timeout can end the query.
 #[tokio::test(flavor = "current_thread")]
 async fn a_time_limit_ends_a_query_of_long_ranges() {
     let (ctx, _) = huge_tables(400_000);

@@ -1,4 +1,4 @@
-//! Queries and sessions at work on one small device at the same time: they share its budget, and a step waits for memory that others hold.
+//! Concurrent queries and sessions on one small device: they share its budget, and a step waits for memory that others hold.
 
 use std::sync::Arc;
 
@@ -57,7 +57,7 @@ async fn sixteen_sessions_on_one_device() {
         set(&ctx, "bowtie.device", &device());
         Tuning::PLAIN.apply(&ctx);
         set(&ctx, "datafusion.optimizer.join_reordering", "false");
-        // Limits of sessions, under, at and over what there is for all.
+        // Limits of sessions: below, at and above the root budget.
         set(
             &ctx,
             "bowtie.device_memory",
@@ -80,7 +80,7 @@ async fn sixteen_sessions_on_one_device() {
         set(&ctx, "bowtie.offload", "force");
         tokio::spawn(async move {
             let mut found = vec![];
-            // Each begins with another query, and has two.
+            // Each session starts with another query, and runs two.
             for at in [n, n + SESSIONS / 2].map(|at| at % QUERIES.len()) {
                 found.push((at, rows(&ctx, QUERIES[at]).await));
             }

@@ -1,4 +1,4 @@
-//! Memory of device and host: budgets, pools, spilling, and what a cancelled query gives back.
+//! Memory of device and host: budgets, pools, spilling, concurrent queries, and cancelled ones.
 
 mod budget;
 mod cancel;

@@ -15,7 +15,7 @@ use crate::support::tables::{
 };
 use crate::support::tuning::Tuning;
 
-/// The build side must fit the pool where no files are allowed; if not, the error says so and nothing stays reserved.
+/// Where spilling is disabled, the build side must fit the pool; if not, the error says so and all memory is released.
 #[tokio::test]
 async fn a_pool_too_small_for_the_build_side() {
     for sql in [
@@ -41,7 +41,7 @@ async fn a_pool_too_small_for_the_build_side() {
     }
 }
 
-/// A pool a few times the inputs' size is enough, although the result is far larger; nothing stays reserved.
+/// A pool of a few times the inputs' size is enough, although the output is far larger; all memory is released.
 #[tokio::test]
 async fn a_pool_that_holds_the_inputs() {
     let inputs: usize = 2 * 100_000 * 16;
@@ -67,7 +67,7 @@ async fn a_pool_that_holds_the_inputs() {
     }
 }
 
-/// A batch of a large table arrives as slices that share its buffers: each counts for its own rows only.
+/// A batch of a large table arrives as slices that share its buffers: each reserves memory for its own rows only.
 #[tokio::test]
 async fn slices_of_one_batch_are_counted_once() {
     let inputs: usize = 2 * 100_000 * 16;
@@ -84,7 +84,7 @@ async fn slices_of_one_batch_are_counted_once() {
         .unwrap_or_else(|e| panic!("{e}"));
 }
 
-/// A few groups of views do not keep the bytes of all rows, and what waits on the host is counted with the bytes of its views.
+/// A few groups of views do not keep the buffers of all rows, and staged chunks reserve the bytes of their views.
 #[tokio::test]
 async fn groups_of_views_are_small() {
     let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(64 << 20));

@@ -16,7 +16,7 @@ pub(crate) const SHORT: Tuning = Tuning {
     ..Tuning::PLAIN
 };
 
-/// What the nodes of a plan counted.
+/// The sum of a metric over the nodes of a plan.
 fn counted(plan: &Arc<dyn ExecutionPlan>, name: &str) -> usize {
     let own = plan.metrics().and_then(|metrics| metrics.sum_by_name(name));
     let own = own.map_or(0, |value| value.as_usize());
@@ -24,7 +24,7 @@ fn counted(plan: &Arc<dyn ExecutionPlan>, name: &str) -> usize {
     own + below.map(|below| counted(below, name)).sum::<usize>()
 }
 
-/// The answer by force under the options as they are, and how many parts it had.
+/// The forced answer under the options as they are, and the number of partitions.
 pub(crate) async fn by_parts(ctx: &SessionContext, sql: &str) -> (Answer, usize) {
     set(ctx, "bowtie.offload", "force");
     let plan = plan_of(ctx, sql).await.unwrap();
@@ -39,7 +39,7 @@ pub(crate) async fn by_parts(ctx: &SessionContext, sql: &str) -> (Answer, usize)
     (answer, counted(&plan, "parts"))
 }
 
-/// Checks that the query has parts, and gives DataFusion's rows.
+/// Checks that the query is partitioned, and gives DataFusion's rows.
 pub(crate) async fn check(ctx: &SessionContext, sql: &str, tuning: Tuning) {
     let stock = stock(ctx, sql).await.unwrap();
     tuning.apply(ctx);
@@ -50,11 +50,11 @@ pub(crate) async fn check(ctx: &SessionContext, sql: &str, tuning: Tuning) {
     }
 }
 
-/// A session whose joins are not by bits of keys, which need no parts.
+/// A session without key bitmaps, which need no partitions.
 pub(crate) fn hashing() -> SessionContext {
     let ctx = session();
     set(&ctx, "bowtie.join_strategy", "hash");
-    // A side that is short goes left otherwise, and has too few chunks.
+    // Otherwise the shorter side becomes the left one, and has too few chunks.
     set(&ctx, "datafusion.optimizer.join_reordering", "false");
     ctx
 }

@@ -27,7 +27,7 @@ async fn groups() {
             set(&ctx, "bowtie.offload", "force");
             shown(&plan_of(&ctx, sql).await.unwrap())
         };
-        // What is not taken is not parted.
+        // A declined aggregation is not partitioned.
         match plan.contains("BowtieAggregateExec") {
             true => check(&ctx, sql, SHORT).await,
             false => println!("not taken: {sql}"),

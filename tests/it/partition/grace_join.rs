@@ -32,7 +32,7 @@ async fn joins_of_all_types() {
     }
 }
 
-/// `NOT IN`: a NULL on the right side is one for all parts.
+/// `NOT IN`: a NULL on the right side decides for all partitions.
 #[tokio::test]
 async fn null_aware_anti_joins() {
     let ctx = hashing();
@@ -47,7 +47,7 @@ async fn null_aware_anti_joins() {
     }
 }
 
-/// Rows of the right side come in several rounds, of a join and of an aggregation over one.
+/// The right side is read in several rounds, in a join and in an aggregation over one.
 #[tokio::test]
 async fn rounds() {
     let ctx = hashing();
@@ -66,9 +66,9 @@ async fn rounds() {
     }
 }
 
-/// Semi and anti joins of keys that lie far apart go to parts; bits serve those that lie close together.
+/// Semi and anti joins on sparse keys are partitioned; those on dense keys have a key bitmap instead.
 #[tokio::test]
-async fn keys_far_apart() {
+async fn sparse_keys() {
     let ctx = session();
     set(&ctx, "datafusion.optimizer.join_reordering", "false");
     for (name, rows) in [("r", 50), ("s", 70)] {
@@ -94,7 +94,7 @@ async fn keys_far_apart() {
     }
 }
 
-/// Some rows of a join.
+/// A limit on a partitioned join.
 #[tokio::test]
 async fn limits() {
     let ctx = hashing();
@@ -111,7 +111,7 @@ async fn limits() {
     }
 }
 
-/// A key that fails is the query's error, as without parts; also where no row of the other side is of its part.
+/// A key expression that fails is the query's error, also where the other side has no row in that partition.
 #[tokio::test]
 async fn keys_that_fail() {
     let ctx = hashing();

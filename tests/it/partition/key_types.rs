@@ -43,7 +43,7 @@ async fn keys_of_all_types() {
     assert!(parted > 200, "{parted} queries had parts");
 }
 
-/// All rows of one key are of one part, which is longer than a chunk; rows of a NULL are of all parts.
+/// All rows of one key are in one partition, which exceeds a chunk; rows with a NULL are spread over all partitions.
 #[tokio::test]
 async fn one_key() {
     let ctx = hashing();
@@ -61,7 +61,7 @@ async fn one_key() {
     }
 }
 
-/// Dictionaries that have more values than a part has rows, as keys and beside them.
+/// Dictionaries with more values than a partition has rows, as keys and as payload.
 #[tokio::test]
 async fn dictionaries() {
     let ctx = hashing();
@@ -92,7 +92,7 @@ async fn dictionaries() {
     .await;
 }
 
-/// Dictionaries that differ from batch to batch, with values of every kind.
+/// Dictionaries that differ from batch to batch, with values of every type.
 #[tokio::test]
 async fn dictionaries_of_batches() {
     for values in [

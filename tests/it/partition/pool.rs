@@ -15,7 +15,7 @@ use crate::support::pool::released_within;
 use crate::support::session::{session, session_in, session_without_files, set};
 use crate::support::tuning::Tuning;
 
-/// Large tables under a small device, and less room in the memory pool than the sides, or the groups' rows, take.
+/// Joins and groups of large tables, whose rows exceed the device and the memory pool.
 const LARGE: [&str; 5] = [
     "SELECT count(*), sum(r.v), sum(s.w), sum(length(r.t)) FROM r JOIN s ON r.k = s.k",
     "SELECT count(*), sum(r.v), sum(s.w), count(r.k), count(s.k) FROM r FULL JOIN s ON r.k = s.k AND r.v > s.w",
@@ -63,13 +63,13 @@ async fn small_devices_and_pools() {
             true => session_in(Arc::clone(&pool)),
             false => session_without_files(Arc::clone(&pool)),
         };
-        // The tables are not the pool's.
+        // The pool does not count the tables.
         large_tables(&ctx).await;
         for (sql, expected) in LARGE.iter().zip(&expected) {
             for partitions in [1, 4] {
                 small(&ctx, partitions);
                 let (given, parts) = by_parts(&ctx, sql).await;
-                // What is read has to have room, or may go to files.
+                // Input is partitioned only where it fits the pool, or may spill.
                 assert_eq!(parts > 0, files, "{sql}\n{}", given.plan);
                 similar_rows(expected, &given).unwrap_or_else(|e| panic!("{sql}\n{e}"));
                 assert_eq!(pool.reserved(), 0, "{sql}");
@@ -78,7 +78,7 @@ async fn small_devices_and_pools() {
     }
 }
 
-/// A stream that is dropped on the way leaves nothing reserved.
+/// A dropped stream releases all memory.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cancelled() {
     let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(64 << 20));

@@ -82,7 +82,7 @@ async fn of_a_join_with_a_residual() {
     assert_eq!(join["output_rows"], "6");
 }
 
-/// A program rejects them before there are any pairs.
+/// A compiled filter rejects candidates before they are counted.
 #[tokio::test]
 async fn of_a_join_with_a_program() {
     let context = session("force").await;
@@ -116,12 +116,12 @@ async fn of_a_fused_aggregation() {
     let sql = "SELECT r.a, sum(s.b) FROM r JOIN s ON r.a > s.a GROUP BY r.a";
     let fused = metrics(&context, sql, "BowtieJoinAggregateExec").await;
     expect_names(&fused, &DEVICE_METRICS);
-    // r.a = 1 has no partner.
+    // r.a = 1 has no match.
     assert_eq!(fused["output_rows"], "5");
     assert_eq!(fused["chunks"], "1");
 }
 
-/// Without groups the argument's side searches, so its rows are weighed by their counts under every strategy.
+/// Without groups the argument's side is the probe side, so each value is weighted by its match count under every strategy.
 #[tokio::test]
 async fn of_an_aggregation_without_pairs() {
     for (strategies, condition) in [

@@ -1,4 +1,4 @@
-//! What `bowtie.offload = 'auto'` takes, and which aggregations are fused with their join.
+//! What `bowtie.offload = 'auto'` offloads on the host, and which aggregations are fused with their join.
 
 use insta::assert_snapshot;
 
@@ -6,7 +6,7 @@ use crate::plan::explain_function::decisions;
 use crate::support::snapshot::{run, session};
 
 #[tokio::test]
-async fn auto_leaves_equi_joins() {
+async fn auto_declines_equi_joins() {
     let context = session("auto").await;
     assert_snapshot!(decisions(&context, "SELECT r.a FROM r JOIN s ON r.k = s.k").await, @"HashJoinExec declined: it is an equi-join: DataFusion's own serves it on the host");
     assert_snapshot!(
@@ -16,7 +16,7 @@ async fn auto_leaves_equi_joins() {
 }
 
 #[tokio::test]
-async fn auto_leaves_products() {
+async fn auto_declines_products() {
     let context = session("auto").await;
     assert_snapshot!(decisions(&context, "SELECT r.a FROM r CROSS JOIN s").await, @"CrossJoinExec declined: it is a product: DataFusion's own serves it on the host");
     assert_snapshot!(
@@ -25,9 +25,9 @@ async fn auto_leaves_products() {
     );
 }
 
-/// Every pair must be tested, but by a program.
+/// Every pair must be tested, but the filter is compiled.
 #[tokio::test]
-async fn auto_takes_a_product_with_a_program() {
+async fn auto_offloads_a_product_with_a_compiled_filter() {
     let context = session("auto").await;
     let wide = "(SELECT value AS a FROM range(1000))";
     let sql = format!("SELECT r.a FROM {wide} r JOIN {wide} s ON r.a * s.a % 7 = 3");
@@ -46,13 +46,13 @@ async fn auto_takes_a_product_with_a_program() {
 }
 
 #[tokio::test]
-async fn auto_leaves_few_pairs() {
+async fn auto_declines_few_pairs() {
     let context = session("auto").await;
     assert_snapshot!(decisions(&context, "SELECT r.a FROM r JOIN s ON r.a > s.a").await, @"NestedLoopJoinExec declined: it has only 6 × 5 pairs: a device gains nothing below 65536");
 }
 
 #[tokio::test]
-async fn auto_takes_many_pairs() {
+async fn auto_offloads_many_pairs() {
     let context = session("auto").await;
     for table in ["many", "more"] {
         let sql = format!("CREATE TABLE {table} AS SELECT value AS a FROM generate_series(1, 300)");
@@ -62,7 +62,7 @@ async fn auto_takes_many_pairs() {
     assert_snapshot!(decisions(&context, query).await, @"NestedLoopJoinExec taken: one sorted column of the left side serves all inequalities");
 }
 
-/// The reasons for which an aggregation is not fused with its join, which is taken alone.
+/// The reasons for which an aggregation is not fused with its join. The join is offloaded without it.
 #[tokio::test]
 async fn aggregations() {
     let context = session("force").await;

@@ -16,7 +16,7 @@ async fn devices_are_listed() {
         .unwrap()
         .to_string();
     assert!(text.contains("| host "), "{text}");
-    // Every GPU, or why there is none.
+    // Every GPU, or the reason why there is none.
     assert!(
         text.contains("| cuda:0 ") || text.contains("not available: "),
         "{text}"

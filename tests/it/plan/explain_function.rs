@@ -1,4 +1,4 @@
-//! `bowtie_explain`: what is taken, and each reason for which a node is left to DataFusion.
+//! `bowtie_explain`: decisions, and the reason for each declined node.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use insta::assert_snapshot;
 
 use crate::support::snapshot::{answer, physical, refusal, run, session};
 
-/// Node, decision and reason of every node that bowtie looked at.
+/// Node, decision and reason of every node that the rule considered.
 pub(crate) async fn decisions(context: &SessionContext, query: &str) -> String {
     let query = query.replace('\'', "''");
     let sql =
@@ -61,7 +61,7 @@ async fn nothing_to_look_at() {
 }
 
 #[tokio::test]
-async fn off_takes_nothing_and_says_so() {
+async fn off_declines_everything() {
     let context = session("off").await;
     let query = "SELECT r.a, s.a FROM r JOIN s ON r.a > s.a";
     assert_eq!(
@@ -114,7 +114,7 @@ async fn a_key_without_an_order() {
     assert_snapshot!(decisions(&context, query).await, @"HashJoinExec declined: its key CAST(s.f AS Dictionary(Int32, Float64)) = CAST(r.f AS Dictionary(Int32, Float64)) has the types Dictionary(Int32, Float64) and Dictionary(Int32, Float64), which bowtie cannot group");
 }
 
-/// Expressions between two device nodes that the device cannot evaluate.
+/// Expressions between two device nodes that do not compile.
 #[tokio::test]
 async fn borders() {
     let context = session("force").await;
@@ -149,9 +149,9 @@ async fn an_unbounded_input() {
     assert_snapshot!(decisions(&context, query).await, @"NestedLoopJoinExec declined: its right input is unbounded: bowtie joins finite inputs only");
 }
 
-/// A plan that has already been optimised is given to the rule again.
+/// The rule runs again on an optimised plan.
 #[tokio::test]
-async fn a_hash_join_that_feeds_a_dynamic_filter_stays() {
+async fn a_hash_join_that_feeds_a_dynamic_filter_is_declined() {
     let context = session("off").await;
     let folder = tempfile::tempdir().unwrap();
     for table in ["r", "s"] {

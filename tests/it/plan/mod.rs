@@ -1,6 +1,6 @@
-//! What the plans of small queries look like, and what `bowtie_explain` says of them.
+//! The plans of small queries, and what `bowtie_explain` shows of them.
 //!
-//! The expected texts stand in the tests. When a change of them is meant, `INSTA_UPDATE=always` and `cargo insta accept`
+//! The expected texts are in the tests. When a change of them is meant, `INSTA_UPDATE=always` and `cargo insta accept`
 //! put the new ones there.
 
 mod analyze;

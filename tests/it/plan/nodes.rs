@@ -80,7 +80,7 @@ const SOURCES: [(&str, &str, &str, &str); 5] = [
 ];
 
 #[tokio::test]
-async fn every_join_node_of_datafusion_is_taken() {
+async fn every_join_node_of_datafusion_is_replaced() {
     for (node, set, sql, expected) in SOURCES {
         let (stock, context) = (stock_session().await, session("force").await);
         if !set.is_empty() {
@@ -136,7 +136,7 @@ async fn keys_theta_and_residual_are_told_apart() {
     assert_snapshot!(forced_nodes(sql, JOIN).await, @"BowtieJoinExec: device=host, join_type=Inner, strategy=range, build=left, on=[left.k = right.k], theta=[left.a < right.a], program=right.b * left.b > 3, output=[a, a]");
 }
 
-/// What reads one side only is evaluated once a row, while uploading.
+/// An expression of one side is evaluated by the upload, once a row.
 #[tokio::test]
 async fn expressions_of_one_side_are_evaluated_by_the_upload() {
     let sql = "SELECT r.a, s.a FROM r JOIN s ON r.a + 1 > s.a * 2 AND upper(r.t) <> s.t";
@@ -161,7 +161,7 @@ async fn a_projection_is_embedded() {
     ");
 }
 
-/// It renames, so it stays.
+/// A projection that renames is not embedded.
 #[tokio::test]
 async fn a_projection_with_other_names_stays() {
     let sql = "SELECT s.t AS u, r.a + 1 AS v FROM r JOIN s ON r.a > s.a";
@@ -241,7 +241,7 @@ async fn the_ten_join_types() {
             "RightMark",
             "SELECT s.a FROM s WHERE s.k = 1 OR EXISTS (SELECT 1 FROM r WHERE r.a > s.a)",
         ),
-        // From here on the sides stay as the query has them.
+        // From here on DataFusion keeps the order of the sides.
         ("", "SET datafusion.optimizer.join_reordering = false"),
         (
             "LeftMark",
@@ -260,7 +260,7 @@ async fn the_ten_join_types() {
     }
 }
 
-/// Between the scans and the last download rows stay on the device.
+/// Rows are resident between the uploads and the download.
 #[tokio::test]
 async fn a_chain_of_device_nodes() {
     let sql = "SELECT x.k, avg(x.n), max(u.t)
@@ -285,7 +285,7 @@ async fn a_chain_of_device_nodes() {
     ");
 }
 
-/// Text is not looked into on the device: a function of it is a border.
+/// A function that does not compile needs a download and an upload.
 #[tokio::test]
 async fn a_border_in_a_chain() {
     let sql = "SELECT x.w, u.a FROM (SELECT r.k, upper(r.t) AS w FROM r JOIN s ON r.a > s.a) AS x JOIN s AS u ON x.k = u.k";
@@ -302,7 +302,7 @@ async fn a_border_in_a_chain() {
     ");
 }
 
-/// Groups that DataFusion's accumulators finish go up again.
+/// Groups that DataFusion's accumulators finish are uploaded again.
 #[tokio::test]
 async fn groups_that_the_host_finishes() {
     let context = session("force").await;

@@ -1,4 +1,4 @@
-//! What the rule leaves as it is.
+//! What the optimizer rule does not change.
 
 use std::sync::Arc;
 
@@ -53,11 +53,11 @@ async fn offload_off_returns_the_plan_itself() {
     }
 }
 
-/// In `auto` joins of few rows are left, and so are the plans around them.
+/// In `auto` joins of few rows are declined, and the plan is DataFusion's.
 #[tokio::test]
 async fn what_auto_declines_has_the_plan_of_datafusion() {
     let (stock, auto) = (stock_session().await, session("auto").await);
-    // The last one joins the rows of a join, whose number is not known.
+    // The last one joins the output of a join, whose cardinality is not known.
     for sql in &QUERIES[..QUERIES.len() - 1] {
         assert_eq!(plan(&auto, sql).await, plan(&stock, sql).await, "{sql}");
     }
@@ -79,7 +79,7 @@ async fn running_the_rule_again_changes_nothing() {
     assert_eq!(offloaded, QUERIES.len());
 }
 
-/// All rules again, on a plan that they have already made: the plan must still pass every check.
+/// All rules again, on an optimised plan: it must still pass every check.
 #[tokio::test]
 async fn running_all_rules_again_leaves_a_valid_plan() {
     let force = session("force").await;

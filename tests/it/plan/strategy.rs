@@ -1,8 +1,8 @@
-//! A forced theta strategy that cannot serve a condition.
+//! A forced theta strategy that cannot serve a condition is a planning error.
 
 use crate::support::snapshot::{refusal, run, session};
 
-/// Strategy, condition, and what the refusal says.
+/// Strategy, condition, and part of the message.
 const CONTRADICTIONS: [(&str, &str, &str); 4] = [
     (
         "range",
@@ -49,7 +49,7 @@ async fn a_strategy_that_cannot_serve_is_refused() {
     }
 }
 
-/// The whole text, once.
+/// The whole message, once.
 #[tokio::test]
 async fn the_text_of_a_refused_strategy() {
     let context = session("force").await;

@@ -12,7 +12,7 @@ async fn forced_tree(sql: &str) -> String {
         .await
         .unwrap();
     let tree = batches[0].column(1).as_string::<i32>().value(0).to_string();
-    // Below stand DataFusion's scans, whose sizes are not ours to test.
+    // DataFusion's scans below show sizes, which are not tested here.
     let lines: Vec<&str> = tree.lines().collect();
     let scans = lines
         .iter()

@@ -37,7 +37,7 @@ fn tables() -> SessionContext {
     ctx
 }
 
-/// What forced does where stock does something.
+/// Checks that forced gives the rows of stock; `stock_fails` is the message where stock fails.
 async fn check(ctx: &SessionContext, sql: &str, stock_fails: Option<&str>) {
     let stock = stock(ctx, sql).await;
     match (&stock, stock_fails) {
@@ -64,7 +64,7 @@ async fn check(ctx: &SessionContext, sql: &str, stock_fails: Option<&str>) {
                 (Ok(_), Err(error)) => {
                     panic!("{sql}\n{tuning:?}\nfails only when forced: {error}")
                 }
-                // The failing expression may be asked for fewer pairs: then it is no error to answer.
+                // The failing expression may be evaluated on fewer pairs; then an answer is right.
                 (Err(_), Ok(_)) => {}
             }
         }
@@ -94,7 +94,7 @@ async fn failing_keys() {
     check(&ctx, sql, Some(BY_ZERO)).await;
 }
 
-/// A key whose failure no caller may swallow: every pair asks for it.
+/// A key that every pair needs: forced must fail too.
 #[tokio::test]
 async fn failing_keys_fail_forced_too() {
     let ctx = tables();
@@ -117,7 +117,7 @@ async fn failing_keys_fail_forced_too() {
     }
 }
 
-/// Forced has an answer, even where DataFusion fails: its nested loop evaluates expressions of one side on no pair.
+/// Checks that forced has an answer, even where DataFusion fails: its nested loop evaluates an expression of one side without any pair.
 async fn never_fails(ctx: &SessionContext, sql: &str) {
     let stock = stock(ctx, sql).await;
     for n in 0..5 {
@@ -134,7 +134,7 @@ async fn never_fails(ctx: &SessionContext, sql: &str) {
     }
 }
 
-/// No pair is asked, so nothing fails.
+/// No pair is tested, so nothing fails.
 #[tokio::test]
 async fn nothing_fails_beside_an_empty_side() {
     let ctx = tables();
@@ -144,7 +144,7 @@ async fn nothing_fails_beside_an_empty_side() {
         "r.a / s.b > 1",
         "r.a > s.a AND CAST(r.t AS INT) < s.b AND r.b + s.b > 2",
         "r.b = s.b AND CAST(r.t AS INT) > s.a",
-        // In no group of its key.
+        // No pair has equal keys.
         "r.b + 10 = s.b AND CAST(r.t AS INT) > s.a",
     ] {
         for kind in ["INNER", "LEFT", "RIGHT", "FULL", "LEFT ANTI", "LEFT SEMI"] {
@@ -161,7 +161,7 @@ async fn nothing_fails_beside_an_empty_side() {
     never_fails(&ctx, sql).await;
 }
 
-/// Rows that would fail are kept from the expression by CASE, or by AND with few rows left.
+/// CASE, or AND with few rows left, keeps the rows that would fail from the expression.
 #[tokio::test]
 async fn guarded_expressions() {
     let ctx = tables();
@@ -180,7 +180,7 @@ async fn guarded_expressions() {
     }
 }
 
-/// An aggregate's argument, filter or group that fails is asked for rows of the join only.
+/// An aggregate's argument, filter or group is evaluated on output rows of the join only.
 #[tokio::test]
 async fn failing_arguments() {
     let ctx = tables();

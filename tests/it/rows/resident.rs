@@ -1,5 +1,5 @@
-//! Plans of several device nodes, one above the other: forced and stock give the same rows, and between the scans and the last
-//! download nothing crosses the border.
+//! Plans of several device nodes above one another: forced and stock give the same rows, and rows are resident between the uploads
+//! and the last download.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ const QUERIES: [&str; 41] = [
     "SELECT extract(month FROM r.d), extract(day FROM s.d), count(*) FROM r JOIN s ON r.a = s.a GROUP BY 1, 2",
     "SELECT x.z, count(*) FROM (SELECT CAST(r.m AS DECIMAL(20, 4)) + CAST(s.a AS DECIMAL(10, 1)) AS z FROM r JOIN s ON r.t = s.t) AS x \
      GROUP BY x.z",
-    // What the device does not evaluate is a border.
+    // Expressions that do not compile.
     "SELECT x.w, u.id FROM (SELECT upper(r.t) AS w FROM r JOIN s ON r.g = s.g AND r.a < s.a) AS x JOIN u ON x.w = upper(u.t)",
     "SELECT u.id FROM u JOIN (SELECT r.t, r.g FROM r JOIN s ON r.a = s.a AND r.b > s.b) AS x ON u.g = x.g WHERE x.t ILIKE 'b%'",
     // Unions.
@@ -53,7 +53,7 @@ const QUERIES: [&str; 41] = [
     "SELECT x.g, y.n, x.n FROM (SELECT g, count(*) AS n FROM r GROUP BY g) AS x JOIN (SELECT b, sum(a) AS n FROM s GROUP BY b) AS y \
      ON x.g = y.b AND x.n > y.n - 1000",
     "SELECT y.g, avg(y.n) FROM (SELECT r.g, r.t, count(*) AS n FROM r JOIN s ON r.a = s.a AND r.lo < s.lo GROUP BY r.g, r.t) AS y GROUP BY y.g",
-    // Dates, and functions that are made of comparisons.
+    // Dates, and functions that are compiled to comparisons.
     "SELECT x.e, count(*), sum(x.n) FROM (SELECT r.d + INTERVAL '9 days' AS e, r.d - s.d AS n FROM r JOIN s ON r.g = s.g) AS x GROUP BY x.e",
     "SELECT x.y, x.w, count(*) FROM (SELECT date_trunc('year', r.d) AS y, date_trunc('month', s.d) AS w FROM r JOIN s ON r.g = s.g) AS x \
      GROUP BY x.y, x.w",
@@ -84,7 +84,7 @@ const QUERIES: [&str; 41] = [
      extract(dow FROM r.d) AS o, extract(epoch FROM s.d) AS e FROM r JOIN s ON r.g = s.g) AS x GROUP BY x.w, x.q, x.o",
     "SELECT x.h, x.y, count(*) FROM (SELECT extract(hour FROM CAST(r.d AS TIMESTAMP) + INTERVAL '5 hours') AS h, extract(doy FROM s.d) AS y, \
      date_trunc('quarter', CAST(s.d AS TIMESTAMP)) AS z FROM r JOIN s ON r.a = s.a) AS x GROUP BY x.h, x.y, x.z",
-    // Decimals as other numbers and back, quotients and rests of them.
+    // Casts of decimals, their quotients and remainders.
     "SELECT x.f, x.i, count(*), sum(x.q), max(x.e), min(x.h) FROM (SELECT CAST(r.m AS DOUBLE) * 2.0::DOUBLE - 1.0::DOUBLE AS e, CAST(r.m AS INT) AS i, \
      CAST(r.m * 100 AS BIGINT) % 7 AS f, r.m / (s.m * s.m + 1.0) AS q, CAST(CAST(s.m AS REAL) * 0.1::REAL AS DECIMAL(12, 5)) % 0.3 AS h \
      FROM r JOIN s ON r.g = s.g) AS x WHERE x.e < 40.5 GROUP BY x.f, x.i",
@@ -146,7 +146,7 @@ async fn chains_of_empty_and_single_rows() {
     }
 }
 
-/// So little memory that rows which lie on the device have to leave it.
+/// So little memory that resident rows are evicted.
 #[tokio::test]
 async fn chains_under_a_small_budget() {
     let large = [
@@ -173,7 +173,7 @@ async fn chains_under_a_small_budget() {
     }
 }
 
-/// An expression that fails on a row fails the query, with DataFusion's error; one that a CASE guards does not.
+/// An expression that fails on a row fails the query with DataFusion's error; one that a CASE guards does not.
 #[tokio::test]
 async fn errors_are_those_of_datafusion() {
     let ctx = tables([60, 45, 50], 5).await;
@@ -223,7 +223,7 @@ async fn errors_are_those_of_datafusion() {
     }
 }
 
-/// A plan may be run again.
+/// A plan can be executed twice.
 #[tokio::test]
 async fn a_chain_runs_twice() {
     let ctx = tables([60, 45, 50], 2).await;
@@ -243,7 +243,7 @@ async fn a_chain_runs_twice() {
     }
 }
 
-/// What stands between two borders, by the names of its nodes.
+/// The nodes between uploads and download.
 #[tokio::test]
 async fn nodes_between_borders() {
     let ctx = tables([60, 45, 50], 4).await;
@@ -282,7 +282,7 @@ async fn nodes_between_borders() {
     }
 }
 
-/// Joins and groups by each strategy hand on the same rows.
+/// Joins and groups by each strategy have the same output.
 #[tokio::test]
 async fn chains_by_each_strategy() {
     let ctx = tables([70, 50, 60], 6).await;

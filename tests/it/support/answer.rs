@@ -59,7 +59,7 @@ pub(crate) async fn forced(ctx: &SessionContext, sql: &str, tuning: &Tuning) -> 
 
 /// Checks that `sql` gives the rows of `stock` when forced; returns the forced plan.
 ///
-/// `nodes` are names that the plan must hold. No join of DataFusion may be left.
+/// `nodes` are names that the plan must contain. It may contain no join of DataFusion.
 pub(crate) async fn check(
     ctx: &SessionContext,
     sql: &str,
@@ -87,7 +87,7 @@ pub(crate) fn assert_offloaded(sql: &str, plan: &str, nodes: &[&str]) {
     }
 }
 
-/// `sql` is left to DataFusion by force, too: no `node` is in its plan, and `bowtie_explain` says why.
+/// Checks that a node is declined even when forced: no `node` is in the plan, and `bowtie_explain` shows the reason.
 pub(crate) async fn declines(ctx: &SessionContext, sql: &str, node: &str, reason: &str) {
     let given = forced(ctx, sql, &Tuning::PLAIN).await.unwrap();
     assert!(!given.plan.contains(node), "{sql}\n{}", given.plan);

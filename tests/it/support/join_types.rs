@@ -1,6 +1,6 @@
 //! The ten join types as SQL.
 
-/// A way to write a join. Mark joins have no syntax: they come from EXISTS inside OR.
+/// A join in SQL. Mark joins have no syntax: DataFusion plans EXISTS inside OR as one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Join(&'static str),
@@ -8,7 +8,7 @@ pub(crate) enum Kind {
     NotExists,
 }
 
-/// All of them; DataFusion turns each into its mirror image when that puts the smaller side left.
+/// All of them; DataFusion swaps the sides of each when that puts the smaller one left.
 pub(crate) const KINDS: [Kind; 10] = [
     Kind::Join("INNER"),
     Kind::Join("LEFT"),

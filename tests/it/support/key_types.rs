@@ -1,4 +1,4 @@
-//! For each type that can be a key, a few values: small enough a set to give ties, with the extremes among them.
+//! A domain for each type that can be a key: so few values that there are ties, with the extremes among them.
 
 use std::sync::Arc;
 

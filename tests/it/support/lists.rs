@@ -1,4 +1,4 @@
-//! Tables of lists, and the conditions that join them.
+//! Tables of lists, and predicates on two lists.
 
 use std::sync::Arc;
 

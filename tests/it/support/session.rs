@@ -20,7 +20,7 @@ pub(crate) fn session() -> SessionContext {
     on_device(SessionContext::new_with_state(state))
 }
 
-/// The device that the tests run on: BOWTIE_TEST_DEVICE, or the host.
+/// The device that the tests run on: BOWTIE_TEST_DEVICE, or the CPU backend.
 pub(crate) fn device() -> String {
     std::env::var("BOWTIE_TEST_DEVICE").unwrap_or_else(|_| "host".into())
 }

@@ -28,7 +28,7 @@ pub(crate) fn empty_session() -> SessionContext {
     SessionContext::new_with_state(state)
 }
 
-/// A session with the tables `r` and `s` on the host device, under this `bowtie.offload`.
+/// A session with the tables `r` and `s` on the CPU backend, with this value of `bowtie.offload`.
 pub(crate) async fn session(offload: &str) -> SessionContext {
     let context = empty_session();
     add_tables(&context).await;
@@ -70,7 +70,7 @@ pub(crate) async fn answer(context: &SessionContext, sql: &str) -> String {
     lines.join("\n")
 }
 
-/// The message of the error in which a statement ends.
+/// The message of a statement's error.
 pub(crate) async fn refusal(context: &SessionContext, sql: &str) -> String {
     match run(context, sql).await {
         Ok(_) => panic!("{sql} was not refused"),

@@ -95,7 +95,7 @@ pub(crate) fn register(ctx: &SessionContext, name: &str, batch: &RecordBatch) {
     register_partitions(ctx, name, batch.schema(), partitions);
 }
 
-/// `id` 0 .. rows, `a` a permutation-like scatter of it, `t` text of `width` bytes.
+/// `id` from 0 to rows - 1, its permutation `a`, and text `t` of `width` bytes, or NULL where that is 0.
 pub(crate) fn permuted_table(rows: i64, width: usize) -> RecordBatch {
     let a = Int64Array::from_iter_values((0..rows).map(|i| i * 7919 % rows));
     let t: StringArray = (0..rows)
@@ -135,7 +135,7 @@ pub(crate) fn register_partitions(
     ctx.register_table(name, Arc::new(table)).unwrap();
 }
 
-/// Batches of their own, of `rows_each` rows.
+/// Registers a permuted table as batches of `rows_each` rows.
 pub(crate) fn register_in_pieces(ctx: &SessionContext, name: &str, rows: i64, rows_each: i64) {
     let schema = permuted_table(1, 0).schema();
     let batches = (0..rows / rows_each)

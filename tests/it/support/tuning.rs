@@ -4,7 +4,7 @@ use datafusion::prelude::*;
 
 use crate::support::session::set;
 
-/// Everything beside the query that must not change its rows.
+/// The options that tests vary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tuning {
     pub strategy: &'static str,
@@ -17,16 +17,16 @@ pub(crate) struct Tuning {
 
 pub(crate) const BATCH_SIZES: [usize; 7] = [1, 2, 7, 49, 50, 51, 8192];
 
-/// A chunk of one row makes a tile of every pair: it is right to try, and slow. So most of the time, it has a few.
+/// A chunk of one row makes a tile of every pair, which is slow. So most short chunks have a few rows.
 const CHUNK_ROWS: [&str; 5] = ["auto", "7", "auto", "16", "1 or 5"];
 
-/// How often it has one row where it is short.
+/// One in so many short chunks has one row.
 const SHORTEST: usize = 6;
 
 /// Device memory and target partitions.
 const MACHINES: [(&str, usize); 4] = [("auto", 1), ("1MB", 4), ("auto", 4), ("1MB", 1)];
 
-/// How rows come to their groups.
+/// All values of `bowtie.group_strategy`.
 pub(crate) const GROUP_STRATEGIES: [&str; 6] = [
     "auto",
     "hash_shared",
@@ -60,7 +60,7 @@ impl Tuning {
         };
         Self {
             strategy: "auto",
-            // Each of them meets each machine.
+            // Each of them is combined with each machine.
             group_strategy: GROUP_STRATEGIES[n / MACHINES.len() % GROUP_STRATEGIES.len()],
             chunk_rows,
             device_memory,

@@ -106,10 +106,10 @@ async fn all_queries() {
     }
 }
 
-/// Between the scans and the last sort rows stay on the device: they go up once a scan, and down once; once more for a query inside of
-/// another. Text is tested there (Q7, Q8, Q12, Q14, Q16, Q19), and cut (Q22).
+/// Rows are resident between the scans and the last sort: one upload for each scan, and one download for each query and subquery that
+/// runs by itself. The device evaluates the predicates on text (Q7, Q8, Q12, Q14, Q16, Q19) and substrings (Q22).
 #[tokio::test]
-async fn rows_cross_the_border_once() {
+async fn each_scan_is_uploaded_once() {
     let ctx = tables(0.01);
     for (query, scans, downloads) in [
         (3, 3, 1),

@@ -6,7 +6,7 @@ use crate::support::session::session;
 use crate::support::tables::{mixed_table, register};
 use crate::support::tuning::Tuning;
 
-/// NOT IN: NULLs on either side, none, and no rows to compare with.
+/// NULLs on either side, none, and an empty right side.
 #[tokio::test]
 async fn null_aware_anti_joins() {
     let ctx = session();

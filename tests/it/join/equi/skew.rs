@@ -10,10 +10,10 @@ use crate::support::session::session;
 use crate::support::tables::register;
 use crate::support::tuning::Tuning;
 
-/// Tables of `rows`: a key of kind `which`, and columns of several widths.
+/// A table: keys of the distribution `which`, and columns of several widths.
 fn side(rows: i64, which: usize, matched: i64) -> RecordBatch {
     let key = |i: i64| match which {
-        // Unique and scattered; four rows a key; all equal; one heavy key; all NULL; keys that no other kind has.
+        // Unique and unordered; four rows a key; all equal; one heavy key; all NULL; keys that no other distribution has.
         0 => Some(i * 7_919 % rows * matched),
         1 => Some(i % (rows / 4).max(1)),
         2 => Some(3),
@@ -74,7 +74,7 @@ async fn skew_and_size() {
     }
 }
 
-/// A million rows of one key, or without one, on either side, and on both where nothing comes of them.
+/// A million rows of one key, or of NULL, on either side, and on both where they do not match.
 #[tokio::test]
 async fn a_million_rows_of_one_key() {
     const ROWS: i64 = 1_000_000;
@@ -109,7 +109,7 @@ async fn a_million_rows_of_one_key() {
     }
 }
 
-/// Probe keys by Zipf's distribution, and build keys too: every strategy gives DataFusion's rows.
+/// Zipf-distributed probe keys, and build keys too.
 #[tokio::test]
 async fn zipf() {
     for (n, exponent) in [0.5f64, 1.0, 1.5].into_iter().enumerate() {

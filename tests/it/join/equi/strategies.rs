@@ -1,4 +1,4 @@
-//! Equi-joins by every strategy and way of materialisation, beside DataFusion's.
+//! Equi-joins by every strategy and materialisation (GFUR, GFTR).
 
 use datafusion::prelude::SessionContext;
 
@@ -22,8 +22,8 @@ pub(crate) fn turn(ctx: &SessionContext, n: usize) -> String {
     strategy.into()
 }
 
-/// Each strategy and way of materialisation × each join type, with and without residual, several keys, equal NULLs; a task for
-/// each condition.
+/// Each strategy and materialisation × each join type, with and without residual, several keys, equal NULLs; a task for each
+/// condition.
 #[tokio::test(flavor = "multi_thread")]
 async fn strategies_and_kinds() {
     let conditions = [
@@ -91,7 +91,7 @@ async fn key_types() {
     }
 }
 
-/// A limit on a join ends it early, with rows of the join.
+/// A limit on a join ends it early; the rows are some of the join's.
 #[tokio::test]
 async fn limits() {
     let ctx = session();
@@ -129,7 +129,7 @@ async fn limits() {
     }
 }
 
-/// What is forced is shown, and used.
+/// A forced strategy is shown in the plan, and used.
 #[tokio::test]
 async fn a_forced_strategy_is_shown_and_used() {
     let ctx = session();
@@ -146,7 +146,7 @@ async fn a_forced_strategy_is_shown_and_used() {
         assert!(text.contains(&format!("indexed_{strategy}=")), "{text}");
         for materialization in &MATERIALIZATIONS[1..] {
             set(&ctx, "bowtie.materialization", materialization);
-            // Where build keys have repeats, a GPU finds ranges of rows by what is forced, whose columns are gathered.
+            // Where build keys have duplicates, a GPU joins in two passes, and gathers.
             let text = analyzed(&ctx, "SELECT r.b, s.id FROM r JOIN s ON r.id = s.id").await;
             let used = format!("materialized_{materialization}=");
             assert!(text.contains(&used), "{text}");

@@ -1,5 +1,5 @@
-//! Semi, anti and mark joins of equal keys, INTERSECT and EXCEPT, beside DataFusion's: by a bit for each key where keys are addresses, by
-//! other ways elsewhere.
+//! Semi, anti and mark joins on equal keys, INTERSECT and EXCEPT: by a key bitmap where the keys are dense integers, by the strategies of
+//! equi-joins elsewhere.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::support::tuning::Tuning;
 
 const STRATEGIES: [&str; 5] = ["auto", "direct", "auto", "direct", "hash"];
 
-/// Kinds by which rows of one side come out.
+/// The joins whose output has columns of one side only.
 fn kinds() -> impl Iterator<Item = Kind> {
     let one_side = |kind: &Kind| match kind {
         Kind::Join(join) => join.contains(' '),
@@ -25,7 +25,7 @@ fn kinds() -> impl Iterator<Item = Kind> {
     KINDS.into_iter().filter(one_side)
 }
 
-/// `id`, and keys of a type drawn from -20 … 19 or 0 … 39, with and without NULLs, and a Boolean.
+/// `id`, keys of a type drawn from -20 … 19 or 0 … 39, with and without NULLs, and a Boolean.
 fn typed_table(data_type: &DataType, rows: i64, step: i64) -> RecordBatch {
     let low = match data_type.is_unsigned_integer() {
         true => 0,
@@ -71,7 +71,7 @@ async fn key_types() {
         Duration(TimeUnit::Millisecond),
         Decimal32(9, 0),
         Decimal64(18, 0),
-        // No addresses.
+        // Types without a key bitmap.
         Decimal128(20, 0),
         Float64,
         Utf8,
@@ -112,7 +112,7 @@ async fn key_types() {
     }
 }
 
-/// Both sides of each kind come out, of sides of several chunks under several budgets.
+/// The output side is either one, with several chunks, under several budgets.
 #[tokio::test]
 async fn both_sides_and_many_chunks() {
     let mut shown = String::new();
@@ -184,7 +184,7 @@ async fn intersect_and_except() {
     }
 }
 
-/// Keys at both ends of their type lie too far apart, those at one end do not.
+/// Keys at both ends of their type are too sparse for a bitmap, those at one end are not.
 #[tokio::test]
 async fn extreme_keys() {
     let table = |keys: &[Option<i64>]| {
@@ -221,9 +221,9 @@ async fn extreme_keys() {
     }
 }
 
-/// What is forced is used: bits belong to `direct` and `auto`.
+/// A forced strategy is used: only `direct` and `auto` take key bitmaps.
 #[tokio::test]
-async fn bits_are_of_auto_and_direct() {
+async fn key_bitmaps_are_of_auto_and_direct() {
     let ctx = session();
     register(&ctx, "r", &mixed_table(60, 0.1, 5));
     register(&ctx, "s", &mixed_table(45, 0.1, 6));
@@ -252,7 +252,7 @@ async fn bits_are_of_auto_and_direct() {
     }
 }
 
-/// Rows that stay on the device on their way to other nodes.
+/// Semi and anti joins whose resident output other nodes read.
 #[tokio::test]
 async fn chains() {
     let ctx = session();

@@ -1,4 +1,4 @@
-//! Joins of tables in the order of their keys, and nearly so, beside DataFusion's; on a GPU such sides are walked over as they lie there.
+//! Joins of tables that are presorted by their keys, or nearly so. A GPU merges such sides without a build.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use crate::support::session::{device, session, set};
 use crate::support::tables::register_batches;
 use crate::support::tuning::Tuning;
 
-/// Enough rows of two tables that a GPU looks whether they ascend.
+/// Enough rows of two tables that a GPU checks whether they are presorted.
 const FEW: i64 = 140_000;
 
 const MANY: i64 = 200_000;
 
-/// Keys `key(row)`, which may be NULL, a number, and a text.
+/// The key `key(row)`, which may be NULL, an integer, and a text.
 fn table(rows: i64, key: impl Fn(i64) -> Option<i64>) -> RecordBatch {
     let keys: Int64Array = (0..rows).map(key).collect();
     let numbers = Int32Array::from_iter_values((0..rows).map(|row| (row * 7919 % 1000) as i32));
@@ -28,7 +28,7 @@ fn table(rows: i64, key: impl Fn(i64) -> Option<i64>) -> RecordBatch {
     .unwrap()
 }
 
-/// In one partition, as batches in their order.
+/// Registers `batch` in one partition, as batches in their order.
 fn register(ctx: &SessionContext, name: &str, batch: &RecordBatch) {
     let rows = batch.num_rows();
     let batches = (0..rows).step_by(8192);
@@ -36,7 +36,7 @@ fn register(ctx: &SessionContext, name: &str, batch: &RecordBatch) {
     register_batches(ctx, name, batches.collect());
 }
 
-/// Tables of unique keys and of repeated ones, in order; with a NULL, and with one key that is out of order.
+/// Presorted tables of unique and of duplicate keys; some with a NULL, or with one key out of order.
 fn tables() -> SessionContext {
     let ctx = session();
     register(&ctx, "once", &table(FEW, |row| Some(row * 2 - 5_000)));
@@ -46,7 +46,7 @@ fn tables() -> SessionContext {
     register(&ctx, "null", &table(FEW, null));
     let moved = |row| Some(if row == 121_234 { 3 } else { row * 2 });
     register(&ctx, "moved", &table(FEW, moved));
-    // Of which a first chunk ascends.
+    // The first chunk of these is presorted.
     let null = |row| (row != 190_000).then_some(row * 2);
     register(&ctx, "late_null", &table(MANY, null));
     let moved = |row| Some(if row == 191_234 { 3 } else { row * 2 });
@@ -72,7 +72,7 @@ const QUERIES: [&str; 13] = [
 ];
 
 #[tokio::test]
-async fn tables_in_the_order_of_their_keys() {
+async fn presorted_tables() {
     let ctx = tables();
     for sql in QUERIES {
         let stock = stock(&ctx, sql).await.unwrap();
@@ -92,9 +92,9 @@ async fn tables_in_the_order_of_their_keys() {
     }
 }
 
-/// A GPU walks over both sides where they ascend, and build keys are unique or only rows of the other side come out.
+/// A GPU merges presorted sides where build keys are unique, or the output has columns of the probe side only.
 #[tokio::test]
-async fn sides_are_walked_over() {
+async fn presorted_sides_are_merged() {
     if device() == "host" {
         return;
     }

@@ -1,4 +1,4 @@
-//! What EXPLAIN, `bowtie_explain` and metrics show.
+//! Set joins in EXPLAIN, `bowtie_explain` and metrics.
 
 use crate::support::answer::{analyzed, plan_of, shown, text};
 use crate::support::lists::{Shape, TECHNIQUES, table};
@@ -17,7 +17,7 @@ fn tables() -> datafusion::prelude::SessionContext {
 async fn explain_and_metrics() {
     let ctx = tables();
     let sql = "SELECT r.id, s.id FROM r JOIN s ON r.g = s.g AND array_jaccard(r.v, s.v) >= 0.6 AND r.id < s.id";
-    // Taken unasked.
+    // Offloaded in `auto`.
     let plan = shown(&plan_of(&ctx, sql).await.unwrap());
     assert!(plan.contains("strategy=set, build="), "{plan}");
     assert!(
@@ -50,7 +50,7 @@ async fn explain_and_metrics() {
     }
 }
 
-/// What is no set join.
+/// Conditions that are no set join.
 #[tokio::test]
 async fn what_stays_residual() {
     let ctx = tables();
@@ -70,7 +70,7 @@ async fn what_stays_residual() {
         let plan = shown(&plan_of(&ctx, &sql).await.unwrap());
         assert!(!plan.contains("strategy=set"), "{plan}");
     }
-    // A strategy of theta joins that is asked for.
+    // A forced theta strategy.
     set(&ctx, "bowtie.theta_strategy", "tiles");
     let sql = "SELECT r.id, s.id FROM r JOIN s ON array_has_any(r.v, s.v) AND r.a < s.a";
     let plan = shown(&plan_of(&ctx, sql).await.unwrap());

@@ -52,7 +52,7 @@ async fn join_types_and_conditions() {
     }
 }
 
-/// Aggregates above: of counts alone, of folds over lists, and of pairs.
+/// Aggregates above: of counts alone, of folds over match lists, and of pairs.
 #[tokio::test]
 async fn aggregates() {
     let ctx = tables(0.1);

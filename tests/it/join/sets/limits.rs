@@ -1,4 +1,4 @@
-//! Small budgets, skew, more matches than are listed at once, and queries that are dropped.
+//! Small budgets, skew, more matches than a match list holds, and cancelled queries.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use crate::support::session::{session, session_in, set};
 use crate::support::tables::register_whole;
 use crate::support::tuning::Tuning;
 
-/// `id`, and lists of the elements that `list` says for each id.
+/// `id`, and the list `list(id)`.
 fn lists(ids: std::ops::Range<i64>, list: impl Fn(i64) -> Vec<i32>) -> RecordBatch {
     let lists: Vec<Vec<i32>> = ids.clone().map(list).collect();
     let offsets = OffsetBuffer::from_lengths(lists.iter().map(Vec::len));
@@ -80,8 +80,8 @@ async fn a_budget_of_one_megabyte() {
     }
 }
 
-/// A million sets of three and a set of a million elements under 256 MB, sets of a hundred thousand of which a few fit at once: all
-/// of it so many times smaller.
+/// A million sets of three elements, a set of a million under 256 MB, and sets of a hundred thousand of which a few fit at once; all
+/// sizes divided by `times`.
 async fn small_budgets(times: i64) {
     let ctx = session();
     set(&ctx, "bowtie.offload", "force");
@@ -94,7 +94,7 @@ async fn small_budgets(times: i64) {
     let sql = "SELECT count(*) FROM r a JOIN r b ON array_jaccard(a.v, b.v) >= 0.5";
     assert_eq!(number(&ctx, sql).await, n + 2 * (n - 1));
     let long = |i: i64| match i {
-        // Too far apart to be numbers themselves.
+        // Too sparse to be element ids themselves.
         0 => (0..n as i32).map(|j| j * 2_000).collect(),
         i => vec![0, i as i32 * 2_000, 1],
     };
@@ -181,7 +181,7 @@ async fn huge_sets() {
     }
 }
 
-/// A thousand sets of a million elements that lie anywhere: neighbours share all but a thousand, and each further one a thousand fewer.
+/// A thousand sets of a million sparse elements: neighbours share all but a thousand, and each further one a thousand fewer.
 #[tokio::test]
 #[ignore = "takes 12 GB, and minutes without a GPU"]
 async fn a_thousand_sets_of_a_million() {
@@ -199,7 +199,7 @@ async fn a_thousand_sets_of_a_million() {
             (i * step..i * step + ELEMENTS).map(anywhere).collect()
         }),
     );
-    // Sets at most so far apart, in both directions.
+    // Pairs of sets whose positions differ by at most `apart`.
     let within = |apart: i64| SETS + 2 * (1..=apart).map(|d| SETS - d).sum::<i64>();
     for (condition, expected) in [
         ("array_overlap(a.v, b.v) >= 900000", within(100)),
@@ -247,7 +247,7 @@ async fn a_limit_ends_what_matches_too_often() {
     released_within(SOON, &pool, sql).await;
 }
 
-/// Where a search finds more than is listed at once its own side is cut, and the index stays.
+/// Where a probe finds more matches than a match list holds, the probe side is split, and the index is kept.
 #[tokio::test(flavor = "multi_thread")]
 async fn too_many_matches_leave_the_index() {
     let (ctx, _) = everything_matches(20_000);
@@ -257,7 +257,7 @@ async fn too_many_matches_leave_the_index() {
     assert!(analyzed.contains("indexed_inverted_index=1,"), "{analyzed}");
 }
 
-/// A dropped stream ends the search.
+/// A dropped stream ends the probe.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dropped_stream_frees_everything() {
     let (ctx, pool) = everything_matches(60_000);

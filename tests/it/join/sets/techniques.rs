@@ -20,7 +20,7 @@ async fn techniques_predicates_and_types() {
         let shape = |rows, seed| Shape::short(rows, 0.08, seed);
         register(&ctx, "r", &typed_table(&data_type, shape(31, 7)));
         register(&ctx, "s", &typed_table(&data_type, shape(23, 8)));
-        // Types go through the predicates three by three.
+        // Each type meets three predicates, in rotation.
         for _ in 0..3 {
             let predicate = PREDICATES[n % PREDICATES.len()];
             let sql = |condition: &str| {
@@ -82,7 +82,7 @@ async fn kinds_of_lists() {
         register(&ctx, "s", &with_lists(&s, right));
         for (m, predicate) in PREDICATES.into_iter().enumerate() {
             let sql = |condition: &str| {
-                // The lists come out, too.
+                // The lists are in the output too.
                 format!(
                     "SELECT r.id AS i, s.id AS j, r.v, s.v AS w FROM r FULL JOIN s ON {condition}"
                 )

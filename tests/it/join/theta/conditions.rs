@@ -111,7 +111,7 @@ async fn sums_and_differences() {
     covers_all_types(run(LINEAR, 93).await);
 }
 
-/// Integers wrap, floats overflow and NaN spreads: then a rewritten condition would say something else.
+/// Integers wrap, floats overflow and NaN propagates: there a rewritten condition would have another result.
 #[tokio::test]
 async fn sums_and_differences_that_wrap() {
     let ctx = session();

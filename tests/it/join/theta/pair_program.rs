@@ -1,5 +1,5 @@
-//! Conditions that mix the sides in one expression, which the device evaluates: join type × condition, with values at the
-//! ends of their types; aggregates above; what fails.
+//! Conditions with both sides in one expression, compiled to a pair program: join type × condition, with extreme values; aggregates
+//! above; expressions that fail.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ const MIXED: &[&str] = &[
     "(r.a IS DISTINCT FROM s.a) AND NOT (r.b = s.b)",
     "r.g = s.g AND r.a * s.a > 12",
     "r.g = s.g AND r.a < s.a AND r.b + s.b <> 9",
-    // One side alone, which no filter can take below an outer join.
+    // Of one side alone, which cannot be pushed below an outer join.
     "r.a < s.a AND (r.t LIKE 'a%' OR s.t > 'm')",
     // Beside a residual.
     "r.a < s.a AND r.a * s.b > 10 AND r.t LIKE '%' || substr(s.t, 2)",
@@ -152,8 +152,7 @@ async fn mixed_conditions() {
 /// Overflow, NaN, −0.0, infinities: integers wrap, and the sign of a NaN decides as it does in DataFusion.
 #[tokio::test]
 async fn extreme_values() {
-    // Of two NaN of other signs, which of them DataFusion's sum or product is depends on the row's place in a vector, where code is
-    // optimised.
+    // In optimised code, which of two NaNs of different signs is DataFusion's sum or product depends on the row's place in a vector.
     let is_certain = |condition: &&&str| {
         cfg!(debug_assertions)
             || !["r.d + s.d", "r.d * s.d"]
@@ -184,7 +183,7 @@ async fn long_ranges() {
         ] {
             let sql = format!("SELECT {query} ON {condition}");
             let stock = stock(&ctx, &sql).await.unwrap();
-            // Chunks as long as the tables, and with a device memory that cuts tiles: short chunks have no long ranges.
+            // Chunks as long as the tables, and a device memory that cuts tiles: short chunks have no long ranges.
             for n in [0, 27] {
                 check(&ctx, &sql, &Tuning::nth(n), &stock, &["program="]).await;
             }
@@ -192,7 +191,7 @@ async fn long_ranges() {
     }
 }
 
-/// The counts are exact, so aggregates of the searching side need no pairs; others take them.
+/// The match counts are exact, so aggregates of the probe side need no pairs; others do.
 #[tokio::test]
 async fn aggregates() {
     let ctx = session();
@@ -233,8 +232,7 @@ async fn aggregates() {
     }
 }
 
-/// What fails in DataFusion fails, also where a match was found before, and nothing else does.
-/// DataFusion does not ask the right operand of AND and OR where the left one decides for all pairs of a batch: with a whole
+/// DataFusion does not evaluate the right operand of AND and OR where the left one decides for all pairs of a batch. With a whole
 /// batch for each row of the left side, a guard on that side keeps divisions from pairs on which they would fail.
 #[tokio::test]
 async fn guards_of_one_side() {
@@ -296,7 +294,7 @@ async fn failures() {
                     (Err(expected), Err(error)) => {
                         let (expected, error) =
                             (expected.strip_backtrace(), error.strip_backtrace());
-                        // Which of the values that fail is met first is not said.
+                        // Which of the failing values the error names is undefined.
                         let last = |error: &str| {
                             let what = error.rsplit(": ").next().unwrap();
                             what.replace(|c: char| c.is_ascii_digit() || c == '-', "")

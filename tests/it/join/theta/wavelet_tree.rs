@@ -1,5 +1,5 @@
-//! Two inequalities on columns without correlation, large enough that matches are counted by an index of ranks: what
-//! DataFusion would take minutes for is compared with counts of our own.
+//! Two inequalities on uncorrelated columns, so many rows that matches are counted by a wavelet tree. DataFusion would take minutes, so
+//! the expected counts are computed here.
 
 use std::sync::Arc;
 
@@ -112,7 +112,7 @@ async fn integers(sql: &str, r: &[Row], s: &[Row], tuning: &Tuning) -> Vec<Vec<i
 async fn counts_of_two_inequalities() {
     let (r, s) = (rows(1), rows(2));
     let plain = Tuning::PLAIN.with_strategy("dominance");
-    // No room for an index.
+    // No memory for a wavelet tree.
     let small = Tuning {
         device_memory: "2MB",
         ..plain

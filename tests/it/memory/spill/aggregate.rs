@@ -30,7 +30,7 @@ async fn groups_by_short_text() {
     check(sql, 200_000, greedy(8 * MIB)).await;
 }
 
-/// States that are folded by DataFusion's accumulators alone.
+/// States of DataFusion's own accumulators.
 #[tokio::test]
 async fn states_of_lists_and_rows() {
     for aggregate in [
@@ -41,7 +41,7 @@ async fn states_of_lists_and_rows() {
         "avg(v)",
         "stddev(CAST(v % 7 AS DOUBLE))",
     ] {
-        // The rows of one set of keys go to parts, and so to files.
+        // With one set of keys the input is partitioned, and so its rows spill.
         for (keys, pool) in [("GROUPING SETS ((k), (k, v))", 4 * MIB), ("k", MIB)] {
             let sql = format!(
                 "SELECT count(*), sum(CAST(x AS BIGINT)) FROM (SELECT k, {aggregate} AS x FROM t GROUP BY {keys})"
@@ -64,7 +64,7 @@ async fn grouping_sets() {
     check(sql, 200_000, greedy(8 * MIB)).await;
 }
 
-/// A pool that gives those who can spill a share each.
+/// A fair pool, in which each spilling consumer has a share.
 #[tokio::test]
 async fn a_fair_pool() {
     let sql = "SELECT count(*), sum(n), sum(mean) FROM (
@@ -72,7 +72,7 @@ async fn a_fair_pool() {
     check(sql, 600_000, Arc::new(FairSpillPool::new(16 * MIB))).await;
 }
 
-/// So small a pool that the groups of a file are spilled again.
+/// So small a pool that the groups of a spill file are spilled again.
 #[tokio::test]
 async fn groups_that_are_spilled_again() {
     let sql = "SELECT count(*), sum(n), sum(total), sum(length(text)) FROM (
@@ -80,7 +80,7 @@ async fn groups_that_are_spilled_again() {
     check(sql, 400_000, greedy(MIB)).await;
 }
 
-/// Fused with a join, by pairs and without.
+/// Fused with a join, with pairs and without.
 #[tokio::test]
 async fn groups_above_a_join() {
     let near = "t.v % 60000 < few.v AND t.v % 60000 > few.v - 900";
@@ -99,7 +99,7 @@ async fn groups_above_a_join() {
     }
 }
 
-/// Without files it fails as before, and says why.
+/// Where spilling is disabled the query fails, and says why.
 #[tokio::test]
 async fn no_files_are_allowed() {
     let pool = greedy(4 * MIB);
@@ -113,6 +113,6 @@ async fn no_files_are_allowed() {
         "{error}"
     );
     assert!(error.to_string().contains("Bowtie"), "{error}");
-    // A chunk that was read ahead may be given back by another thread.
+    // Another thread may release a prefetched chunk.
     released_within(Duration::from_secs(5), &pool, sql).await;
 }

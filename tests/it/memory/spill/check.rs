@@ -16,7 +16,7 @@ use crate::support::tuning::Tuning;
 
 pub(crate) const MIB: usize = 1 << 20;
 
-/// `t(k, v, s)` of so many rows, in pieces of 8,000; each key has two or three.
+/// Registers `t(k, v, s)` with `rows` rows, in batches of 8,000; each key has two or three rows.
 pub(crate) fn register(ctx: &SessionContext, name: &str, rows: i64) {
     let keys = rows * 2 / 5;
     let piece = |from: i64| {
@@ -39,7 +39,7 @@ pub(crate) fn register(ctx: &SessionContext, name: &str, rows: i64) {
     register_batches(ctx, name, pieces);
 }
 
-/// Files, bytes and rows that the nodes of a plan spilled.
+/// Spill files, spilled bytes and spilled rows of all nodes of a plan.
 pub(crate) fn spilled(plan: &Arc<dyn ExecutionPlan>) -> [usize; 3] {
     let own = plan.metrics().unwrap_or_default();
     let own = [own.spill_count(), own.spilled_bytes(), own.spilled_rows()];
@@ -62,7 +62,7 @@ pub(crate) async fn rows(
     Ok((rows.to_string(), plan))
 }
 
-/// Runs the query under `pool`, by force, where it must spill; and checks its rows.
+/// Runs the query under `pool`, forced; checks that it spills, and its rows.
 pub(crate) async fn check(sql: &str, table_rows: i64, pool: Arc<dyn MemoryPool>) {
     check_as(sql, table_rows, pool, |_| ()).await;
 }
@@ -82,7 +82,7 @@ pub(crate) async fn check_as(
     );
 }
 
-/// Runs the query under `pool`, by force, and checks its rows and that it gives all memory back.
+/// Runs the query under `pool`, forced; checks its rows, and that it releases all memory.
 pub(crate) async fn compare(
     sql: &str,
     table_rows: i64,

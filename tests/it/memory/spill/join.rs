@@ -5,7 +5,7 @@ use datafusion::prelude::SessionContext;
 use crate::memory::spill::check::{MIB, check_as, compare, greedy};
 use crate::support::session::set;
 
-/// The left side of a join, by each way to its rows.
+/// The left side of a join, with each kind of condition.
 #[tokio::test]
 async fn left_sides_of_joins() {
     for (columns, join) in [
@@ -35,7 +35,7 @@ async fn left_sides_of_joins() {
             "SELECT count(*), sum(k), sum(v), sum(w), sum(length(s)), sum(k % 1000 * (w % 1000))
              FROM (SELECT {columns} FROM {join})"
         );
-        // Sides must not be swapped: the long one is the left one.
+        // The sides must not be swapped: the long one is the left one.
         check_as(&sql, 100_000, greedy(2 * MIB), |ctx| {
             set(ctx, "datafusion.optimizer.join_reordering", "false")
         })
@@ -43,7 +43,7 @@ async fn left_sides_of_joins() {
     }
 }
 
-/// Rows of either side of semi, anti and mark joins, whose keys are read from files more than once.
+/// Either side of semi, anti and mark joins, whose spilled keys are read more than once.
 #[tokio::test]
 async fn either_side_of_semi_joins() {
     for (from, both) in [

@@ -1,4 +1,4 @@
-//! Rows between device nodes: what the device has no room for goes to the host, and what the memory pool has no room for to files.
+//! Rows between device nodes: what does not fit the device is staged on the host, and what does not fit the memory pool is spilled.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::support::answer::plan_of;
 use crate::support::session::{session_with_files_in, set};
 use crate::support::tuning::Tuning;
 
-/// Rows of a join, or groups, that another node reads: as its left side, as its right one, or to group them.
+/// Output of a join or groups that another node reads, as its left side, its right side, or the input of an aggregation.
 pub(crate) const QUERIES: [&str; 9] = [
     "SELECT count(*), sum(x.v), sum(x.w), sum(length(x.s)), sum(few.v) FROM \
      (SELECT a.k, a.v, b.v AS w, a.s FROM t a JOIN t b ON a.v = b.v) AS x JOIN few ON x.k = few.k",
@@ -37,10 +37,10 @@ pub(crate) const QUERIES: [&str; 9] = [
 
 pub(crate) const ROWS: i64 = 30_000;
 
-/// A quarter of a MiB, under which no side, no chunk at hand of two joins and no groups of them fit.
+/// A quarter of a MiB: no side, no prefetched chunk of two joins and no groups fit.
 const POOL: usize = MIB / 4;
 
-/// Sides must not be swapped.
+/// The sides must not be swapped.
 fn tune(ctx: &SessionContext, device_memory: &str) {
     set(ctx, "datafusion.optimizer.join_reordering", "false");
     set(ctx, "bowtie.device_memory", device_memory);
@@ -51,7 +51,7 @@ async fn rows_between_nodes() {
     for device_memory in ["1MB", "256MB"] {
         for sql in QUERIES {
             let tune = |ctx: &SessionContext| tune(ctx, device_memory);
-            // On a large device groups and rows may stay where they are.
+            // On a large device groups and rows may stay resident.
             match device_memory {
                 "1MB" => check_as(sql, ROWS, greedy(POOL), tune).await,
                 _ => drop(compare(sql, ROWS, greedy(POOL), tune).await),
@@ -60,7 +60,7 @@ async fn rows_between_nodes() {
     }
 }
 
-/// Dictionaries of several pieces, nested values and views are the same when they come back.
+/// Dictionaries of several pieces, nested values and views are the same when they are read again.
 #[tokio::test]
 async fn rows_of_every_kind() {
     let kinds = "SELECT k, v, arrow_cast(s, 'Dictionary(Int32, Utf8)') AS d, arrow_cast(s, 'Utf8View') AS w, \
@@ -122,7 +122,7 @@ async fn no_files_are_left() {
     }
 }
 
-/// A stream that is dropped at its first batch, or some time before.
+/// A stream that is dropped at its first batch, or before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_files_are_left_of_a_query_that_was_cancelled() {
     let pool = greedy(POOL);
