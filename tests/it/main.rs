@@ -2,34 +2,35 @@
 //!
 //! The oracle is DataFusion itself: every query runs with `bowtie.offload = 'off'` and with `'force'`, and must give the
 //! same rows. A test that forces also checks that the plan holds bowtie's nodes, so it cannot pass by not offloading.
+//!
+//! Modules have the names of the families and folders of `src` that they test.
+//!
+//! | module | tests |
+//! |---|---|
+//! | `join` | `theta`, `equi`, `semi` and `sets` joins, the join nodes that are read (`source`), output batches |
+//! | `aggregate`, `join_aggregate` | grouped aggregation; aggregations that are fused with a join |
+//! | `rows`, `functions`, `keys` | filters, projections, unions and expressions that fail; SQL functions of lists; nested keys |
+//! | `memory`, `partition` | budgets, pools, spilling, concurrent and cancelled queries; Grace partitioning |
+//! | `plan`, `options`, `session` | plans, `bowtie_explain`, metrics and the optimizer rule; options; registration |
+//! | `fuzz`, `slt`, `tpch` | random queries; DataFusion's SQL tests; TPC-H |
+//! | `regressions` | a small query for each bug that was found |
+//! | `docs` | the reference pages against the code |
+//! | `support` | what tests share |
 
-mod answer;
-mod domains;
-mod equi;
-mod session;
-mod statistics;
-mod tables;
-mod text;
-
-mod ascending;
-mod cancel;
-mod chains;
-mod differential;
-mod errors;
-mod existence;
-mod fused;
+mod aggregate;
+mod docs;
+mod functions;
 mod fuzz;
-mod group_strategies;
-mod group_text;
-mod groups;
-mod limits;
-mod nested_keys;
+mod join;
+mod join_aggregate;
+mod keys;
+mod memory;
 mod options;
-mod parts;
-mod plans;
-mod reference;
+mod partition;
+mod plan;
 mod regressions;
-mod sets;
+mod rows;
+mod session;
 mod slt;
-mod spill;
+mod support;
 mod tpch;

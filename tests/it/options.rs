@@ -1,14 +1,13 @@
 //! The `bowtie.*` options, by SQL: their values, defaults and refusals.
 
 use datafusion::execution::SessionStateBuilder;
-use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::prelude::*;
 use datafusion_bowtie::{
     BowtieOptions, BowtieSessionExt, Bytes, ChunkRows, DeviceChoice, GroupStrategy, Offload,
     ThetaStrategy,
 };
 
-use crate::text::{answer, empty_session, nodes, refusal, run, session};
+use crate::support::snapshot::{answer, empty_session, nodes, refusal, run, session};
 
 const THETA: &str = "SELECT r.a, s.a FROM r JOIN s ON r.a > s.a";
 
@@ -18,7 +17,7 @@ fn options(context: &SessionContext) -> BowtieOptions {
     extensions.get::<BowtieOptions>().cloned().unwrap()
 }
 
-/// Each option as its own text shows it.
+/// The value of an option as it is displayed.
 fn shown(context: &SessionContext, option: &str) -> String {
     let options = options(context);
     match option {
@@ -49,7 +48,7 @@ fn defaults() {
     );
 }
 
-/// Option, value, and how the option shows it.
+/// Option, value, and how it is displayed.
 const GOOD: [(&str, &str, &str); 35] = [
     ("offload", "off", "off"),
     ("offload", "auto", "auto"),
@@ -89,7 +88,7 @@ const GOOD: [(&str, &str, &str); 35] = [
 ];
 
 #[tokio::test]
-async fn good_values_are_taken() {
+async fn good_values_are_accepted() {
     for (option, value, expected) in GOOD {
         let context = empty_session();
         context
@@ -100,7 +99,7 @@ async fn good_values_are_taken() {
     }
 }
 
-/// Option, value, and the values that the refusal names.
+/// Option, value, and the allowed values that the error names.
 const BAD: [(&str, &str, &str); 26] = [
     ("offload", "on", "use off, auto or force"),
     ("offload", "true", "use off, auto or force"),
@@ -194,7 +193,7 @@ const BAD: [(&str, &str, &str); 26] = [
     ),
 ];
 
-/// The refusal names the option, the value and the allowed values, and the option keeps its value.
+/// The error names the option, the value and the allowed values, and the option keeps its value.
 #[tokio::test]
 async fn bad_values_are_refused() {
     for (option, value, allowed) in BAD {
@@ -300,161 +299,10 @@ async fn a_gpu_that_is_not_there_is_refused_when_a_query_is_planned() {
         reasons.iter().any(|reason| message.contains(reason)),
         "{message}"
     );
-    // The option can be set back, and does no harm while nothing is offloaded.
+    // The option can be set back, and is not read while nothing is offloaded.
     context.sql("SET bowtie.offload = 'off'").await.unwrap();
     run(&context, THETA).await.unwrap();
     context.sql("SET bowtie.device = 'host'").await.unwrap();
     context.sql("SET bowtie.offload = 'force'").await.unwrap();
     run(&context, THETA).await.unwrap();
-}
-
-/// Strategy, condition, and what the refusal says.
-const CONTRADICTIONS: [(&str, &str, &str); 4] = [
-    (
-        "range",
-        "r.a > s.a AND r.b < s.b",
-        "it is no range of one column",
-    ),
-    ("range", "r.a <> s.a", "it is no range of one column"),
-    (
-        "dominance",
-        "r.a > s.a",
-        "it has fewer than two inequalities",
-    ),
-    (
-        "dominance",
-        "r.a * s.a > 3",
-        "it has fewer than two inequalities",
-    ),
-];
-
-#[tokio::test]
-async fn a_strategy_that_cannot_serve_is_refused() {
-    for (strategy, condition, why) in CONTRADICTIONS {
-        let context = session("force").await;
-        context
-            .sql(&format!("SET bowtie.theta_strategy = '{strategy}'"))
-            .await
-            .unwrap();
-        let sql = format!("SELECT r.a FROM r JOIN s ON {condition}");
-        let message = refusal(&context, &sql).await;
-        let expected = [
-            &format!("bowtie.theta_strategy = '{strategy}' cannot serve "),
-            why,
-            "SET bowtie.theta_strategy = 'auto' or '",
-        ];
-        for part in expected {
-            assert!(message.contains(part), "{message}\nlacks\n{part}");
-        }
-        // What it advises works.
-        context
-            .sql("SET bowtie.theta_strategy = 'auto'")
-            .await
-            .unwrap();
-        run(&context, &sql).await.unwrap();
-    }
-}
-
-/// The whole text, once.
-#[tokio::test]
-async fn the_text_of_a_refused_strategy() {
-    let context = session("force").await;
-    context
-        .sql("SET bowtie.theta_strategy = 'dominance'")
-        .await
-        .unwrap();
-    insta::assert_snapshot!(refusal(&context, THETA).await, @r"
-    bowtie
-    caused by
-    Error during planning: bowtie.theta_strategy = 'dominance' cannot serve 'left.a > right.a': it has fewer than two inequalities; SET bowtie.theta_strategy = 'auto' or 'range'
-    ");
-}
-
-#[test]
-fn bowtie_twice_is_refused() {
-    let twice = SessionStateBuilder::new()
-        .with_default_features()
-        .with_bowtie()
-        .unwrap()
-        .with_bowtie();
-    let message = twice.expect_err("refused").to_string();
-    assert!(
-        message.contains("with_bowtie was called twice"),
-        "{message}"
-    );
-}
-
-/// A state that already has bowtie, built upon.
-#[test]
-fn bowtie_on_a_state_that_has_it_is_refused() {
-    let again = SessionStateBuilder::new_from_existing(empty_session().state()).with_bowtie();
-    assert!(again.is_err());
-}
-
-#[test]
-fn a_state_without_the_rule_that_it_stands_before_is_refused() {
-    let mut rules = PhysicalOptimizer::new().rules;
-    rules.retain(|rule| rule.name() != "EnsureRequirements");
-    let without = SessionStateBuilder::new()
-        .with_default_features()
-        .with_physical_optimizer_rules(rules)
-        .with_bowtie();
-    let message = without.expect_err("refused").to_string();
-    assert!(
-        message.contains("before the physical optimizer rule EnsureRequirements"),
-        "{message}"
-    );
-}
-
-#[test]
-fn the_rule_stands_before_the_one_that_ensures_requirements() {
-    let state = empty_session().state();
-    let names: Vec<&str> = state
-        .physical_optimizers()
-        .iter()
-        .map(|rule| rule.name())
-        .collect();
-    let at = names.iter().position(|name| *name == "bowtie").unwrap();
-    assert_eq!(names[at + 1], "EnsureRequirements");
-    assert_eq!(names.iter().filter(|name| **name == "bowtie").count(), 1);
-}
-
-/// They keep bowtie's rule and its table function.
-#[tokio::test]
-async fn default_features_may_come_later() {
-    let state = SessionStateBuilder::new()
-        .with_bowtie()
-        .unwrap()
-        .with_default_features()
-        .build();
-    let context = SessionContext::new_with_state(state);
-    let query = "SELECT * FROM (VALUES (1)) a(x) CROSS JOIN (VALUES (1)) b(y)";
-    let sql = format!("SELECT decision FROM bowtie_explain('{query}')");
-    assert_eq!(answer(&context, &sql).await, "declined");
-}
-
-#[tokio::test]
-async fn devices_are_listed() {
-    let context = session("auto").await;
-    let batches = context
-        .sql("SELECT device, name, kernels FROM bowtie_devices() ORDER BY device DESC")
-        .await
-        .unwrap()
-        .collect()
-        .await
-        .unwrap();
-    let text = arrow::util::pretty::pretty_format_batches(&batches)
-        .unwrap()
-        .to_string();
-    assert!(text.contains("| host "), "{text}");
-    // Every GPU, or why there is none.
-    assert!(
-        text.contains("| cuda:0 ") || text.contains("not available: "),
-        "{text}"
-    );
-    let error = context
-        .sql("SELECT * FROM bowtie_devices(1)")
-        .await
-        .unwrap_err();
-    assert!(error.to_string().contains("takes no argument"), "{error}");
 }

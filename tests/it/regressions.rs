@@ -7,7 +7,7 @@ use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::catalog::streaming::StreamingTable;
 use datafusion::datasource::MemTable;
 
-use crate::text::{answer, refusal, run, session};
+use crate::support::snapshot::{answer, refusal, run, session};
 
 /// The one group of an aggregation without GROUP BY has no values: its states must be NULL, not merely empty.
 #[tokio::test]
@@ -59,7 +59,7 @@ async fn an_average_of_nulls_alone() {
     }
 }
 
-/// An argument that has a value on NULLs counts the rows that an outer join pads.
+/// An argument that is not NULL on NULLs counts the rows that an outer join pads.
 #[tokio::test]
 async fn arguments_on_padded_rows() {
     let context = session("force").await;
@@ -83,7 +83,7 @@ async fn a_difference_of_far_numbers() {
     assert_eq!(answer(&context, query).await, "2");
 }
 
-/// A fused aggregation reads no right side that an empty left one makes needless, and so meets no error there.
+/// A fused aggregation does not read the right side where the left one is empty, so errors there do not occur.
 #[tokio::test]
 async fn an_empty_left_side_of_a_fused_aggregation() {
     let context = session("force").await;
@@ -131,7 +131,7 @@ async fn lambdas_of_one_side() {
     }
 }
 
-/// Zeros differ to MIN and MAX of floats without groups.
+/// MIN and MAX of floats without groups tell −0.0 from 0.0.
 #[tokio::test]
 async fn extremes_of_zeros() {
     for values in ["(0.0), (-0.0)", "(-0.0), (0.0)"] {
@@ -150,7 +150,7 @@ async fn extremes_of_zeros() {
     }
 }
 
-/// Without groups nothing of FIRST_VALUE is evaluated on rows that its FILTER rejects.
+/// Without groups the argument of FIRST_VALUE is not evaluated on rows that its FILTER rejects.
 #[tokio::test]
 async fn first_values_behind_a_filter() {
     let context = session("force").await;
@@ -230,7 +230,7 @@ async fn inputs_without_partitions() {
     }
 }
 
-/// AVG of decimals is added in wider ones than they are.
+/// AVG of decimals adds up in a wider decimal.
 #[tokio::test]
 async fn averages_of_wide_decimals() {
     let mut answers = vec![];
@@ -273,7 +273,7 @@ async fn averages_of_wide_decimals() {
     assert_eq!(off, force);
 }
 
-/// The limit of a DISTINCT is a hint, where the limit above decides.
+/// The limit of a DISTINCT aggregation is a hint; the limit above it decides.
 #[tokio::test]
 async fn distinct_under_a_limit() {
     let context = session("force").await;

@@ -1,15 +1,17 @@
 //! Random plans: filters, projections, joins, aggregations, set operations and subqueries, one above the other, over random types.
 //!
-//! Every relation has the columns `i` and `j` (BIGINT), `c0` and `c1` (of the case's type), so that any can stand below any.
+//! Every relation has the columns `i` and `j` (BIGINT), `c0` and `c1` (of the case's type), so that any can be the input of any.
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use arrow::datatypes::DataType;
 use proptest::prelude::*;
 
-use super::{Cell, column_types, equi, run_cases, table};
-use crate::answer::{forced, same_rows, stock};
-use crate::session::{Tuning, session, set};
-use crate::tables::register;
+use crate::fuzz::cases::{Cell, column_types, equi, run_cases, table};
+use crate::support::answer::{forced, stock};
+use crate::support::compare::same_rows;
+use crate::support::session::{session, set};
+use crate::support::tables::register;
+use crate::support::tuning::Tuning;
 
 /// Tables that a plan reads, at most: joins of more may have too many rows.
 const MOST_LEAVES: usize = 4;
@@ -82,6 +84,7 @@ const JOINS: [(&str, &str); 8] = [
     ("RIGHT SEMI JOIN", "r.*"),
     ("RIGHT ANTI JOIN", "r.*"),
 ];
+
 const PAIRS: &str = "l.i AS i, r.j AS j, l.c0 AS c0, r.c1 AS c1";
 
 const CONDITIONS: [&str; 10] = [
@@ -132,7 +135,7 @@ fn plan() -> impl Strategy<Value = Plan> {
 }
 
 impl Plan {
-    /// A query of it, of the tables that may still be read.
+    /// The query of this plan; `tables` may still be read.
     fn sql(&self, leaves: &mut usize) -> String {
         let both = |left: &Self, right: &Self, leaves: &mut usize| {
             let left = left.sql(leaves);
@@ -241,7 +244,7 @@ impl Case {
         let given = forced(&ctx, &sql, &tuning).await;
         let (stock, given) = match (stock, given) {
             (Ok(stock), Ok(given)) => (stock, given),
-            // An expression that fails, or what DataFusion has not.
+            // An expression that fails, or one that DataFusion does not support.
             (Err(_), _) => return Ok(false),
             (Ok(_), Err(error)) => {
                 return Err(format!("{sql}\n{tuning:?}\nfails when forced: {error}"));

@@ -2,19 +2,21 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, Int64Array, ListArray, RecordBatch, UInt32Array};
+use arrow::array::{ArrayRef, Int64Array, ListArray, RecordBatch, UInt32Array};
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{cast, take};
 use arrow::datatypes::{DataType, Field, TimeUnit};
 use proptest::prelude::*;
 
-use super::{Cell, run_cases};
-use crate::answer::{forced, same_rows, similar_rows, stock};
-use crate::differential::kinds::KINDS;
-use crate::domains::domain;
-use crate::session::{Tuning, session, set};
-use crate::sets::data::TECHNIQUES;
-use crate::tables::register;
+use crate::fuzz::cases::{Cell, run_cases};
+use crate::support::answer::{forced, stock};
+use crate::support::compare::{same_rows, similar_rows};
+use crate::support::join_types::KINDS;
+use crate::support::key_types::domain;
+use crate::support::lists::TECHNIQUES;
+use crate::support::session::{session, set};
+use crate::support::tables::register;
+use crate::support::tuning::Tuning;
 
 fn element_types() -> Vec<DataType> {
     vec![
@@ -69,7 +71,7 @@ struct Case {
 
 #[derive(Debug, Clone)]
 enum Predicate {
-    /// `true`: the right list is to be contained.
+    /// `true`: the right list is the contained one.
     HasAll(bool),
     HasAny,
     Has(bool),
@@ -86,7 +88,7 @@ enum Other {
     /// On both sides in one expression.
     Mixed(i64),
     Elements(&'static str),
-    /// What no program decides.
+    /// A condition that does not compile.
     Text(&'static str),
 }
 
@@ -98,7 +100,7 @@ fn predicate() -> impl Strategy<Value = Predicate> {
         2 => Just(Predicate::HasAny),
         1 => any::<bool>().prop_map(Predicate::Has),
         2 => (comparison.clone(), 1..5i64).prop_map(|(op, k)| Predicate::Overlap(op, k)),
-        // Fractions that degrees of small sets are, one more than 1 among them.
+        // Fractions that small sets can reach, and some above 1.
         5 => (function, comparison, 1..8u32, 1..8u32)
             .prop_map(|(f, op, p, q)| Predicate::Degree(f, op, p.min(q + 1), q)),
     ]
@@ -217,7 +219,7 @@ impl Case {
     fn table(&self, rows: &[Row], kind: ListKind) -> RecordBatch {
         let values = domain(&self.elements);
         let pick = |cell: &Cell| cell.map(|cell| u32::from(cell) % values.len() as u32);
-        // `array_has_all` of a NULL list is what the other rows of its batch make of it, in DataFusion.
+        // In DataFusion, `array_has_all` of a NULL list depends on the other rows of its batch.
         let trap = |p: &Predicate| matches!(p, Predicate::HasAll(_));
         let all_valid = self.predicates.iter().any(trap);
         let lists = rows.iter().map(|(list, _, _)| list.as_deref());

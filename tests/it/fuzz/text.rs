@@ -7,10 +7,12 @@ use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use proptest::prelude::*;
 
-use super::run_cases;
-use crate::answer::{forced, similar_rows, stock};
-use crate::session::{Tuning, session};
-use crate::tables::register;
+use crate::fuzz::cases::run_cases;
+use crate::support::answer::{forced, stock};
+use crate::support::compare::similar_rows;
+use crate::support::session::session;
+use crate::support::tables::register;
+use crate::support::tuning::Tuning;
 
 /// Parts of texts, of constants and of patterns.
 const WORDS: [&str; 16] = [
@@ -203,7 +205,7 @@ impl Case {
         register(&ctx, "a", &table(&self.types[0], &self.left));
         register(&ctx, "b", &table(&self.types[1], &self.right));
         let sql = self.sql();
-        // Some calls are not for some types.
+        // DataFusion has some functions not for all types.
         let Ok(stock) = stock(&ctx, &sql).await else {
             return Ok(false);
         };

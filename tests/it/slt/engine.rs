@@ -111,7 +111,10 @@ impl Engine {
         }
         for set in [
             format!("SET bowtie.offload = '{offload}'"),
-            format!("SET bowtie.device = '{}'", crate::session::device()),
+            format!(
+                "SET bowtie.device = '{}'",
+                crate::support::session::device()
+            ),
         ] {
             context.sql(&set).await.unwrap();
         }

@@ -1,0 +1,5 @@
+//! Equi-joins.
+
+mod null_aware;
+mod skew;
+mod strategies;

@@ -1,0 +1,8 @@
+//! Theta joins.
+
+mod conditions;
+mod empty_sides;
+mod key_types;
+mod pair_program;
+mod tunings;
+mod wavelet_tree;

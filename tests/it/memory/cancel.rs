@@ -1,0 +1,222 @@
+//! A cancelled query stops soon, and releases its memory.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
+use datafusion::physical_plan::{collect, execute_stream};
+use datafusion::prelude::SessionContext;
+use futures::StreamExt;
+
+use crate::support::answer::{plan_of, shown};
+use crate::support::pool::released_within;
+use crate::support::session::{device, session_in, set};
+use crate::support::tables::register_batches;
+use crate::support::tuning::Tuning;
+
+/// In the dev profile a step takes well below this; one that groups half a million rows on a busy machine, below four times as much. On
+/// a GPU a step may wait while the driver compiles kernels, once on each machine.
+fn soon() -> Duration {
+    match device().as_str() {
+        "host" => Duration::from_secs(2),
+        _ => Duration::from_secs(20),
+    }
+}
+
+fn huge_tables(rows: i64) -> (SessionContext, Arc<dyn MemoryPool>) {
+    let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(1 << 30));
+    let ctx = session_in(Arc::clone(&pool));
+    for (name, step) in [("r", 7919), ("s", 104_729)] {
+        let batches = (0..rows / 10_000)
+            .map(|piece| {
+                let ids = piece * 10_000..(piece + 1) * 10_000;
+                let scattered = |step: i64| -> ArrayRef {
+                    Arc::new(Int64Array::from_iter_values(
+                        ids.clone().map(|i| i.wrapping_mul(step) % rows),
+                    ))
+                };
+                RecordBatch::try_from_iter([
+                    (
+                        "id",
+                        Arc::new(Int64Array::from_iter_values(ids.clone())) as ArrayRef,
+                    ),
+                    ("a", scattered(step)),
+                    ("b", scattered(step * 31)),
+                ])
+                .unwrap()
+            })
+            .collect::<Vec<_>>();
+        register_batches(&ctx, name, batches);
+    }
+    Tuning::PLAIN.apply(&ctx);
+    set(&ctx, "bowtie.offload", "force");
+    (ctx, pool)
+}
+
+async fn started(ctx: &SessionContext, sql: &str) -> SendableRecordBatchStream {
+    let plan = plan_of(ctx, sql).await.unwrap();
+    assert!(shown(&plan).contains("Bowtie"), "{}", shown(&plan));
+    execute_stream(plan, ctx.task_ctx()).unwrap()
+}
+
+/// CPU time of this process.
+fn cpu_time() -> Option<Duration> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    let after_name = stat.rsplit_once(')')?.1;
+    let ticks: u64 = after_name
+        .split_whitespace()
+        .skip(11)
+        .take(2)
+        .map(|field| field.parse::<u64>().unwrap_or(0))
+        .sum();
+    // Linux counts in hundredths of a second.
+    Some(Duration::from_millis(ticks * 10))
+}
+
+/// Waits until nothing is reserved, for as long as a step on text may take on a busy machine.
+async fn released(pool: &Arc<dyn MemoryPool>, what: &str) {
+    released_within(4 * soon(), pool, what).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limit_ends_a_huge_join() {
+    let (ctx, pool) = huge_tables(200_000);
+    for sql in [
+        "SELECT r.id, s.id AS j FROM r JOIN s ON r.a > s.a LIMIT 10",
+        "SELECT r.id, s.id AS j FROM r LEFT JOIN s ON r.a <> s.a LIMIT 10 OFFSET 5",
+        "SELECT r.id, s.id AS j FROM r CROSS JOIN s LIMIT 10",
+        "SELECT r.id, s.id AS j FROM r JOIN s ON r.a + s.a > 100 LIMIT 10",
+    ] {
+        let from = Instant::now();
+        let mut stream = started(&ctx, sql).await;
+        let mut rows = 0;
+        while let Some(batch) = stream.next().await {
+            rows += batch.unwrap().num_rows();
+        }
+        assert_eq!(rows, 10, "{sql}");
+        let took = from.elapsed();
+        assert!(took < 5 * soon(), "{took:?}: {sql}");
+        drop(stream);
+        released(&pool, sql).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dropping_the_stream_after_a_batch_frees_everything() {
+    let (ctx, pool) = huge_tables(200_000);
+    for sql in [
+        "SELECT r.id, s.id AS j FROM r JOIN s ON r.a > s.a",
+        "SELECT r.id, s.id AS j FROM r FULL JOIN s ON r.a + s.a > 100",
+        "SELECT r.id, s.id AS j FROM r CROSS JOIN s",
+        // Of a join of joins, with a projection between them.
+        "SELECT x.k, s.id AS j FROM (SELECT r.b + q.b AS k FROM r JOIN s AS q ON r.a = q.a) AS x JOIN s ON x.k > s.a",
+    ] {
+        let mut stream = started(&ctx, sql).await;
+        assert!(stream.next().await.unwrap().unwrap().num_rows() > 0);
+        assert!(pool.reserved() > 0, "{sql}");
+        drop(stream);
+        released(&pool, sql).await;
+    }
+}
+
+/// No thread works on once the stream is dropped.
+#[tokio::test(flavor = "multi_thread")]
+async fn dropping_the_stream_stops_the_work() {
+    let (ctx, pool) = huge_tables(200_000);
+    // A filter that does not compile is evaluated on the host, pair by pair, on every device.
+    let sql = "SELECT count(*) FILTER (WHERE s.id > 5), sum(s.id) FROM r JOIN s ON concat(r.a, s.a) > '100'";
+    let mut stream = started(&ctx, sql).await;
+    let unfinished = tokio::time::timeout(Duration::from_millis(300), stream.next()).await;
+    assert!(unfinished.is_err(), "the query is too small for this test");
+    drop(stream);
+    released(&pool, sql).await;
+    let Some(before) = cpu_time() else {
+        println!("skipped: this system does not tell a process's CPU time");
+        return;
+    };
+    // Other tests of this binary run at the same time; only an idle second proves the point.
+    for _ in 0..20 {
+        let before = cpu_time().unwrap_or(before);
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let used = cpu_time().unwrap_or(before) - before;
+        if used < Duration::from_millis(100) {
+            return;
+        }
+    }
+    println!("skipped: other tests keep the processor busy");
+}
+
+/// The step that counts the matches of a tile is bounded too.
+#[tokio::test(flavor = "multi_thread")]
+async fn dropping_the_stream_while_matches_are_counted() {
+    let (ctx, pool) = huge_tables(60_000);
+    for (strategy, sql) in [
+        (
+            "dominance",
+            "SELECT r.id, s.id AS j FROM r JOIN s ON r.a > s.a AND r.b < s.b",
+        ),
+        (
+            "tiles",
+            "SELECT r.id, s.id AS j FROM r JOIN s ON r.a > s.a AND r.b < s.b",
+        ),
+    ] {
+        set(&ctx, "bowtie.theta_strategy", strategy);
+        let mut stream = started(&ctx, sql).await;
+        let first = tokio::time::timeout(Duration::from_millis(300), stream.next()).await;
+        if first.is_ok() {
+            println!("{strategy}: the first batch came within 300 ms");
+        }
+        drop(stream);
+        released(&pool, strategy).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn aborting_during_the_build() {
+    let (ctx, pool) = huge_tables(400_000);
+    let sql = "SELECT r.id, s.id AS j FROM r JOIN s ON r.a > s.a";
+    for wait in [0, 1, 3, 10, 30] {
+        let mut stream = started(&ctx, sql).await;
+        let task = tokio::spawn(async move { stream.next().await.map(|batch| batch.is_ok()) });
+        tokio::time::sleep(Duration::from_millis(wait)).await;
+        task.abort();
+        let _ = task.await;
+        released(&pool, &format!("after {wait} ms")).await;
+    }
+}
+
+/// The output of long ranges never waits; it yields the thread all the same, so that a timeout can end the query.
+#[tokio::test(flavor = "current_thread")]
+async fn a_time_limit_ends_a_query_of_long_ranges() {
+    let (ctx, _) = huge_tables(400_000);
+    // 80 billion pairs.
+    let sql = "SELECT stddev(r.b) FROM r JOIN s ON r.a < s.a";
+    let plan = plan_of(&ctx, sql).await.unwrap();
+    assert!(shown(&plan).contains("BowtieJoinExec"), "{}", shown(&plan));
+    let begun = Instant::now();
+    let limit = Duration::from_millis(500);
+    let ended = tokio::time::timeout(limit, collect(plan, ctx.task_ctx())).await;
+    assert!(ended.is_err(), "80 billion pairs in {:?}", begun.elapsed());
+    assert!(
+        begun.elapsed() < limit + 2 * soon(),
+        "{:?}",
+        begun.elapsed()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dropping_an_aggregation() {
+    let (ctx, pool) = huge_tables(2_000_000);
+    for sql in [
+        "SELECT CAST(a AS VARCHAR) AS t, max(CAST(b AS VARCHAR)), count(*) FROM r GROUP BY CAST(a AS VARCHAR)",
+        "SELECT a, b, count(*) FROM r GROUP BY CUBE (a, b)",
+    ] {
+        let mut stream = started(&ctx, sql).await;
+        let wait = tokio::time::timeout(Duration::from_millis(400), stream.next());
+        let _ = wait.await;
+        drop(stream);
+        released(&pool, sql).await;
+    }
+}

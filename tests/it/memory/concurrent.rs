@@ -1,0 +1,109 @@
+//! Concurrent queries and sessions on one small device: they share its budget, and a step waits for memory that others hold.
+
+use std::sync::Arc;
+
+use datafusion::execution::SessionStateBuilder;
+use datafusion::prelude::SessionContext;
+use datafusion_bowtie::{BowtieRuntime, BowtieSessionExt};
+
+use crate::memory::spill::check::{register, rows};
+use crate::memory::spill::staged::{QUERIES, ROWS};
+use crate::support::answer::shown;
+use crate::support::session::{device, session, set};
+use crate::support::tuning::Tuning;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn queries_on_one_device() {
+    for device_memory in ["1MB", "2MB"] {
+        let ctx = session();
+        Tuning::PLAIN.apply(&ctx);
+        set(&ctx, "datafusion.optimizer.join_reordering", "false");
+        set(&ctx, "bowtie.device_memory", device_memory);
+        register(&ctx, "t", ROWS);
+        register(&ctx, "few", 2_000);
+        set(&ctx, "bowtie.offload", "off");
+        let mut expected = vec![];
+        for sql in QUERIES {
+            expected.push(rows(&ctx, sql).await.unwrap().0);
+        }
+        set(&ctx, "bowtie.offload", "force");
+        let queries = QUERIES.map(|sql| {
+            let ctx = ctx.clone();
+            tokio::spawn(async move { rows(&ctx, sql).await })
+        });
+        for ((sql, expected), query) in QUERIES.iter().zip(expected).zip(queries) {
+            let given = query.await.unwrap();
+            let (given, plan) = given.unwrap_or_else(|error| panic!("{sql}\n{error}"));
+            assert_eq!(expected, given, "{sql}");
+            assert!(shown(&plan).contains("Bowtie"), "{sql}\n{}", shown(&plan));
+        }
+    }
+}
+
+const SESSIONS: usize = 16;
+
+const MEMORY: u64 = 2 << 20;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn sixteen_sessions_on_one_device() {
+    let runtime = BowtieRuntime::with_device_memory(MEMORY);
+    let new = |n: usize| {
+        let state = SessionStateBuilder::new()
+            .with_default_features()
+            .with_bowtie_runtime(Arc::clone(&runtime))
+            .unwrap()
+            .build();
+        let ctx = SessionContext::new_with_state(state);
+        set(&ctx, "bowtie.device", &device());
+        Tuning::PLAIN.apply(&ctx);
+        set(&ctx, "datafusion.optimizer.join_reordering", "false");
+        // Limits of sessions: below, at and above the root budget.
+        set(
+            &ctx,
+            "bowtie.device_memory",
+            ["auto", "1MB", "2MB", "1GB"][n % 4],
+        );
+        register(&ctx, "t", ROWS);
+        register(&ctx, "few", 2_000);
+        ctx
+    };
+    let alone = new(0);
+    set(&alone, "bowtie.offload", "off");
+    let mut expected = vec![];
+    for sql in QUERIES {
+        expected.push(rows(&alone, sql).await.unwrap().0);
+    }
+    assert!(runtime.device_memory().is_empty(), "nothing was offloaded");
+
+    let sessions = (0..SESSIONS).map(|n| {
+        let ctx = new(n);
+        set(&ctx, "bowtie.offload", "force");
+        tokio::spawn(async move {
+            let mut found = vec![];
+            // Each session starts with another query, and runs two.
+            for at in [n, n + SESSIONS / 2].map(|at| at % QUERIES.len()) {
+                found.push((at, rows(&ctx, QUERIES[at]).await));
+            }
+            found
+        })
+    });
+    for session in sessions.collect::<Vec<_>>() {
+        for (at, found) in session.await.unwrap() {
+            let sql = QUERIES[at];
+            let (found, plan) = found.unwrap_or_else(|error| panic!("{sql}\n{error}"));
+            assert_eq!(expected[at], found, "{sql}");
+            assert!(shown(&plan).contains("Bowtie"), "{sql}\n{}", shown(&plan));
+        }
+    }
+
+    let [memory] = &runtime.device_memory()[..] else {
+        panic!("one device was used: {:?}", runtime.device_memory())
+    };
+    assert_eq!(memory.limit, MEMORY);
+    assert!(memory.peak <= MEMORY, "{memory:?}");
+    assert!(
+        memory.peak > MEMORY / 2,
+        "they were not in each other's way: {memory:?}"
+    );
+    assert_eq!(memory.in_use, 0, "{memory:?}");
+}

@@ -1,0 +1,128 @@
+//! What `bowtie.offload = 'auto'` offloads on the host, and which aggregations are fused with their join.
+
+use insta::assert_snapshot;
+
+use crate::plan::explain_function::decisions;
+use crate::support::snapshot::{run, session};
+
+#[tokio::test]
+async fn auto_declines_equi_joins() {
+    let context = session("auto").await;
+    assert_snapshot!(decisions(&context, "SELECT r.a FROM r JOIN s ON r.k = s.k").await, @"HashJoinExec declined: it is an equi-join: DataFusion's own serves it on the host");
+    assert_snapshot!(
+        decisions(&context, "SELECT r.a FROM r JOIN s ON r.k = s.k AND r.a * s.a > 3").await,
+        @"HashJoinExec declined: its filter has no inequality between the sides: DataFusion's equi-join serves it on the host"
+    );
+}
+
+#[tokio::test]
+async fn auto_declines_products() {
+    let context = session("auto").await;
+    assert_snapshot!(decisions(&context, "SELECT r.a FROM r CROSS JOIN s").await, @"CrossJoinExec declined: it is a product: DataFusion's own serves it on the host");
+    assert_snapshot!(
+        decisions(&context, "SELECT r.a FROM r JOIN s ON CAST(r.a * s.a AS VARCHAR) > '3'").await,
+        @"NestedLoopJoinExec declined: no part of its condition compares an expression of one side with one of the other, and not all of it compiles to a program: every pair must be tested, which gains nothing on the host"
+    );
+}
+
+/// Every pair must be tested, but the filter is compiled.
+#[tokio::test]
+async fn auto_offloads_a_product_with_a_compiled_filter() {
+    let context = session("auto").await;
+    let wide = "(SELECT value AS a FROM range(1000))";
+    let sql = format!("SELECT r.a FROM {wide} r JOIN {wide} s ON r.a * s.a % 7 = 3");
+    assert_snapshot!(decisions(&context, &sql).await, @"NestedLoopJoinExec taken: every pair is tested by a program");
+    let sql = format!("SELECT r.a FROM {wide} r JOIN {wide} s ON r.a / s.a = 3");
+    assert_snapshot!(decisions(&context, &sql).await, @"NestedLoopJoinExec declined: a part of its condition may fail on a pair: DataFusion's own nested loop decides where it does");
+    let sql =
+        format!("SELECT r.a FROM {wide} r LEFT JOIN {wide} s ON r.a * s.a % 7 = 3 AND r.a > 5");
+    assert_snapshot!(decisions(&context, &sql).await, @"NestedLoopJoinExec declined: a part of its condition reads one side only, and DataFusion skips pairs by it");
+    let sql = "SELECT r.a FROM range(1000000) r(a) JOIN range(50) s(a) ON r.a * s.a % 7 = 3";
+    assert_snapshot!(decisions(&context, sql).await, @"NestedLoopJoinExec taken: every pair is tested by a program");
+    let sql = format!(
+        "SELECT r.a FROM {wide} r JOIN {wide} s ON r.a * s.a % 7 = 3 AND CAST(r.a * s.a AS VARCHAR) > '3'"
+    );
+    assert_snapshot!(decisions(&context, &sql).await, @"NestedLoopJoinExec declined: no part of its condition compares an expression of one side with one of the other, and not all of it compiles to a program: every pair must be tested, which gains nothing on the host");
+}
+
+#[tokio::test]
+async fn auto_declines_few_pairs() {
+    let context = session("auto").await;
+    assert_snapshot!(decisions(&context, "SELECT r.a FROM r JOIN s ON r.a > s.a").await, @"NestedLoopJoinExec declined: it has only 6 × 5 pairs: a device gains nothing below 65536");
+}
+
+#[tokio::test]
+async fn auto_offloads_many_pairs() {
+    let context = session("auto").await;
+    for table in ["many", "more"] {
+        let sql = format!("CREATE TABLE {table} AS SELECT value AS a FROM generate_series(1, 300)");
+        run(&context, &sql).await.unwrap();
+    }
+    let query = "SELECT many.a FROM many JOIN more ON many.a > more.a";
+    assert_snapshot!(decisions(&context, query).await, @"NestedLoopJoinExec taken: one sorted column of the left side serves all inequalities");
+}
+
+/// The reasons for which an aggregation is not fused with its join. The join is offloaded without it.
+#[tokio::test]
+async fn aggregations() {
+    let context = session("force").await;
+    let from = "FROM r JOIN s ON r.a > s.a";
+    let mut said = String::new();
+    for query in [
+        "SELECT count(*) FROM r FULL JOIN s ON r.a > s.a".to_string(),
+        format!("SELECT DISTINCT r.a {from} LIMIT 3"),
+        format!("SELECT r.a, r.b, count(*) {from} GROUP BY ROLLUP (r.a, r.b)"),
+        format!("SELECT r.a, s.b, count(*) {from} GROUP BY r.a, s.b"),
+        "SELECT s.a, count(*) FROM r LEFT JOIN s ON r.a > s.a GROUP BY s.a".to_string(),
+        format!("SELECT stddev(r.a) {from}"),
+        format!("SELECT count(DISTINCT r.a), count(DISTINCT r.b) {from}"),
+        format!("SELECT count(r.a, r.b) {from}"),
+        format!("SELECT sum(r.a + s.a) {from}"),
+        format!("SELECT sum(r.a * random()) {from}"),
+        format!("SELECT sum(r.a / (r.b - 3)) {from}"),
+        format!("SELECT min([r.a]) {from}"),
+        format!("SELECT sum(1) {from}"),
+        format!("SELECT count(*), r.a + s.a {from} GROUP BY r.a + s.a"),
+        format!("SELECT sum(CAST(r.f AS DECIMAL(5, 2))) {from}"),
+    ] {
+        let all = decisions(&context, &query).await;
+        let of_the_aggregation: Vec<&str> = all
+            .lines()
+            .filter(|line| line.starts_with("AggregateExec"))
+            .collect();
+        said += &format!("{query}\n    {}\n", of_the_aggregation.join("\n    "));
+        assert!(all.contains("NestedLoopJoinExec taken"), "{query}: {all}");
+    }
+    assert_snapshot!(said, @r"
+    SELECT count(*) FROM r FULL JOIN s ON r.a > s.a
+        AggregateExec taken: groups and folds on the device, above the join: aggregates over a Full join are not fused
+    SELECT DISTINCT r.a FROM r JOIN s ON r.a > s.a LIMIT 3
+        AggregateExec taken: groups and folds on the device, above the join: the aggregation carries a limit
+    SELECT r.a, r.b, count(*) FROM r JOIN s ON r.a > s.a GROUP BY ROLLUP (r.a, r.b)
+        AggregateExec taken: groups and folds on the device, above the join: grouping sets are not fused
+    SELECT r.a, s.b, count(*) FROM r JOIN s ON r.a > s.a GROUP BY r.a, s.b
+        AggregateExec taken: groups and folds on the device, above the join: it groups by columns of both sides
+    SELECT s.a, count(*) FROM r LEFT JOIN s ON r.a > s.a GROUP BY s.a
+        AggregateExec taken: groups and folds on the device, above the join: it groups by the side that the outer join pads with NULLs
+    SELECT stddev(r.a) FROM r JOIN s ON r.a > s.a
+        AggregateExec taken: groups and folds on the device, above the join: stddev(r.a) is not fused: only COUNT, SUM, AVG, MIN and MAX are
+    SELECT count(DISTINCT r.a), count(DISTINCT r.b) FROM r JOIN s ON r.a > s.a
+        AggregateExec taken: groups and folds on the device, above the join: count(DISTINCT r.a) is not fused: DISTINCT needs the pairs
+    SELECT count(r.a, r.b) FROM r JOIN s ON r.a > s.a
+        AggregateExec taken: groups and folds on the device, above the join: count(r.a,r.b) is not fused: DataFusion has no grouped accumulator for it
+    SELECT sum(r.a + s.a) FROM r JOIN s ON r.a > s.a
+        AggregateExec taken: groups and folds on the device, above the join: a + a mixes columns of both sides
+    SELECT sum(r.a * random()) FROM r JOIN s ON r.a > s.a
+        AggregateExec declined: CAST(a AS Float64) * random() is volatile; CAST(a AS Float64) * random() is volatile
+    SELECT sum(r.a / (r.b - 3)) FROM r JOIN s ON r.a > s.a
+        AggregateExec taken: groups and folds on the device, above the join: a / (b - 3) might fail on a row that the join drops
+    SELECT min([r.a]) FROM r JOIN s ON r.a > s.a
+        AggregateExec declined: min(make_array(r.a)) is not fused: DataFusion has no grouped accumulator for it; min(make_array(r.a)) folds List(Int64) in another type
+    SELECT sum(1) FROM r JOIN s ON r.a > s.a
+        AggregateExec taken: groups and folds on the device, above the join: 1 reads no column
+    SELECT count(*), r.a + s.a FROM r JOIN s ON r.a > s.a GROUP BY r.a + s.a
+        AggregateExec taken: groups and folds on the device, above the join: a + a mixes columns of both sides
+    SELECT sum(CAST(r.f AS DECIMAL(5, 2))) FROM r JOIN s ON r.a > s.a
+        AggregateExec taken: groups and folds on the device, above the join: CAST(f AS Decimal128(5, 2)) might fail on a row that the join drops
+    ");
+}

@@ -1,0 +1,189 @@
+//! `bowtie_explain`: decisions, and the reason for each declined node.
+
+use std::sync::Arc;
+
+use datafusion::physical_plan::{ExecutionPlan, displayable};
+use datafusion::prelude::SessionContext;
+use insta::assert_snapshot;
+
+use crate::support::snapshot::{answer, physical, refusal, run, session};
+
+/// Node, decision and reason of every node that the rule considered.
+pub(crate) async fn decisions(context: &SessionContext, query: &str) -> String {
+    let query = query.replace('\'', "''");
+    let sql =
+        format!("SELECT node || ' ' || decision || ': ' || reason FROM bowtie_explain('{query}')");
+    answer(context, &sql).await
+}
+
+#[tokio::test]
+async fn every_column() {
+    let context = session("force").await;
+    let sql =
+        "SELECT * FROM bowtie_explain('SELECT r.a, s.a FROM r JOIN s ON r.a > s.a AND r.b < s.b')";
+    assert_snapshot!(answer(&context, sql).await, @"NestedLoopJoinExec taken dominance left.a < right.a AND left.b > right.b 5 6 NULL NULL NULL NULL NULL the right side is sorted by its most selective column, the other comparisons are tested by zone maps");
+    let batches = run(&context, sql).await.unwrap();
+    let schema = batches[0].schema();
+    let names: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "node",
+            "decision",
+            "strategy",
+            "detail",
+            "left_rows",
+            "right_rows",
+            "output_rows",
+            "bytes_up",
+            "bytes_down",
+            "device_ms",
+            "host_ms",
+            "reason"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_fused_aggregation_has_two_rows() {
+    let context = session("force").await;
+    let sql = "SELECT * FROM bowtie_explain('SELECT r.a, sum(s.a) FROM r JOIN s ON r.a > s.a GROUP BY r.a')";
+    assert_snapshot!(answer(&context, sql).await, @r"
+    AggregateExec taken range sum(s.a) 6 5 NULL NULL NULL NULL NULL fused with the join below it: no pairs leave the device
+    NestedLoopJoinExec taken range left.a > right.a 6 5 NULL NULL NULL NULL NULL one sorted column of the right side serves all inequalities
+    ");
+}
+
+#[tokio::test]
+async fn nothing_to_look_at() {
+    let context = session("force").await;
+    assert_eq!(decisions(&context, "SELECT a FROM r WHERE a > 1").await, "");
+}
+
+#[tokio::test]
+async fn off_declines_everything() {
+    let context = session("off").await;
+    let query = "SELECT r.a, s.a FROM r JOIN s ON r.a > s.a";
+    assert_eq!(
+        decisions(&context, query).await,
+        "NestedLoopJoinExec declined: bowtie.offload is 'off'"
+    );
+}
+
+#[tokio::test]
+async fn explaining_runs_nothing() {
+    let context = session("force").await;
+    let query = "SELECT 1 / (r.a - r.a), s.a FROM r JOIN s ON r.a > s.a";
+    assert!(decisions(&context, query).await.contains("taken"));
+    assert!(run(&context, query).await.is_err());
+}
+
+#[tokio::test]
+async fn wrong_arguments() {
+    let context = session("force").await;
+    for sql in [
+        "SELECT * FROM bowtie_explain()",
+        "SELECT * FROM bowtie_explain(1)",
+        "SELECT * FROM bowtie_explain('SELECT 1', 'SELECT 2')",
+    ] {
+        let message = refusal(&context, sql).await;
+        assert!(
+            message.contains("bowtie_explain takes one argument"),
+            "{sql}: {message}"
+        );
+    }
+    let message = refusal(
+        &context,
+        "SELECT * FROM bowtie_explain('SELECT nothing FROM r')",
+    )
+    .await;
+    assert!(message.contains("No field named nothing"), "{message}");
+}
+
+#[tokio::test]
+async fn a_null_aware_anti_join() {
+    let context = session("auto").await;
+    let query = "SELECT r.a FROM r WHERE r.b NOT IN (SELECT b FROM s)";
+    assert_snapshot!(decisions(&context, query).await, @"HashJoinExec declined: it is an equi-join: DataFusion's own serves it on the host");
+}
+
+#[tokio::test]
+async fn a_key_without_an_order() {
+    let context = session("force").await;
+    let query = "SELECT r.a FROM r JOIN s ON arrow_cast(r.f, 'Dictionary(Int32, Float64)') = arrow_cast(s.f, 'Dictionary(Int32, Float64)')";
+    assert_snapshot!(decisions(&context, query).await, @"HashJoinExec declined: its key CAST(s.f AS Dictionary(Int32, Float64)) = CAST(r.f AS Dictionary(Int32, Float64)) has the types Dictionary(Int32, Float64) and Dictionary(Int32, Float64), which bowtie cannot group");
+}
+
+/// Expressions between two device nodes that do not compile.
+#[tokio::test]
+async fn borders() {
+    let context = session("force").await;
+    let join = "SELECT r.t, r.k, r.f FROM r JOIN s ON r.k = s.k";
+    let filtered = "SELECT s.a FROM (SELECT k, max(t) AS t FROM r GROUP BY k) x JOIN s ON x.k = s.k WHERE x.t ILIKE 'n1%'";
+    let projected =
+        format!("SELECT k, count(*) FROM (SELECT sqrt(f) AS k FROM ({join})) GROUP BY k");
+    assert_snapshot!(decisions(&context, filtered).await, @r"
+    AggregateExec taken: groups and folds on the device
+    FilterExec declined: it makes a border between two device nodes: max(r.t) ILIKE n1% has no program for the device
+    HashJoinExec taken: equal keys find each other, as the device chooses
+    ");
+    assert_snapshot!(decisions(&context, &projected).await, @r"
+    AggregateExec taken: groups and folds on the device, above the join: sqrt(f) might fail on a row that the join drops
+    HashJoinExec taken: equal keys find each other, as the device chooses
+    ProjectionExec declined: it makes a border between two device nodes: sqrt(f) has no program for the device
+    ");
+}
+
+#[tokio::test]
+async fn an_unbounded_input() {
+    let context = session("force").await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("endless.csv");
+    std::fs::write(&file, "1,2\n").unwrap();
+    let create = format!(
+        "CREATE UNBOUNDED EXTERNAL TABLE endless (c BIGINT, d BIGINT) STORED AS CSV LOCATION '{}'",
+        file.display()
+    );
+    run(&context, &create).await.unwrap();
+    let query = "SELECT r.a, c FROM r JOIN endless ON r.a > c";
+    assert_snapshot!(decisions(&context, query).await, @"NestedLoopJoinExec declined: its right input is unbounded: bowtie joins finite inputs only");
+}
+
+/// The rule runs again on an optimised plan.
+#[tokio::test]
+async fn a_hash_join_that_feeds_a_dynamic_filter_is_declined() {
+    let context = session("off").await;
+    let folder = tempfile::tempdir().unwrap();
+    for table in ["r", "s"] {
+        let file = folder.path().join(format!("{table}.parquet"));
+        let file = file.display();
+        run(
+            &context,
+            &format!("COPY {table} TO '{file}' STORED AS PARQUET"),
+        )
+        .await
+        .unwrap();
+        run(
+            &context,
+            &format!("CREATE EXTERNAL TABLE p{table} STORED AS PARQUET LOCATION '{file}'"),
+        )
+        .await
+        .unwrap();
+    }
+    let query = "SELECT pr.a, ps.a FROM pr JOIN ps ON pr.k = ps.k";
+    let plan = physical(&context, query).await.unwrap();
+    run(&context, "SET bowtie.offload = 'force'").await.unwrap();
+    let state = context.state();
+    let rule = state
+        .physical_optimizers()
+        .iter()
+        .find(|rule| rule.name() == "bowtie")
+        .unwrap();
+    let again = rule
+        .optimize(Arc::clone(&plan), state.config_options())
+        .unwrap();
+    let text = |plan: Arc<dyn ExecutionPlan>| displayable(plan.as_ref()).indent(true).to_string();
+    let (before, after) = (text(plan), text(again));
+    assert!(before.contains("DynamicFilter"), "{before}");
+    assert_eq!(before, after);
+}

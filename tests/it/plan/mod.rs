@@ -1,0 +1,13 @@
+//! The plans of small queries, and what `bowtie_explain` shows of them.
+//!
+//! The expected texts are in the tests. When a change of them is meant, `INSTA_UPDATE=always` and `cargo insta accept`
+//! put the new ones there.
+
+mod analyze;
+mod choose;
+mod devices_function;
+mod explain_function;
+mod nodes;
+mod rule;
+mod strategy;
+mod tree;

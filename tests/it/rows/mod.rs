@@ -1,0 +1,4 @@
+//! Filters, projections, unions and their expressions.
+
+mod fallible;
+mod resident;

@@ -1,0 +1,109 @@
+//! Runs a query by DataFusion alone and with everything offloaded.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use arrow::util::pretty::pretty_format_batches;
+use datafusion::error::Result;
+use datafusion::physical_plan::{ExecutionPlan, collect, displayable};
+use datafusion::prelude::*;
+
+use crate::support::compare::same_rows;
+use crate::support::session::set;
+use crate::support::tuning::Tuning;
+
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub plan: String,
+    pub schema: SchemaRef,
+    pub batches: Vec<RecordBatch>,
+}
+
+pub(crate) async fn plan_of(ctx: &SessionContext, sql: &str) -> Result<Arc<dyn ExecutionPlan>> {
+    ctx.sql(sql).await?.create_physical_plan().await
+}
+
+pub(crate) fn shown(plan: &Arc<dyn ExecutionPlan>) -> String {
+    displayable(plan.as_ref()).indent(true).to_string()
+}
+
+/// The answer under the options as they are.
+pub(crate) async fn answer(ctx: &SessionContext, sql: &str) -> Result<Answer> {
+    let plan = plan_of(ctx, sql).await?;
+    let text = shown(&plan);
+    let schema = plan.schema();
+    let batches = collect(plan, ctx.task_ctx()).await?;
+    Ok(Answer {
+        plan: text,
+        schema,
+        batches,
+    })
+}
+
+/// The answer of DataFusion alone.
+pub(crate) async fn stock(ctx: &SessionContext, sql: &str) -> Result<Answer> {
+    Tuning::PLAIN.apply(ctx);
+    set(ctx, "bowtie.offload", "off");
+    let stock = answer(ctx, sql).await?;
+    assert!(!stock.plan.contains("Bowtie"), "{}", stock.plan);
+    Ok(stock)
+}
+
+/// The answer with every node offloaded that can be.
+pub(crate) async fn forced(ctx: &SessionContext, sql: &str, tuning: &Tuning) -> Result<Answer> {
+    tuning.apply(ctx);
+    set(ctx, "bowtie.offload", "force");
+    answer(ctx, sql).await
+}
+
+/// Checks that `sql` gives the rows of `stock` when forced; returns the forced plan.
+///
+/// `nodes` are names that the plan must contain. It may contain no join of DataFusion.
+pub(crate) async fn check(
+    ctx: &SessionContext,
+    sql: &str,
+    tuning: &Tuning,
+    stock: &Answer,
+    nodes: &[&str],
+) -> String {
+    let forced = match forced(ctx, sql, tuning).await {
+        Ok(forced) => forced,
+        Err(error) => panic!("{sql}\n{tuning:?}\nfails when forced: {error}"),
+    };
+    assert_offloaded(sql, &forced.plan, nodes);
+    if let Err(difference) = same_rows(stock, &forced) {
+        panic!("{sql}\n{tuning:?}\n{}\n{difference}", forced.plan);
+    }
+    forced.plan
+}
+
+pub(crate) fn assert_offloaded(sql: &str, plan: &str, nodes: &[&str]) {
+    for node in nodes {
+        assert!(plan.contains(node), "no {node}: {sql}\n{plan}");
+    }
+    for left in ["LoopJoinExec", "HashJoinExec", "MergeJoinExec", "CrossJoin"] {
+        assert!(!plan.contains(left), "{left} is left: {sql}\n{plan}");
+    }
+}
+
+/// Checks that a node is declined even when forced: no `node` is in the plan, and `bowtie_explain` shows the reason.
+pub(crate) async fn declines(ctx: &SessionContext, sql: &str, node: &str, reason: &str) {
+    let given = forced(ctx, sql, &Tuning::PLAIN).await.unwrap();
+    assert!(!given.plan.contains(node), "{sql}\n{}", given.plan);
+    let explained = format!("SELECT reason FROM bowtie_explain('{sql}')");
+    let reasons = ctx.sql(&explained).await.unwrap();
+    let reasons = reasons.to_string().await.unwrap();
+    assert!(reasons.contains(reason), "{sql}\n{reasons}");
+}
+
+/// The answer under the options as they are, as a table of text.
+pub(crate) async fn text(ctx: &SessionContext, sql: &str) -> String {
+    let answer = answer(ctx, sql).await.unwrap();
+    pretty_format_batches(&answer.batches).unwrap().to_string()
+}
+
+/// The plan with its metrics, as EXPLAIN ANALYZE shows it.
+pub(crate) async fn analyzed(ctx: &SessionContext, sql: &str) -> String {
+    text(ctx, &format!("EXPLAIN ANALYZE {sql}")).await
+}

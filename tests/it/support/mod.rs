@@ -1,0 +1,12 @@
+//! What tests share: sessions, tables, tunings, and the comparison of answers.
+
+pub(crate) mod answer;
+pub(crate) mod compare;
+pub(crate) mod join_types;
+pub(crate) mod key_types;
+pub(crate) mod lists;
+pub(crate) mod pool;
+pub(crate) mod session;
+pub(crate) mod snapshot;
+pub(crate) mod tables;
+pub(crate) mod tuning;

@@ -1,0 +1,71 @@
+//! Sessions with bowtie.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+use datafusion::execution::memory_pool::MemoryPool;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::prelude::*;
+use datafusion_bowtie::BowtieSessionExt;
+
+/// A session with bowtie and default options.
+pub(crate) fn session() -> SessionContext {
+    let state = SessionStateBuilder::new()
+        .with_default_features()
+        .with_bowtie()
+        .unwrap()
+        .build();
+    on_device(SessionContext::new_with_state(state))
+}
+
+/// The device that the tests run on: BOWTIE_TEST_DEVICE, or the CPU backend.
+pub(crate) fn device() -> String {
+    std::env::var("BOWTIE_TEST_DEVICE").unwrap_or_else(|_| "host".into())
+}
+
+fn on_device(ctx: SessionContext) -> SessionContext {
+    set(&ctx, "bowtie.device", &device());
+    ctx
+}
+
+/// A session with bowtie whose host memory is counted by `pool`.
+pub(crate) fn session_in(pool: Arc<dyn MemoryPool>) -> SessionContext {
+    session_of(RuntimeEnvBuilder::new().with_memory_pool(pool))
+}
+
+/// The same, which may not spill.
+pub(crate) fn session_without_files(pool: Arc<dyn MemoryPool>) -> SessionContext {
+    let disabled = DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled);
+    let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool);
+    session_of(runtime.with_disk_manager_builder(disabled))
+}
+
+/// The same, which spills to files in `directory`.
+pub(crate) fn session_with_files_in(pool: Arc<dyn MemoryPool>, directory: &Path) -> SessionContext {
+    let mode = DiskManagerMode::Directories(vec![directory.to_path_buf()]);
+    let files = DiskManagerBuilder::default().with_mode(mode);
+    let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool);
+    session_of(runtime.with_disk_manager_builder(files))
+}
+
+/// A session with bowtie in a runtime of its own.
+fn session_of(runtime: RuntimeEnvBuilder) -> SessionContext {
+    let runtime = runtime.build_arc();
+    let state = SessionStateBuilder::new()
+        .with_default_features()
+        .with_runtime_env(runtime.unwrap())
+        .with_bowtie()
+        .unwrap()
+        .build();
+    on_device(SessionContext::new_with_state(state))
+}
+
+/// `SET key = value`, without planning a statement.
+pub(crate) fn set(ctx: &SessionContext, key: &str, value: &str) {
+    let state = ctx.state_ref();
+    let mut state = state.write();
+    let options = state.config_mut().options_mut();
+    options.set(key, value).unwrap();
+}

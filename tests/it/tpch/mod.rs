@@ -1,0 +1,141 @@
+//! The queries of TPC-H: forced and stock give the same rows, with every join and aggregation on the device.
+//!
+//! `BOWTIE_TPCH_SF` sets the scale factor, 0.1 by itself.
+
+use arrow::array::RecordBatchReader;
+use datafusion::prelude::SessionContext;
+use tpchgen::generators::*;
+use tpchgen_arrow::*;
+
+use crate::support::answer::{forced, stock};
+use crate::support::compare::similar_rows;
+use crate::support::session::session;
+use crate::support::tables::register_partitions;
+use crate::support::tuning::Tuning;
+
+const QUERIES: [&str; 22] = [
+    include_str!("q01.sql"),
+    include_str!("q02.sql"),
+    include_str!("q03.sql"),
+    include_str!("q04.sql"),
+    include_str!("q05.sql"),
+    include_str!("q06.sql"),
+    include_str!("q07.sql"),
+    include_str!("q08.sql"),
+    include_str!("q09.sql"),
+    include_str!("q10.sql"),
+    include_str!("q11.sql"),
+    include_str!("q12.sql"),
+    include_str!("q13.sql"),
+    include_str!("q14.sql"),
+    include_str!("q15.sql"),
+    include_str!("q16.sql"),
+    include_str!("q17.sql"),
+    include_str!("q18.sql"),
+    include_str!("q19.sql"),
+    include_str!("q20.sql"),
+    include_str!("q21.sql"),
+    include_str!("q22.sql"),
+];
+
+/// A query takes well under a second.
+const SCALE: f64 = 0.1;
+const PARTITIONS: usize = 4;
+
+fn scale() -> f64 {
+    std::env::var("BOWTIE_TPCH_SF").map_or(SCALE, |scale| {
+        scale.parse().expect("BOWTIE_TPCH_SF is a number")
+    })
+}
+
+/// Registers the batches of a table, dealt to some partitions.
+fn register(ctx: &SessionContext, name: &str, batches: impl RecordBatchReader) {
+    let schema = batches.schema();
+    let mut partitions = vec![vec![]; PARTITIONS];
+    for (i, batch) in batches.enumerate() {
+        partitions[i % PARTITIONS].push(batch.unwrap());
+    }
+    register_partitions(ctx, name, schema, partitions);
+}
+
+fn tables(scale: f64) -> SessionContext {
+    let ctx = session();
+    macro_rules! table {
+        ($name:literal, $arrow:ident, $generator:ident) => {
+            let rows = $arrow::new($generator::new(scale, 1, 1)).with_batch_size(8192);
+            register(&ctx, $name, rows);
+        };
+    }
+    table!("nation", NationArrow, NationGenerator);
+    table!("region", RegionArrow, RegionGenerator);
+    table!("part", PartArrow, PartGenerator);
+    table!("supplier", SupplierArrow, SupplierGenerator);
+    table!("partsupp", PartSuppArrow, PartSuppGenerator);
+    table!("customer", CustomerArrow, CustomerGenerator);
+    table!("orders", OrderArrow, OrderGenerator);
+    table!("lineitem", LineItemArrow, LineItemGenerator);
+    ctx
+}
+
+#[tokio::test]
+async fn all_queries() {
+    let ctx = tables(scale());
+    for (i, sql) in QUERIES.iter().enumerate() {
+        let query = i + 1;
+        let stock = stock(&ctx, sql).await.unwrap();
+        for (partitions, device_memory) in [(1, "auto"), (4, "auto"), (4, "64MB")] {
+            let tuning = Tuning {
+                partitions,
+                device_memory,
+                ..Tuning::PLAIN
+            };
+            let given = forced(&ctx, sql, &tuning).await;
+            let given = given.unwrap_or_else(|e| panic!("Q{query} {tuning:?}: {e}"));
+            if let Err(difference) = similar_rows(&stock, &given) {
+                panic!("Q{query} {tuning:?}\n{}\n{difference}", given.plan);
+            }
+            let left: Vec<&str> = given
+                .plan
+                .lines()
+                .map(str::trim_start)
+                .filter(|line| line.contains("JoinExec") || line.contains("AggregateExec"))
+                .filter(|line| !line.starts_with("Bowtie"))
+                .collect();
+            assert!(left.is_empty(), "Q{query} leaves {left:?}");
+        }
+    }
+}
+
+/// Rows are resident between the scans and the last sort: one upload for each scan, and one download for each query and subquery that
+/// runs by itself. The device evaluates the predicates on text (Q7, Q8, Q12, Q14, Q16, Q19) and substrings (Q22).
+#[tokio::test]
+async fn each_scan_is_uploaded_once() {
+    let ctx = tables(0.01);
+    for (query, scans, downloads) in [
+        (3, 3, 1),
+        (5, 6, 1),
+        (7, 6, 1),
+        (8, 8, 1),
+        (9, 6, 1),
+        (10, 4, 1),
+        (12, 2, 1),
+        (14, 2, 1),
+        (16, 3, 1),
+        (18, 4, 1),
+        (19, 2, 1),
+        (22, 3, 2),
+    ] {
+        let tuning = Tuning {
+            partitions: 4,
+            ..Tuning::PLAIN
+        };
+        let plan = forced(&ctx, QUERIES[query - 1], &tuning)
+            .await
+            .unwrap()
+            .plan;
+        let lines = |name: &str| plan.lines().filter(|line| line.contains(name)).count();
+        assert_eq!(lines("DataSourceExec"), scans, "Q{query}\n{plan}");
+        assert_eq!(lines("BowtieUploadExec"), scans, "Q{query}\n{plan}");
+        assert_eq!(lines("BowtieDownloadExec"), downloads, "Q{query}\n{plan}");
+    }
+}
