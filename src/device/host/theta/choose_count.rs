@@ -13,7 +13,8 @@ use crate::device::host::theta::zone_map::{HostMatches, ZonedKeys, sampled_leaf_
 use crate::device::wavelet::Costs;
 use crate::error::{BowtieError, Result};
 
-/// Nanoseconds of one core: a leaf test with 256-bit vectors; build and count of a tree with 10^6 random keys a side.
+/// Nanoseconds of one core: a leaf test with 256-bit vectors; build and count of a tree for each position, with 10^6
+/// random keys a side.
 const HOST: Costs = Costs {
     leaf_test: 8.0,
     begin: 10_000.0,
