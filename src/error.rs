@@ -1,7 +1,7 @@
-//! What can go wrong below the plan, and why a plan node is left as it was.
+//! Errors below the plan, and the reasons why a plan node is not replaced.
 //!
-//! [`BowtieError`] is the error of the layers that know nothing of DataFusion (`device`, `column`, `ops`); it becomes a
-//! `DataFusionError` at the edge of `exec`. A [`Decline`] is no error: the CPU node stays, and the reason is shown.
+//! [`BowtieError`] is the error of the layers without DataFusion's types (`device`, `ops`); `exec` converts it to a
+//! `DataFusionError`. A [`Decline`] is no error: DataFusion's node stays, and the reason is shown.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use datafusion::error::DataFusionError;
 /// An error of the device layers.
 #[derive(Debug, Clone)]
 pub(crate) enum BowtieError {
-    /// A lease that the device's budget refused. The caller may split its chunk and try again.
+    /// A reservation that the device's budget refused. The caller may retry with smaller chunks.
     OutOfDeviceMemory {
         what: &'static str,
         requested: u64,
@@ -22,16 +22,16 @@ pub(crate) enum BowtieError {
     },
     /// A limit of the representation, such as 2^32 - 1 rows in one chunk.
     TooLarge(String),
-    /// A device's driver failed, or is not there.
+    /// A device's driver failed, or is not available.
     Device(String),
     /// An Arrow kernel failed.
     Arrow(Arc<ArrowError>),
     /// A DataFusion expression or accumulator failed.
     DataFusion(Arc<DataFusionError>),
-    /// A program met a pair that DataFusion's own expressions must decide. Who runs the program leaves the tile to them, so
-    /// nobody sees it.
+    /// A program met a row or a candidate that DataFusion's own expressions have to evaluate. The caller evaluates with
+    /// them instead, so users never see this.
     NeedsHost,
-    /// The stream was dropped while a step ran; nobody sees it.
+    /// The stream was dropped while a step ran; users never see this.
     Cancelled,
     /// A defect of this crate.
     Internal(String),
@@ -39,11 +39,11 @@ pub(crate) enum BowtieError {
 
 pub(crate) type Result<T, E = BowtieError> = std::result::Result<T, E>;
 
-/// A part may take more than the mean by this share of it.
+/// A part of split work may exceed the mean by one in this number.
 const PARTS_DIFFER_BY: u64 = 4;
-/// Whatever is in use, one part of so many of the limit is counted on.
+/// At least one in this number of the limit's bytes is expected to be available, whatever is in use.
 const LEAST_ROOM_SHARE: u64 = 8;
-/// Of as many parts one that asks for too much is cut again.
+/// The most parts. A part that is still too large is split again.
 const MOST_PARTS: u64 = 64;
 
 impl BowtieError {
@@ -51,7 +51,7 @@ impl BowtieError {
         matches!(self, Self::OutOfDeviceMemory { .. })
     }
 
-    /// A refused lease of no more than there is altogether: others may give it back.
+    /// Whether the request does not exceed the budget's limit, so that it may succeed once others release memory.
     pub(crate) fn may_be_of_the_moment(&self) -> bool {
         match self {
             Self::OutOfDeviceMemory {
@@ -61,8 +61,8 @@ impl BowtieError {
         }
     }
 
-    /// Of how many parts one might fit beside what is in use, where what was asked for is more than there is altogether: no room that
-    /// others make would be enough.
+    /// For a request beyond the budget's limit, the number of parts to split the work into, so that one may fit beside
+    /// what is in use. Such a request cannot succeed whatever others release.
     pub(crate) fn parts_that_may_fit(&self) -> Option<u64> {
         match self {
             Self::OutOfDeviceMemory {
@@ -71,9 +71,9 @@ impl BowtieError {
                 limit,
                 ..
             } if requested > limit => {
-                // Parts are not alike, so that of some more of them more fit at once.
+                // Parts differ in size, so a margin is added.
                 let with_some_more = requested.saturating_add(requested / PARTS_DIFFER_BY);
-                // Some of what is in use is given back before they ask.
+                // Some of the memory in use is released before the parts need it.
                 let room = limit.saturating_sub(*in_use).max(limit / LEAST_ROOM_SHARE);
                 Some(with_some_more.div_ceil(room.max(1)).min(MOST_PARTS))
             }
@@ -81,7 +81,7 @@ impl BowtieError {
         }
     }
 
-    /// DataFusion's memory pool refused. The caller may take what it can to files and try again.
+    /// Whether DataFusion's memory pool refused. The caller may spill to files and retry.
     pub(crate) fn is_out_of_host_memory(&self) -> bool {
         let Self::DataFusion(error) = self else {
             return false;
@@ -159,7 +159,7 @@ impl From<BowtieError> for DataFusionError {
     }
 }
 
-/// Why a node of the plan is left to DataFusion; shown by `bowtie_explain`.
+/// The reason why a node of the plan is left to DataFusion; `bowtie_explain` shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Decline(pub String);
 

@@ -5,8 +5,8 @@
 //!                                   r1 = right[1]     r0 = r0 > r1      a candidate passes when r0 is true
 //! ```
 //!
-//! A register holds a 64-bit word and a state: a value, NULL, or a fault. A fault is where DataFusion raises an error (a
-//! division by zero) or where devices may differ (the sign of a NaN). If the result for a candidate is a fault,
+//! A register holds a 64-bit word and a state: a value, NULL, or a fault. A fault is where DataFusion raises an error
+//! (a division by zero) or where devices may differ (the sign of a NaN). If the result for a candidate is a fault,
 //! DataFusion evaluates the filter for the whole tile.
 
 use arrow::datatypes::DataType;

@@ -1,9 +1,10 @@
-//! Set joins on the host (\[B\] chapters 4 to 6): the lists of one side are encoded and indexed, those of the other side
-//! probe the index.
+//! Set joins on the host (\[B\] chapters 4 to 6): the lists of one side are encoded and indexed, those of the other
+//! side probe the index.
 //!
 //! ```text
 //!  indexed lists ─► encode ─► choose ─► an index of the technique
-//!  probe lists ─► encode in the same domain ─► blocks of 64 sets ─► length filter ─► technique ─► lists of matches, or counts
+//! probe lists ─► encode in the same domain ─► blocks of 64 sets ─► length filter ─► technique
+//!       ─► lists of matches, or counts
 //! ```
 //!
 //! Matches of empty sets are found before the techniques, which see only non-empty sets and report only sets that share

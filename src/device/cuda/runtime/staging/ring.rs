@@ -56,15 +56,16 @@ unsafe impl Send for Pinned {}
 
 impl Pinned {
     fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: SLOT_BYTES were allocated and zeroed, and are borrowed through `self` alone. No copy of the GPU touches
-        // them meanwhile: the slot's event was waited for.
+        // SAFETY: SLOT_BYTES were allocated and zeroed, and are borrowed through `self` alone. No copy of the GPU
+        // touches them meanwhile: the slot's event was waited for.
         unsafe { std::slice::from_raw_parts_mut(self.0, SLOT_BYTES) }
     }
 }
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        // SAFETY: allocated by malloc_host, freed once. The rings live as long as the process: this is for a failed start.
+        // SAFETY: allocated by malloc_host, freed once. The rings live as long as the process: this is for a failed
+        // start.
         let _ = unsafe { result::free_host(self.0.cast()) };
     }
 }

@@ -5,8 +5,8 @@
 //!        ─► duplicates removed ─► ranked by frequency: the rarest element is 0 ─► CSR, sets ordered by group and size
 //! ```
 //!
-//! The indexed side defines the numbers ([`Domain`]). Elements that only the other side has count for a set's size alone.
-//! An element is numbered together with its group, so sets of different groups share no element.
+//! The indexed side defines the numbers ([`Domain`]). Elements that only the other side has count for a set's size
+//! alone. An element is numbered together with its group, so sets of different groups share no element.
 
 use std::ops::Range;
 use std::sync::Arc;
