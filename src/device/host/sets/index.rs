@@ -3,8 +3,8 @@
 //!
 //! ```text
 //!  indexed lists ─► encode ─► choose ─► an index of the technique
-//! probe lists ─► encode in the same domain ─► blocks of 64 sets ─► length filter ─► technique
-//!       ─► lists of matches, or counts
+//!  probe lists ─► encode in the same domain ─► blocks of 64 sets ─► length filter ─► technique
+//!        ─► lists of matches, or counts
 //! ```
 //!
 //! Matches of empty sets are found before the techniques, which see only non-empty sets and report only sets that share
